@@ -1,0 +1,77 @@
+//! Randomness as an argument, so that a test can repeat what it saw.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::Secret;
+
+#[derive(Clone)]
+enum Source {
+    System,
+    Seeded(Arc<Mutex<StdRng>>),
+}
+
+/// Where random bytes come from. Cheap to clone.
+#[derive(Clone)]
+pub struct Entropy(Source);
+
+impl Entropy {
+    /// The operating system's generator. Called once, in `main`.
+    #[must_use]
+    pub fn system() -> Self {
+        Self(Source::System)
+    }
+
+    /// A repeatable generator, for tests alone.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self(Source::Seeded(Arc::new(Mutex::new(StdRng::seed_from_u64(seed)))))
+    }
+
+    pub fn fill(&self, bytes: &mut [u8]) {
+        match &self.0 {
+            #[allow(
+                clippy::expect_used,
+                clippy::disallowed_methods,
+                reason = "a machine without randomness must not run a daemon that makes keys"
+            )]
+            Source::System => getrandom::fill(bytes).expect("the operating system gives no random bytes"),
+            Source::Seeded(rng) => rng.lock().fill_bytes(bytes),
+        }
+    }
+
+    #[must_use]
+    pub fn bytes<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes);
+        bytes
+    }
+
+    /// A uniform number in `0.0..1.0`, for jitter.
+    #[must_use]
+    pub fn unit(&self) -> f64 {
+        // 53 bits are what an f64 holds exactly.
+        #[allow(clippy::cast_precision_loss)]
+        let numerator = (u64::from_le_bytes(self.bytes()) >> 11) as f64;
+        numerator / (1u64 << 53) as f64
+    }
+
+    /// A new secret of 256 random bits in hex, behind `prefix`.
+    #[must_use]
+    pub fn secret(&self, prefix: &str) -> Secret {
+        Secret::new(format!("{prefix}{}", hex::encode(self.bytes::<32>())))
+    }
+}
+
+impl fmt::Debug for Entropy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Source::System => "Entropy(system)",
+            Source::Seeded(_) => "Entropy(seeded)",
+        })
+    }
+}

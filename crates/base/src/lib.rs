@@ -1,0 +1,24 @@
+//! The vocabulary that every other crate shares: typed ids, time, randomness, error kinds, pages,
+//! three-state patches, secrets that cannot be printed, and backoff.
+//!
+//! Invariants: nothing here does IO or reads a global clock or a global random generator, except
+//! the two `system()` constructors, which are called once, in `main`. There is no async code here.
+
+mod backoff;
+mod clock;
+mod entropy;
+mod error;
+mod health;
+pub mod id;
+mod page;
+mod patch;
+mod secret;
+
+pub use backoff::Backoff;
+pub use clock::{Clock, MockClock, Timestamp};
+pub use entropy::Entropy;
+pub use error::{DomainError, ErrorKind, FieldProblem, Problems};
+pub use health::{ComponentHealth, HealthCheck, HealthStatus};
+pub use page::{Page, PageLimits};
+pub use patch::Patch;
+pub use secret::{Secret, SecretState, SecretUpdate, sha256};
