@@ -1,1 +1,48 @@
-//! web
+//! The HTTP ground that every domain stands on: one error shape, extractors that name every bad
+//! field at once, the doors in their order (headers, CORS, host, authentication), idempotency,
+//! and the OpenAPI glue.
+//!
+//! Invariants: every response of the daemon carries the security headers and `X-Request-Id`;
+//! every error has the shape of [`ErrorBody`]; an error's inside goes to the log, never to the
+//! caller. Deliberately absent: any domain, any SQL, any global.
+
+mod access;
+mod address;
+mod caller;
+mod cors;
+mod error;
+mod extract;
+mod fallback;
+mod host;
+mod idempotency;
+mod observe;
+mod openapi;
+mod schema;
+mod security_headers;
+
+pub use access::{AccessDenied, Authenticate, Credential, Routes, require_authentication, require_or_open};
+pub use address::{ClientAddress, TrustedProxies, record_client_address};
+pub use caller::{Caller, CallerKind, Scope};
+pub use cors::{CorsPolicy, apply_cors};
+pub use error::{ApiError, ApiResult, ErrorBody};
+pub use extract::{Json, Path, Query};
+pub use fallback::{catch_panic, method_not_allowed, not_found};
+pub use host::{HostPolicy, check_host};
+pub use idempotency::{
+    FoundRecord, IdempotencyGuard, IdempotencyKey, IdempotencyLedger, KnownRequest, ReattachTo, ReplayedAnswer,
+    check_idempotency,
+};
+pub use observe::{Observation, RequestId, RequestObserver, observe};
+pub use openapi::complete_document;
+pub use schema::{Checked, check};
+pub use security_headers::add_security_headers;
+
+/// What a request body may weigh, in bytes.
+pub mod limits {
+    /// Any JSON request.
+    pub const BODY: usize = 2 * 1024 * 1024;
+    /// Avatars and other uploads.
+    pub const UPLOAD: usize = 10 * 1024 * 1024;
+    /// Settings imports.
+    pub const IMPORT: usize = 64 * 1024 * 1024;
+}

@@ -1,0 +1,301 @@
+//! Which routes need a credential, and the door in front of them.
+//!
+//! A domain sorts its routes into groups; the group decides both the door and what the OpenAPI
+//! document says of it, so that the two cannot disagree.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::Secret;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use futures_util::future::BoxFuture;
+use http::header::{AUTHORIZATION, ORIGIN};
+use http::{HeaderMap, Method, StatusCode, Uri};
+use utoipa::openapi::OpenApi;
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::caller::{Caller, Scope};
+use crate::error::ApiError;
+use crate::idempotency::{IdempotencyGuard, check_idempotency};
+
+/// What a request presents.
+#[derive(Debug, Clone)]
+pub enum Credential {
+    /// An API key or a session token.
+    Token(Secret),
+    /// A ticket of `POST /api/auth/ticket`, from the query of a stream, good once.
+    Ticket(Secret),
+}
+
+/// Why a request is not let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccessDenied {
+    /// 401 with the sentence.
+    Refused { code: &'static str, message: String },
+    /// 429
+    TooMany { retry_after: Duration },
+    /// The credential could not be looked up; the database is away.
+    Unavailable,
+}
+
+impl From<AccessDenied> for ApiError {
+    fn from(denied: AccessDenied) -> Self {
+        match denied {
+            AccessDenied::Refused { code, message } => Self::new(StatusCode::UNAUTHORIZED, code, message),
+            AccessDenied::TooMany { retry_after } => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", "Too many attempts; try again later")
+                    .with_retry_after(retry_after)
+            }
+            AccessDenied::Unavailable => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "database_unavailable",
+                "The credential cannot be checked because the database is away; try again shortly",
+            )
+            .with_retry_after(Duration::from_secs(1)),
+        }
+    }
+}
+
+/// The domain that knows credentials implements this.
+pub trait Authenticate: Send + Sync + 'static {
+    /// Who holds this credential; `None` is a request without one.
+    fn authenticate(&self, credential: Option<Credential>) -> BoxFuture<'_, Result<Caller, AccessDenied>>;
+
+    /// Whether the doors that are open until the first key exists let an anonymous request in.
+    /// `origin` is the request's `Origin` header, which only a browser sends.
+    fn admit_anonymous(&self, origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>>;
+}
+
+/// Reads the credential of a request: `Authorization: Bearer`, else `X-API-Key`.
+#[must_use]
+pub(crate) fn presented_credential(headers: &HeaderMap) -> Option<Credential> {
+    let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    let header = || headers.get("x-api-key").and_then(|value| value.to_str().ok()).map(str::trim);
+    let token = bearer.or_else(header).filter(|token| !token.is_empty())?;
+    Some(Credential::Token(Secret::new(token.to_owned())))
+}
+
+fn ticket(uri: &Uri) -> Option<Credential> {
+    let query = uri.query()?;
+    let (_, ticket) = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "ticket")?;
+    Some(Credential::Ticket(Secret::new(ticket.into_owned())))
+}
+
+type Auth = Arc<dyn Authenticate>;
+
+/// The door of protected routes.
+///
+/// # Errors
+/// 401 without a valid credential, 403 when a `read` key wants to change something.
+pub async fn require_authentication(
+    State(auth): State<Auth>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let caller = auth.authenticate(presented_credential(request.headers())).await?;
+    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
+    if changes && caller.scope == Scope::Read {
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "insufficient_scope",
+            "This API key may only read; use a key with the scope `full`",
+        ));
+    }
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+async fn require_any_scope(State(auth): State<Auth>, mut request: Request, next: Next) -> Result<Response, ApiError> {
+    let caller = auth.authenticate(presented_credential(request.headers())).await?;
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+async fn require_credential_or_ticket(
+    State(auth): State<Auth>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let credential = presented_credential(request.headers()).or_else(|| ticket(request.uri()));
+    let caller = auth.authenticate(credential).await?;
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+/// The door of routes that are open while no API key was ever made.
+///
+/// # Errors
+/// 401 when a credential is presented and wrong, or none is and the doors are closed.
+pub async fn require_or_open(State(auth): State<Auth>, mut request: Request, next: Next) -> Result<Response, ApiError> {
+    let caller = match presented_credential(request.headers()) {
+        Some(credential) => match auth.authenticate(Some(credential)).await {
+            Ok(caller) if caller.scope == Scope::Read => {
+                return Err(ApiError::new(
+                    StatusCode::FORBIDDEN,
+                    "insufficient_scope",
+                    "This API key may only read; use a key with the scope `full`",
+                ));
+            }
+            Ok(caller) => caller,
+            // A session of a daemon without keys opens nothing, yet must not close what is open.
+            Err(denied) => {
+                auth.admit_anonymous(origin(request.headers())).await.map_err(|_| denied)?;
+                Caller::anonymous()
+            }
+        },
+        None => {
+            auth.admit_anonymous(origin(request.headers())).await?;
+            Caller::anonymous()
+        }
+    };
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+fn origin(headers: &HeaderMap) -> Option<&str> {
+    // An Origin that is no text is foreign, not absent.
+    headers.get(ORIGIN).map(|value| value.to_str().unwrap_or("invalid"))
+}
+
+/// The routes of a domain, sorted by their door.
+#[derive(Default)]
+pub struct Routes {
+    public: OpenApiRouter,
+    open_until_first_key: OpenApiRouter,
+    any_scope: OpenApiRouter,
+    streams: OpenApiRouter,
+    protected: OpenApiRouter,
+}
+
+impl std::fmt::Debug for Routes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Routes").finish_non_exhaustive()
+    }
+}
+
+impl Routes {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// No credential at all.
+    #[must_use]
+    pub fn public(mut self, router: OpenApiRouter) -> Self {
+        self.public = self.public.merge(router);
+        self
+    }
+
+    /// No credential while no API key was ever made, a full one afterwards.
+    #[must_use]
+    pub fn open_until_first_key(mut self, router: OpenApiRouter) -> Self {
+        self.open_until_first_key = self.open_until_first_key.merge(router);
+        self
+    }
+
+    /// A credential of any scope, whatever the method.
+    #[must_use]
+    pub fn any_scope(mut self, router: OpenApiRouter) -> Self {
+        self.any_scope = self.any_scope.merge(router);
+        self
+    }
+
+    /// GET routes that browsers open without headers: a credential, or `?ticket=`.
+    #[must_use]
+    pub fn streams(mut self, router: OpenApiRouter) -> Self {
+        self.streams = self.streams.merge(router);
+        self
+    }
+
+    /// A credential; one of scope `read` only for GET and HEAD.
+    #[must_use]
+    pub fn protected(mut self, router: OpenApiRouter) -> Self {
+        self.protected = self.protected.merge(router);
+        self
+    }
+
+    #[must_use]
+    pub fn merge(self, other: Self) -> Self {
+        self.public(other.public)
+            .open_until_first_key(other.open_until_first_key)
+            .any_scope(other.any_scope)
+            .streams(other.streams)
+            .protected(other.protected)
+    }
+
+    /// Puts each group behind its door. Unknown paths and methods under `/api` answer 401 to
+    /// those who have no credential, so that nothing can be explored from outside.
+    pub fn mount(self, auth: Arc<dyn Authenticate>, idempotency: &Arc<IdempotencyGuard>) -> (Router, OpenApi) {
+        let bearer = || {
+            vec![
+                SecurityRequirement::new("bearer", Vec::<String>::new()),
+                SecurityRequirement::new("api_key", Vec::<String>::new()),
+            ]
+        };
+        let mut optional = vec![SecurityRequirement::default()];
+        optional.extend(bearer());
+        // The idempotency layer sits behind the door: it must know whose key it looks at.
+        let once =
+            |router: OpenApiRouter| router.route_layer(from_fn_with_state(Arc::clone(idempotency), check_idempotency));
+        let groups = [
+            (self.public, Vec::new()),
+            (
+                once(self.open_until_first_key).route_layer(from_fn_with_state(Arc::clone(&auth), require_or_open)),
+                optional,
+            ),
+            (once(self.any_scope).route_layer(from_fn_with_state(Arc::clone(&auth), require_any_scope)), bearer()),
+            (
+                once(self.streams).route_layer(from_fn_with_state(Arc::clone(&auth), require_credential_or_ticket)),
+                bearer(),
+            ),
+            (once(self.protected).route_layer(from_fn_with_state(Arc::clone(&auth), require_authentication)), bearer()),
+        ];
+        let mut all = OpenApiRouter::new();
+        for (router, security) in groups {
+            all = all.merge(with_security(router, &security));
+        }
+        let (router, document) = all.split_for_parts();
+        let missing = Arc::clone(&auth);
+        let router = router
+            .method_not_allowed_fallback(move |request: Request| {
+                refuse(auth, request, crate::fallback::method_not_allowed)
+            })
+            .fallback(move |request: Request| refuse(missing, request, crate::fallback::not_found));
+        (router, document)
+    }
+}
+
+async fn refuse(auth: Auth, request: Request, answer: fn() -> ApiError) -> Response {
+    if request.uri().path().starts_with("/api/")
+        && let Err(denied) = auth.authenticate(presented_credential(request.headers())).await
+    {
+        return ApiError::from(denied).into_response();
+    }
+    answer().into_response()
+}
+
+fn with_security(mut router: OpenApiRouter, security: &[SecurityRequirement]) -> OpenApiRouter {
+    for item in router.get_openapi_mut().paths.paths.values_mut() {
+        let operations = [
+            &mut item.get,
+            &mut item.put,
+            &mut item.post,
+            &mut item.delete,
+            &mut item.patch,
+            &mut item.head,
+            &mut item.options,
+            &mut item.trace,
+        ];
+        for operation in operations.into_iter().flatten() {
+            operation.security = Some(security.to_vec());
+        }
+    }
+    router
+}

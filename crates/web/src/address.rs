@@ -1,0 +1,119 @@
+//! The address of the client, seen through trusted proxies only.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::HeaderMap;
+
+/// Where a request comes from, as far as it can be known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientAddress(pub IpAddr);
+
+/// Networks whose `X-Forwarded-For` is believed, as `(network, prefix length)`.
+#[derive(Debug, Clone, Default)]
+pub struct TrustedProxies(Vec<(IpAddr, u8)>);
+
+impl TrustedProxies {
+    /// Parses a list of addresses and CIDR networks.
+    ///
+    /// # Errors
+    /// A sentence naming the entry that is neither.
+    pub fn parse<'t>(entries: impl IntoIterator<Item = &'t str>) -> Result<Self, String> {
+        let mut networks = Vec::new();
+        for entry in entries {
+            let wrong = || format!("`{entry}` is neither an IP address nor a network such as 10.0.0.0/8");
+            let (address, prefix) = entry.split_once('/').map_or((entry, None), |(a, p)| (a, Some(p)));
+            let address: IpAddr = address.parse().map_err(|_| wrong())?;
+            let whole = if address.is_ipv4() { 32 } else { 128 };
+            let prefix = prefix.map_or(Ok(whole), |text| text.parse::<u8>().map_err(|_| wrong()))?;
+            if prefix > whole {
+                return Err(wrong());
+            }
+            networks.push((address, prefix));
+        }
+        Ok(Self(networks))
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|(network, prefix)| match (network, address) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(*prefix)).unwrap_or(0);
+                network.to_bits() & mask == address.to_bits() & mask
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(*prefix)).unwrap_or(0);
+                network.to_bits() & mask == address.to_bits() & mask
+            }
+            _ => false,
+        })
+    }
+
+    /// The last hop that is no trusted proxy. A peer that is not trusted is the client itself,
+    /// whatever it claims.
+    #[must_use]
+    pub fn client_of(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let mut client = peer.to_canonical();
+        if self.0.is_empty() {
+            return client;
+        }
+        let hops: Vec<&str> =
+            headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).collect();
+        for hop in hops.iter().rev().flat_map(|line| line.rsplit(',')) {
+            if !self.contains(client) {
+                break;
+            }
+            match hop.trim().parse::<IpAddr>() {
+                Ok(address) => client = address.to_canonical(),
+                Err(_) => break,
+            }
+        }
+        client
+    }
+}
+
+/// Middleware: puts the [`ClientAddress`] into the request's extensions.
+pub async fn record_client_address(
+    State(trusted): State<Arc<TrustedProxies>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied() {
+        let client = trusted.client_of(peer.ip(), request.headers());
+        request.extensions_mut().insert(ClientAddress(client));
+    }
+    next.run(request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forwarded(value: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-forwarded-for", value.parse().unwrap());
+        headers
+    }
+
+    #[test]
+    fn only_trusted_peers_may_name_another() {
+        let trusted = TrustedProxies::parse(["10.0.0.0/8", "::1"]).unwrap();
+        let client =
+            |peer: &str, header: &str| trusted.client_of(peer.parse().unwrap(), &forwarded(header)).to_string();
+        assert_eq!(client("192.0.2.9", "127.0.0.1"), "192.0.2.9");
+        assert_eq!(client("10.1.1.1", "198.51.100.7"), "198.51.100.7");
+        assert_eq!(client("10.1.1.1", "127.0.0.1, 198.51.100.7, 10.2.2.2"), "198.51.100.7");
+        assert_eq!(client("10.1.1.1", "nonsense"), "10.1.1.1");
+        assert_eq!(client("::1", "2001:db8::5"), "2001:db8::5");
+        assert_eq!(client("::ffff:10.1.1.1", "198.51.100.7"), "198.51.100.7");
+    }
+
+    #[test]
+    fn refuses_what_is_no_network() {
+        for entry in ["proxy.example", "10.0.0.0/33", "10.0.0.0/x", ""] {
+            assert!(TrustedProxies::parse([entry]).is_err(), "{entry}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Extractors whose refusals have our error shape and name every bad field.
+
+use agentd_base::{FieldProblem, Problems};
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use utoipa::openapi::path::ParameterIn;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::error::ApiError;
+use crate::schema::{Checked, check};
+
+/// A JSON body, checked against the schema that the document shows; also a JSON answer.
+#[derive(Debug, Clone)]
+pub struct Json<T>(pub T);
+
+impl<T, S> FromRequest<S> for Json<T>
+where
+    T: DeserializeOwned + ToSchema + 'static,
+    S: Send + Sync,
+{
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        require_json(request.headers())?;
+        let body = Bytes::from_request(request, state).await.map_err(|rejection| body_error(&rejection))?;
+        parse_json(&body).map(Self)
+    }
+}
+
+fn body_error(rejection: &axum::extract::rejection::BytesRejection) -> ApiError {
+    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        return ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            format!("The request body is larger than {} bytes", crate::limits::BODY),
+        );
+    }
+    ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", "The request body broke off; send it again")
+}
+
+fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_media_type",
+        "Send the body as JSON with the header `Content-Type: application/json`",
+    ))
+}
+
+fn parse_json<T: DeserializeOwned + ToSchema + 'static>(body: &[u8]) -> Result<T, ApiError> {
+    // serde_json refuses nesting deeper than 128 levels by itself.
+    let value: Value = serde_json::from_slice(body).map_err(|error| {
+        ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "malformed_json",
+            format!("The body is not JSON: line {}, column {}", error.line(), error.column()),
+        )
+    })?;
+    let mut problems = Problems::new();
+    check::<T>(&value, &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    serde_json::from_value(value).map_err(|error| {
+        ApiError::new(StatusCode::BAD_REQUEST, "invalid_request", format!("The body is not valid: {error}"))
+    })
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(body) => ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response(),
+            Err(error) => ApiError::internal(&error).into_response(),
+        }
+    }
+}
+
+/// Query parameters, checked against the parameters that the document shows. Unknown ones are
+/// ignored; of a repeated one the last counts.
+#[derive(Debug, Clone)]
+pub struct Query<T>(pub T);
+
+impl<T, S> FromRequestParts<S> for Query<T>
+where
+    T: DeserializeOwned + IntoParams,
+    S: Send + Sync,
+{
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        parse_query(parts.uri.query().unwrap_or_default()).map(Self)
+    }
+}
+
+fn parse_query<T: DeserializeOwned + IntoParams>(query: &str) -> Result<T, ApiError> {
+    let parameters = T::into_params(|| Some(ParameterIn::Query));
+    let mut given: Map<String, Value> = Map::new();
+    let mut problems = Problems::new();
+    for (name, text) in form_urlencoded::parse(query.as_bytes()).into_owned() {
+        let Some(parameter) = parameters.iter().find(|parameter| parameter.name == name) else { continue };
+        let schema = parameter.schema.as_ref().and_then(|schema| serde_json::to_value(schema).ok());
+        let schema = schema.unwrap_or(Value::Bool(true));
+        match coerce(&schema, &text) {
+            Ok(value) => {
+                let mut found = Problems::new();
+                Checked::from_value(schema).check(&value, &mut found);
+                for problem in found.into_result().err().unwrap_or_default() {
+                    problems.add(&*name, problem.message);
+                }
+                given.insert(name, value);
+            }
+            Err(message) => problems.add(&*name, message),
+        }
+    }
+    for parameter in &parameters {
+        let required = matches!(parameter.required, utoipa::openapi::Required::True);
+        if required && !given.contains_key(&parameter.name) {
+            problems.add(&*parameter.name, "is required");
+        }
+    }
+    problems.into_result().map_err(ApiError::invalid)?;
+    serde_json::from_value(Value::Object(given)).map_err(|error| {
+        ApiError::new(StatusCode::BAD_REQUEST, "invalid_request", format!("The query is not valid: {error}"))
+    })
+}
+
+fn coerce(schema: &Value, text: &str) -> Result<Value, String> {
+    let names = match schema.get("type") {
+        Some(Value::String(name)) => vec![name.as_str()],
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    if names.contains(&"integer") {
+        return text.parse::<i64>().map(Value::from).map_err(|_| "must be a whole number".to_owned());
+    }
+    if names.contains(&"number") {
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+        return number.map(Value::from).ok_or_else(|| "must be a number".to_owned());
+    }
+    if names.contains(&"boolean") {
+        return text.parse::<bool>().map(Value::from).map_err(|_| "must be `true` or `false`".to_owned());
+    }
+    Ok(Value::from(text))
+}
+
+/// Path parameters. One that cannot be decoded is a thing that does not exist.
+#[derive(Debug, Clone)]
+pub struct Path<T>(pub T);
+
+impl<T, S> FromRequestParts<S> for Path<T>
+where
+    T: DeserializeOwned + Send,
+    S: Send + Sync,
+{
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        if parts.uri.path().contains("%00") {
+            return Err(ApiError::invalid(vec![FieldProblem {
+                field: "path".to_owned(),
+                message: "must not contain the NUL character".to_owned(),
+            }]));
+        }
+        match axum::extract::Path::<T>::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path(value)) => Ok(Self(value)),
+            Err(_) => Err(ApiError::new(
+                StatusCode::BAD_REQUEST,
+                "invalid_path",
+                "The path has a part that is not valid here; check how it is encoded",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize, IntoParams)]
+    struct ListQuery {
+        #[param(minimum = 1, maximum = 100)]
+        limit: Option<i64>,
+        q: String,
+        deep: Option<bool>,
+    }
+
+    #[test]
+    fn reads_and_refuses_queries() {
+        let query: ListQuery = parse_query("q=a%20b+c%C3%A9&limit=7&deep=true&other=1").unwrap();
+        assert_eq!((query.q.as_str(), query.limit, query.deep), ("a b cé", Some(7), Some(true)));
+        let error = parse_query::<ListQuery>("limit=x&deep=2").unwrap_err();
+        let body = format!("{error:?}");
+        for part in ["limit", "must be a whole number", "deep", "must be `true` or `false`", "is required"] {
+            assert!(body.contains(part), "{part} in {body}");
+        }
+        assert!(parse_query::<ListQuery>("q=a&limit=101").is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_query_panics(query in ".{0,64}") {
+            let _ = parse_query::<ListQuery>(&query);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What answers when no handler does: unknown paths, wrong methods, panics.
+
+use std::panic::AssertUnwindSafe;
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use http::StatusCode;
+
+use crate::error::{ApiError, new_error_id};
+
+#[must_use]
+pub fn not_found() -> ApiError {
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "There is nothing at this path; GET /api/openapi.json lists what there is",
+    )
+}
+
+/// The router adds the `Allow` header.
+#[must_use]
+pub fn method_not_allowed() -> ApiError {
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "This path does not take that method; the header `Allow` names those it takes",
+    )
+}
+
+/// A panic in a handler ends that request alone, with an id that the log carries too.
+pub async fn catch_panic(request: Request, next: Next) -> Response {
+    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(response) => response,
+        Err(panic) => {
+            let error_id = new_error_id();
+            let message = panic
+                .downcast_ref::<&str>()
+                .map(|text| (*text).to_owned())
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_else(|| "no message".to_owned());
+            tracing::error!(error_id, message, "a request handler panicked");
+            ApiError::internal_with_id(error_id).into_response()
+        }
+    }
+}

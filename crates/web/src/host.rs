@@ -1,0 +1,99 @@
+//! The `Host` check: a page that rebinds its name to our address must not reach us.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::HOST;
+
+use crate::error::ApiError;
+
+/// The names that this daemon answers to. `localhost` and IP literals always pass: rebinding
+/// needs a name.
+#[derive(Debug, Clone, Default)]
+pub struct HostPolicy {
+    names: Vec<String>,
+}
+
+impl HostPolicy {
+    #[must_use]
+    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
+        Self { names: names.into_iter().map(|name| normalize(&name)).collect() }
+    }
+
+    /// Judges a `Host` header or the authority of an absolute request target.
+    #[must_use]
+    pub fn allows(&self, host: &str) -> bool {
+        let name = without_port(host);
+        if let Some(literal) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            return literal.parse::<std::net::Ipv6Addr>().is_ok();
+        }
+        let name = normalize(name);
+        name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv4()) || self.names.contains(&name)
+    }
+}
+
+fn normalize(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !name.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+fn is_exempt(path: &str) -> bool {
+    // Orchestrators probe by whatever name they like, and these say nothing of the owner's.
+    matches!(path, "/health" | "/health/live" | "/health/ready" | "/api/health" | "/api/metrics/prometheus")
+}
+
+/// Third of the doors, after CORS and before authentication.
+pub async fn check_host(State(policy): State<Arc<HostPolicy>>, request: Request, next: Next) -> Response {
+    if is_exempt(request.uri().path()) {
+        return next.run(request).await;
+    }
+    // A request without a Host header (HTTP/1.0) cannot come from a browser's page.
+    let header = request.headers().get(HOST).map(|value| value.to_str().unwrap_or("\u{fffd}"));
+    let authority = request.uri().authority().map(http::uri::Authority::as_str);
+    if [header, authority].into_iter().flatten().all(|host| policy.allows(host)) {
+        return next.run(request).await;
+    }
+    ApiError::new(
+        StatusCode::MISDIRECTED_REQUEST,
+        "unknown_host",
+        "This daemon does not answer to that host name; use its IP address or localhost, or add the name to SVC_ALLOWED_HOSTS",
+    )
+    .into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_must_be_known_and_literals_pass() {
+        let policy = HostPolicy::new(["Agents.Example".to_owned()]);
+        for host in
+            ["localhost", "LOCALHOST:7878", "127.0.0.1:1", "[::1]:7878", "[::1]", "192.168.1.9", "agents.example.:443"]
+        {
+            assert!(policy.allows(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "[::1",
+            "",
+            "[evil]",
+            "2130706433",
+            "a:b",
+        ] {
+            assert!(!policy.allows(host), "{host}");
+        }
+    }
+}

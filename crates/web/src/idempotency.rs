@@ -1,0 +1,210 @@
+//! `Idempotency-Key`: the same request sent again gets the first answer again.
+//!
+//! The record is written by the domain in the transaction of the change itself; this layer finds
+//! records, replays them, and keeps two requests with one key from running at once.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::sha256;
+use axum::body::{Body, to_bytes};
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::future::BoxFuture;
+use http::header::CONTENT_TYPE;
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+use parking_lot::Mutex;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+const MAX_KEY_CHARACTERS: usize = 255;
+
+/// A request that asked to be done only once. Handlers pass it to the change that they make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownRequest {
+    pub credential_id: Arc<str>,
+    pub key: String,
+    /// `POST /api/agents`: the same key for another endpoint is another request.
+    pub endpoint: String,
+    /// SHA-256 over the path and the body.
+    pub fingerprint: [u8; 32],
+}
+
+/// What the handler sees: the request's key, if it has one.
+#[derive(Debug, Clone, Default)]
+pub struct IdempotencyKey(pub Option<KnownRequest>);
+
+impl<S: Send + Sync> axum::extract::FromRequestParts<S> for IdempotencyKey {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut http::request::Parts, _state: &S) -> Result<Self, Self::Rejection> {
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
+    }
+}
+
+/// A stored first answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReplayedAnswer {
+    /// The first answer to the letter.
+    Answer { status: u16, body: String },
+    /// The first answer carried a secret and was not stored.
+    AlreadyDone { id: String },
+    /// The first request started a stream; the handler attaches to it again.
+    Reattach { id: String },
+}
+
+/// A record: the fingerprint of the request that made it, and its answer.
+pub type FoundRecord = ([u8; 32], ReplayedAnswer);
+
+/// Where records are kept.
+pub trait IdempotencyLedger: Send + Sync + 'static {
+    /// The record of this credential and key, with the fingerprint of the request that made it.
+    fn find<'a>(&'a self, request: &'a KnownRequest) -> BoxFuture<'a, Result<Option<FoundRecord>, ApiError>>;
+}
+
+/// State of the layer: the ledger, and the keys that this process is working on right now (never
+/// more than there are requests).
+pub struct IdempotencyGuard {
+    ledger: Arc<dyn IdempotencyLedger>,
+    under_way: Mutex<HashSet<(Arc<str>, String)>>,
+}
+
+impl std::fmt::Debug for IdempotencyGuard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IdempotencyGuard").finish_non_exhaustive()
+    }
+}
+
+impl IdempotencyGuard {
+    #[must_use]
+    pub fn new(ledger: Arc<dyn IdempotencyLedger>) -> Self {
+        Self { ledger, under_way: Mutex::default() }
+    }
+}
+
+struct UnderWay<'g> {
+    guard: &'g IdempotencyGuard,
+    entry: (Arc<str>, String),
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.guard.under_way.lock().remove(&self.entry);
+    }
+}
+
+/// Set by the layer when a stored answer names a stream to attach to again.
+#[derive(Debug, Clone)]
+pub struct ReattachTo(pub String);
+
+/// Innermost of the doors: it needs to know the caller.
+///
+/// # Errors
+/// 400 for a key that is empty or too long, 409 for one that was used for another request or is
+/// still being worked on.
+pub async fn check_idempotency(
+    State(guard): State<Arc<IdempotencyGuard>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let Some(header) = request.headers().get(&IDEMPOTENCY_KEY).filter(|_| request.method() == Method::POST) else {
+        return Ok(next.run(request).await);
+    };
+    let key = header.to_str().unwrap_or_default().to_owned();
+    if key.is_empty() || key.len() > MAX_KEY_CHARACTERS {
+        return Err(ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_idempotency_key",
+            format!("Idempotency-Key must be 1 to {MAX_KEY_CHARACTERS} visible ASCII characters"),
+        ));
+    }
+    let Some(caller) = request.extensions().get::<Caller>().cloned() else {
+        return Ok(next.run(request).await);
+    };
+    let template = request.extensions().get::<MatchedPath>().map_or(String::new(), |path| path.as_str().to_owned());
+    let (mut parts, body) = request.into_parts();
+    let body = to_bytes(body, crate::limits::UPLOAD)
+        .await
+        .map_err(|_| ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "The request body is too large"))?;
+    let mut fingerprint_input = parts.uri.path().as_bytes().to_vec();
+    fingerprint_input.push(0);
+    fingerprint_input.extend_from_slice(&body);
+    let known = KnownRequest {
+        credential_id: Arc::clone(&caller.credential_id),
+        key: key.clone(),
+        endpoint: format!("POST {template}"),
+        fingerprint: sha256(&fingerprint_input),
+    };
+    let entry = (caller.credential_id, key);
+    if !guard.under_way.lock().insert(entry.clone()) {
+        return Err(still_under_way());
+    }
+    let _under_way = UnderWay { guard: &guard, entry };
+    if let Some(found) = guard.ledger.find(&known).await? {
+        match answer_again(&known, found)? {
+            Replay::Response(response) => return Ok(response),
+            Replay::Reattach(id) => {
+                parts.extensions.insert(ReattachTo(id));
+            }
+        }
+    }
+    parts.extensions.insert(IdempotencyKey(Some(known.clone())));
+    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
+    // Another replica may have committed the same key in between: our change was then rolled
+    // back with a conflict, and the answer is the one that the other gave.
+    if response.status() == StatusCode::CONFLICT
+        && let Some(found) = guard.ledger.find(&known).await?
+        && let Replay::Response(replayed) = answer_again(&known, found)?
+    {
+        return Ok(replayed);
+    }
+    Ok(response)
+}
+
+enum Replay {
+    Response(Response),
+    Reattach(String),
+}
+
+fn answer_again(known: &KnownRequest, found: FoundRecord) -> Result<Replay, ApiError> {
+    let (fingerprint, answer) = found;
+    if fingerprint != known.fingerprint {
+        return Err(ApiError::new(
+            StatusCode::CONFLICT,
+            "idempotency_key_reused",
+            "This Idempotency-Key was used for another request; take a new key",
+        ));
+    }
+    Ok(match answer {
+        ReplayedAnswer::Answer { status, body } => {
+            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+            let mut response = (status, body).into_response();
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
+            Replay::Response(response)
+        }
+        ReplayedAnswer::AlreadyDone { id } => {
+            return Err(ApiError::new(
+                StatusCode::CONFLICT,
+                "already_done",
+                format!("This was done before and made {id}; its secret was shown then and is not kept"),
+            ));
+        }
+        ReplayedAnswer::Reattach { id } => Replay::Reattach(id),
+    })
+}
+
+fn still_under_way() -> ApiError {
+    ApiError::new(
+        StatusCode::CONFLICT,
+        "still_under_way",
+        "The first request with this Idempotency-Key is still being worked on; ask again shortly",
+    )
+    .with_retry_after(Duration::from_secs(1))
+}

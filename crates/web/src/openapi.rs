@@ -1,0 +1,94 @@
+//! Completes the generated OpenAPI document with what is true of every operation.
+
+use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Components, ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
+use utoipa::{PartialSchema, ToSchema};
+
+use agentd_base::FieldProblem;
+
+use crate::error::ErrorBody;
+
+/// Adds the error answers that follow from the daemon's rules rather than from a handler: each
+/// operation then lists every status that it can answer with.
+pub fn complete_document(document: &mut OpenApi) {
+    let components = document.components.get_or_insert_with(Components::new);
+    components.schemas.insert(ErrorBody::name().into_owned(), ErrorBody::schema());
+    components.schemas.insert(FieldProblem::name().into_owned(), FieldProblem::schema());
+    components.add_security_scheme(
+        "bearer",
+        SecurityScheme::Http(
+            HttpBuilder::new()
+                .scheme(HttpAuthScheme::Bearer)
+                .description(Some("An API key (`svc_…`) or a session token (`sess_…`)"))
+                .build(),
+        ),
+    );
+    components.add_security_scheme(
+        "api_key",
+        SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description("X-API-Key", "An API key (`svc_…`)"))),
+    );
+    for (path, item) in &mut document.paths.paths {
+        let is_probe = path.starts_with("/health") || path == "/api/health" || path == "/api/metrics/prometheus";
+        let methods = [
+            (&mut item.get, false),
+            (&mut item.put, true),
+            (&mut item.post, true),
+            (&mut item.delete, true),
+            (&mut item.patch, true),
+        ];
+        for (operation, changes) in methods {
+            if let Some(operation) = operation {
+                complete_operation(operation, changes, is_probe);
+            }
+        }
+    }
+}
+
+fn complete_operation(operation: &mut Operation, changes: bool, is_probe: bool) {
+    let has_security = operation.security.as_ref().is_some_and(|list| !list.is_empty());
+    let parameters = operation.parameters.as_deref().unwrap_or_default();
+    let has_path = parameters
+        .iter()
+        .any(|parameter| matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Path));
+    let has_body = operation.request_body.is_some();
+    let mut statuses: Vec<(&str, &str)> = Vec::new();
+    if !is_probe {
+        statuses.push(("421", "The `Host` header names none of this daemon's names"));
+        statuses.push(("500", "Something failed inside; the log explains it under `error_id`"));
+        statuses.push(("503", "A needed component is off or away; the sentence says what would turn it on"));
+    }
+    if has_security {
+        statuses.push(("401", "No valid credential"));
+        if changes {
+            statuses.push(("403", "The credential may only read"));
+        }
+    }
+    if has_path || has_body || !parameters.is_empty() {
+        statuses.push(("400", "The request is not valid; `fields` names every bad field"));
+    }
+    if has_path {
+        statuses.push(("404", "There is no such thing"));
+    }
+    if has_body {
+        statuses.push(("413", "The body is too large"));
+        statuses.push(("415", "The body is not of the media type that is taken here"));
+    }
+    if changes {
+        statuses.push(("409", "The present state, or an `Idempotency-Key` used before, stands against it"));
+    }
+    for (status, description) in statuses {
+        operation.responses.responses.entry(status.to_owned()).or_insert_with(|| error_response(description));
+    }
+}
+
+fn error_response(description: &str) -> RefOr<utoipa::openapi::Response> {
+    ResponseBuilder::new()
+        .description(description)
+        .content(
+            "application/json",
+            ContentBuilder::new().schema(Some(Ref::from_schema_name(ErrorBody::name()))).build(),
+        )
+        .build()
+        .into()
+}

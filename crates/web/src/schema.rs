@@ -1,0 +1,401 @@
+//! Checks a JSON value against the schema that the OpenAPI document shows for it, and reports
+//! every violation, so that what is documented is what is enforced and a caller learns of all bad
+//! fields at once.
+//!
+//! Knows the subset of JSON Schema that the derive of `utoipa` writes: types, required fields,
+//! enumerations, ranges, lengths, items, references, unions. It leaves alone what it does not
+//! know (formats and patterns), which the domains check themselves.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use agentd_base::Problems;
+use parking_lot::RwLock;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+/// A problem list longer than this helps nobody and costs memory.
+const MAX_PROBLEMS: usize = 50;
+
+/// A schema with what it refers to.
+#[derive(Debug)]
+pub struct Checked {
+    root: Value,
+    components: HashMap<String, Value>,
+}
+
+static CACHE: LazyLock<RwLock<HashMap<TypeId, Arc<Checked>>>> = LazyLock::new(RwLock::default);
+
+/// Checks `value` against the schema of `T`.
+///
+/// # Errors
+/// Every violation found, each under the dotted path of its field.
+pub fn check<T: ToSchema + 'static>(value: &Value, problems: &mut Problems) {
+    let cached = CACHE.read().get(&TypeId::of::<T>()).cloned();
+    let schema = cached.unwrap_or_else(|| {
+        let fresh = Arc::new(Checked::of::<T>());
+        CACHE.write().insert(TypeId::of::<T>(), Arc::clone(&fresh));
+        fresh
+    });
+    schema.check(value, problems);
+}
+
+impl Checked {
+    fn of<T: ToSchema>() -> Self {
+        let mut referenced = Vec::new();
+        T::schemas(&mut referenced);
+        let components = referenced
+            .into_iter()
+            .filter_map(|(name, schema)| Some((name, serde_json::to_value(schema).ok()?)))
+            .collect();
+        Self { root: serde_json::to_value(T::schema()).unwrap_or(Value::Bool(true)), components }
+    }
+
+    /// A schema from a ready document, such as that of a query parameter.
+    #[must_use]
+    pub fn from_value(root: Value) -> Self {
+        Self { root, components: HashMap::new() }
+    }
+
+    pub fn check(&self, value: &Value, problems: &mut Problems) {
+        let mut found = Vec::new();
+        self.walk(&self.root, value, "", &mut found);
+        refuse_nul(value, "", &mut found);
+        for (field, message) in found.into_iter().take(MAX_PROBLEMS) {
+            problems.add(if field.is_empty() { "body".to_owned() } else { field }, message);
+        }
+    }
+
+    fn resolve<'s>(&'s self, schema: &'s Value) -> Option<&'s Map<String, Value>> {
+        let mut current = schema.as_object()?;
+        // A reference to a reference is rare and a cycle of them impossible to write by derive.
+        for _ in 0..8 {
+            let Some(reference) = current.get("$ref").and_then(Value::as_str) else { return Some(current) };
+            let name = reference.rsplit('/').next()?;
+            current = self.components.get(name)?.as_object()?;
+        }
+        None
+    }
+
+    fn walk(&self, schema: &Value, value: &Value, path: &str, found: &mut Vec<(String, String)>) {
+        if found.len() >= MAX_PROBLEMS {
+            return;
+        }
+        let Some(schema) = self.resolve(schema) else { return };
+        for part in array(schema, "allOf") {
+            self.walk(part, value, path, found);
+        }
+        for union in ["oneOf", "anyOf"] {
+            let alternatives = array(schema, union);
+            if !alternatives.is_empty() {
+                self.walk_union(alternatives, value, path, found);
+            }
+        }
+        if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
+            && !allowed.contains(value)
+        {
+            found.push((path.to_owned(), format!("must be one of {}", list(allowed))));
+            return;
+        }
+        if let Some(expected) = schema.get("const")
+            && expected != value
+        {
+            found.push((path.to_owned(), format!("must be {expected}")));
+            return;
+        }
+        let types = type_names(schema);
+        if !types.is_empty() && !types.iter().any(|name| has_type(value, name)) {
+            let wanted = types.iter().filter(|name| **name != "null").copied().collect::<Vec<_>>().join(" or ");
+            found.push((path.to_owned(), format!("must be {}, not {}", with_article(&wanted), kind_of(value))));
+            return;
+        }
+        match value {
+            Value::Object(object) => self.walk_object(schema, object, path, found),
+            Value::Array(items) => self.walk_array(schema, items, path, found),
+            Value::String(text) => check_length(schema, text, path, found),
+            Value::Number(number) => check_range(schema, number, path, found),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    fn walk_union(&self, alternatives: &[Value], value: &Value, path: &str, found: &mut Vec<(String, String)>) {
+        let mut closest: Option<Vec<(String, String)>> = None;
+        for alternative in alternatives {
+            let mut problems = Vec::new();
+            self.walk(alternative, value, path, &mut problems);
+            if problems.is_empty() {
+                return;
+            }
+            // Of the alternatives, the one that failed deepest is the one that was meant.
+            let depth = |list: &[(String, String)]| list.iter().map(|(field, _)| field.len()).max().unwrap_or(0);
+            let is_null = self.resolve(alternative).is_some_and(|schema| type_names(schema) == ["null"]);
+            if !is_null && closest.as_ref().is_none_or(|best| depth(&problems) > depth(best)) {
+                closest = Some(problems);
+            }
+        }
+        found.extend(closest.unwrap_or_else(|| vec![(path.to_owned(), "must be null".to_owned())]));
+    }
+
+    fn walk_object(
+        &self,
+        schema: &Map<String, Value>,
+        object: &Map<String, Value>,
+        path: &str,
+        found: &mut Vec<(String, String)>,
+    ) {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for name in array(schema, "required").iter().filter_map(Value::as_str) {
+            if !object.contains_key(name) {
+                found.push((join(path, name), "is required".to_owned()));
+            }
+        }
+        let additional = schema.get("additionalProperties");
+        for (name, member) in object {
+            if let Some(property) = properties.and_then(|known| known.get(name)) {
+                self.walk(property, member, &join(path, name), found);
+            } else if additional == Some(&Value::Bool(false)) {
+                let known = properties.map(|known| known.keys().cloned().collect::<Vec<_>>().join(", "));
+                let known = known.unwrap_or_default();
+                found.push((join(path, name), format!("is not known here; known are: {known}")));
+            } else if let Some(other) = additional.filter(|other| other.is_object()) {
+                self.walk(other, member, &join(path, name), found);
+            }
+        }
+    }
+
+    fn walk_array(&self, schema: &Map<String, Value>, items: &[Value], path: &str, found: &mut Vec<(String, String)>) {
+        let count = items.len() as u64;
+        if let Some(minimum) = schema.get("minItems").and_then(Value::as_u64)
+            && count < minimum
+        {
+            found.push((path.to_owned(), format!("must have at least {minimum} entries")));
+        }
+        if let Some(maximum) = schema.get("maxItems").and_then(Value::as_u64)
+            && count > maximum
+        {
+            found.push((path.to_owned(), format!("must have at most {maximum} entries")));
+        }
+        if let Some(item_schema) = schema.get("items") {
+            for (index, item) in items.iter().enumerate() {
+                self.walk(item_schema, item, &format!("{path}[{index}]"), found);
+            }
+        }
+    }
+}
+
+/// PostgreSQL cannot store U+0000 in text, and nothing that people write contains it, so it is
+/// refused everywhere alike.
+fn refuse_nul(value: &Value, path: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::String(text) if text.contains('\0') => {
+            found.push((path.to_owned(), "must not contain the NUL character".to_owned()));
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                refuse_nul(item, &format!("{path}[{index}]"), found);
+            }
+        }
+        Value::Object(object) => {
+            for (name, member) in object {
+                if name.contains('\0') {
+                    found.push((path.to_owned(), "has a field name with the NUL character".to_owned()));
+                }
+                refuse_nul(member, &join(path, name), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check_length(schema: &Map<String, Value>, text: &str, path: &str, found: &mut Vec<(String, String)>) {
+    let length = text.chars().count() as u64;
+    if let Some(minimum) = schema.get("minLength").and_then(Value::as_u64)
+        && length < minimum
+    {
+        let message = match minimum {
+            1 => "must not be empty".to_owned(),
+            _ => format!("must have at least {minimum} characters"),
+        };
+        found.push((path.to_owned(), message));
+    }
+    if let Some(maximum) = schema.get("maxLength").and_then(Value::as_u64)
+        && length > maximum
+    {
+        found.push((path.to_owned(), format!("must have at most {maximum} characters")));
+    }
+}
+
+fn check_range(
+    schema: &Map<String, Value>,
+    number: &serde_json::Number,
+    path: &str,
+    found: &mut Vec<(String, String)>,
+) {
+    let Some(given) = number.as_f64() else { return };
+    let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
+    let (low, high) = (bound("minimum"), bound("maximum"));
+    if low.is_some_and(|low| given < low) || high.is_some_and(|high| given > high) {
+        let message = match (low, high) {
+            (Some(low), Some(high)) => format!("must be between {low} and {high}"),
+            (Some(low), None) => format!("must be at least {low}"),
+            (None, Some(high)) => format!("must be at most {high}"),
+            (None, None) => return,
+        };
+        found.push((path.to_owned(), message));
+    } else if bound("exclusiveMinimum").is_some_and(|low| given <= low) {
+        found.push((path.to_owned(), format!("must be more than {}", bound("exclusiveMinimum").unwrap_or_default())));
+    } else if number.is_u64()
+        && schema.get("format").and_then(Value::as_str) == Some("int32")
+        && number.as_u64().is_some_and(|n| n > i32::MAX as u64)
+    {
+        found.push((path.to_owned(), format!("must be at most {}", i32::MAX)));
+    } else if number.as_i64().is_none() && type_names(schema).contains(&"integer") {
+        // The store's integers are 64 bits wide and signed.
+        found.push((path.to_owned(), format!("must be at most {}", i64::MAX)));
+    }
+}
+
+fn array<'s>(schema: &'s Map<String, Value>, name: &str) -> &'s [Value] {
+    schema.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn type_names(schema: &Map<String, Value>) -> Vec<&str> {
+    match schema.get("type") {
+        Some(Value::String(name)) => vec![name],
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn has_type(value: &Value, name: &str) -> bool {
+    match name {
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        _ => true,
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(number) if number.is_f64() => "a fraction",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn with_article(name: &str) -> String {
+    match name {
+        "integer" => "a whole number".to_owned(),
+        "array" => "a list".to_owned(),
+        "object" => "an object".to_owned(),
+        "" => "null".to_owned(),
+        other => format!("a {other}"),
+    }
+}
+
+fn list(values: &[Value]) -> String {
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), |text| format!("`{text}`"));
+    values.iter().map(shown).collect::<Vec<_>>().join(", ")
+}
+
+fn join(path: &str, name: &str) -> String {
+    // A name from outside is cut, so that an answer cannot be blown up by it.
+    let name: String = name.chars().take(64).collect();
+    if path.is_empty() { name } else { format!("{path}.{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(serde::Deserialize, ToSchema)]
+    #[allow(dead_code, reason = "only its schema is used")]
+    struct Inner {
+        #[schema(minimum = 1, maximum = 5)]
+        level: i64,
+    }
+
+    #[derive(serde::Deserialize, ToSchema)]
+    #[allow(dead_code, reason = "only its schema is used")]
+    #[serde(deny_unknown_fields)]
+    struct Outer {
+        #[schema(min_length = 3)]
+        name: String,
+        inner: Option<Inner>,
+        #[serde(default)]
+        #[schema(max_items = 2)]
+        tags: Vec<String>,
+    }
+
+    fn problems_of(value: &Value) -> Vec<String> {
+        let mut problems = Problems::new();
+        check::<Outer>(value, &mut problems);
+        let list = problems.into_result().err().unwrap_or_default();
+        list.into_iter().map(|problem| format!("{}: {}", problem.field, problem.message)).collect()
+    }
+
+    #[test]
+    fn names_every_bad_field_at_once() {
+        let found = problems_of(&json!({"name": "ab", "inner": {"level": 9}, "tags": ["a", 1, "b"], "nmae": 1}));
+        assert_eq!(
+            found,
+            [
+                "inner.level: must be between 1 and 5",
+                "name: must have at least 3 characters",
+                "nmae: is not known here; known are: inner, name, tags",
+                "tags: must have at most 2 entries",
+                "tags[1]: must be a string, not a number",
+            ]
+        );
+    }
+
+    #[test]
+    fn accepts_what_is_right_and_null_where_allowed() {
+        assert!(problems_of(&json!({"name": "abc", "inner": null})).is_empty());
+        assert!(problems_of(&json!({"name": "abc", "inner": {"level": 5}})).is_empty());
+    }
+
+    #[test]
+    fn refuses_nul_anywhere() {
+        assert_eq!(problems_of(&json!({"name": "a\u{0}bc"})), ["name: must not contain the NUL character"]);
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            ".{0,8}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map("(name|inner|level|tags|x)", inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_passes_can_be_deserialized(value in any_json()) {
+            if problems_of(&value).is_empty() {
+                prop_assert!(serde_json::from_value::<Outer>(value).is_ok());
+            }
+        }
+    }
+}
