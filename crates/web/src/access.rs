@@ -164,23 +164,35 @@ fn origin(headers: &HeaderMap) -> Option<&str> {
     headers.get(ORIGIN).map(|value| value.to_str().unwrap_or("invalid"))
 }
 
-/// The routes of a domain, sorted by their door.
-#[derive(Default)]
-pub struct Routes {
-    public: OpenApiRouter,
-    open_until_first_key: OpenApiRouter,
-    any_scope: OpenApiRouter,
-    streams: OpenApiRouter,
-    protected: OpenApiRouter,
+/// The routes of a domain, sorted by their door. `S` is the state that the handlers still miss;
+/// the document can be had without it.
+pub struct Routes<S = ()> {
+    public: OpenApiRouter<S>,
+    open_until_first_key: OpenApiRouter<S>,
+    any_scope: OpenApiRouter<S>,
+    streams: OpenApiRouter<S>,
+    protected: OpenApiRouter<S>,
 }
 
-impl std::fmt::Debug for Routes {
+impl<S> std::fmt::Debug for Routes<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Routes").finish_non_exhaustive()
     }
 }
 
-impl Routes {
+impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
+    fn default() -> Self {
+        Self {
+            public: OpenApiRouter::new(),
+            open_until_first_key: OpenApiRouter::new(),
+            any_scope: OpenApiRouter::new(),
+            streams: OpenApiRouter::new(),
+            protected: OpenApiRouter::new(),
+        }
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> Routes<S> {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -188,88 +200,100 @@ impl Routes {
 
     /// No credential at all.
     #[must_use]
-    pub fn public(mut self, router: OpenApiRouter) -> Self {
-        self.public = self.public.merge(router);
+    pub fn public(mut self, router: OpenApiRouter<S>) -> Self {
+        self.public = self.public.merge(with_security(router, &[]));
         self
     }
 
     /// No credential while no API key was ever made, a full one afterwards.
     #[must_use]
-    pub fn open_until_first_key(mut self, router: OpenApiRouter) -> Self {
-        self.open_until_first_key = self.open_until_first_key.merge(router);
+    pub fn open_until_first_key(mut self, router: OpenApiRouter<S>) -> Self {
+        let mut optional = vec![SecurityRequirement::default()];
+        optional.extend(credential());
+        self.open_until_first_key = self.open_until_first_key.merge(with_security(router, &optional));
         self
     }
 
     /// A credential of any scope, whatever the method.
     #[must_use]
-    pub fn any_scope(mut self, router: OpenApiRouter) -> Self {
-        self.any_scope = self.any_scope.merge(router);
+    pub fn any_scope(mut self, router: OpenApiRouter<S>) -> Self {
+        self.any_scope = self.any_scope.merge(with_security(router, &credential()));
         self
     }
 
     /// GET routes that browsers open without headers: a credential, or `?ticket=`.
     #[must_use]
-    pub fn streams(mut self, router: OpenApiRouter) -> Self {
-        self.streams = self.streams.merge(router);
+    pub fn streams(mut self, router: OpenApiRouter<S>) -> Self {
+        self.streams = self.streams.merge(with_security(router, &credential()));
         self
     }
 
     /// A credential; one of scope `read` only for GET and HEAD.
     #[must_use]
-    pub fn protected(mut self, router: OpenApiRouter) -> Self {
-        self.protected = self.protected.merge(router);
+    pub fn protected(mut self, router: OpenApiRouter<S>) -> Self {
+        self.protected = self.protected.merge(with_security(router, &credential()));
         self
     }
 
+    /// Gives the handlers their state.
+    pub fn with_state<T: Clone + Send + Sync + 'static>(self, state: S) -> Routes<T> {
+        Routes {
+            public: self.public.with_state(state.clone()),
+            open_until_first_key: self.open_until_first_key.with_state(state.clone()),
+            any_scope: self.any_scope.with_state(state.clone()),
+            streams: self.streams.with_state(state.clone()),
+            protected: self.protected.with_state(state),
+        }
+    }
+
+    /// What the document says of these routes.
+    #[must_use]
+    pub fn into_document(self) -> OpenApi {
+        let mut document = self.public.into_openapi();
+        for router in [self.open_until_first_key, self.any_scope, self.streams, self.protected] {
+            document.merge(router.into_openapi());
+        }
+        document
+    }
+}
+
+impl Routes<()> {
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
-        self.public(other.public)
-            .open_until_first_key(other.open_until_first_key)
-            .any_scope(other.any_scope)
-            .streams(other.streams)
-            .protected(other.protected)
+        Self {
+            public: self.public.merge(other.public),
+            open_until_first_key: self.open_until_first_key.merge(other.open_until_first_key),
+            any_scope: self.any_scope.merge(other.any_scope),
+            streams: self.streams.merge(other.streams),
+            protected: self.protected.merge(other.protected),
+        }
     }
 
     /// Puts each group behind its door. Unknown paths and methods under `/api` answer 401 to
     /// those who have no credential, so that nothing can be explored from outside.
-    pub fn mount(self, auth: Arc<dyn Authenticate>, idempotency: &Arc<IdempotencyGuard>) -> (Router, OpenApi) {
-        let bearer = || {
-            vec![
-                SecurityRequirement::new("bearer", Vec::<String>::new()),
-                SecurityRequirement::new("api_key", Vec::<String>::new()),
-            ]
-        };
-        let mut optional = vec![SecurityRequirement::default()];
-        optional.extend(bearer());
+    pub fn mount(self, auth: Arc<dyn Authenticate>, idempotency: &Arc<IdempotencyGuard>) -> Router {
         // The idempotency layer sits behind the door: it must know whose key it looks at.
-        let once =
-            |router: OpenApiRouter| router.route_layer(from_fn_with_state(Arc::clone(idempotency), check_idempotency));
-        let groups = [
-            (self.public, Vec::new()),
-            (
-                once(self.open_until_first_key).route_layer(from_fn_with_state(Arc::clone(&auth), require_or_open)),
-                optional,
-            ),
-            (once(self.any_scope).route_layer(from_fn_with_state(Arc::clone(&auth), require_any_scope)), bearer()),
-            (
-                once(self.streams).route_layer(from_fn_with_state(Arc::clone(&auth), require_credential_or_ticket)),
-                bearer(),
-            ),
-            (once(self.protected).route_layer(from_fn_with_state(Arc::clone(&auth), require_authentication)), bearer()),
-        ];
-        let mut all = OpenApiRouter::new();
-        for (router, security) in groups {
-            all = all.merge(with_security(router, &security));
-        }
-        let (router, document) = all.split_for_parts();
-        let missing = Arc::clone(&auth);
-        let router = router
+        let plain = |router: OpenApiRouter| router.split_for_parts().0;
+        let once = |router: OpenApiRouter| {
+            plain(router).route_layer(from_fn_with_state(Arc::clone(idempotency), check_idempotency))
+        };
+        let door = || Arc::clone(&auth);
+        let router = plain(self.public)
+            .merge(once(self.open_until_first_key).route_layer(from_fn_with_state(door(), require_or_open)))
+            .merge(once(self.any_scope).route_layer(from_fn_with_state(door(), require_any_scope)))
+            .merge(once(self.streams).route_layer(from_fn_with_state(door(), require_credential_or_ticket)))
+            .merge(once(self.protected).route_layer(from_fn_with_state(door(), require_authentication)));
+        let for_missing = door();
+        router
             .method_not_allowed_fallback(move |request: Request| {
-                refuse(auth, request, crate::fallback::method_not_allowed)
+                refuse(Arc::clone(&auth), request, crate::fallback::method_not_allowed)
             })
-            .fallback(move |request: Request| refuse(missing, request, crate::fallback::not_found));
-        (router, document)
+            .fallback(move |request: Request| refuse(Arc::clone(&for_missing), request, crate::fallback::not_found))
     }
+}
+
+fn credential() -> Vec<SecurityRequirement> {
+    ["bearer", "api_key"].into_iter().map(|name| SecurityRequirement::new(name, Vec::<String>::new())).collect()
 }
 
 async fn refuse(auth: Auth, request: Request, answer: fn() -> ApiError) -> Response {
@@ -281,7 +305,10 @@ async fn refuse(auth: Auth, request: Request, answer: fn() -> ApiError) -> Respo
     answer().into_response()
 }
 
-fn with_security(mut router: OpenApiRouter, security: &[SecurityRequirement]) -> OpenApiRouter {
+fn with_security<S: Clone + Send + Sync + 'static>(
+    mut router: OpenApiRouter<S>,
+    security: &[SecurityRequirement],
+) -> OpenApiRouter<S> {
     for item in router.get_openapi_mut().paths.paths.values_mut() {
         let operations = [
             &mut item.get,

@@ -1,0 +1,244 @@
+//! The configuration of the process: flags, then `SVC_*` variables, then `agentd.toml`, then
+//! defaults. What an owner changes while the daemon runs is a setting, not configuration.
+//!
+//! Invariant: a [`Config`] exists only when every value in it is valid; every problem is reported
+//! at once, each with the name under which it was given.
+
+mod source;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use agentd_base::Secret;
+use agentd_web::TrustedProxies;
+
+pub use source::ConfigSource;
+
+/// The valid configuration of a daemon.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub listen: SocketAddr,
+    pub data_dir: PathBuf,
+    /// `None`: the embedded SQLite file in the data directory.
+    pub database_url: Option<Secret>,
+    /// Closes every door that is open until the first key exists.
+    pub api_key_required: bool,
+    pub cors_origins: Vec<String>,
+    /// Host names besides `localhost`, IP literals and that of `base_url`.
+    pub allowed_hosts: Vec<String>,
+    pub trusted_proxies: TrustedProxies,
+    pub secret_key_file: Option<PathBuf>,
+    pub ui_dev_origin: String,
+    /// How the daemon is reached from outside, without a slash at the end.
+    pub base_url: String,
+    pub log: String,
+    pub log_format: LogFormat,
+    pub bootstrap_api_key_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+/// What is wrong with the configuration, a sentence each.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("The configuration is not valid:\n{}", .0.iter().map(|line| format!("  - {line}")).collect::<Vec<_>>().join("\n"))]
+pub struct ConfigError(pub Vec<String>);
+
+pub const DEFAULT_PORT: u16 = 7878;
+const DEFAULT_LOG: &str = "info";
+const DEFAULT_UI_DEV_ORIGIN: &str = "http://localhost:5173";
+
+impl Config {
+    /// Judges the merged sources.
+    ///
+    /// # Errors
+    /// Every value that is not valid, with the name under which it was given.
+    pub fn from_source(source: ConfigSource) -> Result<Self, ConfigError> {
+        let mut problems = Vec::new();
+        let host = match source.host.as_deref() {
+            None => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Some("localhost") => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Some(text) => text.parse().unwrap_or_else(|_| {
+                problems.push(format!(
+                    "SVC_HOST is `{text}`, which is no IP address; use 127.0.0.1 for this machine alone or 0.0.0.0 for every network"
+                ));
+                IpAddr::V4(Ipv4Addr::LOCALHOST)
+            }),
+        };
+        let port = source.port.unwrap_or(DEFAULT_PORT);
+        let listen = SocketAddr::new(host, port);
+        let data_dir = source.data_dir.unwrap_or_else(source::default_data_dir);
+        if data_dir.as_os_str().is_empty() {
+            problems.push("SVC_DATA_DIR is empty; name a directory".to_owned());
+        }
+        let database_url = source.database_url.filter(|url| !url.is_empty());
+        if let Some(url) = &database_url
+            && !["postgres://", "postgresql://"].iter().any(|scheme| url.expose().starts_with(scheme))
+        {
+            problems.push(
+                "SVC_DATABASE_URL must begin with postgres://; leave it out to use the embedded database".to_owned(),
+            );
+        }
+        let base_url = source.base_url.map(|url| url.trim_end_matches('/').to_owned());
+        if let Some(url) = &base_url
+            && origin_host(url).is_none()
+        {
+            problems.push(format!("SVC_BASE_URL is `{url}`, which is no address such as https://agents.example.com"));
+        }
+        let mut cors_origins = Vec::new();
+        for origin in list(source.cors_origins.as_deref()) {
+            if origin_host(&origin).is_none() || origin.matches('/').count() > 2 {
+                problems.push(format!(
+                    "SVC_CORS_ORIGINS names `{origin}`, which is no origin such as https://ui.example.com"
+                ));
+            }
+            cors_origins.push(origin);
+        }
+        let allowed_hosts = list(source.allowed_hosts.as_deref());
+        for host in &allowed_hosts {
+            if host.contains(['/', ':', '*', ' ']) {
+                problems.push(format!("SVC_ALLOWED_HOSTS names `{host}`; give plain host names without scheme or port"));
+            }
+        }
+        let proxies = list(source.trusted_proxies.as_deref());
+        let trusted_proxies = TrustedProxies::parse(proxies.iter().map(String::as_str)).unwrap_or_else(|problem| {
+            problems.push(format!("SVC_TRUSTED_PROXIES: {problem}"));
+            TrustedProxies::default()
+        });
+        let ui_dev_origin = source.ui_dev_origin.unwrap_or_else(|| DEFAULT_UI_DEV_ORIGIN.to_owned());
+        if origin_host(&ui_dev_origin).is_none() {
+            problems.push(format!("SVC_UI_DEV_ORIGIN is `{ui_dev_origin}`, which is no origin such as {DEFAULT_UI_DEV_ORIGIN}"));
+        }
+        let log = source.log.unwrap_or_else(|| DEFAULT_LOG.to_owned());
+        if log.parse::<tracing_subscriber::filter::EnvFilter>().is_err() {
+            problems.push(format!("SVC_LOG is `{log}`; use error, warn, info, debug, trace, or a filter such as agentd=debug"));
+        }
+        let log_format = match source.log_format.as_deref() {
+            None | Some("text") => LogFormat::Text,
+            Some("json") => LogFormat::Json,
+            Some(other) => {
+                problems.push(format!("SVC_LOG_FORMAT is `{other}`; use text or json"));
+                LogFormat::Text
+            }
+        };
+        for (name, file) in [
+            ("SVC_SECRET_KEY_FILE", &source.secret_key_file),
+            ("SVC_BOOTSTRAP_API_KEY_FILE", &source.bootstrap_api_key_file),
+        ] {
+            if let Some(file) = file
+                && file.is_dir()
+            {
+                problems.push(format!("{name} is {}, which is a directory; name a file", file.display()));
+            }
+        }
+        if !problems.is_empty() {
+            return Err(ConfigError(problems));
+        }
+        Ok(Self {
+            listen,
+            data_dir,
+            database_url,
+            api_key_required: source.api_key_required.unwrap_or(false),
+            cors_origins,
+            allowed_hosts,
+            trusted_proxies,
+            secret_key_file: source.secret_key_file,
+            ui_dev_origin,
+            base_url: base_url.unwrap_or_else(|| own_origin(listen)),
+            log,
+            log_format,
+            bootstrap_api_key_file: source.bootstrap_api_key_file,
+        })
+    }
+
+    /// Every name that requests may use in their `Host` header.
+    #[must_use]
+    pub fn host_names(&self) -> Vec<String> {
+        let own = origin_host(&self.base_url).map(str::to_owned);
+        self.allowed_hosts.iter().cloned().chain(own).collect()
+    }
+
+    /// Every origin whose pages may read our answers.
+    #[must_use]
+    pub fn allowed_origins(&self) -> Vec<String> {
+        let mut origins = vec![self.ui_dev_origin.clone(), self.base_url.clone(), own_origin(self.listen)];
+        if self.listen.ip().is_loopback() || self.listen.ip().is_unspecified() {
+            origins.push(format!("http://localhost:{}", self.listen.port()));
+            origins.push(format!("http://127.0.0.1:{}", self.listen.port()));
+        }
+        origins.extend(self.cors_origins.iter().cloned());
+        origins
+    }
+}
+
+/// The origin under which a daemon on `listen` is reached from its own machine.
+#[must_use]
+pub fn own_origin(listen: SocketAddr) -> String {
+    let ip = listen.ip();
+    if ip.is_unspecified() { format!("http://127.0.0.1:{}", listen.port()) } else { format!("http://{listen}") }
+}
+
+fn list(text: Option<&str>) -> Vec<String> {
+    let entries = text.unwrap_or_default().split(',').map(|entry| entry.trim().trim_end_matches('/'));
+    entries.filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
+}
+
+/// The host of an `http` or `https` address.
+fn origin_host(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
+    let authority = rest.split('/').next()?;
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    let is_plain = !host.is_empty() && !host.contains(['@', ' ', '?', '#', '*']);
+    is_plain.then_some(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_listen_on_loopback_alone() {
+        let config = Config::from_source(ConfigSource::default()).unwrap();
+        assert_eq!(config.listen.to_string(), "127.0.0.1:7878");
+        assert_eq!(config.base_url, "http://127.0.0.1:7878");
+        assert!(!config.api_key_required);
+    }
+
+    #[test]
+    fn names_every_bad_value_at_once() {
+        let source = ConfigSource {
+            host: Some("everywhere".into()),
+            database_url: Some(Secret::new("mysql://x".into())),
+            base_url: Some("agents.example".into()),
+            cors_origins: Some("https://ok.example, nonsense, https://x.example/path".into()),
+            allowed_hosts: Some("a.example,https://b.example".into()),
+            trusted_proxies: Some("10.0.0.0/99".into()),
+            log: Some("agentd=loud=very".into()),
+            log_format: Some("xml".into()),
+            secret_key_file: Some("/".into()),
+            ..ConfigSource::default()
+        };
+        let ConfigError(problems) = Config::from_source(source).unwrap_err();
+        for name in [
+            "SVC_HOST", "SVC_DATABASE_URL", "SVC_BASE_URL", "`nonsense`", "x.example/path", "SVC_ALLOWED_HOSTS",
+            "SVC_TRUSTED_PROXIES", "SVC_LOG ", "SVC_LOG_FORMAT", "SVC_SECRET_KEY_FILE",
+        ] {
+            assert!(problems.iter().any(|problem| problem.contains(name)), "{name} in {problems:?}");
+        }
+    }
+
+    #[test]
+    fn a_base_url_names_a_host() {
+        let source = ConfigSource { base_url: Some("https://agents.example:8443/".into()), ..ConfigSource::default() };
+        let config = Config::from_source(source).unwrap();
+        assert_eq!(config.base_url, "https://agents.example:8443");
+        assert_eq!(config.host_names(), ["agents.example"]);
+    }
+}

@@ -1,0 +1,113 @@
+//! Where configuration comes from, merged but not yet judged.
+
+use std::path::{Path, PathBuf};
+
+use agentd_base::Secret;
+use clap::Args;
+use serde::Deserialize;
+
+use super::ConfigError;
+
+/// Every configuration value as it was given. Flags and variables come through `clap`, the file
+/// through `serde`; the names are the same.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigSource {
+    /// Address to listen on; 127.0.0.1 is this machine alone
+    #[arg(long, env = "SVC_HOST", global = true)]
+    pub host: Option<String>,
+    /// Port to listen on [default: 7878]
+    #[arg(long, env = "SVC_PORT", global = true)]
+    pub port: Option<u16>,
+    /// Directory that everything is kept in [default: ~/.local/share/agentd]
+    #[arg(long, env = "SVC_DATA_DIR", global = true)]
+    pub data_dir: Option<PathBuf>,
+    /// `postgres://user:password@host/database`; without it an embedded SQLite file
+    #[arg(long, env = "SVC_DATABASE_URL", global = true, hide_env_values = true, value_parser = parse_secret)]
+    pub database_url: Option<Secret>,
+    /// Close every door that is open until the first API key exists
+    #[arg(long, env = "SVC_API_KEY_REQUIRED", global = true, num_args = 0..=1, default_missing_value = "true")]
+    pub api_key_required: Option<bool>,
+    /// Origins whose pages may call the API, separated by commas
+    #[arg(long, env = "SVC_CORS_ORIGINS", global = true)]
+    pub cors_origins: Option<String>,
+    /// Host names that requests may use, separated by commas
+    #[arg(long, env = "SVC_ALLOWED_HOSTS", global = true)]
+    pub allowed_hosts: Option<String>,
+    /// Proxies whose X-Forwarded-For is believed: addresses or networks, separated by commas
+    #[arg(long, env = "SVC_TRUSTED_PROXIES", global = true)]
+    pub trusted_proxies: Option<String>,
+    /// File of the key that encrypts stored secrets [default: secret.key in the data directory]
+    #[arg(long, env = "SVC_SECRET_KEY_FILE", global = true)]
+    pub secret_key_file: Option<PathBuf>,
+    /// Origin of the web page's development server [default: http://localhost:5173]
+    #[arg(long, env = "SVC_UI_DEV_ORIGIN", global = true)]
+    pub ui_dev_origin: Option<String>,
+    /// How the daemon is reached from outside, such as https://agents.example.com
+    #[arg(long, env = "SVC_BASE_URL", global = true)]
+    pub base_url: Option<String>,
+    /// What is logged: error, warn, info, debug, trace, or a filter [default: info]
+    #[arg(long, env = "SVC_LOG", global = true)]
+    pub log: Option<String>,
+    /// How log lines look: text or json [default: text]
+    #[arg(long, env = "SVC_LOG_FORMAT", global = true)]
+    pub log_format: Option<String>,
+    /// File that holds the first API key, for setups without a person
+    #[arg(long, env = "SVC_BOOTSTRAP_API_KEY_FILE", global = true)]
+    pub bootstrap_api_key_file: Option<PathBuf>,
+}
+
+fn parse_secret(text: &str) -> Result<Secret, std::convert::Infallible> {
+    Ok(Secret::new(text.to_owned()))
+}
+
+impl ConfigSource {
+    /// Reads `agentd.toml`: the file that was named, which must be there, or the one in the
+    /// working directory, else in the data directory, if any.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no TOML, or has a key that is not known.
+    pub fn from_file(named: Option<&Path>, data_dir: Option<&Path>) -> Result<Self, ConfigError> {
+        let fallback = data_dir.map_or_else(default_data_dir, Path::to_path_buf);
+        let candidates = [PathBuf::from("agentd.toml"), fallback.join("agentd.toml")];
+        let path = match named {
+            Some(path) => path.to_path_buf(),
+            None => match candidates.into_iter().find(|path| path.is_file()) {
+                Some(path) => path,
+                None => return Ok(Self::default()),
+            },
+        };
+        let problem = |what: String| ConfigError(vec![format!("{}: {what}", path.display())]);
+        let text = std::fs::read_to_string(&path).map_err(|error| problem(error.to_string()))?;
+        toml::from_str(&text).map_err(|error| problem(error.message().to_owned()))
+    }
+
+    /// These values, and those of `fallback` where there is none.
+    #[must_use]
+    pub fn or(self, fallback: Self) -> Self {
+        Self {
+            host: self.host.or(fallback.host),
+            port: self.port.or(fallback.port),
+            data_dir: self.data_dir.or(fallback.data_dir),
+            database_url: self.database_url.or(fallback.database_url),
+            api_key_required: self.api_key_required.or(fallback.api_key_required),
+            cors_origins: self.cors_origins.or(fallback.cors_origins),
+            allowed_hosts: self.allowed_hosts.or(fallback.allowed_hosts),
+            trusted_proxies: self.trusted_proxies.or(fallback.trusted_proxies),
+            secret_key_file: self.secret_key_file.or(fallback.secret_key_file),
+            ui_dev_origin: self.ui_dev_origin.or(fallback.ui_dev_origin),
+            base_url: self.base_url.or(fallback.base_url),
+            log: self.log.or(fallback.log),
+            log_format: self.log_format.or(fallback.log_format),
+            bootstrap_api_key_file: self.bootstrap_api_key_file.or(fallback.bootstrap_api_key_file),
+        }
+    }
+}
+
+/// `$XDG_DATA_HOME/agentd`, else `~/.local/share/agentd`, else `./agentd-data`.
+pub fn default_data_dir() -> PathBuf {
+    let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    from("XDG_DATA_HOME")
+        .or_else(|| from("HOME").map(|home| home.join(".local/share")))
+        .map_or_else(|| PathBuf::from("agentd-data"), |base| base.join("agentd"))
+}

@@ -1,0 +1,33 @@
+//! What every domain stands on: the store, time, ids, randomness, the data directory, and the
+//! signal that the daemon is going down. Also the shape of a background worker.
+//!
+//! Deliberately absent: anything that knows a domain.
+
+mod data_dir;
+mod once;
+mod worker;
+
+use std::sync::Arc;
+
+use agentd_base::id::IdGenerator;
+use agentd_base::{Clock, Entropy};
+use agentd_store::Db;
+use tokio_util::sync::CancellationToken;
+
+pub use data_dir::DataDir;
+pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
+pub use worker::{Worker, WorkerError, Workers};
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Ground {
+    pub db: Db,
+    pub clock: Clock,
+    pub ids: IdGenerator,
+    pub entropy: Entropy,
+    pub data_dir: Arc<DataDir>,
+    /// Names this process in leases; new at every start.
+    pub instance: Arc<str>,
+    /// Cancelled when the daemon begins to drain: streams end, workers stop claiming.
+    pub draining: CancellationToken,
+}

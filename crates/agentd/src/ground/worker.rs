@@ -1,0 +1,107 @@
+//! Background workers: each does one bounded piece of work a call and says whether there may be
+//! more. In the daemon a loop drives each; in tests the test does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// What a worker failed with; it is logged, and the worker runs again later.
+pub type WorkerError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Idempotent and leased: a worker may be killed anywhere and run anywhere else.
+pub trait Worker: Send + Sync + 'static {
+    fn name(&self) -> &'static str;
+
+    /// How long to wait at most before looking again when nothing wakes it.
+    fn interval(&self) -> Duration;
+
+    /// Wakes the worker before its interval is over.
+    fn wake(&self) -> Option<Arc<Notify>> {
+        None
+    }
+
+    /// Does one bounded piece of work; `true` when there may be more at once.
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>>;
+}
+
+/// Every worker of the daemon.
+#[derive(Clone, Default)]
+pub struct Workers(Vec<Arc<dyn Worker>>);
+
+impl std::fmt::Debug for Workers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|worker| worker.name())).finish()
+    }
+}
+
+impl Workers {
+    pub fn add(&mut self, worker: impl Worker) {
+        self.0.push(Arc::new(worker));
+    }
+
+    /// Runs every worker until none has anything left to do. For tests.
+    ///
+    /// # Errors
+    /// The first failure of a worker.
+    pub async fn run_until_idle(&self) -> Result<(), WorkerError> {
+        loop {
+            let mut is_busy = false;
+            for worker in &self.0 {
+                is_busy |= worker.run_once().await?;
+            }
+            if !is_busy {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Starts a loop for each worker; they end when `draining` is cancelled.
+    pub fn spawn(&self, tracker: &TaskTracker, draining: &CancellationToken) {
+        for worker in &self.0 {
+            tracker.spawn(drive(Arc::clone(worker), draining.clone()));
+        }
+    }
+}
+
+async fn drive(worker: Arc<dyn Worker>, draining: CancellationToken) {
+    const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+    let mut failures = 0u32;
+    loop {
+        let outcome = tokio::select! {
+            () = draining.cancelled() => return,
+            outcome = worker.run_once() => outcome,
+        };
+        let pause = match outcome {
+            Ok(true) => {
+                failures = 0;
+                tokio::task::yield_now().await;
+                continue;
+            }
+            Ok(false) => {
+                failures = 0;
+                worker.interval()
+            }
+            Err(error) => {
+                failures = failures.saturating_add(1);
+                tracing::warn!(worker = worker.name(), %error, failures, "a background worker failed and will run again");
+                worker.interval().max(Duration::from_secs(1)).saturating_mul(failures.min(32)).min(LONGEST_PAUSE)
+            }
+        };
+        let wake = worker.wake();
+        let woken = async {
+            match &wake {
+                Some(notify) => notify.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = draining.cancelled() => return,
+            () = woken => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! agentd: a self-hosted daemon that hosts AI agents.
+//!
+//! One folder a domain; `compose` wires them, `lifecycle` runs them, `cli` is how people start
+//! and mend them. ARCHITECTURE.md has the map and the table of allowed edges.
+
+pub mod agents;
+pub mod auth;
+pub mod chat;
+pub mod cli;
+pub mod compose;
+pub mod config;
+pub mod engine;
+pub mod ground;
+pub mod lifecycle;
+pub mod monitoring;
+pub mod providers;
+pub mod settings;
+pub mod setup;
