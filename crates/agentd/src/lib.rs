@@ -13,6 +13,7 @@ pub mod engine;
 pub mod ground;
 pub mod lifecycle;
 pub mod monitoring;
+pub mod page;
 pub mod providers;
 pub mod settings;
 pub mod setup;

@@ -1,14 +1,139 @@
-//! From start to end: open the store, serve, drain, close.
+//! From start to end: listen, open the store, compose, serve, drain, close.
+//!
+//! Invariants: the probes answer from the first moment, also while a migration runs; the first
+//! signal drains within [`DRAIN_LIMIT`], a second one ends the process at once; the database is
+//! closed only when nothing uses it any more.
 
+mod error;
+mod front;
+mod listen;
+mod local_socket;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy};
+use agentd_store::{DatabaseUrl, Db, DbOptions, MIGRATIONS};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::config::Config;
+use crate::compose::{Daemon, compose};
+use crate::config::{Config, own_origin};
+use crate::ground::{DataDir, Ground};
+use crate::monitoring::Readiness;
 
-/// Why the daemon did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error("The data directory {path} cannot be used")]
-    DataDir { path: String, source: std::io::Error },
+pub use error::StartError;
+pub use local_socket::LocalRouter;
+use front::Front;
+
+/// How long a drain may take: running replies have this long to reach their end.
+pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
+
+/// Whether background workers run by themselves or are driven by a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerMode {
+    Spawned,
+    ByHand,
+}
+
+/// A daemon that serves.
+#[derive(Debug)]
+pub struct Running {
+    pub address: SocketAddr,
+    pub daemon: Daemon,
+    ground: Ground,
+    readiness: Readiness,
+    tracker: TaskTracker,
+    stop_listening: CancellationToken,
+}
+
+impl Running {
+    /// Starts everything and returns when the daemon is ready.
+    ///
+    /// # Errors
+    /// What kept it from starting, with the remedy.
+    pub async fn start(
+        config: Config,
+        clock: Clock,
+        entropy: Entropy,
+        worker_mode: WorkerMode,
+    ) -> Result<Self, StartError> {
+        let data_dir = DataDir::open(&config.data_dir)
+            .map_err(|source| StartError::DataDir { path: config.data_dir.clone(), source })?;
+        let listener = TcpListener::bind(config.listen)
+            .await
+            .map_err(|source| StartError::Listen { address: config.listen, source })?;
+        let address = listener
+            .local_addr()
+            .map_err(|source| StartError::Listen { address: config.listen, source })?;
+        let tracker = TaskTracker::new();
+        let stop_listening = CancellationToken::new();
+        let readiness = Readiness::starting();
+        let front = Front::starting(readiness.clone());
+        tracker.spawn(listen::serve_tcp(listener, front.clone(), tracker.clone(), stop_listening.clone()));
+
+        let ids = IdGenerator::new(clock.clone(), entropy.clone());
+        let db = Db::open(DbOptions {
+            url: DatabaseUrl::parse(config.database_url.as_ref(), data_dir.root())?,
+            data_dir: data_dir.root().to_path_buf(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            entropy: entropy.clone(),
+            migrations: MIGRATIONS,
+        })
+        .await?;
+        let ground = Ground {
+            db,
+            instance: ids.next_ulid().into(),
+            clock,
+            ids,
+            entropy,
+            data_dir: Arc::new(data_dir),
+            draining: CancellationToken::new(),
+        };
+        let daemon = compose(ground.clone(), &config, address, readiness.clone()).await?;
+        let socket = local_socket::bind(&ground.data_dir.socket())
+            .map_err(|source| StartError::Socket { path: ground.data_dir.socket(), source })?;
+        tracker.spawn(local_socket::serve(
+            socket,
+            Arc::clone(&daemon.local_router),
+            tracker.clone(),
+            stop_listening.clone(),
+        ));
+        if worker_mode == WorkerMode::Spawned {
+            daemon.workers.spawn(&tracker, &ground.draining);
+        }
+        front.open(daemon.router.clone());
+        readiness.set_ready();
+        Ok(Self { address, daemon, ground, readiness, tracker, stop_listening })
+    }
+
+    #[must_use]
+    pub fn ground(&self) -> &Ground {
+        &self.ground
+    }
+
+    /// Drains and closes: no new connections, running replies get their end or are marked,
+    /// workers stop, the database is closed.
+    pub async fn shut_down(self) {
+        self.readiness.set_draining();
+        self.ground.draining.cancel();
+        self.daemon.drain(DRAIN_LIMIT).await;
+        self.stop_listening.cancel();
+        self.tracker.close();
+        if tokio::time::timeout(DRAIN_LIMIT, self.tracker.wait()).await.is_err() {
+            tracing::warn!("some connections or workers did not end in time and are cut off");
+        }
+        self.ground.db.close().await;
+        // A socket file that stays behind would make the command line wait for nobody.
+        if let Err(error) = std::fs::remove_file(self.ground.data_dir.socket()) {
+            tracing::debug!(%error, "the private socket was already gone");
+        }
+    }
 }
 
 /// Runs until a signal ends it.
@@ -16,6 +141,37 @@ pub enum StartError {
 /// # Errors
 /// What kept it from starting.
 pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), StartError> {
-    let _ = (config, clock, entropy);
+    let mut terminate = signal(SignalKind::terminate()).map_err(|source| StartError::Signals { source })?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|source| StartError::Signals { source })?;
+    let base_url = config.base_url.clone();
+    let listen = config.listen;
+    let running = tokio::select! {
+        running = Running::start(config, clock, entropy, WorkerMode::Spawned) => running?,
+        _ = terminate.recv() => return Ok(()),
+        _ = interrupt.recv() => return Ok(()),
+    };
+    announce(&running, listen, &base_url).await;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("going down: no new work is taken, running replies are brought to their end; a second signal ends at once");
+    tokio::select! {
+        () = running.shut_down() => {}
+        _ = terminate.recv() => tracing::warn!("second signal: ending at once"),
+        _ = interrupt.recv() => tracing::warn!("second signal: ending at once"),
+    }
     Ok(())
+}
+
+async fn announce(running: &Running, listen: SocketAddr, base_url: &str) {
+    let shown = if listen.port() == 0 { own_origin(running.address) } else { base_url.to_owned() };
+    tracing::info!(address = %running.address, data = %running.ground.data_dir.root().display(), "agentd is ready: open {shown}/");
+    if !running.address.ip().is_loopback() && running.daemon.is_bootstrapping().await {
+        tracing::warn!(
+            "NO API KEY EXISTS YET AND THIS DAEMON LISTENS BEYOND THIS MACHINE: whoever reaches {} first can become its owner. \
+             Make a key now with `agentd keys create --name NAME`; the anonymous doors close 15 minutes after this start",
+            running.address
+        );
+    }
 }

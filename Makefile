@@ -1,0 +1,53 @@
+# Each target starts from a bare Debian machine: it installs what it needs by package name, says
+# what it does, and does nothing twice.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MODELS := models
+PACKAGES := cmake clang libclang-dev pkg-config python3 python3-venv
+say = @printf '\033[1m== %s\033[0m\n' "$(1)"
+
+.PHONY: help run test check bench models tools postgres-tools openapi fuzz-api clean
+
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
+
+run: tools models ## Build and start the daemon with the model inside (the first build takes minutes)
+	$(call say,building the daemon)
+	cargo build --release --package agentd
+	$(call say,starting)
+	exec ./target/release/agentd
+
+test: tools postgres-tools models ## Run every test, on SQLite and on a throwaway PostgreSQL
+	$(call say,tests on SQLite)
+	AGENTD_TEST_MODELS=$(CURDIR)/$(MODELS) cargo test --workspace
+	$(call say,tests on PostgreSQL)
+	AGENTD_TEST_MODELS=$(CURDIR)/$(MODELS) scripts/with-postgres.sh cargo test --workspace
+
+check: tools ## Format, lints, licences and sources of dependencies
+	$(call say,format)
+	cargo fmt --all --check
+	$(call say,lints)
+	cargo clippy --workspace --all-targets -- --deny warnings
+	$(call say,licences and sources of dependencies)
+	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
+	cargo deny check bans licenses sources
+
+models: ## Fetch the weights of the model inside
+	@scripts/fetch-models.sh $(MODELS)
+
+tools:
+	@scripts/install-packages.sh $(PACKAGES)
+
+postgres-tools:
+	@scripts/install-packages.sh postgresql
+
+openapi: ## Write docs/openapi.json from the code
+	cargo run --quiet --package agentd --no-default-features -- openapi > docs/openapi.json.new
+	mv docs/openapi.json.new docs/openapi.json
+
+fuzz-api: tools ## Send generated requests for every operation of the document to a daemon
+	tests/schemathesis.sh
+
+clean: ## Remove what was built
+	cargo clean

@@ -1,0 +1,50 @@
+//! What answers a connection: until the daemon is composed only the probes, then everything.
+
+use std::convert::Infallible;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use agentd_web::{ApiError, add_security_headers};
+use axum::Router;
+use axum::body::Body;
+use axum::middleware::from_fn;
+use axum::response::Response;
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
+use tower::ServiceExt;
+
+use crate::monitoring::{Readiness, starting_routes};
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Front {
+    starting: Router,
+    open: Arc<OnceLock<Router>>,
+}
+
+impl Front {
+    pub(super) fn starting(readiness: Readiness) -> Self {
+        let starting = starting_routes(readiness)
+            .fallback(async || {
+                ApiError::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "starting",
+                    "The daemon is starting; ask /health/ready until it answers 200",
+                )
+                .with_retry_after(Duration::from_secs(1))
+            })
+            .layer(from_fn(add_security_headers));
+        Self { starting, open: Arc::default() }
+    }
+
+    pub(super) fn open(&self, router: Router) {
+        if self.open.set(router).is_err() {
+            tracing::error!("the front was opened twice");
+        }
+    }
+
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Response, Infallible> {
+        let router = self.open.get().unwrap_or(&self.starting).clone();
+        router.oneshot(request.map(Body::new)).await
+    }
+}

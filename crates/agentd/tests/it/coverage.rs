@@ -1,0 +1,132 @@
+//! Every operation of the document has an expectation of who may call it, and a test that calls
+//! it with success. The list of exceptions only shrinks.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::TestApp;
+use crate::support::document::{Operation, operations};
+
+/// Operations that need no credential. Everything else must refuse without one.
+const PUBLIC: &[&str] = &[
+    "get_api_health", "get_api_index", "get_bootstrap", "get_health", "get_health_live", "get_health_ready",
+    "get_metrics", "get_openapi", "login", "show_avatar", "validate",
+];
+
+/// Operations that are open until the first key exists.
+const UNTIL_FIRST_KEY: &[&str] =
+    &["create_key", "register", "setup_account", "setup_agent", "setup_complete", "setup_provider", "setup_status"];
+
+/// Operations that change nothing that is worth protecting from a `read` key although they POST.
+const ANY_SCOPE: &[&str] = &["create_ticket", "logout"];
+
+fn path_with_ids(operation: &Operation) -> String {
+    let mut path = String::new();
+    for part in operation.path.split('/').skip(1) {
+        path.push('/');
+        path.push_str(if part.starts_with('{') { "unknown" } else { part });
+    }
+    path
+}
+
+fn method(operation: &Operation) -> reqwest::Method {
+    operation.method.to_uppercase().parse().expect("a method")
+}
+
+#[test]
+fn access_of_every_operation_is_as_expected() {
+    for operation in operations() {
+        let expected = match operation.id.as_str() {
+            id if PUBLIC.contains(&id) => "public",
+            id if UNTIL_FIRST_KEY.contains(&id) => "until_first_key",
+            _ => "required",
+        };
+        assert_eq!(operation.access(), expected, "{} {}", operation.method, operation.path);
+    }
+    let known: BTreeSet<String> = operations().into_iter().map(|operation| operation.id).collect();
+    for id in PUBLIC.iter().chain(UNTIL_FIRST_KEY).chain(ANY_SCOPE) {
+        assert!(known.contains(*id), "{id} is no operation any more; take it off the list");
+    }
+}
+
+/// Without a credential, with a wrong one, and in bootstrap with a session: 401, always with a
+/// sentence; with a read key: 403 for whatever changes something.
+#[tokio::test]
+async fn every_protected_operation_refuses_strangers() {
+    let bootstrap = TestApp::start().await;
+    let account = serde_json::json!({"username": "owner", "password": "correct horse"});
+    let registered = bootstrap.post("/api/auth/register").json(&account).send().await.expect_status(201).json();
+    let session = registered["token"].as_str().expect("a token").to_owned();
+    let app = TestApp::with_owner().await;
+    let read = serde_json::json!({"name": "reader", "scope": "read"});
+    let reader = app.post("/api/auth/keys").json(&read).send().await.expect_status(200).json();
+    let reader = reader["key"].as_str().expect("a key").to_owned();
+
+    for operation in operations() {
+        let path = path_with_ids(&operation);
+        let request = |app: &TestApp| app.request(method(&operation), &path).anonymous();
+        if operation.access() == "public" {
+            let answer = request(&app).send().await;
+            assert_ne!(answer.status.as_u16(), 401, "{} is public", operation.id);
+            continue;
+        }
+        let without = request(&app).send().await.expect_status(401);
+        assert_says_why(&without.json(), &operation);
+        let wrong = request(&app).bearer("svc_0123").send().await.expect_status(401);
+        assert_says_why(&wrong.json(), &operation);
+        assert_ne!(without.json()["error"], wrong.json()["error"], "{}", operation.id);
+        request(&app).bearer("sess_0123").send().await.expect_status(401);
+        let forged = request(&app).header("x-forwarded-for", "127.0.0.1").header("forwarded", "for=127.0.0.1");
+        forged.send().await.expect_status(401);
+
+        let in_bootstrap = request(&bootstrap).bearer(&session).send().await;
+        if operation.access() == "required" {
+            in_bootstrap.expect_status(401);
+            request(&bootstrap).send().await.expect_status(401);
+        }
+        let with_reader = request(&app).bearer(&reader).send().await;
+        let changes = operation.method != "get" && !ANY_SCOPE.contains(&operation.id.as_str());
+        if changes {
+            with_reader.expect_error(403, "insufficient_scope");
+        } else {
+            assert!(![401, 403].contains(&with_reader.status.as_u16()), "{} may be read", operation.id);
+        }
+    }
+}
+
+fn assert_says_why(body: &Value, operation: &Operation) {
+    let sentence = body["error"].as_str().unwrap_or_default();
+    assert!(sentence.len() > 20, "{}: `{sentence}` says too little", operation.id);
+}
+
+/// Every operation must be called somewhere in these tests by its path.
+#[test]
+fn every_operation_has_a_behaviour_test() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let mut text = String::new();
+    collect(&folder, &mut text);
+    let missing: Vec<String> = operations()
+        .into_iter()
+        .filter(|operation| {
+            // A path is mentioned when its fixed parts stand in a test in their order.
+            let parts: Vec<&str> = operation.path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{')).collect();
+            let last = parts.last().copied().unwrap_or_default();
+            !text.contains(&operation.path) && !(text.contains(&format!("/{last}\"")) || text.contains(&format!("/{last}?")) || text.contains(&format!("/{last}/")))
+        })
+        .map(|operation| format!("{} {}", operation.method, operation.path))
+        .collect();
+    assert!(missing.is_empty(), "no test calls: {missing:#?}");
+}
+
+fn collect(folder: &Path, text: &mut String) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            collect(&path, text);
+        } else if !path.ends_with("coverage.rs") {
+            text.push_str(&std::fs::read_to_string(path).unwrap_or_default());
+        }
+    }
+}

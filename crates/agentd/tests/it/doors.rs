@@ -1,0 +1,103 @@
+//! The doors in their order: headers, CORS, host, authentication; and what every error looks like.
+
+use serde_json::json;
+
+use crate::support::TestApp;
+
+#[tokio::test]
+async fn unknown_paths_and_methods_have_the_error_shape() {
+    let app = TestApp::with_owner().await;
+    app.get("/api/nothing").send().await.expect_error(404, "not_found");
+    app.get("/nothing").anonymous().send().await.expect_error(404, "not_found");
+    app.get("/api/nothing").anonymous().send().await.expect_status(401);
+    app.patch("/api/agents").anonymous().send().await.expect_status(401);
+    let answer = app.patch("/api/agents").send().await.expect_error(405, "method_not_allowed");
+    let allow = answer.header("allow").expect("the header Allow");
+    assert!(allow.contains("GET") && allow.contains("POST"), "{allow}");
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_json_are_refused() {
+    let app = TestApp::with_owner().await;
+    let post = || app.post("/api/agents");
+    post().raw_json("{").send().await.expect_error(400, "malformed_json");
+    post().raw_json("").send().await.expect_error(400, "malformed_json");
+    post().raw_json("[]").send().await.expect_error(400, "invalid_request");
+    post().raw_json("null").send().await.expect_error(400, "invalid_request");
+    post().raw_json("[".repeat(100_000)).send().await.expect_error(400, "malformed_json");
+    post().raw_json(format!("{{\"a\":{}1{}}}", "[".repeat(120), "]".repeat(120))).send().await.expect_status(400);
+    post().raw_json(vec![b'"', 0xff, b'"']).send().await.expect_error(400, "malformed_json");
+    post().body("text/plain", "{}").send().await.expect_error(415, "unsupported_media_type");
+    post().body("application/x-www-form-urlencoded", "a=b").send().await.expect_status(415);
+    post().send().await.expect_status(415);
+    let large = json!({"svc_name": "x".repeat(3 * 1024 * 1024)}).to_string();
+    post().raw_json(large).send().await.expect_error(413, "body_too_large");
+    assert_eq!(app.get("/api/agents").send().await.json()["agents"], json!([]));
+}
+
+#[tokio::test]
+async fn request_ids_are_taken_when_well_formed_and_made_otherwise() {
+    let app = TestApp::start().await;
+    let id_for = async |given: &str| {
+        let answer = app.get("/health").header("x-request-id", given).send().await;
+        answer.header("x-request-id").expect("an id").to_owned()
+    };
+    assert_eq!(id_for("trace-1.a_B").await, "trace-1.a_B");
+    assert!(id_for("with space").await.starts_with("req_"));
+    assert!(id_for(&"x".repeat(129)).await.starts_with("req_"));
+}
+
+#[tokio::test]
+async fn host_names_must_be_known() {
+    let app = TestApp::start_with(|source| source.allowed_hosts = Some("agents.example".into())).await;
+    for host in ["localhost", "127.0.0.1:9", "[::1]", "192.0.2.7", "agents.example", "AGENTS.EXAMPLE:443"] {
+        let answer = app.get("/api/auth/bootstrap").header("host", host).send().await;
+        assert_eq!(answer.status.as_u16(), 200, "{host}");
+    }
+    for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "agents.example.evil.example"] {
+        app.get("/api/auth/bootstrap").header("host", host).send().await.expect_error(421, "unknown_host");
+        app.get("/api/agents").header("host", host).send().await.expect_error(421, "unknown_host");
+        for probe in ["/health", "/health/live", "/health/ready", "/api/health", "/api/metrics/prometheus"] {
+            app.get(probe).header("host", host).send().await.expect_status(200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn cross_origin_rules_hold() {
+    let app = TestApp::start_with(|source| source.cors_origins = Some("https://ui.example".into())).await;
+    let preflight = |origin: &str| {
+        app.request(reqwest::Method::OPTIONS, "/api/agents")
+            .header("origin", origin)
+            .header("access-control-request-method", "POST")
+            .send()
+    };
+    for origin in ["https://ui.example", "http://localhost:5173", &app.url("")] {
+        let answer = preflight(origin).await.expect_status(204);
+        assert_eq!(answer.header("access-control-allow-origin"), Some(origin));
+        assert_eq!(answer.header("access-control-allow-methods"), Some("GET, POST, PUT, PATCH, DELETE, OPTIONS"));
+        assert_eq!(answer.header("access-control-allow-headers"), Some("Authorization, X-API-Key, Content-Type"));
+        assert_eq!(answer.header("access-control-max-age"), Some("3600"));
+        let answer = app.get("/api/agents").header("origin", origin).send().await.expect_status(401);
+        assert_eq!(answer.header("access-control-allow-origin"), Some(origin));
+        let exposed = answer.header("access-control-expose-headers").expect("exposed headers");
+        assert_eq!(exposed, "X-Request-Id, Retry-After, Idempotency-Replayed");
+    }
+    for origin in ["https://evil.example", "null", "https://ui.example.evil.example"] {
+        let answer = preflight(origin).await;
+        assert_eq!(answer.header("access-control-allow-origin"), None, "{origin}");
+        let answer = app.get("/health").header("origin", origin).send().await.expect_status(200);
+        assert_eq!(answer.header("access-control-allow-origin"), None, "{origin}");
+    }
+    // CORS comes before the host check: a page of ours learns why it is refused.
+    let answer = app.get("/api/agents").header("origin", "https://ui.example").header("host", "evil.example").send().await;
+    assert_eq!((answer.status.as_u16(), answer.header("access-control-allow-origin")), (421, Some("https://ui.example")));
+}
+
+#[tokio::test]
+async fn the_start_page_shows_its_own_address() {
+    let app = TestApp::start().await;
+    let page = app.get("/").send().await.expect_status(200);
+    assert!(page.text().contains(&app.url("/api/auth/register")));
+    assert!(page.header("content-security-policy").is_some_and(|policy| policy.contains("default-src 'none'")));
+}

@@ -1,0 +1,52 @@
+//! The document: committed, served, and the same.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::support::TestApp;
+use crate::support::document::{DOCUMENT, operations};
+
+#[test]
+fn the_committed_document_is_the_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+    let committed = std::fs::read_to_string(path).expect("docs/openapi.json");
+    let mut generated = serde_json::to_string_pretty(&agentd::compose::document()).expect("JSON");
+    generated.push('\n');
+    assert!(committed == generated, "docs/openapi.json is not what the code says; run `make openapi` and look at the difference");
+}
+
+#[tokio::test]
+async fn the_served_document_is_the_committed_one() {
+    let app = TestApp::start().await;
+    let served = app.get("/api/openapi.json").send().await.expect_status(200).json();
+    assert_eq!(served, *DOCUMENT);
+    let page = app.get("/api/docs").send().await.expect_status(200);
+    assert!(page.text().contains("swagger-ui"));
+    for file in ["swagger-ui.css", "swagger-ui-bundle.js", "swagger-initializer.js"] {
+        assert!(page.text().contains(file), "{file} is on the page");
+        app.get(&format!("/api/docs/{file}")).send().await.expect_status(200);
+    }
+    app.get("/api/docs/../../etc/passwd").send().await;
+    app.get("/api/docs/no-such-file").send().await.expect_status(404);
+}
+
+#[test]
+fn every_operation_says_what_it_is() {
+    let mut ids = BTreeSet::new();
+    for operation in operations() {
+        let name = format!("{} {}", operation.method, operation.path);
+        assert!(ids.insert(operation.id.clone()), "{name}: operationId {} stands twice", operation.id);
+        assert!(operation.value["tags"].as_array().is_some_and(|tags| tags.len() == 1), "{name} needs one tag");
+        let summary = operation.value["summary"].as_str().or(operation.value["description"].as_str());
+        assert!(summary.is_some_and(|text| text.len() > 10), "{name} needs a summary");
+        let responses = operation.value["responses"].as_object().expect("responses");
+        assert!(responses.keys().any(|status| status.starts_with('2')), "{name} needs a success");
+        for (status, response) in responses {
+            if status.starts_with('4') || status.starts_with('5') {
+                let schema = &response["content"]["application/json"]["schema"]["$ref"];
+                assert_eq!(schema, "#/components/schemas/ErrorBody", "{name} {status}");
+            }
+        }
+    }
+    assert!(ids.len() > 30, "the document has lost its operations");
+}

@@ -1,0 +1,104 @@
+//! The OpenAPI document as a judge: every JSON answer must be one that it describes.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex};
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+use super::TestResponse;
+
+pub static DOCUMENT: LazyLock<Value> =
+    LazyLock::new(|| serde_json::to_value(agentd::compose::document()).expect("the document is JSON"));
+
+static VALIDATORS: LazyLock<Mutex<HashMap<String, &'static Validator>>> = LazyLock::new(Mutex::default);
+
+/// One operation of the document.
+#[derive(Debug, Clone)]
+pub struct Operation {
+    pub method: String,
+    /// With its variables in braces.
+    pub path: String,
+    pub id: String,
+    pub value: Value,
+}
+
+impl Operation {
+    /// Whether it needs a credential (`required`), none at all (`public`), or none until the
+    /// first key exists (`until_first_key`).
+    pub fn access(&self) -> &'static str {
+        let requirements = self.value["security"].as_array().cloned().unwrap_or_default();
+        match requirements.first() {
+            None => "public",
+            Some(first) if first.as_object().is_some_and(serde_json::Map::is_empty) => "until_first_key",
+            Some(_) => "required",
+        }
+    }
+}
+
+pub fn operations() -> Vec<Operation> {
+    let mut operations = Vec::new();
+    for (path, item) in DOCUMENT["paths"].as_object().expect("paths") {
+        for method in ["get", "put", "post", "delete", "patch"] {
+            if let Some(value) = item.get(method) {
+                operations.push(Operation {
+                    method: method.to_owned(),
+                    path: path.clone(),
+                    id: value["operationId"].as_str().unwrap_or_default().to_owned(),
+                    value: value.clone(),
+                });
+            }
+        }
+    }
+    operations
+}
+
+/// The operation that a concrete path belongs to; one without variables goes before one with.
+pub fn find(method: &str, path: &str) -> Option<Operation> {
+    let path = path.split('?').next().unwrap_or_default();
+    let mut found: Vec<Operation> = operations()
+        .into_iter()
+        .filter(|operation| operation.method.eq_ignore_ascii_case(method) && matches(&operation.path, path))
+        .collect();
+    found.sort_by_key(|operation| operation.path.matches('{').count());
+    found.into_iter().next()
+}
+
+fn matches(template: &str, path: &str) -> bool {
+    let (template, path): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), path.split('/').collect());
+    template.len() == path.len()
+        && template.iter().zip(&path).all(|(part, given)| part.starts_with('{') && !given.is_empty() || part == given)
+}
+
+pub fn validate(answer: &TestResponse) {
+    let Some(operation) = find(answer.method.as_str(), &answer.path) else {
+        // Unknown paths and methods are not in the document; their answers have the error's shape.
+        assert!(
+            answer.status.is_client_error() || !answer.path.starts_with("/api/") || answer.path.starts_with("/api/docs"),
+            "{} {} answered {} and is not in the document",
+            answer.method,
+            answer.path,
+            answer.status
+        );
+        return;
+    };
+    let status = answer.status.as_str();
+    let name = format!("{} {}", operation.method.to_uppercase(), operation.path);
+    let described = &operation.value["responses"][status];
+    assert!(!described.is_null(), "{name} answered {status}, which the document does not list: {}", answer.text());
+    let schema = &described["content"]["application/json"]["schema"];
+    if schema.is_null() {
+        return;
+    }
+    let validator = {
+        let mut validators = VALIDATORS.lock().expect("no test panicked here");
+        *validators.entry(format!("{name} {status}")).or_insert_with(|| {
+            let root = json!({"allOf": [schema], "components": DOCUMENT["components"]});
+            Box::leak(Box::new(jsonschema::validator_for(&root).expect("the document's schemas are valid")))
+        })
+    };
+    let value = answer.json();
+    let problems: Vec<String> =
+        validator.iter_errors(&value).map(|error| format!("{} at {}", error, error.instance_path())).collect();
+    assert!(problems.is_empty(), "{name} answered {status} with {value}, but: {problems:?}");
+}

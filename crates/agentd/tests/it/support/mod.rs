@@ -1,0 +1,149 @@
+//! A whole daemon in a test: mock clock, seeded randomness, a real socket, and a client that holds
+//! every JSON answer against the OpenAPI document.
+
+pub mod database;
+pub mod document;
+pub mod request;
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use agentd::config::{Config, ConfigSource};
+use agentd::lifecycle::{Running, WorkerMode};
+use agentd_base::{Entropy, MockClock, Secret, Timestamp};
+use serde_json::json;
+use tempfile::TempDir;
+
+pub use database::ScratchDatabase;
+pub use request::{TestRequest, TestResponse};
+
+/// A Monday, 09:00 UTC.
+pub const START: &str = "2026-01-05T09:00:00.000Z";
+
+pub struct TestApp {
+    pub clock: MockClock,
+    pub address: SocketAddr,
+    /// The key of the owner, once [`TestApp::with_owner`] made one.
+    pub key: Option<String>,
+    client: reqwest::Client,
+    running: Option<Running>,
+    source: ConfigSource,
+    seed: u64,
+    folder: TempDir,
+    // Dropped last: the daemon must be gone before its database is.
+    _database: Option<ScratchDatabase>,
+}
+
+impl TestApp {
+    /// An empty daemon in bootstrap mode.
+    pub async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    /// An empty daemon with other configuration.
+    pub async fn start_with(configure: impl FnOnce(&mut ConfigSource)) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let database = ScratchDatabase::create().await;
+        let mut source = ConfigSource {
+            port: Some(0),
+            data_dir: Some(folder.path().join("data")),
+            database_url: database.as_ref().map(|database| Secret::new(database.url().to_owned())),
+            ..ConfigSource::default()
+        };
+        configure(&mut source);
+        let clock = MockClock::new(Timestamp::parse(START).expect("a time"));
+        let mut app = Self {
+            clock,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            key: None,
+            client: reqwest::Client::builder().no_proxy().pool_max_idle_per_host(64).build().expect("a client"),
+            running: None,
+            source,
+            seed: 0,
+            folder,
+            _database: database,
+        };
+        app.boot().await;
+        app
+    }
+
+    /// A daemon with an account (`owner` / `correct horse`) and a key that every request carries.
+    pub async fn with_owner() -> Self {
+        let mut app = Self::start().await;
+        app.make_owner().await;
+        app
+    }
+
+    pub async fn make_owner(&mut self) {
+        let account = json!({"username": "owner", "password": "correct horse"});
+        self.post("/api/auth/register").json(&account).send().await.expect_status(201);
+        let answer = self.post("/api/auth/keys").json(&json!({"name": "test"})).send().await;
+        self.key = answer.expect_status(200).json()["key"].as_str().map(str::to_owned);
+    }
+
+    async fn boot(&mut self) {
+        // Another seed each time: ids and secrets of an earlier life must not come again.
+        self.seed += 1;
+        let config = Config::from_source(self.source.clone()).expect("a valid configuration");
+        let running = Running::start(config, self.clock.clock(), Entropy::seeded(self.seed), WorkerMode::ByHand)
+            .await
+            .expect("the daemon starts");
+        self.address = running.address;
+        self.running = Some(running);
+    }
+
+    /// Ends the daemon in order and starts it again on the same data.
+    pub async fn restart(&mut self) {
+        self.stop().await;
+        self.boot().await;
+    }
+
+    /// Ends the daemon in order.
+    pub async fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.shut_down().await;
+        }
+    }
+
+    /// The running daemon.
+    pub fn running(&self) -> &Running {
+        self.running.as_ref().expect("the daemon runs")
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        self.source.data_dir.as_deref().unwrap_or(self.folder.path())
+    }
+
+    /// Runs the background workers until they have nothing left to do.
+    pub async fn run_workers(&self) {
+        self.running().daemon.workers.run_until_idle().await.expect("the workers succeed");
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub fn request(&self, method: reqwest::Method, path: &str) -> TestRequest {
+        TestRequest::new(&self.client, method, self.address, path, self.key.as_deref())
+    }
+
+    pub fn get(&self, path: &str) -> TestRequest {
+        self.request(reqwest::Method::GET, path)
+    }
+
+    pub fn post(&self, path: &str) -> TestRequest {
+        self.request(reqwest::Method::POST, path)
+    }
+
+    pub fn put(&self, path: &str) -> TestRequest {
+        self.request(reqwest::Method::PUT, path)
+    }
+
+    pub fn patch(&self, path: &str) -> TestRequest {
+        self.request(reqwest::Method::PATCH, path)
+    }
+
+    pub fn delete(&self, path: &str) -> TestRequest {
+        self.request(reqwest::Method::DELETE, path)
+    }
+}

@@ -1,0 +1,189 @@
+//! Requests to the daemon, and answers that are held against the document.
+
+use std::net::SocketAddr;
+
+use futures_util::{Stream, StreamExt};
+use reqwest::header::HeaderMap;
+use reqwest::{Client, Method, StatusCode};
+use serde_json::Value;
+
+use super::document;
+
+pub struct TestRequest {
+    builder: reqwest::RequestBuilder,
+    method: Method,
+    path: String,
+    key: Option<String>,
+}
+
+impl TestRequest {
+    pub fn new(client: &Client, method: Method, address: SocketAddr, path: &str, key: Option<&str>) -> Self {
+        let builder = client.request(method.clone(), format!("http://{address}{path}"));
+        Self { builder, method, path: path.to_owned(), key: key.map(str::to_owned) }
+    }
+
+    pub fn json(mut self, body: &Value) -> Self {
+        self.builder = self.builder.json(body);
+        self
+    }
+
+    /// Any bytes as the body, said to be JSON.
+    pub fn raw_json(mut self, body: impl Into<reqwest::Body>) -> Self {
+        self.builder = self.builder.header("content-type", "application/json").body(body);
+        self
+    }
+
+    pub fn body(mut self, content_type: &str, body: impl Into<reqwest::Body>) -> Self {
+        self.builder = self.builder.header("content-type", content_type).body(body);
+        self
+    }
+
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.builder = self.builder.header(name, value);
+        self
+    }
+
+    /// Another credential than the owner's.
+    pub fn bearer(mut self, token: &str) -> Self {
+        self.key = Some(token.to_owned());
+        self
+    }
+
+    pub fn anonymous(mut self) -> Self {
+        self.key = None;
+        self
+    }
+
+    async fn execute(self) -> (Method, String, reqwest::Response) {
+        let mut builder = self.builder;
+        if let Some(key) = &self.key {
+            builder = builder.bearer_auth(key);
+        }
+        let response = builder.send().await.expect("the daemon answers");
+        (self.method, self.path, response)
+    }
+
+    pub async fn send(self) -> TestResponse {
+        let (method, path, response) = self.execute().await;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = response.bytes().await.expect("the whole answer").to_vec();
+        for name in ["x-content-type-options", "x-frame-options", "x-xss-protection", "referrer-policy", "x-request-id"] {
+            assert!(headers.contains_key(name), "{method} {path} answered {status} without {name}");
+        }
+        let answer = TestResponse { method, path, status, headers, body };
+        document::validate(&answer);
+        answer
+    }
+
+    /// Sends and reads Server-Sent Events as they come.
+    pub async fn stream(self) -> EventStream {
+        let (method, path, response) = self.execute().await;
+        let status = response.status();
+        assert_eq!(status, StatusCode::OK, "{method} {path}: {}", response.text().await.unwrap_or_default());
+        EventStream { bytes: Box::pin(response.bytes_stream()), buffer: Vec::new() }
+    }
+}
+
+#[derive(Debug)]
+pub struct TestResponse {
+    pub method: Method,
+    pub path: String,
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl TestResponse {
+    #[track_caller]
+    pub fn expect_status(self, status: u16) -> Self {
+        assert_eq!(self.status.as_u16(), status, "{} {}: {}", self.method, self.path, self.text());
+        self
+    }
+
+    /// Expects an error of this status and code.
+    #[track_caller]
+    pub fn expect_error(self, status: u16, code: &str) -> Self {
+        let answer = self.expect_status(status);
+        assert_eq!(answer.json()["code"], code, "{} {}: {}", answer.method, answer.path, answer.text());
+        answer
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error} in {}", self.text()))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The names of the fields that an error blames.
+    pub fn bad_fields(&self) -> Vec<String> {
+        let fields = self.json()["fields"].as_array().cloned().unwrap_or_default();
+        fields.iter().filter_map(|field| field["field"].as_str().map(str::to_owned)).collect()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerEvent {
+    pub id: Option<String>,
+    pub event: String,
+    pub data: Value,
+}
+
+/// An open stream of events. Dropping it is a client that goes away.
+pub struct EventStream {
+    bytes: std::pin::Pin<Box<dyn Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
+    buffer: Vec<u8>,
+}
+
+impl EventStream {
+    /// The next event; `None` when the daemon closed the stream. Comments are passed over.
+    pub async fn next(&mut self) -> Option<ServerEvent> {
+        loop {
+            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+                let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
+                if let Some(event) = parse(&String::from_utf8(block).expect("UTF-8")) {
+                    return Some(event);
+                }
+                continue;
+            }
+            match self.bytes.next().await {
+                Some(Ok(more)) => self.buffer.extend_from_slice(&more),
+                Some(Err(_)) | None => return None,
+            }
+        }
+    }
+
+    /// Everything up to the end of the stream.
+    pub async fn collect(mut self) -> Vec<ServerEvent> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next().await {
+            events.push(event);
+        }
+        events
+    }
+}
+
+fn parse(block: &str) -> Option<ServerEvent> {
+    let field = |name: &str| {
+        let lines = block.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let values: Vec<&str> = lines.map(|value| value.strip_prefix(' ').unwrap_or(value)).collect();
+        (!values.is_empty()).then(|| values.join("\n"))
+    };
+    let data = field("data")?;
+    Some(ServerEvent {
+        id: field("id"),
+        event: field("event").unwrap_or_else(|| "message".to_owned()),
+        data: serde_json::from_str(&data).unwrap_or(Value::String(data)),
+    })
+}
+
+/// The text of every `token` event, joined.
+pub fn token_text(events: &[ServerEvent]) -> String {
+    events.iter().filter(|event| event.event == "token").filter_map(|event| event.data["content"].as_str()).collect()
+}

@@ -1,0 +1,167 @@
+//! The rules of the house that the compiler does not know: which way things point, and how long a
+//! file may be. The tables in ARCHITECTURE.md are the law; this test reads them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+const MAX_LINES: usize = 800;
+/// What wires and runs the domains knows them all.
+const KERNEL_THAT_KNOWS_ALL: [&str; 4] = ["compose", "lifecycle", "cli", "main"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+fn source_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            if !path.ends_with("target") {
+                files.extend(source_files(&path));
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// Reads a table of ARCHITECTURE.md: the one after the line `<!-- edges: NAME -->`.
+fn edges(name: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let (_, after) = text.split_once(&format!("<!-- edges: {name} -->")).expect("the table's mark");
+    let rows = after.trim_start().lines().take_while(|line| line.starts_with('|')).skip(2);
+    let words = |cell: &str| -> BTreeSet<String> {
+        cell.split(',').map(|word| word.trim().trim_matches('`').to_owned()).filter(|word| !word.is_empty() && word != "—").collect()
+    };
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
+        (cells[0].trim().trim_matches('`').to_owned(), words(cells[1]))
+    })
+    .collect()
+}
+
+fn assert_acyclic(edges: &BTreeMap<String, BTreeSet<String>>) {
+    let mut left = edges.clone();
+    while !left.is_empty() {
+        let free: Vec<String> = left
+            .iter()
+            .filter(|(_, targets)| targets.iter().all(|target| !left.contains_key(target)))
+            .map(|(name, _)| name.clone())
+            .collect();
+        assert!(!free.is_empty(), "a cycle among {:?}", left.keys());
+        for name in free {
+            left.remove(&name);
+        }
+    }
+}
+
+#[test]
+fn domains_use_only_the_edges_of_the_table() {
+    let allowed = edges("domains");
+    assert_acyclic(&allowed);
+    let source = root().join("crates/agentd/src");
+    let mut wrong = Vec::new();
+    for file in source_files(&source) {
+        let relative = file.strip_prefix(&source).expect("inside");
+        let domain = relative.components().next().expect("a part").as_os_str().to_string_lossy();
+        let domain = domain.trim_end_matches(".rs").to_owned();
+        if domain == "lib" || KERNEL_THAT_KNOWS_ALL.contains(&domain.as_str()) {
+            continue;
+        }
+        let Some(targets) = allowed.get(&domain) else {
+            wrong.push(format!("{domain} is not in the table"));
+            continue;
+        };
+        let text = std::fs::read_to_string(&file).expect("a file");
+        for target in mentioned_modules(&text) {
+            if target != domain && !targets.contains(&target) {
+                wrong.push(format!("{} uses {target}", relative.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "edges that ARCHITECTURE.md does not allow: {wrong:#?}");
+}
+
+/// The modules after `crate::`, braces included.
+fn mentioned_modules(text: &str) -> BTreeSet<String> {
+    let name = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let mut found = BTreeSet::new();
+    for (position, _) in text.match_indices("crate::") {
+        let is_word = position > 0 && text.as_bytes()[position - 1].is_ascii_alphanumeric();
+        let rest = &text[position + "crate::".len()..];
+        assert!(!rest.starts_with('{'), "write one `use crate::…` a line, so that edges can be read");
+        if !is_word {
+            found.insert(name(rest));
+        }
+    }
+    found.retain(|module| module.chars().next().is_some_and(char::is_lowercase));
+    found
+}
+
+#[test]
+fn crates_use_only_the_edges_of_the_table() {
+    let allowed = edges("crates");
+    assert_acyclic(&allowed);
+    let mut wrong = Vec::new();
+    for entry in std::fs::read_dir(root().join("crates")).expect("crates") {
+        let folder = entry.expect("an entry").path();
+        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
+        let dependencies = dependencies.split("\n[").next().unwrap_or_default();
+        let used = dependencies.lines().filter_map(|line| line.strip_prefix("agentd-")).map(|rest| {
+            rest.chars().take_while(|c| c.is_alphanumeric()).collect::<String>()
+        });
+        let targets = allowed.get(&name).unwrap_or_else(|| panic!("crate {name} is not in the table"));
+        wrong.extend(used.filter(|target| !targets.contains(target)).map(|target| format!("{name} uses {target}")));
+    }
+    assert!(wrong.is_empty(), "edges that ARCHITECTURE.md does not allow: {wrong:#?}");
+}
+
+#[test]
+fn no_file_is_longer_than_the_limit() {
+    let mut long = Vec::new();
+    for folder in ["crates", "bench"] {
+        for file in source_files(&root().join(folder)) {
+            let lines = std::fs::read_to_string(&file).expect("a file").lines().count();
+            if lines > MAX_LINES {
+                long.push(format!("{} has {lines} lines", file.display()));
+            }
+        }
+    }
+    assert!(long.is_empty(), "{long:#?}");
+}
+
+#[test]
+fn routes_hold_no_sql_and_models_no_io() {
+    let source = root().join("crates/agentd/src");
+    let mut wrong = Vec::new();
+    for file in source_files(&source) {
+        let text = std::fs::read_to_string(&file).expect("a file");
+        let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let shown = file.strip_prefix(&source).expect("inside").display().to_string();
+        let is_in = |part: &str| file.ends_with(format!("{part}.rs")) || shown.contains(&format!("/{part}/"));
+        if is_in("routes") && ["SELECT ", "INSERT INTO ", "UPDATE ", "DELETE FROM "].iter().any(|sql| text.contains(sql)) {
+            wrong.push(format!("{shown} holds SQL"));
+        }
+        if is_in("model") && ["async ", "Tx", "axum", "StatusCode"].iter().any(|word| contains_word(text, word.trim())) {
+            wrong.push(format!("{shown} holds more than rules"));
+        }
+        if is_in("service") && contains_word(text, "StatusCode") {
+            wrong.push(format!("{shown} knows HTTP"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn contains_word(text: &str, word: &str) -> bool {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    lines.into_iter().any(|line| {
+        line.match_indices(word).any(|(at, _)| {
+            !line[..at].chars().next_back().is_some_and(is_part) && !line[at + word.len()..].chars().next().is_some_and(is_part)
+        })
+    })
+}

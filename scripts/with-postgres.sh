@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Runs a command with AGENTD_TEST_DATABASE_URL set to a throwaway PostgreSQL: a cluster in a
+# temporary folder, reached over loopback on a free port, gone when the command ends.
+set -euo pipefail
+binaries=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
+folder=$(mktemp -d /tmp/agentd-postgres.XXXXXX)
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+run() { "$@"; }
+if [ "$(id -u)" -eq 0 ]; then
+  # The server refuses to run as root.
+  chown postgres "$folder"
+  run() { setpriv --reuid=postgres --regid=postgres --init-groups env --chdir="$folder" HOME="$folder" "$@"; }
+fi
+stop() {
+  run "$binaries/pg_ctl" -D "$folder/data" -m immediate -s stop || true
+  rm -rf "$folder"
+}
+trap stop EXIT
+run "$binaries/initdb" -D "$folder/data" -U agentd -A trust --no-sync >/dev/null
+# Nothing here outlives the command, so nothing needs to reach the disk.
+run "$binaries/pg_ctl" -D "$folder/data" -s -w -l "$folder/log" -o "-c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories=$folder -c fsync=off -c full_page_writes=off -c max_connections=300" start
+export AGENTD_TEST_DATABASE_URL="postgres://agentd@127.0.0.1:$port/postgres"
+"$@"
