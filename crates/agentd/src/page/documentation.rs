@@ -3,11 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use agentd_web::{ApiError, ApiResult, Path};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use utoipa_swagger_ui::Config;
+
+use super::Pages;
 
 /// The OpenAPI document of this daemon.
 #[utoipa::path(
@@ -17,10 +20,10 @@ use utoipa_swagger_ui::Config;
     tag = "service",
     responses((status = 200, description = "The document", body = serde_json::Value)),
 )]
-pub(super) async fn get_openapi() -> Response {
+pub(super) async fn get_openapi(State(pages): State<Pages>) -> Response {
     static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
     let bytes = DOCUMENT.get_or_init(|| {
-        crate::compose::document().to_json().map(Bytes::from).unwrap_or_default()
+        (pages.document)().to_json().map(Bytes::from).unwrap_or_default()
     });
     ([(CONTENT_TYPE, "application/json")], bytes.clone()).into_response()
 }

@@ -6,12 +6,20 @@ mod documentation;
 mod start;
 
 use agentd_web::Routes;
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+/// State of the pages: how the document is made. It is made when it is first asked for, because
+/// nobody who starts the daemon should wait for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Pages {
+    pub document: fn() -> OpenApi,
+}
+
 /// The pages and the document; all public.
 #[must_use]
-pub fn routes() -> Routes<()> {
+pub fn routes() -> Routes<Pages> {
     Routes::new().public(
         OpenApiRouter::new()
             .route("/", axum::routing::get(start::show))
