@@ -40,6 +40,7 @@ CREATE TABLE cursors (
 );
 
 -- due_at: when the row may be claimed; of a leased row, when its lease ends.
+-- fence: how often the row was claimed; never goes back, while attempt starts again with a retry.
 CREATE TABLE queue (
     id TEXT PRIMARY KEY NOT NULL,
     queue TEXT NOT NULL,
@@ -49,6 +50,7 @@ CREATE TABLE queue (
     run_at BIGINT NOT NULL,
     due_at BIGINT NOT NULL,
     attempt BIGINT NOT NULL,
+    fence BIGINT NOT NULL,
     max_attempts BIGINT NOT NULL,
     owner TEXT,
     error TEXT,
