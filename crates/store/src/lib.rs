@@ -1,1 +1,60 @@
-//! store
+//! The storage ground for every domain. It knows none of them.
+//!
+//! - [`Db`]: one SQLite file with a group-committing writer, or PostgreSQL shared by replicas, behind
+//!   one interface and one SQL text a query.
+//! - [`Tx`] and [`Read`]: statements, rows, and what is told to others after the commit.
+//! - [`Snapshot`]: cached derived values that are never stale.
+//!
+//! Invariants: nothing is acknowledged before it is committed; a closure that fails leaves nothing
+//! behind and harms no other; no statement text holds a value from outside; nothing here logs a
+//! parameter. Deliberately absent: an ORM, a query builder, domain types.
+//!
+//! SQL is written in what both databases share: `$1` parameters, TEXT ids, BIGINT microseconds,
+//! booleans as BIGINT 0/1, JSON as TEXT, `RETURNING`, `ON CONFLICT`. Large deletions hide rows at
+//! once and purge them in batches, each a transaction of its own:
+//! `DELETE FROM t WHERE id IN (SELECT id FROM t WHERE … ORDER BY id LIMIT 500)` until it answers 0.
+
+mod args;
+mod db;
+mod dialect;
+mod error;
+mod idempotency;
+mod job;
+mod lock;
+mod migrate;
+mod outbox;
+mod postgres;
+mod queue;
+mod read;
+mod row;
+mod shared;
+mod snapshot;
+mod sqlite;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod topic;
+mod tx;
+mod value;
+
+pub use args::{Args, Sql};
+pub use db::{DatabaseUrl, Db, DbOptions};
+pub use dialect::Dialect;
+pub use error::StoreError;
+pub use idempotency::{IDEMPOTENCY_KEPT, IDEMPOTENCY_PER_CREDENTIAL, Recorder, StoredAnswer, StoredRequest};
+pub use migrate::Migration;
+pub use outbox::{CursorStart, Event, EventId, NewEvent, Seq};
+pub use queue::{Enqueued, Item, ItemId, ItemStatus, Lease, NewItem, QueueStats};
+pub use read::Read;
+pub use row::Row;
+pub use snapshot::Snapshot;
+pub use topic::Topic;
+pub use tx::Tx;
+pub use value::{FromValue, IntoValue, Kind, Value, ValueError};
+
+/// Every step of the schema, the domains' included.
+pub const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "store",
+    sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
+    postgres: include_str!("../migrations/postgres/0001_store.sql"),
+}];

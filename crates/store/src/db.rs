@@ -1,0 +1,255 @@
+//! The open database.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use agentd_base::id::IdGenerator;
+use agentd_base::{Clock, Entropy, Secret};
+use tokio::sync::watch;
+
+use crate::job::{ClosureJob, Durability, Isolation, Plan};
+use crate::migrate::Migration;
+use crate::read::{Connection, Read};
+use crate::shared::Shared;
+use crate::topic::{Signals, Topic};
+use crate::{Dialect, StoreError, Tx, args, sqlite};
+
+/// Where the database is.
+#[derive(Debug, Clone)]
+pub enum DatabaseUrl {
+    Sqlite {
+        path: PathBuf,
+    },
+    /// A `postgres://` address with its password.
+    Postgres(Secret),
+}
+
+impl DatabaseUrl {
+    /// The database that an address names; without one, `agentd.db` in the data directory.
+    ///
+    /// # Errors
+    /// `StoreError::InvalidUrl`, which never repeats the address: it may hold a password.
+    pub fn parse(address: Option<&Secret>, data_dir: &Path) -> Result<Self, StoreError> {
+        let Some(address) = address else { return Ok(Self::Sqlite { path: data_dir.join("agentd.db") }) };
+        let text = address.expose();
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(Self::Postgres(address.clone()));
+        }
+        match text.strip_prefix("sqlite:").map(|path| path.strip_prefix("//").unwrap_or(path)) {
+            Some(path) if !path.is_empty() => Ok(Self::Sqlite { path: data_dir.join(path) }),
+            _ => Err(StoreError::InvalidUrl {
+                reason: "it must begin with `postgres://` or be `sqlite:` and a path".to_owned(),
+            }),
+        }
+    }
+}
+
+/// What [`Db::open`] needs.
+#[derive(Debug, Clone)]
+pub struct DbOptions {
+    pub url: DatabaseUrl,
+    /// Holds the lock, the copies made before migrations and, by default, the SQLite file.
+    pub data_dir: PathBuf,
+    pub clock: Clock,
+    pub ids: IdGenerator,
+    pub entropy: Entropy,
+    /// [`MIGRATIONS`](crate::MIGRATIONS), except in tests.
+    pub migrations: &'static [Migration],
+}
+
+#[derive(Debug)]
+enum Backend {
+    Sqlite(sqlite::Sqlite),
+}
+
+#[derive(Debug)]
+struct Inner {
+    shared: Arc<Shared>,
+    backend: Backend,
+}
+
+/// An open database. Cheap to clone; the last clone that goes away closes it in the background,
+/// [`close`](Self::close) does so and waits.
+#[derive(Debug, Clone)]
+pub struct Db(Arc<Inner>);
+
+thread_local! {
+    static RUNS_TRANSACTIONS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks a thread on which waiting for a transaction would wait for itself.
+pub(crate) fn mark_transaction_thread() {
+    RUNS_TRANSACTIONS.set(true);
+}
+
+impl Db {
+    /// Opens the database, takes the data directory's lock (SQLite), and migrates.
+    ///
+    /// # Errors
+    /// `AlreadyRunning`, `NewerSchema`, `OldSqlite`, `InvalidUrl`, a failed migration, or
+    /// `Unavailable`.
+    pub async fn open(options: DbOptions) -> Result<Self, StoreError> {
+        let DbOptions { url, data_dir, clock, ids, entropy, migrations } = options;
+        std::fs::create_dir_all(&data_dir).map_err(|e| StoreError::io("creating", &data_dir, e))?;
+        let dialect = match &url {
+            DatabaseUrl::Sqlite { .. } => Dialect::Sqlite,
+            DatabaseUrl::Postgres(_) => Dialect::Postgres,
+        };
+        let shared = Arc::new(Shared {
+            dialect,
+            clock,
+            ids,
+            entropy,
+            data_dir,
+            signals: Signals::default(),
+            idempotency_records: AtomicU64::new(0),
+        });
+        let backend = match url {
+            DatabaseUrl::Sqlite { path } => Backend::Sqlite(sqlite::open(path, Arc::clone(&shared), migrations).await?),
+            DatabaseUrl::Postgres(_) => {
+                return Err(StoreError::InvalidUrl { reason: "PostgreSQL is not wired in yet".to_owned() });
+            }
+        };
+        Ok(Self(Arc::new(Inner { shared, backend })))
+    }
+
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.0.shared.dialect
+    }
+
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.0.shared.clock
+    }
+
+    #[must_use]
+    pub fn ids(&self) -> &IdGenerator {
+        &self.0.shared.ids
+    }
+
+    #[must_use]
+    pub fn entropy(&self) -> &Entropy {
+        &self.0.shared.entropy
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+
+    /// Runs `work` in a transaction and answers once it is committed and survives a power cut.
+    ///
+    /// `work` may run again when it collided with another one: it must change nothing but the
+    /// database, and must not wait for the network or a model. Transactions are serial: each sees
+    /// all that was committed before, and nothing that runs beside it. If `work` answers an error,
+    /// panics, or one of its statements failed, everything it did is taken back. It runs to its end
+    /// even if the caller stops waiting.
+    ///
+    /// # Errors
+    /// What `work` answers, or a [`StoreError`] turned into it.
+    pub async fn write<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: AsyncFn(&mut Tx) -> Result<T, E> + Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.run(Plan { durability: Durability::Full, isolation: Isolation::Serializable }, work).await
+    }
+
+    /// Like [`write`](Self::write), but the change survives only the process being killed, not a
+    /// power cut. For stream tokens, steps and the like.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn write_relaxed<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: AsyncFn(&mut Tx) -> Result<T, E> + Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.run(Plan { durability: Durability::Relaxed, isolation: Isolation::Serializable }, work).await
+    }
+
+    pub(crate) async fn run<T, E, F>(&self, plan: Plan, work: F) -> Result<T, E>
+    where
+        F: AsyncFn(&mut Tx) -> Result<T, E> + Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        if RUNS_TRANSACTIONS.get() {
+            return Err(StoreError::Nested.into());
+        }
+        let (job, answer) = ClosureJob::new(plan, work);
+        let sent = match &self.0.backend {
+            Backend::Sqlite(sqlite) => sqlite.jobs.send(sqlite::Message::Job(Box::new(job))).await.is_ok(),
+        };
+        if !sent {
+            return Err(StoreError::Closed.into());
+        }
+        answer.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+    }
+
+    /// A connection for reading. Each statement sees what is committed when it begins.
+    ///
+    /// # Errors
+    /// `Unavailable` when no connection can be had.
+    pub async fn read(&self) -> Result<Read, StoreError> {
+        let connection = match &self.0.backend {
+            Backend::Sqlite(sqlite) => Connection::Sqlite(sqlite.readers.acquire().await?),
+        };
+        Ok(Read::new(connection, Arc::clone(&self.0.shared), false))
+    }
+
+    /// A connection whose statements all see one state of the database.
+    ///
+    /// # Errors
+    /// `Unavailable` when no connection can be had.
+    pub async fn read_snapshot(&self) -> Result<Read, StoreError> {
+        let connection = match &self.0.backend {
+            Backend::Sqlite(sqlite) => Connection::SqliteSnapshot(sqlite.readers.begin().await?),
+        };
+        Ok(Read::new(connection, Arc::clone(&self.0.shared), true))
+    }
+
+    /// Finishes what is queued, copies the log back and closes. Later calls answer
+    /// `StoreError::Closed`.
+    pub async fn close(&self) {
+        match &self.0.backend {
+            Backend::Sqlite(sqlite) => sqlite.close().await,
+        }
+    }
+
+    /// How often `topic` has changed since the database was opened, as far as this process knows.
+    #[must_use]
+    pub fn generation(&self, topic: Topic) -> u64 {
+        self.0.shared.signals.signal(topic.name()).generation()
+    }
+
+    /// Tells when `topic` changes, also by another replica. Changes in quick succession may be told
+    /// once.
+    #[must_use]
+    pub fn watch(&self, topic: Topic) -> watch::Receiver<u64> {
+        self.0.shared.signals.watch(topic.name())
+    }
+
+    /// Proves that the database can be read and written now, for readiness.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        self.write_relaxed(async move |tx: &mut Tx| {
+            tx.execute(
+                "INSERT INTO store_info (name, value) VALUES ('checked_at', $1) \
+                 ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                args![now.to_string()],
+            )
+            .await
+        })
+        .await?;
+        self.read().await?.fetch_one("SELECT value FROM store_info WHERE name = 'checked_at'", args![]).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,202 @@
+//! What can go wrong in the store, told apart as far as a caller must tell it apart.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::{DomainError, ErrorKind};
+
+use crate::value::ValueError;
+
+/// An error of the store. Cheap to clone, because one failed commit answers a whole batch.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    #[error("no such row")]
+    NoRow,
+    #[error("a row with the same unique value is already there ({detail})")]
+    Unique { detail: String },
+    #[error("a row refers to another one that is not there, or is still referred to ({detail})")]
+    ForeignKey { detail: String },
+    #[error("a row breaks a rule of its table ({detail})")]
+    Constraint { detail: String },
+    #[error("column `{column}` cannot be read")]
+    Column { column: String, source: ValueError },
+    #[error("parameter ${position} cannot be stored")]
+    Argument { position: usize, source: ValueError },
+    /// The work panicked; its changes were taken back, nobody else's were touched.
+    #[error("the work on the database failed unexpectedly: {message}")]
+    Panicked { message: String },
+    /// A statement failed before, so the transaction can only be given up.
+    #[error("an earlier statement of this transaction failed, so it can only be given up")]
+    Aborted,
+    #[error("a transaction must not wait for another transaction")]
+    Nested,
+    #[error("the lease on queue item {item} was taken over")]
+    LostLease { item: String },
+    #[error("a request with this Idempotency-Key was already carried out")]
+    IdempotencyConflict,
+    /// The database cannot be reached or cannot write now; it may come back by itself.
+    #[error("the database is not available: {reason}")]
+    Unavailable { reason: String, source: Option<Arc<sqlx::Error>> },
+    #[error("too many changes collided at once; try again")]
+    Contended,
+    #[error("the database is closed")]
+    Closed,
+    #[error("another daemon{} already uses {}; stop it or choose another data directory", holder(*.pid), .path.display())]
+    AlreadyRunning { path: PathBuf, pid: Option<u32> },
+    #[error("the database has schema version {found}, this program knows only {known}; use a newer program")]
+    NewerSchema { found: u32, known: u32 },
+    #[error("SQLite {found} is too old; 3.51.3 or newer is needed")]
+    OldSqlite { found: String },
+    #[error("the database address is not valid: {reason}")]
+    InvalidUrl { reason: String },
+    #[error("migration {version} ({name}) failed")]
+    Migration { version: u32, name: String, source: Arc<sqlx::Error> },
+    #[error("migration {version} ({name}) left rows that refer to missing ones in table {table}")]
+    MigrationForeignKeys { version: u32, name: String, table: String },
+    #[error("the backup cannot be used: {reason}")]
+    Dump { reason: String },
+    #[error("{action} {} failed", .path.display())]
+    Io { action: &'static str, path: PathBuf, source: Arc<std::io::Error> },
+    #[error("reading or writing the backup failed")]
+    Stream { source: Arc<std::io::Error> },
+    #[error("the database refused a statement")]
+    Database { source: Arc<sqlx::Error> },
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+}
+
+impl StoreError {
+    /// Whether a unique rule was broken: the caller then names the value that is taken.
+    #[must_use]
+    pub fn is_unique_violation(&self) -> bool {
+        matches!(self, Self::Unique { .. })
+    }
+
+    /// Whether the condition may end by itself, so that the daemon is unready rather than wrong.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Closed)
+    }
+
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Self::Io { action, path: path.into(), source: Arc::new(source) }
+    }
+
+    pub(crate) fn dump(reason: impl Into<String>) -> Self {
+        Self::Dump { reason: reason.into() }
+    }
+}
+
+impl From<std::io::Error> for StoreError {
+    fn from(source: std::io::Error) -> Self {
+        Self::Stream { source: Arc::new(source) }
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        classify(error)
+    }
+}
+
+fn classify(error: sqlx::Error) -> StoreError {
+    match &error {
+        sqlx::Error::RowNotFound => return StoreError::NoRow,
+        sqlx::Error::PoolClosed => return StoreError::Closed,
+        sqlx::Error::PoolTimedOut => {
+            return unavailable("no connection became free in time", error);
+        }
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) => return unavailable("the connection failed", error),
+        sqlx::Error::WorkerCrashed => return unavailable("the connection was lost", error),
+        _ => {}
+    }
+    let Some(refusal) = error.as_database_error() else {
+        return StoreError::Database { source: Arc::new(error) };
+    };
+    let detail = || refusal.constraint().map_or_else(|| refusal.message().to_owned(), str::to_owned);
+    match refusal.kind() {
+        sqlx::error::ErrorKind::UniqueViolation => return StoreError::Unique { detail: detail() },
+        sqlx::error::ErrorKind::ForeignKeyViolation => return StoreError::ForeignKey { detail: detail() },
+        sqlx::error::ErrorKind::NotNullViolation | sqlx::error::ErrorKind::CheckViolation => {
+            return StoreError::Constraint { detail: detail() };
+        }
+        _ => {}
+    }
+    let code = refusal.code().unwrap_or_default().into_owned();
+    let is_postgres = refusal.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_some();
+    let reason = if is_postgres { postgres_outage(&code) } else { sqlite_outage(&code) };
+    match reason {
+        Some(Outage::Retry) => StoreError::Contended,
+        Some(Outage::Down(reason)) => unavailable(reason, error),
+        None => StoreError::Database { source: Arc::new(error) },
+    }
+}
+
+enum Outage {
+    Retry,
+    Down(&'static str),
+}
+
+/// SQLSTATE classes: <https://www.postgresql.org/docs/15/errcodes-appendix.html>.
+fn postgres_outage(code: &str) -> Option<Outage> {
+    Some(match code {
+        "40001" | "40P01" => Outage::Retry,
+        "53100" => Outage::Down("its disk is full"),
+        "53300" => Outage::Down("it has too many connections"),
+        "25006" => Outage::Down("it is read-only"),
+        "57P01" | "57P02" | "57P03" | "57P05" => Outage::Down("it is shutting down or starting"),
+        _ if code.starts_with("08") => Outage::Down("the connection failed"),
+        _ if code.starts_with("53") => Outage::Down("it is out of resources"),
+        _ if code.starts_with("58") => Outage::Down("its storage failed"),
+        _ => return None,
+    })
+}
+
+/// Result codes: <https://sqlite.org/rescode.html>. The low byte is the primary code.
+fn sqlite_outage(code: &str) -> Option<Outage> {
+    Some(match code.parse::<i32>().unwrap_or(0) & 0xff {
+        5 | 6 => Outage::Down("another program holds its lock"),
+        7 => Outage::Down("memory ran out"),
+        8 => Outage::Down("its file is read-only"),
+        10 => Outage::Down("reading or writing its file failed"),
+        13 => Outage::Down("the disk is full"),
+        14 => Outage::Down("its file cannot be opened"),
+        _ => return None,
+    })
+}
+
+fn unavailable(reason: &str, source: sqlx::Error) -> StoreError {
+    StoreError::Unavailable { reason: reason.to_owned(), source: Some(Arc::new(source)) }
+}
+
+impl DomainError for StoreError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoRow => ErrorKind::NotFound,
+            Self::Unique { .. } | Self::LostLease { .. } | Self::IdempotencyConflict => ErrorKind::Conflict,
+            Self::Unavailable { .. } | Self::Closed => ErrorKind::Unavailable,
+            Self::Contended => ErrorKind::InProgress(Duration::from_secs(1)),
+            Self::Dump { .. } | Self::InvalidUrl { .. } => ErrorKind::Invalid(Vec::new()),
+            Self::Argument { .. } => ErrorKind::Invalid(Vec::new()),
+            _ => ErrorKind::Internal,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NoRow => "not_found",
+            Self::Unique { .. } => "already_exists",
+            Self::LostLease { .. } => "lease_lost",
+            Self::IdempotencyConflict => "idempotency_conflict",
+            Self::Unavailable { .. } | Self::Closed => "database_unavailable",
+            Self::Contended => "contended",
+            Self::Dump { .. } => "bad_backup",
+            Self::InvalidUrl { .. } => "bad_database_url",
+            Self::Argument { .. } => "not_storable",
+            _ => "internal",
+        }
+    }
+}

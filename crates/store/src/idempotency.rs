@@ -1,0 +1,193 @@
+//! Answers to requests that carried an `Idempotency-Key`, stored in the change's own transaction.
+//!
+//! Two requests with one key can both do the work, but only one can commit: the other's transaction
+//! is taken back whole with `StoreError::IdempotencyConflict`.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+
+use crate::read::Read;
+use crate::{StoreError, Tx, args};
+
+/// How long an answer is kept.
+pub const IDEMPOTENCY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+/// How many answers a credential may have, give or take one round of trimming; the oldest go.
+pub const IDEMPOTENCY_PER_CREDENTIAL: u32 = 10_000;
+/// Counting costs, so only every so many-th record trims.
+const RECORDS_BETWEEN_TRIMS: u64 = 64;
+
+/// What a repeat of the request is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredAnswer {
+    /// The first answer again.
+    Answer { status: u16, body: String },
+    /// The answer carried a secret and was not stored: the repeat learns only what was made.
+    AlreadyDone { id: String },
+}
+
+/// A recorded request, for comparing a repeat with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRequest {
+    pub method_and_path: String,
+    pub body_hash: [u8; 32],
+    pub answer: StoredAnswer,
+    pub created_at: Timestamp,
+}
+
+type Render<T> = Arc<dyn Fn(&T) -> StoredAnswer + Send + Sync>;
+
+struct Request<T: ?Sized> {
+    credential: String,
+    key: String,
+    method_and_path: String,
+    body_hash: [u8; 32],
+    render: Render<T>,
+}
+
+/// Records the answer that a change leads to, if its request asked for that. Cheap to clone.
+pub struct Recorder<T: ?Sized>(Option<Arc<Request<T>>>);
+
+impl<T: ?Sized> Clone for Recorder<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Recorder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Recorder").field(&self.0.is_some()).finish()
+    }
+}
+
+impl<T: ?Sized> Recorder<T> {
+    /// For requests without a key: records nothing.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// `render` makes the answer from what the change came to; it may run more than once.
+    /// `credential` names who asks (an id, never the secret itself).
+    #[must_use]
+    pub fn new(
+        credential: impl Into<String>,
+        key: impl Into<String>,
+        method_and_path: impl Into<String>,
+        body_hash: [u8; 32],
+        render: Render<T>,
+    ) -> Self {
+        Self(Some(Arc::new(Request {
+            credential: credential.into(),
+            key: key.into(),
+            method_and_path: method_and_path.into(),
+            body_hash,
+            render,
+        })))
+    }
+
+    /// Records the answer with the change. Call it inside the transaction, after everything else.
+    ///
+    /// # Errors
+    /// `StoreError::IdempotencyConflict` when the key was used: let the transaction fail with it.
+    pub async fn record(&self, tx: &mut Tx, value: &T) -> Result<(), StoreError> {
+        let Some(request) = &self.0 else { return Ok(()) };
+        let (status, body, resource_id) = match (request.render)(value) {
+            StoredAnswer::Answer { status, body } => (Some(status), Some(body), None),
+            StoredAnswer::AlreadyDone { id } => (None, None, Some(id)),
+        };
+        let now = tx.clock().now();
+        // An expired record that was not purged yet gives way.
+        let recorded = tx
+            .execute(
+                "INSERT INTO idempotency \
+                 (credential, idempotency_key, request, body_hash, status, body, resource_id, created_at) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
+                 ON CONFLICT (credential, idempotency_key) DO UPDATE \
+                 SET request = excluded.request, body_hash = excluded.body_hash, status = excluded.status, \
+                 body = excluded.body, resource_id = excluded.resource_id, created_at = excluded.created_at \
+                 WHERE idempotency.created_at < $9",
+                args![
+                    &request.credential,
+                    &request.key,
+                    &request.method_and_path,
+                    request.body_hash,
+                    status,
+                    body,
+                    resource_id,
+                    now,
+                    now - IDEMPOTENCY_KEPT
+                ],
+            )
+            .await?;
+        if recorded == 0 {
+            return Err(StoreError::IdempotencyConflict);
+        }
+        if tx.shared.idempotency_records.fetch_add(1, Ordering::Relaxed) % RECORDS_BETWEEN_TRIMS == 0 {
+            tx.trim_answers(&request.credential, IDEMPOTENCY_PER_CREDENTIAL).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Read {
+    /// What was recorded under a key in the last 24 hours.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn find_answer(&mut self, credential: &str, key: &str) -> Result<Option<StoredRequest>, StoreError> {
+        let oldest = self.clock().now() - IDEMPOTENCY_KEPT;
+        let row = self
+            .fetch_optional(
+                "SELECT request, body_hash, status, body, resource_id, created_at FROM idempotency \
+                 WHERE credential = $1 AND idempotency_key = $2 AND created_at >= $3",
+                args![credential, key, oldest],
+            )
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let answer = match (row.get("status")?, row.get("body")?, row.get::<Option<String>>("resource_id")?) {
+            (Some(status), Some(body), _) => StoredAnswer::Answer { status, body },
+            (_, _, id) => StoredAnswer::AlreadyDone { id: id.unwrap_or_default() },
+        };
+        Ok(Some(StoredRequest {
+            method_and_path: row.get("request")?,
+            body_hash: row.get("body_hash")?,
+            answer,
+            created_at: row.get("created_at")?,
+        }))
+    }
+}
+
+impl Tx {
+    /// Keeps the newest `keep` answers of a credential.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn trim_answers(&mut self, credential: &str, keep: u32) -> Result<u64, StoreError> {
+        self.execute(
+            "DELETE FROM idempotency WHERE credential = $1 AND idempotency_key IN \
+             (SELECT idempotency_key FROM idempotency WHERE credential = $1 \
+             ORDER BY created_at DESC, idempotency_key LIMIT 1000 OFFSET $2)",
+            args![credential, keep],
+        )
+        .await
+    }
+
+    /// Deletes up to `limit` answers older than 24 hours; answers how many. Call until it answers
+    /// less than `limit`.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn purge_answers(&mut self, limit: u32) -> Result<u64, StoreError> {
+        let before = self.clock().now() - IDEMPOTENCY_KEPT;
+        self.execute(
+            "DELETE FROM idempotency WHERE (credential, idempotency_key) IN \
+             (SELECT credential, idempotency_key FROM idempotency WHERE created_at < $1 ORDER BY created_at LIMIT $2)",
+            args![before, limit],
+        )
+        .await
+    }
+}

@@ -1,0 +1,110 @@
+//! A closure on its way to the thread that runs it.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+use tokio::sync::oneshot;
+
+use crate::{StoreError, Tx};
+
+/// How much a committed change survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Also a power cut.
+    Full,
+    /// The process being killed, but not a power cut.
+    Relaxed,
+}
+
+/// How strictly PostgreSQL keeps transactions apart. SQLite's one writer is always serial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    Serializable,
+    /// For statements that lock what they take, such as claiming from the queue.
+    ReadCommitted,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) durability: Durability,
+    pub(crate) isolation: Isolation,
+}
+
+/// What running the closure came to, as far as the writer must know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Keep,
+    GiveUp,
+}
+
+/// One closure with its caller.
+pub(crate) trait Job: Send {
+    fn plan(&self) -> Plan;
+
+    /// Runs the closure; may be called again.
+    fn run<'a>(&'a mut self, tx: &'a mut Tx) -> LocalBoxFuture<'a, Outcome>;
+
+    /// Answers the caller, with the closure's result or with the error that took it back. A caller
+    /// who has gone away is fine.
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>);
+}
+
+pub(crate) struct ClosureJob<T, E, F> {
+    plan: Plan,
+    work: F,
+    result: Option<Result<T, E>>,
+    caller: oneshot::Sender<Result<T, E>>,
+}
+
+impl<T, E, F> ClosureJob<T, E, F> {
+    pub(crate) fn new(plan: Plan, work: F) -> (Self, oneshot::Receiver<Result<T, E>>) {
+        let (caller, answer) = oneshot::channel();
+        (Self { plan, work, result: None, caller }, answer)
+    }
+}
+
+impl<T, E, F> Job for ClosureJob<T, E, F>
+where
+    F: AsyncFn(&mut Tx) -> Result<T, E> + Send + 'static,
+    E: From<StoreError> + Send + 'static,
+    T: Send + 'static,
+{
+    fn plan(&self) -> Plan {
+        self.plan
+    }
+
+    fn run<'a>(&'a mut self, tx: &'a mut Tx) -> LocalBoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let finished = AssertUnwindSafe(async { (self.work)(&mut *tx).await }).catch_unwind().await;
+            let result = match finished {
+                // A closure must not hide that one of its statements failed.
+                Ok(Ok(_)) if tx.read.failure.is_some() => Err(E::from(StoreError::Aborted)),
+                Ok(result) => result,
+                Err(panic) => Err(E::from(StoreError::Panicked { message: panic_message(&*panic) })),
+            };
+            let outcome = if result.is_ok() { Outcome::Keep } else { Outcome::GiveUp };
+            self.result = Some(result);
+            outcome
+        })
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
+        let result = match (committed, self.result) {
+            (Ok(()), Some(result)) => result,
+            (Ok(()), None) => Err(E::from(StoreError::Closed)),
+            // A closure that failed by itself has nothing to lose by a failed commit, but what it
+            // saw may have been taken back with its neighbours' work.
+            (Err(error), _) => Err(E::from(error)),
+        };
+        drop(self.caller.send(result));
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

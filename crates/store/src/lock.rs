@@ -1,0 +1,38 @@
+//! One daemon a data directory: an advisory lock that the kernel gives back however the holder ends.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek, Write};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::StoreError;
+
+/// Held for as long as the writer lives.
+#[derive(Debug)]
+pub(crate) struct DataDirLock {
+    _file: File,
+}
+
+impl DataDirLock {
+    /// Takes `agentd.lock` in `data_dir` and writes this process's id into it.
+    pub(crate) fn take(data_dir: &Path) -> Result<Self, StoreError> {
+        let path = data_dir.join("agentd.lock");
+        let failed = |source| StoreError::io("locking", &path, source);
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                return Err(StoreError::AlreadyRunning { path: data_dir.to_owned(), pid });
+            }
+            Err(error) => return Err(failed(error.into())),
+        }
+        file.set_len(0).map_err(failed)?;
+        file.rewind().map_err(failed)?;
+        writeln!(file, "{}", std::process::id()).map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}

@@ -1,0 +1,135 @@
+//! Migrations: numbered scripts, a pair for each step, run once and in order.
+//!
+//! A start with nothing to do costs one query. Before a database that holds anything is migrated, a
+//! copy of it is put into `backups/`. Scripts must not declare deferred constraints: they would
+//! fail at the commit, which many closures share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::dialect::Dialect;
+use crate::read::Read;
+use crate::{StoreError, args};
+
+/// One step of the schema, in both dialects. Versions count up from 1 without a gap.
+#[derive(Debug, Clone, Copy)]
+pub struct Migration {
+    pub version: u32,
+    pub name: &'static str,
+    pub sqlite: &'static str,
+    pub postgres: &'static str,
+}
+
+const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
+
+/// Brings a SQLite file up to date.
+pub(crate) async fn sqlite(read: &mut Read, migrations: &'static [Migration]) -> Result<(), StoreError> {
+    let row = match read
+        .fetch_one("SELECT MAX(version) AS version, sqlite_version() AS engine FROM schema_migrations", args![])
+        .await
+    {
+        Ok(row) => row,
+        Err(error) if is_missing_table(&error) => {
+            read.fetch_one("SELECT NULL AS version, sqlite_version() AS engine", args![]).await?
+        }
+        Err(error) => return Err(error),
+    };
+    let engine: String = row.get("engine")?;
+    if !is_new_enough(&engine) {
+        return Err(StoreError::OldSqlite { found: engine });
+    }
+    let from = row.get::<Option<u32>>("version")?.unwrap_or(0);
+    let pending = pending(from, migrations)?;
+    let Some(last) = pending.last() else { return Ok(()) };
+    if from > 0 {
+        let path = snapshot_path(read, from, last.version, "db")?;
+        let partial = path.with_extension("partial");
+        drop(std::fs::remove_file(&partial));
+        tracing::info!(path = %path.display(), "copying the database before its schema changes");
+        read.run("VACUUM INTO $1".into(), args![partial.to_string_lossy().into_owned()]).await?;
+        std::fs::rename(&partial, &path).map_err(|e| StoreError::io("renaming", &partial, e))?;
+    }
+    // Scripts that rebuild a table need this off: <https://sqlite.org/lang_altertable.html>.
+    read.script("PRAGMA foreign_keys = OFF".into()).await?;
+    let result = run_all(read, pending).await;
+    read.script("PRAGMA foreign_keys = ON".into()).await?;
+    result
+}
+
+pub(crate) fn is_missing_table(error: &StoreError) -> bool {
+    match error {
+        StoreError::Database { source } => source.as_database_error().is_some_and(|refusal| {
+            refusal.code().as_deref() == Some("42P01") || refusal.message().contains("no such table")
+        }),
+        _ => false,
+    }
+}
+
+/// The steps that a database at version `from` still needs.
+pub(crate) fn pending(from: u32, migrations: &'static [Migration]) -> Result<&'static [Migration], StoreError> {
+    let known = migrations.last().map_or(0, |last| last.version);
+    if from > known {
+        return Err(StoreError::NewerSchema { found: from, known });
+    }
+    Ok(migrations.get(migrations.partition_point(|step| step.version <= from)..).unwrap_or_default())
+}
+
+pub(crate) fn snapshot_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<PathBuf, StoreError> {
+    let folder = read.shared.data_dir.join("backups");
+    std::fs::create_dir_all(&folder).map_err(|e| StoreError::io("creating", &folder, e))?;
+    let time = read.clock().now().to_string().replace([':', '.'], "-");
+    Ok(folder.join(format!("before-migration-{from}-to-{to}-{time}.{extension}")))
+}
+
+pub(crate) async fn run_all(read: &mut Read, pending: &'static [Migration]) -> Result<(), StoreError> {
+    for step in pending {
+        tracing::info!(version = step.version, name = step.name, "changing the schema");
+        if let Err(error) = run_one(read, step).await {
+            drop(read.script("ROLLBACK".into()).await);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+async fn run_one(read: &mut Read, step: &'static Migration) -> Result<(), StoreError> {
+    let failed =
+        |source| StoreError::Migration { version: step.version, name: step.name.to_owned(), source: Arc::new(source) };
+    let dialect = read.dialect();
+    read.script(dialect.pick("BEGIN IMMEDIATE", "BEGIN").into()).await.map_err(failed)?;
+    read.script(dialect.pick(step.sqlite, step.postgres).into()).await.map_err(failed)?;
+    let now = read.clock().now();
+    read.run(
+        "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)".into(),
+        args![step.version, step.name, now],
+    )
+    .await?;
+    if dialect == Dialect::Sqlite
+        && let Some(row) = read.fetch_optional("PRAGMA foreign_key_check", args![]).await?
+    {
+        let table = row.get("table")?;
+        return Err(StoreError::MigrationForeignKeys { version: step.version, name: step.name.to_owned(), table });
+    }
+    read.script("COMMIT".into()).await.map_err(failed)
+}
+
+fn is_new_enough(engine: &str) -> bool {
+    let mut parts = engine.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let found = [0; 3].map(|_: u32| parts.next().unwrap_or(0));
+    found >= OLDEST_SQLITE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compares_versions_by_number() {
+        assert!(is_new_enough("3.51.3"));
+        assert!(is_new_enough("3.100.0"));
+        assert!(is_new_enough("4.0"));
+        assert!(!is_new_enough("3.51.2"));
+        assert!(!is_new_enough("3.9.99"));
+        assert!(!is_new_enough("nonsense"));
+    }
+}

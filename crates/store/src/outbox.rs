@@ -1,0 +1,314 @@
+//! Events that commit with the change that caused them, and the cursors of those who read them.
+//!
+//! Events have one strict order. On PostgreSQL, where transactions overlap, a reader sees an event
+//! only when nothing can commit before it any more; so nothing ever appears behind a cursor.
+//! Notifications only wake; the rows are the truth.
+
+use std::fmt;
+
+use agentd_base::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::read::Read;
+use crate::row::Row;
+use crate::topic::Topic;
+use crate::{Args, Db, Dialect, StoreError, Tx, args};
+
+agentd_base::typed_id!(
+    /// The id of an event.
+    EventId,
+    "evt"
+);
+crate::stored_ids!(EventId);
+
+/// Bumped when events were committed.
+pub(crate) const OUTBOX: Topic = Topic::new("store.outbox");
+
+/// An event's place in the order of all events. Opaque: compare and store it, compute nothing. A
+/// restored backup numbers anew, see [`Db::database_id`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Seq {
+    transaction: i64,
+    number: i64,
+}
+
+impl Seq {
+    /// Before every event.
+    pub const START: Self = Self { transaction: 0, number: 0 };
+}
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.transaction, self.number)
+    }
+}
+
+impl std::str::FromStr for Seq {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('-').and_then(|(transaction, number)| {
+            Some(Self { transaction: transaction.parse().ok()?, number: number.parse().ok()? })
+        });
+        parsed.ok_or_else(|| "not the place of an event".to_owned())
+    }
+}
+
+impl Serialize for Seq {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Seq {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// An event to be emitted.
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    /// `project.created` and the like.
+    pub event_type: String,
+    pub data: serde_json::Value,
+    /// The agent whose hooks alone hear it, besides the global ones.
+    pub agent: Option<String>,
+}
+
+impl NewEvent {
+    #[must_use]
+    pub fn new(event_type: impl Into<String>, data: serde_json::Value) -> Self {
+        Self { event_type: event_type.into(), data, agent: None }
+    }
+
+    #[must_use]
+    pub fn for_agent(mut self, agent: impl Into<String>) -> Self {
+        self.agent = Some(agent.into());
+        self
+    }
+}
+
+/// An event as it stands in the outbox.
+#[derive(Debug, Clone)]
+pub struct Event {
+    pub seq: Seq,
+    pub id: EventId,
+    pub event_type: String,
+    pub data: serde_json::Value,
+    pub agent: Option<String>,
+    pub created_at: Timestamp,
+}
+
+/// Where a new consumer begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CursorStart {
+    /// With the oldest event that is still kept.
+    Beginning,
+    /// With what commits from now on. On PostgreSQL it may also hear what committed just before.
+    Now,
+}
+
+fn event(row: &Row) -> Result<Event, StoreError> {
+    Ok(Event {
+        seq: Seq { transaction: row.get("tx_id")?, number: row.get("seq")? },
+        id: row.get("id")?,
+        event_type: row.get("event_type")?,
+        data: row.json("data")?,
+        agent: row.get("agent")?,
+        created_at: row.get("created_at")?,
+    })
+}
+
+impl Read {
+    /// Up to `limit` events after `after`, in order, that are final. For readers who keep their
+    /// place themselves.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn events_after(&mut self, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
+        let dialect = self.dialect();
+        let sql = format!(
+            "SELECT tx_id, seq, id, event_type, agent, data, created_at FROM outbox \
+             WHERE {after} AND {settled} ORDER BY {order} LIMIT $3",
+            after = dialect.pick("$1 = $1 AND seq > $2", "(tx_id, seq) > ($1, $2)"),
+            settled = dialect.settled_events(),
+            order = dialect.pick("seq", "tx_id, seq"),
+        );
+        let rows = self.fetch_all(sql, args![after.transaction, after.number, limit]).await?;
+        if dialect == Dialect::Postgres && rows.len() < limit as usize {
+            self.wake_when_settled(after).await?;
+        }
+        rows.iter().map(event).collect()
+    }
+
+    /// Events that are committed but not final will not be notified again, so look again soon.
+    async fn wake_when_settled(&mut self, after: Seq) -> Result<(), StoreError> {
+        const SOON: std::time::Duration = std::time::Duration::from_millis(20);
+        let hidden = self
+            .fetch_optional(
+                "SELECT 1 AS hidden FROM outbox WHERE (tx_id, seq) > ($1, $2) \
+                 AND tx_id >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint LIMIT 1",
+                args![after.transaction, after.number],
+            )
+            .await?;
+        if hidden.is_some() {
+            let shared = std::sync::Arc::clone(&self.shared);
+            tokio::spawn(async move {
+                tokio::time::sleep(SOON).await;
+                shared.signals.bump(OUTBOX.name());
+            });
+        }
+        Ok(())
+    }
+
+    /// The place after the last final event.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn last_seq(&mut self) -> Result<Seq, StoreError> {
+        let dialect = self.dialect();
+        let sql = format!(
+            "SELECT tx_id, seq FROM outbox WHERE {settled} ORDER BY {order} LIMIT 1",
+            settled = dialect.settled_events(),
+            order = dialect.pick("seq DESC", "tx_id DESC, seq DESC"),
+        );
+        match self.fetch_optional(sql, args![]).await? {
+            Some(row) => Ok(Seq { transaction: row.get("tx_id")?, number: row.get("seq")? }),
+            None => Ok(Seq::START),
+        }
+    }
+
+    /// Where a consumer stands; `None` before its first [`advance_cursor`](Tx::advance_cursor).
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn find_cursor(&mut self, consumer: &str) -> Result<Option<Seq>, StoreError> {
+        let row = self.fetch_optional("SELECT tx_id, seq FROM cursors WHERE consumer = $1", args![consumer]).await?;
+        row.map(|row| Ok(Seq { transaction: row.get("tx_id")?, number: row.get("seq")? })).transpose()
+    }
+}
+
+impl Tx {
+    /// Adds an event, to be heard once this transaction has committed.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn emit(&mut self, event: NewEvent) -> Result<EventId, StoreError> {
+        let id = EventId::generate(self.ids());
+        let now = self.clock().now();
+        self.execute(
+            "INSERT INTO outbox (id, event_type, agent, data, created_at) VALUES ($1, $2, $3, $4, $5)",
+            args![&id, event.event_type, event.agent, event.data, now],
+        )
+        .await?;
+        self.wake(OUTBOX.name().to_owned());
+        Ok(id)
+    }
+
+    /// Makes sure that a consumer has a cursor; one that is there stays where it is.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn ensure_cursor(&mut self, consumer: &str, start: CursorStart) -> Result<(), StoreError> {
+        let seq = match (start, self.dialect()) {
+            (CursorStart::Beginning, _) => Seq::START,
+            (CursorStart::Now, Dialect::Sqlite) => {
+                let row = self.fetch_one("SELECT COALESCE(MAX(seq), 0) AS seq FROM outbox", args![]).await?;
+                Seq { transaction: 0, number: row.get("seq")? }
+            }
+            (CursorStart::Now, Dialect::Postgres) => {
+                let row = self
+                    .fetch_one("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS tx_id", args![])
+                    .await?;
+                Seq { transaction: row.get::<i64>("tx_id")? - 1, number: i64::MAX }
+            }
+        };
+        let now = self.clock().now();
+        self.execute(
+            "INSERT INTO cursors (consumer, tx_id, seq, updated_at) VALUES ($1, $2, $3, $4) \
+             ON CONFLICT (consumer) DO NOTHING",
+            args![consumer, seq.transaction, seq.number, now],
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// The next events for a consumer, in order. Do what they call for and
+    /// [`advance_cursor`](Self::advance_cursor) in this same transaction: then each event is worked
+    /// on exactly once, whichever replica reads it.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn read_outbox(&mut self, consumer: &str, limit: u32) -> Result<Vec<Event>, StoreError> {
+        let after = self.find_cursor(consumer).await?.unwrap_or(Seq::START);
+        self.events_after(after, limit).await
+    }
+
+    /// Moves a consumer's cursor behind `seq`. A cursor never goes back.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn advance_cursor(&mut self, consumer: &str, seq: Seq) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        self.execute(
+            "INSERT INTO cursors (consumer, tx_id, seq, updated_at) VALUES ($1, $2, $3, $4) \
+             ON CONFLICT (consumer) DO UPDATE \
+             SET tx_id = excluded.tx_id, seq = excluded.seq, updated_at = excluded.updated_at \
+             WHERE (cursors.tx_id, cursors.seq) < (excluded.tx_id, excluded.seq)",
+            args![consumer, seq.transaction, seq.number, now],
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Forgets a consumer, so that it no longer keeps events from being pruned.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn delete_cursor(&mut self, consumer: &str) -> Result<(), StoreError> {
+        self.execute("DELETE FROM cursors WHERE consumer = $1", args![consumer]).await?;
+        Ok(())
+    }
+
+    /// Deletes up to `limit` events that are older than `before` and behind every cursor; answers
+    /// how many. Call until it answers less than `limit`.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn prune_outbox(&mut self, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+        let dialect = self.dialect();
+        let slowest =
+            self.fetch_optional("SELECT tx_id, seq FROM cursors ORDER BY tx_id, seq LIMIT 1", args![]).await?;
+        let mut args: Args = args![before, limit];
+        let behind = match slowest {
+            None => String::new(),
+            Some(row) => {
+                let (transaction, number): (i64, i64) = (row.get("tx_id")?, row.get("seq")?);
+                let (transaction, number) = (args.push(transaction), args.push(number));
+                format!("AND (tx_id, seq) <= (${transaction}, ${number})")
+            }
+        };
+        let sql = format!(
+            "DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox WHERE created_at < $1 AND {settled} {behind} \
+             ORDER BY {order} LIMIT $2)",
+            settled = dialect.settled_events(),
+            order = dialect.pick("seq", "tx_id, seq"),
+        );
+        self.execute(sql, args).await
+    }
+}
+
+impl Db {
+    /// Tells when there may be new events. It only wakes: look into the outbox, and also look every
+    /// few seconds without it.
+    #[must_use]
+    pub fn watch_outbox(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.watch(OUTBOX)
+    }
+
+    /// Wakes everyone who watches the outbox in this process.
+    pub fn wake_outbox(&self) {
+        self.shared().signals.bump(OUTBOX.name());
+    }
+}

@@ -1,0 +1,2 @@
+//! PostgreSQL.
+pub(crate) mod codec;

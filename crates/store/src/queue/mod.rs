@@ -1,0 +1,333 @@
+//! A leased queue: work that is claimed, done, and recorded, and that no crash loses.
+//!
+//! | from | by | to |
+//! |---|---|---|
+//! | – | [`Tx::enqueue`] | pending |
+//! | pending and due, or leased and the lease over | [`Tx::claim`] | leased, attempt + 1 |
+//! | leased, the lease over, attempts used up | [`Tx::claim`] | dead_letter |
+//! | leased | [`Tx::heartbeat`] | leased, longer |
+//! | leased | [`Tx::complete`] | done |
+//! | leased | [`Tx::fail`] | pending later, or dead_letter after the last attempt |
+//! | leased | [`Tx::release`] | pending at once, the attempt not counted |
+//! | dead_letter | [`Tx::retry_dead_letter`] | pending, attempts counted anew |
+//!
+//! Everything that a holder does is fenced by owner and a count of claims that only rises, so whoever
+//! lost the lease gets `StoreError::LostLease` and changes nothing. A done or dead row keeps its
+//! deduplication key until it is purged.
+
+mod model;
+
+use std::time::Duration;
+
+use agentd_base::{Backoff, Timestamp};
+
+pub use self::model::{Enqueued, Item, ItemId, ItemStatus, Lease, NewItem, QueueStats};
+use crate::read::Read;
+use crate::{Args, Db, StoreError, Tx, args};
+
+/// Longer error texts are cut: they are for people.
+const ERROR_BYTES: usize = 2_000;
+
+const COLUMNS: &str = "id, queue, dedup_key, payload, status, run_at, due_at, attempt, fence, max_attempts, owner, error, created_at, updated_at";
+
+impl Tx {
+    /// Adds an item, unless one with its deduplication key is there.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn enqueue(&mut self, item: NewItem) -> Result<Enqueued, StoreError> {
+        let id = ItemId::generate(self.ids());
+        let now = self.clock().now();
+        let wake = signal_name(&item.queue);
+        let added = self
+            .execute(
+                "INSERT INTO queue (id, queue, dedup_key, payload, status, run_at, due_at, attempt, fence, max_attempts, \
+                 created_at, updated_at) VALUES ($1, $2, $3, $4, 'pending', $5, $5, 0, 0, $6, $7, $7) \
+                 ON CONFLICT (queue, dedup_key) DO NOTHING",
+                args![
+                    &id,
+                    &item.queue,
+                    &item.dedup_key,
+                    item.payload,
+                    item.run_at,
+                    item.max_attempts.max(1),
+                    now
+                ],
+            )
+            .await?;
+        if added == 1 {
+            self.wake(wake);
+            return Ok(Enqueued::New(id));
+        }
+        let row = self
+            .fetch_one("SELECT id FROM queue WHERE queue = $1 AND dedup_key = $2", args![item.queue, item.dedup_key])
+            .await?;
+        Ok(Enqueued::Existing(row.get("id")?))
+    }
+
+    /// Leases up to `limit` due items to `owner`, the longest due first. What is not completed,
+    /// failed or extended in time can be claimed by others. On PostgreSQL prefer [`Db::claim`],
+    /// which never collides.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn claim(
+        &mut self,
+        queue: &str,
+        owner: &str,
+        limit: u32,
+        lease: Duration,
+    ) -> Result<Vec<Lease>, StoreError> {
+        let now = self.clock().now();
+        let sql = format!(
+            "WITH due AS MATERIALIZED (SELECT id FROM queue WHERE queue = $1 AND status IN ('pending', 'leased') \
+             AND due_at <= $2 ORDER BY due_at, id LIMIT $3 {skip_locked}) \
+             UPDATE queue SET status = 'leased', owner = $4, attempt = attempt + 1, fence = fence + 1, \
+             due_at = $5, updated_at = $2 \
+             WHERE id IN (SELECT id FROM due) RETURNING {COLUMNS}",
+            skip_locked = self.dialect().skip_locked(),
+        );
+        let rows = self.fetch_all(sql, args![queue, now, limit, owner, now + lease]).await?;
+        let mut leases = Vec::with_capacity(rows.len());
+        for row in rows {
+            let item = Item::from_row(&row)?;
+            if item.attempt > item.max_attempts {
+                self.execute(
+                    "UPDATE queue SET status = 'dead_letter', owner = NULL, attempt = attempt - 1, \
+                     error = 'the last attempt ended without a result' WHERE id = $1",
+                    args![&item.id],
+                )
+                .await?;
+            } else {
+                leases.push(item.into_lease(owner));
+            }
+        }
+        leases.sort_by(|a, b| (a.run_at, &a.id).cmp(&(b.run_at, &b.id)));
+        Ok(leases)
+    }
+
+    /// Extends a lease to `lease` from now.
+    ///
+    /// # Errors
+    /// `StoreError::LostLease` when another one has taken the item over.
+    pub async fn heartbeat(&mut self, lease: &Lease, extension: Duration) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        self.held(lease, "due_at = $4, updated_at = $5", args![now + extension, now]).await
+    }
+
+    /// Ends an item well.
+    ///
+    /// # Errors
+    /// `StoreError::LostLease` when another one has taken the item over.
+    pub async fn complete(&mut self, lease: &Lease) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        self.held(lease, "status = 'done', owner = NULL, error = NULL, updated_at = $4", args![now]).await
+    }
+
+    /// Records a failed attempt: the item waits out its backoff, or is a dead letter after its last
+    /// attempt. Answers when it will be tried again.
+    ///
+    /// # Errors
+    /// `StoreError::LostLease` when another one has taken the item over.
+    pub async fn fail(
+        &mut self,
+        lease: &Lease,
+        error: &str,
+        backoff: &Backoff,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let unit = self.shared.entropy.unit();
+        let delay = backoff.delay(lease.attempt, unit);
+        self.fail_for(lease, error, delay).await
+    }
+
+    /// As [`fail`](Self::fail), with a delay that the failure itself asked for (`Retry-After`).
+    ///
+    /// # Errors
+    /// `StoreError::LostLease` when another one has taken the item over.
+    pub async fn fail_for(
+        &mut self,
+        lease: &Lease,
+        error: &str,
+        delay: Duration,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        if lease.attempt >= lease.max_attempts {
+            self.bury(lease, error).await?;
+            return Ok(None);
+        }
+        let now = self.clock().now();
+        let again = now + delay;
+        self.held(
+            lease,
+            "status = 'pending', owner = NULL, run_at = $4, due_at = $4, error = $5, updated_at = $6",
+            args![again, cut(error), now],
+        )
+        .await?;
+        Ok(Some(again))
+    }
+
+    /// Makes an item a dead letter at once: trying again is known to be useless.
+    ///
+    /// # Errors
+    /// `StoreError::LostLease` when another one has taken the item over.
+    pub async fn bury(&mut self, lease: &Lease, error: &str) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        self.held(lease, "status = 'dead_letter', owner = NULL, error = $4, updated_at = $5", args![cut(error), now])
+            .await
+    }
+
+    /// Gives an item back untried, as a daemon that stops does.
+    ///
+    /// # Errors
+    /// `StoreError::LostLease` when another one has taken the item over.
+    pub async fn release(&mut self, lease: &Lease) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        self.held(
+            lease,
+            "status = 'pending', owner = NULL, due_at = $4, attempt = attempt - 1, updated_at = $4",
+            args![now],
+        )
+        .await?;
+        self.wake(signal_name(&lease.queue));
+        Ok(())
+    }
+
+    /// Carries out a holder's change if it still holds the item. `$1` to `$3` are the fence.
+    async fn held(&mut self, lease: &Lease, change: &'static str, values: Args) -> Result<(), StoreError> {
+        let mut args = args![&lease.id, &lease.owner, lease.fence];
+        for value in values.into_values()? {
+            args.push(value);
+        }
+        let sql =
+            format!("UPDATE queue SET {change} WHERE id = $1 AND status = 'leased' AND owner = $2 AND fence = $3");
+        match self.execute(sql, args).await? {
+            0 => Err(StoreError::LostLease { item: lease.id.to_string() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a dead letter pending again, with its attempts allowed anew; answers whether it was
+    /// one.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn retry_dead_letter(&mut self, id: &ItemId) -> Result<bool, StoreError> {
+        let now = self.clock().now();
+        let row = self
+            .fetch_optional(
+                "UPDATE queue SET status = 'pending', run_at = $2, due_at = $2, attempt = 0, \
+                 updated_at = $2 \
+                 WHERE id = $1 AND status = 'dead_letter' RETURNING queue",
+                args![id, now],
+            )
+            .await?;
+        let Some(row) = row else { return Ok(false) };
+        let queue: String = row.get("queue")?;
+        self.wake(signal_name(&queue));
+        Ok(true)
+    }
+
+    /// Removes an item that nobody holds, whatever its state; answers whether it was there.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn remove_item(&mut self, id: &ItemId) -> Result<bool, StoreError> {
+        Ok(self.execute("DELETE FROM queue WHERE id = $1 AND status <> 'leased'", args![id]).await? > 0)
+    }
+
+    /// Deletes up to `limit` items of a queue that ended in `status` before `before`; answers how
+    /// many. Call until it answers less than `limit`.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn purge_queue(
+        &mut self,
+        queue: &str,
+        status: ItemStatus,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, StoreError> {
+        if !matches!(status, ItemStatus::Done | ItemStatus::DeadLetter) {
+            return Ok(0);
+        }
+        self.execute(
+            "DELETE FROM queue WHERE id IN (SELECT id FROM queue WHERE queue = $1 AND status = $2 \
+             AND updated_at < $3 ORDER BY updated_at LIMIT $4)",
+            args![queue, status, before, limit],
+        )
+        .await
+    }
+}
+
+impl Read {
+    /// # Errors
+    /// What the database refuses.
+    pub async fn find_item(&mut self, id: &ItemId) -> Result<Option<Item>, StoreError> {
+        let row = self.fetch_optional(format!("SELECT {COLUMNS} FROM queue WHERE id = $1"), args![id]).await?;
+        row.as_ref().map(Item::from_row).transpose()
+    }
+
+    /// How many items of a queue are in each state.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn queue_stats(&mut self, queue: &str) -> Result<QueueStats, StoreError> {
+        let rows = self
+            .fetch_all("SELECT status, COUNT(*) AS items FROM queue WHERE queue = $1 GROUP BY status", args![queue])
+            .await?;
+        let mut stats = QueueStats::default();
+        for row in rows {
+            let items = row.get("items")?;
+            match row.get("status")? {
+                ItemStatus::Pending => stats.pending = items,
+                ItemStatus::Leased => stats.leased = items,
+                ItemStatus::Done => stats.done = items,
+                ItemStatus::DeadLetter => stats.dead_letter = items,
+            }
+        }
+        Ok(stats)
+    }
+
+    /// When the next item of a queue is due, if any is waiting or leased: how long a worker may
+    /// sleep unless it is woken.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn next_due(&mut self, queue: &str) -> Result<Option<Timestamp>, StoreError> {
+        let row = self
+            .fetch_one(
+                "SELECT MIN(due_at) AS due_at FROM queue WHERE queue = $1 AND status IN ('pending', 'leased')",
+                args![queue],
+            )
+            .await?;
+        row.get("due_at")
+    }
+}
+
+impl Db {
+    /// [`Tx::claim`] in a transaction of its own, at the isolation that suits it.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn claim(&self, queue: &str, owner: &str, limit: u32, lease: Duration) -> Result<Vec<Lease>, StoreError> {
+        use crate::job::{Durability, Isolation, Plan};
+        let (queue, owner) = (queue.to_owned(), owner.to_owned());
+        // A claim that a power cut takes back is simply made again.
+        let plan = Plan { durability: Durability::Relaxed, isolation: Isolation::ReadCommitted };
+        self.run(plan, async move |tx: &mut Tx| tx.claim(&queue, &owner, limit, lease).await).await
+    }
+
+    /// Tells when a queue may have work. It only wakes; [`Read::next_due`] says how long to sleep.
+    #[must_use]
+    pub fn watch_queue(&self, queue: &str) -> tokio::sync::watch::Receiver<u64> {
+        self.shared().signals.watch(signal_name(queue))
+    }
+}
+
+fn signal_name(queue: &str) -> String {
+    format!("queue.{queue}")
+}
+
+fn cut(error: &str) -> String {
+    // NUL cannot be stored, and an error text is no place to fail on it.
+    error[..error.floor_char_boundary(ERROR_BYTES)].replace('\0', "\u{fffd}")
+}

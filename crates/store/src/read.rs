@@ -1,0 +1,220 @@
+//! Reading: one connection that rows are asked from.
+
+use std::fmt;
+use std::sync::Arc;
+
+use agentd_base::Clock;
+use agentd_base::id::IdGenerator;
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
+use sqlx::pool::PoolConnection;
+use sqlx::{AssertSqlSafe, Executor, PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
+
+use crate::shared::Shared;
+use crate::{Args, Dialect, Row, Sql, StoreError, postgres, sqlite};
+
+/// Where statements go.
+pub(crate) enum Connection {
+    Sqlite(PoolConnection<Sqlite>),
+    SqliteSnapshot(Transaction<'static, Sqlite>),
+    SqliteWriter(SqliteConnection),
+    Postgres(PoolConnection<Postgres>),
+    PostgresTransaction(Transaction<'static, Postgres>),
+}
+
+enum Target<'c> {
+    Sqlite(&'c mut SqliteConnection),
+    Postgres(&'c mut PgConnection),
+}
+
+impl Connection {
+    fn target(&mut self) -> Target<'_> {
+        match self {
+            Self::Sqlite(connection) => Target::Sqlite(connection),
+            Self::SqliteSnapshot(transaction) => Target::Sqlite(transaction),
+            Self::SqliteWriter(connection) => Target::Sqlite(connection),
+            Self::Postgres(connection) => Target::Postgres(connection),
+            Self::PostgresTransaction(transaction) => Target::Postgres(transaction),
+        }
+    }
+}
+
+/// Reads rows. Store functions that only read take `&mut Read`; a `&mut Tx` is accepted there too.
+pub struct Read {
+    pub(crate) connection: Connection,
+    pub(crate) shared: Arc<Shared>,
+    /// Set inside a transaction by the first statement that fails: PostgreSQL then refuses all
+    /// others, so SQLite must as well. Also what decides about a retry.
+    pub(crate) failure: Option<StoreError>,
+    pub(crate) is_transaction: bool,
+}
+
+impl fmt::Debug for Read {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Read").field("dialect", &self.shared.dialect).finish_non_exhaustive()
+    }
+}
+
+impl Read {
+    pub(crate) fn new(connection: Connection, shared: Arc<Shared>, is_transaction: bool) -> Self {
+        Self { connection, shared, failure: None, is_transaction }
+    }
+
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.shared.dialect
+    }
+
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    #[must_use]
+    pub fn ids(&self) -> &IdGenerator {
+        &self.shared.ids
+    }
+
+    /// Every row. For what is bounded by a `LIMIT` or small by nature.
+    ///
+    /// # Errors
+    /// What the database refuses; see [`StoreError`].
+    pub async fn fetch_all(&mut self, sql: impl Into<Sql>, args: Args) -> Result<Vec<Row>, StoreError> {
+        let sql = sql.into();
+        let mut rows = Vec::new();
+        let mut stream = self.start(sql, args)?;
+        while let Some(row) = stream.next().await {
+            match row {
+                Ok(row) => rows.push(row),
+                Err(error) => {
+                    drop(stream);
+                    return Err(self.failed(error));
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The one row that is there.
+    ///
+    /// # Errors
+    /// `StoreError::NoRow` when there is none; else what the database refuses.
+    pub async fn fetch_one(&mut self, sql: impl Into<Sql>, args: Args) -> Result<Row, StoreError> {
+        self.fetch_optional(sql, args).await?.ok_or(StoreError::NoRow)
+    }
+
+    /// The first row, if any. Further rows are read and thrown away, so that a `RETURNING`
+    /// statement is always carried out whole.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn fetch_optional(&mut self, sql: impl Into<Sql>, args: Args) -> Result<Option<Row>, StoreError> {
+        let sql = sql.into();
+        let mut first = None;
+        let mut stream = self.start(sql, args)?;
+        while let Some(row) = stream.next().await {
+            match row {
+                Ok(row) if first.is_none() => first = Some(row),
+                Ok(_) => {}
+                Err(error) => {
+                    drop(stream);
+                    return Err(self.failed(error));
+                }
+            }
+        }
+        Ok(first)
+    }
+
+    /// Rows as they come, for exports: nothing is collected. Take it from
+    /// [`Db::read_snapshot`](crate::Db::read_snapshot), which holds back no writer.
+    ///
+    /// # Errors
+    /// What the database refuses, here or within the stream.
+    pub fn fetch_stream(
+        &mut self,
+        sql: impl Into<Sql>,
+        args: Args,
+    ) -> Result<BoxStream<'_, Result<Row, StoreError>>, StoreError> {
+        self.start(sql.into(), args)
+    }
+
+    /// Runs a statement that answers no rows.
+    pub(crate) async fn run(&mut self, sql: Sql, args: Args) -> Result<u64, StoreError> {
+        self.refuse_after_failure()?;
+        let text = AssertSqlSafe(sql.0);
+        let result = match self.connection.target() {
+            Target::Sqlite(connection) => match sqlite::codec::arguments(args) {
+                Ok(arguments) => connection
+                    .execute(sqlx::query_with(text, arguments))
+                    .await
+                    .map(|done| done.rows_affected())
+                    .map_err(StoreError::from),
+                Err(error) => Err(error),
+            },
+            Target::Postgres(connection) => match postgres::codec::arguments(args) {
+                Ok(arguments) => connection
+                    .execute(sqlx::query_with(text, arguments))
+                    .await
+                    .map(|done| done.rows_affected())
+                    .map_err(StoreError::from),
+                Err(error) => Err(error),
+            },
+        };
+        result.map_err(|error| self.failed(error))
+    }
+
+    /// Runs a script of several statements without parameters.
+    pub(crate) async fn script(&mut self, text: std::borrow::Cow<'static, str>) -> Result<(), sqlx::Error> {
+        let script = sqlx::raw_sql(AssertSqlSafe(text));
+        match self.connection.target() {
+            Target::Sqlite(connection) => connection.execute(script).await.map(|_| ()),
+            Target::Postgres(connection) => connection.execute(script).await.map(|_| ()),
+        }
+    }
+
+    fn start(&mut self, sql: Sql, args: Args) -> Result<BoxStream<'_, Result<Row, StoreError>>, StoreError> {
+        self.refuse_after_failure()?;
+        let text = AssertSqlSafe(sql.0);
+        let mut columns = None;
+        // Encoded first: the borrow of the connection must not outlive a refusal.
+        match self.shared.dialect {
+            Dialect::Sqlite => {
+                let arguments = sqlite::codec::arguments(args).map_err(|error| self.failed(error))?;
+                let Target::Sqlite(connection) = self.connection.target() else { return Err(StoreError::Closed) };
+                let rows = connection.fetch(sqlx::query_with(text, arguments));
+                Ok(rows
+                    .map_err(StoreError::from)
+                    .map(move |row| {
+                        row.and_then(|row| {
+                            sqlite::codec::row(&row, columns.get_or_insert_with(|| sqlite::codec::columns(&row)))
+                        })
+                    })
+                    .boxed())
+            }
+            Dialect::Postgres => {
+                let arguments = postgres::codec::arguments(args).map_err(|error| self.failed(error))?;
+                let Target::Postgres(connection) = self.connection.target() else { return Err(StoreError::Closed) };
+                let rows = connection.fetch(sqlx::query_with(text, arguments));
+                Ok(rows
+                    .map_err(StoreError::from)
+                    .map(move |row| {
+                        row.and_then(|row| {
+                            postgres::codec::row(&row, columns.get_or_insert_with(|| postgres::codec::columns(&row)))
+                        })
+                    })
+                    .boxed())
+            }
+        }
+    }
+
+    fn refuse_after_failure(&self) -> Result<(), StoreError> {
+        if self.is_transaction && self.failure.is_some() { Err(StoreError::Aborted) } else { Ok(()) }
+    }
+
+    pub(crate) fn failed(&mut self, error: StoreError) -> StoreError {
+        if self.is_transaction && self.failure.is_none() {
+            self.failure = Some(error.clone());
+        }
+        error
+    }
+}

@@ -1,0 +1,22 @@
+//! What every handle of one open database shares.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+
+use agentd_base::id::IdGenerator;
+use agentd_base::{Clock, Entropy};
+
+use crate::Dialect;
+use crate::topic::Signals;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) dialect: Dialect,
+    pub(crate) clock: Clock,
+    pub(crate) ids: IdGenerator,
+    pub(crate) entropy: Entropy,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) signals: Signals,
+    /// Paces the trimming of idempotency records.
+    pub(crate) idempotency_records: AtomicU64,
+}

@@ -1,0 +1,4 @@
+//! What the store promises, on SQLite always and on PostgreSQL when `AGENTD_TEST_DATABASE_URL` is set.
+
+mod support;
+mod writing;

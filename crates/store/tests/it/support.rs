@@ -1,0 +1,44 @@
+//! Databases to run a test on, and a table to play with.
+
+use agentd_store::testing::{TestDb, postgres_url};
+use agentd_store::{Dialect, MIGRATIONS, StoreError, Tx, args};
+
+/// The databases that are there to test on.
+pub(crate) fn dialects() -> Vec<Dialect> {
+    let mut dialects = vec![Dialect::Sqlite];
+    if postgres_url().is_some() {
+        dialects.push(Dialect::Postgres);
+    }
+    dialects
+}
+
+/// Runs `test` on each database that is there, with an empty table `things (name, amount)`.
+pub(crate) async fn on_each(test: impl AsyncFn(&TestDb)) {
+    for dialect in dialects() {
+        let test_db = with_things(dialect).await;
+        test(&test_db).await;
+        test_db.end().await.unwrap();
+    }
+}
+
+pub(crate) async fn with_things(dialect: Dialect) -> TestDb {
+    let test_db = TestDb::start_on(dialect, MIGRATIONS).await.unwrap();
+    test_db
+        .db
+        .write(async |tx: &mut Tx| {
+            tx.execute("CREATE TABLE things (name TEXT PRIMARY KEY NOT NULL, amount BIGINT NOT NULL)", args![]).await
+        })
+        .await
+        .map_err(|e: StoreError| e)
+        .unwrap();
+    test_db
+}
+
+pub(crate) async fn put(tx: &mut Tx, name: &str, amount: i64) -> Result<(), StoreError> {
+    tx.execute("INSERT INTO things (name, amount) VALUES ($1, $2)", args![name, amount]).await?;
+    Ok(())
+}
+
+pub(crate) async fn count(db: &agentd_store::Db) -> i64 {
+    db.read().await.unwrap().fetch_one("SELECT COUNT(*) FROM things", args![]).await.unwrap().first().unwrap()
+}
