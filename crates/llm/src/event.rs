@@ -10,7 +10,7 @@ pub enum ModelEvent {
     Text(String),
     /// Likewise, for what the model shows of its thinking.
     Reasoning(String),
-    /// A complete call, as soon as its last fragment has come.
+    /// A complete call. Those of one answer come together, in the model's order, before the end.
     ToolCall(ToolCall),
     /// The last event of a stream that came to its proper end, and of no other.
     Finished(Finish),

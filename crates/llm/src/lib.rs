@@ -14,13 +14,19 @@
 //! Deliberately absent: retries, budgets and prices (the engine and the providers decide), and
 //! the counting of tokens that a vendor did not count.
 
+mod answer;
 mod backend;
+mod body;
+mod complaint;
 mod connectivity;
 mod error;
 mod event;
 mod request;
+mod retry_after;
 mod scripted;
 mod vendor;
+mod vendor_backend;
+mod wire;
 
 pub use backend::{ModelBackend, ModelStream};
 pub use connectivity::ConnectivityReport;
@@ -29,3 +35,4 @@ pub use event::{Finish, FinishReason, ModelEvent, Usage, UsageSource};
 pub use request::{ModelMessage, ModelRequest, Replay, ToolCall, ToolDefinition};
 pub use scripted::{Gate, ScriptedBackend, ScriptedReply};
 pub use vendor::Vendor;
+pub use vendor_backend::VendorBackend;
