@@ -1,1 +1,38 @@
-//! llm
+//! Language models behind one trait, [`ModelBackend`]: eight vendors over HTTP, and a script for
+//! tests. The model inside the daemon implements the same trait elsewhere.
+//!
+//! Invariants
+//! - One [`ModelEvent::Text`] for each piece of text that a vendor sends; nothing is buffered,
+//!   joined or split.
+//! - A stream is good only if the vendor's own end marker came. Anything else ends in an error,
+//!   and what came before it is kept by whoever read it.
+//! - A key leaves in the vendor's documented header and nowhere else; no error text carries it.
+//! - Token counts mean the same for every vendor (see [`Usage`]).
+//! - Whatever a server sends is bounded: an event, an error body, a call's arguments, the number
+//!   of calls.
+//!
+//! Deliberately absent: retries, budgets and prices (the engine and the providers decide), and
+//! the counting of tokens that a vendor did not count.
+
+mod answer;
+mod backend;
+mod body;
+mod complaint;
+mod connectivity;
+mod error;
+mod event;
+mod request;
+mod retry_after;
+mod scripted;
+mod vendor;
+mod vendor_backend;
+mod wire;
+
+pub use backend::{ModelBackend, ModelStream};
+pub use connectivity::ConnectivityReport;
+pub use error::{ModelError, ModelErrorCode};
+pub use event::{Finish, FinishReason, ModelEvent, Usage, UsageSource};
+pub use request::{ModelMessage, ModelRequest, Replay, ToolCall, ToolDefinition};
+pub use scripted::{Gate, ScriptedBackend, ScriptedReply};
+pub use vendor::Vendor;
+pub use vendor_backend::VendorBackend;

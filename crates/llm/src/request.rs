@@ -1,0 +1,70 @@
+//! What a model is asked.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Vendor;
+
+/// One call of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelRequest {
+    /// The vendor's name of the model.
+    pub model: String,
+    pub system: Option<String>,
+    /// Oldest first. Answers to tool calls follow the assistant message that made the calls.
+    pub messages: Vec<ModelMessage>,
+    pub tools: Vec<ToolDefinition>,
+    pub temperature: Option<f64>,
+    /// `None` leaves it to the vendor (Anthropic demands a number and gets 8192).
+    pub max_output_tokens: Option<u32>,
+    /// Limits the whole call, to the last event. Besides, a stream that brings no byte for
+    /// 60 seconds (or for `timeout`, where that is shorter) has timed out.
+    pub timeout: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+pub enum ModelMessage {
+    User { content: String },
+    Assistant { content: String, tool_calls: Vec<ToolCall> },
+    Tool { call_id: String, name: String, content: String, is_error: bool },
+}
+
+/// A tool that the model may call. `input_schema` is a JSON Schema of type `object`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolDefinition {
+    pub name: String,
+    pub description: String,
+    pub input_schema: Value,
+}
+
+/// A call that the model made. Keep it whole in the history that is sent back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Unique within the conversation.
+    pub id: String,
+    pub name: String,
+    /// An object. Where the model wrote something that is no JSON, its raw text as a JSON string:
+    /// checking it against the tool's schema then fails, and the model can be told.
+    pub input: Value,
+    /// What the vendor wants back with this call; `None` for most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
+}
+
+impl ToolCall {
+    #[must_use]
+    pub fn new(id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
+        Self { id: id.into(), name: name.into(), input, replay: None }
+    }
+}
+
+/// Opaque data of a vendor, sent back to that vendor alone: Google's thought signature, or the
+/// reasoning that DeepSeek demands together with the calls it led to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replay {
+    pub vendor: Vendor,
+    pub data: String,
+}

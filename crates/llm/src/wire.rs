@@ -1,0 +1,80 @@
+//! The three wire formats: Anthropic's Messages, OpenAI's chat completions (which six vendors
+//! speak, each with its quirks), and Google's `streamGenerateContent`. Requests are written and
+//! events read here; nothing here knows of connections or time.
+
+mod anthropic;
+mod calls;
+mod google;
+mod openai;
+
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::complaint::Complaint;
+use crate::{Finish, ModelEvent, ModelRequest, Vendor};
+
+/// Stands for the user where a conversation begins with the assistant's welcome, in formats whose
+/// first message must be the user's.
+const OPENING: &str = "[The conversation begins.]";
+
+/// What one event meant for the stream as a whole.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Progress {
+    More,
+    /// The vendor's end marker came.
+    End(Finish),
+}
+
+/// Reads the events of one answer, in order.
+pub(crate) trait Decoder: Send {
+    /// Reads the data of one server-sent event and appends what it says to `out`.
+    fn decode(&mut self, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Progress, Complaint>;
+
+    /// The body ended in good order. `Some` if that completes the answer.
+    fn end_of_body(&mut self) -> Option<Finish> {
+        None
+    }
+}
+
+/// What to send, and how to read what comes back.
+pub(crate) struct Call {
+    /// Path segments behind base URL and version.
+    pub(crate) path: Vec<String>,
+    pub(crate) query: Option<(&'static str, &'static str)>,
+    pub(crate) body: Result<Vec<u8>, serde_json::Error>,
+    pub(crate) decoder: Box<dyn Decoder>,
+}
+
+/// `is_vendors_own` is false where somebody else answers under the vendor's name (Ollama, a proxy).
+pub(crate) fn call(vendor: Vendor, is_vendors_own: bool, request: &ModelRequest) -> Call {
+    match vendor {
+        Vendor::Anthropic => anthropic::call(request),
+        Vendor::Google => google::call(request),
+        Vendor::Openai | Vendor::Mistral | Vendor::Groq | Vendor::Deepseek | Vendor::Xai | Vendor::Openrouter => {
+            openai::call(vendor, is_vendors_own, request)
+        }
+    }
+}
+
+/// Reads one event's JSON.
+fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, Complaint> {
+    serde_json::from_str(data).map_err(|error| {
+        // Not the error's own text: it may quote what the model said.
+        Complaint::broken_format(format!("an event is not the JSON it should be, at column {}", error.column()))
+    })
+}
+
+/// An answer in the middle of which the vendor reports a failure.
+fn reported(error: &Value) -> Complaint {
+    Complaint::from_value(&serde_json::json!({ "error": error })).unwrap_or_default()
+}
+
+fn push_text(out: &mut VecDeque<ModelEvent>, text: Option<String>) {
+    out.extend(text.filter(|text| !text.is_empty()).map(ModelEvent::Text));
+}
+
+fn push_reasoning(out: &mut VecDeque<ModelEvent>, text: Option<String>) {
+    out.extend(text.filter(|text| !text.is_empty()).map(ModelEvent::Reasoning));
+}

@@ -1,0 +1,124 @@
+//! The request's body. Rules of the format that the conversation may not follow by itself: the
+//! first message is the user's, no text is empty, and the answers to all calls of a message stand
+//! together in the one that follows.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::wire::OPENING;
+use crate::wire::calls::{as_object, fitting_id};
+use crate::{ModelMessage, ModelRequest};
+
+/// The format demands a limit; every current model takes this much.
+const DEFAULT_MAX_TOKENS: u32 = 8192;
+
+#[derive(Serialize)]
+pub(super) struct Body<'a> {
+    model: &'a str,
+    max_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<&'a str>,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    stream: bool,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'static str,
+    content: Vec<Block<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    ToolUse {
+        id: String,
+        name: &'a str,
+        input: Value,
+    },
+    ToolResult {
+        tool_use_id: String,
+        #[serde(skip_serializing_if = "str::is_empty")]
+        content: &'a str,
+        #[serde(skip_serializing_if = "is_false")]
+        is_error: bool,
+    },
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a Value,
+}
+
+pub(super) fn body(request: &ModelRequest) -> Body<'_> {
+    Body {
+        model: &request.model,
+        max_tokens: request.max_output_tokens.unwrap_or(DEFAULT_MAX_TOKENS),
+        system: request.system.as_deref().filter(|text| !text.is_empty()),
+        messages: messages(&request.messages),
+        temperature: request.temperature,
+        tools: request
+            .tools
+            .iter()
+            .map(|tool| Tool { name: &tool.name, description: &tool.description, input_schema: &tool.input_schema })
+            .collect(),
+        stream: true,
+    }
+}
+
+fn messages(conversation: &[ModelMessage]) -> Vec<Message<'_>> {
+    let mut messages: Vec<Message<'_>> = Vec::with_capacity(conversation.len() + 1);
+    if matches!(conversation.first(), Some(ModelMessage::Assistant { .. })) {
+        messages.push(Message { role: "user", content: vec![Block::Text { text: OPENING }] });
+    }
+    for one in conversation {
+        let (role, blocks) = convert(one);
+        match messages.last_mut() {
+            _ if blocks.is_empty() => {}
+            Some(last) if last.role == role => last.content.extend(blocks),
+            _ => messages.push(Message { role, content: blocks }),
+        }
+    }
+    messages
+}
+
+fn convert(one: &ModelMessage) -> (&'static str, Vec<Block<'_>>) {
+    match one {
+        ModelMessage::User { content } => ("user", text(content).collect()),
+        ModelMessage::Assistant { content, tool_calls } => {
+            let calls = tool_calls.iter().map(|call| Block::ToolUse {
+                id: call_id(&call.id),
+                name: &call.name,
+                input: as_object(&call.input),
+            });
+            ("assistant", text(content).chain(calls).collect())
+        }
+        ModelMessage::Tool { call_id: id, content, is_error, .. } => {
+            let tool_use_id = call_id(id);
+            ("user", vec![Block::ToolResult { tool_use_id, content, is_error: *is_error }])
+        }
+    }
+}
+
+fn text(text: &str) -> impl Iterator<Item = Block<'_>> {
+    (!text.trim().is_empty()).then_some(Block::Text { text }).into_iter()
+}
+
+/// Ids must match `^[a-zA-Z0-9_-]+$`, and a conversation may have come from another vendor.
+fn call_id(id: &str) -> String {
+    fitting_id(id, 64, 1, |c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}

@@ -1,0 +1,18 @@
+//! OpenAI's chat completions (<https://platform.openai.com/docs/api-reference/chat-streaming>),
+//! as OpenAI, Mistral, Groq, DeepSeek, xAI and OpenRouter speak it, and Ollama or vLLM in
+//! OpenAI's stead. The end marker is `data: [DONE]`.
+
+mod request;
+mod stream;
+
+use crate::wire::Call;
+use crate::{ModelRequest, Vendor};
+
+pub(super) fn call(vendor: Vendor, is_vendors_own: bool, request: &ModelRequest) -> Call {
+    Call {
+        path: vec!["chat".to_owned(), "completions".to_owned()],
+        query: None,
+        body: serde_json::to_vec(&request::body(vendor, is_vendors_own, request)),
+        decoder: Box::new(stream::ChatDecoder::new(vendor, request.messages.len())),
+    }
+}

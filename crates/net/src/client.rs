@@ -1,0 +1,166 @@
+//! The HTTP client that every outbound request uses.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use parking_lot::Mutex;
+use url::Url;
+
+use crate::resolver::GuardedResolver;
+use crate::{Lookup, NetError, NetPolicy, PolicyHandle, SystemLookup, Trust, tls};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+const IDLE_CONNECTIONS_PER_HOST: usize = 8;
+const USER_AGENT: &str = concat!("agentd/", env!("CARGO_PKG_VERSION"));
+
+/// A client that reaches only what its [`Trust`] and the policy in force permit. Cheap to clone;
+/// clones share connections. The inner client is made on first use and anew when the policy
+/// changes, so that no connection outlives the policy it was opened under.
+#[derive(Clone)]
+pub struct GuardedClient(Arc<Shared>);
+
+struct Shared {
+    policy: PolicyHandle,
+    trust: Trust,
+    lookup: Arc<dyn Lookup>,
+    built: Mutex<Built>,
+}
+
+/// The clients made for one policy. The one for `http://` loads no certificates: a provider on
+/// this machine must not cost their memory.
+#[derive(Default)]
+struct Built {
+    policy: Option<Arc<NetPolicy>>,
+    plain: Option<reqwest::Client>,
+    secure: Option<reqwest::Client>,
+}
+
+impl fmt::Debug for GuardedClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardedClient").field("trust", &self.0.trust).finish_non_exhaustive()
+    }
+}
+
+impl GuardedClient {
+    /// Costs nothing until the first request.
+    #[must_use]
+    pub fn new(policy: PolicyHandle, trust: Trust) -> Self {
+        Self::with_lookup(policy, trust, Arc::new(SystemLookup))
+    }
+
+    /// As [`Self::new`], with names looked up in `lookup`.
+    #[must_use]
+    pub fn with_lookup(policy: PolicyHandle, trust: Trust, lookup: Arc<dyn Lookup>) -> Self {
+        Self(Arc::new(Shared { policy, trust, lookup, built: Mutex::default() }))
+    }
+
+    /// Checks the scheme, the name and an IP literal in any notation. What a name resolves to is
+    /// checked when it is connected to.
+    ///
+    /// # Errors
+    /// A [`NetError`] for which [`NetError::is_refusal`] holds.
+    pub fn check_url(&self, url: &Url) -> Result<(), NetError> {
+        self.0.policy.current().check_url(url, self.0.trust)
+    }
+
+    /// Starts a request after [`Self::check_url`].
+    ///
+    /// # Errors
+    /// A refusal, or [`NetError::Client`].
+    pub fn request(&self, method: Method, url: Url) -> Result<GuardedRequest, NetError> {
+        let policy = self.0.policy.current();
+        policy.check_url(&url, self.0.trust)?;
+        let host = url.host_str().unwrap_or_default().to_owned();
+        let client = self.client_for(policy, url.scheme() == "https")?;
+        Ok(GuardedRequest { host, builder: client.request(method, url) })
+    }
+
+    /// The client underneath, for libraries that insist on one. It resolves only to permitted
+    /// addresses and follows no redirect, but IP literals do not pass its resolver: the caller
+    /// must call [`Self::check_url`] for each URL, and must not keep the client beyond one task.
+    ///
+    /// # Errors
+    /// [`NetError::Client`].
+    pub fn inner(&self) -> Result<reqwest::Client, NetError> {
+        self.client_for(self.0.policy.current(), true)
+    }
+
+    fn client_for(&self, policy: Arc<NetPolicy>, secure: bool) -> Result<reqwest::Client, NetError> {
+        let mut built = self.0.built.lock();
+        if !built.policy.as_ref().is_some_and(|built_for| Arc::ptr_eq(built_for, &policy)) {
+            *built = Built { policy: Some(Arc::clone(&policy)), ..Built::default() };
+        }
+        let slot = if secure { &mut built.secure } else { &mut built.plain };
+        if let Some(client) = slot {
+            return Ok(client.clone());
+        }
+        let resolver = GuardedResolver { policy, trust: self.0.trust, lookup: Arc::clone(&self.0.lookup) };
+        let client = build(resolver, secure)?;
+        *slot = Some(client.clone());
+        Ok(client)
+    }
+}
+
+fn build(resolver: GuardedResolver, secure: bool) -> Result<reqwest::Client, NetError> {
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(if secure { tls::with_machine_roots()? } else { tls::without_roots()? })
+        .dns_resolver(resolver)
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .user_agent(USER_AGENT)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_CONNECTION_TIMEOUT)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS_PER_HOST)
+        .tcp_nodelay(true)
+        .build()
+        .map_err(|error| NetError::Client { source: Arc::new(error) })
+}
+
+/// A request whose URL has passed the policy.
+#[derive(Debug)]
+pub struct GuardedRequest {
+    host: String,
+    builder: reqwest::RequestBuilder,
+}
+
+impl GuardedRequest {
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.builder = self.builder.header(name, value);
+        self
+    }
+
+    #[must_use]
+    pub fn headers(mut self, headers: HeaderMap) -> Self {
+        self.builder = self.builder.headers(headers);
+        self
+    }
+
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.builder = self.builder.body(body.into());
+        self
+    }
+
+    /// Limits the whole exchange, the reading of the answer's body included.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.builder = self.builder.timeout(timeout);
+        self
+    }
+
+    /// Sends the request and waits for the answer's head. Any status is an answer. Dropping the
+    /// future, or later the response, ends the exchange.
+    ///
+    /// # Errors
+    /// A refusal by the resolver, or what failed on the way. Reading the body afterwards may
+    /// fail too: see [`NetError::from_reqwest`].
+    pub async fn send(self) -> Result<reqwest::Response, NetError> {
+        self.builder.send().await.map_err(|error| NetError::from_reqwest(&self.host, error))
+    }
+}

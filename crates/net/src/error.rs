@@ -1,0 +1,108 @@
+//! Why a request did not happen. Sentences name the host, never path, query or headers.
+
+use std::sync::Arc;
+
+use agentd_base::{DomainError, ErrorKind, FieldProblem};
+
+use crate::{AddressClass, Trust};
+
+/// A source that may be shared, so that the error can be cloned out of another error's chain.
+pub(crate) type Source = Arc<dyn std::error::Error + Send + Sync>;
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum NetError {
+    #[error("addresses start with http:// or https://, not {scheme}://")]
+    Scheme { scheme: String },
+    #[error("the address names no host")]
+    NoHost,
+    #[error("{host} is listed in security.blocked_hosts; take it out of the list to reach it")]
+    Blocked { host: String },
+    #[error("{host} is {}, which {}; {}", class.describe(), reason(*trust), remedy(*class))]
+    Refused { host: String, class: AddressClass, trust: Trust },
+    #[error("the name {host} could not be resolved; check its spelling and this machine's DNS")]
+    Resolve { host: String, source: Source },
+    #[error("{host} did not accept a connection")]
+    Connect { host: String, source: Source },
+    #[error("{host} did not answer in time")]
+    Timeout { host: String },
+    #[error("the connection to {host} failed")]
+    Transport { host: String, source: Source },
+    #[error("the request could not be built: {problem}")]
+    Request { problem: &'static str },
+    #[error("the HTTP client could not be set up")]
+    Client { source: Source },
+}
+
+fn reason(trust: Trust) -> &'static str {
+    match trust {
+        Trust::Steered => "agents and what they read may not reach",
+        Trust::Owner => "must be named before it may be reached",
+    }
+}
+
+fn remedy(class: AddressClass) -> &'static str {
+    match class {
+        AddressClass::Unreachable => "write the server's own address instead",
+        _ => "name it in security.allowed_hosts to permit it",
+    }
+}
+
+impl NetError {
+    /// Whether the policy said no: trying again is of no use until settings change.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Scheme { .. } | Self::NoHost | Self::Blocked { .. } | Self::Refused { .. })
+    }
+
+    /// Turns a failure of the HTTP client into one of ours; a refusal of the resolver, which the
+    /// client only passes on, comes out as it went in.
+    #[must_use]
+    pub fn from_reqwest(host: &str, error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+        while let Some(inner) = cause {
+            if let Some(ours) = inner.downcast_ref::<Self>() {
+                return ours.clone();
+            }
+            cause = inner.source();
+        }
+        let host = host.to_owned();
+        if error.is_builder() {
+            Self::Request { problem: "a header or the body is not valid" }
+        } else if error.is_timeout() {
+            Self::Timeout { host }
+        } else if error.is_connect() {
+            Self::Connect { host, source: Arc::new(error) }
+        } else {
+            Self::Transport { host, source: Arc::new(error) }
+        }
+    }
+}
+
+impl DomainError for NetError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Scheme { .. } | Self::NoHost | Self::Blocked { .. } | Self::Refused { .. } => {
+                ErrorKind::Invalid(vec![FieldProblem { field: "url".to_owned(), message: self.to_string() }])
+            }
+            Self::Resolve { .. } | Self::Connect { .. } | Self::Timeout { .. } | Self::Transport { .. } => {
+                ErrorKind::Upstream
+            }
+            Self::Request { .. } | Self::Client { .. } => ErrorKind::Internal,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Scheme { .. } => "scheme_not_supported",
+            Self::NoHost => "host_missing",
+            Self::Blocked { .. } => "host_blocked",
+            Self::Refused { .. } => "address_refused",
+            Self::Resolve { .. } => "name_not_resolved",
+            Self::Connect { .. } => "connection_refused",
+            Self::Timeout { .. } => "upstream_timeout",
+            Self::Transport { .. } => "connection_failed",
+            Self::Request { .. } | Self::Client { .. } => "internal",
+        }
+    }
+}

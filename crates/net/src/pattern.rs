@@ -1,0 +1,203 @@
+//! Entries of `allowed_hosts` and `blocked_hosts`: `host`, `*.host`, an IP address or a CIDR block.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use url::Host;
+
+/// One entry of a host list. Reads from and writes to its text form.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum HostPattern {
+    /// This name alone.
+    Name(String),
+    /// Every name below this one, at any depth, but not the name itself.
+    Below(String),
+    Address(IpAddr),
+    /// `network/prefix`; the bits behind the prefix are zero.
+    Block {
+        network: IpAddr,
+        prefix: u8,
+    },
+}
+
+/// What is wrong with a text that should be a host pattern.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is neither a host name, `*.` and a host name, an IP address, nor a CIDR block such as 10.0.0.0/8")]
+pub struct PatternError {
+    pub text: String,
+}
+
+impl HostPattern {
+    /// Whether this entry names the host `host` (lower case, no trailing dot) by name.
+    #[must_use]
+    pub fn matches_name(&self, host: &str) -> bool {
+        match self {
+            Self::Name(name) => name == host,
+            Self::Below(parent) => host.strip_suffix(parent.as_str()).is_some_and(|left| left.ends_with('.')),
+            Self::Address(_) | Self::Block { .. } => false,
+        }
+    }
+
+    /// Whether this entry names `address`. An IPv4 address matches however IPv6 wraps it.
+    #[must_use]
+    pub fn matches_address(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        match self {
+            Self::Address(named) => *named == address,
+            Self::Block { network, prefix } => masked(address, *prefix) == Some(*network),
+            Self::Name(_) | Self::Below(_) => false,
+        }
+    }
+
+    /// Whether this names one host or address on purpose, and not a whole domain.
+    #[must_use]
+    pub fn is_explicit(&self) -> bool {
+        !matches!(self, Self::Below(_))
+    }
+}
+
+/// `address` with the bits behind `prefix` cleared; `None` if the prefix is longer than it.
+fn masked(address: IpAddr, prefix: u8) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32u32.checked_sub(prefix.into())?).unwrap_or(0);
+            Some(IpAddr::V4((v4.to_bits() & mask).into()))
+        }
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128u32.checked_sub(prefix.into())?).unwrap_or(0);
+            Some(IpAddr::V6((v6.to_bits() & mask).into()))
+        }
+    }
+}
+
+fn parse_name(text: &str) -> Option<String> {
+    match Host::parse(text.strip_suffix('.').unwrap_or(text)).ok()? {
+        Host::Domain(name) => {
+            let is_well_formed = name.len() <= 253
+                && !name.contains('*')
+                && name.split('.').all(|label| (1..=63).contains(&label.len()));
+            is_well_formed.then_some(name)
+        }
+        _ => None,
+    }
+}
+
+fn parse_pattern(text: &str) -> Option<HostPattern> {
+    if let Some((network, prefix)) = text.split_once('/') {
+        let network: IpAddr = network.parse().ok()?;
+        let mut prefix: u8 = prefix.parse().ok()?;
+        let canonical = network.to_canonical();
+        if canonical != network {
+            prefix = prefix.checked_sub(96)?;
+        }
+        return masked(canonical, prefix).map(|network| HostPattern::Block { network, prefix });
+    }
+    if let Some(parent) = text.strip_prefix("*.") {
+        return parse_name(parent).map(HostPattern::Below);
+    }
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return Some(HostPattern::Address(address.to_canonical()));
+    }
+    parse_name(text).map(HostPattern::Name)
+}
+
+impl FromStr for HostPattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse_pattern(text.trim()).ok_or_else(|| PatternError { text: text.chars().take(260).collect() })
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Below(parent) => write!(f, "*.{parent}"),
+            Self::Address(address) => write!(f, "{address}"),
+            Self::Block { network, prefix } => write!(f, "{network}/{prefix}"),
+        }
+    }
+}
+
+impl Serialize for HostPattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for HostPattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pattern(text: &str) -> HostPattern {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn names_match_exactly_and_stars_match_below() {
+        assert!(pattern("Example.COM.").matches_name("example.com"));
+        assert!(!pattern("example.com").matches_name("www.example.com"));
+        assert!(pattern("*.example.com").matches_name("a.b.example.com"));
+        assert!(!pattern("*.example.com").matches_name("example.com"));
+        assert!(!pattern("*.example.com").matches_name("notexample.com"));
+        assert!(pattern("bücher.example").matches_name("xn--bcher-kva.example"));
+    }
+
+    #[test]
+    fn blocks_match_what_they_hold() {
+        for (text, inside, outside) in [
+            ("10.0.0.0/8", "10.255.0.1", "11.0.0.0"),
+            ("10.1.2.3/8", "10.9.9.9", "9.9.9.9"),
+            ("0.0.0.0/0", "255.1.2.3", "::1"),
+            ("fd00::/8", "fdff::1", "fe00::1"),
+            ("::ffff:10.0.0.0/104", "10.2.2.2", "::1"),
+            ("192.0.2.7", "::ffff:192.0.2.7", "192.0.2.8"),
+            ("[::1]", "::1", "::2"),
+            ("192.0.2.7/32", "192.0.2.7", "192.0.2.6"),
+        ] {
+            assert!(pattern(text).matches_address(inside.parse().unwrap()), "{text} {inside}");
+            assert!(!pattern(text).matches_address(outside.parse().unwrap()), "{text} {outside}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_names_nothing() {
+        for text in [
+            "",
+            "*",
+            "*.",
+            "a b",
+            "http://x",
+            "10.0.0.0/33",
+            "::/129",
+            "x/8",
+            "*.*.x",
+            "a..b/c",
+            "1.2.3.4:80",
+            "a..b",
+            ".a",
+        ] {
+            assert!(text.parse::<HostPattern>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn text_form_reads_back(text in "(\\*\\.)?[a-z0-9]{1,8}(\\.[a-z]{1,5}){0,2}|[0-9.]{7,15}(/[0-9]{1,2})?") {
+            if let Ok(read) = text.parse::<HostPattern>() {
+                prop_assert_eq!(read.to_string().parse::<HostPattern>(), Ok(read));
+            }
+        }
+    }
+}
