@@ -1,1 +1,40 @@
-//! inference
+//! The language model inside the daemon: a child process of the same binary, spoken to over a
+//! private pipe.
+//!
+//! A bad model file can crash native code, and native code does not give memory back. So the engine
+//! runs in a process of its own: [`LocalModel`] starts it on first use, restarts it after a crash,
+//! and ends it when it was idle for a while; [`worker::run`] is what that process runs. [`spawn`]
+//! starts it, and any other child of the daemon.
+//!
+//! Invariants: every request ends, with a whole reply or with one error, whatever the process does;
+//! queues and buffers are bounded; nothing here blocks the runtime.
+//!
+//! Deliberately absent: the daemon's own model interface (it adapts to this one), choosing and
+//! downloading model files, and prompts.
+
+mod local;
+pub mod protocol;
+pub mod spawn;
+mod types;
+pub mod worker;
+
+use std::path::Path;
+
+pub use local::{LocalModel, LocalModelOptions, LocalState, LocalStatus, LocalStream};
+pub use types::{ChatMessage, ChatRole, FinishReason, GenerateRequest, LocalError, LocalErrorCode, LocalEvent};
+
+/// Whether this binary has the engine in it.
+pub const BUILT_IN: bool = cfg!(feature = "local-model");
+
+pub(crate) const NOT_BUILT_IN: &str =
+    "this binary was built without the model inside; build it with the feature `local-model`, or use a provider";
+
+pub(crate) fn model_missing(path: &Path) -> LocalError {
+    LocalError::new(
+        LocalErrorCode::ModelMissing,
+        format!(
+            "there is no model file at {}; fetch the default one with `make models`, or put any GGUF file there",
+            path.display()
+        ),
+    )
+}

@@ -1,0 +1,172 @@
+//! One inference process, and the tasks that serve its pipes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::local::LocalModelOptions;
+use crate::protocol::{self, FromWorker, ProtocolError, ToWorker, WorkerConfiguration};
+use crate::spawn::{Child, ExitOutcome, SpawnError, SpawnRequest, Stream};
+
+/// Frames read ahead of the supervisor.
+const MAX_FRAMES: usize = 64;
+/// Frames on their way to the process. It reads all the time, so this only fills when it hangs.
+const MAX_WRITES: usize = 256;
+/// Longest line of the process's log that is kept whole.
+const MAX_LOG_LINE_BYTES: u64 = 4096;
+const MAX_LOG_LINES: usize = 8;
+/// How long an asked-for end may take before it is enforced.
+const EXIT_GRACE: Duration = Duration::from_secs(2);
+
+/// The last lines of the process's log, which explain a crash.
+type LogTail = Arc<Mutex<VecDeque<String>>>;
+
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    frames: mpsc::Receiver<Result<FromWorker, ProtocolError>>,
+    /// `None` once the process was asked to end.
+    requests: Option<mpsc::Sender<ToWorker>>,
+    log: LogTail,
+    log_task: Option<JoinHandle<()>>,
+}
+
+impl Process {
+    pub(super) async fn start(options: &LocalModelOptions) -> Result<Self, SpawnError> {
+        let (program, arguments) = options.worker_command.clone();
+        let mut child = options
+            .spawner
+            .spawn(SpawnRequest {
+                program,
+                arguments,
+                stdin: Stream::Pipe,
+                stdout: Stream::Pipe,
+                stderr: Stream::Pipe,
+                ..SpawnRequest::default()
+            })
+            .await?;
+        let (frame_sender, frames) = mpsc::channel(MAX_FRAMES);
+        if let Some(stdout) = child.stdout.take() {
+            tokio::spawn(read_frames(stdout, frame_sender));
+        }
+        let (requests, request_receiver) = mpsc::channel(MAX_WRITES);
+        if let Some(stdin) = child.stdin.take() {
+            tokio::spawn(write_requests(stdin, request_receiver));
+        }
+        let log = LogTail::default();
+        let log_task = child.stderr.take().map(|stderr| tokio::spawn(read_log(stderr, Arc::clone(&log))));
+        let process = Self { child, frames, requests: Some(requests), log, log_task };
+        // The channel was just made and has room.
+        let _ = process.send(ToWorker::Configure(WorkerConfiguration {
+            context_length: options.context_length,
+            max_parallel: options.max_parallel,
+            max_queue: options.max_queue,
+        }));
+        Ok(process)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// False when the process does not take what it is sent.
+    pub(super) fn send(&self, frame: ToWorker) -> bool {
+        self.requests.as_ref().is_some_and(|requests| requests.try_send(frame).is_ok())
+    }
+
+    /// The next frame; `None` when the process closed its pipe. Cancel-safe.
+    pub(super) async fn next_frame(&mut self) -> Option<Result<FromWorker, ProtocolError>> {
+        self.frames.recv().await
+    }
+
+    /// Ends the process at once, and says how it ended and what it last logged.
+    pub(super) async fn kill(mut self) -> (ExitOutcome, Option<String>) {
+        self.child.kill();
+        let outcome = self.child.wait().await;
+        if let Some(task) = self.log_task.take() {
+            // Ends by itself: the group is dead, so the pipe is closed.
+            let _ = task.await;
+        }
+        let last = self.log.lock().iter().rev().find(|line| !line.is_empty()).cloned();
+        (outcome, last)
+    }
+
+    /// As [`Self::kill`], for a process that closed its pipe: it may still be on its way out, and how
+    /// it ends by itself says more.
+    pub(super) async fn collect(self) -> (ExitOutcome, Option<String>) {
+        let _ = tokio::time::timeout(EXIT_GRACE, self.child.wait()).await;
+        self.kill().await
+    }
+
+    /// Lets the process end by closing its standard input, or makes it.
+    pub(super) async fn end(mut self) -> ExitOutcome {
+        self.requests = None;
+        match tokio::time::timeout(EXIT_GRACE, self.child.wait()).await {
+            Ok(outcome) => outcome,
+            Err(_) => self.kill().await.0,
+        }
+    }
+}
+
+async fn read_frames(stdout: pipe::Receiver, frames: mpsc::Sender<Result<FromWorker, ProtocolError>>) {
+    let mut stdout = BufReader::new(stdout);
+    loop {
+        let frame = match protocol::read_frame_async(&mut stdout).await {
+            Ok(Some(frame)) => Ok(frame),
+            Ok(None) => return,
+            Err(error) => Err(error),
+        };
+        let broken = frame.is_err();
+        if frames.send(frame).await.is_err() || broken {
+            return;
+        }
+    }
+}
+
+async fn write_requests(mut stdin: pipe::Sender, mut requests: mpsc::Receiver<ToWorker>) {
+    while let Some(frame) = requests.recv().await {
+        match protocol::write_frame_async(&mut stdin, &frame).await {
+            Ok(()) => {}
+            // The supervisor checked the size; anything else shows at the reading end.
+            Err(error) => {
+                tracing::debug!(%error, "a request could not be written to the inference process");
+                return;
+            }
+        }
+    }
+}
+
+/// Passes the process's log on, and keeps its end.
+async fn read_log(stderr: impl AsyncRead + Unpin, tail: LogTail) {
+    let mut stderr = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut stderr).take(MAX_LOG_LINE_BYTES).read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let text = String::from_utf8_lossy(&line).trim().to_owned();
+        tracing::debug!(target: "agentd_inference::engine", "{text}");
+        let mut tail = tail.lock();
+        if tail.len() == MAX_LOG_LINES {
+            tail.pop_front();
+        }
+        tail.push_back(text);
+    }
+}
+
+/// Resident memory of a process; 0 when it is gone. See `statm` in proc(5).
+pub(super) fn resident_bytes(pid: u32) -> u64 {
+    let pages = std::fs::read_to_string(format!("/proc/{pid}/statm"))
+        .ok()
+        .and_then(|line| line.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()))
+        .unwrap_or(0);
+    pages.saturating_mul(u64::try_from(rustix::param::page_size()).unwrap_or(4096))
+}

@@ -1,0 +1,263 @@
+//! What the daemon and its inference process say to each other: JSON frames behind a length.
+//!
+//! A frame is four bytes of length (big endian) and as many bytes of JSON. Both directions have
+//! the same bound, and a frame beyond it is refused before anything of it is read, so neither side
+//! can be made to allocate without end by the other.
+//!
+//! Deliberately absent: versions and negotiation. Both ends are the same binary.
+
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::{FinishReason, GenerateRequest, LocalErrorCode};
+
+/// No frame is longer: far more text than any context window holds, and little enough to buffer.
+pub const MAX_FRAME_BYTES: usize = 8 * 1024 * 1024;
+
+/// From the daemon to the inference process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum ToWorker {
+    /// Always first, and only once.
+    Configure(WorkerConfiguration),
+    Generate {
+        id: u64,
+        request: Box<GenerateRequest>,
+    },
+    /// An unknown or finished id is ignored: the answer may have crossed this on its way.
+    Cancel {
+        id: u64,
+    },
+}
+
+/// Limits of the inference process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerConfiguration {
+    /// Tokens that one conversation may have, prompt and reply together; lowered to what the model was trained for.
+    pub context_length: u32,
+    /// How many replies are written at once, in turns.
+    pub max_parallel: usize,
+    /// How many more requests may wait.
+    pub max_queue: usize,
+}
+
+/// From the inference process to the daemon.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum FromWorker {
+    /// A model file is being read. Repeated while that lasts, as a sign of life.
+    Loading { model_path: PathBuf },
+    /// The model file is in memory.
+    Loaded { model_path: PathBuf, context_length: u32 },
+    /// Work goes on, but there is no text to show for it yet (a long prompt, held-back text).
+    Working,
+    /// More of the reply: one frame for each piece that the model makes.
+    Text { id: u64, text: String },
+    /// The reply is complete. Nothing follows for this id.
+    Finished { id: u64, reason: FinishReason, usage: WorkerUsage },
+    /// The request ended without a complete reply. Nothing follows for this id.
+    Failed { id: u64, code: LocalErrorCode, message: String },
+}
+
+/// What a reply took, counted and timed where it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerUsage {
+    pub input_tokens: u32,
+    /// Those of `input_tokens` that were still in the cache from an earlier turn.
+    pub cached_tokens: u32,
+    pub output_tokens: u32,
+    /// Time spent on the prompt of this request alone.
+    pub prompt_seconds: f64,
+    /// Time spent on the reply of this request alone.
+    pub generation_seconds: f64,
+}
+
+/// Why a frame could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtocolError {
+    #[error("the pipe to the inference process failed")]
+    Io(#[from] io::Error),
+    #[error("a frame of {length} bytes exceeds the limit of {MAX_FRAME_BYTES}")]
+    TooLong { length: usize },
+    #[error("a frame is not the JSON that was expected")]
+    Malformed(#[from] serde_json::Error),
+    #[error("the pipe was closed in the middle of a frame")]
+    Truncated,
+}
+
+/// The bytes of `message` as they go over the pipe.
+///
+/// # Errors
+/// `TooLong` when it would exceed the bound.
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, ProtocolError> {
+    let mut frame = vec![0; 4];
+    serde_json::to_writer(&mut frame, message)?;
+    let length = frame.len() - 4;
+    let Some(header) = u32::try_from(length).ok().filter(|_| length <= MAX_FRAME_BYTES) else {
+        return Err(ProtocolError::TooLong { length });
+    };
+    frame[..4].copy_from_slice(&header.to_be_bytes());
+    Ok(frame)
+}
+
+fn body_length(header: [u8; 4]) -> Result<usize, ProtocolError> {
+    let length = usize::try_from(u32::from_be_bytes(header)).unwrap_or(usize::MAX);
+    if length > MAX_FRAME_BYTES { Err(ProtocolError::TooLong { length }) } else { Ok(length) }
+}
+
+/// Reads one frame; `None` when the other side closed the pipe between frames.
+///
+/// # Errors
+/// Anything else that is not a whole frame.
+pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<T>, ProtocolError> {
+    let mut header = [0; 4];
+    let mut filled = 0;
+    while filled < header.len() {
+        match reader.read(&mut header[filled..]) {
+            Ok(0) if filled == 0 => return Ok(None),
+            Ok(0) => return Err(ProtocolError::Truncated),
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut body = vec![0; body_length(header)?];
+    reader.read_exact(&mut body).map_err(truncated)?;
+    Ok(Some(serde_json::from_slice(&body)?))
+}
+
+/// As [`read_frame`], for the daemon's side. Not cancel-safe: a dropped call may lose part of a frame.
+///
+/// # Errors
+/// Anything that is not a whole frame.
+pub async fn read_frame_async<T: DeserializeOwned>(
+    reader: &mut (impl AsyncRead + Unpin),
+) -> Result<Option<T>, ProtocolError> {
+    let mut header = [0; 4];
+    let first = reader.read(&mut header).await?;
+    if first == 0 {
+        return Ok(None);
+    }
+    reader.read_exact(&mut header[first..]).await.map_err(truncated)?;
+    let mut body = vec![0; body_length(header)?];
+    reader.read_exact(&mut body).await.map_err(truncated)?;
+    Ok(Some(serde_json::from_slice(&body)?))
+}
+
+/// Writes one frame in one call, so that frames of several threads never interleave.
+///
+/// # Errors
+/// When the frame is too long or the pipe is gone.
+pub fn write_frame<T: Serialize>(writer: &mut impl Write, message: &T) -> Result<(), ProtocolError> {
+    writer.write_all(&encode(message)?)?;
+    writer.flush()?;
+    Ok(())
+}
+
+/// As [`write_frame`], for the daemon's side.
+///
+/// # Errors
+/// When the frame is too long or the pipe is gone.
+pub async fn write_frame_async<T: Serialize>(
+    writer: &mut (impl AsyncWrite + Unpin),
+    message: &T,
+) -> Result<(), ProtocolError> {
+    writer.write_all(&encode(message)?).await?;
+    writer.flush().await?;
+    Ok(())
+}
+
+fn truncated(error: io::Error) -> ProtocolError {
+    if error.kind() == io::ErrorKind::UnexpectedEof { ProtocolError::Truncated } else { error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_frame() -> impl Strategy<Value = FromWorker> {
+        prop_oneof![
+            Just(FromWorker::Working),
+            (any::<u64>(), any::<String>()).prop_map(|(id, text)| FromWorker::Text { id, text }),
+            (any::<u64>(), any::<String>()).prop_map(|(id, message)| FromWorker::Failed {
+                id,
+                code: LocalErrorCode::Overloaded,
+                message
+            }),
+            (any::<u64>(), any::<u32>(), any::<u32>()).prop_map(|(id, input_tokens, output_tokens)| {
+                FromWorker::Finished {
+                    id,
+                    reason: FinishReason::Stop,
+                    usage: WorkerUsage { input_tokens, output_tokens, ..WorkerUsage::default() },
+                }
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn frames_survive_the_pipe_in_order(frames in prop::collection::vec(any_frame(), 0..20)) {
+            let mut pipe = Vec::new();
+            for frame in &frames {
+                write_frame(&mut pipe, frame).unwrap();
+            }
+            let mut reader = pipe.as_slice();
+            for frame in &frames {
+                let read = read_frame::<FromWorker>(&mut reader).unwrap();
+                prop_assert_eq!(read.as_ref(), Some(frame));
+            }
+            prop_assert!(read_frame::<FromWorker>(&mut reader).unwrap().is_none());
+        }
+
+        #[test]
+        fn a_cut_anywhere_is_told_from_an_end(frame in any_frame(), cut in any::<prop::sample::Index>()) {
+            let whole = encode(&frame).unwrap();
+            let cut = cut.index(whole.len());
+            let got = read_frame::<FromWorker>(&mut &whole[..cut]);
+            if cut == 0 {
+                prop_assert!(got.unwrap().is_none());
+            } else {
+                prop_assert!(matches!(got, Err(ProtocolError::Truncated)));
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic_and_never_allocate_beyond_the_bound(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let mut reader = bytes.as_slice();
+            if let Ok(Some(frame)) = read_frame::<FromWorker>(&mut reader) {
+                prop_assert!(encode(&frame).unwrap().len() <= MAX_FRAME_BYTES + 4);
+            }
+        }
+
+        #[test]
+        fn both_readers_agree(bytes in prop::collection::vec(any::<u8>(), 0..32), frame in any_frame()) {
+            let mut pipe = encode(&frame).unwrap();
+            pipe.extend_from_slice(&bytes);
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let mut sync = pipe.as_slice();
+            let mut asynchronous = pipe.as_slice();
+            for _ in 0..2 {
+                let left = read_frame::<FromWorker>(&mut sync);
+                let right = runtime.block_on(read_frame_async::<FromWorker>(&mut asynchronous));
+                prop_assert_eq!(format!("{left:?}"), format!("{right:?}"));
+            }
+        }
+    }
+
+    #[test]
+    fn an_oversize_frame_is_refused_by_its_length_alone() {
+        let header = u32::try_from(MAX_FRAME_BYTES + 1).unwrap().to_be_bytes();
+        assert!(matches!(
+            read_frame::<FromWorker>(&mut header.as_slice()),
+            Err(ProtocolError::TooLong { length }) if length == MAX_FRAME_BYTES + 1
+        ));
+        let text = "x".repeat(MAX_FRAME_BYTES);
+        assert!(matches!(encode(&FromWorker::Text { id: 1, text }), Err(ProtocolError::TooLong { .. })));
+    }
+}

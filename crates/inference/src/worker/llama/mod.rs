@@ -1,0 +1,177 @@
+//! The engine behind the scheduler's seam: llama.cpp on the processor alone.
+//!
+//! One thread generates, at most two read prompts: the engine's threads wait for each other by
+//! spinning, so more of them than idle cores make everything many times slower, and the daemon
+//! itself needs a core.
+//!
+//! Deliberately absent: GPUs, batches over several sequences, adapters.
+
+mod log;
+mod sampling;
+mod sequence;
+
+use std::fs::File;
+use std::io::Read;
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use agentd_base::Timestamp;
+use llama_cpp_2::context::params::LlamaContextParams;
+use llama_cpp_2::llama_backend::LlamaBackend;
+use llama_cpp_2::model::LlamaModel;
+use llama_cpp_2::model::params::LlamaModelParams;
+use llama_cpp_2::token::LlamaToken;
+
+use crate::worker::llama::sequence::LlamaSequence;
+use crate::worker::scheduler::Model;
+use crate::worker::template::ChatTemplate;
+use crate::{GenerateRequest, LocalError, LocalErrorCode};
+
+/// Tokens that the engine takes at once; the scheduler never gives it more.
+const BATCH_TOKENS: u32 = 256;
+
+/// The engine, initialized. One a process.
+pub(crate) struct Engine {
+    backend: LlamaBackend,
+}
+
+/// A model file in memory.
+pub(crate) struct LoadedModel<'e> {
+    engine: &'e Engine,
+    model: LlamaModel,
+    template: ChatTemplate,
+    stop_texts: Vec<String>,
+    context_length: u32,
+}
+
+impl Engine {
+    pub(crate) fn new() -> Result<Self, LocalError> {
+        log::redirect();
+        let backend =
+            LlamaBackend::init().map_err(|error| LocalError::new(LocalErrorCode::Internal, error.to_string()))?;
+        Ok(Self { backend })
+    }
+
+    /// Reads the file at `path`. `progress` is called while that lasts.
+    pub(crate) fn load(
+        &self,
+        path: &Path,
+        context_length: u32,
+        now: Timestamp,
+        mut progress: impl FnMut() + 'static,
+    ) -> Result<LoadedModel<'_>, LocalError> {
+        check_file(path)?;
+        log::take_errors();
+        let parameters = LlamaModelParams::default().with_n_gpu_layers(0).with_progress_callback(move |_| {
+            progress();
+            true
+        });
+        let model = LlamaModel::load_from_file(&self.backend, path, &parameters)
+            .map_err(|_| unreadable(path, &log::take_errors()))?;
+        let architecture = model.meta_val_str("general.architecture").unwrap_or_default();
+        if architecture.contains("bert") || architecture.ends_with("encoder") || model.n_vocab() <= 0 {
+            return Err(unreadable(path, &format!("a `{architecture}` model writes no text")));
+        }
+        let vocabulary = model.vocab();
+        let piece =
+            |token: LlamaToken| String::from_utf8_lossy(&vocabulary.token_to_piece(token, true, None)).into_owned();
+        let text = |token: LlamaToken| if token.0 < 0 { String::new() } else { piece(token) };
+        let control = vocabulary.tokens().filter(|&token| vocabulary.is_control(token)).map(piece).collect();
+        let source = model.chat_template(None).ok().and_then(|template| template.to_string().ok());
+        let mut stop_texts: Vec<String> = [vocabulary.eos(), vocabulary.eot()].map(text).into();
+        if source.is_none() {
+            log::warn("the model file carries no chat template; the ChatML form is used");
+            stop_texts.push("<|im_end|>".to_owned());
+        }
+        // A model that spells its end token out instead of choosing it is done too. Only tokens in
+        // this form: others, such as `</s>`, also occur in ordinary text.
+        stop_texts.retain(|text| text.starts_with("<|") && text.ends_with("|>"));
+        stop_texts.dedup();
+        let template = ChatTemplate::new(source, text(vocabulary.bos()), text(vocabulary.eos()), control, now)
+            .map_err(|error| unreadable(path, &error.to_string()))?;
+        let trained = model.n_ctx_train();
+        let context_length = if trained == 0 { context_length } else { context_length.min(trained) };
+        Ok(LoadedModel { engine: self, model, template, stop_texts, context_length })
+    }
+}
+
+impl Model for LoadedModel<'_> {
+    type Sequence<'a>
+        = LlamaSequence<'a>
+    where
+        Self: 'a;
+
+    fn context_length(&self) -> u32 {
+        self.context_length
+    }
+
+    fn stop_texts(&self) -> &[String] {
+        &self.stop_texts
+    }
+
+    fn tokenize(&self, request: &GenerateRequest) -> Result<Vec<i32>, LocalError> {
+        if request.messages.is_empty() {
+            return Err(LocalError::new(LocalErrorCode::Invalid, "the request has no message to answer"));
+        }
+        let prompt = self
+            .template
+            .render(&request.system, &request.messages)
+            .map_err(|error| LocalError::new(LocalErrorCode::Internal, error.to_string()))?;
+        let vocabulary = self.model.vocab();
+        let mut tokens = vocabulary.tokenize(prompt.as_bytes(), false, true);
+        let bos = vocabulary.bos();
+        // Many templates write the beginning token themselves; twice it would confuse the model.
+        if vocabulary.should_add_bos() && bos.0 >= 0 && tokens.first() != Some(&bos) {
+            tokens.insert(0, bos);
+        }
+        Ok(tokens.into_iter().map(|token| token.0).collect())
+    }
+
+    fn open(&self) -> Result<LlamaSequence<'_>, LocalError> {
+        let parameters = LlamaContextParams::default()
+            .with_n_ctx(NonZeroU32::new(self.context_length))
+            .with_n_batch(BATCH_TOKENS)
+            .with_n_ubatch(BATCH_TOKENS)
+            .with_n_threads(1)
+            .with_n_threads_batch(prompt_threads())
+            .with_no_perf(true);
+        log::take_errors();
+        let context = self.model.new_context(&self.engine.backend, parameters).map_err(|_| {
+            LocalError::new(
+                LocalErrorCode::Internal,
+                format!(
+                    "there is not enough memory for a context window of {} tokens; {}",
+                    self.context_length,
+                    log::take_errors()
+                ),
+            )
+        })?;
+        Ok(LlamaSequence::new(&self.model, context, BATCH_TOKENS))
+    }
+}
+
+fn prompt_threads() -> i32 {
+    match std::thread::available_parallelism() {
+        Ok(cores) if cores.get() > 1 => 2,
+        _ => 1,
+    }
+}
+
+/// What the engine would only say in its log, or not at all.
+fn check_file(path: &Path) -> Result<(), LocalError> {
+    let mut magic = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    match read {
+        Ok(()) if magic == *b"GGUF" => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(crate::model_missing(path)),
+        Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Err(unreadable(path, &error.to_string())),
+        _ => Err(unreadable(path, "it does not begin as a GGUF file does")),
+    }
+}
+
+fn unreadable(path: &Path, why: &str) -> LocalError {
+    LocalError::new(
+        LocalErrorCode::ModelMissing,
+        format!("the model file {} cannot be used: {why}; put a whole GGUF file in its place", path.display()),
+    )
+}

@@ -1,0 +1,188 @@
+//! From token pieces to text: whole characters only, and nothing of a stop text ever shown.
+//!
+//! Invariant: however the bytes are cut into pieces, the text that comes out is the same.
+
+/// What a piece led to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Assembled {
+    /// May be empty: characters and stop texts are held back until they are complete.
+    pub(crate) text: String,
+    /// A stop text came; nothing after it counts.
+    pub(crate) stopped: bool,
+}
+
+/// Collects the bytes of one reply.
+#[derive(Debug)]
+pub(crate) struct TextAssembler {
+    stop: Vec<String>,
+    /// Bytes of a character that is not complete yet; at most three.
+    partial: Vec<u8>,
+    /// Text that may yet turn out to be the beginning of a stop text; shorter than the longest one.
+    held: String,
+    stopped: bool,
+}
+
+impl TextAssembler {
+    /// Empty stop texts are ignored: they would end every reply before it began.
+    pub(crate) fn new(stop: Vec<String>) -> Self {
+        let stop = stop.into_iter().filter(|text| !text.is_empty()).collect();
+        Self { stop, partial: Vec::new(), held: String::new(), stopped: false }
+    }
+
+    /// Takes the next piece.
+    pub(crate) fn push(&mut self, piece: &[u8]) -> Assembled {
+        if self.stopped {
+            return Assembled { text: String::new(), stopped: true };
+        }
+        self.partial.extend_from_slice(piece);
+        self.decode();
+        self.release()
+    }
+
+    /// The end of the reply: what was held back comes out.
+    pub(crate) fn finish(&mut self) -> String {
+        if self.stopped {
+            return String::new();
+        }
+        if !self.partial.is_empty() {
+            self.partial.clear();
+            self.held.push(char::REPLACEMENT_CHARACTER);
+        }
+        let released = self.release();
+        if released.stopped { released.text } else { released.text + &std::mem::take(&mut self.held) }
+    }
+
+    /// Moves whole characters from `partial` to `held`; impossible bytes become U+FFFD.
+    fn decode(&mut self) {
+        let mut consumed = 0;
+        for chunk in self.partial.utf8_chunks() {
+            self.held.push_str(chunk.valid());
+            consumed += chunk.valid().len();
+            let invalid = chunk.invalid();
+            if invalid.is_empty() {
+                break;
+            }
+            let at_end = consumed + invalid.len() == self.partial.len();
+            if at_end && may_be_completed(invalid) {
+                break;
+            }
+            self.held.push(char::REPLACEMENT_CHARACTER);
+            consumed += invalid.len();
+        }
+        self.partial.drain(..consumed);
+    }
+
+    fn release(&mut self) -> Assembled {
+        let first = self.stop.iter().filter_map(|stop| self.held.find(stop.as_str())).min();
+        if let Some(at) = first {
+            self.held.truncate(at);
+            self.stopped = true;
+            return Assembled { text: std::mem::take(&mut self.held), stopped: true };
+        }
+        let keep = self.stop.iter().map(|stop| overlap(&self.held, stop)).max().unwrap_or(0);
+        let rest = self.held.split_off(self.held.len() - keep);
+        Assembled { text: std::mem::replace(&mut self.held, rest), stopped: false }
+    }
+}
+
+/// Whether more bytes could make a character of these, which no character is yet.
+fn may_be_completed(bytes: &[u8]) -> bool {
+    matches!(std::str::from_utf8(bytes), Err(error) if error.error_len().is_none())
+}
+
+/// How many bytes at the end of `text` are the beginning of `stop`.
+fn overlap(text: &str, stop: &str) -> usize {
+    let longest = text.len().min(stop.len() - 1);
+    (1..=longest)
+        .rev()
+        .filter(|&length| stop.is_char_boundary(length))
+        .find(|&length| text.ends_with(&stop[..length]))
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn run(stop: &[&str], pieces: &[&[u8]]) -> (Vec<String>, bool) {
+        let mut assembler = TextAssembler::new(stop.iter().map(|&text| text.to_owned()).collect());
+        let mut out = Vec::new();
+        let mut stopped = false;
+        for piece in pieces {
+            let assembled = assembler.push(piece);
+            out.push(assembled.text);
+            stopped |= assembled.stopped;
+        }
+        out.push(assembler.finish());
+        (out, stopped)
+    }
+
+    #[test]
+    fn plain_pieces_come_out_one_by_one() {
+        assert_eq!(run(&["<end>"], &[b"a", b"b "]).0, ["a", "b ", ""]);
+    }
+
+    #[test]
+    fn a_stop_text_over_several_pieces_never_shows() {
+        let (out, stopped) = run(&["<end>"], &[b"hi<", b"en", b"d>more"]);
+        assert_eq!(out.concat(), "hi");
+        assert!(stopped);
+    }
+
+    #[test]
+    fn what_only_looked_like_a_stop_text_comes_out() {
+        let (out, stopped) = run(&["<end>"], &[b"a<e", b"nx"]);
+        assert_eq!(out, ["a", "<enx", ""]);
+        assert!(!stopped);
+        assert_eq!(run(&["<end>"], &[b"a<en"]).0, ["a", "<en"]);
+    }
+
+    #[test]
+    fn the_earliest_of_several_stop_texts_counts() {
+        assert_eq!(run(&["ccc", "b"], &[b"abccc"]).0.concat(), "a");
+    }
+
+    #[test]
+    fn characters_wait_for_their_last_byte() {
+        let bytes = "é€😀".as_bytes();
+        let pieces: Vec<&[u8]> = bytes.chunks(1).collect();
+        let (out, _) = run(&[], &pieces);
+        assert_eq!(out, ["", "é", "", "", "€", "", "", "", "😀", ""]);
+    }
+
+    #[test]
+    fn a_character_that_never_completes_is_replaced() {
+        assert_eq!(run(&[], &[b"a\xF0\x9F", b"\x98"]).0.concat(), "a\u{FFFD}");
+        assert_eq!(run(&[], &[b"a\xFFb"]).0.concat(), "a\u{FFFD}b");
+    }
+
+    proptest! {
+        #[test]
+        fn cutting_changes_nothing(
+            bytes in prop_oneof![
+                "[ab<>é😀]{0,40}".prop_map(String::into_bytes),
+                prop::collection::vec(any::<u8>(), 0..40),
+            ],
+            stop in prop::collection::vec("[ab<>é]{0,4}", 0..3),
+            cuts in prop::collection::vec(1usize..4, 0..40),
+        ) {
+            let mut pieces = Vec::new();
+            let mut rest = bytes.as_slice();
+            for cut in cuts {
+                let (piece, tail) = rest.split_at(cut.min(rest.len()));
+                pieces.push(piece);
+                rest = tail;
+            }
+            pieces.push(rest);
+            let stop: Vec<&str> = stop.iter().map(String::as_str).collect();
+            let (out, stopped) = run(&stop, &pieces);
+
+            let whole = String::from_utf8_lossy(&bytes).into_owned();
+            let end = stop.iter().filter(|text| !text.is_empty()).filter_map(|text| whole.find(text)).min();
+            prop_assert_eq!(out.concat(), &whole[..end.unwrap_or(whole.len())]);
+            prop_assert_eq!(stopped, end.is_some());
+        }
+    }
+}

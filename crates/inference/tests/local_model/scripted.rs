@@ -1,0 +1,231 @@
+//! Whatever the inference process does, each request ends and the next one works.
+
+use std::path::Path;
+use std::time::Duration;
+
+use agentd_inference::{
+    ChatMessage, FinishReason, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel, LocalModelOptions,
+    LocalState, LocalStatus,
+};
+use futures_util::StreamExt;
+
+use crate::child;
+
+/// Any file that is there: scripted processes do not read it.
+const MODEL: &str = "/dev/null";
+
+fn options() -> LocalModelOptions {
+    child::options("scripted")
+}
+
+fn script(steps: &str) -> GenerateRequest {
+    GenerateRequest::new(MODEL, "", vec![ChatMessage::user(steps)])
+}
+
+async fn until(model: &LocalModel, holds: impl Fn(&LocalStatus) -> bool) -> LocalStatus {
+    model.subscribe().wait_for(|status| holds(status)).await.unwrap().clone()
+}
+
+async fn works(model: &LocalModel) {
+    let (text, _) = model.generate(script("say fine;say  again")).collect_text().await.unwrap();
+    assert_eq!(text, "fine again");
+}
+
+/// The text before the failure, and the failure.
+async fn failure(model: &LocalModel, steps: &str) -> (String, LocalError) {
+    let mut stream = model.generate(script(steps));
+    let mut text = String::new();
+    loop {
+        match stream.next().await.unwrap() {
+            Ok(LocalEvent::Text(piece)) => text.push_str(&piece),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => {
+                assert!(stream.next().await.is_none());
+                return (text, error);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_started_before_the_first_request() {
+    let model = LocalModel::new(options());
+    let status = model.status();
+    assert_eq!((status.state, status.process_id, status.resident_bytes), (LocalState::Unloaded, None, 0));
+}
+
+#[tokio::test]
+async fn a_reply_arrives_piece_by_piece_and_shows_in_the_status() {
+    let model = LocalModel::new(options());
+    let mut stream = model.generate(script("say one;say  two"));
+    assert_eq!(stream.next().await, Some(Ok(LocalEvent::Text("one".into()))));
+    assert_eq!(stream.next().await, Some(Ok(LocalEvent::Text(" two".into()))));
+    let finished = LocalEvent::Finished { reason: FinishReason::Stop, input_tokens: 20, output_tokens: 30 };
+    assert_eq!(stream.next().await, Some(Ok(finished)));
+    assert_eq!(stream.next().await, None);
+    let status = until(&model, |status| status.active_requests == 0).await;
+    assert_eq!(status.state, LocalState::Ready);
+    assert_eq!(status.model.as_deref(), Some(Path::new(MODEL)));
+    assert_eq!(status.context_length, Some(1234));
+    assert_eq!(status.prompt_tokens_per_second, Some(100.0));
+    assert_eq!(status.generation_tokens_per_second, Some(60.0));
+    assert!(model.status().resident_bytes > 0);
+}
+
+#[tokio::test]
+async fn a_crash_in_mid_stream_is_an_error_with_its_last_words_and_the_next_request_works() {
+    let model = LocalModel::new(options());
+    let (text, error) = failure(&model, "say par;say tial;crash GGML_ASSERT failed").await;
+    assert_eq!(text, "partial");
+    assert_eq!(error.code, LocalErrorCode::Unavailable);
+    assert!(error.message.contains("signal 6") && error.message.contains("GGML_ASSERT failed"), "{error}");
+    assert_eq!(model.status().state, LocalState::Failed);
+    works(&model).await;
+    assert_eq!(model.status().last_error, None);
+}
+
+#[tokio::test]
+async fn a_kill_from_outside_is_an_error_and_the_next_request_works() {
+    let model = LocalModel::new(options());
+    let mut stream = model.generate(script("say x;until-cancelled"));
+    assert!(matches!(stream.next().await, Some(Ok(LocalEvent::Text(_)))));
+    let pid = i32::try_from(model.status().process_id.unwrap()).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL).unwrap();
+    let error = stream.next().await.unwrap().unwrap_err();
+    assert_eq!(error.code, LocalErrorCode::Unavailable);
+    assert!(error.message.contains("signal 9"), "{error}");
+    works(&model).await;
+}
+
+#[tokio::test]
+async fn a_process_that_hangs_is_ended() {
+    let model = LocalModel::new(LocalModelOptions { stall_timeout: Duration::from_millis(300), ..options() });
+    let (text, error) = failure(&model, "say x;hang").await;
+    assert_eq!((text.as_str(), error.code), ("x", LocalErrorCode::Unavailable));
+    assert!(error.message.contains("said nothing"), "{error}");
+    works(&model).await;
+}
+
+#[tokio::test]
+async fn what_is_no_frame_ends_the_process() {
+    for (step, words) in [
+        ("garbage", "not the JSON"),
+        ("oversize", "exceeds the limit"),
+        ("cut", "in the middle of a frame"),
+        ("leave 3", "ended with code 3"),
+    ] {
+        let model = LocalModel::new(options());
+        let (text, error) = failure(&model, &format!("say x;{step}")).await;
+        assert_eq!((text.as_str(), error.code), ("x", LocalErrorCode::Unavailable));
+        assert!(error.message.contains(words), "{step}: {error}");
+        works(&model).await;
+    }
+}
+
+#[tokio::test]
+async fn all_requests_of_a_lost_process_are_told() {
+    let model = LocalModel::new(options());
+    let mut first = model.generate(script("say x;hang"));
+    assert!(matches!(first.next().await, Some(Ok(LocalEvent::Text(_)))));
+    let waiting = model.generate(script("say never"));
+    let pid = i32::try_from(until(&model, |status| status.active_requests == 2).await.process_id.unwrap()).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL).unwrap();
+    assert_eq!(first.next().await.unwrap().unwrap_err().code, LocalErrorCode::Unavailable);
+    assert_eq!(waiting.collect_text().await.unwrap_err().code, LocalErrorCode::Unavailable);
+}
+
+#[tokio::test]
+async fn failures_in_a_row_are_followed_by_a_pause_that_says_why() {
+    let model = LocalModel::new(options());
+    for _ in 0..2 {
+        assert!(failure(&model, "crash no luck").await.1.message.contains("no luck"));
+    }
+    let error = model.generate(script("say x")).collect_text().await.unwrap_err();
+    assert_eq!(error.code, LocalErrorCode::Unavailable);
+    assert!(error.message.contains("2 times in a row") && error.message.contains("no luck"), "{error}");
+}
+
+#[tokio::test]
+async fn a_dropped_stream_cancels_its_request() {
+    let model = LocalModel::new(options());
+    let mut stream = model.generate(script("say x;until-cancelled"));
+    assert!(matches!(stream.next().await, Some(Ok(LocalEvent::Text(_)))));
+    drop(stream);
+    until(&model, |status| status.active_requests == 0).await;
+    works(&model).await;
+}
+
+#[tokio::test]
+async fn an_idle_process_ends_and_the_next_request_starts_another() {
+    let model = LocalModel::new(LocalModelOptions { idle_unload: Duration::from_millis(200), ..options() });
+    works(&model).await;
+    let pid = model.status().process_id.unwrap();
+    let status = until(&model, |status| status.state == LocalState::Unloaded).await;
+    assert_eq!((status.process_id, status.context_length), (None, None));
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    works(&model).await;
+}
+
+#[tokio::test]
+async fn a_running_request_is_not_idle() {
+    let model = LocalModel::new(LocalModelOptions { idle_unload: Duration::ZERO, ..options() });
+    for _ in 0..3 {
+        works(&model).await;
+    }
+}
+
+#[tokio::test]
+async fn too_many_requests_are_refused() {
+    let model = LocalModel::new(LocalModelOptions { max_parallel: 1, max_queue: 1, ..options() });
+    let running = model.generate(script("until-cancelled"));
+    let waiting = model.generate(script("say x"));
+    let error = model.generate(script("say y")).collect_text().await.unwrap_err();
+    assert_eq!(error.code, LocalErrorCode::Overloaded);
+    drop(running);
+    // The scripted process swallows what comes while it waits, so only the end of the first shows.
+    until(&model, |status| status.active_requests == 1).await;
+    drop(waiting);
+}
+
+#[tokio::test]
+async fn shutdown_ends_the_process_and_tells_every_stream() {
+    let model = LocalModel::new(options());
+    let mut stream = model.generate(script("say x;until-cancelled"));
+    assert!(matches!(stream.next().await, Some(Ok(LocalEvent::Text(_)))));
+    let pid = model.status().process_id.unwrap();
+    model.shutdown().await;
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    assert_eq!(stream.next().await.unwrap().unwrap_err().code, LocalErrorCode::Unavailable);
+    assert_eq!(model.status().state, LocalState::Unloaded);
+    let error = model.generate(script("say x")).collect_text().await.unwrap_err();
+    assert!(error.message.contains("shutting down"), "{error}");
+    model.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_missing_model_file_is_said_without_starting_anything() {
+    let model = LocalModel::new(options());
+    let mut request = script("say x");
+    request.model_path = "/nonexistent/model.gguf".into();
+    let error = model.generate(request).collect_text().await.unwrap_err();
+    assert_eq!(error.code, LocalErrorCode::ModelMissing);
+    assert!(error.message.contains("/nonexistent/model.gguf"), "{error}");
+    assert_eq!(model.status().process_id, None);
+}
+
+#[tokio::test]
+async fn a_missing_program_is_an_error_with_its_cause() {
+    let mut options = options();
+    options.worker_command.0 = "/nonexistent/agentd".into();
+    let error = LocalModel::new(options).generate(script("say x")).collect_text().await.unwrap_err();
+    assert_eq!(error.code, LocalErrorCode::Unavailable);
+    assert!(error.message.contains("/nonexistent/agentd") && error.message.contains("No such file"), "{error}");
+}
+
+#[tokio::test]
+async fn a_conversation_too_long_for_any_window_is_refused_at_once() {
+    let model = LocalModel::new(options());
+    let error = model.generate(script(&"x".repeat(9 << 20))).collect_text().await.unwrap_err();
+    assert_eq!(error.code, LocalErrorCode::ContextLength);
+    works(&model).await;
+}
