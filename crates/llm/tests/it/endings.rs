@@ -20,11 +20,11 @@ fn two_pieces() -> Reply {
 }
 
 fn texts(events: &[ModelEvent]) -> Vec<&str> {
-    let text = |event| match event {
-        &ModelEvent::Text(ref text) => Some(text.as_str()),
+    let texts = events.iter().filter_map(|event| match event {
+        ModelEvent::Text(text) => Some(text.as_str()),
         _ => None,
-    };
-    events.iter().filter_map(text).collect()
+    });
+    texts.collect()
 }
 
 #[tokio::test]
@@ -62,6 +62,22 @@ async fn a_server_that_never_answers_times_out() {
     let backend = agentd_llm::VendorBackend::new(Vendor::Openai, crate::support::client(), Some(url), None);
     let request = ModelRequest { timeout: Duration::from_millis(100), ..request() };
     assert_eq!(backend.generate(request).await.err().unwrap().code, ModelErrorCode::Timeout);
+}
+
+/// The whole call may take ten minutes, but a minute of silence within it ends it.
+#[tokio::test]
+async fn a_minute_of_silence_is_the_most() {
+    let fake = FakeVendor::start(Vendor::Openai, Script::queue([two_pieces().ending(Ending::Hang)])).await.unwrap();
+    let request = ModelRequest { timeout: Duration::from_secs(600), ..request() };
+    let mut stream = backend(&fake, Vendor::Openai).generate(request).await.unwrap();
+    for _ in 0..2 {
+        assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Text(_)))));
+    }
+    tokio::time::pause();
+    let before = tokio::time::Instant::now();
+    let error = stream.next().await.unwrap().unwrap_err();
+    assert_eq!(error.code, ModelErrorCode::Timeout);
+    assert!((59..=60).contains(&before.elapsed().as_secs()), "of the clock that is stopped");
 }
 
 /// Comments keep the silence away, but not the deadline of the whole call.

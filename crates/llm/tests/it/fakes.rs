@@ -96,3 +96,38 @@ async fn many_streams_at_once_lose_and_reorder_nothing() {
         assert!(texts.eq(&pieces));
     }
 }
+
+/// Not an assertion: prints what a call costs over a bare exchange of the same bytes, for the record.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "prints a measurement"]
+async fn measure_overhead() {
+    const CALLS: u32 = 2000;
+    let pieces: Vec<String> = (0..20).map(|number| format!("token{number} ")).collect();
+    for vendor in [Vendor::Anthropic, Vendor::Openai, Vendor::Google] {
+        let reply = Reply::text(pieces.iter().map(String::as_str), Usage::default());
+        let fake = FakeVendor::start_forgetful(vendor, Script::always(reply)).await.unwrap();
+        let backend = backend(&fake, vendor);
+        read(backend.generate(request()).await.unwrap()).await;
+        let path = match vendor {
+            Vendor::Anthropic => "/v1/messages",
+            Vendor::Google => "/v1beta/models/some-model:streamGenerateContent?alt=sse",
+            _ => "/v1/chat/completions",
+        };
+        let (url, client) = (fake.base_url().join(path).unwrap(), crate::support::client());
+        let bare = async || {
+            let sent = client.request(http::Method::POST, url.clone()).unwrap().body("{}").send().await.unwrap();
+            assert!(sent.bytes().await.unwrap().len() > 1000);
+        };
+        bare().await;
+        let start = tokio::time::Instant::now();
+        for _ in 0..CALLS {
+            bare().await;
+        }
+        let bare_time = start.elapsed() / CALLS;
+        let start = tokio::time::Instant::now();
+        for _ in 0..CALLS {
+            read(backend.generate(request()).await.unwrap()).await;
+        }
+        println!("{vendor}: bare {bare_time:?}, backend {:?}", start.elapsed() / CALLS);
+    }
+}
