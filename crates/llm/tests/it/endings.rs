@@ -80,6 +80,22 @@ async fn a_minute_of_silence_is_the_most() {
     assert!((59..=60).contains(&before.elapsed().as_secs()), "of the clock that is stopped");
 }
 
+#[tokio::test]
+async fn every_byte_ends_the_silence() {
+    let gate = Gate::new();
+    let pieces = ["a", "b", "c", "d", "e"];
+    let reply = Reply::text(pieces, usage()).gated(&gate);
+    let fake = FakeVendor::start(Vendor::Openai, Script::queue([reply])).await.unwrap();
+    let request = ModelRequest { timeout: Duration::from_secs(600), ..request() };
+    let mut stream = backend(&fake, Vendor::Openai).generate(request).await.unwrap();
+    tokio::time::pause();
+    for piece in pieces {
+        tokio::time::advance(Duration::from_secs(40)).await;
+        gate.release(1);
+        assert_eq!(stream.next().await.unwrap().unwrap(), ModelEvent::Text(piece.to_owned()));
+    }
+}
+
 /// Comments keep the silence away, but not the deadline of the whole call.
 #[tokio::test]
 async fn a_stream_that_only_pings_ends_with_the_deadline() {
@@ -132,6 +148,28 @@ async fn connections_serve_one_answer_after_the_other() {
         }
         assert_eq!(fake.connections(), 1, "{vendor}");
     }
+}
+
+/// What a server still sends behind its end marker is read, so that the connection can be kept.
+#[tokio::test]
+async fn a_late_end_of_the_body_does_not_cost_the_connection() {
+    const CALLS: usize = 5;
+    let gate = Gate::new();
+    let chunks = vec![Bytes::from_static(b"data: [DONE]\n\n"), Bytes::from_static(b": goodbye\n\n")];
+    let reply = Reply::chunks(chunks).gated(&gate);
+    let fake = FakeVendor::start(Vendor::Openai, Script::always(reply)).await.unwrap();
+    let backend = backend(&fake, Vendor::Openai);
+    for _ in 0..CALLS {
+        gate.release(1);
+        let (events, _) = read(backend.generate(request()).await.unwrap()).await;
+        assert!(matches!(events[..], [ModelEvent::Finished(_)]));
+        gate.release(1);
+        // Lets the rest arrive; nothing tells when it has been read.
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!(fake.connections() < CALLS, "{} connections", fake.connections());
 }
 
 #[tokio::test]
