@@ -17,7 +17,7 @@ use agentd_inference::{FinishReason, worker};
 const PROTOCOL: &str = "/proc/self/fd/3";
 
 /// Options that start `entry`, one of the tests below, as the inference process.
-pub fn options(entry: &str) -> LocalModelOptions {
+pub(crate) fn options(entry: &str) -> LocalModelOptions {
     let binary = std::env::current_exe().unwrap();
     let arguments: Vec<OsString> = vec![
         "-c".into(),
