@@ -65,7 +65,8 @@ fn main() -> ExitCode {
         eprintln!("usage: local_model MODEL.gguf [ROUNDS] [TOKENS]");
         return ExitCode::FAILURE;
     };
-    let number = |at: usize, default: u32| arguments.get(at).map_or(Ok(default), |text| text.parse()).expect("a number");
+    let number =
+        |at: usize, default: u32| arguments.get(at).map_or(Ok(default), |text| text.parse()).expect("a number");
     run(&path, number(1, 9), number(2, 160));
     ExitCode::SUCCESS
 }
