@@ -10,5 +10,6 @@
 )]
 
 mod child;
+mod orphans;
 mod real;
 mod scripted;
