@@ -171,11 +171,11 @@ impl Context {
         let begun = match self.pool.begin_with(begin(job.plan())).await {
             Ok(transaction) => transaction,
             Err(error) => {
+                let timed_out = matches!(error, sqlx::Error::PoolTimedOut);
                 let error = StoreError::from(error);
                 // A dead connection is worth another try, a server that is away is not: the pool has
                 // already tried for seconds.
-                let is_dead = matches!(&error, StoreError::Unavailable { source: Some(source), .. }
-                    if !matches!(**source, sqlx::Error::PoolTimedOut));
+                let is_dead = error.is_unavailable() && !timed_out;
                 return if is_dead { Attempt::Again(error) } else { Attempt::Failed(error) };
             }
         };
