@@ -9,7 +9,7 @@ use agentd_base::{DomainError, ErrorKind};
 use crate::value::ValueError;
 
 /// What a driver said.
-pub(crate) type Cause = Arc<dyn std::error::Error + Send + Sync>;
+pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
 /// An error of the store. Cheap to clone, because one failed commit answers a whole batch.
 #[derive(Debug, Clone, thiserror::Error)]

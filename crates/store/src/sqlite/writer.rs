@@ -69,11 +69,11 @@ pub(super) async fn start(
     let (opened, wait_for_open) = oneshot::channel();
     let thread_path = path.clone();
     let work = move || {
-        let _lock = lock;
         mark_transaction_thread();
         let tx = match runtime.block_on(open(&thread_path, &shared, migrations)) {
             Ok(tx) => tx,
             Err(error) => {
+                drop(lock);
                 let _ = opened.send(Err(error));
                 return None;
             }
@@ -95,7 +95,9 @@ pub(super) async fn start(
             commits: 0,
             checkpoint: None,
         };
-        runtime.block_on(writer.run())
+        let closing = runtime.block_on(writer.run());
+        drop(lock);
+        closing
     };
     std::thread::Builder::new()
         .name("store-writer".to_owned())
