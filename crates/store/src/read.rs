@@ -168,8 +168,8 @@ impl Read {
     pub(crate) async fn script(&mut self, text: &'static str) -> Result<(), StoreError> {
         match self.connection.target() {
             Target::Writer(connection) => connection.execute_batch(text)?,
-            Target::Sqlite(connection) => drop(connection.execute(sqlx::raw_sql(text)).await?),
-            Target::Postgres(connection) => drop(connection.execute(sqlx::raw_sql(text)).await?),
+            Target::Sqlite(connection) => connection.execute(sqlx::raw_sql(text)).await.map(|_| ())?,
+            Target::Postgres(connection) => connection.execute(sqlx::raw_sql(text)).await.map(|_| ())?,
         }
         Ok(())
     }
