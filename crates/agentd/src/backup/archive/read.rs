@@ -3,10 +3,10 @@
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use flate2::read::GzDecoder;
@@ -44,14 +44,13 @@ pub(in crate::backup) struct Unpacked {
 /// # Errors
 /// The archive is not whole, or not one.
 pub fn verify(source: impl Read) -> Result<ArchiveSummary, BackupError> {
-    let contents = tempfile_in(&std::env::temp_dir())?;
-    read(source, contents, None).map(|unpacked| unpacked.summary)
+    let folder = std::env::temp_dir();
+    read(source, [tempfile_in(&folder)?, tempfile_in(&folder)?], None).map(|unpacked| unpacked.summary)
 }
 
 /// Unpacks an archive into `folder`, which is empty and the caller's alone. Blocks.
 pub(in crate::backup) fn unpack(source: impl Read, folder: &Path) -> Result<Unpacked, BackupError> {
-    let contents = tempfile_in(folder)?;
-    read(source, contents, Some(folder))
+    read(source, [tempfile_in(folder)?, tempfile_in(folder)?], Some(folder))
 }
 
 /// A file without a name: it is gone when it is closed.
@@ -59,12 +58,12 @@ pub(in crate::backup) fn tempfile_in(folder: &Path) -> Result<File, BackupError>
     tempfile::tempfile_in(folder).map_err(BackupError::files("a temporary file"))
 }
 
-fn read(source: impl Read, contents: File, folder: Option<&Path>) -> Result<Unpacked, BackupError> {
+fn read(source: impl Read, [contents, links]: [File; 2], folder: Option<&Path>) -> Result<Unpacked, BackupError> {
     let mut archive = tar::Archive::new(GzDecoder::new(source));
     let mut reader = Reader {
         folder,
-        contents: ContentsWriter::new(contents),
-        links: Vec::new(),
+        contents: Some(ContentsWriter::new(contents)),
+        links: BufWriter::new(links),
         manifest: None,
         secrets: None,
         has_database: false,
@@ -127,9 +126,10 @@ fn broken(error: io::Error) -> BackupError {
 struct Reader<'a> {
     folder: Option<&'a Path>,
     /// What the archive really holds, to be compared with what it says.
-    contents: ContentsWriter,
-    /// Made last, so that nothing can be written through one. Only names: bounded by what was read.
-    links: Vec<(PathBuf, PathBuf)>,
+    contents: Option<ContentsWriter>,
+    /// Paths and targets, each ended by a zero. Links are made last, so that nothing can be
+    /// written through one.
+    links: BufWriter<File>,
     manifest: Option<Manifest>,
     secrets: Option<Vec<u8>>,
     has_database: bool,
@@ -170,12 +170,10 @@ impl Reader<'_> {
             (_, EntryType::Symlink) if !is_at_top => {
                 let target = target.filter(|target| !target.is_empty() && !target.contains(&0));
                 let target = target.ok_or_else(|| BackupError::archive("a link leads nowhere"))?;
-                let target = PathBuf::from(OsStr::from_bytes(&target));
-                let listed = Entry::Link { path: shown(path), target: shown(&target) };
-                self.contents.add(&listed).map_err(BackupError::files("the list of contents"))?;
+                self.list(&Entry::Link { path: shown(path), target: shown(Path::new(OsStr::from_bytes(&target))) })?;
                 self.link_count += 1;
-                if self.folder.is_some() {
-                    self.links.push((path.to_owned(), target));
+                for text in [path.as_os_str().as_bytes(), &[0], &target, &[0]] {
+                    self.links.write_all(text).map_err(BackupError::files("the list of links"))?;
                 }
                 Ok(())
             }
@@ -206,7 +204,7 @@ impl Reader<'_> {
         if hashing.bytes() > limit {
             return Err(BackupError::archive(format!("`{}` is too large", shown(path))));
         }
-        self.listed(path, hashing)?;
+        self.list_file(path, hashing)?;
         Ok(bytes)
     }
 
@@ -234,36 +232,50 @@ impl Reader<'_> {
             }
         }
         self.bytes += hashing.bytes();
-        self.listed(path, hashing)
+        self.list_file(path, hashing)
     }
 
     fn new_folder(&mut self, path: &Path) -> Result<(), BackupError> {
         if let Some(folder) = self.folder {
             DirBuilder::new().mode(0o700).create(folder.join(path)).map_err(|error| unpacking(path, error))?;
         }
-        self.contents
-            .add(&Entry::Folder { path: shown(path) })
-            .map_err(BackupError::files("the list of contents"))
+        self.list(&Entry::Folder { path: shown(path) })
     }
 
-    fn listed<T>(&mut self, path: &Path, hashing: Hashing<T>) -> Result<(), BackupError> {
+    fn list_file<T>(&mut self, path: &Path, hashing: Hashing<T>) -> Result<(), BackupError> {
         let (size, sha256) = hashing.finish();
-        self.contents
-            .add(&Entry::File { path: shown(path), size, sha256 })
-            .map_err(BackupError::files("the list of contents"))
+        self.list(&Entry::File { path: shown(path), size, sha256 })
+    }
+
+    fn list(&mut self, entry: &Entry) -> Result<(), BackupError> {
+        match &mut self.contents {
+            Some(contents) => contents.add(entry).map_err(BackupError::files("the list of contents")),
+            None => Err(BackupError::archive("something follows its list of contents")),
+        }
     }
 
     fn compare(&mut self, entry: &mut impl Read) -> Result<(), BackupError> {
-        let failed = || BackupError::files("the list of contents");
-        // What is put in its place is never used: the list is complete.
-        let empty = ContentsWriter::new(self.folder.map_or_else(|| tempfile_in(&std::env::temp_dir()), tempfile_in)?);
-        let contents = std::mem::replace(&mut self.contents, empty);
-        let (found, length) = contents.finish().map_err(failed())?;
+        let contents = self.contents.take().ok_or_else(|| BackupError::archive("it lists its contents twice"))?;
+        let (found, length) = contents.finish().map_err(BackupError::files("the list of contents"))?;
         if is_same(found.take(length), entry).map_err(broken)? {
             Ok(())
         } else {
             Err(BackupError::archive("it was changed: what it holds is not what its list of contents says"))
         }
+    }
+
+    fn make_links(links: BufWriter<File>, folder: &Path) -> Result<(), BackupError> {
+        let failed = || BackupError::files("the list of links");
+        let mut links = links.into_inner().map_err(io::IntoInnerError::into_error).map_err(failed())?;
+        links.rewind().map_err(failed())?;
+        let mut links = BufReader::new(links).split(0);
+        while let (Some(path), Some(target)) = (links.next(), links.next()) {
+            let (path, target) = (path.map_err(failed())?, target.map_err(failed())?);
+            let path = Path::new(OsStr::from_bytes(&path));
+            std::os::unix::fs::symlink(OsStr::from_bytes(&target), folder.join(path))
+                .map_err(|error| unpacking(path, error))?;
+        }
+        Ok(())
     }
 
     fn finish(self) -> Result<Unpacked, BackupError> {
@@ -274,9 +286,7 @@ impl Reader<'_> {
             return Err(BackupError::archive("a part that its manifest names is missing"));
         }
         if let Some(folder) = self.folder {
-            for (path, target) in &self.links {
-                std::os::unix::fs::symlink(target, folder.join(path)).map_err(|error| unpacking(path, error))?;
-            }
+            Self::make_links(self.links, folder)?;
         }
         let summary =
             ArchiveSummary { manifest, files: self.files, links: self.link_count, bytes: self.bytes };
