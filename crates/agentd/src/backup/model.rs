@@ -130,8 +130,21 @@ mod tests {
     #[test]
     fn refuses_every_way_out() {
         for name in [
-            "", "/", "/etc/passwd", "..", "../agents", "agents/../../x", "agents/./x", "agents//x", "./agents", "other/x",
-            "database.jsonl/x", "agents/\0", "agentsx", "agents/..", "Agents/x",
+            "",
+            "/",
+            "/etc/passwd",
+            "..",
+            "../agents",
+            "agents/../../x",
+            "agents/./x",
+            "agents//x",
+            "./agents",
+            "other/x",
+            "database.jsonl/x",
+            "agents/\0",
+            "agentsx",
+            "agents/..",
+            "Agents/x",
         ] {
             assert!(safe_path(name.as_bytes()).is_err(), "{name:?}");
         }
