@@ -54,9 +54,23 @@ pub use tx::Tx;
 pub use value::{FromValue, IntoValue, Kind, Value, ValueError};
 
 /// Every step of the schema, the domains' included.
-pub const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "store",
-    sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
-    postgres: include_str!("../migrations/postgres/0001_store.sql"),
-}];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "store",
+        sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
+        postgres: include_str!("../migrations/postgres/0001_store.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "settings",
+        sqlite: include_str!("../migrations/sqlite/0002_settings.sql"),
+        postgres: include_str!("../migrations/postgres/0002_settings.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "providers",
+        sqlite: include_str!("../migrations/sqlite/0004_providers.sql"),
+        postgres: include_str!("../migrations/postgres/0004_providers.sql"),
+    },
+];
