@@ -41,7 +41,7 @@ pub use args::{Args, Sql};
 pub use db::{DatabaseUrl, Db, DbOptions};
 pub use dialect::Dialect;
 pub use dump::DumpSummary;
-pub use error::StoreError;
+pub use error::{Cause, StoreError};
 pub use idempotency::{IDEMPOTENCY_KEPT, IDEMPOTENCY_PER_CREDENTIAL, Recorder, StoredAnswer, StoredRequest};
 pub use migrate::Migration;
 pub use outbox::{CursorStart, Event, EventId, NewEvent, Seq};

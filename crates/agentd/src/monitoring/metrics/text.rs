@@ -10,7 +10,10 @@ pub(super) struct Text(String);
 
 impl Text {
     pub(super) fn family(&mut self, name: &str, help: &str, kind: &str) {
-        self.push(format_args!("# HELP {name} {}\n# TYPE {name} {kind}\n", help.replace('\\', "\\\\").replace('\n', "\\n")));
+        self.push(format_args!(
+            "# HELP {name} {}\n# TYPE {name} {kind}\n",
+            help.replace('\\', "\\\\").replace('\n', "\\n")
+        ));
     }
 
     pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
