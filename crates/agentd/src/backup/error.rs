@@ -28,7 +28,9 @@ pub enum BackupError {
     #[error("The daemon cannot be brought to rest for a restore: {reason}")]
     NotAtRest { reason: String },
     /// The database was replaced, what comes after it failed.
-    #[error("The database was restored, but its files and secrets did not follow; restart the daemon, which finishes it")]
+    #[error(
+        "The database was restored, but its files and secrets did not follow; restart the daemon, which finishes it"
+    )]
     Unfinished { source: Box<BackupError> },
     #[error("The stored secrets cannot be read or written: {reason}")]
     Secrets { reason: String },

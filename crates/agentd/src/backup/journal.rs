@@ -170,7 +170,8 @@ pub(super) fn remove_abandoned(data_dir: &DataDir) {
     let Ok(entries) = fs::read_dir(data_dir.root()) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        if name.to_str().is_some_and(|name| name.starts_with(PREFIX)) && entry.file_type().is_ok_and(|kind| kind.is_dir())
+        if name.to_str().is_some_and(|name| name.starts_with(PREFIX))
+            && entry.file_type().is_ok_and(|kind| kind.is_dir())
         {
             remove_folder(&entry.path());
         }

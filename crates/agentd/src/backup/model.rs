@@ -17,8 +17,6 @@ pub(super) const CONTENTS: &str = "contents.jsonl";
 pub(super) const FOLDERS: [&str; 3] = ["agents", "avatars", "recordings"];
 /// Folders deeper than this are left out, and said to be.
 pub(super) const MAX_DEPTH: usize = 100;
-/// A report names this many things that a person should know; the log has them all.
-pub(super) const MAX_NOTES: usize = 100;
 
 /// The name of a stored secret, such as `providers` / `openai`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -130,8 +128,21 @@ mod tests {
     #[test]
     fn refuses_every_way_out() {
         for name in [
-            "", "/", "/etc/passwd", "..", "../agents", "agents/../../x", "agents/./x", "agents//x", "./agents", "other/x",
-            "database.jsonl/x", "agents/\0", "agentsx", "agents/..", "Agents/x",
+            "",
+            "/",
+            "/etc/passwd",
+            "..",
+            "../agents",
+            "agents/../../x",
+            "agents/./x",
+            "agents//x",
+            "./agents",
+            "other/x",
+            "database.jsonl/x",
+            "agents/\0",
+            "agentsx",
+            "agents/..",
+            "Agents/x",
         ] {
             assert!(safe_path(name.as_bytes()).is_err(), "{name:?}");
         }

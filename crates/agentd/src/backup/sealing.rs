@@ -42,11 +42,7 @@ struct Plain {
 }
 
 /// Takes about a second and 64 MiB: call it where blocking is allowed.
-pub(super) fn seal(
-    secrets: &[StoredSecret],
-    passphrase: &Secret,
-    entropy: &Entropy,
-) -> Result<Vec<u8>, BackupError> {
+pub(super) fn seal(secrets: &[StoredSecret], passphrase: &Secret, entropy: &Entropy) -> Result<Vec<u8>, BackupError> {
     let (salt, nonce) = (entropy.bytes::<16>(), entropy.bytes::<24>());
     let plain: Vec<Plain> = secrets
         .iter()

@@ -201,13 +201,10 @@ impl Backup {
         passphrase: Option<Secret>,
     ) -> Result<RestoreReport, BackupError> {
         let Unpacked { summary, secrets } = unpacked;
-        let at_rest =
-            self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
+        let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
         let kept = match (secrets, passphrase) {
             (None, Some(_)) => return Err(BackupError::NoSecrets),
-            (Some(sealed), Some(passphrase)) => {
-                blocking(move || sealing::open(&sealed, &passphrase)).await?
-            }
+            (Some(sealed), Some(passphrase)) => blocking(move || sealing::open(&sealed, &passphrase)).await?,
             // What this daemon already knows need not be entered again.
             (_, None) => self.known_secrets(&summary.manifest.secrets).await?,
         };

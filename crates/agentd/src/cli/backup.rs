@@ -20,7 +20,9 @@ use crate::backup::{ArchiveSummary, PASSPHRASE_HEADER, RestoreReport, SecretName
 use crate::config::Config;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  agentd backup agentd.tar.gz\n  agentd backup --passphrase-file ~/backup.pass agentd.tar.gz\n  agentd backup - | ssh nas 'cat > agentd.tar.gz'\n\nThe archive is a plain .tar.gz. A running daemon goes on working meanwhile.\nModels and the key file are left out; secrets go in only under a passphrase.")]
+#[command(
+    after_help = "Examples:\n  agentd backup agentd.tar.gz\n  agentd backup --passphrase-file ~/backup.pass agentd.tar.gz\n  agentd backup - | ssh nas 'cat > agentd.tar.gz'\n\nThe archive is a plain .tar.gz. A running daemon goes on working meanwhile.\nModels and the key file are left out; secrets go in only under a passphrase."
+)]
 pub(super) struct BackupArgs {
     /// Where the archive goes; `-` is stdout
     file: PathBuf,
@@ -33,7 +35,9 @@ pub(super) struct BackupArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  agentd restore agentd.tar.gz\n  agentd restore --yes --passphrase-file ~/backup.pass agentd.tar.gz\n  SVC_DATABASE_URL=postgres://… agentd restore agentd.tar.gz   (moves from SQLite to PostgreSQL)\n\nThe whole archive is checked before anything changes. A running daemon is unready while it restores.")]
+#[command(
+    after_help = "Examples:\n  agentd restore agentd.tar.gz\n  agentd restore --yes --passphrase-file ~/backup.pass agentd.tar.gz\n  SVC_DATABASE_URL=postgres://… agentd restore agentd.tar.gz   (moves from SQLite to PostgreSQL)\n\nThe whole archive is checked before anything changes. A running daemon is unready while it restores."
+)]
 pub(super) struct RestoreArgs {
     /// The archive
     file: PathBuf,
@@ -132,11 +136,7 @@ fn confirm(summary: &ArchiveSummary, config: &Config) -> Result<(), CliError> {
     drop(stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush()));
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(|source| CliError::Machine { source })?;
-    if answer.trim() == "yes" {
-        Ok(())
-    } else {
-        Err(CliError::Usage("nothing was changed".to_owned()))
-    }
+    if answer.trim() == "yes" { Ok(()) } else { Err(CliError::Usage("nothing was changed".to_owned())) }
 }
 
 async fn check_archive(file: &Path) -> Result<ArchiveSummary, CliError> {

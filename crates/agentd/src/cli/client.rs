@@ -63,12 +63,15 @@ impl LocalClient {
 
     /// Sends a request. The answer's head must come within `limit`, if there is one; whatever the
     /// status, the caller reads it.
-    pub(super) async fn send(&self, request: Request<Body>, limit: Option<Duration>) -> Result<Response<Body>, CliError> {
+    pub(super) async fn send(
+        &self,
+        request: Request<Body>,
+        limit: Option<Duration>,
+    ) -> Result<Response<Body>, CliError> {
         match &self.0 {
             Way::InProcess(offline) => in_process(offline.router(), request).await,
             Way::Socket { path, data_dir } => {
-                let not_answering =
-                    |source| CliError::NotAnswering { data_dir: data_dir.clone(), source };
+                let not_answering = |source| CliError::NotAnswering { data_dir: data_dir.clone(), source };
                 let sending = over_socket(path, request);
                 match limit {
                     None => sending.await,

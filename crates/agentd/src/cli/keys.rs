@@ -19,7 +19,9 @@ pub(super) struct KeysArgs {
 #[derive(Debug, Subcommand)]
 enum KeysCommand {
     /// Make a key and print it alone; it is shown this once
-    #[command(after_help = "Examples:\n  agentd keys create --name laptop\n  export SVC_API_KEY=$(agentd keys create --name chat)\n  agentd keys create --name grafana --scope read --description \"reads the figures\"")]
+    #[command(
+        after_help = "Examples:\n  agentd keys create --name laptop\n  export SVC_API_KEY=$(agentd keys create --name chat)\n  agentd keys create --name grafana --scope read --description \"reads the figures\""
+    )]
     Create {
         /// What the key is called in lists
         #[arg(long)]
@@ -93,7 +95,10 @@ async fn carry_out(client: &LocalClient, command: KeysCommand) -> Result<(), Cli
                 body["description"] = description.into();
             }
             let made: Created = client.json(Method::POST, "/api/auth/keys", Some(&body)).await?;
-            say(format_args!("Made the key `{}` ({}, scope {scope}). Keep it: it is not shown again.", made.name, made.id));
+            say(format_args!(
+                "Made the key `{}` ({}, scope {scope}). Keep it: it is not shown again.",
+                made.name, made.id
+            ));
             print_line(made.key);
         }
         KeysCommand::List { json: true } => {

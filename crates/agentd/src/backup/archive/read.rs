@@ -288,8 +288,7 @@ impl Reader<'_> {
         if let Some(folder) = self.folder {
             Self::make_links(self.links, folder)?;
         }
-        let summary =
-            ArchiveSummary { manifest, files: self.files, links: self.link_count, bytes: self.bytes };
+        let summary = ArchiveSummary { manifest, files: self.files, links: self.link_count, bytes: self.bytes };
         Ok(Unpacked { summary, secrets: self.secrets })
     }
 }
