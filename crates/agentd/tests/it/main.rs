@@ -6,5 +6,7 @@ mod support;
 
 mod coverage;
 mod doors;
+mod kill;
 mod openapi;
+mod secrets;
 mod tidy;
