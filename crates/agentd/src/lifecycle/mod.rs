@@ -8,6 +8,7 @@ mod error;
 mod front;
 mod listen;
 mod local_socket;
+mod offline;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,6 +28,11 @@ use crate::ground::{DataDir, Ground};
 use crate::monitoring::Readiness;
 
 pub use error::StartError;
+<<<<<<< HEAD
+pub use local_socket::LocalRouter;
+pub use offline::Offline;
+=======
+>>>>>>> main
 use front::Front;
 pub use local_socket::LocalRouter;
 
