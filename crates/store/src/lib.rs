@@ -20,6 +20,7 @@ mod dialect;
 mod dump;
 mod error;
 mod idempotency;
+mod inspect;
 mod job;
 mod lock;
 mod migrate;
@@ -43,6 +44,7 @@ pub use dialect::Dialect;
 pub use dump::DumpSummary;
 pub use error::{Cause, StoreError};
 pub use idempotency::{IDEMPOTENCY_KEPT, IDEMPOTENCY_PER_CREDENTIAL, Recorder, StoredAnswer, StoredRequest};
+pub use inspect::{Inspection, inspect, lock_holder};
 pub use migrate::Migration;
 pub use outbox::{CursorStart, Event, EventId, NewEvent, Seq};
 pub use queue::{Enqueued, Item, ItemId, ItemStatus, Lease, NewItem, QueueStats};
@@ -54,9 +56,23 @@ pub use tx::Tx;
 pub use value::{FromValue, IntoValue, Kind, Value, ValueError};
 
 /// Every step of the schema, the domains' included.
-pub const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "store",
-    sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
-    postgres: include_str!("../migrations/postgres/0001_store.sql"),
-}];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "store",
+        sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
+        postgres: include_str!("../migrations/postgres/0001_store.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "settings",
+        sqlite: include_str!("../migrations/sqlite/0002_settings.sql"),
+        postgres: include_str!("../migrations/postgres/0002_settings.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "providers",
+        sqlite: include_str!("../migrations/sqlite/0004_providers.sql"),
+        postgres: include_str!("../migrations/postgres/0004_providers.sql"),
+    },
+];

@@ -27,6 +27,11 @@ pub enum BackupError {
     Busy,
     #[error("The daemon cannot be brought to rest for a restore: {reason}")]
     NotAtRest { reason: String },
+    /// The database was replaced, what comes after it failed.
+    #[error(
+        "The database was restored, but its files and secrets did not follow; restart the daemon, which finishes it"
+    )]
+    Unfinished { source: Box<BackupError> },
     #[error("The stored secrets cannot be read or written: {reason}")]
     Secrets { reason: String },
     #[error("Reading or writing {what} failed; check the disk's space and permissions")]
@@ -57,7 +62,7 @@ impl DomainError for BackupError {
             | Self::MalformedPassphrase => ErrorKind::Invalid(Vec::new()),
             Self::Busy => ErrorKind::Conflict,
             Self::NotAtRest { .. } => ErrorKind::Unavailable,
-            Self::Secrets { .. } | Self::Files { .. } => ErrorKind::Internal,
+            Self::Unfinished { .. } | Self::Secrets { .. } | Self::Files { .. } => ErrorKind::Internal,
             Self::Store(StoreError::Dump { .. }) => ErrorKind::Invalid(Vec::new()),
             Self::Store(error) => error.kind(),
         }
@@ -73,7 +78,7 @@ impl DomainError for BackupError {
             Self::MalformedPassphrase => "malformed_passphrase",
             Self::Busy => "busy",
             Self::NotAtRest { .. } => "not_at_rest",
-            Self::Secrets { .. } | Self::Files { .. } => "internal_error",
+            Self::Unfinished { .. } | Self::Secrets { .. } | Self::Files { .. } => "internal_error",
             Self::Store(StoreError::Dump { .. }) => "bad_archive",
             Self::Store(error) => error.code(),
         }

@@ -17,8 +17,6 @@ pub(super) const CONTENTS: &str = "contents.jsonl";
 pub(super) const FOLDERS: [&str; 3] = ["agents", "avatars", "recordings"];
 /// Folders deeper than this are left out, and said to be.
 pub(super) const MAX_DEPTH: usize = 100;
-/// A report names this many things that a person should know; the log has them all.
-pub(super) const MAX_NOTES: usize = 100;
 
 /// The name of a stored secret, such as `providers` / `openai`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

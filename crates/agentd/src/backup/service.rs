@@ -214,7 +214,11 @@ impl Backup {
         let dump = waiting.path().join(DATABASE);
         let mut dump = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;
         let loaded = self.db.load(&mut dump).await?;
-        self.follow_database(waiting).await?;
+        if let Err(error) = self.follow_database(waiting).await {
+            // Half of the new state must not be worked on: unready until the next start.
+            std::mem::forget(at_rest);
+            return Err(BackupError::Unfinished { source: Box::new(error) });
+        }
         drop(at_rest);
         let known: HashSet<&SecretName> = present.iter().collect();
         let missing = summary.manifest.secrets.iter().filter(|name| !known.contains(name)).cloned().collect();

@@ -8,6 +8,7 @@ mod error;
 mod front;
 mod listen;
 mod local_socket;
+mod offline;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::monitoring::Readiness;
 pub use error::StartError;
 use front::Front;
 pub use local_socket::LocalRouter;
+pub use offline::Offline;
 
 /// How long a drain may take: running replies have this long to reach their end.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);

@@ -70,7 +70,7 @@ impl<T> Hashing<T> {
         (self.bytes, hex::encode(self.hasher.finalize()))
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(super) fn length(&self) -> u64 {
         self.bytes
     }
 

@@ -9,5 +9,5 @@ mod write;
 pub use read::{ArchiveSummary, verify};
 
 pub(super) use pipe::{PipeReader, PipeWriter, pipe};
-pub(super) use read::{Unpacked, unpack};
+pub(super) use read::{Unpacked, tempfile_in, unpack};
 pub(super) use write::{Source, write};

@@ -201,7 +201,7 @@ impl Reader<'_> {
         let mut hashing = Hashing::new(entry.take(limit + 1));
         let mut bytes = Vec::new();
         hashing.read_to_end(&mut bytes).map_err(broken)?;
-        if hashing.bytes() > limit {
+        if hashing.length() > limit {
             return Err(BackupError::archive(format!("`{}` is too large", shown(path))));
         }
         self.list_file(path, hashing)?;
@@ -231,7 +231,7 @@ impl Reader<'_> {
                 }
             }
         }
-        self.bytes += hashing.bytes();
+        self.bytes += hashing.length();
         self.list_file(path, hashing)
     }
 

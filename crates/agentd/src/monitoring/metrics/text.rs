@@ -44,7 +44,7 @@ impl Text {
 
     fn push(&mut self, arguments: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
-        drop(self.0.write_fmt(arguments));
+        let _ = self.0.write_fmt(arguments);
     }
 }
 
