@@ -4,6 +4,7 @@
 
 mod support;
 
+mod backup;
 mod coverage;
 mod doors;
 mod kill;
