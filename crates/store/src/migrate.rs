@@ -4,12 +4,12 @@
 //! copy of it is put into `backups/`. Scripts must not declare deferred constraints: they would
 //! fail at the commit, which many closures share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::dialect::Dialect;
 use crate::read::Read;
-use crate::{StoreError, args};
+use crate::{StoreError, args, dump};
 
 /// One step of the schema, in both dialects. Versions count up from 1 without a gap.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,42 @@ pub(crate) async fn sqlite(read: &mut Read, migrations: &'static [Migration]) ->
     result
 }
 
-pub(crate) fn is_missing_table(error: &StoreError) -> bool {
+/// The version of a PostgreSQL schema; 0 when it is empty.
+pub(crate) async fn version(read: &mut Read) -> Result<u32, StoreError> {
+    match read.fetch_one("SELECT MAX(version) AS version FROM schema_migrations", args![]).await {
+        Ok(row) => Ok(row.get::<Option<u32>>("version")?.unwrap_or(0)),
+        Err(error) if is_missing_table(&error) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// Brings a PostgreSQL schema up to date. The caller holds the lock that keeps other replicas out.
+pub(crate) async fn postgres(read: &mut Read, migrations: &'static [Migration]) -> Result<(), StoreError> {
+    let from = version(read).await?;
+    let pending = pending(from, migrations)?;
+    if from > 0
+        && let Some(last) = pending.last()
+    {
+        let path = snapshot_path(read, from, last.version, "jsonl")?;
+        tracing::info!(path = %path.display(), "writing the database out before its schema changes");
+        read.script("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY".into()).await?;
+        let written = write_out(read, &path).await;
+        read.script("ROLLBACK".into()).await?;
+        written?;
+    }
+    run_all(read, pending).await
+}
+
+async fn write_out(read: &mut Read, path: &Path) -> Result<(), StoreError> {
+    let partial = path.with_extension("partial");
+    let failed = |e| StoreError::io("writing", &partial, e);
+    let mut file = tokio::fs::File::create(&partial).await.map_err(failed)?;
+    dump::write(read, &mut file, &[]).await?;
+    file.sync_all().await.map_err(failed)?;
+    std::fs::rename(&partial, path).map_err(|e| StoreError::io("renaming", &partial, e))
+}
+
+fn is_missing_table(error: &StoreError) -> bool {
     match error {
         StoreError::Database { source } => source.as_database_error().is_some_and(|refusal| {
             refusal.code().as_deref() == Some("42P01") || refusal.message().contains("no such table")
@@ -74,20 +109,21 @@ pub(crate) fn pending(from: u32, migrations: &'static [Migration]) -> Result<&'s
     Ok(migrations.get(migrations.partition_point(|step| step.version <= from)..).unwrap_or_default())
 }
 
-pub(crate) fn snapshot_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<PathBuf, StoreError> {
+fn snapshot_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<PathBuf, StoreError> {
     let folder = read.shared.data_dir.join("backups");
     std::fs::create_dir_all(&folder).map_err(|e| StoreError::io("creating", &folder, e))?;
     let time = read.clock().now().to_string().replace([':', '.'], "-");
     Ok(folder.join(format!("before-migration-{from}-to-{to}-{time}.{extension}")))
 }
 
-pub(crate) async fn run_all(read: &mut Read, pending: &'static [Migration]) -> Result<(), StoreError> {
+async fn run_all(read: &mut Read, pending: &'static [Migration]) -> Result<(), StoreError> {
     for step in pending {
         tracing::info!(version = step.version, name = step.name, "changing the schema");
-        if let Err(error) = run_one(read, step).await {
+        let result = run_one(read, step).await;
+        if result.is_err() {
             drop(read.script("ROLLBACK".into()).await);
-            return Err(error);
         }
+        result?;
     }
     Ok(())
 }
@@ -104,6 +140,10 @@ async fn run_one(read: &mut Read, step: &'static Migration) -> Result<(), StoreE
         args![step.version, step.name, now],
     )
     .await?;
+    if step.version == 1 {
+        let id = read.ids().next_ulid();
+        read.run("INSERT INTO store_info (name, value) VALUES ('database_id', $1)".into(), args![id]).await?;
+    }
     if dialect == Dialect::Sqlite
         && let Some(row) = read.fetch_optional("PRAGMA foreign_key_check", args![]).await?
     {
