@@ -72,7 +72,7 @@ pub trait Authenticate: Send + Sync + 'static {
 
 /// Reads the credential of a request: `Authorization: Bearer`, else `X-API-Key`.
 #[must_use]
-pub(crate) fn presented_credential(headers: &HeaderMap) -> Option<Credential> {
+pub fn presented_credential(headers: &HeaderMap) -> Option<Credential> {
     let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())

@@ -23,6 +23,8 @@ pub enum AuthError {
     /// Lost the race for the first key, or a door closed in between.
     #[error("The Authorization header is missing: an API key exists by now, so this needs `Authorization: Bearer <API key>`")]
     NeedsCredential,
+    #[error("The credential was revoked or has ended")]
+    CredentialGone,
     #[error("There is no API key with this id, or it was revoked; GET /api/auth/keys lists those in force")]
     KeyNotFound,
     #[error("There are {limit} API keys already; revoke some that are not used")]
@@ -52,7 +54,7 @@ impl DomainError for AuthError {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Invalid(fields) => ErrorKind::Invalid(fields.clone()),
-            Self::WrongCredentials | Self::NeedsCredential => ErrorKind::Unauthenticated,
+            Self::WrongCredentials | Self::NeedsCredential | Self::CredentialGone => ErrorKind::Unauthenticated,
             Self::TooManyFailures { retry_after } | Self::TooManyTickets { retry_after, .. } => {
                 ErrorKind::TooMany(*retry_after)
             }
@@ -73,6 +75,7 @@ impl DomainError for AuthError {
             Self::Busy => "busy",
             Self::AccountExists => "account_exists",
             Self::NeedsCredential => "missing_credential",
+            Self::CredentialGone => "invalid_credential",
             Self::KeyNotFound => "not_found",
             Self::TooManyKeys { .. } => "too_many_keys",
             Self::TooManyTickets { .. } => "too_many_tickets",

@@ -31,6 +31,24 @@ pub(crate) async fn insert_ticket(
     Ok(())
 }
 
+/// Whether the credential that asks is still good: it may have been revoked a moment ago.
+pub(crate) async fn is_in_force(read: &mut Read, caller: &Caller) -> Result<bool, StoreError> {
+    let now = read.clock().now();
+    let row = match caller.kind {
+        CallerKind::ApiKey => {
+            let sql = "SELECT id FROM api_keys WHERE id = $1 AND revoked_at IS NULL";
+            read.fetch_optional(sql, args![&*caller.credential_id]).await?
+        }
+        CallerKind::Session => {
+            let sql = "SELECT id FROM user_sessions WHERE id = $1 AND expires_at > $2";
+            read.fetch_optional(sql, args![&*caller.credential_id, now]).await?
+        }
+        CallerKind::Local => return Ok(true),
+        CallerKind::Anonymous => return Ok(false),
+    };
+    Ok(row.is_some())
+}
+
 /// How many tickets of a credential can still be used.
 pub(crate) async fn count_tickets(read: &mut Read, credential_id: &str) -> Result<i64, StoreError> {
     let now = read.clock().now();
