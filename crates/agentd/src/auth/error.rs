@@ -21,7 +21,9 @@ pub enum AuthError {
     #[error("An account exists already; log in with POST /api/auth/login")]
     AccountExists,
     /// Lost the race for the first key, or a door closed in between.
-    #[error("The Authorization header is missing: an API key exists by now, so this needs `Authorization: Bearer <API key>`")]
+    #[error(
+        "The Authorization header is missing: an API key exists by now, so this needs `Authorization: Bearer <API key>`"
+    )]
     NeedsCredential,
     #[error("The credential was revoked or has ended")]
     CredentialGone,
@@ -31,7 +33,9 @@ pub enum AuthError {
     TooManyKeys { limit: i64 },
     #[error("This credential holds {limit} unused tickets; use them or let them expire")]
     TooManyTickets { limit: i64, retry_after: Duration },
-    #[error("SVC_BOOTSTRAP_API_KEY_FILE must hold one API key: `svc_` and at least 64 hexadecimal digits (`echo svc_$(openssl rand -hex 32)` makes one)")]
+    #[error(
+        "SVC_BOOTSTRAP_API_KEY_FILE must hold one API key: `svc_` and at least 64 hexadecimal digits (`echo svc_$(openssl rand -hex 32)` makes one)"
+    )]
     BadBootstrapKey,
     #[error("SVC_BOOTSTRAP_API_KEY_FILE names {}, which cannot be read", .path.display())]
     BootstrapKeyFile { path: PathBuf, source: std::io::Error },

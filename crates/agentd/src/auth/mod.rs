@@ -30,9 +30,8 @@ mod worker;
 
 pub use error::AuthError;
 pub use model::{
-    ApiKey, BootstrapState, By, Closed, Doors, IssuedKey, IssuedTicket, KeyId, LoggedIn, LoginPolicy, NewKey, User, UserId,
-    UserSessionId,
+    ApiKey, BootstrapState, IssuedKey, IssuedTicket, KeyId, LoggedIn, NewKey, TicketId, User, UserId, UserSessionId,
 };
-pub use routes::{RegisterRequest, RegisteredUser, CreatedKey, routes};
+pub use routes::{CreatedKey, RegisterRequest, RegisteredUser, routes};
 pub use service::{Auth, AuthOptions, CREDENTIALS};
 pub use worker::{KeyUseWriter, LoginPurge};

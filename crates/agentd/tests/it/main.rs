@@ -4,6 +4,7 @@
 
 mod support;
 
+mod auth;
 mod coverage;
 mod doors;
 mod openapi;

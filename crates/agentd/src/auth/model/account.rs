@@ -11,8 +11,8 @@ typed_id!(
 );
 stored_ids!(UserId, UserSessionId);
 
-pub const USERNAME_CHARACTERS: std::ops::RangeInclusive<usize> = 3..=64;
-pub const PASSWORD_CHARACTERS: std::ops::RangeInclusive<usize> = 8..=1024;
+const USERNAME_CHARACTERS: std::ops::RangeInclusive<usize> = 3..=64;
+const PASSWORD_CHARACTERS: std::ops::RangeInclusive<usize> = 8..=1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
@@ -33,7 +33,7 @@ pub struct LoggedIn {
 }
 
 /// Judges the name and password of a new account.
-pub fn check_account(username: &str, password: &Secret) -> Problems {
+pub(crate) fn check_account(username: &str, password: &Secret) -> Problems {
     let mut problems = Problems::new();
     problems.require(
         USERNAME_CHARACTERS.contains(&username.chars().count()),

@@ -20,7 +20,7 @@ pub struct BootstrapState {
 
 /// Who asks for a change of the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub(crate) enum By {
     /// Nobody known, let in by [`Doors::admit`].
     Anonymous,
     /// The holder of a credential with the scope `full`.
@@ -31,19 +31,19 @@ pub enum By {
 
 /// Why a change is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     AccountExists,
     NeedsCredential,
 }
 
 impl BootstrapState {
-    pub const FRESH: Self = Self { needs_setup: true, bootstrap_mode: true };
+    pub(crate) const FRESH: Self = Self { needs_setup: true, bootstrap_mode: true };
 
     /// Making the account.
     ///
     /// # Errors
     /// There is one already, or somebody else owns the daemon through its keys.
-    pub fn register(self, by: By) -> Result<Self, Refusal> {
+    pub(crate) fn register(self, by: By) -> Result<Self, Refusal> {
         if !self.bootstrap_mode && by == By::Anonymous {
             return Err(Refusal::NeedsCredential);
         }
@@ -57,7 +57,7 @@ impl BootstrapState {
     ///
     /// # Errors
     /// Only the first one may be made by nobody known.
-    pub fn create_key(self, by: By) -> Result<Self, Refusal> {
+    pub(crate) fn create_key(self, by: By) -> Result<Self, Refusal> {
         if !self.bootstrap_mode && by == By::Anonymous {
             return Err(Refusal::NeedsCredential);
         }
@@ -67,18 +67,18 @@ impl BootstrapState {
 
 /// The doors that are open until the first key exists, as this process was started.
 #[derive(Debug, Clone)]
-pub struct Doors {
+pub(crate) struct Doors {
     /// `SVC_API_KEY_REQUIRED`
-    pub api_key_required: bool,
-    pub listens_beyond_loopback: bool,
-    pub started_at: Timestamp,
+    pub(crate) api_key_required: bool,
+    pub(crate) listens_beyond_loopback: bool,
+    pub(crate) started_at: Timestamp,
     /// Origins whose pages are ours.
-    pub own_origins: Vec<String>,
+    pub(crate) own_origins: Vec<String>,
 }
 
 /// Why the doors do not let an anonymous request in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closed {
+pub(crate) enum Closed {
     /// A key was made once.
     KeyExists,
     ByConfiguration,
@@ -92,7 +92,7 @@ impl Doors {
     ///
     /// # Errors
     /// Why not.
-    pub fn admit(&self, state: BootstrapState, origin: Option<&str>, now: Timestamp) -> Result<(), Closed> {
+    pub(crate) fn admit(&self, state: BootstrapState, origin: Option<&str>, now: Timestamp) -> Result<(), Closed> {
         if !state.bootstrap_mode {
             return Err(Closed::KeyExists);
         }
@@ -111,7 +111,7 @@ impl Doors {
 
     /// What a person should do who meets a protected endpoint before the first key was made.
     #[must_use]
-    pub fn next_step(&self, state: BootstrapState, now: Timestamp) -> &'static str {
+    pub(crate) fn next_step(&self, state: BootstrapState, now: Timestamp) -> &'static str {
         match self.admit(state, None, now) {
             Err(Closed::ByConfiguration) => {
                 "No API key exists yet, and SVC_API_KEY_REQUIRED closes setup from outside: make the first key on the \
@@ -151,7 +151,9 @@ mod tests {
 
     #[derive(Debug, Clone, Copy)]
     enum Asker {
-        Anonymous { origin: Option<&'static str> },
+        Anonymous {
+            origin: Option<&'static str>,
+        },
         /// Holds a session or key, which counts only once a key exists.
         Holder,
         Owner,
@@ -161,8 +163,14 @@ mod tests {
 
     fn asker() -> impl Strategy<Value = Asker> {
         prop_oneof![
-            prop::sample::select(vec![None, Some(OWN), Some("HTTP://LOCALHOST:7878"), Some("https://evil.example"), Some("null")])
-                .prop_map(|origin| Asker::Anonymous { origin }),
+            prop::sample::select(vec![
+                None,
+                Some(OWN),
+                Some("HTTP://LOCALHOST:7878"),
+                Some("https://evil.example"),
+                Some("null")
+            ])
+            .prop_map(|origin| Asker::Anonymous { origin }),
             Just(Asker::Holder),
             Just(Asker::Owner),
         ]

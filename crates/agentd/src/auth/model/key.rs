@@ -9,7 +9,7 @@ typed_id!(TicketId, "ticket");
 stored_ids!(KeyId, TicketId);
 
 const KEY_PREFIX: &str = "svc_";
-pub const SESSION_PREFIX: &str = "sess_";
+pub(crate) const SESSION_PREFIX: &str = "sess_";
 /// 256 bits in hex.
 const LEAST_KEY_DIGITS: usize = 64;
 /// A credential longer than this is none of ours, and is not even looked up.
@@ -41,7 +41,7 @@ impl NewKey {
         Self { name: name.into(), description: None, scope: Scope::Full }
     }
 
-    pub fn check(&self) -> Problems {
+    pub(crate) fn check(&self) -> Problems {
         let mut problems = Problems::new();
         problems.require(!self.name.trim().is_empty(), "name", "must not be blank");
         problems.require(!self.name.chars().any(char::is_control), "name", "must not hold control characters");
@@ -66,23 +66,23 @@ pub struct IssuedTicket {
     pub expires_in_seconds: u64,
 }
 
-pub fn is_key(credential: &Secret) -> bool {
+pub(crate) fn is_key(credential: &Secret) -> bool {
     credential.expose().len() <= LONGEST_CREDENTIAL && credential.expose().starts_with(KEY_PREFIX)
 }
 
-pub fn is_session(credential: &Secret) -> bool {
+pub(crate) fn is_session(credential: &Secret) -> bool {
     credential.expose().len() <= LONGEST_CREDENTIAL && credential.expose().starts_with(SESSION_PREFIX)
 }
 
 /// Whether a key that was not made by us has the form, and at least the strength, of ours.
-pub fn check_bootstrap_key(key: &Secret) -> bool {
+pub(crate) fn check_bootstrap_key(key: &Secret) -> bool {
     let digits = key.expose().strip_prefix(KEY_PREFIX).unwrap_or_default();
     (LEAST_KEY_DIGITS..=LONGEST_CREDENTIAL - KEY_PREFIX.len()).contains(&digits.len())
         && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[must_use]
-pub fn scope_name(scope: Scope) -> &'static str {
+pub(crate) fn scope_name(scope: Scope) -> &'static str {
     match scope {
         Scope::Full => "full",
         Scope::Read => "read",
@@ -91,7 +91,7 @@ pub fn scope_name(scope: Scope) -> &'static str {
 
 /// The scope of a stored name. What is not known may do least.
 #[must_use]
-pub fn scope_of(name: &str) -> Scope {
+pub(crate) fn scope_of(name: &str) -> Scope {
     if name == "full" { Scope::Full } else { Scope::Read }
 }
 

@@ -5,7 +5,10 @@ mod bootstrap;
 mod key;
 mod throttle;
 
-pub use account::{LoggedIn, User, UserId, UserSessionId, check_account};
-pub use bootstrap::{BootstrapState, By, Closed, Doors, Refusal};
-pub use key::{SESSION_PREFIX, ApiKey, IssuedKey, IssuedTicket, KeyId, NewKey, TicketId, check_bootstrap_key, is_key, is_session, scope_name, scope_of};
-pub use throttle::{LoginPolicy, Network, Standing, judge};
+pub(super) use account::check_account;
+pub use account::{LoggedIn, User, UserId, UserSessionId};
+pub use bootstrap::BootstrapState;
+pub(super) use bootstrap::{By, Closed, Doors, Refusal};
+pub use key::{ApiKey, IssuedKey, IssuedTicket, KeyId, NewKey, TicketId};
+pub(super) use key::{SESSION_PREFIX, check_bootstrap_key, is_key, is_session, scope_name, scope_of};
+pub(super) use throttle::{LoginPolicy, Network, Standing, judge};

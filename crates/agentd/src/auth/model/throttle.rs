@@ -14,23 +14,23 @@ const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
 /// What the security settings say of logins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoginPolicy {
-    pub session_ttl: Duration,
-    pub max_failures: u32,
-    pub window: Duration,
+pub(crate) struct LoginPolicy {
+    pub(crate) session_ttl: Duration,
+    pub(crate) max_failures: u32,
+    pub(crate) window: Duration,
 }
 
 /// Whom failures are counted for: an IPv4 address, or an IPv6 /64, which is what one customer
 /// commonly holds, or the daemon's own machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Network {
+pub(crate) enum Network {
     Own,
     Address(IpAddr),
 }
 
 impl Network {
     #[must_use]
-    pub fn of(address: Option<IpAddr>) -> Self {
+    pub(crate) fn of(address: Option<IpAddr>) -> Self {
         match address.map(|address| address.to_canonical()) {
             None => Self::Own,
             Some(IpAddr::V6(address)) => {
@@ -53,7 +53,7 @@ impl fmt::Display for Network {
 
 /// What becomes of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub(crate) enum Standing {
     /// Refused without looking at the password.
     Refused { retry_after: Duration },
     /// Checked after a delay.
@@ -64,7 +64,7 @@ pub enum Standing {
 /// window, newest first, at most `max_failures` of them; `everywhere` is how many there were from
 /// all networks.
 #[must_use]
-pub fn judge(policy: &LoginPolicy, here: &[Timestamp], everywhere: u32, now: Timestamp) -> Standing {
+pub(crate) fn judge(policy: &LoginPolicy, here: &[Timestamp], everywhere: u32, now: Timestamp) -> Standing {
     let allowed = usize::try_from(policy.max_failures.max(1)).unwrap_or(usize::MAX);
     if let Some(oldest) = here.get(allowed - 1) {
         let retry_after = (*oldest + policy.window).since(now).max(Duration::from_secs(1));
@@ -86,11 +86,8 @@ mod tests {
 
     use super::*;
 
-    const POLICY: LoginPolicy = LoginPolicy {
-        session_ttl: Duration::from_secs(86_400),
-        max_failures: 5,
-        window: Duration::from_secs(900),
-    };
+    const POLICY: LoginPolicy =
+        LoginPolicy { session_ttl: Duration::from_secs(86_400), max_failures: 5, window: Duration::from_secs(900) };
 
     #[test]
     fn the_fifth_failure_closes_until_it_leaves_the_window() {

@@ -52,11 +52,7 @@ pub(super) struct CreateKey {
 
 impl From<CreateKey> for NewKey {
     fn from(request: CreateKey) -> Self {
-        Self {
-            name: request.name,
-            description: request.description,
-            scope: request.scope.unwrap_or_default().into(),
-        }
+        Self { name: request.name, description: request.description, scope: request.scope.unwrap_or_default().into() }
     }
 }
 

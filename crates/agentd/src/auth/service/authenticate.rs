@@ -78,7 +78,9 @@ impl Refused {
             }
             Self::Key => "The API key is invalid or revoked",
             Self::Session => "The session token is invalid or revoked, or has expired; log in again",
-            Self::Ticket => "The ticket is invalid, was used, or has expired; take a new one with POST /api/auth/ticket",
+            Self::Ticket => {
+                "The ticket is invalid, was used, or has expired; take a new one with POST /api/auth/ticket"
+            }
         }
     }
 }
@@ -169,12 +171,8 @@ impl Auth {
 
     async fn take_ticket(&self, ticket: &Secret) -> Result<Option<Caller>, AuthError> {
         let hash = ticket.sha256();
-        let taken = self
-            .0
-            .ground
-            .db
-            .write_relaxed(async move |tx: &mut Tx| store::tickets::take_ticket(tx, &hash).await)
-            .await;
+        let taken =
+            self.0.ground.db.write_relaxed(async move |tx: &mut Tx| store::tickets::take_ticket(tx, &hash).await).await;
         Ok(taken?)
     }
 
@@ -191,7 +189,8 @@ impl Auth {
 }
 
 fn unavailable(error: AuthError) -> AccessDenied {
-    let is_outage = matches!(&error, AuthError::Store(error) if error.is_unavailable() || matches!(error, StoreError::Contended));
+    let is_outage =
+        matches!(&error, AuthError::Store(error) if error.is_unavailable() || matches!(error, StoreError::Contended));
     if !is_outage {
         tracing::error!(error = &error as &dyn std::error::Error, "a credential could not be looked up");
     }

@@ -73,7 +73,11 @@ impl Auth {
             api_key_required: options.api_key_required,
             listens_beyond_loopback: options.listens_beyond_loopback,
             started_at: ground.clock.now(),
-            own_origins: options.own_origins.into_iter().map(|origin| origin.trim_end_matches('/').to_owned()).collect(),
+            own_origins: options
+                .own_origins
+                .into_iter()
+                .map(|origin| origin.trim_end_matches('/').to_owned())
+                .collect(),
         };
         Self(Arc::new(Inner {
             state: Snapshot::new(&ground.db, TOPICS),
@@ -93,7 +97,8 @@ impl Auth {
     /// # Errors
     /// The database is away.
     pub async fn bootstrap_state(&self) -> Result<BootstrapState, AuthError> {
-        let state = self.0.state.get(async |read| store::bootstrap::get_state(read).await.map_err(AuthError::from)).await?;
+        let state =
+            self.0.state.get(async |read| store::bootstrap::get_state(read).await.map_err(AuthError::from)).await?;
         Ok(*state)
     }
 

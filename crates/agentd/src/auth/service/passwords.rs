@@ -136,7 +136,8 @@ mod tests {
 
     #[test]
     fn broken_hashes_are_errors() {
-        for text in ["", "$argon2i$v=19$m=8,t=1,p=1$c2FsdA$aGFzaA", "$argon2id$v=19$m=x,t=1,p=1$c$d", "$argon2id$v=19$"] {
+        for text in ["", "$argon2i$v=19$m=8,t=1,p=1$c2FsdA$aGFzaA", "$argon2id$v=19$m=x,t=1,p=1$c$d", "$argon2id$v=19$"]
+        {
             assert!(parse(text).is_err(), "{text}");
         }
     }

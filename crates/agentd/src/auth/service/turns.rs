@@ -89,8 +89,9 @@ mod tests {
     #[test]
     fn places_are_bounded_and_given_back() {
         let turns = Turns::default();
-        let mut places: Vec<Place> =
-            (0..MOST_FROM_ONE_NETWORK).map(|user| turns.enter([u8::try_from(user).unwrap(); 32], network(1)).unwrap()).collect();
+        let mut places: Vec<Place> = (0..MOST_FROM_ONE_NETWORK)
+            .map(|user| turns.enter([u8::try_from(user).unwrap(); 32], network(1)).unwrap())
+            .collect();
         assert!(matches!(turns.enter([99; 32], network(1)), Err(AuthError::Busy)));
         assert!(turns.enter([99; 32], network(2)).is_ok());
         for last in 2.. {

@@ -16,7 +16,10 @@ pub(crate) async fn insert_user(tx: &mut Tx, user: &User, password_hash: &str) -
 /// The user with their password's hash.
 pub(crate) async fn find_user(read: &mut Read, username: &str) -> Result<Option<(User, String)>, StoreError> {
     let row = read
-        .fetch_optional("SELECT id, username, password_hash, created_at FROM users WHERE username = $1", args![username])
+        .fetch_optional(
+            "SELECT id, username, password_hash, created_at FROM users WHERE username = $1",
+            args![username],
+        )
         .await?;
     row.map(|row| Ok((user(&row)?, row.get("password_hash")?))).transpose()
 }

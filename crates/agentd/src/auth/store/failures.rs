@@ -28,11 +28,7 @@ pub(crate) async fn list_failures(
 }
 
 /// How often a user failed over all networks after `since`, as far as it matters.
-pub(crate) async fn count_failures(
-    read: &mut Read,
-    username_hash: &Hash,
-    since: Timestamp,
-) -> Result<u32, StoreError> {
+pub(crate) async fn count_failures(read: &mut Read, username_hash: &Hash, since: Timestamp) -> Result<u32, StoreError> {
     read.fetch_one(
         "SELECT COUNT(*) AS failures FROM (SELECT id FROM login_failures \
          WHERE username_hash = $1 AND failed_at > $2 LIMIT $3) AS recent",
@@ -58,11 +54,7 @@ pub(crate) async fn insert_failure(
 }
 
 /// Forgives a user's failures from one network.
-pub(crate) async fn delete_failures(
-    tx: &mut Tx,
-    username_hash: &Hash,
-    network: &Network,
-) -> Result<(), StoreError> {
+pub(crate) async fn delete_failures(tx: &mut Tx, username_hash: &Hash, network: &Network) -> Result<(), StoreError> {
     tx.execute(
         "DELETE FROM login_failures WHERE username_hash = $1 AND network = $2",
         args![*username_hash, network.to_string()],

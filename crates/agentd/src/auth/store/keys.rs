@@ -46,9 +46,8 @@ pub(crate) async fn update_hash(tx: &mut Tx, id: &KeyId, hash: &Hash) -> Result<
 /// `false` when there is no such key in force.
 pub(crate) async fn revoke_key(tx: &mut Tx, id: &KeyId) -> Result<bool, StoreError> {
     let now = tx.clock().now();
-    let revoked = tx
-        .execute("UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL", args![id, now])
-        .await?;
+    let revoked =
+        tx.execute("UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL", args![id, now]).await?;
     Ok(revoked == 1)
 }
 
