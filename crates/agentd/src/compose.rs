@@ -84,7 +84,8 @@ pub fn document() -> OpenApi {
 /// The network's doors around the routes, outermost last.
 fn behind_doors(router: Router, services: &Services, ground: &Ground, config: &Config, address: SocketAddr) -> Router {
     let origins = config.allowed_origins(address);
-    let observation = Observation { ids: ground.ids.clone(), observer: Arc::clone(services.monitoring.metrics()) as _ };
+    let observation =
+        Observation { ids: ground.ids.clone(), observer: services.monitoring.metrics().request_observer() };
     router
         .layer(DefaultBodyLimit::max(agentd_web::limits::BODY))
         .layer(from_fn_with_state(services.monitoring.readiness().clone(), refuse_unless_ready))
@@ -94,4 +95,18 @@ fn behind_doors(router: Router, services: &Services, ground: &Ground, config: &C
         .layer(from_fn(catch_panic))
         .layer(from_fn(add_security_headers))
         .layer(from_fn_with_state(Arc::new(observation), observe))
+}
+
+/// Wires everything over an open ground.
+///
+/// # Errors
+/// What a domain cannot start without is missing.
+pub async fn compose(
+    ground: Ground,
+    config: &Config,
+    address: SocketAddr,
+    readiness: Readiness,
+) -> Result<Daemon, StartError> {
+    let _ = (ground, config, address, readiness);
+    Err(StartError::Domain(String::new()))
 }

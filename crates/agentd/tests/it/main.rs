@@ -7,5 +7,7 @@ mod support;
 mod auth;
 mod coverage;
 mod doors;
+mod kill;
 mod openapi;
+mod secrets;
 mod tidy;

@@ -38,10 +38,14 @@ async fn split_everywhere(vendor: Vendor) {
 async fn cut_everywhere(vendor: Vendor) {
     for transcript in Transcript::ALL {
         let (bytes, expected) = (Bytes::from_static(transcript.bytes(vendor)), transcript.events(vendor));
-        // The very last byte only completes a CRLF.
-        let cuts =
-            (0..bytes.len() - 1).map(|at| Reply::chunks(vec![bytes.slice(..at)]).ending(Ending::WithoutEndMarker));
-        each(vendor, cuts.collect(), |at, events, error| {
+        // One vendor a format at every byte, the others around every end of line. The very last byte
+        // only completes a CRLF.
+        let is_thorough = matches!(vendor, Vendor::Anthropic | Vendor::Openai | Vendor::Google);
+        let at_line_end = |at: usize| bytes[at] == b'\n' || (at > 0 && bytes[at - 1] == b'\n');
+        let positions: Vec<usize> = (0..bytes.len() - 1).filter(|at| is_thorough || at_line_end(*at)).collect();
+        let cut = |at: &usize| Reply::chunks(vec![bytes.slice(..*at)]).ending(Ending::WithoutEndMarker);
+        each(vendor, positions.iter().map(cut).collect(), |number, events, error| {
+            let at = positions[number];
             let error = error.unwrap_or_else(|| panic!("{vendor} {transcript:?} cut at {at} passes for complete"));
             assert_eq!(error.code, ModelErrorCode::ProviderUnavailable, "{vendor} cut at {at}: {error}");
             assert!(error.message.contains("cut off"), "{error}");
@@ -56,7 +60,7 @@ macro_rules! for_every_vendor {
         mod split_at_every_byte {
             $(#[tokio::test] async fn $name() { super::split_everywhere(agentd_llm::Vendor::$vendor).await; })+
         }
-        mod cut_off_at_every_byte {
+        mod cut_off_anywhere {
             $(#[tokio::test] async fn $name() { super::cut_everywhere(agentd_llm::Vendor::$vendor).await; })+
         }
     };

@@ -44,8 +44,9 @@ fn options(url: &Secret) -> Result<PgConnectOptions, StoreError> {
     let options = PgConnectOptions::from_str(url.expose()).map_err(|_| StoreError::InvalidUrl {
         reason: "it must look like postgres://user:password@host:5432/database".to_owned(),
     })?;
+    let name = options.get_application_name().unwrap_or("agentd").to_owned();
     Ok(options
-        .application_name("agentd")
+        .application_name(&name)
         .statement_cache_capacity(256)
         // What `write` promises must not depend on the server's setting.
         .options([("synchronous_commit", "on")])
