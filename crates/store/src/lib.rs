@@ -56,9 +56,29 @@ pub use tx::Tx;
 pub use value::{FromValue, IntoValue, Kind, Value, ValueError};
 
 /// Every step of the schema, the domains' included.
-pub const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "store",
-    sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
-    postgres: include_str!("../migrations/postgres/0001_store.sql"),
-}];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "store",
+        sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
+        postgres: include_str!("../migrations/postgres/0001_store.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "settings",
+        sqlite: include_str!("../migrations/sqlite/0002_settings.sql"),
+        postgres: include_str!("../migrations/postgres/0002_settings.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "auth",
+        sqlite: include_str!("../migrations/sqlite/0003_auth.sql"),
+        postgres: include_str!("../migrations/postgres/0003_auth.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "providers",
+        sqlite: include_str!("../migrations/sqlite/0004_providers.sql"),
+        postgres: include_str!("../migrations/postgres/0004_providers.sql"),
+    },
+];

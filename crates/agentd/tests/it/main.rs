@@ -4,6 +4,7 @@
 
 mod support;
 
+mod auth;
 mod backup;
 mod coverage;
 mod doors;
