@@ -70,6 +70,12 @@ pub const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0002_settings.sql"),
     },
     Migration {
+        version: 3,
+        name: "auth",
+        sqlite: include_str!("../migrations/sqlite/0003_auth.sql"),
+        postgres: include_str!("../migrations/postgres/0003_auth.sql"),
+    },
+    Migration {
         version: 4,
         name: "providers",
         sqlite: include_str!("../migrations/sqlite/0004_providers.sql"),

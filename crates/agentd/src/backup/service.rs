@@ -130,8 +130,12 @@ impl Backup {
             root,
         };
         let (sink, chunks) = pipe();
-        tokio::task::spawn_blocking(move || write(source, sink, &turn));
-        Ok(ReceiverStream::new(chunks))
+        tokio::task::spawn_blocking(move || write(source, sink));
+        Ok(ReceiverStream::new(chunks).map(move |chunk| {
+            // The turn ends with the stream.
+            let _turn = &turn;
+            chunk
+        }))
     }
 
     /// Replaces everything by what the archive holds. It is read to its end and checked before
@@ -313,8 +317,7 @@ fn check_length(passphrase: Option<&Secret>) -> Result<(), BackupError> {
     }
 }
 
-/// The turn ends with the archive, not with the request.
-fn write(source: Source, sink: PipeWriter, _turn: &OwnedMutexGuard<()>) {
+fn write(source: Source, sink: PipeWriter) {
     let sender = sink.sender();
     if let Err(error) = archive::write(source, sink) {
         tracing::warn!(%error, "a backup was not finished");
