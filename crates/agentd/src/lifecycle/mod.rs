@@ -28,13 +28,9 @@ use crate::ground::{DataDir, Ground};
 use crate::monitoring::Readiness;
 
 pub use error::StartError;
-<<<<<<< HEAD
-pub use local_socket::LocalRouter;
-pub use offline::Offline;
-=======
->>>>>>> main
 use front::Front;
 pub use local_socket::LocalRouter;
+pub use offline::Offline;
 
 /// How long a drain may take: running replies have this long to reach their end.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
