@@ -24,8 +24,9 @@ use crate::ground::{Ground, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::page::Pages;
+use crate::providers::{LocalModels, LocalSetup, Prices, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
-use crate::{auth, monitoring, page, settings};
+use crate::{auth, monitoring, page, providers, settings};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -50,6 +51,7 @@ struct Services {
     monitoring: Monitoring,
     settings: SettingsRoutes,
     auth: Auth,
+    providers: Providers,
 }
 
 impl Daemon {
@@ -71,15 +73,19 @@ fn routes(services: &Services) -> Routes {
         .merge(monitoring::routes().with_state(services.monitoring.clone()))
         .merge(settings::routes().with_state(services.settings.clone()))
         .merge(auth::routes().with_state(services.auth.clone()))
+        .merge(providers::routes().with_state(services.providers.clone()))
 }
 
 /// The OpenAPI document, from the code alone.
 #[must_use]
 pub fn document() -> OpenApi {
     let mut document = page::routes().into_document();
-    for part in
-        [monitoring::routes().into_document(), settings::routes().into_document(), auth::routes().into_document()]
-    {
+    for part in [
+        monitoring::routes().into_document(),
+        settings::routes().into_document(),
+        auth::routes().into_document(),
+        providers::routes().into_document(),
+    ] {
         document.merge(part);
     }
     document.info = InfoBuilder::new()
@@ -160,10 +166,13 @@ pub async fn compose(
     if let Some(path) = &config.bootstrap_api_key_file {
         auth.adopt_bootstrap_key_file(path).await.map_err(|e| StartError::domain(&e))?;
     }
+    let prices = Prices::load(ground.data_dir.root()).map_err(|e| StartError::domain(&e))?;
+    let local = LocalModels::new(local_setup(&ground)?, ground.entropy.clone()).map_err(|e| StartError::domain(&e))?;
+    let providers = Providers::new(ground.clone(), settings.clone(), local, prices);
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness, bootstrap, Vec::new());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
-    let services = Services { monitoring, settings, auth: auth.clone() };
+    let services = Services { monitoring, settings, auth: auth.clone(), providers };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone()))));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
     let router = behind_doors(open, &services, &ground, config, address);
@@ -174,4 +183,16 @@ pub async fn compose(
     workers.add(KeyUseWriter(auth.clone()));
     workers.add(LoginPurge(auth));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
+}
+
+/// The inference process is this very binary; its models are in the data directory, or where
+/// `make models` puts them.
+fn local_setup(ground: &Ground) -> Result<LocalSetup, StartError> {
+    let program = std::env::current_exe().map_err(|e| StartError::domain(&e))?;
+    Ok(LocalSetup {
+        program,
+        arguments: vec!["inference-worker".into()],
+        folders: vec![ground.data_dir.models(), "models".into()],
+        idle_unload: Duration::from_secs(300),
+    })
 }

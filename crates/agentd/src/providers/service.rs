@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::{DomainError, FieldProblem, Patch, Problems, Secret, SecretUpdate};
+use agentd_base::{FieldProblem, Patch, Problems, Secret, SecretUpdate};
 use agentd_inference::LocalStatus;
 use agentd_llm::{
     ConnectivityReport, ModelBackend, ModelError, ModelErrorCode, ModelMessage, ModelRequest, Vendor, VendorBackend,
@@ -22,7 +22,7 @@ use super::prices::Prices;
 use super::store::{self, ProviderRow};
 use super::tracked::Tracked;
 use crate::ground::Ground;
-use crate::settings::Settings;
+use crate::settings::{Settings, Vault};
 
 const PROVIDERS: Topic = Topic::new("providers");
 const TOPICS: &[Topic] = &[PROVIDERS];
@@ -86,26 +86,9 @@ impl Providers {
         }
     }
 
-    async fn load(&self, read: &mut Read) -> Result<Vec<Configured>, ProviderError> {
-        let rows = store::list_providers(read).await?;
-        let mut configured = Vec::new();
-        for vendor in Vendor::ALL {
-            let row = rows.iter().find(|row| row.id == vendor.id());
-            let key = self.settings.vault().get_in(read, VAULT_SCOPE, vendor.id()).await?;
-            let base_url = row.and_then(|row| row.base_url.clone());
-            let has_key = key.is_some();
-            let backend = (has_key || base_url.is_some()).then(|| {
-                let url = base_url.as_deref().and_then(|url| Url::parse(url).ok());
-                Arc::new(VendorBackend::new(vendor, self.client.clone(), url, key))
-            });
-            let default_model = row.and_then(|row| row.default_model.clone());
-            configured.push(Configured { vendor, has_key, base_url, default_model, backend });
-        }
-        Ok(configured)
-    }
-
     pub(super) async fn configured(&self) -> Result<Arc<Vec<Configured>>, ProviderError> {
-        self.configured.get(async |read: &mut Read| self.load(read).await).await
+        let (vault, client) = (self.settings.vault().clone(), self.client.clone());
+        self.configured.get(async move |read: &mut Read| load(read, &vault, &client).await).await
     }
 
     /// Which backend and model a turn gets: its wish, else the settings, else the first vendor
@@ -359,6 +342,24 @@ impl Providers {
     pub async fn shut_down(&self) {
         self.local.shut_down().await;
     }
+}
+
+async fn load(read: &mut Read, vault: &Vault, client: &GuardedClient) -> Result<Vec<Configured>, ProviderError> {
+    let rows = store::list_providers(read).await?;
+    let mut configured = Vec::new();
+    for vendor in Vendor::ALL {
+        let row = rows.iter().find(|row| row.id == vendor.id());
+        let key = vault.get_in(read, VAULT_SCOPE, vendor.id()).await?;
+        let base_url = row.and_then(|row| row.base_url.clone());
+        let has_key = key.is_some();
+        let backend = (has_key || base_url.is_some()).then(|| {
+            let url = base_url.as_deref().and_then(|url| Url::parse(url).ok());
+            Arc::new(VendorBackend::new(vendor, client.clone(), url, key))
+        });
+        let default_model = row.and_then(|row| row.default_model.clone());
+        configured.push(Configured { vendor, has_key, base_url, default_model, backend });
+    }
+    Ok(configured)
 }
 
 fn vendor(id: &str) -> Result<Vendor, ProviderError> {
