@@ -14,7 +14,7 @@ use crate::migrate::Migration;
 use crate::read::{Connection, Read};
 use crate::shared::Shared;
 use crate::topic::{Signals, Topic};
-use crate::{Dialect, StoreError, Tx, args, sqlite};
+use crate::{Dialect, StoreError, Tx, args, postgres, sqlite};
 
 /// Where the database is.
 #[derive(Debug, Clone)]
@@ -62,6 +62,7 @@ pub struct DbOptions {
 #[derive(Debug)]
 enum Backend {
     Sqlite(sqlite::Sqlite),
+    Postgres(postgres::Postgres),
 }
 
 #[derive(Debug)]
@@ -108,8 +109,8 @@ impl Db {
         });
         let backend = match url {
             DatabaseUrl::Sqlite { path } => Backend::Sqlite(sqlite::open(path, Arc::clone(&shared), migrations).await?),
-            DatabaseUrl::Postgres(_) => {
-                return Err(StoreError::InvalidUrl { reason: "PostgreSQL is not wired in yet".to_owned() });
+            DatabaseUrl::Postgres(url) => {
+                Backend::Postgres(postgres::open(&url, Arc::clone(&shared), migrations).await?)
             }
         };
         Ok(Self(Arc::new(Inner { shared, backend })))
@@ -184,6 +185,7 @@ impl Db {
         let (job, answer) = ClosureJob::new(plan, work);
         let sent = match &self.0.backend {
             Backend::Sqlite(sqlite) => sqlite.jobs.send(sqlite::Message::Job(Box::new(job))).await.is_ok(),
+            Backend::Postgres(postgres) => postgres.jobs.send(postgres::Message::Job(Box::new(job))).await.is_ok(),
         };
         if !sent {
             return Err(StoreError::Closed.into());
@@ -198,6 +200,7 @@ impl Db {
     pub async fn read(&self) -> Result<Read, StoreError> {
         let connection = match &self.0.backend {
             Backend::Sqlite(sqlite) => Connection::Sqlite(sqlite.readers.acquire().await?),
+            Backend::Postgres(postgres) => Connection::Postgres(postgres.readers.acquire().await?),
         };
         Ok(Read::new(connection, Arc::clone(&self.0.shared), false))
     }
@@ -209,6 +212,9 @@ impl Db {
     pub async fn read_snapshot(&self) -> Result<Read, StoreError> {
         let connection = match &self.0.backend {
             Backend::Sqlite(sqlite) => Connection::SqliteSnapshot(sqlite.readers.begin().await?),
+            Backend::Postgres(postgres) => Connection::PostgresTransaction(
+                postgres.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?,
+            ),
         };
         Ok(Read::new(connection, Arc::clone(&self.0.shared), true))
     }
@@ -218,6 +224,7 @@ impl Db {
     pub async fn close(&self) {
         match &self.0.backend {
             Backend::Sqlite(sqlite) => sqlite.close().await,
+            Backend::Postgres(postgres) => postgres.close().await,
         }
     }
 
@@ -234,13 +241,25 @@ impl Db {
         self.0.shared.signals.watch(topic.name())
     }
 
+    /// Names this database's contents. It changes when a backup is loaded: what was derived from
+    /// the old contents, and every [`Seq`](crate::Seq) kept outside, is then void.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn database_id(&self) -> Result<String, StoreError> {
+        let mut read = self.read().await?;
+        read.fetch_one("SELECT value FROM store_info WHERE name = 'database_id'", args![]).await?.get("value")
+    }
+
     /// Proves that the database can be read and written now, for readiness.
     ///
     /// # Errors
     /// What stands in the way.
     pub async fn check(&self) -> Result<(), StoreError> {
         let now = self.clock().now();
-        self.write_relaxed(async move |tx: &mut Tx| {
+        // Replicas that probe at once must not collide.
+        let plan = Plan { durability: Durability::Relaxed, isolation: Isolation::ReadCommitted };
+        self.run(plan, async move |tx: &mut Tx| {
             tx.execute(
                 "INSERT INTO store_info (name, value) VALUES ('checked_at', $1) \
                  ON CONFLICT (name) DO UPDATE SET value = excluded.value",

@@ -56,7 +56,22 @@ pub(crate) async fn sqlite(read: &mut Read, migrations: &'static [Migration]) ->
     result
 }
 
-pub(crate) fn is_missing_table(error: &StoreError) -> bool {
+/// The version of a PostgreSQL schema; 0 when it is empty.
+pub(crate) async fn version(read: &mut Read) -> Result<u32, StoreError> {
+    match read.fetch_one("SELECT MAX(version) AS version FROM schema_migrations", args![]).await {
+        Ok(row) => Ok(row.get::<Option<u32>>("version")?.unwrap_or(0)),
+        Err(error) if is_missing_table(&error) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// Brings a PostgreSQL schema up to date. The caller holds the lock that keeps other replicas out.
+pub(crate) async fn postgres(read: &mut Read, migrations: &'static [Migration]) -> Result<(), StoreError> {
+    let from = version(read).await?;
+    run_all(read, pending(from, migrations)?).await
+}
+
+fn is_missing_table(error: &StoreError) -> bool {
     match error {
         StoreError::Database { source } => source.as_database_error().is_some_and(|refusal| {
             refusal.code().as_deref() == Some("42P01") || refusal.message().contains("no such table")
@@ -74,20 +89,21 @@ pub(crate) fn pending(from: u32, migrations: &'static [Migration]) -> Result<&'s
     Ok(migrations.get(migrations.partition_point(|step| step.version <= from)..).unwrap_or_default())
 }
 
-pub(crate) fn snapshot_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<PathBuf, StoreError> {
+fn snapshot_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<PathBuf, StoreError> {
     let folder = read.shared.data_dir.join("backups");
     std::fs::create_dir_all(&folder).map_err(|e| StoreError::io("creating", &folder, e))?;
     let time = read.clock().now().to_string().replace([':', '.'], "-");
     Ok(folder.join(format!("before-migration-{from}-to-{to}-{time}.{extension}")))
 }
 
-pub(crate) async fn run_all(read: &mut Read, pending: &'static [Migration]) -> Result<(), StoreError> {
+async fn run_all(read: &mut Read, pending: &'static [Migration]) -> Result<(), StoreError> {
     for step in pending {
         tracing::info!(version = step.version, name = step.name, "changing the schema");
-        if let Err(error) = run_one(read, step).await {
+        let result = run_one(read, step).await;
+        if result.is_err() {
             drop(read.script("ROLLBACK".into()).await);
-            return Err(error);
         }
+        result?;
     }
     Ok(())
 }
@@ -104,6 +120,10 @@ async fn run_one(read: &mut Read, step: &'static Migration) -> Result<(), StoreE
         args![step.version, step.name, now],
     )
     .await?;
+    if step.version == 1 {
+        let id = read.ids().next_ulid();
+        read.run("INSERT INTO store_info (name, value) VALUES ('database_id', $1)".into(), args![id]).await?;
+    }
     if dialect == Dialect::Sqlite
         && let Some(row) = read.fetch_optional("PRAGMA foreign_key_check", args![]).await?
     {

@@ -1,2 +1,107 @@
-//! PostgreSQL.
+//! PostgreSQL, shared by any number of replicas: a pool for reading on the caller's runtime, and one
+//! thread on which all transactions run side by side.
+
 pub(crate) mod codec;
+mod notify;
+mod writer;
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::Secret;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection as _, PgPool};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::job::Job;
+use crate::migrate::{self, Migration};
+use crate::read::{Connection, Read};
+use crate::shared::Shared;
+use crate::{StoreError, args};
+
+const QUEUE_LENGTH: usize = 1024;
+const READERS: u32 = 8;
+const CONNECTION_IDLE: Duration = Duration::from_secs(60);
+/// A connection that was idle for less is taken to be alive.
+const PING_AFTER: Duration = Duration::from_secs(1);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Only one replica migrates at a time; the number means nothing.
+const MIGRATION_LOCK: i64 = 0x6167_656e_7464;
+
+pub(crate) enum Message {
+    Job(Box<dyn Job>),
+    Close(oneshot::Sender<()>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Postgres {
+    pub(crate) readers: PgPool,
+    pub(crate) jobs: mpsc::Sender<Message>,
+}
+
+fn options(url: &Secret) -> Result<PgConnectOptions, StoreError> {
+    let options = PgConnectOptions::from_str(url.expose()).map_err(|_| StoreError::InvalidUrl {
+        reason: "it must look like postgres://user:password@host:5432/database".to_owned(),
+    })?;
+    Ok(options
+        .application_name("agentd")
+        .statement_cache_capacity(256)
+        // What `write` promises must not depend on the server's setting.
+        .options([("synchronous_commit", "on")])
+        .disable_statement_logging())
+}
+
+fn pool_options(connections: u32) -> PgPoolOptions {
+    PgPoolOptions::new()
+        .max_connections(connections)
+        .min_connections(0)
+        .idle_timeout(CONNECTION_IDLE)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for >= PING_AFTER {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
+}
+
+pub(crate) async fn open(
+    url: &Secret,
+    shared: Arc<Shared>,
+    migrations: &'static [Migration],
+) -> Result<Postgres, StoreError> {
+    let options = options(url)?;
+    let readers = pool_options(READERS).connect_lazy_with(options.clone());
+    let connection = readers.acquire().await?;
+    let mut read = Read::new(Connection::Postgres(connection), Arc::clone(&shared), false);
+    migrate(&mut read, migrations).await?;
+    drop(read);
+    let (jobs, inbox) = mpsc::channel(QUEUE_LENGTH);
+    writer::start(options, shared, inbox)?;
+    Ok(Postgres { readers, jobs })
+}
+
+async fn migrate(read: &mut Read, migrations: &'static [Migration]) -> Result<(), StoreError> {
+    if migrate::pending(migrate::version(read).await?, migrations)?.is_empty() {
+        return Ok(());
+    }
+    read.run("SELECT pg_advisory_lock($1)".into(), args![MIGRATION_LOCK]).await?;
+    let migrated = migrate::postgres(read, migrations).await;
+    // If this fails the connection is broken, and the lock went with it.
+    drop(read.run("SELECT pg_advisory_unlock($1)".into(), args![MIGRATION_LOCK]).await);
+    migrated
+}
+
+impl Postgres {
+    pub(crate) async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        if self.jobs.send(Message::Close(done)).await.is_ok() {
+            drop(closed.await);
+        }
+        self.readers.close().await;
+    }
+}

@@ -1,0 +1,248 @@
+//! Transactions, many at once on one thread.
+//!
+//! Each is SERIALIZABLE, so that a closure may rely on what it read exactly as it may on SQLite's
+//! single writer: "count the users, then insert the first one" lets exactly one of two racers win.
+//! The price is that PostgreSQL refuses some of those that overlap; they are run again, after a
+//! jittered pause, up to a bound. Claims from the queue lock the rows that they take and run at
+//! READ COMMITTED, where they never collide.
+//!
+//! A connection that fails before the commit was sent has changed nothing, so the closure is run
+//! once more. If it fails during the commit, nobody knows what came of it, and the caller is told
+//! that the database is unavailable.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::{Message, notify};
+use crate::db::mark_transaction_thread;
+use crate::job::{Durability, Isolation, Job, Outcome, Plan};
+use crate::read::{Connection, Read};
+use crate::shared::Shared;
+use crate::{StoreError, Topic, Tx, args};
+
+/// Transactions at once.
+const SLOTS: usize = 10;
+/// One more for notifying and one for listening.
+const CONNECTIONS: u32 = 12;
+const ATTEMPTS: u32 = 25;
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// A topic's rows: its version is their sum, and transactions that write different ones do not
+/// collide.
+const SHARDS: usize = 64;
+
+struct Slots {
+    free: RefCell<Vec<usize>>,
+    offset: usize,
+}
+
+/// What every running transaction needs.
+struct Context {
+    pool: PgPool,
+    shared: Arc<Shared>,
+    slots: Slots,
+    outgoing: Rc<notify::Outgoing>,
+}
+
+pub(super) fn start(
+    options: PgConnectOptions,
+    shared: Arc<Shared>,
+    inbox: mpsc::Receiver<Message>,
+) -> Result<(), StoreError> {
+    let failed = |e| StoreError::io("starting the writer for", "PostgreSQL", e);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    std::thread::Builder::new()
+        .name("store-writer".to_owned())
+        .spawn(move || {
+            mark_transaction_thread();
+            let done = tokio::task::LocalSet::new().block_on(&runtime, run(options, shared, inbox));
+            if let Some(done) = done {
+                let _ = done.send(());
+            }
+        })
+        .map_err(failed)?;
+    Ok(())
+}
+
+async fn run(
+    options: PgConnectOptions,
+    shared: Arc<Shared>,
+    mut inbox: mpsc::Receiver<Message>,
+) -> Option<oneshot::Sender<()>> {
+    let pool = super::pool_options(CONNECTIONS).connect_lazy_with(options);
+    let offset = usize::from(shared.entropy.bytes::<1>()[0]);
+    let outgoing = Rc::new(notify::Outgoing::new(&shared));
+    let context = Rc::new(Context {
+        pool: pool.clone(),
+        shared: Arc::clone(&shared),
+        slots: Slots { free: RefCell::new((0..SLOTS).collect()), offset },
+        outgoing: Rc::clone(&outgoing),
+    });
+    let sender = tokio::task::spawn_local(notify::send(pool.clone(), Rc::clone(&outgoing)));
+    let listener = tokio::task::spawn_local(notify::listen(pool.clone(), shared, outgoing.replica().to_owned()));
+
+    let mut running = JoinSet::new();
+    let mut closing = None;
+    loop {
+        if running.len() >= SLOTS {
+            running.join_next().await;
+            continue;
+        }
+        tokio::select! {
+            message = inbox.recv() => match message {
+                Some(Message::Job(job)) => {
+                    running.spawn_local(carry_out(Rc::clone(&context), job));
+                }
+                Some(Message::Close(done)) => {
+                    inbox.close();
+                    closing = Some(done);
+                }
+                None => break,
+            },
+            Some(_) = running.join_next(), if !running.is_empty() => {}
+        }
+    }
+    while running.join_next().await.is_some() {}
+    listener.abort();
+    sender.abort();
+    pool.close().await;
+    closing
+}
+
+/// Gives the slot back however the transaction ends.
+struct Slot<'c> {
+    slots: &'c Slots,
+    number: usize,
+}
+
+impl Slot<'_> {
+    fn shard(&self) -> usize {
+        (self.slots.offset + self.number) % SHARDS
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.slots.free.borrow_mut().push(self.number);
+    }
+}
+
+enum Attempt {
+    Done,
+    Again(StoreError),
+    Failed(StoreError),
+}
+
+async fn carry_out(context: Rc<Context>, mut job: Box<dyn Job>) {
+    let number = context.slots.free.borrow_mut().pop().unwrap_or_default();
+    let slot = Slot { slots: &context.slots, number };
+    let mut lost_connections = 0;
+    for attempt in 1..=ATTEMPTS {
+        match context.attempt(&mut *job, slot.shard()).await {
+            Attempt::Done => return job.answer(Ok(())),
+            Attempt::Failed(error) => return job.answer(Err(error)),
+            Attempt::Again(error) => {
+                if error.is_unavailable() {
+                    lost_connections += 1;
+                }
+                if attempt == ATTEMPTS || lost_connections > 1 {
+                    return job.answer(Err(error));
+                }
+                tokio::time::sleep(context.pause(attempt)).await;
+            }
+        }
+    }
+}
+
+impl Context {
+    fn pause(&self, attempt: u32) -> Duration {
+        let longest = FIRST_PAUSE.saturating_mul(1 << attempt.min(10)).min(LONGEST_PAUSE);
+        longest.mul_f64(self.shared.entropy.unit())
+    }
+
+    async fn attempt(&self, job: &mut dyn Job, shard: usize) -> Attempt {
+        let begun = match self.pool.begin_with(begin(job.plan())).await {
+            Ok(transaction) => transaction,
+            Err(error) => {
+                let error = StoreError::from(error);
+                // A dead connection is worth another try, a server that is away is not: the pool has
+                // already tried for seconds.
+                let is_dead = matches!(&error, StoreError::Unavailable { source: Some(source), .. }
+                    if !matches!(**source, sqlx::Error::PoolTimedOut));
+                return if is_dead { Attempt::Again(error) } else { Attempt::Failed(error) };
+            }
+        };
+        let mut tx = Tx::new(Read::new(Connection::PostgresTransaction(begun), Arc::clone(&self.shared), true));
+        let outcome = job.run(&mut tx).await;
+        let prepared = match outcome {
+            Outcome::Keep => bump_versions(&mut tx, shard).await,
+            Outcome::GiveUp => Err(StoreError::Aborted),
+        };
+        let Tx { read, touched, woken } = tx;
+        let Connection::PostgresTransaction(transaction) = read.connection else {
+            return Attempt::Failed(StoreError::Closed);
+        };
+        if let Err(error) = prepared {
+            // The connection rolls back before it is used again, whatever comes of this.
+            drop(transaction.rollback().await);
+            let cause = read.failure.unwrap_or(error);
+            return match (outcome, cause) {
+                (_, cause @ (StoreError::Contended | StoreError::Unavailable { .. })) => Attempt::Again(cause),
+                (Outcome::GiveUp, _) => Attempt::Done,
+                (Outcome::Keep, cause) => Attempt::Failed(cause),
+            };
+        }
+        match transaction.commit().await.map_err(StoreError::from) {
+            Ok(()) => {
+                self.tell(&touched, woken);
+                Attempt::Done
+            }
+            Err(StoreError::Contended) => Attempt::Again(StoreError::Contended),
+            Err(error) => Attempt::Failed(error),
+        }
+    }
+
+    /// Here at once, to the other replicas soon.
+    fn tell(&self, touched: &[Topic], woken: Vec<String>) {
+        let names = touched.iter().map(|topic| topic.name().to_owned()).chain(woken);
+        for name in names {
+            self.shared.signals.bump(&name);
+            self.outgoing.add(name);
+        }
+    }
+}
+
+fn begin(plan: Plan) -> &'static str {
+    match (plan.isolation, plan.durability) {
+        (Isolation::Serializable, Durability::Full) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        (Isolation::Serializable, Durability::Relaxed) => {
+            "BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL synchronous_commit = off"
+        }
+        (Isolation::ReadCommitted, Durability::Full) => "BEGIN ISOLATION LEVEL READ COMMITTED",
+        (Isolation::ReadCommitted, Durability::Relaxed) => {
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = off"
+        }
+    }
+}
+
+/// Last before the commit, and in one order, so that these rows are held briefly and never crosswise.
+async fn bump_versions(tx: &mut Tx, shard: usize) -> Result<(), StoreError> {
+    let mut touched = tx.touched.clone();
+    touched.sort_unstable();
+    for topic in touched {
+        tx.execute(
+            "INSERT INTO topics (name, shard, version) VALUES ($1, $2, 1) \
+             ON CONFLICT (name, shard) DO UPDATE SET version = topics.version + 1",
+            args![topic.name(), shard],
+        )
+        .await?;
+    }
+    Ok(())
+}
