@@ -52,9 +52,17 @@ pub use tx::Tx;
 pub use value::{FromValue, IntoValue, Kind, Value, ValueError};
 
 /// Every step of the schema, the domains' included.
-pub const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "store",
-    sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
-    postgres: include_str!("../migrations/postgres/0001_store.sql"),
-}];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "store",
+        sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
+        postgres: include_str!("../migrations/postgres/0001_store.sql"),
+    },
+    Migration {
+        version: 5,
+        name: "agents",
+        sqlite: include_str!("../migrations/sqlite/0005_agents.sql"),
+        postgres: include_str!("../migrations/postgres/0005_agents.sql"),
+    },
+];
