@@ -49,5 +49,18 @@ openapi: ## Write docs/openapi.json from the code
 fuzz-api: tools ## Send generated requests for every operation of the document to a daemon
 	tests/schemathesis.sh
 
+bench: tools models ## Measure what docs/benchmarks.md quotes (takes minutes)
+	$(call say,building)
+	cargo build --release --package agentd
+	cargo build --release --package agentd-bench --features local-model
+	$(call say,cold start and idle memory)
+	target/release/start
+	$(call say,GET /api/agents against a bare handler)
+	target/release/http
+	$(call say,chat turns)
+	target/release/chat
+	$(call say,the model inside against its engine)
+	target/release/local_model $(MODELS)
+
 clean: ## Remove what was built
 	cargo clean

@@ -26,6 +26,7 @@ pub use types::{ChatMessage, ChatRole, FinishReason, GenerateRequest, LocalError
 /// Whether this binary has the engine in it.
 pub const BUILT_IN: bool = cfg!(feature = "local-model");
 
+#[cfg(not(feature = "local-model"))]
 pub(crate) const NOT_BUILT_IN: &str =
     "this binary was built without the model inside; build it with the feature `local-model`, or use a provider";
 

@@ -28,14 +28,14 @@ pub struct GenerateRequest {
 }
 
 impl GenerateRequest {
-    /// A request with the usual settings.
+    /// A request with the usual settings. The temperature is low: small models lose the thread at higher ones.
     #[must_use]
     pub fn new(model_path: impl Into<PathBuf>, system: impl Into<String>, messages: Vec<ChatMessage>) -> Self {
         Self {
             model_path: model_path.into(),
             system: system.into(),
             messages,
-            temperature: 0.7,
+            temperature: 0.3,
             max_output_tokens: None,
             seed: None,
             grammar_schema: None,

@@ -21,6 +21,8 @@ mod complaint;
 mod connectivity;
 mod error;
 mod event;
+#[cfg(feature = "fake")]
+pub mod fake;
 mod request;
 mod retry_after;
 mod scripted;

@@ -83,7 +83,7 @@ impl VendorBackend {
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let deadline = Instant::now() + request.timeout;
         let idle = request.timeout.min(LONGEST_SILENCE);
-        let call = wire::call(self.vendor, self.base_url.is_none(), &request);
+        let call = wire::call(self.vendor, self.is_vendors_own(), &request);
         drop(request);
         let body = call.body.map_err(|error| {
             ModelError::new(ModelErrorCode::Internal, "the request could not be written as JSON").with_source(error)
@@ -179,6 +179,13 @@ impl VendorBackend {
             url.query_pairs_mut().append_pair(name, value);
         }
         Ok(url)
+    }
+
+    /// Whether requests go to the vendor itself and not to something that stands in for it.
+    fn is_vendors_own(&self) -> bool {
+        let host = |url: &Url| url.host_str().map(str::to_owned);
+        let own = Url::parse(self.vendor.default_base_url()).ok();
+        self.base_url.as_ref().is_none_or(|url| host(url) == own.as_ref().and_then(host))
     }
 
     fn speaker(&self) -> Speaker {

@@ -27,6 +27,8 @@ pub enum StoredAnswer {
     Answer { status: u16, body: String },
     /// The answer carried a secret and was not stored: the repeat learns only what was made.
     AlreadyDone { id: String },
+    /// The request started a stream: the repeat attaches to it again.
+    Reattach { id: String },
 }
 
 /// A recorded request, for comparing a repeat with it.
@@ -98,6 +100,8 @@ impl<T: ?Sized> Recorder<T> {
         let (status, body, resource_id) = match (request.render)(value) {
             StoredAnswer::Answer { status, body } => (Some(status), Some(body), None),
             StoredAnswer::AlreadyDone { id } => (None, None, Some(id)),
+            // A body without a status marks a stream.
+            StoredAnswer::Reattach { id } => (None, Some(String::new()), Some(id)),
         };
         let now = tx.clock().now();
         // An expired record that was not purged yet gives way.
@@ -150,6 +154,7 @@ impl Read {
         let Some(row) = row else { return Ok(None) };
         let answer = match (row.get("status")?, row.get("body")?, row.get::<Option<String>>("resource_id")?) {
             (Some(status), Some(body), _) => StoredAnswer::Answer { status, body },
+            (None, Some(_), Some(id)) => StoredAnswer::Reattach { id },
             (_, _, id) => StoredAnswer::AlreadyDone { id: id.unwrap_or_default() },
         };
         Ok(Some(StoredRequest {

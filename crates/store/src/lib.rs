@@ -17,6 +17,7 @@
 mod args;
 mod db;
 mod dialect;
+mod dump;
 mod error;
 mod idempotency;
 mod job;
@@ -39,6 +40,7 @@ mod value;
 pub use args::{Args, Sql};
 pub use db::{DatabaseUrl, Db, DbOptions};
 pub use dialect::Dialect;
+pub use dump::DumpSummary;
 pub use error::StoreError;
 pub use idempotency::{IDEMPOTENCY_KEPT, IDEMPOTENCY_PER_CREDENTIAL, Recorder, StoredAnswer, StoredRequest};
 pub use migrate::Migration;

@@ -4,12 +4,12 @@
 //! copy of it is put into `backups/`. Scripts must not declare deferred constraints: they would
 //! fail at the commit, which many closures share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::dialect::Dialect;
 use crate::read::Read;
-use crate::{StoreError, args};
+use crate::{StoreError, args, dump};
 
 /// One step of the schema, in both dialects. Versions count up from 1 without a gap.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +68,27 @@ pub(crate) async fn version(read: &mut Read) -> Result<u32, StoreError> {
 /// Brings a PostgreSQL schema up to date. The caller holds the lock that keeps other replicas out.
 pub(crate) async fn postgres(read: &mut Read, migrations: &'static [Migration]) -> Result<(), StoreError> {
     let from = version(read).await?;
-    run_all(read, pending(from, migrations)?).await
+    let pending = pending(from, migrations)?;
+    if from > 0
+        && let Some(last) = pending.last()
+    {
+        let path = snapshot_path(read, from, last.version, "jsonl")?;
+        tracing::info!(path = %path.display(), "writing the database out before its schema changes");
+        read.script("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY".into()).await?;
+        let written = write_out(read, &path).await;
+        read.script("ROLLBACK".into()).await?;
+        written?;
+    }
+    run_all(read, pending).await
+}
+
+async fn write_out(read: &mut Read, path: &Path) -> Result<(), StoreError> {
+    let partial = path.with_extension("partial");
+    let failed = |e| StoreError::io("writing", &partial, e);
+    let mut file = tokio::fs::File::create(&partial).await.map_err(failed)?;
+    dump::write(read, &mut file, &[]).await?;
+    file.sync_all().await.map_err(failed)?;
+    std::fs::rename(&partial, path).map_err(|e| StoreError::io("renaming", &partial, e))
 }
 
 fn is_missing_table(error: &StoreError) -> bool {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use tokio::sync::Mutex;
 
-use crate::topic::{Signal, Topic};
+use crate::topic::{EVERYTHING, Signal, Topic};
 use crate::{Args, Db, Dialect, Read, StoreError};
 
 struct Loaded<T> {
@@ -117,17 +117,18 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
 
     /// One query for all topics. A topic's rows only ever grow, so their sum names one state.
     async fn versions(&self, read: &mut Read) -> Result<Box<[u64]>, StoreError> {
-        let mut args = Args::with_capacity(self.topics.len());
-        let places: Vec<String> = self.topics.iter().map(|topic| format!("${}", args.push(topic.name()))).collect();
+        let topics = || self.topics.iter().chain(std::iter::once(&EVERYTHING));
+        let mut args = Args::with_capacity(self.topics.len() + 1);
+        let places: Vec<String> = topics().map(|topic| format!("${}", args.push(topic.name()))).collect();
         let sql = format!(
             "SELECT name, SUM(version) AS version FROM topics WHERE name IN ({}) GROUP BY name",
             places.join(", ")
         );
         let rows = read.fetch_all(sql, args).await?;
-        let mut versions = vec![0; self.topics.len()];
+        let mut versions = vec![0; self.topics.len() + 1];
         for row in rows {
             let name: String = row.get("name")?;
-            if let Some(position) = self.topics.iter().position(|topic| topic.name() == name) {
+            if let Some(position) = topics().position(|topic| topic.name() == name) {
                 versions[position] = row.get("version")?;
             }
         }

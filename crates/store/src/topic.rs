@@ -28,6 +28,9 @@ impl Topic {
     }
 }
 
+/// Stands for every topic at once: a whole database was loaded.
+pub(crate) const EVERYTHING: Topic = Topic::new("store.everything");
+
 /// One topic's generation and its watchers.
 #[derive(Debug)]
 pub(crate) struct Signal {
@@ -69,7 +72,9 @@ impl Signals {
 
     /// Bumps a name that somebody here knows; others have no watchers.
     pub(crate) fn bump(&self, name: &str) {
-        if let Some(signal) = self.0.read().get(name) {
+        if name == EVERYTHING.name() {
+            self.bump_all();
+        } else if let Some(signal) = self.0.read().get(name) {
             signal.bump();
         }
     }

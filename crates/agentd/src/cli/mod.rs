@@ -41,6 +41,9 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    if matches!(cli.command, Some(Command::InferenceWorker)) {
+        return agentd_inference::worker::run(&agentd_base::Clock::system());
+    }
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -51,9 +54,6 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Box<dyn std::error::Error>> {
-    if matches!(cli.command, Some(Command::InferenceWorker)) {
-        return agentd_inference::worker::run().map_err(Into::into);
-    }
     if matches!(cli.command, Some(Command::Openapi)) {
         return start::print_openapi();
     }

@@ -162,13 +162,14 @@ impl Config {
         self.allowed_hosts.iter().cloned().chain(own).collect()
     }
 
-    /// Every origin whose pages may read our answers.
+    /// Every origin whose pages may read our answers, for a daemon that really listens on `address`
+    /// (port 0 becomes a real one only then).
     #[must_use]
-    pub fn allowed_origins(&self) -> Vec<String> {
-        let mut origins = vec![self.ui_dev_origin.clone(), self.base_url.clone(), own_origin(self.listen)];
-        if self.listen.ip().is_loopback() || self.listen.ip().is_unspecified() {
-            origins.push(format!("http://localhost:{}", self.listen.port()));
-            origins.push(format!("http://127.0.0.1:{}", self.listen.port()));
+    pub fn allowed_origins(&self, address: SocketAddr) -> Vec<String> {
+        let mut origins = vec![self.ui_dev_origin.clone(), self.base_url.clone(), own_origin(address)];
+        if address.ip().is_loopback() || address.ip().is_unspecified() {
+            origins.push(format!("http://localhost:{}", address.port()));
+            origins.push(format!("http://127.0.0.1:{}", address.port()));
         }
         origins.extend(self.cors_origins.iter().cloned());
         origins

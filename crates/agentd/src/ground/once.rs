@@ -60,14 +60,14 @@ impl IdempotencyLedger for StoredLedger {
     fn find<'a>(&'a self, request: &'a KnownRequest) -> BoxFuture<'a, Result<Option<FoundRecord>, ApiError>> {
         Box::pin(async move {
             let mut read = self.0.read().await?;
-            let found = agentd_store::find_answer(&mut read, &request.credential_id, &request.key).await?;
-            Ok(found.map(|(fingerprint, answer)| {
-                let answer = match answer {
+            let found = read.find_answer(&request.credential_id, &request.key).await?;
+            Ok(found.map(|stored| {
+                let answer = match stored.answer {
                     StoredAnswer::Answer { status, body } => ReplayedAnswer::Answer { status, body },
                     StoredAnswer::AlreadyDone { id } => ReplayedAnswer::AlreadyDone { id },
                     StoredAnswer::Reattach { id } => ReplayedAnswer::Reattach { id },
                 };
-                (fingerprint, answer)
+                (stored.body_hash, answer)
             }))
         })
     }

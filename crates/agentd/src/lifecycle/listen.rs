@@ -67,7 +67,7 @@ async fn serve_peer(stream: TcpStream, peer: SocketAddr, front: Front, stop: Can
 
 pub(super) async fn serve_connection<I, S, E>(stream: I, service: S, stop: CancellationToken)
 where
-    I: AsyncRead + AsyncWrite + Unpin + Send,
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: hyper::service::Service<
             http::Request<hyper::body::Incoming>,
             Response = axum::response::Response,

@@ -45,6 +45,7 @@ impl Process {
             .spawn(SpawnRequest {
                 program,
                 arguments,
+                environment: vec![("OMP_WAIT_POLICY".into(), "passive".into())],
                 stdin: Stream::Pipe,
                 stdout: Stream::Pipe,
                 stderr: Stream::Pipe,

@@ -34,13 +34,6 @@ pub(crate) enum Cancelled {
     Unknown,
 }
 
-/// What stands at the head of the queue.
-pub(crate) enum Head {
-    /// It asks for the model that was named.
-    SameModel,
-    OtherModel,
-}
-
 pub(crate) struct Inbox {
     state: Mutex<State>,
     arrived: Condvar,
@@ -76,6 +69,7 @@ impl Inbox {
         Cancelled::Queued
     }
 
+    #[cfg(any(feature = "local-model", test))]
     pub(crate) fn is_cancelled(&self, id: u64) -> bool {
         self.state.lock().running.get(&id).copied().unwrap_or(false)
     }
@@ -105,10 +99,5 @@ impl Inbox {
             }
             self.arrived.wait(&mut state);
         }
-    }
-
-    /// As [`Self::wait`], compared with the model in memory.
-    pub(crate) fn wait_for_head(&self, model_path: &Path) -> Head {
-        if self.wait() == model_path { Head::SameModel } else { Head::OtherModel }
     }
 }

@@ -11,10 +11,13 @@ mod cpu;
 mod inbox;
 #[cfg(feature = "local-model")]
 mod llama;
+#[cfg(any(feature = "local-model", test))]
 mod scheduler;
 #[cfg(test)]
 mod scheduler_tests;
+#[cfg(any(feature = "local-model", test))]
 mod template;
+#[cfg(any(feature = "local-model", test))]
 mod text;
 
 use std::fs::File;

@@ -15,14 +15,19 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::protocol::{FromWorker, WorkerConfiguration, WorkerUsage};
-use crate::worker::inbox::{Head, Inbox, Waiting};
+use crate::worker::inbox::{Inbox, Waiting};
 use crate::worker::text::TextAssembler;
 use crate::{FinishReason, GenerateRequest, LocalError, LocalErrorCode};
 
-/// Prompt tokens read in one turn while nobody else waits for theirs.
-const PROMPT_CHUNK_ALONE: usize = 256;
+/// Most prompt tokens read in one turn: what the engine takes at once.
+const MAX_PROMPT_CHUNK: usize = 256;
+const MIN_PROMPT_CHUNK: usize = 16;
+const FIRST_PROMPT_CHUNK: usize = 64;
+/// How long a chunk should take while nobody else waits: a cancellation is seen, and a sign of life
+/// given, between two of them.
+const CHUNK_ALONE: Duration = Duration::from_secs(1);
 /// The same while others run: about as long as a few tokens of theirs.
-const PROMPT_CHUNK_SHARED: usize = 48;
+const CHUNK_SHARED: Duration = Duration::from_millis(150);
 /// Idle sequences beyond this many give their memory back.
 const MAX_IDLE_SEQUENCES: usize = 2;
 /// Longest silence while there is work.
@@ -90,6 +95,37 @@ struct Job<S> {
     usage: WorkerUsage,
 }
 
+/// How fast prompts are read, from the last chunk. Machines and models differ a thousandfold.
+#[derive(Default)]
+pub(crate) struct Pace {
+    tokens_per_second: Option<f64>,
+}
+
+impl Pace {
+    pub(crate) fn chunk(&self, alone: bool) -> usize {
+        let seconds = if alone { CHUNK_ALONE } else { CHUNK_SHARED }.as_secs_f64();
+        let fitting = self.tokens_per_second.map_or(FIRST_PROMPT_CHUNK, |speed| floor(speed * seconds));
+        fitting.clamp(MIN_PROMPT_CHUNK, MAX_PROMPT_CHUNK)
+    }
+
+    pub(crate) fn observe(&mut self, tokens: usize, elapsed: Duration) {
+        // A short rest of a prompt says little.
+        if tokens >= MIN_PROMPT_CHUNK && !elapsed.is_zero() {
+            let tokens = f64::from(u32::try_from(tokens).unwrap_or(u32::MAX));
+            self.tokens_per_second = Some(tokens / elapsed.as_secs_f64());
+        }
+    }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "float casts saturate, and speeds are positive"
+)]
+fn floor(value: f64) -> usize {
+    value as usize
+}
+
 /// Serves requests for the model at `model_path` until one for another model is next and all others are done.
 pub(crate) fn serve<M: Model>(
     model: &M,
@@ -101,6 +137,7 @@ pub(crate) fn serve<M: Model>(
     let mut idle: Vec<M::Sequence<'_>> = Vec::new();
     let mut active: VecDeque<Job<M::Sequence<'_>>> = VecDeque::new();
     let mut last_sign = Instant::now();
+    let mut pace = Pace::default();
     loop {
         while active.len() < configuration.max_parallel.max(1) {
             let Some(waiting) = inbox.take(model_path) else { break };
@@ -111,16 +148,19 @@ pub(crate) fn serve<M: Model>(
             }
         }
         if active.is_empty() {
-            match inbox.wait_for_head(model_path) {
-                Head::SameModel => continue,
-                Head::OtherModel => return,
+            if inbox.wait() == model_path {
+                continue;
             }
+            return;
         }
-        let chunk = if active.len() == 1 { PROMPT_CHUNK_ALONE } else { PROMPT_CHUNK_SHARED };
+        let alone = active.len() == 1;
         for _ in 0..active.len() {
             let Some(mut job) = active.pop_front() else { break };
-            let turn =
-                if inbox.is_cancelled(job.id) { Ok(Some(FinishReason::Cancelled)) } else { job.turn(chunk, send) };
+            let turn = if inbox.is_cancelled(job.id) {
+                Ok(Some(FinishReason::Cancelled))
+            } else {
+                job.turn(&mut pace, alone, send)
+            };
             match turn {
                 Ok(None) => active.push_back(job),
                 Ok(Some(reason)) => {
@@ -204,13 +244,20 @@ fn choose<S: Sequence>(idle: &[S], prompt: &[i32], full: bool) -> Option<usize> 
 
 impl<S: Sequence> Job<S> {
     /// One piece of work; the reason when it was the last.
-    fn turn(&mut self, chunk: usize, send: &dyn Fn(&FromWorker)) -> Result<Option<FinishReason>, LocalError> {
+    fn turn(
+        &mut self,
+        pace: &mut Pace,
+        alone: bool,
+        send: &dyn Fn(&FromWorker),
+    ) -> Result<Option<FinishReason>, LocalError> {
         let started = Instant::now();
         match self.phase {
             Phase::Prompt => {
-                if self.sequence.read_prompt(chunk)? {
+                let before = self.sequence.cached().len();
+                if self.sequence.read_prompt(pace.chunk(alone))? {
                     self.phase = Phase::Ready;
                 }
+                pace.observe(self.sequence.cached().len() - before, started.elapsed());
                 self.usage.prompt_seconds += started.elapsed().as_secs_f64();
                 Ok(None)
             }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::{ChatMessage, ChatRole};
 
 /// Enough for a conversation of thousands of messages; an endless loop ends within a second.
-const FUEL: u64 = 20_000_000;
+const FUEL: u64 = 5_000_000;
 
 /// Sent when a request names no system prompt.
 pub(crate) const DEFAULT_SYSTEM_PROMPT: &str = "You are a helpful assistant.";

@@ -11,13 +11,13 @@ use std::path::PathBuf;
 use agentd_base::{Clock, Entropy};
 use agentd_inference::LocalModelOptions;
 use agentd_inference::protocol::{FromWorker, ToWorker, WorkerUsage, read_frame, write_frame};
-use agentd_inference::spawn::Spawner;
+use agentd_inference::spawn::{SpawnRequest, Spawner};
 use agentd_inference::{FinishReason, worker};
 
 const PROTOCOL: &str = "/proc/self/fd/3";
 
 /// Options that start `entry`, one of the tests below, as the inference process.
-pub fn options(entry: &str) -> LocalModelOptions {
+pub(crate) fn options(entry: &str) -> LocalModelOptions {
     let binary = std::env::current_exe().unwrap();
     let arguments: Vec<OsString> = vec![
         "-c".into(),
@@ -30,6 +30,10 @@ pub fn options(entry: &str) -> LocalModelOptions {
 
 /// Standard output as it was given; `None` when this is not run as a child.
 fn protocol_pipe() -> Option<File> {
+    let started_by_us = ["--exact", "--ignored"].iter().all(|flag| std::env::args().any(|argument| argument == *flag));
+    if !started_by_us {
+        return None;
+    }
     File::options().write(true).open(PROTOCOL).ok()
 }
 
@@ -40,6 +44,21 @@ fn engine() {
     rustix::stdio::dup2_stdout(&pipe).unwrap();
     drop(pipe);
     let _ = worker::run(&Clock::system());
+}
+
+/// A daemon in small: starts a child, says its process id, and stays until it is killed.
+#[test]
+#[ignore = "the entry point of a child process"]
+fn parent() {
+    let Some(mut pipe) = protocol_pipe() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut request = SpawnRequest::new("/bin/sleep");
+        request.arguments.push("1000".into());
+        let child = Spawner::start().unwrap().spawn(request).await.unwrap();
+        writeln!(pipe, "{}", child.pid()).unwrap();
+        child.wait().await;
+    });
 }
 
 /// Does what the last message says, step by step, separated by `;`.

@@ -30,6 +30,8 @@ use crate::{GenerateRequest, LocalError, LocalErrorCode};
 /// Tokens that the engine takes at once; the scheduler never gives it more.
 const BATCH_TOKENS: u32 = 256;
 
+const READ_BLOCK_BYTES: usize = 4 << 20;
+
 /// The engine, initialized. One a process.
 pub(crate) struct Engine {
     backend: LlamaBackend,
@@ -61,6 +63,7 @@ impl Engine {
         mut progress: impl FnMut() + 'static,
     ) -> Result<LoadedModel<'_>, LocalError> {
         check_file(path)?;
+        read_through(path, &mut progress).map_err(|error| unreadable(path, &error.to_string()))?;
         log::take_errors();
         let parameters = LlamaModelParams::default().with_n_gpu_layers(0).with_progress_callback(move |_| {
             progress();
@@ -167,6 +170,17 @@ fn check_file(path: &Path) -> Result<(), LocalError> {
         Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Err(unreadable(path, &error.to_string())),
         _ => Err(unreadable(path, "it does not begin as a GGUF file does")),
     }
+}
+
+/// Reads the file once. The engine maps it, so that otherwise the first prompt would wait for the
+/// disk, in silence, and look hung.
+fn read_through(path: &Path, progress: &mut impl FnMut()) -> std::io::Result<()> {
+    let mut file = File::open(path)?;
+    let mut block = vec![0; READ_BLOCK_BYTES];
+    while file.read(&mut block)? > 0 {
+        progress();
+    }
+    Ok(())
 }
 
 fn unreadable(path: &Path, why: &str) -> LocalError {

@@ -67,17 +67,14 @@ enum Block {
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Delta {
-    TextDelta {
-        text: String,
-    },
-    ThinkingDelta {
-        thinking: String,
-    },
-    InputJsonDelta {
-        partial_json: String,
-    },
+    #[serde(rename = "text_delta")]
+    Text { text: String },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: String },
+    #[serde(rename = "input_json_delta")]
+    InputJson { partial_json: String },
     #[serde(other)]
     Unknown,
 }
@@ -148,9 +145,9 @@ impl Decoder for MessagesDecoder {
                 Block::Unknown => {}
             },
             Event::ContentBlockDelta { index, delta } => match delta {
-                Delta::TextDelta { text } => push_text(out, Some(text)),
-                Delta::ThinkingDelta { thinking } => push_reasoning(out, Some(thinking)),
-                Delta::InputJsonDelta { partial_json } => self.calls.extend(index, &partial_json)?,
+                Delta::Text { text } => push_text(out, Some(text)),
+                Delta::Thinking { thinking } => push_reasoning(out, Some(thinking)),
+                Delta::InputJson { partial_json } => self.calls.extend(index, &partial_json)?,
                 Delta::Unknown => {}
             },
             Event::ContentBlockStop {} | Event::Unknown => {}

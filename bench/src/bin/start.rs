@@ -1,0 +1,55 @@
+//! Cold start: from spawning the process to the first 200 on `/health/ready`, on a data directory
+//! with 1,000 agents; and resident memory when idle. Reference: `/bin/true` started the same way.
+
+#![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use agentd_bench::Outcome;
+use agentd_bench::daemon::{DaemonUnderTest, binary};
+use agentd_bench::figures::Sample;
+use serde_json::json;
+
+const AGENTS: usize = 1000;
+const RUNS: usize = 20;
+
+#[allow(clippy::disallowed_methods, reason = "a benchmark is no daemon")]
+fn main() -> Outcome<()> {
+    let folder = tempfile::tempdir()?;
+    let daemon = DaemonUnderTest::start_with_owner(folder.path())?;
+    for number in 0..AGENTS {
+        let agent = json!({"svc_name": format!("agent-{number}"), "user_name": "Owner", "archetype": "assistant"});
+        daemon.call("POST", "/api/agents", &agent)?;
+    }
+    daemon.stop()?;
+
+    let (mut starts, mut references, mut resident) = (Vec::new(), Vec::new(), Vec::new());
+    for run in 0..=RUNS {
+        let began = Instant::now();
+        Command::new("/bin/true").stdout(Stdio::null()).status()?;
+        let reference = began.elapsed();
+        let began = Instant::now();
+        let daemon = DaemonUnderTest::spawn(folder.path())?;
+        daemon.wait_until_ready()?;
+        let start = began.elapsed();
+        if run > 0 {
+            starts.push(start.as_secs_f64() * 1000.0);
+            references.push(reference.as_secs_f64() * 1000.0);
+            std::thread::sleep(Duration::from_secs(1));
+            resident.push(mebibytes(daemon.resident_bytes()));
+        }
+        daemon.stop()?;
+    }
+    println!("{AGENTS} agents, {RUNS} starts");
+    println!("spawn to ready, ms:     {}", Sample::new(starts));
+    println!("spawn of /bin/true, ms: {}", Sample::new(references));
+    println!("resident when idle, MB: {}", Sample::new(resident));
+    println!("binary, MB:             {:.1}", mebibytes(std::fs::metadata(binary())?.len()));
+    Ok(())
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a size")]
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / (1024.0 * 1024.0)
+}

@@ -1,0 +1,141 @@
+//! The daemon under test: the release binary on a fresh data directory.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::load::request;
+
+/// A running daemon; killed when dropped.
+#[derive(Debug)]
+pub struct DaemonUnderTest {
+    child: Child,
+    pub address: String,
+    pub key: String,
+    pub data_dir: PathBuf,
+}
+
+/// The release binary beside this one, or the one that `AGENTD_BINARY` names.
+#[must_use]
+pub fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("AGENTD_BINARY") {
+        return path.into();
+    }
+    let own = std::env::current_exe().unwrap_or_default();
+    own.parent().unwrap_or(Path::new(".")).join("agentd")
+}
+
+/// A port that is free now.
+///
+/// # Errors
+/// None can be had.
+pub fn free_port() -> Outcome<u16> {
+    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+impl DaemonUnderTest {
+    /// Starts the process; does not wait.
+    ///
+    /// # Errors
+    /// The binary is not there.
+    #[allow(clippy::disallowed_methods, reason = "a benchmark is no daemon")]
+    pub fn spawn(data_dir: &Path) -> Outcome<Self> {
+        let port = free_port()?;
+        let child = Command::new(binary())
+            .env("SVC_PORT", port.to_string())
+            .env("SVC_DATA_DIR", data_dir)
+            .env("SVC_LOG", "warn")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(|error| format!("{}: {error}; build it with `cargo build --release -p agentd`", binary().display()))?;
+        Ok(Self { child, address: format!("127.0.0.1:{port}"), key: String::new(), data_dir: data_dir.to_path_buf() })
+    }
+
+    /// Waits for the first 200 on `/health/ready` and answers how long it took from now.
+    ///
+    /// # Errors
+    /// Not ready within ten seconds.
+    pub fn wait_until_ready(&self) -> Outcome<Duration> {
+        let started = Instant::now();
+        loop {
+            if let Ok((200, _)) = request(&self.address, "GET", "/health/ready", "", None) {
+                return Ok(started.elapsed());
+            }
+            if started.elapsed() > Duration::from_secs(10) {
+                return Err("the daemon did not become ready".into());
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// Starts on an empty folder, with an account and a key.
+    ///
+    /// # Errors
+    /// Whatever goes wrong on the way.
+    pub fn start_with_owner(data_dir: &Path) -> Outcome<Self> {
+        let mut daemon = Self::spawn(data_dir)?;
+        daemon.wait_until_ready()?;
+        daemon.call("POST", "/api/auth/register", &json!({"username": "owner", "password": "correct horse"}))?;
+        let key = daemon.call("POST", "/api/auth/keys", &json!({"name": "bench"}))?;
+        daemon.key = key["key"].as_str().ok_or("no key in the answer")?.to_owned();
+        Ok(daemon)
+    }
+
+    /// Calls the API; anything but success is an error.
+    ///
+    /// # Errors
+    /// The connection fails or the status is no success.
+    pub fn call(&self, method: &str, path: &str, body: &Value) -> Outcome<Value> {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let (status, answer) = request(&self.address, method, path, &self.key, Some(&body).filter(|body| !body.is_empty()))?;
+        if !(200..300).contains(&status) {
+            return Err(format!("{method} {path} answered {status}: {answer}").into());
+        }
+        Ok(serde_json::from_str(&answer)?)
+    }
+
+    /// Resident memory of the daemon and its children, in bytes.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        let own = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
+        let mut processes: Vec<u32> = children.split_whitespace().filter_map(|id| id.parse().ok()).collect();
+        for task in std::fs::read_dir(format!("/proc/{own}/task")).into_iter().flatten().flatten() {
+            let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            processes.extend(text.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+        }
+        processes.push(own);
+        processes.sort_unstable();
+        processes.dedup();
+        processes.into_iter().map(resident_bytes_of).sum()
+    }
+
+    /// Ends it in order.
+    ///
+    /// # Errors
+    /// It could not be waited for.
+    #[allow(clippy::disallowed_methods, reason = "a benchmark is no daemon")]
+    pub fn stop(mut self) -> Outcome<()> {
+        Command::new("kill").arg(self.child.id().to_string()).status()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+fn resident_bytes_of(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() * 1024
+}
+
+impl Drop for DaemonUnderTest {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,179 @@
+//! Requests and their latencies. Labels are the route's template, the method and the class of the
+//! status; each combination is a fixed set of counters, made at its first request and kept.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use agentd_web::RequestObserver;
+use http::{Method, StatusCode};
+use parking_lot::RwLock;
+
+use super::text::Text;
+
+/// Upper bounds of the histogram, in seconds.
+const BOUNDS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+const BOUNDS_US: [u128; 13] =
+    [1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000];
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+const METHODS: [&str; 8] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "other"];
+/// Templates come from the router and are few; this holds should that ever change.
+const MAX_ROUTES: usize = 1024;
+const OTHER_ROUTE: &str = "other";
+
+#[derive(Debug, Default)]
+struct Latency {
+    /// One for each bound, and one beyond them all.
+    buckets: [AtomicU64; BOUNDS.len() + 1],
+    sum_us: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct MethodMetrics {
+    by_class: [AtomicU64; CLASSES.len()],
+    latency: Latency,
+}
+
+type RouteMetrics = [OnceLock<Box<MethodMetrics>>; METHODS.len()];
+
+#[derive(Debug, Default)]
+pub(super) struct HttpMetrics {
+    routes: RwLock<HashMap<Box<str>, Arc<RouteMetrics>>>,
+}
+
+impl HttpMetrics {
+    fn route(&self, route: &str) -> Arc<RouteMetrics> {
+        if let Some(found) = self.routes.read().get(route) {
+            return Arc::clone(found);
+        }
+        let mut routes = self.routes.write();
+        let name = if routes.len() < MAX_ROUTES || routes.contains_key(route) { route } else { OTHER_ROUTE };
+        Arc::clone(routes.entry(name.into()).or_default())
+    }
+
+    pub(super) fn write(&self, text: &mut Text) {
+        let mut routes: Vec<_> = self.routes.read().iter().map(|(name, route)| (name.clone(), Arc::clone(route))).collect();
+        routes.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+        let recorded = || {
+            routes.iter().flat_map(|(name, route)| {
+                METHODS.iter().zip(route.iter()).filter_map(|(method, metrics)| Some((&**name, *method, metrics.get()?)))
+            })
+        };
+        let name = "svc_http_requests_total";
+        text.family(name, "Answered requests by route, method and class of the status.", "counter");
+        for (route, method, metrics) in recorded() {
+            for (class, count) in CLASSES.iter().zip(&metrics.by_class) {
+                let count = count.load(Ordering::Relaxed);
+                if count > 0 {
+                    text.sample(name, &[("route", route), ("method", method), ("status", class)], float(count));
+                }
+            }
+        }
+        text.family(
+            "svc_http_request_duration_seconds",
+            "Time until the head of the answer was there; a stream goes on after that.",
+            "histogram",
+        );
+        for (route, method, metrics) in recorded() {
+            metrics.latency.write(text, route, method);
+        }
+    }
+}
+
+impl RequestObserver for HttpMetrics {
+    fn observe(&self, method: &Method, route: &str, status: StatusCode, elapsed: Duration) {
+        let position = METHODS.iter().position(|name| *name == method.as_str()).unwrap_or(METHODS.len() - 1);
+        let metrics = self.route(route);
+        let Some(slot) = metrics.get(position) else { return };
+        let metrics = slot.get_or_init(Box::default);
+        if let Some(count) = metrics.by_class.get(usize::from(status.as_u16() / 100).saturating_sub(1)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        metrics.latency.record(elapsed);
+    }
+}
+
+impl Latency {
+    fn record(&self, elapsed: Duration) {
+        let micros = elapsed.as_micros();
+        let position = BOUNDS_US.partition_point(|bound| *bound < micros);
+        if let Some(bucket) = self.buckets.get(position) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        self.sum_us.fetch_add(u64::try_from(micros).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn write(&self, text: &mut Text, route: &str, method: &str) {
+        let name = "svc_http_request_duration_seconds_bucket";
+        let mut count = 0;
+        for (bound, bucket) in BOUNDS.iter().zip(&self.buckets) {
+            count += bucket.load(Ordering::Relaxed);
+            text.sample(name, &[("route", route), ("method", method), ("le", &bound.to_string())], float(count));
+        }
+        count += self.buckets.last().map_or(0, |beyond| beyond.load(Ordering::Relaxed));
+        text.sample(name, &[("route", route), ("method", method), ("le", "+Inf")], float(count));
+        let labels = [("route", route), ("method", method)];
+        text.sample("svc_http_request_duration_seconds_sum", &labels, float(self.sum_us.load(Ordering::Relaxed)) / 1e6);
+        text.sample("svc_http_request_duration_seconds_count", &labels, float(count));
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a figure for people and graphs")]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(metrics: &HttpMetrics) -> String {
+        let mut text = Text::default();
+        metrics.write(&mut text);
+        String::from_utf8(text.into_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn bounds_agree_in_both_units() {
+        for (seconds, micros) in BOUNDS.iter().zip(BOUNDS_US) {
+            assert_eq!(Duration::from_secs_f64(*seconds).as_micros(), micros);
+        }
+    }
+
+    #[test]
+    fn counts_by_class_and_fills_buckets_cumulatively() {
+        let metrics = HttpMetrics::default();
+        let route = "/api/agents/{name}";
+        metrics.observe(&Method::GET, route, StatusCode::OK, Duration::from_micros(1_000));
+        metrics.observe(&Method::GET, route, StatusCode::NOT_FOUND, Duration::from_micros(1_001));
+        metrics.observe(&Method::GET, route, StatusCode::OK, Duration::from_secs(20));
+        let text = text(&metrics);
+        let labels = r#"route="/api/agents/{name}",method="GET""#;
+        for line in [
+            format!(r#"svc_http_requests_total{{{labels},status="2xx"}} 2"#),
+            format!(r#"svc_http_requests_total{{{labels},status="4xx"}} 1"#),
+            format!(r#"svc_http_request_duration_seconds_bucket{{{labels},le="0.001"}} 1"#),
+            format!(r#"svc_http_request_duration_seconds_bucket{{{labels},le="0.0025"}} 2"#),
+            format!(r#"svc_http_request_duration_seconds_bucket{{{labels},le="10"}} 2"#),
+            format!(r#"svc_http_request_duration_seconds_bucket{{{labels},le="+Inf"}} 3"#),
+            format!("svc_http_request_duration_seconds_count{{{labels}}} 3"),
+            format!("svc_http_request_duration_seconds_sum{{{labels}}} 20.002001"),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn routes_and_methods_are_bounded() {
+        let metrics = HttpMetrics::default();
+        for number in 0..MAX_ROUTES + 50 {
+            let method = Method::from_bytes(format!("M{number}").as_bytes()).unwrap();
+            metrics.observe(&method, &format!("/{number}"), StatusCode::OK, Duration::ZERO);
+        }
+        assert_eq!(metrics.routes.read().len(), MAX_ROUTES + 1);
+        let text = text(&metrics);
+        assert!(text.contains(r#"svc_http_requests_total{route="other",method="other",status="2xx"} 50"#));
+        assert!(!text.contains("M1"));
+    }
+}

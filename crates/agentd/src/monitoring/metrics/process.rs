@@ -1,0 +1,35 @@
+//! What the kernel knows of this process, under the names that every Prometheus client uses.
+
+use agentd_base::Timestamp;
+
+use super::text::Text;
+
+pub(super) fn write(text: &mut Text, started_at: Timestamp) {
+    #[allow(clippy::cast_precision_loss, reason = "microseconds since 1970 fit an f64 for another 200 years")]
+    let started = started_at.as_micros() as f64 / 1e6;
+    text.family("process_start_time_seconds", "When the daemon started, in Unix time.", "gauge");
+    text.sample("process_start_time_seconds", &[], started);
+    if let Some(bytes) = resident_bytes() {
+        text.family("process_resident_memory_bytes", "Resident memory of the daemon without its children.", "gauge");
+        text.sample("process_resident_memory_bytes", &[], bytes);
+    }
+    if let Some(count) = open_files() {
+        text.family("process_open_fds", "Open file descriptors.", "gauge");
+        text.sample("process_open_fds", &[], count);
+    }
+}
+
+/// Second field of `/proc/self/statm`, in pages: `proc_pid_statm(5)`.
+fn resident_bytes() -> Option<f64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u32 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    #[allow(clippy::cast_precision_loss, reason = "a page is a few KiB")]
+    let page_bytes = rustix::param::page_size() as f64;
+    Some(f64::from(pages) * page_bytes)
+}
+
+fn open_files() -> Option<f64> {
+    // One of them is the directory that is being read.
+    let count = std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1);
+    u32::try_from(count).ok().map(f64::from)
+}

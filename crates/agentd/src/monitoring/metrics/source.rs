@@ -1,0 +1,208 @@
+//! Figures that are read from a domain when somebody asks.
+
+use std::collections::HashMap;
+use std::future::Future;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+
+use super::text::Text;
+
+/// A family keeps this many label sets; what comes later is counted together as `other`.
+const MAX_LABEL_SETS: usize = 64;
+const OTHER: &str = "other";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FamilyKind {
+    Counter,
+    Gauge,
+}
+
+/// One metric: its name, what it says, and the names of its labels.
+#[derive(Debug, Clone, Copy)]
+pub struct Family {
+    pub name: &'static str,
+    pub help: &'static str,
+    pub kind: FamilyKind,
+    pub labels: &'static [&'static str],
+}
+
+/// One value; `labels` in the order of the family's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    pub labels: Vec<String>,
+    pub value: f64,
+}
+
+impl Sample {
+    /// The value of a family without labels.
+    #[must_use]
+    pub fn plain(value: f64) -> Vec<Self> {
+        vec![Self { labels: Vec::new(), value }]
+    }
+}
+
+/// Why a source has nothing to say now. It is left out of that scrape and logged.
+pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Implemented, or made with [`source`], where a domain meets monitoring.
+pub trait MetricSource: Send + Sync {
+    fn family(&self) -> &Family;
+
+    /// The present values. Must be cheap: the endpoint is public, though asked only once a second.
+    fn samples(&self) -> BoxFuture<'_, Result<Vec<Sample>, SourceError>>;
+}
+
+/// A source from a function.
+pub fn source<F, R>(family: Family, read: F) -> impl MetricSource
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Vec<Sample>, SourceError>> + Send + 'static,
+{
+    FunctionSource { family, read }
+}
+
+struct FunctionSource<F> {
+    family: Family,
+    read: F,
+}
+
+impl<F, R> MetricSource for FunctionSource<F>
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Vec<Sample>, SourceError>> + Send + 'static,
+{
+    fn family(&self) -> &Family {
+        &self.family
+    }
+
+    fn samples(&self) -> BoxFuture<'_, Result<Vec<Sample>, SourceError>> {
+        (self.read)().boxed()
+    }
+}
+
+/// What a counter showed: it may only rise, also when its source starts again from less.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rising {
+    last_read: f64,
+    shown: f64,
+}
+
+/// A source with what must be remembered of it between two scrapes.
+pub(super) struct Registered {
+    source: Box<dyn MetricSource>,
+    /// The label sets that have a line of their own, first come first served.
+    seen: Mutex<HashMap<Vec<String>, Rising>>,
+}
+
+impl Registered {
+    pub(super) fn new(source: Box<dyn MetricSource>) -> Self {
+        Self { source, seen: Mutex::default() }
+    }
+
+    pub(super) async fn write(&self, text: &mut Text) {
+        let family = *self.source.family();
+        let samples = match self.source.samples().await {
+            Ok(samples) => samples,
+            Err(error) => {
+                tracing::debug!(metric = family.name, %error, "a metric could not be read and is left out");
+                return;
+            }
+        };
+        let lines = self.bounded(family, samples);
+        let kind = match family.kind {
+            FamilyKind::Counter => "counter",
+            FamilyKind::Gauge => "gauge",
+        };
+        text.family(family.name, family.help, kind);
+        for Sample { labels, value } in lines {
+            let labels: Vec<_> = family.labels.iter().copied().zip(labels.iter().map(String::as_str)).collect();
+            text.sample(family.name, &labels, value);
+        }
+    }
+
+    /// At most [`MAX_LABEL_SETS`] lines and one for all others, sorted; counters only rise.
+    fn bounded(&self, family: Family, samples: Vec<Sample>) -> Vec<Sample> {
+        let mut seen = self.seen.lock();
+        let mut read: HashMap<Vec<String>, f64> = HashMap::new();
+        for sample in samples {
+            let has_line = seen.contains_key(&sample.labels) || seen.len() < MAX_LABEL_SETS;
+            let labels =
+                if has_line { sample.labels } else { family.labels.iter().map(|_| OTHER.to_owned()).collect() };
+            seen.entry(labels.clone()).or_default();
+            *read.entry(labels).or_default() += sample.value;
+        }
+        let mut lines: Vec<Sample> = match family.kind {
+            FamilyKind::Gauge => read.into_iter().map(|(labels, value)| Sample { labels, value }).collect(),
+            FamilyKind::Counter => seen
+                .iter_mut()
+                .map(|(labels, rising)| {
+                    // What is no longer there counts as nothing: it began anew.
+                    let now = read.get(labels).copied().unwrap_or(0.0);
+                    rising.shown += if now >= rising.last_read { now - rising.last_read } else { now };
+                    rising.last_read = now;
+                    Sample { labels: labels.clone(), value: rising.shown }
+                })
+                .collect(),
+        };
+        lines.sort_unstable_by(|left, right| left.labels.cmp(&right.labels));
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TOKENS: Family =
+        Family { name: "tokens_total", help: "h", kind: FamilyKind::Counter, labels: &["model", "type"] };
+
+    fn registered(family: Family) -> Registered {
+        Registered::new(Box::new(source(family, || async { Ok(Vec::new()) })))
+    }
+
+    proptest! {
+        #[test]
+        fn counters_never_fall_and_lines_are_bounded(
+            rounds in prop::collection::vec(prop::collection::vec((0u8..200, 0u32..1000), 0..150), 1..12)
+        ) {
+            let registered = registered(TOKENS);
+            let mut shown: HashMap<Vec<String>, f64> = HashMap::new();
+            for round in rounds {
+                let samples = round.iter().map(|(model, value)| Sample {
+                    labels: vec![model.to_string(), "input".to_owned()],
+                    value: f64::from(*value),
+                });
+                let lines = registered.bounded(TOKENS, samples.collect());
+                prop_assert!(lines.len() <= MAX_LABEL_SETS + 1);
+                for Sample { labels, value } in &lines {
+                    prop_assert!(*value >= shown.get(labels).copied().unwrap_or(0.0));
+                }
+                prop_assert!(shown.keys().all(|labels| lines.iter().any(|line| &line.labels == labels)));
+                shown = lines.into_iter().map(|line| (line.labels, line.value)).collect();
+            }
+        }
+    }
+
+    #[test]
+    fn a_counter_goes_on_after_its_source_began_anew() {
+        let registered = registered(Family { labels: &[], ..TOKENS });
+        let mut show = |value| registered.bounded(TOKENS, Sample::plain(value)).first().map(|line| line.value);
+        assert_eq!(show(100.0), Some(100.0));
+        assert_eq!(show(20.0), Some(120.0));
+        assert_eq!(show(25.0), Some(125.0));
+    }
+
+    #[test]
+    fn a_gauge_falls_and_its_lines_go() {
+        let registered = registered(TOKENS);
+        let gauge = Family { kind: FamilyKind::Gauge, ..TOKENS };
+        let line = |value| vec![Sample { labels: vec!["a".into(), "b".into()], value }];
+        assert_eq!(registered.bounded(gauge, line(5.0)), line(5.0));
+        assert_eq!(registered.bounded(gauge, line(2.0)), line(2.0));
+        assert_eq!(registered.bounded(gauge, Vec::new()), Vec::new());
+    }
+}

@@ -1,0 +1,58 @@
+//! The answers of the probes.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Answer of `GET /health`.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct HealthView {
+    /// `healthy`, `degraded` (the database was away when last asked), or the phase: `starting`,
+    /// `restoring`, `draining`
+    #[schema(example = "healthy")]
+    pub status: &'static str,
+    pub version: &'static str,
+    pub uptime_seconds: u64,
+}
+
+/// Answer of `GET /health/live`.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+pub struct LivenessView {
+    #[schema(example = "alive")]
+    pub status: &'static str,
+}
+
+/// Answer of `GET /health/ready` when the daemon is ready.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+pub struct ReadinessView {
+    #[schema(example = "ready")]
+    pub status: &'static str,
+}
+
+/// Answer of `GET /api/health`.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct PublicHealthView {
+    /// As in `GET /health`.
+    #[schema(example = "healthy")]
+    pub status: &'static str,
+    /// Whether no API key was ever made, so that the setup wizard is open.
+    pub bootstrap_mode: bool,
+    pub version: &'static str,
+}
+
+/// Answer of `GET /api/`.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ApiIndex {
+    pub name: &'static str,
+    pub version: &'static str,
+    /// Where to go from here: a name and a path each.
+    pub links: BTreeMap<&'static str, &'static str>,
+}
+
+/// The version of this program.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The word for a daemon that is ready.
+pub(super) const HEALTHY: &str = "healthy";
+pub(super) const DEGRADED: &str = "degraded";

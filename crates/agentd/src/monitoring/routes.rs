@@ -1,0 +1,121 @@
+//! The probes, the index and the metrics. All of it is public.
+
+use std::time::Duration;
+
+use agentd_web::{ApiError, ErrorBody, Routes};
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::error::NotReady;
+use super::model::{ApiIndex, HealthView, LivenessView, PublicHealthView, ReadinessView};
+use super::readiness::Readiness;
+use super::service::{Monitoring, health_of};
+
+/// A client that was told to come back should do so after this long.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+#[must_use]
+pub fn routes() -> Routes<Monitoring> {
+    let router = OpenApiRouter::new()
+        .routes(routes!(get_health))
+        .routes(routes!(get_liveness))
+        .routes(routes!(get_readiness))
+        .routes(routes!(get_public_health))
+        .routes(routes!(get_index))
+        .routes(routes!(get_metrics));
+    Routes::new().public(router)
+}
+
+/// The probes of a daemon that is not composed yet.
+pub fn starting_routes(readiness: Readiness) -> axum::Router {
+    use axum::routing::get;
+    let health = readiness.clone();
+    axum::Router::new()
+        .route("/health/live", get(async || Json(LivenessView { status: "alive" })))
+        .route("/health", get(async move || Json(health_of(&health, true))))
+        .route(
+            "/health/ready",
+            get(async move || unready(NotReady::from_phase(readiness.phase()).unwrap_or(NotReady::Starting))),
+        )
+}
+
+/// Middleware around everything that works on the data: while a restore replaces it, requests are
+/// told to come back, and the restore waits for those that came before it. Probes and metrics stay.
+pub async fn refuse_unless_ready(State(readiness): State<Readiness>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    if path.starts_with("/health") || path == "/api/metrics/prometheus" {
+        return next.run(request).await;
+    }
+    let Some(admitted) = readiness.admit() else {
+        return unready(NotReady::from_phase(readiness.phase()).unwrap_or(NotReady::Starting)).into_response();
+    };
+    let response = next.run(request).await;
+    drop(admitted);
+    response
+}
+
+fn unready(reason: NotReady) -> ApiError {
+    ApiError::from(reason).with_retry_after(RETRY_AFTER)
+}
+
+/// How the daemon is
+///
+/// Answers 200 as long as the process can answer at all, and asks nobody for it.
+#[utoipa::path(get, path = "/health", tag = "Health", responses((status = 200, body = HealthView)))]
+async fn get_health(State(monitoring): State<Monitoring>) -> Json<HealthView> {
+    Json(monitoring.health())
+}
+
+/// Whether the process is alive
+///
+/// Never touches the database: a daemon whose database is away must not be restarted for it.
+#[utoipa::path(get, path = "/health/live", tag = "Health", responses((status = 200, body = LivenessView)))]
+async fn get_liveness(State(monitoring): State<Monitoring>) -> Json<LivenessView> {
+    Json(monitoring.live())
+}
+
+/// Whether the daemon takes work
+///
+/// 503 says in `code` what it waits for: `starting`, `draining`, `restoring`,
+/// `database_unavailable` (away, or its disk is full). It comes back by itself.
+#[utoipa::path(
+    get, path = "/health/ready", tag = "Health",
+    responses((status = 200, body = ReadinessView), (status = 503, body = ErrorBody)),
+)]
+async fn get_readiness(State(monitoring): State<Monitoring>) -> Result<Json<ReadinessView>, ApiError> {
+    monitoring.ready().await.map(Json).map_err(unready)
+}
+
+/// How the daemon is, and whether it still waits for its first API key
+#[utoipa::path(
+    get, path = "/api/health", tag = "Health",
+    responses((status = 200, body = PublicHealthView), (status = 503, body = ErrorBody)),
+)]
+async fn get_public_health(State(monitoring): State<Monitoring>) -> Result<Json<PublicHealthView>, ApiError> {
+    monitoring.public_health().await.map(Json).map_err(unready)
+}
+
+/// What is here
+#[utoipa::path(get, path = "/api/", tag = "Health", responses((status = 200, body = ApiIndex)))]
+async fn get_index(State(monitoring): State<Monitoring>) -> Json<ApiIndex> {
+    Json(monitoring.index())
+}
+
+/// The figures in Prometheus' text format, at most a second old
+#[utoipa::path(
+    get, path = "/api/metrics/prometheus", tag = "Health",
+    responses((status = 200, body = String, content_type = "text/plain; version=0.0.4; charset=utf-8")),
+)]
+async fn get_metrics(State(monitoring): State<Monitoring>) -> Response {
+    let mut response = (StatusCode::OK, monitoring.scrape().await).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,155 @@
+//! The use cases of monitoring.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use agentd_base::{Clock, DomainError, HealthCheck};
+use agentd_store::{Db, StoreError};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use super::error::NotReady;
+use super::metrics::{Family, FamilyKind, Metrics, Sample, source};
+use super::model::{ApiIndex, DEGRADED, HEALTHY, HealthView, LivenessView, PublicHealthView, ReadinessView, VERSION};
+use super::probe::{DatabaseCheck, Probe};
+use super::readiness::{Phase, Readiness};
+use super::store;
+
+/// The domain that knows credentials says whether bootstrap mode is on.
+pub trait ReportsBootstrap: Send + Sync {
+    /// # Errors
+    /// The database is away.
+    fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>>;
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Monitoring {
+    readiness: Readiness,
+    probe: Arc<Probe>,
+    metrics: Arc<Metrics>,
+    bootstrap: Arc<dyn ReportsBootstrap>,
+}
+
+impl std::fmt::Debug for Monitoring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Monitoring").field("readiness", &self.readiness).finish_non_exhaustive()
+    }
+}
+
+impl Monitoring {
+    /// `checks` are the domains' own; the database's comes with monitoring.
+    #[must_use]
+    pub fn new(
+        db: &Db,
+        clock: &Clock,
+        readiness: Readiness,
+        bootstrap: Arc<dyn ReportsBootstrap>,
+        mut checks: Vec<Arc<dyn HealthCheck>>,
+    ) -> Self {
+        checks.insert(0, Arc::new(DatabaseCheck(db.clone())));
+        let metrics = Arc::new(Metrics::new(clock.clone()));
+        metrics.add_source(queue_depth(db.clone()));
+        Self { readiness, probe: Arc::new(Probe::new(clock.clone(), checks)), metrics, bootstrap }
+    }
+
+    /// Where the domains' figures are registered.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    #[must_use]
+    pub fn readiness(&self) -> &Readiness {
+        &self.readiness
+    }
+
+    /// Says that the process answers, and nothing of anything else.
+    #[must_use]
+    pub fn live(&self) -> LivenessView {
+        LivenessView { status: "alive" }
+    }
+
+    #[must_use]
+    pub fn health(&self) -> HealthView {
+        health_of(&self.readiness, self.probe.last_outcome().is_ok())
+    }
+
+    /// Whether work may be sent here.
+    ///
+    /// # Errors
+    /// What the daemon waits for.
+    pub async fn ready(&self) -> Result<ReadinessView, NotReady> {
+        if let Some(not_ready) = NotReady::from_phase(self.readiness.phase()) {
+            return Err(not_ready);
+        }
+        self.probe.outcome().await?;
+        Ok(ReadinessView { status: "ready" })
+    }
+
+    /// # Errors
+    /// The database is away.
+    pub async fn public_health(&self) -> Result<PublicHealthView, NotReady> {
+        let bootstrap_mode = self.bootstrap.bootstrap_mode().await.map_err(|error| NotReady::Component {
+            code: "database_unavailable",
+            message: match error.kind() {
+                agentd_base::ErrorKind::Unavailable => {
+                    "The database is away, so it cannot be told whether bootstrap mode is on; try again shortly"
+                }
+                _ => "The database refuses to be read; the daemon's log says why",
+            }
+            .to_owned(),
+        })?;
+        Ok(PublicHealthView { status: self.health().status, bootstrap_mode, version: VERSION })
+    }
+
+    #[must_use]
+    pub fn index(&self) -> ApiIndex {
+        ApiIndex {
+            name: "agentd",
+            version: VERSION,
+            links: BTreeMap::from([
+                ("documentation", "/api/docs"),
+                ("health", "/api/health"),
+                ("metrics", "/api/metrics/prometheus"),
+                ("openapi", "/api/openapi.json"),
+                ("ready", "/health/ready"),
+            ]),
+        }
+    }
+
+    /// The figures in Prometheus' text format, at most a second old.
+    pub async fn scrape(&self) -> Bytes {
+        self.metrics.scrape().await
+    }
+}
+
+pub(super) fn health_of(readiness: &Readiness, is_database_there: bool) -> HealthView {
+    let status = match readiness.phase() {
+        Phase::Ready if is_database_there => HEALTHY,
+        Phase::Ready => DEGRADED,
+        other => other.as_str(),
+    };
+    HealthView { status, version: VERSION, uptime_seconds: readiness.uptime().as_secs() }
+}
+
+fn queue_depth(db: Db) -> impl super::metrics::MetricSource {
+    let family = Family {
+        name: "svc_queue_depth",
+        help: "Items of the durable queues that wait (pending), are worked on (leased) or were given up (dead_letter).",
+        kind: FamilyKind::Gauge,
+        labels: &["queue", "status"],
+    };
+    source(family, move || {
+        let db = db.clone();
+        async move {
+            let depths = store::list_queue_depths(&mut db.read().await?).await?;
+            #[allow(clippy::cast_precision_loss, reason = "a figure for people and graphs")]
+            let sample = |(queue, status, items): (String, String, i64)| Sample {
+                labels: vec![queue, status],
+                value: items as f64,
+            };
+            Ok(depths.into_iter().map(sample).collect())
+        }
+    })
+}

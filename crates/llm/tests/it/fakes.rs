@@ -1,0 +1,133 @@
+//! The fake writes what the backends read: whatever a script says arrives unchanged.
+
+use agentd_llm::fake::{FakeVendor, Piece, Reply, Script};
+use agentd_llm::{Finish, FinishReason, ModelBackend, ModelEvent, ToolCall, Usage, UsageSource, Vendor};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::support::{backend, play, read, request};
+
+fn piece() -> impl Strategy<Value = Piece> {
+    prop_oneof![
+        "\\PC{1,20}|[\\n\\r\\t \"\\\\]{1,4}".prop_map(Piece::Text),
+        "\\PC{1,20}".prop_map(Piece::Reasoning),
+        ("[a-z]{1,8}", "\\PC{0,20}").prop_map(|(name, text)| {
+            Piece::ToolCall(ToolCall::new("", name, json!({ "text": text, "deep": [1, {"x": null}] })))
+        }),
+    ]
+}
+
+/// Ids that every vendor takes, and the calls behind what was said, as all vendors end with them.
+fn numbered(pieces: Vec<Piece>) -> Vec<Piece> {
+    let (calls, said): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| matches!(piece, Piece::ToolCall(_)));
+    let calls = calls.into_iter().enumerate().map(|(number, piece)| match piece {
+        Piece::ToolCall(call) => Piece::ToolCall(ToolCall { id: format!("call{number:05}"), ..call }),
+        other => other,
+    });
+    said.into_iter().chain(calls).collect()
+}
+
+fn arrives(vendor: Vendor, pieces: &[Piece], usage: Usage, events: Vec<ModelEvent>) {
+    let has_calls = pieces.iter().any(|piece| matches!(piece, Piece::ToolCall(_)));
+    let reason = if has_calls { FinishReason::ToolUse } else { FinishReason::Stop };
+    let expected = pieces.iter().map(|piece| match piece {
+        Piece::Text(text) => ModelEvent::Text(text.clone()),
+        Piece::Reasoning(text) => ModelEvent::Reasoning(text.clone()),
+        Piece::ToolCall(call) => ModelEvent::ToolCall(call.clone()),
+    });
+    let expected: Vec<_> = expected.chain([ModelEvent::Finished(Finish { reason, usage })]).collect();
+    // What is kept for DeepSeek to get back is not part of the script.
+    let plain = |event| match event {
+        ModelEvent::ToolCall(call) => ModelEvent::ToolCall(ToolCall { replay: None, ..call }),
+        other => other,
+    };
+    assert_eq!(events.into_iter().map(plain).collect::<Vec<_>>(), expected, "{vendor}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn any_script_arrives_unchanged(pieces in prop::collection::vec(piece(), 0..8), reasoning in 0u64..5) {
+        let pieces = numbered(pieces);
+        let has_calls = pieces.iter().any(|piece| matches!(piece, Piece::ToolCall(_)));
+        let reason = if has_calls { FinishReason::ToolUse } else { FinishReason::Stop };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for vendor in Vendor::ALL {
+            let usage = Usage {
+                input_tokens: 20,
+                output_tokens: 10,
+                cache_read_tokens: 5,
+                cache_write_tokens: if vendor == Vendor::Anthropic { 3 } else { 0 },
+                reasoning_tokens: if vendor == Vendor::Anthropic { 0 } else { reasoning },
+                source: UsageSource::Provider,
+            };
+            let reply = Reply::answer(pieces.clone(), reason, usage);
+            let (events, error) = runtime.block_on(play(vendor, reply));
+            prop_assert!(error.is_none(), "{vendor}: {error:?}");
+            arrives(vendor, &pieces, usage, events);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_script_can_answer_by_what_it_is_asked() {
+    let script = Script::by(|request| {
+        let asked = request.body.pointer("/messages/0/content").and_then(serde_json::Value::as_str);
+        Reply::text([if asked == Some("Hello?") { "Hello." } else { "What?" }], Usage::default())
+    });
+    let fake = FakeVendor::start(Vendor::Openai, script).await.unwrap();
+    let (events, _) = read(backend(&fake, Vendor::Openai).generate(request()).await.unwrap()).await;
+    assert_eq!(events[0], ModelEvent::Text("Hello.".to_owned()));
+}
+
+#[tokio::test]
+async fn many_streams_at_once_lose_and_reorder_nothing() {
+    let pieces: Vec<String> = (0..50).map(|number| format!("{number} ")).collect();
+    let reply = Reply::text(pieces.iter().map(String::as_str), Usage::default());
+    let fake = FakeVendor::start(Vendor::Openai, Script::always(reply)).await.unwrap();
+    let backend = backend(&fake, Vendor::Openai);
+    let calls = (0..100).map(|_| async { read(backend.generate(request()).await.unwrap()).await });
+    for (events, error) in futures_util::future::join_all(calls).await {
+        assert!(error.is_none());
+        let texts = events.iter().filter_map(|event| match event {
+            ModelEvent::Text(text) => Some(text),
+            _ => None,
+        });
+        assert!(texts.eq(&pieces));
+    }
+}
+
+/// Not an assertion: prints what a call costs over a bare exchange of the same bytes, for the record.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "prints a measurement"]
+async fn measure_overhead() {
+    const CALLS: u32 = 2000;
+    let pieces: Vec<String> = (0..20).map(|number| format!("token{number} ")).collect();
+    for vendor in [Vendor::Anthropic, Vendor::Openai, Vendor::Google] {
+        let reply = Reply::text(pieces.iter().map(String::as_str), Usage::default());
+        let fake = FakeVendor::start_forgetful(vendor, Script::always(reply)).await.unwrap();
+        let backend = backend(&fake, vendor);
+        read(backend.generate(request()).await.unwrap()).await;
+        let path = match vendor {
+            Vendor::Anthropic => "/v1/messages",
+            Vendor::Google => "/v1beta/models/some-model:streamGenerateContent?alt=sse",
+            _ => "/v1/chat/completions",
+        };
+        let (url, client) = (fake.base_url().join(path).unwrap(), crate::support::client());
+        let bare = async || {
+            let sent = client.request(http::Method::POST, url.clone()).unwrap().body("{}").send().await.unwrap();
+            assert!(sent.bytes().await.unwrap().len() > 1000);
+        };
+        bare().await;
+        let start = tokio::time::Instant::now();
+        for _ in 0..CALLS {
+            bare().await;
+        }
+        let bare_time = start.elapsed() / CALLS;
+        let start = tokio::time::Instant::now();
+        for _ in 0..CALLS {
+            read(backend.generate(request()).await.unwrap()).await;
+        }
+        println!("{vendor}: bare {bare_time:?}, backend {:?}", start.elapsed() / CALLS);
+    }
+}

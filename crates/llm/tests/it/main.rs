@@ -1,0 +1,12 @@
+//! The vendors' formats, the failures, the fake: everything over real sockets on loopback.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod connectivity;
+mod endings;
+mod failures;
+mod fakes;
+mod requests;
+mod scripted;
+mod splits;
+mod support;
+mod transcripts;

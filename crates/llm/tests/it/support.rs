@@ -1,0 +1,69 @@
+//! What the tests share: a backend in front of a fake, and the reading of whole answers.
+
+use std::time::Duration;
+
+use agentd_base::Secret;
+use agentd_llm::fake::{FakeVendor, Reply, Script};
+use agentd_llm::{
+    ModelBackend, ModelError, ModelEvent, ModelMessage, ModelRequest, ModelStream, Vendor, VendorBackend,
+};
+use agentd_net::{GuardedClient, PolicyHandle, Trust};
+use futures_util::StreamExt;
+
+/// Looks like a key, so that a search for it in error texts means something.
+pub(crate) const KEY: &str = "sk-test-3fA9xQ72LmZp";
+
+pub(crate) fn client() -> GuardedClient {
+    GuardedClient::new(PolicyHandle::default(), Trust::Owner)
+}
+
+pub(crate) fn backend(fake: &FakeVendor, vendor: Vendor) -> VendorBackend {
+    VendorBackend::new(vendor, client(), Some(fake.base_url()), Some(Secret::new(KEY.to_owned())))
+}
+
+pub(crate) fn request() -> ModelRequest {
+    ModelRequest {
+        model: "some-model".to_owned(),
+        system: None,
+        messages: vec![ModelMessage::User { content: "Hello?".to_owned() }],
+        tools: Vec::new(),
+        temperature: None,
+        max_output_tokens: None,
+        timeout: Duration::from_secs(30),
+    }
+}
+
+/// Everything up to the end, and the error if it ended in one.
+pub(crate) async fn read(mut stream: ModelStream) -> (Vec<ModelEvent>, Option<ModelError>) {
+    let mut events = Vec::new();
+    while let Some(item) = stream.next().await {
+        match item {
+            Ok(event) => events.push(event),
+            Err(error) => {
+                assert!(stream.next().await.is_none(), "nothing follows an error");
+                return (events, Some(error));
+            }
+        }
+    }
+    (events, None)
+}
+
+/// Plays one reply of `vendor`.
+pub(crate) async fn play(vendor: Vendor, reply: Reply) -> (Vec<ModelEvent>, Option<ModelError>) {
+    let fake = FakeVendor::start(vendor, Script::queue([reply])).await.unwrap();
+    match backend(&fake, vendor).generate(request()).await {
+        Ok(stream) => read(stream).await,
+        Err(error) => (Vec::new(), Some(error)),
+    }
+}
+
+/// An error with all that anybody could print of it.
+pub(crate) fn all_text(error: &ModelError) -> String {
+    let mut text = format!("{error:?} {error}");
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text.push_str(&format!(" {inner} {inner:?}"));
+        source = inner.source();
+    }
+    text
+}

@@ -1,0 +1,134 @@
+//! Answers written down from each vendor's documentation, and what they mean.
+
+use agentd_llm::fake::Reply;
+use agentd_llm::{Finish, FinishReason, ModelEvent, Replay, ToolCall, Usage, UsageSource, Vendor};
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::support::play;
+
+macro_rules! transcripts {
+    ($kind:literal) => {
+        |vendor: Vendor| match vendor {
+            Vendor::Anthropic => include_str!(concat!("transcripts/anthropic_", $kind, ".sse")),
+            Vendor::Openai => include_str!(concat!("transcripts/openai_", $kind, ".sse")),
+            Vendor::Google => include_str!(concat!("transcripts/google_", $kind, ".sse")),
+            Vendor::Mistral => include_str!(concat!("transcripts/mistral_", $kind, ".sse")),
+            Vendor::Groq => include_str!(concat!("transcripts/groq_", $kind, ".sse")),
+            Vendor::Deepseek => include_str!(concat!("transcripts/deepseek_", $kind, ".sse")),
+            Vendor::Xai => include_str!(concat!("transcripts/xai_", $kind, ".sse")),
+            Vendor::Openrouter => include_str!(concat!("transcripts/openrouter_", $kind, ".sse")),
+        }
+    };
+}
+
+/// A conversation in text, and one with two parallel calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Transcript {
+    Text,
+    Tools,
+}
+
+impl Transcript {
+    pub(crate) const ALL: [Self; 2] = [Self::Text, Self::Tools];
+
+    pub(crate) fn bytes(self, vendor: Vendor) -> &'static [u8] {
+        match self {
+            Self::Text => transcripts!("text")(vendor).as_bytes(),
+            Self::Tools => transcripts!("tools")(vendor).as_bytes(),
+        }
+    }
+
+    pub(crate) fn events(self, vendor: Vendor) -> Vec<ModelEvent> {
+        match self {
+            Self::Text => text_events(vendor),
+            Self::Tools => tool_events(vendor),
+        }
+    }
+}
+
+fn text_events(vendor: Vendor) -> Vec<ModelEvent> {
+    let mut events = Vec::new();
+    if vendor != Vendor::Openai {
+        events.push(ModelEvent::Reasoning("Let me think.".to_owned()));
+    }
+    events.extend(["Gr", "üße, 漢字", " 🦀!\n"].map(|text| ModelEvent::Text(text.to_owned())));
+    let usage = Usage {
+        input_tokens: 142,
+        output_tokens: 17,
+        cache_read_tokens: 100,
+        cache_write_tokens: if matches!(vendor, Vendor::Anthropic | Vendor::Openrouter) { 30 } else { 0 },
+        reasoning_tokens: if matches!(vendor, Vendor::Anthropic | Vendor::Mistral) { 0 } else { 8 },
+        source: UsageSource::Provider,
+    };
+    events.push(ModelEvent::Finished(Finish { reason: FinishReason::Stop, usage }));
+    events
+}
+
+fn tool_events(vendor: Vendor) -> Vec<ModelEvent> {
+    let ids = match vendor {
+        Vendor::Anthropic => ["toolu_01", "toolu_02"],
+        Vendor::Openai => ["call_DdmO", "call_ABCD"],
+        Vendor::Google => ["r2Bb_0", "r2Bb_1"],
+        Vendor::Mistral => ["D681PevKs", "9Xy7QwErT"],
+        Vendor::Groq => ["2h1fw4s5a", "7k2jd8f3b"],
+        Vendor::Deepseek => ["call_00_a", "call_01_b"],
+        Vendor::Xai => ["call_65", "call_66"],
+        Vendor::Openrouter => ["call_or1", "call_or2"],
+    };
+    let mut first = ToolCall::new(ids[0], "get_weather", json!({"city": "München", "days": 2}));
+    first.replay = match vendor {
+        Vendor::Google => Some(Replay { vendor, data: "CiQBVKhc".to_owned() }),
+        Vendor::Deepseek => Some(Replay { vendor, data: "Weather and time.".to_owned() }),
+        _ => None,
+    };
+    let second = ToolCall::new(ids[1], "get_time", json!({}));
+    let mut events = match vendor {
+        Vendor::Anthropic => vec![ModelEvent::Text("I will look.".to_owned())],
+        Vendor::Deepseek => ["Weather and ", "time."].map(|text| ModelEvent::Reasoning(text.to_owned())).to_vec(),
+        _ => Vec::new(),
+    };
+    let usage = Usage { input_tokens: 472, output_tokens: 89, source: UsageSource::Provider, ..Usage::default() };
+    events.extend([first, second].map(ModelEvent::ToolCall));
+    events.push(ModelEvent::Finished(Finish { reason: FinishReason::ToolUse, usage }));
+    events
+}
+
+async fn plays_as(vendor: Vendor, bytes: Vec<u8>, expected: &[ModelEvent]) {
+    let (events, error) = play(vendor, Reply::chunks(vec![Bytes::from(bytes)])).await;
+    assert!(error.is_none(), "{vendor}: {error:?}");
+    assert_eq!(events, expected, "{vendor}");
+}
+
+#[tokio::test]
+async fn every_vendors_transcript_is_understood() {
+    for vendor in Vendor::ALL {
+        for transcript in Transcript::ALL {
+            plays_as(vendor, transcript.bytes(vendor).to_vec(), &transcript.events(vendor)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn byte_order_mark_and_any_line_ending_make_no_difference() {
+    for vendor in Vendor::ALL {
+        for transcript in Transcript::ALL {
+            let text = std::str::from_utf8(transcript.bytes(vendor)).unwrap().replace("\r\n", "\n");
+            for ending in ["\n", "\r\n", "\r"] {
+                let rewritten = format!("\u{feff}{}", text.replace('\n', ending)).into_bytes();
+                plays_as(vendor, rewritten, &transcript.events(vendor)).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn comments_between_and_data_over_several_lines_are_understood() {
+    for vendor in Vendor::ALL {
+        let text = std::str::from_utf8(Transcript::Text.bytes(vendor)).unwrap().replace("\r\n", "\n");
+        let commented = text.replace("\n\n", "\n\n: still working\n\nid: 7\nretry: 10\n\n");
+        // JSON may be broken over lines between its tokens.
+        let wrapped = commented.replace("data: {", "data: {\ndata:");
+        plays_as(vendor, wrapped.into_bytes(), &Transcript::Text.events(vendor)).await;
+    }
+}

@@ -1,0 +1,142 @@
+//! Which tables there are, read from the database itself, so that no list can be forgotten.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::read::Read;
+use crate::{Dialect, Kind, StoreError, args};
+
+/// Bookkeeping of one database, which does not travel.
+const LEFT_OUT: [&str; 3] = ["schema_migrations", "store_info", "topics"];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) is_nullable: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub(crate) name: String,
+    /// In the order of their names, which is the same in both dialects.
+    pub(crate) columns: Vec<Column>,
+    pub(crate) primary_key: Vec<String>,
+}
+
+/// Every table that travels, those that others refer to first.
+pub(crate) async fn tables(read: &mut Read) -> Result<Vec<Table>, StoreError> {
+    let all = all_tables(read).await?;
+    let references = references(read).await?;
+    let mut left: BTreeMap<String, Table> = all
+        .into_iter()
+        .filter(|table| !LEFT_OUT.contains(&table.name.as_str()))
+        .map(|table| (table.name.clone(), table))
+        .collect();
+    let mut ordered = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let is_free =
+            |name: &&String| !references.iter().any(|(from, to)| from == *name && to != *name && left.contains_key(to));
+        // Tables that refer to each other in a circle cannot be ordered; the first goes first.
+        let next = left.keys().find(is_free).or_else(|| left.keys().next()).cloned();
+        ordered.extend(next.and_then(|name| left.remove(&name)));
+    }
+    Ok(ordered)
+}
+
+/// Every table, bookkeeping included, by name.
+pub(crate) async fn all_tables(read: &mut Read) -> Result<Vec<Table>, StoreError> {
+    let sql = read.dialect().pick(
+        "SELECT t.name AS table_name, c.name AS column_name, c.type AS type, c.pk AS key_place, \
+         c.\"notnull\" = 0 AS is_nullable \
+         FROM sqlite_master t JOIN pragma_table_info(t.name) c \
+         WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY t.name, c.name",
+        "SELECT t.relname AS table_name, a.attname AS column_name, format_type(a.atttypid, NULL) AS type, \
+         COALESCE(array_position(i.indkey::smallint[], a.attnum) + 1, 0) AS key_place, \
+         NOT a.attnotnull AS is_nullable \
+         FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped \
+         LEFT JOIN pg_index i ON i.indrelid = t.oid AND i.indisprimary \
+         WHERE t.relkind IN ('r', 'p') AND t.relnamespace = current_schema()::regnamespace \
+         ORDER BY t.relname COLLATE \"C\", a.attname COLLATE \"C\"",
+    );
+    let mut tables: Vec<Table> = Vec::new();
+    let mut key_places = BTreeMap::new();
+    for row in read.fetch_all(sql, args![]).await? {
+        let (table, column): (String, String) = (row.get("table_name")?, row.get("column_name")?);
+        let kind = kind(&row.get::<String>("type")?, &table, &column)?;
+        if tables.last().is_none_or(|last| last.name != table) {
+            tables.push(Table { name: table.clone(), columns: Vec::new(), primary_key: Vec::new() });
+        }
+        if let Some(last) = tables.last_mut() {
+            last.columns.push(Column { name: column.clone(), kind, is_nullable: row.get("is_nullable")? });
+        }
+        let place: i64 = row.get("key_place")?;
+        if place > 0 {
+            key_places.insert((table, place), column);
+        }
+    }
+    for ((name, _), column) in key_places {
+        if let Some(table) = tables.iter_mut().find(|table| table.name == name) {
+            table.primary_key.push(column);
+        }
+    }
+    Ok(tables)
+}
+
+fn kind(type_name: &str, table: &str, column: &str) -> Result<Kind, StoreError> {
+    Ok(match type_name.to_ascii_lowercase().as_str() {
+        "bigint" | "integer" | "smallint" => Kind::Integer,
+        "double precision" | "real" => Kind::Real,
+        "text" => Kind::Text,
+        "blob" | "bytea" => Kind::Blob,
+        other => {
+            return Err(StoreError::dump(format!("column {table}.{column} has type `{other}`, which cannot travel")));
+        }
+    })
+}
+
+/// Pairs of tables of which the first refers to the second.
+async fn references(read: &mut Read) -> Result<BTreeSet<(String, String)>, StoreError> {
+    let sql = read.dialect().pick(
+        "SELECT t.name AS from_table, f.\"table\" AS to_table \
+         FROM sqlite_master t JOIN pragma_foreign_key_list(t.name) f WHERE t.type = 'table'",
+        "SELECT f.relname AS from_table, t.relname AS to_table FROM pg_constraint c \
+         JOIN pg_class f ON f.oid = c.conrelid JOIN pg_class t ON t.oid = c.confrelid \
+         WHERE c.contype = 'f' AND f.relnamespace = current_schema()::regnamespace",
+    );
+    let rows = read.fetch_all(sql, args![]).await?;
+    rows.iter().map(|row| Ok((row.get("from_table")?, row.get("to_table")?))).collect()
+}
+
+/// The columns of every unique index and primary key, as `table(column, …)`: what the two dialects
+/// must agree on.
+pub(crate) async fn unique_keys(read: &mut Read) -> Result<BTreeSet<String>, StoreError> {
+    let sql = match read.dialect() {
+        Dialect::Sqlite => {
+            "SELECT t.name AS table_name, l.name AS index_name, i.name AS column_name \
+             FROM sqlite_master t JOIN pragma_index_list(t.name) l JOIN pragma_index_info(l.name) i \
+             WHERE t.type = 'table' AND l.\"unique\" = 1 AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
+             ORDER BY t.name, l.name, i.seqno"
+        }
+        Dialect::Postgres => {
+            "SELECT t.relname AS table_name, x.relname AS index_name, a.attname AS column_name \
+             FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid \
+             CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place) \
+             JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = k.attnum \
+             WHERE i.indisunique AND t.relnamespace = current_schema()::regnamespace \
+             ORDER BY t.relname, x.relname, k.place"
+        }
+    };
+    let mut keys: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for row in read.fetch_all(sql, args![]).await? {
+        keys.entry((row.get("table_name")?, row.get("index_name")?)).or_default().push(row.get("column_name")?);
+    }
+    let mut texts: BTreeSet<String> =
+        keys.into_iter().map(|((table, _), columns)| format!("{table}({})", columns.join(", "))).collect();
+    // SQLite gives an INTEGER PRIMARY KEY no index of its own.
+    for table in all_tables(read).await? {
+        if !table.primary_key.is_empty() {
+            texts.insert(format!("{}({})", table.name, table.primary_key.join(", ")));
+        }
+    }
+    Ok(texts)
+}

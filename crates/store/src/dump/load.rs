@@ -1,0 +1,273 @@
+//! Loading a dump. The caller's side reads and checks lines, the transaction's side inserts them;
+//! between them is a short channel, so that nothing is collected.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use parking_lot::Mutex;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::sync::mpsc;
+
+use super::catalog::{self, Table};
+use super::{BASE64, DumpSummary, FORMAT, FORMAT_VERSION, Header, Mark};
+use crate::job::{Durability, Isolation, Plan};
+use crate::topic::EVERYTHING;
+use crate::value::{Kind, Value};
+use crate::{Args, Db, Dialect, StoreError, Tx, args, migrate};
+
+/// A longer line is no row of ours.
+const LINE_BYTES: u64 = 256 << 20;
+/// SQLite and PostgreSQL allow more; beyond some hundreds nothing is gained.
+const PARAMETERS: usize = 600;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// What goes to the transaction.
+enum Feed {
+    Rows {
+        table: usize,
+        values: Vec<Value>,
+    },
+    /// The dump was read to its end and is whole.
+    End,
+}
+
+pub(super) async fn load<R>(db: &Db, source: &mut R) -> Result<DumpSummary, StoreError>
+where
+    R: AsyncRead + Unpin + Send,
+{
+    let mut read = db.read().await?;
+    let schema_version = migrate::version(&mut read).await?;
+    let tables = Arc::new(catalog::tables(&mut read).await?);
+    drop(read);
+    let mut lines = Lines { source: BufReader::with_capacity(64 * 1024, source), line: Vec::new(), number: 0 };
+    check_header(&mut lines, schema_version).await?;
+
+    let (feed, rows) = mpsc::channel(4);
+    let rows = Arc::new(Mutex::new(Some(rows)));
+    let inserted_tables = Arc::clone(&tables);
+    // The locks taken first keep every other writer out, so nothing can collide; and a second run
+    // could not have the rows again.
+    let plan = Plan { durability: Durability::Full, isolation: Isolation::ReadCommitted };
+    let inserting = db.run(plan, async move |tx: &mut Tx| {
+        let taken = rows.lock().take();
+        let Some(mut rows) = taken else { return Err(StoreError::Contended) };
+        insert(tx, &inserted_tables, &mut rows).await
+    });
+    let feeding = async {
+        // Dropping the sender without `End` makes the transaction fail.
+        let feed = feed;
+        parse(&mut lines, &tables, &feed).await
+    };
+    let (inserted, parsed) = tokio::join!(inserting, feeding);
+    match (inserted, parsed) {
+        (Ok(()), parsed) => parsed,
+        // What is wrong with the dump explains the failed transaction, unless it failed by itself.
+        (Err(StoreError::Dump { .. }), Err(error)) => Err(error),
+        (Err(error), _) => Err(error),
+    }
+}
+
+struct Lines<R> {
+    source: BufReader<R>,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl<R: AsyncRead + Unpin + Send> Lines<R> {
+    /// The next line, or `None` at the end.
+    async fn next(&mut self) -> Result<Option<&[u8]>, StoreError> {
+        self.line.clear();
+        self.number += 1;
+        let bytes = (&mut self.source).take(LINE_BYTES).read_until(b'\n', &mut self.line).await?;
+        if bytes == 0 {
+            return Ok(None);
+        }
+        if self.line.pop() != Some(b'\n') {
+            return Err(self.wrong("is cut off"));
+        }
+        Ok(Some(&self.line))
+    }
+
+    fn wrong(&self, what: impl std::fmt::Display) -> StoreError {
+        StoreError::dump(format!("line {} {what}", self.number))
+    }
+}
+
+async fn check_header<R: AsyncRead + Unpin + Send>(
+    lines: &mut Lines<R>,
+    schema_version: u32,
+) -> Result<(), StoreError> {
+    let not_one = || StoreError::dump("it does not begin like a dump");
+    let line = lines.next().await?.ok_or_else(not_one)?;
+    let header: Header = serde_json::from_slice(line).map_err(|_| not_one())?;
+    if header.format != FORMAT {
+        return Err(not_one());
+    }
+    if header.format_version > FORMAT_VERSION {
+        return Err(StoreError::dump("it was made by a newer program; use that one or a newer one"));
+    }
+    let made = header.schema_version;
+    if made > schema_version {
+        return Err(StoreError::dump(format!(
+            "it was made by a newer program (schema {made}, this one has {schema_version}); use a newer program"
+        )));
+    }
+    if made < schema_version {
+        return Err(StoreError::dump(format!(
+            "it was made by an older program (schema {made}, this one has {schema_version}); load it with a program \
+             of that time and let this one migrate that database"
+        )));
+    }
+    Ok(())
+}
+
+/// Reads table by table and hands rows over in batches.
+async fn parse<R: AsyncRead + Unpin + Send>(
+    lines: &mut Lines<R>,
+    tables: &[Table],
+    feed: &mpsc::Sender<Feed>,
+) -> Result<DumpSummary, StoreError> {
+    let mut summary = DumpSummary::default();
+    let mut current: Option<usize> = None;
+    let mut seen = HashSet::new();
+    let mut values = Vec::new();
+    let mut bytes = 0;
+    loop {
+        let length = lines.next().await?.map(<[u8]>::len);
+        let Some(length) = length else { return Err(StoreError::dump("it is cut off: its last line is missing")) };
+        let is_row = lines.line.first() == Some(&b'[');
+        if let Some(table) = current
+            && (!is_row
+                || bytes >= BATCH_BYTES
+                || values.len() >= batch_rows(&tables[table]) * tables[table].columns.len())
+            && !values.is_empty()
+        {
+            send(feed, Feed::Rows { table, values: std::mem::take(&mut values) }).await?;
+            bytes = 0;
+        }
+        if is_row {
+            let table = current.ok_or_else(|| lines.wrong("is a row before any table"))?;
+            decode_row(lines, &tables[table], &mut values)?;
+            summary.rows += 1;
+            bytes += length;
+            continue;
+        }
+        match serde_json::from_slice(&lines.line).map_err(|_| lines.wrong("is not a line of a dump"))? {
+            Mark::Table { name, columns } => {
+                let place = tables.iter().position(|table| table.name == name);
+                let place = place.ok_or_else(|| lines.wrong(format!("names the unknown table `{name}`")))?;
+                if !tables[place].columns.iter().map(|column| &column.name).eq(&columns) {
+                    return Err(lines.wrong(format!("has other columns for `{name}` than the database")));
+                }
+                if !seen.insert(place) {
+                    return Err(lines.wrong(format!("repeats the table `{name}`")));
+                }
+                current = Some(place);
+                summary.tables += 1;
+            }
+            Mark::End { rows } if rows == summary.rows => {
+                if lines.next().await?.is_some() {
+                    return Err(lines.wrong("comes after the end"));
+                }
+                send(feed, Feed::End).await?;
+                return Ok(summary);
+            }
+            Mark::End { rows } => {
+                return Err(lines.wrong(format!("promises {rows} rows, but there were {}", summary.rows)));
+            }
+        }
+    }
+}
+
+/// Fails when the transaction has ended, which then says why.
+async fn send(feed: &mpsc::Sender<Feed>, item: Feed) -> Result<(), StoreError> {
+    feed.send(item).await.map_err(|_| StoreError::dump("the database stopped taking rows"))
+}
+
+fn batch_rows(table: &Table) -> usize {
+    (PARAMETERS / table.columns.len().max(1)).clamp(1, 100)
+}
+
+fn decode_row<R: AsyncRead + Unpin + Send>(
+    lines: &Lines<R>,
+    table: &Table,
+    values: &mut Vec<Value>,
+) -> Result<(), StoreError> {
+    let row: Vec<serde_json::Value> = serde_json::from_slice(&lines.line).map_err(|_| lines.wrong("is not a row"))?;
+    if row.len() != table.columns.len() {
+        return Err(lines.wrong(format!("has {} values for {} columns", row.len(), table.columns.len())));
+    }
+    for (value, column) in row.into_iter().zip(&table.columns) {
+        let decoded = decode(value, column.kind)
+            .ok_or_else(|| lines.wrong(format!("has no valid value for `{}`", column.name)))?;
+        values.push(decoded);
+    }
+    Ok(())
+}
+
+fn decode(value: serde_json::Value, kind: Kind) -> Option<Value> {
+    use serde_json::Value as Json;
+    Some(match (value, kind) {
+        (Json::Null, kind) => Value::Null(kind),
+        (Json::Number(number), Kind::Integer) => Value::Integer(number.as_i64()?),
+        (Json::String(text), Kind::Real) => Value::Real(text.parse().ok()?),
+        (Json::String(text), Kind::Text) => Value::Text(text),
+        (Json::String(text), Kind::Blob) => Value::Blob(BASE64.decode(text).ok()?),
+        _ => return None,
+    })
+}
+
+/// The transaction: out with the old, in with the new.
+async fn insert(tx: &mut Tx, tables: &[Table], rows: &mut mpsc::Receiver<Feed>) -> Result<(), StoreError> {
+    if tx.dialect() == Dialect::Postgres {
+        let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+        tx.execute(format!("LOCK TABLE {} IN EXCLUSIVE MODE", names.join(", ")), args![]).await?;
+    }
+    for table in tables.iter().rev() {
+        tx.execute(format!("DELETE FROM {}", table.name), args![]).await?;
+    }
+    loop {
+        match rows.recv().await {
+            Some(Feed::Rows { table, values }) => insert_rows(tx, &tables[table], values).await?,
+            Some(Feed::End) => break,
+            None => return Err(StoreError::dump("it was not read to its end")),
+        }
+    }
+    // Whoever held a lease worked for another state of the database.
+    tx.execute(
+        "UPDATE queue SET status = 'pending', owner = NULL, due_at = run_at, fence = fence + 1 WHERE status = 'leased'",
+        args![],
+    )
+    .await?;
+    if tx.dialect() == Dialect::Postgres {
+        tx.fetch_optional(
+            "SELECT setval(pg_get_serial_sequence('outbox', 'seq'), COALESCE(MAX(seq), 0) + 1, false) FROM outbox",
+            args![],
+        )
+        .await?;
+    }
+    let id = tx.ids().next_ulid();
+    tx.execute("UPDATE store_info SET value = $1 WHERE name = 'database_id'", args![id]).await?;
+    tx.touch(EVERYTHING);
+    Ok(())
+}
+
+async fn insert_rows(tx: &mut Tx, table: &Table, values: Vec<Value>) -> Result<(), StoreError> {
+    let width = table.columns.len();
+    let names: Vec<String> = table.columns.iter().map(|column| format!("\"{}\"", column.name)).collect();
+    let rows = values.len() / width.max(1);
+    let mut sql = format!("INSERT INTO {} ({}) VALUES ", table.name, names.join(", "));
+    for row in 0..rows {
+        sql.push_str(if row == 0 { "(" } else { ", (" });
+        let places: Vec<String> = (1..=width).map(|column| format!("${}", row * width + column)).collect();
+        sql.push_str(&places.join(", "));
+        sql.push(')');
+    }
+    let mut args = Args::with_capacity(values.len());
+    for value in values {
+        args.push(value);
+    }
+    tx.execute(sql, args).await?;
+    Ok(())
+}
