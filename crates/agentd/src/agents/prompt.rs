@@ -21,27 +21,9 @@ const ARCHETYPES: [(&str, &str); 10] = [
     ("writer", "You write clear, lively text and fit its tone to the reader."),
 ];
 
-/// Languages by their code. A code that is not here is named as it is.
-const LANGUAGES: [(&str, &str); 14] = [
-    ("ar", "Arabic"),
-    ("cs", "Czech"),
-    ("de", "German"),
-    ("es", "Spanish"),
-    ("fr", "French"),
-    ("hi", "Hindi"),
-    ("it", "Italian"),
-    ("ja", "Japanese"),
-    ("ko", "Korean"),
-    ("nl", "Dutch"),
-    ("pl", "Polish"),
-    ("pt", "Portuguese"),
-    ("tr", "Turkish"),
-    ("zh", "Chinese"),
-];
-
 /// Who the agent is, how it behaves, and what its owner told it; `instructions` are those for all
-/// agents, `language` a code such as `de`.
-pub(super) fn system_prompt(agent: &Agent, instructions: &str, language: &str) -> String {
+/// agents, `language` the English name of the one to answer in, where that is not English.
+pub(super) fn system_prompt(agent: &Agent, instructions: &str, language: Option<&str>) -> String {
     let mut prompt = format!("You are {}, the AI agent of {}.", agent.svc_name, agent.user_name);
     for archetype in &agent.archetypes {
         let name = archetype.to_lowercase();
@@ -56,10 +38,8 @@ pub(super) fn system_prompt(agent: &Agent, instructions: &str, language: &str) -
         prompt.push(' ');
         prompt.push_str(custom);
     }
-    let code = language.split(['-', '_']).next().unwrap_or_default().to_lowercase();
-    if !code.is_empty() && code != "en" {
-        let name = LANGUAGES.iter().find(|(known, _)| *known == code).map_or(language, |(_, name)| name);
-        prompt.push_str(&format!(" Answer in {name} unless you are asked for another language."));
+    if let Some(language) = language {
+        prompt.push_str(&format!(" Answer in {language} unless you are asked for another language."));
     }
     for text in [instructions, agent.profile.instructions.as_deref().unwrap_or_default()] {
         let text = text.trim();
@@ -137,7 +117,7 @@ mod tests {
     #[test]
     fn everything_the_owner_said_shapes_the_prompt() {
         assert_eq!(
-            system_prompt(&agent(), "Never lie.", "de-AT"),
+            system_prompt(&agent(), "Never lie.", Some("German")),
             "You are scout, the AI agent of Ada. You gather facts, compare sources, and tell what is known from \
              what is guessed. Your role: pirate. You love maps. Answer in German unless you are asked for another \
              language.\n\nNever lie.\n\nBe brief.\n\nWhat Ada told you:\n- Hobby? chess\n- likes tea"
@@ -154,8 +134,7 @@ mod tests {
             ..agent()
         };
         let expected = "You are scout, the AI agent of Ada. You are helpful, friendly and to the point.";
-        assert_eq!(system_prompt(&plain, "", "en"), expected);
-        assert_eq!(system_prompt(&plain, " ", ""), expected);
-        assert!(system_prompt(&plain, "", "eo").contains("Answer in eo "));
+        assert_eq!(system_prompt(&plain, "", None), expected);
+        assert_eq!(system_prompt(&plain, " ", None), expected);
     }
 }

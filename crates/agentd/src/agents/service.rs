@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use agentd_store::{NewItem, Recorder, Snapshot, StoreError, Topic, Tx};
 use bytes::Bytes;
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{BoxFuture, LocalBoxFuture};
 use parking_lot::RwLock;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -15,7 +15,7 @@ use super::model::{Agent, AgentId, CreateAgent, MAX_AGENTS};
 use super::workspace::Workspaces;
 use super::{prompt, store};
 use crate::ground::Ground;
-use crate::settings::Settings;
+use crate::settings::{Language, Settings};
 
 const AGENTS: Topic = Topic::new("agents");
 pub(super) const PURGE_QUEUE: &str = "agents.purge";
@@ -28,6 +28,11 @@ pub trait OwnsAgentData: Send + Sync {
 
     /// Makes the data unreachable, in the transaction that deletes the agent.
     fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>>;
+
+    /// Waits, a few seconds at most, for what still works with the data in this process.
+    fn after_hide<'t>(&'t self, _agent: &'t AgentId) -> BoxFuture<'t, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// Deletes up to about `limit` rows of a hidden agent; answers whether more may be left.
     fn purge<'t>(
@@ -194,6 +199,15 @@ impl Agents {
         found.ok_or_else(|| AgentError::NotFound { name: name_or_id.chars().take(80).collect() })
     }
 
+    /// Whether the agent was not deleted, seen from within a transaction: what hangs a row onto an
+    /// agent asks, so that none outlives it.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn is_alive(&self, tx: &mut Tx, id: &AgentId) -> Result<bool, StoreError> {
+        store::is_alive(tx, id).await
+    }
+
     /// Whether the name is taken.
     ///
     /// # Errors
@@ -254,6 +268,9 @@ impl Agents {
                 Ok(())
             })
             .await?;
+        for owner in self.owners() {
+            owner.after_hide(&agent.id).await;
+        }
         // Done again by the purge, should this process end here.
         if let Err(error) = self.release_folder(&agent.id, &agent.svc_name).await {
             tracing::warn!(%error, agent = %agent.id, "the folder of a deleted agent keeps its name until the purge");
@@ -266,7 +283,9 @@ impl Agents {
     #[must_use]
     pub fn system_prompt(&self, agent: &Agent) -> String {
         let settings = &self.0.settings;
-        prompt::system_prompt(agent, &settings.agent().instructions, &settings.interface().language)
+        let language = Language::parse(&settings.interface().language).ok();
+        let language = language.filter(|language| language.tag() != "en").map(|language| language.english_name());
+        prompt::system_prompt(agent, &settings.agent().instructions, language.as_deref())
     }
 
     /// The folder that the agent works in; made again where it was lost.

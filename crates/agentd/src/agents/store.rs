@@ -36,6 +36,11 @@ pub(super) async fn count_agents(read: &mut Read) -> Result<usize, StoreError> {
     read.fetch_one("SELECT COUNT(*) FROM agents WHERE deleted_at IS NULL", args![]).await?.first()
 }
 
+pub(super) async fn is_alive(read: &mut Read, id: &AgentId) -> Result<bool, StoreError> {
+    let row = read.fetch_optional("SELECT 1 FROM agents WHERE id = $1 AND deleted_at IS NULL", args![id]).await?;
+    Ok(row.is_some())
+}
+
 /// Adds the row; answers whether the name was free.
 pub(super) async fn insert_agent(tx: &mut Tx, agent: &Agent) -> Result<bool, StoreError> {
     let inserted = tx
