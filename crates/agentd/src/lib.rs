@@ -5,6 +5,7 @@
 
 pub mod agents;
 pub mod auth;
+pub mod backup;
 pub mod chat;
 pub mod cli;
 pub mod compose;

@@ -8,6 +8,9 @@ use agentd_base::{DomainError, ErrorKind};
 
 use crate::value::ValueError;
 
+/// What a driver said.
+pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
+
 /// An error of the store. Cheap to clone, because one failed commit answers a whole batch.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
@@ -37,7 +40,7 @@ pub enum StoreError {
     IdempotencyConflict,
     /// The database cannot be reached or cannot write now; it may come back by itself.
     #[error("the database is not available: {reason}")]
-    Unavailable { reason: String, source: Option<Arc<sqlx::Error>> },
+    Unavailable { reason: String, source: Option<Cause> },
     #[error("too many changes collided at once; try again")]
     Contended,
     #[error("the database is closed")]
@@ -51,7 +54,7 @@ pub enum StoreError {
     #[error("the database address is not valid: {reason}")]
     InvalidUrl { reason: String },
     #[error("migration {version} ({name}) failed")]
-    Migration { version: u32, name: String, source: Arc<sqlx::Error> },
+    Migration { version: u32, name: String, source: Cause },
     #[error("migration {version} ({name}) left rows that refer to missing ones in table {table}")]
     MigrationForeignKeys { version: u32, name: String, table: String },
     #[error("the backup cannot be used: {reason}")]
@@ -60,8 +63,10 @@ pub enum StoreError {
     Io { action: &'static str, path: PathBuf, source: Arc<std::io::Error> },
     #[error("reading or writing the backup failed")]
     Stream { source: Arc<std::io::Error> },
+    #[error("the database has no such table ({detail})")]
+    NoTable { detail: String },
     #[error("the database refused a statement")]
-    Database { source: Arc<sqlx::Error> },
+    Database { source: Cause },
 }
 
 fn holder(pid: Option<u32>) -> String {
@@ -106,9 +111,7 @@ fn classify(error: sqlx::Error) -> StoreError {
     match &error {
         sqlx::Error::RowNotFound => return StoreError::NoRow,
         sqlx::Error::PoolClosed => return StoreError::Closed,
-        sqlx::Error::PoolTimedOut => {
-            return unavailable("no connection became free in time", error);
-        }
+        sqlx::Error::PoolTimedOut => return unavailable("no connection became free in time", error),
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) => return unavailable("the connection failed", error),
         sqlx::Error::WorkerCrashed => return unavailable("the connection was lost", error),
         _ => {}
@@ -116,22 +119,49 @@ fn classify(error: sqlx::Error) -> StoreError {
     let Some(refusal) = error.as_database_error() else {
         return StoreError::Database { source: Arc::new(error) };
     };
-    let detail = || refusal.constraint().map_or_else(|| refusal.message().to_owned(), str::to_owned);
-    match refusal.kind() {
-        sqlx::error::ErrorKind::UniqueViolation => return StoreError::Unique { detail: detail() },
-        sqlx::error::ErrorKind::ForeignKeyViolation => return StoreError::ForeignKey { detail: detail() },
-        sqlx::error::ErrorKind::NotNullViolation | sqlx::error::ErrorKind::CheckViolation => {
-            return StoreError::Constraint { detail: detail() };
-        }
-        _ => {}
-    }
     let code = refusal.code().unwrap_or_default().into_owned();
-    let is_postgres = refusal.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_some();
-    let reason = if is_postgres { postgres_outage(&code) } else { sqlite_outage(&code) };
-    match reason {
-        Some(Outage::Retry) => StoreError::Contended,
-        Some(Outage::Down(reason)) => unavailable(reason, error),
-        None => StoreError::Database { source: Arc::new(error) },
+    if refusal.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_none() {
+        let message = refusal.message().to_owned();
+        return sqlite_refusal(code.parse().unwrap_or(0), message, error);
+    }
+    let detail = refusal.constraint().map_or_else(|| refusal.message().to_owned(), str::to_owned);
+    match code.as_str() {
+        "23505" => StoreError::Unique { detail },
+        "23503" => StoreError::ForeignKey { detail },
+        "42P01" => StoreError::NoTable { detail },
+        _ if code.starts_with("23") => StoreError::Constraint { detail },
+        _ => match postgres_outage(&code) {
+            Some(Outage::Retry) => StoreError::Contended,
+            Some(Outage::Down(reason)) => unavailable(reason, error),
+            None => StoreError::Database { source: Arc::new(error) },
+        },
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match &error {
+            rusqlite::Error::SqliteFailure(failure, message) => {
+                sqlite_refusal(failure.extended_code, message.clone().unwrap_or_default(), error)
+            }
+            _ => Self::Database { source: Arc::new(error) },
+        }
+    }
+}
+
+/// Extended result codes: <https://sqlite.org/rescode.html>.
+fn sqlite_refusal(code: i32, detail: String, error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
+    match code {
+        // SQLITE_CONSTRAINT_UNIQUE, _PRIMARYKEY, _ROWID
+        2067 | 1555 | 2579 => StoreError::Unique { detail },
+        // SQLITE_CONSTRAINT_FOREIGNKEY
+        787 => StoreError::ForeignKey { detail },
+        _ if code & 0xff == 19 => StoreError::Constraint { detail },
+        _ if detail.contains("no such table") => StoreError::NoTable { detail },
+        _ => match sqlite_outage(code) {
+            Some(reason) => unavailable(reason, error),
+            None => StoreError::Database { source: Arc::new(error) },
+        },
     }
 }
 
@@ -155,20 +185,20 @@ fn postgres_outage(code: &str) -> Option<Outage> {
     })
 }
 
-/// Result codes: <https://sqlite.org/rescode.html>. The low byte is the primary code.
-fn sqlite_outage(code: &str) -> Option<Outage> {
-    Some(match code.parse::<i32>().unwrap_or(0) & 0xff {
-        5 | 6 => Outage::Down("another program holds its lock"),
-        7 => Outage::Down("memory ran out"),
-        8 => Outage::Down("its file is read-only"),
-        10 => Outage::Down("reading or writing its file failed"),
-        13 => Outage::Down("the disk is full"),
-        14 => Outage::Down("its file cannot be opened"),
+/// The low byte is the primary code.
+fn sqlite_outage(code: i32) -> Option<&'static str> {
+    Some(match code & 0xff {
+        5 | 6 => "another program holds its lock",
+        7 => "memory ran out",
+        8 => "its file is read-only",
+        10 => "reading or writing its file failed",
+        13 => "the disk is full",
+        14 => "its file cannot be opened",
         _ => return None,
     })
 }
 
-fn unavailable(reason: &str, source: sqlx::Error) -> StoreError {
+fn unavailable(reason: &str, source: impl std::error::Error + Send + Sync + 'static) -> StoreError {
     StoreError::Unavailable { reason: reason.to_owned(), source: Some(Arc::new(source)) }
 }
 

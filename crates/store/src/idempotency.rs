@@ -130,7 +130,7 @@ impl<T: ?Sized> Recorder<T> {
         if recorded == 0 {
             return Err(StoreError::IdempotencyConflict);
         }
-        if tx.shared.idempotency_records.fetch_add(1, Ordering::Relaxed) % RECORDS_BETWEEN_TRIMS == 0 {
+        if tx.shared.idempotency_records.fetch_add(1, Ordering::Relaxed).is_multiple_of(RECORDS_BETWEEN_TRIMS) {
             tx.trim_answers(&request.credential, IDEMPOTENCY_PER_CREDENTIAL).await?;
         }
         Ok(())

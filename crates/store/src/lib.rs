@@ -20,6 +20,7 @@ mod dialect;
 mod dump;
 mod error;
 mod idempotency;
+mod inspect;
 mod job;
 mod lock;
 mod migrate;
@@ -41,8 +42,9 @@ pub use args::{Args, Sql};
 pub use db::{DatabaseUrl, Db, DbOptions};
 pub use dialect::Dialect;
 pub use dump::DumpSummary;
-pub use error::StoreError;
+pub use error::{Cause, StoreError};
 pub use idempotency::{IDEMPOTENCY_KEPT, IDEMPOTENCY_PER_CREDENTIAL, Recorder, StoredAnswer, StoredRequest};
+pub use inspect::{Inspection, inspect, lock_holder};
 pub use migrate::Migration;
 pub use outbox::{CursorStart, Event, EventId, NewEvent, Seq};
 pub use queue::{Enqueued, Item, ItemId, ItemStatus, Lease, NewItem, QueueStats};
@@ -60,6 +62,24 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "store",
         sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
         postgres: include_str!("../migrations/postgres/0001_store.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "settings",
+        sqlite: include_str!("../migrations/sqlite/0002_settings.sql"),
+        postgres: include_str!("../migrations/postgres/0002_settings.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "auth",
+        sqlite: include_str!("../migrations/sqlite/0003_auth.sql"),
+        postgres: include_str!("../migrations/postgres/0003_auth.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "providers",
+        sqlite: include_str!("../migrations/sqlite/0004_providers.sql"),
+        postgres: include_str!("../migrations/postgres/0004_providers.sql"),
     },
     Migration {
         version: 5,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::dialect::Dialect;
+use crate::lock::create_private_folder;
 use crate::read::Read;
 use crate::{StoreError, args, dump};
 
@@ -29,7 +30,7 @@ pub(crate) async fn sqlite(read: &mut Read, migrations: &'static [Migration]) ->
         .await
     {
         Ok(row) => row,
-        Err(error) if is_missing_table(&error) => {
+        Err(StoreError::NoTable { .. }) => {
             read.fetch_one("SELECT NULL AS version, sqlite_version() AS engine", args![]).await?
         }
         Err(error) => return Err(error),
@@ -50,9 +51,9 @@ pub(crate) async fn sqlite(read: &mut Read, migrations: &'static [Migration]) ->
         std::fs::rename(&partial, &path).map_err(|e| StoreError::io("renaming", &partial, e))?;
     }
     // Scripts that rebuild a table need this off: <https://sqlite.org/lang_altertable.html>.
-    read.script("PRAGMA foreign_keys = OFF".into()).await?;
+    read.script("PRAGMA foreign_keys = OFF").await?;
     let result = run_all(read, pending).await;
-    read.script("PRAGMA foreign_keys = ON".into()).await?;
+    read.script("PRAGMA foreign_keys = ON").await?;
     result
 }
 
@@ -60,7 +61,7 @@ pub(crate) async fn sqlite(read: &mut Read, migrations: &'static [Migration]) ->
 pub(crate) async fn version(read: &mut Read) -> Result<u32, StoreError> {
     match read.fetch_one("SELECT MAX(version) AS version FROM schema_migrations", args![]).await {
         Ok(row) => Ok(row.get::<Option<u32>>("version")?.unwrap_or(0)),
-        Err(error) if is_missing_table(&error) => Ok(0),
+        Err(StoreError::NoTable { .. }) => Ok(0),
         Err(error) => Err(error),
     }
 }
@@ -74,9 +75,9 @@ pub(crate) async fn postgres(read: &mut Read, migrations: &'static [Migration]) 
     {
         let path = snapshot_path(read, from, last.version, "jsonl")?;
         tracing::info!(path = %path.display(), "writing the database out before its schema changes");
-        read.script("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY".into()).await?;
+        read.script("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
         let written = write_out(read, &path).await;
-        read.script("ROLLBACK".into()).await?;
+        read.script("ROLLBACK").await?;
         written?;
     }
     run_all(read, pending).await
@@ -91,15 +92,6 @@ async fn write_out(read: &mut Read, path: &Path) -> Result<(), StoreError> {
     std::fs::rename(&partial, path).map_err(|e| StoreError::io("renaming", &partial, e))
 }
 
-fn is_missing_table(error: &StoreError) -> bool {
-    match error {
-        StoreError::Database { source } => source.as_database_error().is_some_and(|refusal| {
-            refusal.code().as_deref() == Some("42P01") || refusal.message().contains("no such table")
-        }),
-        _ => false,
-    }
-}
-
 /// The steps that a database at version `from` still needs.
 pub(crate) fn pending(from: u32, migrations: &'static [Migration]) -> Result<&'static [Migration], StoreError> {
     let known = migrations.last().map_or(0, |last| last.version);
@@ -111,7 +103,7 @@ pub(crate) fn pending(from: u32, migrations: &'static [Migration]) -> Result<&'s
 
 fn snapshot_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<PathBuf, StoreError> {
     let folder = read.shared.data_dir.join("backups");
-    std::fs::create_dir_all(&folder).map_err(|e| StoreError::io("creating", &folder, e))?;
+    create_private_folder(&folder)?;
     let time = read.clock().now().to_string().replace([':', '.'], "-");
     Ok(folder.join(format!("before-migration-{from}-to-{to}-{time}.{extension}")))
 }
@@ -121,7 +113,7 @@ async fn run_all(read: &mut Read, pending: &'static [Migration]) -> Result<(), S
         tracing::info!(version = step.version, name = step.name, "changing the schema");
         let result = run_one(read, step).await;
         if result.is_err() {
-            drop(read.script("ROLLBACK".into()).await);
+            let _ = read.script("ROLLBACK").await;
         }
         result?;
     }
@@ -132,8 +124,8 @@ async fn run_one(read: &mut Read, step: &'static Migration) -> Result<(), StoreE
     let failed =
         |source| StoreError::Migration { version: step.version, name: step.name.to_owned(), source: Arc::new(source) };
     let dialect = read.dialect();
-    read.script(dialect.pick("BEGIN IMMEDIATE", "BEGIN").into()).await.map_err(failed)?;
-    read.script(dialect.pick(step.sqlite, step.postgres).into()).await.map_err(failed)?;
+    read.script(dialect.pick("BEGIN IMMEDIATE", "BEGIN")).await.map_err(failed)?;
+    read.script(dialect.pick(step.sqlite, step.postgres)).await.map_err(failed)?;
     let now = read.clock().now();
     read.run(
         "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)".into(),
@@ -150,7 +142,7 @@ async fn run_one(read: &mut Read, step: &'static Migration) -> Result<(), StoreE
         let table = row.get("table")?;
         return Err(StoreError::MigrationForeignKeys { version: step.version, name: step.name.to_owned(), table });
     }
-    read.script("COMMIT".into()).await.map_err(failed)
+    read.script("COMMIT").await.map_err(failed)
 }
 
 fn is_new_enough(engine: &str) -> bool {

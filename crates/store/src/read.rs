@@ -17,12 +17,13 @@ use crate::{Args, Dialect, Row, Sql, StoreError, postgres, sqlite};
 pub(crate) enum Connection {
     Sqlite(PoolConnection<Sqlite>),
     SqliteSnapshot(Transaction<'static, Sqlite>),
-    SqliteWriter(SqliteConnection),
+    SqliteWriter(rusqlite::Connection),
     Postgres(PoolConnection<Postgres>),
     PostgresTransaction(Transaction<'static, Postgres>),
 }
 
 enum Target<'c> {
+    Writer(&'c rusqlite::Connection),
     Sqlite(&'c mut SqliteConnection),
     Postgres(&'c mut PgConnection),
 }
@@ -32,7 +33,7 @@ impl Connection {
         match self {
             Self::Sqlite(connection) => Target::Sqlite(connection),
             Self::SqliteSnapshot(transaction) => Target::Sqlite(transaction),
-            Self::SqliteWriter(connection) => Target::Sqlite(connection),
+            Self::SqliteWriter(connection) => Target::Writer(connection),
             Self::Postgres(connection) => Target::Postgres(connection),
             Self::PostgresTransaction(transaction) => Target::Postgres(transaction),
         }
@@ -141,11 +142,11 @@ impl Read {
     /// Runs a statement that answers no rows.
     pub(crate) async fn run(&mut self, sql: Sql, args: Args) -> Result<u64, StoreError> {
         self.refuse_after_failure()?;
-        let text = AssertSqlSafe(sql.0);
         let result = match self.connection.target() {
+            Target::Writer(connection) => sqlite::direct::execute(connection, &sql.0, args),
             Target::Sqlite(connection) => match sqlite::codec::arguments(args) {
                 Ok(arguments) => connection
-                    .execute(sqlx::query_with(text, arguments))
+                    .execute(sqlx::query_with(AssertSqlSafe(sql.0), arguments))
                     .await
                     .map(|done| done.rows_affected())
                     .map_err(StoreError::from),
@@ -153,7 +154,7 @@ impl Read {
             },
             Target::Postgres(connection) => match postgres::codec::arguments(args) {
                 Ok(arguments) => connection
-                    .execute(sqlx::query_with(text, arguments))
+                    .execute(sqlx::query_with(AssertSqlSafe(sql.0), arguments))
                     .await
                     .map(|done| done.rows_affected())
                     .map_err(StoreError::from),
@@ -164,24 +165,29 @@ impl Read {
     }
 
     /// Runs a script of several statements without parameters.
-    pub(crate) async fn script(&mut self, text: std::borrow::Cow<'static, str>) -> Result<(), sqlx::Error> {
-        let script = sqlx::raw_sql(AssertSqlSafe(text));
+    pub(crate) async fn script(&mut self, text: &'static str) -> Result<(), StoreError> {
         match self.connection.target() {
-            Target::Sqlite(connection) => connection.execute(script).await.map(|_| ()),
-            Target::Postgres(connection) => connection.execute(script).await.map(|_| ()),
+            Target::Writer(connection) => connection.execute_batch(text)?,
+            Target::Sqlite(connection) => connection.execute(sqlx::raw_sql(text)).await.map(|_| ())?,
+            Target::Postgres(connection) => connection.execute(sqlx::raw_sql(text)).await.map(|_| ())?,
         }
+        Ok(())
     }
 
     fn start(&mut self, sql: Sql, args: Args) -> Result<BoxStream<'_, Result<Row, StoreError>>, StoreError> {
         self.refuse_after_failure()?;
-        let text = AssertSqlSafe(sql.0);
         let mut columns = None;
-        // Encoded first: the borrow of the connection must not outlive a refusal.
-        match self.shared.dialect {
-            Dialect::Sqlite => {
+        // Encoded before the connection is borrowed: a refusal has to be remembered.
+        match &self.connection {
+            Connection::SqliteWriter(connection) => {
+                let rows = sqlite::direct::fetch(connection, &sql.0, args);
+                let rows = rows.map_err(|error| self.failed(error))?;
+                Ok(futures_util::stream::iter(rows.into_iter().map(Ok)).boxed())
+            }
+            Connection::Sqlite(_) | Connection::SqliteSnapshot(_) => {
                 let arguments = sqlite::codec::arguments(args).map_err(|error| self.failed(error))?;
                 let Target::Sqlite(connection) = self.connection.target() else { return Err(StoreError::Closed) };
-                let rows = connection.fetch(sqlx::query_with(text, arguments));
+                let rows = connection.fetch(sqlx::query_with(AssertSqlSafe(sql.0), arguments));
                 Ok(rows
                     .map_err(StoreError::from)
                     .map(move |row| {
@@ -191,10 +197,10 @@ impl Read {
                     })
                     .boxed())
             }
-            Dialect::Postgres => {
+            Connection::Postgres(_) | Connection::PostgresTransaction(_) => {
                 let arguments = postgres::codec::arguments(args).map_err(|error| self.failed(error))?;
                 let Target::Postgres(connection) = self.connection.target() else { return Err(StoreError::Closed) };
-                let rows = connection.fetch(sqlx::query_with(text, arguments));
+                let rows = connection.fetch(sqlx::query_with(AssertSqlSafe(sql.0), arguments));
                 Ok(rows
                     .map_err(StoreError::from)
                     .map(move |row| {

@@ -1,12 +1,14 @@
 //! A throwaway database for tests, of this crate and of those above it: SQLite in a temporary
 //! folder, or a schema of its own in the PostgreSQL that `AGENTD_TEST_DATABASE_URL` names.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, MockClock, Secret, Timestamp};
 
-use crate::{DatabaseUrl, Db, DbOptions, Dialect, MIGRATIONS, Migration, StoreError};
+use crate::dump::catalog;
+use crate::{DatabaseUrl, Db, DbOptions, Dialect, MIGRATIONS, Migration, Read, StoreError, args};
 
 /// The variable that makes tests run on PostgreSQL.
 pub const DATABASE_URL_VARIABLE: &str = "AGENTD_TEST_DATABASE_URL";
@@ -54,7 +56,8 @@ impl TestDb {
                 let schema = format!("test_{}", ids.next_ulid());
                 administer(&server, format!("CREATE SCHEMA {schema}")).await?;
                 let separator = if server.expose().contains('?') { '&' } else { '?' };
-                let url = format!("{}{separator}options[search_path]={schema}", server.expose());
+                let url =
+                    format!("{}{separator}options[search_path]={schema}&application_name={schema}", server.expose());
                 (DatabaseUrl::Postgres(Secret::new(url)), Some((server, schema)))
             }
         };
@@ -100,4 +103,58 @@ async fn administer(server: &Secret, sql: String) -> Result<(), StoreError> {
     sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await?;
     connection.close().await?;
     Ok(())
+}
+
+/// The schema in words that are the same in both dialects: a line for each column, with its type
+/// and whether it may be NULL, and one for each unique key. Columns of the primary key count as not
+/// nullable.
+///
+/// # Errors
+/// What the database refuses.
+pub async fn describe_schema(db: &Db) -> Result<BTreeSet<String>, StoreError> {
+    let mut read = db.read_snapshot().await?;
+    let mut lines = BTreeSet::new();
+    for table in catalog::all_tables(&mut read).await? {
+        for column in &table.columns {
+            let is_nullable = column.is_nullable && !table.primary_key.contains(&column.name);
+            let nullable = if is_nullable { " or NULL" } else { "" };
+            lines.insert(format!("{}.{}: {}{nullable}", table.name, column.name, column.kind));
+        }
+    }
+    lines.extend(unique_keys(&mut read).await?.into_iter().map(|key| format!("unique {key}")));
+    Ok(lines)
+}
+
+/// The columns of every unique index and primary key, as `table(column, …)`: what the two dialects
+/// must agree on.
+async fn unique_keys(read: &mut Read) -> Result<BTreeSet<String>, StoreError> {
+    let sql = match read.dialect() {
+        Dialect::Sqlite => {
+            "SELECT t.name AS table_name, l.name AS index_name, i.name AS column_name \
+             FROM sqlite_master t JOIN pragma_index_list(t.name) l JOIN pragma_index_info(l.name) i \
+             WHERE t.type = 'table' AND l.\"unique\" = 1 AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
+             ORDER BY t.name, l.name, i.seqno"
+        }
+        Dialect::Postgres => {
+            "SELECT t.relname AS table_name, x.relname AS index_name, a.attname AS column_name \
+             FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid \
+             CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place) \
+             JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = k.attnum \
+             WHERE i.indisunique AND t.relnamespace = current_schema()::regnamespace \
+             ORDER BY t.relname, x.relname, k.place"
+        }
+    };
+    let mut keys: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for row in read.fetch_all(sql, args![]).await? {
+        keys.entry((row.get("table_name")?, row.get("index_name")?)).or_default().push(row.get("column_name")?);
+    }
+    let mut texts: BTreeSet<String> =
+        keys.into_iter().map(|((table, _), columns)| format!("{table}({})", columns.join(", "))).collect();
+    // SQLite gives an INTEGER PRIMARY KEY no index of its own.
+    for table in catalog::all_tables(read).await? {
+        if !table.primary_key.is_empty() {
+            texts.insert(format!("{}({})", table.name, table.primary_key.join(", ")));
+        }
+    }
+    Ok(texts)
 }

@@ -1,13 +1,22 @@
 //! The command line. `agentd` alone serves.
 
+mod backup;
+mod chat;
+mod client;
+mod doctor;
+mod error;
+mod events;
+mod keys;
 mod start;
+mod terminal;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::config::ConfigSource;
+use self::error::CliError;
+use crate::config::{Config, ConfigError, ConfigSource};
 
 /// Hosts AI agents behind one HTTP API, on your own machine.
 #[derive(Debug, Parser)]
@@ -29,9 +38,31 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the daemon (what `agentd` alone does)
+    #[command(
+        after_help = "Examples:\n  agentd serve\n  agentd serve --port 8080 --data-dir /srv/agentd\n  SVC_DATABASE_URL=postgres://… agentd serve"
+    )]
     Serve,
+    /// Make, list and revoke API keys
+    Keys(keys::KeysArgs),
+    /// Check everything that people trip over, and say the remedy
+    Doctor(doctor::DoctorArgs),
+    /// Talk to an agent
+    Chat(chat::ChatArgs),
+    /// Write everything that the daemon keeps into one archive
+    Backup(backup::BackupArgs),
+    /// Replace everything that the daemon keeps by what an archive holds
+    Restore(backup::RestoreArgs),
     /// Print the OpenAPI document
+    #[command(after_help = "Example:\n  agentd openapi > openapi.json")]
     Openapi,
+    /// Print what makes a shell complete `agentd`
+    #[command(
+        after_help = "Examples:\n  agentd completions bash > ~/.local/share/bash-completion/completions/agentd\n  agentd completions zsh > ~/.zfunc/_agentd\n  agentd completions fish > ~/.config/fish/completions/agentd.fish"
+    )]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
     /// The process that holds the local model; started by the daemon
     #[command(hide = true)]
     InferenceWorker,
@@ -45,7 +76,7 @@ pub fn main() -> ExitCode {
         return agentd_inference::worker::run(&agentd_base::Clock::system());
     }
     match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             say_error(&*error);
             ExitCode::FAILURE
@@ -53,13 +84,42 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<(), Box<dyn std::error::Error>> {
-    if matches!(cli.command, Some(Command::Openapi)) {
-        return start::print_openapi();
+fn run(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    match &cli.command {
+        Some(Command::Openapi) => return start::print_openapi().map(|()| ExitCode::SUCCESS),
+        Some(Command::Completions { shell }) => {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "agentd", &mut text);
+            terminal::print_piece(&String::from_utf8_lossy(&text));
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => {}
     }
-    let file = ConfigSource::from_file(cli.config.as_deref(), cli.source.data_dir.as_deref())?;
-    let config = crate::config::Config::from_source(cli.source.or(file))?;
-    start::serve(config)
+    let config = read_config(cli.config.as_deref(), cli.source);
+    let outcome = match cli.command {
+        // The doctor also says what is wrong with the configuration.
+        Some(Command::Doctor(arguments)) => return wait_for(doctor::run(config, arguments)),
+        Some(Command::Keys(arguments)) => wait_for(keys::run(&config?, arguments)),
+        Some(Command::Chat(arguments)) => wait_for(chat::run(&config?, arguments)),
+        Some(Command::Backup(arguments)) => wait_for(backup::run_backup(&config?, arguments)),
+        Some(Command::Restore(arguments)) => wait_for(backup::run_restore(&config?, arguments)),
+        _ => start::serve(config?),
+    };
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+fn read_config(file: Option<&Path>, source: ConfigSource) -> Result<Config, ConfigError> {
+    let file = ConfigSource::from_file(file, source.data_dir.as_deref())?;
+    Config::from_source(source.or(file))
+}
+
+/// Runs a command that waits.
+fn wait_for<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let outcome = runtime.block_on(command);
+    // A thread that waits for the keyboard would otherwise keep the program from ending.
+    runtime.shutdown_background();
+    Ok(outcome?)
 }
 
 #[allow(clippy::print_stderr, reason = "the command line speaks to a person")]

@@ -101,7 +101,8 @@ impl Config {
         let allowed_hosts = list(source.allowed_hosts.as_deref());
         for host in &allowed_hosts {
             if host.contains(['/', ':', '*', ' ']) {
-                problems.push(format!("SVC_ALLOWED_HOSTS names `{host}`; give plain host names without scheme or port"));
+                problems
+                    .push(format!("SVC_ALLOWED_HOSTS names `{host}`; give plain host names without scheme or port"));
             }
         }
         let proxies = list(source.trusted_proxies.as_deref());
@@ -111,11 +112,15 @@ impl Config {
         });
         let ui_dev_origin = source.ui_dev_origin.unwrap_or_else(|| DEFAULT_UI_DEV_ORIGIN.to_owned());
         if origin_host(&ui_dev_origin).is_none() {
-            problems.push(format!("SVC_UI_DEV_ORIGIN is `{ui_dev_origin}`, which is no origin such as {DEFAULT_UI_DEV_ORIGIN}"));
+            problems.push(format!(
+                "SVC_UI_DEV_ORIGIN is `{ui_dev_origin}`, which is no origin such as {DEFAULT_UI_DEV_ORIGIN}"
+            ));
         }
         let log = source.log.unwrap_or_else(|| DEFAULT_LOG.to_owned());
         if log.parse::<tracing_subscriber::filter::EnvFilter>().is_err() {
-            problems.push(format!("SVC_LOG is `{log}`; use error, warn, info, debug, trace, or a filter such as agentd=debug"));
+            problems.push(format!(
+                "SVC_LOG is `{log}`; use error, warn, info, debug, trace, or a filter such as agentd=debug"
+            ));
         }
         let log_format = match source.log_format.as_deref() {
             None | Some("text") => LogFormat::Text,
@@ -228,8 +233,16 @@ mod tests {
         };
         let ConfigError(problems) = Config::from_source(source).unwrap_err();
         for name in [
-            "SVC_HOST", "SVC_DATABASE_URL", "SVC_BASE_URL", "`nonsense`", "x.example/path", "SVC_ALLOWED_HOSTS",
-            "SVC_TRUSTED_PROXIES", "SVC_LOG ", "SVC_LOG_FORMAT", "SVC_SECRET_KEY_FILE",
+            "SVC_HOST",
+            "SVC_DATABASE_URL",
+            "SVC_BASE_URL",
+            "`nonsense`",
+            "x.example/path",
+            "SVC_ALLOWED_HOSTS",
+            "SVC_TRUSTED_PROXIES",
+            "SVC_LOG ",
+            "SVC_LOG_FORMAT",
+            "SVC_SECRET_KEY_FILE",
         ] {
             assert!(problems.iter().any(|problem| problem.contains(name)), "{name} in {problems:?}");
         }

@@ -21,12 +21,7 @@ const MAX_CONNECTIONS: usize = 8192;
 /// A client that is slower than this to send its headers is not one.
 const HEADER_TIME_LIMIT: Duration = Duration::from_secs(30);
 
-pub(super) async fn serve_tcp(
-    listener: TcpListener,
-    front: Front,
-    tracker: TaskTracker,
-    stop: CancellationToken,
-) {
+pub(super) async fn serve_tcp(listener: TcpListener, front: Front, tracker: TaskTracker, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -68,11 +63,8 @@ async fn serve_peer(stream: TcpStream, peer: SocketAddr, front: Front, stop: Can
 pub(super) async fn serve_connection<I, S, E>(stream: I, service: S, stop: CancellationToken)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: hyper::service::Service<
-            http::Request<hyper::body::Incoming>,
-            Response = axum::response::Response,
-            Error = E,
-        > + Send,
+    S: hyper::service::Service<http::Request<hyper::body::Incoming>, Response = axum::response::Response, Error = E>
+        + Send,
     S::Future: Send,
     E: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
 {

@@ -8,6 +8,7 @@ mod error;
 mod front;
 mod listen;
 mod local_socket;
+mod offline;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,8 +28,9 @@ use crate::ground::{DataDir, Ground};
 use crate::monitoring::Readiness;
 
 pub use error::StartError;
-pub use local_socket::LocalRouter;
 use front::Front;
+pub use local_socket::LocalRouter;
+pub use offline::Offline;
 
 /// How long a drain may take: running replies have this long to reach their end.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
@@ -67,9 +69,7 @@ impl Running {
         let listener = TcpListener::bind(config.listen)
             .await
             .map_err(|source| StartError::Listen { address: config.listen, source })?;
-        let address = listener
-            .local_addr()
-            .map_err(|source| StartError::Listen { address: config.listen, source })?;
+        let address = listener.local_addr().map_err(|source| StartError::Listen { address: config.listen, source })?;
         let tracker = TaskTracker::new();
         let stop_listening = CancellationToken::new();
         let readiness = Readiness::starting();
@@ -155,7 +155,9 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    tracing::info!("going down: no new work is taken, running replies are brought to their end; a second signal ends at once");
+    tracing::info!(
+        "going down: no new work is taken, running replies are brought to their end; a second signal ends at once"
+    );
     tokio::select! {
         () = running.shut_down() => {}
         _ = terminate.recv() => tracing::warn!("second signal: ending at once"),

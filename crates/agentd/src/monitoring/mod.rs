@@ -20,7 +20,7 @@ mod service;
 mod store;
 
 pub use error::NotReady;
-pub use metrics::{CountBy, Family, FamilyKind, Metrics, MetricSource, Sample, SourceError, source};
+pub use metrics::{CountBy, Family, FamilyKind, MetricSource, Metrics, Sample, SourceError, source};
 pub use model::{ApiIndex, HealthView, LivenessView, PublicHealthView, ReadinessView};
 pub use readiness::{Phase, Readiness, RestoreGuard};
 pub use routes::{refuse_unless_ready, routes, starting_routes};

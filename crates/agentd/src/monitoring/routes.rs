@@ -24,10 +24,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub fn routes() -> Routes<Monitoring> {
     let router = OpenApiRouter::new()
         .routes(routes!(get_health))
-        .routes(routes!(get_liveness))
-        .routes(routes!(get_readiness))
-        .routes(routes!(get_public_health))
-        .routes(routes!(get_index))
+        .routes(routes!(get_health_live))
+        .routes(routes!(get_health_ready))
+        .routes(routes!(get_api_health))
+        .routes(routes!(get_api_index))
         .routes(routes!(get_metrics));
     Routes::new().public(router)
 }
@@ -76,7 +76,7 @@ async fn get_health(State(monitoring): State<Monitoring>) -> Json<HealthView> {
 ///
 /// Never touches the database: a daemon whose database is away must not be restarted for it.
 #[utoipa::path(get, path = "/health/live", tag = "Health", responses((status = 200, body = LivenessView)))]
-async fn get_liveness(State(monitoring): State<Monitoring>) -> Json<LivenessView> {
+async fn get_health_live(State(monitoring): State<Monitoring>) -> Json<LivenessView> {
     Json(monitoring.live())
 }
 
@@ -88,7 +88,7 @@ async fn get_liveness(State(monitoring): State<Monitoring>) -> Json<LivenessView
     get, path = "/health/ready", tag = "Health",
     responses((status = 200, body = ReadinessView), (status = 503, body = ErrorBody)),
 )]
-async fn get_readiness(State(monitoring): State<Monitoring>) -> Result<Json<ReadinessView>, ApiError> {
+async fn get_health_ready(State(monitoring): State<Monitoring>) -> Result<Json<ReadinessView>, ApiError> {
     monitoring.ready().await.map(Json).map_err(unready)
 }
 
@@ -97,13 +97,13 @@ async fn get_readiness(State(monitoring): State<Monitoring>) -> Result<Json<Read
     get, path = "/api/health", tag = "Health",
     responses((status = 200, body = PublicHealthView), (status = 503, body = ErrorBody)),
 )]
-async fn get_public_health(State(monitoring): State<Monitoring>) -> Result<Json<PublicHealthView>, ApiError> {
+async fn get_api_health(State(monitoring): State<Monitoring>) -> Result<Json<PublicHealthView>, ApiError> {
     monitoring.public_health().await.map(Json).map_err(unready)
 }
 
 /// What is here
 #[utoipa::path(get, path = "/api/", tag = "Health", responses((status = 200, body = ApiIndex)))]
-async fn get_index(State(monitoring): State<Monitoring>) -> Json<ApiIndex> {
+async fn get_api_index(State(monitoring): State<Monitoring>) -> Json<ApiIndex> {
     Json(monitoring.index())
 }
 

@@ -22,9 +22,7 @@ use super::Pages;
 )]
 pub(super) async fn get_openapi(State(pages): State<Pages>) -> Response {
     static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
-    let bytes = DOCUMENT.get_or_init(|| {
-        (pages.document)().to_json().map(Bytes::from).unwrap_or_default()
-    });
+    let bytes = DOCUMENT.get_or_init(|| (pages.document)().to_json().map(Bytes::from).unwrap_or_default());
     ([(CONTENT_TYPE, "application/json")], bytes.clone()).into_response()
 }
 
@@ -43,11 +41,13 @@ fn file(path: &str) -> ApiResult<Response> {
     let Some(found) = found else {
         return Err(ApiError::new(StatusCode::NOT_FOUND, "not_found", "There is no such file; open /api/docs"));
     };
-    let content_type = HeaderValue::from_str(&found.content_type)
-        .unwrap_or(HeaderValue::from_static("application/octet-stream"));
+    let content_type =
+        HeaderValue::from_str(&found.content_type).unwrap_or(HeaderValue::from_static("application/octet-stream"));
     let mut bytes = found.bytes.into_owned();
     if path == "index.html" {
-        let page = String::from_utf8_lossy(&bytes).replace("./", "/api/docs/").replace("href=\"index.css\"", "href=\"/api/docs/index.css\"");
+        let page = String::from_utf8_lossy(&bytes)
+            .replace("./", "/api/docs/")
+            .replace("href=\"index.css\"", "href=\"/api/docs/index.css\"");
         bytes = page.into_bytes();
     }
     let cache = if path == "index.html" { "no-cache" } else { "public, max-age=86400" };

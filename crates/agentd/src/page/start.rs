@@ -1,8 +1,8 @@
 //! The start page: the first four steps, ready to be copied.
 
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
 use http::HeaderMap;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
 
 const PAGE: &str = include_str!("start.html");
 

@@ -1,1 +1,38 @@
-//! The `settings` domain.
+//! Settings that take effect at once, and the vault for secrets.
+//!
+//! A category is a [`Section`]: one plain struct whose schema says what it holds and within which
+//! limits. The domain that reads a category owns it, registers it in a [`Registry`], and gets the
+//! reading, the partial change, reset, export and import of it from here. The sections of this
+//! folder are profile, interface, security and agent.
+//!
+//! Invariants
+//! - Reading is a load of a pointer; nothing that reads settings ever waits.
+//! - A change is read, merged, checked and written in one transaction: two changes of different
+//!   fields both win, and a refused one leaves everything as it was.
+//! - Whoever is answered after a change sees it, on this replica. Another replica hears of it by
+//!   notification, and asks for certain where it matters: [`Settings::refresh`] costs nothing on
+//!   SQLite and one small query on PostgreSQL.
+//! - A key that no category knows is refused, never kept.
+//! - Write-only fields live in the [`Vault`]; the category holds only whether they are set.
+//!
+//! Deliberately absent: what the settings of other domains mean, provider keys (they live in
+//! `providers`), and settings of the process such as its address (`config`).
+
+mod avatar;
+mod error;
+mod language;
+mod model;
+mod routes;
+mod section;
+mod service;
+mod store;
+mod vault;
+
+pub use avatar::AVATAR_PATH;
+pub use error::SettingsError;
+pub use language::Language;
+pub use model::{AgentSettings, DateFormat, InterfaceSettings, ProfileSettings, SecuritySettings, Theme};
+pub use routes::{SettingsRoutes, routes};
+pub use section::{PartialObject, Registry, ResetGroup, Section, patch_schema};
+pub use service::Settings;
+pub use vault::{Vault, VaultError};

@@ -11,8 +11,17 @@ use crate::support::document::{Operation, operations};
 
 /// Operations that need no credential. Everything else must refuse without one.
 const PUBLIC: &[&str] = &[
-    "get_api_health", "get_api_index", "get_bootstrap", "get_health", "get_health_live", "get_health_ready",
-    "get_metrics", "get_openapi", "login", "show_avatar", "validate",
+    "get_api_health",
+    "get_api_index",
+    "get_bootstrap",
+    "get_health",
+    "get_health_live",
+    "get_health_ready",
+    "get_metrics",
+    "get_openapi",
+    "login",
+    "show_avatar",
+    "validate",
 ];
 
 /// Operations that are open until the first key exists.
@@ -111,9 +120,13 @@ fn every_operation_has_a_behaviour_test() {
         .into_iter()
         .filter(|operation| {
             // A path is mentioned when its fixed parts stand in a test in their order.
-            let parts: Vec<&str> = operation.path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{')).collect();
+            let parts: Vec<&str> =
+                operation.path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{')).collect();
             let last = parts.last().copied().unwrap_or_default();
-            !text.contains(&operation.path) && !(text.contains(&format!("/{last}\"")) || text.contains(&format!("/{last}?")) || text.contains(&format!("/{last}/")))
+            !text.contains(&operation.path)
+                && !(text.contains(&format!("/{last}\""))
+                    || text.contains(&format!("/{last}?"))
+                    || text.contains(&format!("/{last}/")))
         })
         .map(|operation| format!("{} {}", operation.method, operation.path))
         .collect();

@@ -90,8 +90,12 @@ async fn cross_origin_rules_hold() {
         assert_eq!(answer.header("access-control-allow-origin"), None, "{origin}");
     }
     // CORS comes before the host check: a page of ours learns why it is refused.
-    let answer = app.get("/api/agents").header("origin", "https://ui.example").header("host", "evil.example").send().await;
-    assert_eq!((answer.status.as_u16(), answer.header("access-control-allow-origin")), (421, Some("https://ui.example")));
+    let answer =
+        app.get("/api/agents").header("origin", "https://ui.example").header("host", "evil.example").send().await;
+    assert_eq!(
+        (answer.status.as_u16(), answer.header("access-control-allow-origin")),
+        (421, Some("https://ui.example"))
+    );
 }
 
 #[tokio::test]

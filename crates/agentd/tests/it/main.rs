@@ -4,7 +4,11 @@
 
 mod support;
 
+mod auth;
+mod backup;
 mod coverage;
 mod doors;
+mod kill;
 mod openapi;
+mod secrets;
 mod tidy;

@@ -12,7 +12,10 @@ fn the_committed_document_is_the_code() {
     let committed = std::fs::read_to_string(path).expect("docs/openapi.json");
     let mut generated = serde_json::to_string_pretty(&agentd::compose::document()).expect("JSON");
     generated.push('\n');
-    assert!(committed == generated, "docs/openapi.json is not what the code says; run `make openapi` and look at the difference");
+    assert!(
+        committed == generated,
+        "docs/openapi.json is not what the code says; run `make openapi` and look at the difference"
+    );
 }
 
 #[tokio::test]

@@ -33,7 +33,10 @@ fn edges(name: &str) -> BTreeMap<String, BTreeSet<String>> {
     let (_, after) = text.split_once(&format!("<!-- edges: {name} -->")).expect("the table's mark");
     let rows = after.trim_start().lines().take_while(|line| line.starts_with('|')).skip(2);
     let words = |cell: &str| -> BTreeSet<String> {
-        cell.split(',').map(|word| word.trim().trim_matches('`').to_owned()).filter(|word| !word.is_empty() && word != "—").collect()
+        cell.split(',')
+            .map(|word| word.trim().trim_matches('`').to_owned())
+            .filter(|word| !word.is_empty() && word != "—")
+            .collect()
     };
     rows.map(|row| {
         let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
@@ -111,9 +114,10 @@ fn crates_use_only_the_edges_of_the_table() {
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
         let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
         let dependencies = dependencies.split("\n[").next().unwrap_or_default();
-        let used = dependencies.lines().filter_map(|line| line.strip_prefix("agentd-")).map(|rest| {
-            rest.chars().take_while(|c| c.is_alphanumeric()).collect::<String>()
-        });
+        let used = dependencies
+            .lines()
+            .filter_map(|line| line.strip_prefix("agentd-"))
+            .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric()).collect::<String>());
         let targets = allowed.get(&name).unwrap_or_else(|| panic!("crate {name} is not in the table"));
         wrong.extend(used.filter(|target| !targets.contains(target)).map(|target| format!("{name} uses {target}")));
     }
@@ -143,10 +147,13 @@ fn routes_hold_no_sql_and_models_no_io() {
         let text = text.split("#[cfg(test)]").next().unwrap_or_default();
         let shown = file.strip_prefix(&source).expect("inside").display().to_string();
         let is_in = |part: &str| file.ends_with(format!("{part}.rs")) || shown.contains(&format!("/{part}/"));
-        if is_in("routes") && ["SELECT ", "INSERT INTO ", "UPDATE ", "DELETE FROM "].iter().any(|sql| text.contains(sql)) {
+        if is_in("routes")
+            && ["SELECT ", "INSERT INTO ", "UPDATE ", "DELETE FROM "].iter().any(|sql| text.contains(sql))
+        {
             wrong.push(format!("{shown} holds SQL"));
         }
-        if is_in("model") && ["async ", "Tx", "axum", "StatusCode"].iter().any(|word| contains_word(text, word.trim())) {
+        if is_in("model") && ["async ", "Tx", "axum", "StatusCode"].iter().any(|word| contains_word(text, word.trim()))
+        {
             wrong.push(format!("{shown} holds more than rules"));
         }
         if is_in("service") && contains_word(text, "StatusCode") {
@@ -161,7 +168,8 @@ fn contains_word(text: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     lines.into_iter().any(|line| {
         line.match_indices(word).any(|(at, _)| {
-            !line[..at].chars().next_back().is_some_and(is_part) && !line[at + word.len()..].chars().next().is_some_and(is_part)
+            !line[..at].chars().next_back().is_some_and(is_part)
+                && !line[at + word.len()..].chars().next().is_some_and(is_part)
         })
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::read::Read;
-use crate::{Dialect, Kind, StoreError, args};
+use crate::{Kind, StoreError, args};
 
 /// Bookkeeping of one database, which does not travel.
 const LEFT_OUT: [&str; 3] = ["schema_migrations", "store_info", "topics"];
@@ -105,38 +105,4 @@ async fn references(read: &mut Read) -> Result<BTreeSet<(String, String)>, Store
     );
     let rows = read.fetch_all(sql, args![]).await?;
     rows.iter().map(|row| Ok((row.get("from_table")?, row.get("to_table")?))).collect()
-}
-
-/// The columns of every unique index and primary key, as `table(column, …)`: what the two dialects
-/// must agree on.
-pub(crate) async fn unique_keys(read: &mut Read) -> Result<BTreeSet<String>, StoreError> {
-    let sql = match read.dialect() {
-        Dialect::Sqlite => {
-            "SELECT t.name AS table_name, l.name AS index_name, i.name AS column_name \
-             FROM sqlite_master t JOIN pragma_index_list(t.name) l JOIN pragma_index_info(l.name) i \
-             WHERE t.type = 'table' AND l.\"unique\" = 1 AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
-             ORDER BY t.name, l.name, i.seqno"
-        }
-        Dialect::Postgres => {
-            "SELECT t.relname AS table_name, x.relname AS index_name, a.attname AS column_name \
-             FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid \
-             CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place) \
-             JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = k.attnum \
-             WHERE i.indisunique AND t.relnamespace = current_schema()::regnamespace \
-             ORDER BY t.relname, x.relname, k.place"
-        }
-    };
-    let mut keys: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
-    for row in read.fetch_all(sql, args![]).await? {
-        keys.entry((row.get("table_name")?, row.get("index_name")?)).or_default().push(row.get("column_name")?);
-    }
-    let mut texts: BTreeSet<String> =
-        keys.into_iter().map(|((table, _), columns)| format!("{table}({})", columns.join(", "))).collect();
-    // SQLite gives an INTEGER PRIMARY KEY no index of its own.
-    for table in all_tables(read).await? {
-        if !table.primary_key.is_empty() {
-            texts.insert(format!("{}({})", table.name, table.primary_key.join(", ")));
-        }
-    }
-    Ok(texts)
 }

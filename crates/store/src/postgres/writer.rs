@@ -136,6 +136,8 @@ impl Drop for Slot<'_> {
 
 enum Attempt {
     Done,
+    /// On a connection that had died while it was idle: the closure did not run.
+    NotBegun(StoreError),
     Again(StoreError),
     Failed(StoreError),
 }
@@ -148,6 +150,9 @@ async fn carry_out(context: Rc<Context>, mut job: Box<dyn Job>) {
         match context.attempt(&mut *job, slot.shard()).await {
             Attempt::Done => return job.answer(Ok(())),
             Attempt::Failed(error) => return job.answer(Err(error)),
+            // The pool throws it away; at worst all of them have died.
+            Attempt::NotBegun(_) if attempt <= CONNECTIONS => {}
+            Attempt::NotBegun(error) => return job.answer(Err(error)),
             Attempt::Again(error) => {
                 if error.is_unavailable() {
                     lost_connections += 1;
@@ -171,12 +176,12 @@ impl Context {
         let begun = match self.pool.begin_with(begin(job.plan())).await {
             Ok(transaction) => transaction,
             Err(error) => {
+                let timed_out = matches!(error, sqlx::Error::PoolTimedOut);
                 let error = StoreError::from(error);
                 // A dead connection is worth another try, a server that is away is not: the pool has
                 // already tried for seconds.
-                let is_dead = matches!(&error, StoreError::Unavailable { source: Some(source), .. }
-                    if !matches!(**source, sqlx::Error::PoolTimedOut));
-                return if is_dead { Attempt::Again(error) } else { Attempt::Failed(error) };
+                let is_dead = error.is_unavailable() && !timed_out;
+                return if is_dead { Attempt::NotBegun(error) } else { Attempt::Failed(error) };
             }
         };
         let mut tx = Tx::new(Read::new(Connection::PostgresTransaction(begun), Arc::clone(&self.shared), true));

@@ -1,22 +1,22 @@
 //! SQLite: one writer thread, a few lazily opened readers, one file in WAL mode.
 
 pub(crate) mod codec;
+pub(crate) mod direct;
 mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection as _, SqlitePool};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{ConnectOptions, SqlitePool};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::StoreError;
 use crate::job::Job;
-use crate::lock::DataDirLock;
-use crate::migrate::{self, Migration};
-use crate::read::{Connection, Read};
+use crate::lock::{DataDirLock, create_private_folder};
+use crate::migrate::Migration;
 use crate::shared::Shared;
-use crate::{StoreError, Tx};
 
 /// Jobs that may wait for the writer; more callers wait in line for a place.
 const QUEUE_LENGTH: usize = 1024;
@@ -36,22 +36,16 @@ pub(crate) struct Sqlite {
     pub(crate) jobs: mpsc::Sender<Message>,
 }
 
-/// How a connection to the file is opened. Memory stays small: 2 MiB of cache at most for the
-/// writer, 512 KiB for a reader, nothing mapped.
-fn options(path: &Path, cache_kib: u32) -> SqliteConnectOptions {
+/// How a reader opens the file. Its cache stays small, nothing is mapped.
+fn reader_options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Normal)
-        .foreign_keys(true)
+        .create_if_missing(false)
         .busy_timeout(BUSY_TIMEOUT)
-        .statement_cache_capacity(256)
-        .pragma("cache_size", format!("-{cache_kib}"))
+        .statement_cache_capacity(128)
+        .pragma("cache_size", "-512")
         .pragma("mmap_size", "0")
-        // Checkpoints run beside the commits, see `writer`.
-        .pragma("wal_autocheckpoint", "0")
-        .pragma("journal_size_limit", "67108864")
+        .pragma("query_only", "ON")
         .thread_name(|id| format!("sqlite-{id}"))
         .disable_statement_logging()
 }
@@ -63,14 +57,8 @@ pub(crate) async fn open(
 ) -> Result<Sqlite, StoreError> {
     let lock = DataDirLock::take(&shared.data_dir)?;
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(|e| StoreError::io("creating", parent, e))?;
+        create_private_folder(parent)?;
     }
-    let writer_options = options(&path, 2048);
-    let connection = writer_options.connect().await?;
-    let mut read = Read::new(Connection::SqliteWriter(connection), Arc::clone(&shared), false);
-    migrate::sqlite(&mut read, migrations).await?;
-    let Connection::SqliteWriter(connection) = read.connection else { return Err(StoreError::Closed) };
-
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS)
         .min_connections(0)
@@ -78,9 +66,9 @@ pub(crate) async fn open(
         .max_lifetime(None)
         .acquire_timeout(Duration::from_secs(30))
         .test_before_acquire(false)
-        .connect_lazy_with(options(&path, 512).pragma("query_only", "ON"));
+        .connect_lazy_with(reader_options(&path));
     let (jobs, inbox) = mpsc::channel(QUEUE_LENGTH);
-    writer::start(connection, writer_options, path, readers.clone(), shared, inbox, lock)?;
+    writer::start(path, readers.clone(), shared, migrations, inbox, lock).await?;
     Ok(Sqlite { readers, jobs })
 }
 
@@ -92,18 +80,5 @@ impl Sqlite {
             drop(closed.await);
         }
         self.readers.close().await;
-    }
-}
-
-/// A transaction handle over the writer's connection.
-fn writer_tx(connection: sqlx::SqliteConnection, shared: &Arc<Shared>) -> Tx {
-    Tx::new(Read::new(Connection::SqliteWriter(connection), Arc::clone(shared), true))
-}
-
-async fn close_connection(tx: Tx) {
-    if let Connection::SqliteWriter(connection) = tx.read.connection
-        && let Err(error) = connection.close().await
-    {
-        tracing::warn!(%error, "closing the database failed");
     }
 }

@@ -5,24 +5,25 @@
 //! `synchronous=FULL` if any of its closures asked for that; one that asks for it never joins a
 //! batch that began without, because SQLite cannot change its mind inside a transaction.
 //!
-//! Checkpoints do not run on the commit path: a reader's connection copies the log back while
-//! commits go on. Only when the log has grown far beyond that does the writer itself help.
+//! Checkpoints do not run on the commit path: another connection copies the log back while commits
+//! go on. Only when the log has grown far beyond that does the writer itself help.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, SqlitePool};
+use sqlx::SqlitePool;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::Message;
+use super::{Message, direct};
 use crate::db::mark_transaction_thread;
 use crate::job::{Durability, Job, Outcome};
 use crate::lock::DataDirLock;
-use crate::read::Connection;
+use crate::migrate::{self, Migration};
+use crate::read::{Connection, Read};
 use crate::shared::Shared;
 use crate::{StoreError, Topic, Tx};
 
@@ -31,75 +32,87 @@ const BATCH_TIME: Duration = Duration::from_millis(5);
 /// A closure that holds everybody up for longer is reported.
 const SLOW_JOB: Duration = Duration::from_millis(50);
 /// From here on the log is copied back beside the commits.
-const CHECKPOINT_BYTES: u64 = 4 << 20;
+const CHECKPOINT_PAGES: u32 = 2_000;
 /// From here on the writer waits for it.
-const CHECKPOINT_NOW_BYTES: u64 = 48 << 20;
-const COMMITS_BETWEEN_LOOKS: u32 = 32;
-
-const BEGIN: &str = "BEGIN IMMEDIATE; SAVEPOINT job";
-const NEXT: &str = "RELEASE job; SAVEPOINT job";
-const UNDO: &str = "ROLLBACK TO job";
+const CHECKPOINT_NOW_PAGES: u32 = 12_000;
+const CHECKPOINT: &str = "PRAGMA wal_checkpoint(PASSIVE)";
 
 struct Writer {
     tx: Option<Tx>,
-    options: SqliteConnectOptions,
-    log_path: PathBuf,
+    path: PathBuf,
     readers: SqlitePool,
     shared: Arc<Shared>,
     inbox: mpsc::Receiver<Message>,
     waiting: VecDeque<Box<dyn Job>>,
     closing: Option<oneshot::Sender<()>>,
     is_full: bool,
-    commits: u32,
-    checkpoint: Option<tokio::task::JoinHandle<()>>,
+    checkpoint: Option<JoinHandle<()>>,
+    /// The length of the log, in pages, at which it is next copied back.
+    next_checkpoint: u32,
 }
 
-/// Starts the writer's thread. It ends, and gives the lock back, when told to close or when every
-/// handle of the database is gone, after all that was queued is done.
-pub(super) fn start(
-    connection: sqlx::SqliteConnection,
-    options: SqliteConnectOptions,
+/// Starts the writer's thread, which opens the file and migrates it first. It ends, and gives the
+/// lock back, when told to close or when every handle of the database is gone, after all that was
+/// queued is done.
+pub(super) async fn start(
     path: PathBuf,
     readers: SqlitePool,
     shared: Arc<Shared>,
+    migrations: &'static [Migration],
     inbox: mpsc::Receiver<Message>,
     lock: DataDirLock,
 ) -> Result<(), StoreError> {
+    let failed = |e| StoreError::io("starting the writer for", &path, e);
     // Without an IO driver the thread sleeps on a futex, which wakes faster than epoll.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .map_err(|e| StoreError::io("starting the writer for", &path, e))?;
-    let mut log_path = path.clone().into_os_string();
-    log_path.push("-wal");
-    let writer = move || {
-        let _lock = lock;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
+    let (opened, wait_for_open) = oneshot::channel();
+    let thread_path = path.clone();
+    let work = move || {
         mark_transaction_thread();
+        let tx = match runtime.block_on(open(&thread_path, &shared, migrations)) {
+            Ok(tx) => tx,
+            Err(error) => {
+                drop(lock);
+                let _ = opened.send(Err(error));
+                return None;
+            }
+        };
+        // If nobody waits any more, the inbox is closed too, and the writer ends at once.
+        let _ = opened.send(Ok(()));
         let writer = Writer {
-            tx: Some(super::writer_tx(connection, &shared)),
-            options,
-            log_path: log_path.into(),
+            tx: Some(tx),
+            path: thread_path,
             readers,
             shared,
             inbox,
             waiting: VecDeque::new(),
             closing: None,
             is_full: false,
-            commits: 0,
             checkpoint: None,
+            next_checkpoint: CHECKPOINT_PAGES,
         };
-        tokio::task::LocalSet::new().block_on(&runtime, writer.run())
+        let closing = runtime.block_on(writer.run());
+        drop(lock);
+        closing
     };
     std::thread::Builder::new()
         .name("store-writer".to_owned())
         .spawn(move || {
-            if let Some(done) = writer() {
+            if let Some(done) = work() {
                 // The lock is back already: whoever waits for the close may open again.
                 let _ = done.send(());
             }
         })
-        .map_err(|e| StoreError::io("starting the writer for", &path, e))?;
-    Ok(())
+        .map_err(failed)?;
+    wait_for_open.await.unwrap_or(Err(StoreError::Closed))
+}
+
+async fn open(path: &Path, shared: &Arc<Shared>, migrations: &'static [Migration]) -> Result<Tx, StoreError> {
+    let connection = direct::open(path)?;
+    let mut read = Read::new(Connection::SqliteWriter(connection), Arc::clone(shared), false);
+    migrate::sqlite(&mut read, migrations).await?;
+    read.is_transaction = true;
+    Ok(Tx::new(read))
 }
 
 impl Writer {
@@ -117,17 +130,15 @@ impl Writer {
             self.accept_all_there();
             if !self.waiting.is_empty() {
                 self.batch().await;
-                self.look_at_log().await;
+                self.look_at_log();
             }
         }
         if let Some(checkpoint) = self.checkpoint.take() {
-            drop(checkpoint.await);
+            let _ = checkpoint.join();
         }
         self.readers.close().await;
-        if let Some(tx) = self.tx.take() {
-            // The last connection that closes copies the log back and removes it.
-            super::close_connection(tx).await;
-        }
+        // The last connection that closes copies the log back and removes it.
+        self.close_connection();
         self.closing
     }
 
@@ -158,7 +169,7 @@ impl Writer {
         let result = self.run_batch(&mut done, &mut touched, &mut woken).await;
         if let Err(error) = &result {
             tracing::warn!(error = error as &dyn std::error::Error, jobs = done.len(), "a batch of writes failed");
-            self.give_up_batch(error).await;
+            self.give_up_batch(error);
         } else {
             for topic in touched {
                 self.shared.signals.bump(Topic::name(topic));
@@ -179,7 +190,7 @@ impl Writer {
         woken: &mut Vec<String>,
     ) -> Result<(), StoreError> {
         let is_full = self.waiting.iter().any(|job| job.plan().durability == Durability::Full);
-        if let Err(error) = self.begin(is_full).await {
+        if let Err(error) = self.begin(is_full) {
             done.extend(self.waiting.drain(..));
             return Err(error);
         }
@@ -187,15 +198,11 @@ impl Writer {
         let mut is_fresh = true;
         loop {
             let Some(mut job) = self.next_job(is_full, done.len(), started) else { break };
-            let tx = self.tx.as_mut().ok_or(StoreError::Closed);
-            let tx = match tx {
-                Ok(tx) => tx,
-                Err(error) => {
-                    done.push(job);
-                    return Err(error);
-                }
+            let Some(tx) = self.tx.as_mut() else {
+                done.push(job);
+                return Err(StoreError::Closed);
             };
-            if !is_fresh && let Err(error) = control(tx, NEXT).await {
+            if !is_fresh && let Err(error) = control(tx, "RELEASE job").and_then(|()| control(tx, "SAVEPOINT job")) {
                 done.push(job);
                 return Err(error);
             }
@@ -217,7 +224,7 @@ impl Writer {
                     // If SQLite gave up the whole transaction by itself (disk full), there is no
                     // savepoint any more, and the batch is lost.
                     let failure = tx.read.failure.take();
-                    if let Err(error) = control(tx, UNDO).await {
+                    if let Err(error) = control(tx, "ROLLBACK TO job") {
                         return Err(failure.filter(StoreError::is_unavailable).unwrap_or(error));
                     }
                     is_fresh = true;
@@ -225,7 +232,7 @@ impl Writer {
             }
         }
         let tx = self.tx.as_mut().ok_or(StoreError::Closed)?;
-        control(tx, "COMMIT").await
+        control(tx, "COMMIT")
     }
 
     /// The next closure of the running batch, unless the batch is to end.
@@ -242,73 +249,92 @@ impl Writer {
         self.waiting.pop_front()
     }
 
-    async fn begin(&mut self, is_full: bool) -> Result<(), StoreError> {
+    fn begin(&mut self, is_full: bool) -> Result<(), StoreError> {
         if self.tx.is_none() {
-            let connection = self.options.connect().await?;
-            self.tx = Some(super::writer_tx(connection, &self.shared));
+            let connection = direct::open(&self.path)?;
+            let read = Read::new(Connection::SqliteWriter(connection), Arc::clone(&self.shared), true);
+            self.tx = Some(Tx::new(read));
             self.is_full = false;
         }
         let tx = self.tx.as_mut().ok_or(StoreError::Closed)?;
         if self.is_full != is_full {
-            control(tx, if is_full { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" }).await?;
+            control(tx, if is_full { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" })?;
             self.is_full = is_full;
         }
-        control(tx, BEGIN).await
+        control(tx, "BEGIN IMMEDIATE")?;
+        control(tx, "SAVEPOINT job")
     }
 
     /// After a failed batch nothing of it may stay, and a broken connection is opened anew.
-    async fn give_up_batch(&mut self, error: &StoreError) {
+    fn give_up_batch(&mut self, error: &StoreError) {
         let Some(tx) = self.tx.as_mut() else { return };
         // Fails when SQLite has rolled back by itself, which is as good.
-        drop(control(tx, "ROLLBACK").await);
-        if error.is_unavailable()
-            && let Some(tx) = self.tx.take()
+        let _ = control(tx, "ROLLBACK");
+        if error.is_unavailable() {
+            self.close_connection();
+        }
+    }
+
+    fn close_connection(&mut self) {
+        if let Some(tx) = self.tx.take()
+            && let Connection::SqliteWriter(connection) = tx.read.connection
+            && let Err((_, error)) = connection.close()
         {
-            super::close_connection(tx).await;
+            tracing::warn!(%error, "closing the database failed");
         }
     }
 
-    async fn look_at_log(&mut self) {
-        self.commits += 1;
-        if self.commits < COMMITS_BETWEEN_LOOKS {
+    fn look_at_log(&mut self) {
+        if let Some(finished) = self.checkpoint.take_if(|running| running.is_finished()) {
+            let _ = finished.join();
+            // What was committed meanwhile is little; with it copied too, the log begins anew.
+            self.copy_log_back();
             return;
         }
-        self.commits = 0;
-        let bytes = log_bytes(&self.log_path);
-        if bytes < CHECKPOINT_BYTES {
+        let pages = direct::log_pages();
+        if pages < CHECKPOINT_PAGES {
+            self.next_checkpoint = CHECKPOINT_PAGES;
+        }
+        if pages < self.next_checkpoint || self.checkpoint.is_some() {
             return;
         }
-        if bytes >= CHECKPOINT_NOW_BYTES
-            && let Some(tx) = self.tx.as_mut()
-            && let Err(error) = control(tx, "PRAGMA wal_checkpoint(PASSIVE)").await
+        // A reader that looks at an old state can hold the log back: then try again only after more.
+        self.next_checkpoint = pages + CHECKPOINT_PAGES;
+        if pages >= CHECKPOINT_NOW_PAGES {
+            self.copy_log_back();
+        } else {
+            self.start_checkpoint();
+        }
+    }
+
+    fn copy_log_back(&mut self) {
+        if let Some(tx) = self.tx.as_mut()
+            && let Err(error) = control(tx, CHECKPOINT)
         {
-            tracing::warn!(error = &error as &dyn std::error::Error, "copying the log back failed");
-            return;
+            report_checkpoint(&error);
         }
-        if self.checkpoint.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) {
-            self.checkpoint = Some(tokio::task::spawn_local(checkpoint(self.readers.clone())));
+    }
+
+    fn start_checkpoint(&mut self) {
+        let path = self.path.clone();
+        let copy = move || {
+            if let Err(error) = direct::open(&path).and_then(|connection| direct::control(&connection, CHECKPOINT)) {
+                report_checkpoint(&error);
+            }
+        };
+        match std::thread::Builder::new().name("store-checkpoint".to_owned()).spawn(copy) {
+            Ok(running) => self.checkpoint = Some(running),
+            Err(error) => tracing::warn!(%error, "no thread for copying the log back"),
         }
     }
 }
 
-async fn checkpoint(readers: SqlitePool) {
-    let copied = async {
-        let mut connection = readers.acquire().await?;
-        sqlx::raw_sql("PRAGMA wal_checkpoint(PASSIVE)").execute(&mut *connection).await
-    };
-    match copied.await {
-        Ok(_) | Err(sqlx::Error::PoolClosed) => {}
-        Err(error) => tracing::warn!(%error, "copying the log back failed"),
-    }
+fn report_checkpoint(error: &StoreError) {
+    tracing::warn!(error = error as &dyn std::error::Error, "copying the log back failed");
 }
 
-fn log_bytes(path: &Path) -> u64 {
-    std::fs::metadata(path).map_or(0, |meta| meta.len())
-}
-
-/// A statement of the batch itself. Prepared once and kept, unlike a script.
-async fn control(tx: &mut Tx, sql: &'static str) -> Result<(), StoreError> {
-    let Connection::SqliteWriter(connection) = &mut tx.read.connection else { return Err(StoreError::Closed) };
-    sqlx::query(sql).execute(connection).await?;
-    Ok(())
+/// A statement of the batch itself.
+fn control(tx: &mut Tx, sql: &'static str) -> Result<(), StoreError> {
+    let Connection::SqliteWriter(connection) = &tx.read.connection else { return Err(StoreError::Closed) };
+    direct::control(connection, sql)
 }

@@ -1,8 +1,19 @@
 //! What the store promises, on SQLite always and on PostgreSQL when `AGENTD_TEST_DATABASE_URL` is set.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests, and what they share, fail by panicking"
+)]
+
+mod dump;
 mod idempotency;
+mod lifecycle;
 mod outbox;
 mod queue;
+mod schema;
 mod support;
 mod values;
 mod writing;

@@ -23,7 +23,8 @@ impl CountBy {
 
     /// Counts one; a value that was not declared counts as the last one.
     pub fn count(&self, value: &str) {
-        let position = self.values.iter().position(|known| *known == value).unwrap_or(self.values.len().saturating_sub(1));
+        let position =
+            self.values.iter().position(|known| *known == value).unwrap_or(self.values.len().saturating_sub(1));
         if let Some(count) = self.counts.get(position) {
             count.fetch_add(1, Ordering::Relaxed);
         }

@@ -14,8 +14,9 @@ use super::text::Text;
 
 /// Upper bounds of the histogram, in seconds.
 const BOUNDS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-const BOUNDS_US: [u128; 13] =
-    [1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000];
+const BOUNDS_US: [u128; 13] = [
+    1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
+];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 const METHODS: [&str; 8] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "other"];
 /// Templates come from the router and are few; this holds should that ever change.
@@ -53,11 +54,15 @@ impl HttpMetrics {
     }
 
     pub(super) fn write(&self, text: &mut Text) {
-        let mut routes: Vec<_> = self.routes.read().iter().map(|(name, route)| (name.clone(), Arc::clone(route))).collect();
+        let mut routes: Vec<_> =
+            self.routes.read().iter().map(|(name, route)| (name.clone(), Arc::clone(route))).collect();
         routes.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
         let recorded = || {
             routes.iter().flat_map(|(name, route)| {
-                METHODS.iter().zip(route.iter()).filter_map(|(method, metrics)| Some((&**name, *method, metrics.get()?)))
+                METHODS
+                    .iter()
+                    .zip(route.iter())
+                    .filter_map(|(method, metrics)| Some((&**name, *method, metrics.get()?)))
             })
         };
         let name = "svc_http_requests_total";

@@ -10,7 +10,10 @@ pub(super) struct Text(String);
 
 impl Text {
     pub(super) fn family(&mut self, name: &str, help: &str, kind: &str) {
-        self.push(format_args!("# HELP {name} {}\n# TYPE {name} {kind}\n", help.replace('\\', "\\\\").replace('\n', "\\n")));
+        self.push(format_args!(
+            "# HELP {name} {}\n# TYPE {name} {kind}\n",
+            help.replace('\\', "\\\\").replace('\n', "\\n")
+        ));
     }
 
     pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
@@ -41,7 +44,7 @@ impl Text {
 
     fn push(&mut self, arguments: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
-        drop(self.0.write_fmt(arguments));
+        let _ = self.0.write_fmt(arguments);
     }
 }
 

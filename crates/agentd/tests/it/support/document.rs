@@ -74,7 +74,9 @@ pub fn validate(answer: &TestResponse) {
     let Some(operation) = find(answer.method.as_str(), &answer.path) else {
         // Unknown paths and methods are not in the document; their answers have the error's shape.
         assert!(
-            answer.status.is_client_error() || !answer.path.starts_with("/api/") || answer.path.starts_with("/api/docs"),
+            answer.status.is_client_error()
+                || !answer.path.starts_with("/api/")
+                || answer.path.starts_with("/api/docs"),
             "{} {} answered {} and is not in the document",
             answer.method,
             answer.path,

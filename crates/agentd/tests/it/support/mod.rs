@@ -3,6 +3,7 @@
 
 pub mod database;
 pub mod document;
+pub mod process;
 pub mod request;
 
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 pub use database::ScratchDatabase;
+pub use process::TestProcess;
 pub use request::{TestRequest, TestResponse};
 
 /// A Monday, 09:00 UTC.

@@ -67,7 +67,8 @@ impl TestRequest {
         let (method, path, response) = self.execute().await;
         let (status, headers) = (response.status(), response.headers().clone());
         let body = response.bytes().await.expect("the whole answer").to_vec();
-        for name in ["x-content-type-options", "x-frame-options", "x-xss-protection", "referrer-policy", "x-request-id"] {
+        for name in ["x-content-type-options", "x-frame-options", "x-xss-protection", "referrer-policy", "x-request-id"]
+        {
             assert!(headers.contains_key(name), "{method} {path} answered {status} without {name}");
         }
         let answer = TestResponse { method, path, status, headers, body };

@@ -1,0 +1,303 @@
+//! Reads an archive: unpacks it into a folder of its own and checks every hash on the way. What
+//! comes from the archive is not trusted; see [`safe_path`](crate::backup::model::safe_path).
+
+use std::ffi::OsStr;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use flate2::read::GzDecoder;
+use tar::EntryType;
+
+use super::contents::{ContentsWriter, Hashing, is_same};
+use crate::backup::error::BackupError;
+use crate::backup::model::{
+    CONTENTS, DATABASE, Entry, FORMAT, FORMAT_VERSION, MANIFEST, Manifest, SECRETS, safe_path, shown,
+};
+use crate::backup::sealing::MAX_SEALED_BYTES;
+
+const MAX_MANIFEST_BYTES: u64 = 4 * 1024 * 1024;
+/// Longer than any path that Linux takes.
+const MAX_NAME_BYTES: u64 = 64 * 1024;
+
+/// What an archive holds, after all of it was read and every hash agreed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchiveSummary {
+    pub manifest: Manifest,
+    pub files: u64,
+    pub links: u64,
+    pub bytes: u64,
+}
+
+/// An unpacked archive.
+#[derive(Debug)]
+pub(in crate::backup) struct Unpacked {
+    pub(in crate::backup) summary: ArchiveSummary,
+    pub(in crate::backup) secrets: Option<Vec<u8>>,
+}
+
+/// Reads an archive to its end without unpacking it. Blocks.
+///
+/// # Errors
+/// The archive is not whole, or not one.
+pub fn verify(source: impl Read) -> Result<ArchiveSummary, BackupError> {
+    let folder = std::env::temp_dir();
+    read(source, [tempfile_in(&folder)?, tempfile_in(&folder)?], None).map(|unpacked| unpacked.summary)
+}
+
+/// Unpacks an archive into `folder`, which is empty and the caller's alone. Blocks.
+pub(in crate::backup) fn unpack(source: impl Read, folder: &Path) -> Result<Unpacked, BackupError> {
+    read(source, [tempfile_in(folder)?, tempfile_in(folder)?], Some(folder))
+}
+
+/// A file without a name: it is gone when it is closed.
+pub(in crate::backup) fn tempfile_in(folder: &Path) -> Result<File, BackupError> {
+    tempfile::tempfile_in(folder).map_err(BackupError::files("a temporary file"))
+}
+
+fn read(source: impl Read, [contents, links]: [File; 2], folder: Option<&Path>) -> Result<Unpacked, BackupError> {
+    let mut archive = tar::Archive::new(GzDecoder::new(source));
+    let mut reader = Reader {
+        folder,
+        contents: Some(ContentsWriter::new(contents)),
+        links: BufWriter::new(links),
+        manifest: None,
+        secrets: None,
+        has_database: false,
+        files: 0,
+        link_count: 0,
+        bytes: 0,
+    };
+    let (mut long_name, mut long_target) = (None, None);
+    let entries = archive.entries().map_err(broken)?;
+    // Long names are entries of their own in a raw reading, which lets their length be bounded.
+    let mut entries = entries.raw(true);
+    loop {
+        let mut entry = match entries.next() {
+            Some(entry) => entry.map_err(broken)?,
+            None => return Err(BackupError::archive("it is cut off: its list of contents is missing")),
+        };
+        match entry.header().entry_type() {
+            EntryType::GNULongName => long_name = Some(long_text(&mut entry)?),
+            EntryType::GNULongLink => long_target = Some(long_text(&mut entry)?),
+            kind => {
+                let name = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
+                let target = long_target.take().or_else(|| entry.link_name_bytes().map(std::borrow::Cow::into_owned));
+                let path = safe_path(&name).map_err(BackupError::archive)?;
+                if path == Path::new(CONTENTS) {
+                    reader.compare(&mut entry)?;
+                    break;
+                }
+                reader.entry(kind, &path, target, &mut entry)?;
+            }
+        }
+    }
+    if entries.next().is_some() {
+        return Err(BackupError::archive("something follows its list of contents"));
+    }
+    drop(entries);
+    // The check sum of the compression stands at its very end.
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;
+    reader.finish()
+}
+
+fn long_text(entry: &mut impl Read) -> Result<Vec<u8>, BackupError> {
+    let mut text = Vec::new();
+    entry.take(MAX_NAME_BYTES).read_to_end(&mut text).map_err(broken)?;
+    while text.last() == Some(&0) {
+        text.pop();
+    }
+    Ok(text)
+}
+
+fn broken(error: io::Error) -> BackupError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => BackupError::archive("it is cut off"),
+        io::ErrorKind::StorageFull | io::ErrorKind::PermissionDenied | io::ErrorKind::QuotaExceeded => {
+            BackupError::files("the unpacked archive")(error)
+        }
+        _ => BackupError::archive(format!("it is damaged or no archive of this program ({error})")),
+    }
+}
+
+struct Reader<'a> {
+    folder: Option<&'a Path>,
+    /// What the archive really holds, to be compared with what it says.
+    contents: Option<ContentsWriter>,
+    /// Paths and targets, each ended by a zero. Links are made last, so that nothing can be
+    /// written through one.
+    links: BufWriter<File>,
+    manifest: Option<Manifest>,
+    secrets: Option<Vec<u8>>,
+    has_database: bool,
+    files: u64,
+    link_count: u64,
+    bytes: u64,
+}
+
+impl Reader<'_> {
+    fn entry(
+        &mut self,
+        kind: EntryType,
+        path: &Path,
+        target: Option<Vec<u8>>,
+        entry: &mut tar::Entry<'_, impl Read>,
+    ) -> Result<(), BackupError> {
+        let is_first = self.manifest.is_none();
+        if is_first && path != Path::new(MANIFEST) {
+            return Err(BackupError::archive("it does not begin with its manifest"));
+        }
+        let is_at_top = path.components().count() == 1;
+        match (path.to_str(), kind) {
+            (Some(MANIFEST), EntryType::Regular) if is_first => self.manifest(entry),
+            (Some(DATABASE), EntryType::Regular) if !self.has_database => {
+                self.has_database = true;
+                self.file(path, entry)
+            }
+            (Some(SECRETS), EntryType::Regular) if self.secrets.is_none() => {
+                let bytes = self.small_file(path, entry, MAX_SEALED_BYTES)?;
+                self.secrets = Some(bytes);
+                Ok(())
+            }
+            (_, EntryType::Directory) => self.new_folder(path),
+            (_, EntryType::Regular) if !is_at_top => {
+                self.files += 1;
+                self.file(path, entry)
+            }
+            (_, EntryType::Symlink) if !is_at_top => {
+                let target = target.filter(|target| !target.is_empty() && !target.contains(&0));
+                let target = target.ok_or_else(|| BackupError::archive("a link leads nowhere"))?;
+                self.list(&Entry::Link { path: shown(path), target: shown(Path::new(OsStr::from_bytes(&target))) })?;
+                self.link_count += 1;
+                for text in [path.as_os_str().as_bytes(), &[0], &target, &[0]] {
+                    self.links.write_all(text).map_err(BackupError::files("the list of links"))?;
+                }
+                Ok(())
+            }
+            _ => Err(BackupError::archive(format!("`{}` is of a kind that does not belong into it", shown(path)))),
+        }
+    }
+
+    fn manifest(&mut self, entry: &mut impl Read) -> Result<(), BackupError> {
+        let bytes = self.small_file(Path::new(MANIFEST), entry, MAX_MANIFEST_BYTES)?;
+        let unreadable = || BackupError::archive("its manifest cannot be read");
+        let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(|_| unreadable())?;
+        if value.get("format").and_then(serde_json::Value::as_str) != Some(FORMAT) {
+            return Err(BackupError::archive("it was not made by `agentd backup`"));
+        }
+        let version = value.get("format_version").and_then(serde_json::Value::as_u64).ok_or_else(unreadable)?;
+        let version = u32::try_from(version).unwrap_or(u32::MAX);
+        if version > FORMAT_VERSION {
+            return Err(BackupError::NewerFormat { found: version, known: FORMAT_VERSION });
+        }
+        self.manifest = Some(serde_json::from_value(value).map_err(|_| unreadable())?);
+        Ok(())
+    }
+
+    fn small_file(&mut self, path: &Path, entry: &mut impl Read, limit: u64) -> Result<Vec<u8>, BackupError> {
+        let mut hashing = Hashing::new(entry.take(limit + 1));
+        let mut bytes = Vec::new();
+        hashing.read_to_end(&mut bytes).map_err(broken)?;
+        if hashing.length() > limit {
+            return Err(BackupError::archive(format!("`{}` is too large", shown(path))));
+        }
+        self.list_file(path, hashing)?;
+        Ok(bytes)
+    }
+
+    fn file(&mut self, path: &Path, entry: &mut tar::Entry<'_, impl Read>) -> Result<(), BackupError> {
+        let mode = entry.header().mode().map_err(broken)?;
+        let seconds = entry.header().mtime().map_err(broken)?;
+        let mut hashing = Hashing::new(entry);
+        match self.folder {
+            None => {
+                io::copy(&mut hashing, &mut io::sink()).map_err(broken)?;
+            }
+            Some(folder) => {
+                let mut file = OpenOptions::new()
+                    .write(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .open(folder.join(path))
+                    .map_err(|error| unpacking(path, error))?;
+                io::copy(&mut hashing, &mut file).map_err(broken)?;
+                file.set_permissions(std::fs::Permissions::from_mode(0o600 | mode & 0o777))
+                    .map_err(|error| unpacking(path, error))?;
+                if let Some(time) = UNIX_EPOCH.checked_add(Duration::from_secs(seconds)) {
+                    file.set_modified(time).map_err(|error| unpacking(path, error))?;
+                }
+            }
+        }
+        self.bytes += hashing.length();
+        self.list_file(path, hashing)
+    }
+
+    fn new_folder(&mut self, path: &Path) -> Result<(), BackupError> {
+        if let Some(folder) = self.folder {
+            DirBuilder::new().mode(0o700).create(folder.join(path)).map_err(|error| unpacking(path, error))?;
+        }
+        self.list(&Entry::Folder { path: shown(path) })
+    }
+
+    fn list_file<T>(&mut self, path: &Path, hashing: Hashing<T>) -> Result<(), BackupError> {
+        let (size, sha256) = hashing.finish();
+        self.list(&Entry::File { path: shown(path), size, sha256 })
+    }
+
+    fn list(&mut self, entry: &Entry) -> Result<(), BackupError> {
+        match &mut self.contents {
+            Some(contents) => contents.add(entry).map_err(BackupError::files("the list of contents")),
+            None => Err(BackupError::archive("something follows its list of contents")),
+        }
+    }
+
+    fn compare(&mut self, entry: &mut impl Read) -> Result<(), BackupError> {
+        let contents = self.contents.take().ok_or_else(|| BackupError::archive("it lists its contents twice"))?;
+        let (found, length) = contents.finish().map_err(BackupError::files("the list of contents"))?;
+        if is_same(found.take(length), entry).map_err(broken)? {
+            Ok(())
+        } else {
+            Err(BackupError::archive("it was changed: what it holds is not what its list of contents says"))
+        }
+    }
+
+    fn make_links(links: BufWriter<File>, folder: &Path) -> Result<(), BackupError> {
+        let failed = || BackupError::files("the list of links");
+        let mut links = links.into_inner().map_err(io::IntoInnerError::into_error).map_err(failed())?;
+        links.rewind().map_err(failed())?;
+        let mut links = BufReader::new(links).split(0);
+        while let (Some(path), Some(target)) = (links.next(), links.next()) {
+            let (path, target) = (path.map_err(failed())?, target.map_err(failed())?);
+            let path = Path::new(OsStr::from_bytes(&path));
+            std::os::unix::fs::symlink(OsStr::from_bytes(&target), folder.join(path))
+                .map_err(|error| unpacking(path, error))?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Unpacked, BackupError> {
+        let Some(manifest) = self.manifest else {
+            return Err(BackupError::archive("its manifest is missing"));
+        };
+        if !self.has_database || manifest.has_secrets != self.secrets.is_some() {
+            return Err(BackupError::archive("a part that its manifest names is missing"));
+        }
+        if let Some(folder) = self.folder {
+            Self::make_links(self.links, folder)?;
+        }
+        let summary = ArchiveSummary { manifest, files: self.files, links: self.link_count, bytes: self.bytes };
+        Ok(Unpacked { summary, secrets: self.secrets })
+    }
+}
+
+fn unpacking(path: &Path, error: io::Error) -> BackupError {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            BackupError::archive(format!("`{}` stands twice in it or its folder is missing", shown(path)))
+        }
+        _ => BackupError::files(format!("`{}`", shown(path)))(error),
+    }
+}

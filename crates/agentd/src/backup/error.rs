@@ -1,0 +1,86 @@
+//! What can go wrong with a backup.
+
+use std::io;
+use std::sync::Arc;
+
+use agentd_base::{DomainError, ErrorKind};
+use agentd_store::StoreError;
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum BackupError {
+    /// The archive is not one, is cut off, or was changed. Nothing of the daemon was touched.
+    #[error("The archive cannot be used: {reason}; nothing was changed")]
+    Archive { reason: String },
+    #[error(
+        "The archive has format {found}, this program reads up to {known}; restore it with a newer program; nothing was changed"
+    )]
+    NewerFormat { found: u32, known: u32 },
+    #[error("The passphrase does not open the secrets of this archive; nothing was changed")]
+    WrongPassphrase,
+    #[error("This archive holds no secrets, so there is nothing that a passphrase could open; leave it out")]
+    NoSecrets,
+    #[error("The passphrase must have at least {minimum} characters")]
+    ShortPassphrase { minimum: usize },
+    #[error("The passphrase does not arrive in a readable form")]
+    MalformedPassphrase,
+    #[error("A backup or a restore is under way; try again when it is done")]
+    Busy,
+    #[error("The daemon cannot be brought to rest for a restore: {reason}")]
+    NotAtRest { reason: String },
+    /// The database was replaced, what comes after it failed.
+    #[error(
+        "The database was restored, but its files and secrets did not follow; restart the daemon, which finishes it"
+    )]
+    Unfinished { source: Box<BackupError> },
+    #[error("The stored secrets cannot be read or written: {reason}")]
+    Secrets { reason: String },
+    #[error("Reading or writing {what} failed; check the disk's space and permissions")]
+    Files { what: String, source: Arc<io::Error> },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl BackupError {
+    pub(super) fn archive(reason: impl Into<String>) -> Self {
+        Self::Archive { reason: reason.into() }
+    }
+
+    pub(super) fn files(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Files { what, source: Arc::new(source) }
+    }
+}
+
+impl DomainError for BackupError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Archive { .. }
+            | Self::NewerFormat { .. }
+            | Self::WrongPassphrase
+            | Self::NoSecrets
+            | Self::ShortPassphrase { .. }
+            | Self::MalformedPassphrase => ErrorKind::Invalid(Vec::new()),
+            Self::Busy => ErrorKind::Conflict,
+            Self::NotAtRest { .. } => ErrorKind::Unavailable,
+            Self::Unfinished { .. } | Self::Secrets { .. } | Self::Files { .. } => ErrorKind::Internal,
+            Self::Store(StoreError::Dump { .. }) => ErrorKind::Invalid(Vec::new()),
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Archive { .. } => "bad_archive",
+            Self::NewerFormat { .. } => "newer_format",
+            Self::WrongPassphrase => "wrong_passphrase",
+            Self::NoSecrets => "no_secrets",
+            Self::ShortPassphrase { .. } => "short_passphrase",
+            Self::MalformedPassphrase => "malformed_passphrase",
+            Self::Busy => "busy",
+            Self::NotAtRest { .. } => "not_at_rest",
+            Self::Unfinished { .. } | Self::Secrets { .. } | Self::Files { .. } => "internal_error",
+            Self::Store(StoreError::Dump { .. }) => "bad_archive",
+            Self::Store(error) => error.code(),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Backup and restore of everything that the daemon keeps, on a running daemon, from either
+//! database into either.
+//!
+//! An archive is a gzip-compressed tar file that ordinary tools can read. In this order it holds
+//! `manifest.json` (what this is, and the names of the stored secrets), `database.jsonl` (the
+//! store's logical dump without the secrets), `secrets.sealed` (only with a passphrase), the
+//! folders `agents/`, `avatars/` and `recordings/`, and last `contents.jsonl`: a line for each
+//! entry before it with its size and SHA-256.
+//!
+//! Invariants: nothing is changed before the whole archive was read and every hash agreed; the
+//! database is replaced in one transaction; a journal makes the files follow the database,
+//! whatever moment the daemon is killed at; symlinks are stored as links and never followed;
+//! memory does not grow with what is stored.
+//!
+//! Deliberately absent: models, which can be fetched again; the key file, without which the
+//! sealed secrets of the data directory are worthless to a thief; signatures: an archive is as
+//! trustworthy as the place where its owner keeps it.
+
+mod archive;
+mod error;
+mod journal;
+mod model;
+mod routes;
+mod sealing;
+mod service;
+
+pub use error::BackupError;
+pub use model::{Manifest, RestoreReport, SecretName, StoredSecret};
+pub use routes::{PASSPHRASE_HEADER, local_routes};
+pub use service::{Backup, Quiesce, SecretStore};
+
+pub use archive::{ArchiveSummary, verify};

@@ -1,0 +1,50 @@
+//! What the command line asks a daemon on its own machine. These routes exist on the private
+//! socket alone; the network cannot reach them.
+
+use agentd_base::Secret;
+use agentd_web::ApiError;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName};
+
+use super::error::BackupError;
+use super::model::RestoreReport;
+use super::service::Backup;
+
+/// The passphrase in base64. It is marked as sensitive and never logged.
+pub const PASSPHRASE_HEADER: HeaderName = HeaderName::from_static("x-agentd-passphrase");
+
+/// `POST /local/backup` answers the archive, `POST /local/restore` takes one.
+pub fn local_routes(backup: Backup) -> Router {
+    Router::new()
+        .route("/local/backup", post(create_backup))
+        .route("/local/restore", post(restore_backup).layer(DefaultBodyLimit::disable()))
+        .with_state(backup)
+}
+
+async fn create_backup(State(backup): State<Backup>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let archive = backup.create(passphrase(&headers)?).await?;
+    Ok(([(CONTENT_TYPE, "application/gzip")], Body::from_stream(archive)).into_response())
+}
+
+async fn restore_backup(
+    State(backup): State<Backup>,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<Json<RestoreReport>, ApiError> {
+    let passphrase = passphrase(&headers)?;
+    Ok(Json(backup.restore(request.into_body().into_data_stream(), passphrase).await?))
+}
+
+fn passphrase(headers: &HeaderMap) -> Result<Option<Secret>, BackupError> {
+    let Some(value) = headers.get(PASSPHRASE_HEADER) else { return Ok(None) };
+    let bytes = BASE64.decode(value.as_bytes()).map_err(|_| BackupError::MalformedPassphrase)?;
+    let text = String::from_utf8(bytes).map_err(|_| BackupError::MalformedPassphrase)?;
+    Ok(Some(Secret::new(text)))
+}

@@ -1,0 +1,355 @@
+//! Making a backup, restoring one, and finishing a restore that was cut off.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use agentd_base::id::IdGenerator;
+use agentd_base::{Clock, Entropy, Secret};
+use agentd_store::Db;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{Stream, StreamExt};
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncSeekExt;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::archive::{self, PipeReader, PipeWriter, Source, Unpacked, pipe};
+use super::error::BackupError;
+use super::journal::{Leftover, Waiting, find_leftover, remove_abandoned};
+use super::model::{DATABASE, FORMAT, FORMAT_VERSION, Manifest, RestoreReport, SecretName, StoredSecret};
+use super::sealing::{self, MIN_PASSPHRASE};
+use crate::ground::{DataDir, Ground};
+
+/// The table that never travels in a dump; its rows are sealed with the data directory's own key.
+const SECRETS_TABLE: &str = "secrets";
+
+/// The settings' vault, as far as a backup needs it.
+pub trait SecretStore: Send + Sync {
+    /// The names of everything stored, in order.
+    fn names(&self) -> BoxFuture<'_, Result<Vec<SecretName>, String>>;
+
+    fn get<'a>(&'a self, name: &'a SecretName) -> BoxFuture<'a, Result<Option<Secret>, String>>;
+
+    /// Stores all of them, in one transaction.
+    fn put_all(&self, secrets: Vec<StoredSecret>) -> BoxFuture<'_, Result<(), String>>;
+
+    /// Seals text with the data directory's own key, for a file.
+    ///
+    /// # Errors
+    /// A sentence on what is wrong.
+    fn seal(&self, plain: &Secret) -> Result<Vec<u8>, String>;
+
+    /// # Errors
+    /// It was sealed with another key, or changed.
+    fn unseal(&self, sealed: &[u8]) -> Result<Secret, String>;
+}
+
+/// Brings the daemon to rest.
+pub trait Quiesce: Send + Sync {
+    /// Makes the daemon unready and waits until nothing works on the data any more. It is ready
+    /// again when the answer is dropped.
+    fn quiesce(&self) -> BoxFuture<'_, Result<Box<dyn Send + Sync>, String>>;
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Backup {
+    db: Db,
+    clock: Clock,
+    ids: IdGenerator,
+    entropy: Entropy,
+    data_dir: Arc<DataDir>,
+    secrets: Arc<dyn SecretStore>,
+    quiesce: Arc<dyn Quiesce>,
+    one_at_a_time: Arc<Mutex<()>>,
+}
+
+impl std::fmt::Debug for Backup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backup").finish_non_exhaustive()
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptSecret {
+    #[serde(flatten)]
+    name: SecretName,
+    secret: String,
+}
+
+impl Backup {
+    #[must_use]
+    pub fn new(ground: &Ground, secrets: Arc<dyn SecretStore>, quiesce: Arc<dyn Quiesce>) -> Self {
+        Self {
+            db: ground.db.clone(),
+            clock: ground.clock.clone(),
+            ids: ground.ids.clone(),
+            entropy: ground.entropy.clone(),
+            data_dir: Arc::clone(&ground.data_dir),
+            secrets,
+            quiesce,
+            one_at_a_time: Arc::default(),
+        }
+    }
+
+    /// Begins a backup. What is answered streams the archive; an error in it means that the
+    /// archive is useless. Work goes on meanwhile: the database is as it was at this moment, files
+    /// are as they are when their turn comes.
+    ///
+    /// # Errors
+    /// Another one runs, the passphrase is too short, or the database cannot be read.
+    pub async fn create(
+        &self,
+        passphrase: Option<Secret>,
+    ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, BackupError> {
+        check_length(passphrase.as_ref())?;
+        let turn = self.begin()?;
+        let names = self.secret_names().await?;
+        let secrets = match passphrase {
+            None => None,
+            Some(passphrase) => Some(self.seal(&names, passphrase).await?),
+        };
+        let root = self.data_dir.root().to_path_buf();
+        let database = self.dump(&root).await?;
+        let source = Source {
+            manifest: Manifest {
+                format: FORMAT.to_owned(),
+                format_version: FORMAT_VERSION,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                created_at: self.clock.now(),
+                database: self.db.dialect().name().to_owned(),
+                has_secrets: secrets.is_some(),
+                secrets: names,
+            },
+            database,
+            secrets,
+            contents: archive::tempfile_in(&root)?,
+            root,
+        };
+        let (sink, chunks) = pipe();
+        tokio::task::spawn_blocking(move || write(source, sink));
+        Ok(ReceiverStream::new(chunks).map(move |chunk| {
+            // The turn ends with the stream.
+            let _turn = &turn;
+            chunk
+        }))
+    }
+
+    /// Replaces everything by what the archive holds. It is read to its end and checked before
+    /// anything changes.
+    ///
+    /// # Errors
+    /// The archive is not whole, is of a newer format, or the passphrase is wrong: then nothing was
+    /// changed. Or the disk or the database fails: then the next start decides which state stands.
+    pub async fn restore<S, E>(&self, archive: S, passphrase: Option<Secret>) -> Result<RestoreReport, BackupError>
+    where
+        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    {
+        let this = self.clone();
+        let turn = self.begin()?;
+        let waiting = Waiting::create(&this.data_dir, &this.ids.next_ulid())?;
+        let unpacked = match unpack(archive, &waiting.path()).await {
+            Ok(unpacked) => unpacked,
+            Err(error) => {
+                waiting.remove()?;
+                return Err(error);
+            }
+        };
+        // From here on it runs to its end, even if the client goes away.
+        let replacing = tokio::spawn(async move {
+            let outcome = this.replace(&waiting, unpacked, passphrase).await;
+            drop(turn);
+            match outcome {
+                Ok(report) => waiting.remove().map(|()| report),
+                Err(error) => this.give_up(waiting, error).await,
+            }
+        });
+        replacing.await.unwrap_or_else(|_| {
+            Err(BackupError::NotAtRest { reason: "the restore ended unexpectedly; restart the daemon".to_owned() })
+        })
+    }
+
+    /// Finishes or forgets a restore that was cut off. Called at every start, before anything else
+    /// works on the data; whether there was one to finish.
+    ///
+    /// # Errors
+    /// Files cannot be moved or secrets not be stored; the next start tries again.
+    pub async fn finish_interrupted(&self) -> Result<bool, BackupError> {
+        match find_leftover(&self.data_dir, &self.db.database_id().await?)? {
+            Leftover::Nothing => {
+                remove_abandoned(&self.data_dir);
+                Ok(false)
+            }
+            Leftover::ToForget(waiting) => {
+                tracing::warn!("a restore was cut off before it changed anything; the old state stands");
+                waiting.remove()?;
+                Ok(false)
+            }
+            Leftover::ToFinish(waiting) => {
+                tracing::warn!("a restore was cut off; it is finished now");
+                self.follow_database(&waiting).await?;
+                waiting.remove()?;
+                Ok(true)
+            }
+        }
+    }
+
+    async fn replace(
+        &self,
+        waiting: &Waiting,
+        unpacked: Unpacked,
+        passphrase: Option<Secret>,
+    ) -> Result<RestoreReport, BackupError> {
+        let Unpacked { summary, secrets } = unpacked;
+        let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
+        let kept = match (secrets, passphrase) {
+            (None, Some(_)) => return Err(BackupError::NoSecrets),
+            (Some(sealed), Some(passphrase)) => blocking(move || sealing::open(&sealed, &passphrase)).await?,
+            // What this daemon already knows need not be entered again.
+            (_, None) => self.known_secrets(&summary.manifest.secrets).await?,
+        };
+        waiting.write_secrets(&self.seal_for_disk(&kept)?)?;
+        let present: Vec<SecretName> = kept.into_iter().map(|stored| stored.name).collect();
+        waiting.commit(&self.db.database_id().await?)?;
+        let dump = waiting.path().join(DATABASE);
+        let mut dump = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;
+        let loaded = self.db.load(&mut dump).await?;
+        if let Err(error) = self.follow_database(waiting).await {
+            // Half of the new state must not be worked on: unready until the next start.
+            std::mem::forget(at_rest);
+            return Err(BackupError::Unfinished { source: Box::new(error) });
+        }
+        drop(at_rest);
+        let known: HashSet<&SecretName> = present.iter().collect();
+        let missing = summary.manifest.secrets.iter().filter(|name| !known.contains(name)).cloned().collect();
+        Ok(RestoreReport {
+            created_at: summary.manifest.created_at,
+            version: summary.manifest.version,
+            database: summary.manifest.database,
+            rows: loaded.rows,
+            files: summary.files,
+            bytes: summary.bytes,
+            secrets_present: present,
+            secrets_missing: missing,
+        })
+    }
+
+    /// After a failure: if the database was replaced, the journal stays for the next try or start.
+    async fn give_up(&self, waiting: Waiting, error: BackupError) -> Result<RestoreReport, BackupError> {
+        let is_untouched = match self.db.database_id().await {
+            Ok(now) => !matches!(find_leftover(&self.data_dir, &now)?, Leftover::ToFinish(_)),
+            Err(_) => false,
+        };
+        if is_untouched {
+            waiting.remove()?;
+        }
+        Err(error)
+    }
+
+    /// What comes after the database was replaced; may be repeated.
+    async fn follow_database(&self, waiting: &Waiting) -> Result<(), BackupError> {
+        if let Some(sealed) = waiting.read_secrets()? {
+            let plain = self.secrets.unseal(&sealed).map_err(|reason| BackupError::Secrets { reason })?;
+            let kept: Vec<KeptSecret> = serde_json::from_str(plain.expose())
+                .map_err(|error| BackupError::Secrets { reason: error.to_string() })?;
+            let secrets: Vec<StoredSecret> = kept
+                .into_iter()
+                .map(|kept| StoredSecret { name: kept.name, secret: Secret::new(kept.secret) })
+                .collect();
+            self.secrets.put_all(secrets).await.map_err(|reason| BackupError::Secrets { reason })?;
+        }
+        waiting.put_in_place()
+    }
+
+    fn begin(&self) -> Result<OwnedMutexGuard<()>, BackupError> {
+        Arc::clone(&self.one_at_a_time).try_lock_owned().map_err(|_| BackupError::Busy)
+    }
+
+    async fn secret_names(&self) -> Result<Vec<SecretName>, BackupError> {
+        self.secrets.names().await.map_err(|reason| BackupError::Secrets { reason })
+    }
+
+    async fn known_secrets(&self, names: &[SecretName]) -> Result<Vec<StoredSecret>, BackupError> {
+        let mut found = Vec::new();
+        for name in names {
+            let secret = self.secrets.get(name).await.map_err(|reason| BackupError::Secrets { reason })?;
+            found.extend(secret.map(|secret| StoredSecret { name: name.clone(), secret }));
+        }
+        Ok(found)
+    }
+
+    async fn seal(&self, names: &[SecretName], passphrase: Secret) -> Result<Vec<u8>, BackupError> {
+        let secrets = self.known_secrets(names).await?;
+        let entropy = self.entropy.clone();
+        blocking(move || sealing::seal(&secrets, &passphrase, &entropy)).await
+    }
+
+    fn seal_for_disk(&self, secrets: &[StoredSecret]) -> Result<Vec<u8>, BackupError> {
+        let kept: Vec<KeptSecret> = secrets
+            .iter()
+            .map(|stored| KeptSecret { name: stored.name.clone(), secret: stored.secret.expose().to_owned() })
+            .collect();
+        let plain = serde_json::to_string(&kept).map_err(|error| BackupError::Secrets { reason: error.to_string() })?;
+        self.secrets.seal(&Secret::new(plain)).map_err(|reason| BackupError::Secrets { reason })
+    }
+
+    /// The dump in a file without a name, at its beginning.
+    async fn dump(&self, folder: &Path) -> Result<std::fs::File, BackupError> {
+        let failed = || BackupError::files("the dump of the database");
+        let mut file = tokio::fs::File::from_std(archive::tempfile_in(folder)?);
+        self.db.dump(&mut file, &[SECRETS_TABLE]).await?;
+        file.rewind().await.map_err(failed())?;
+        Ok(file.into_std().await)
+    }
+}
+
+/// A passphrase that can be tried out by the thousand protects nothing.
+fn check_length(passphrase: Option<&Secret>) -> Result<(), BackupError> {
+    match passphrase {
+        Some(text) if text.expose().chars().count() < MIN_PASSPHRASE => {
+            Err(BackupError::ShortPassphrase { minimum: MIN_PASSPHRASE })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write(source: Source, sink: PipeWriter) {
+    let sender = sink.sender();
+    if let Err(error) = archive::write(source, sink) {
+        tracing::warn!(%error, "a backup was not finished");
+        PipeWriter::fail(&sender, error);
+    }
+}
+
+async fn unpack<S, E>(archive: S, folder: &Path) -> Result<Unpacked, BackupError>
+where
+    S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+    E: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+{
+    let (sender, source) = PipeReader::new();
+    let feeding = tokio::spawn(async move {
+        let mut archive = std::pin::pin!(archive);
+        while let Some(chunk) = archive.next().await {
+            // Nobody who takes more has found something wrong.
+            if sender.send(chunk.map_err(io::Error::other)).await.is_err() {
+                break;
+            }
+        }
+    });
+    let folder = folder.to_path_buf();
+    let unpacked = blocking(move || archive::unpack(source, &folder)).await;
+    feeding.abort();
+    unpacked
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
+) -> Result<T, BackupError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(BackupError::files("a part of the archive")(io::Error::other(error))))
+}

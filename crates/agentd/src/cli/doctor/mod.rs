@@ -1,0 +1,53 @@
+//! `agentd doctor`: checks everything that people trip over, and says the remedy for each.
+//!
+//! It changes nothing: a database is looked at without being migrated.
+
+mod daemon;
+mod machine;
+mod report;
+mod storage;
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use self::report::Report;
+use super::error::CliError;
+use crate::config::{Config, ConfigError};
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  agentd doctor\n  agentd doctor --json | jq '.checks[] | select(.verdict == \"broken\")'\n\nExit code 1 when something is broken, 0 otherwise."
+)]
+pub(super) struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(config: Result<Config, ConfigError>, arguments: DoctorArgs) -> Result<ExitCode, CliError> {
+    let mut report = Report::default();
+    match config {
+        Err(ConfigError(problems)) => {
+            for problem in problems {
+                report.broken("configuration", problem, "correct it in the flag, the variable or agentd.toml");
+            }
+        }
+        Ok(config) => {
+            report.good("configuration", "every value is valid");
+            storage::check_data_dir(&config, &mut report);
+            let running = daemon::check(&config, &mut report).await;
+            storage::check_database(&config, &mut report).await;
+            storage::check_key_file(&config, running.is_some(), &mut report);
+            machine::check_clock(&mut report);
+            machine::check_model(&config, &mut report);
+            daemon::check_exposure(&config, running.as_ref(), &mut report);
+        }
+    }
+    if arguments.json {
+        report.print_json();
+    } else {
+        report.print();
+    }
+    Ok(if report.is_broken() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,75 @@
+//! A daemon that is composed but listens nowhere and works on nothing by itself: how a command
+//! reaches the data when no daemon runs.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
+
+use agentd_base::id::IdGenerator;
+use agentd_base::{Clock, Entropy};
+use agentd_store::{DatabaseUrl, Db, DbOptions, MIGRATIONS};
+use axum::Router;
+use tokio_util::sync::CancellationToken;
+
+use super::error::StartError;
+use super::local_socket::LocalRouter;
+use crate::compose::compose;
+use crate::config::Config;
+use crate::ground::{DataDir, Ground};
+use crate::monitoring::Readiness;
+
+/// Holds the data directory's lock, so that no daemon starts meanwhile.
+#[derive(Debug)]
+pub struct Offline {
+    router: LocalRouter,
+    db: Db,
+    draining: CancellationToken,
+}
+
+impl Offline {
+    /// Opens the data directory and composes, as a start does.
+    ///
+    /// # Errors
+    /// What would keep a daemon from starting; a daemon that runs is one of them.
+    pub async fn open(config: Config, clock: Clock, entropy: Entropy) -> Result<Self, StartError> {
+        let data_dir = DataDir::open(&config.data_dir)
+            .map_err(|source| StartError::DataDir { path: config.data_dir.clone(), source })?;
+        let ids = IdGenerator::new(clock.clone(), entropy.clone());
+        let db = Db::open(DbOptions {
+            url: DatabaseUrl::parse(config.database_url.as_ref(), data_dir.root())?,
+            data_dir: data_dir.root().to_path_buf(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            entropy: entropy.clone(),
+            migrations: MIGRATIONS,
+        })
+        .await?;
+        let draining = CancellationToken::new();
+        let ground = Ground {
+            db: db.clone(),
+            instance: ids.next_ulid().into(),
+            clock,
+            ids,
+            entropy,
+            data_dir: Arc::new(data_dir),
+            draining: draining.clone(),
+        };
+        let readiness = Readiness::starting();
+        // Nobody can reach it there; the address only fills in what pages would show.
+        let address: SocketAddr = config.listen;
+        let daemon = compose(ground, &config, address, readiness.clone()).await?;
+        readiness.set_ready();
+        Ok(Self { router: daemon.local_router, db, draining })
+    }
+
+    /// What the private socket of a running daemon would answer.
+    #[must_use]
+    pub fn router(&self) -> Router {
+        LazyLock::force(&self.router).clone()
+    }
+
+    /// Finishes what is under way and gives the data directory back.
+    pub async fn close(self) {
+        self.draining.cancel();
+        self.db.close().await;
+    }
+}

@@ -1,0 +1,114 @@
+//! How the daemon speaks to people.
+
+use agentd_base::{Problems, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::settings::language::Language;
+use crate::settings::section::{ResetGroup, Section, section_patch};
+
+/// How a day is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub enum DateFormat {
+    #[default]
+    #[serde(rename = "YYYY-MM-DD")]
+    YearMonthDay,
+    #[serde(rename = "DD.MM.YYYY")]
+    DayMonthYearDots,
+    #[serde(rename = "DD/MM/YYYY")]
+    DayMonthYear,
+    #[serde(rename = "MM/DD/YYYY")]
+    MonthDayYear,
+}
+
+impl DateFormat {
+    /// The day on which `at` falls in `zone`, written in this format.
+    #[must_use]
+    pub fn day(self, at: Timestamp, zone: &jiff::tz::TimeZone) -> String {
+        let format = match self {
+            Self::YearMonthDay => "%Y-%m-%d",
+            Self::DayMonthYearDots => "%d.%m.%Y",
+            Self::DayMonthYear => "%d/%m/%Y",
+            Self::MonthDayYear => "%m/%d/%Y",
+        };
+        at.to_jiff().to_zoned(zone.clone()).strftime(format).to_string()
+    }
+}
+
+/// Language, dates, and what is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct InterfaceSettings {
+    /// A language tag such as `en`, `de` or `pt-BR`. Agents answer in it, and texts for people
+    /// are written in it as far as they are translated.
+    #[schema(min_length = 2, max_length = 35)]
+    pub language: String,
+    pub date_format: DateFormat,
+    /// Whether the tokens of a reply are shown with it.
+    pub show_token_usage: bool,
+    /// Id or `svc_name` of the agent that is used where a request names none.
+    #[schema(min_length = 1, max_length = 64)]
+    pub default_agent: Option<String>,
+}
+
+section_patch!(
+    /// Any fields of the interface settings; those left out stay as they are.
+    InterfacePatch, InterfaceSettings
+);
+
+impl Default for InterfaceSettings {
+    fn default() -> Self {
+        Self {
+            language: "en".to_owned(),
+            date_format: DateFormat::default(),
+            show_token_usage: true,
+            default_agent: None,
+        }
+    }
+}
+
+impl Section for InterfaceSettings {
+    const NAME: &'static str = "interface";
+    const RESET: ResetGroup = ResetGroup::General;
+    type Patch = InterfacePatch;
+
+    fn normalize(&mut self) {
+        if let Ok(language) = Language::parse(&self.language) {
+            self.language = language.tag().to_owned();
+        }
+    }
+
+    fn validate(&self, problems: &mut Problems) {
+        if let Err(message) = Language::parse(&self.language) {
+            problems.add("language", message);
+        }
+        problems.require(
+            self.default_agent.as_deref().is_none_or(is_agent_name),
+            "default_agent",
+            "must be an agent's id or svc_name: lower-case letters, digits, `-` and `_`, at most 63",
+        );
+    }
+}
+
+/// The form of an agent's `svc_name`, which its id has too.
+fn is_agent_name(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
+    text.len() <= 63
+        && text.bytes().all(is_inner)
+        && text.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_follow_zone_and_format() {
+        let at = Timestamp::parse("2026-03-01T23:30:00Z").unwrap();
+        let berlin = jiff::tz::TimeZone::get("Europe/Berlin").unwrap();
+        assert_eq!(DateFormat::YearMonthDay.day(at, &jiff::tz::TimeZone::UTC), "2026-03-01");
+        assert_eq!(DateFormat::DayMonthYearDots.day(at, &berlin), "02.03.2026");
+        assert_eq!(DateFormat::DayMonthYear.day(at, &berlin), "02/03/2026");
+        assert_eq!(DateFormat::MonthDayYear.day(at, &berlin), "03/02/2026");
+    }
+}

@@ -1,0 +1,144 @@
+//! Who the owner is, and when their day begins.
+
+use agentd_base::Problems;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::settings::avatar;
+use crate::settings::section::{ResetGroup, Section, section_patch};
+
+const MAX_EMAIL: usize = 254;
+
+/// How pages are coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Theme {
+    #[default]
+    System,
+    Light,
+    Dark,
+}
+
+/// The owner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct ProfileSettings {
+    /// What agents and pages call the owner; empty when nobody said.
+    #[schema(max_length = 100)]
+    pub display_name: String,
+    /// Empty, or an address such as `name@example.org`.
+    #[schema(max_length = 254)]
+    pub email: String,
+    /// Set by `POST /api/settings/avatar`, or the http(s) address of a picture elsewhere; `null`
+    /// takes the picture away.
+    #[schema(max_length = 2048)]
+    pub avatar_url: Option<String>,
+    /// IANA name, such as `Europe/Berlin`. Days, budgets and schedules follow it.
+    #[schema(max_length = 64, min_length = 1)]
+    pub timezone: String,
+    pub theme: Theme,
+}
+
+section_patch!(
+    /// Any fields of the profile; those left out stay as they are.
+    ProfilePatch, ProfileSettings
+);
+
+impl Default for ProfileSettings {
+    fn default() -> Self {
+        Self {
+            display_name: String::new(),
+            email: String::new(),
+            avatar_url: None,
+            timezone: "UTC".to_owned(),
+            theme: Theme::default(),
+        }
+    }
+}
+
+impl Section for ProfileSettings {
+    const NAME: &'static str = "profile";
+    const RESET: ResetGroup = ResetGroup::Never;
+    type Patch = ProfilePatch;
+
+    fn normalize(&mut self) {
+        self.display_name = self.display_name.trim().to_owned();
+        self.email = self.email.trim().to_owned();
+        if let Ok(zone) = jiff::tz::TimeZone::get(self.timezone.trim())
+            && let Some(name) = zone.iana_name()
+        {
+            self.timezone = name.to_owned();
+        }
+    }
+
+    fn validate(&self, problems: &mut Problems) {
+        problems.require(
+            !self.display_name.chars().any(char::is_control),
+            "display_name",
+            "must not contain line breaks or other control characters",
+        );
+        problems.require(
+            self.email.is_empty() || is_email(&self.email),
+            "email",
+            "must be an address such as name@example.org",
+        );
+        problems.require(
+            is_time_zone(&self.timezone),
+            "timezone",
+            "must be the IANA name of a time zone, such as Europe/Berlin",
+        );
+        problems.require(
+            self.avatar_url.as_deref().is_none_or(avatar::is_valid_url),
+            "avatar_url",
+            "must be null, the address that POST /api/settings/avatar answered, or an http(s) address",
+        );
+    }
+}
+
+/// Whether this is an IANA name. `Etc/Unknown`, and text that only looks like a zone, is none.
+fn is_time_zone(name: &str) -> bool {
+    jiff::tz::TimeZone::get(name).is_ok_and(|zone| zone.iana_name().is_some())
+}
+
+/// One `@`, a local part of printable ASCII or letters, and a domain with a dot. What is beyond
+/// that only the mail server knows.
+fn is_email(text: &str) -> bool {
+    let Some((local, domain)) = text.rsplit_once('@') else { return false };
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"@<>()[],;:\\\"".contains(c);
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|c| c.is_alphanumeric() || c == '-')
+    };
+    text.len() <= MAX_EMAIL
+        && (1..=64).contains(&local.len())
+        && local.chars().all(is_plain)
+        && domain.contains('.')
+        && domain.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_addresses_from_nonsense() {
+        for good in ["a@b.co", "first.last+tag@sub.example.org", "jörg@bücher.example"] {
+            assert!(is_email(good), "{good}");
+        }
+        for bad in ["a", "@b.co", "a@", "a@b", "a b@c.de", "a@b..c", "a@-b.c", "a@b@c.de", "a@b.c\nBcc: x@y.z", "<a@b.c>"] {
+            assert!(!is_email(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn knows_time_zones() {
+        for good in ["UTC", "Europe/Berlin", "America/Argentina/Ushuaia"] {
+            assert!(is_time_zone(good), "{good}");
+        }
+        for bad in ["", "Mars/Olympus", "../etc/passwd", "+02:00", "Europe/", "Etc/Unknown"] {
+            assert!(!is_time_zone(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Who gets in, what asks first, and which addresses may be reached.
+
+use agentd_base::Problems;
+use agentd_net::{HostPattern, NetPolicy};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::settings::section::{ResetGroup, Section, section_patch};
+
+/// Sessions, logins, approvals, addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct SecuritySettings {
+    /// How long a login lasts; for sessions made from now on.
+    #[schema(minimum = 60, maximum = 31_536_000)]
+    pub session_ttl_seconds: u32,
+    /// After so many wrong passwords for one user from one address within
+    /// `login_window_seconds`, logins from there are refused for a while.
+    #[schema(minimum = 1, maximum = 1000)]
+    pub login_max_failures: u32,
+    #[schema(minimum = 10, maximum = 86_400)]
+    pub login_window_seconds: u32,
+    /// Names of tools that always ask before they run; `*` at the end stands for any rest.
+    #[schema(max_items = 200)]
+    pub approval_tools: Vec<String>,
+    /// Hosts that may be reached although their address is private or local: `host`, `*.host`, an
+    /// IP address or a CIDR block.
+    #[schema(max_items = 500)]
+    pub allowed_hosts: Vec<String>,
+    /// Hosts that may never be reached, whoever asks; goes before `allowed_hosts`.
+    #[schema(max_items = 500)]
+    pub blocked_hosts: Vec<String>,
+    /// Whether hooks may reach private and loopback addresses that the owner typed in.
+    pub private_hook_targets: bool,
+    /// How long an action waits for its approval.
+    #[schema(minimum = 10, maximum = 2_592_000)]
+    pub approval_ttl_seconds: u32,
+}
+
+section_patch!(
+    /// Any fields of the security settings; those left out stay as they are.
+    SecurityPatch, SecuritySettings
+);
+
+impl Default for SecuritySettings {
+    fn default() -> Self {
+        Self {
+            session_ttl_seconds: 24 * 60 * 60,
+            login_max_failures: 5,
+            login_window_seconds: 15 * 60,
+            approval_tools: Vec::new(),
+            allowed_hosts: Vec::new(),
+            blocked_hosts: Vec::new(),
+            private_hook_targets: true,
+            approval_ttl_seconds: 60 * 60,
+        }
+    }
+}
+
+impl SecuritySettings {
+    /// The two host lists, as whatever makes requests takes them.
+    #[must_use]
+    pub fn net_policy(&self) -> NetPolicy {
+        // Stored entries were checked when they came in, so nothing is dropped here.
+        let patterns = |list: &[String]| list.iter().filter_map(|entry| entry.parse().ok()).collect();
+        NetPolicy { allowed_hosts: patterns(&self.allowed_hosts), blocked_hosts: patterns(&self.blocked_hosts) }
+    }
+}
+
+impl Section for SecuritySettings {
+    const NAME: &'static str = "security";
+    const RESET: ResetGroup = ResetGroup::Security;
+    type Patch = SecurityPatch;
+
+    fn normalize(&mut self) {
+        for list in [&mut self.allowed_hosts, &mut self.blocked_hosts] {
+            for entry in list {
+                if let Ok(pattern) = entry.parse::<HostPattern>() {
+                    *entry = pattern.to_string();
+                }
+            }
+        }
+    }
+
+    fn validate(&self, problems: &mut Problems) {
+        for (field, list) in [("allowed_hosts", &self.allowed_hosts), ("blocked_hosts", &self.blocked_hosts)] {
+            for (index, entry) in list.iter().enumerate() {
+                if let Err(error) = entry.parse::<HostPattern>() {
+                    problems.add(format!("{field}[{index}]"), error.to_string());
+                }
+            }
+        }
+        for (index, tool) in self.approval_tools.iter().enumerate() {
+            let name = tool.strip_suffix('*').unwrap_or(tool);
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+            problems.require(
+                tool.len() <= 128 && !tool.is_empty() && name.bytes().all(is_plain),
+                &format!("approval_tools[{index}]"),
+                "must be the name of a tool: letters, digits, `-`, `_`, `.`, and `*` only at the end",
+            );
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! `/api/settings`.
+
+use std::sync::Arc;
+
+use agentd_base::Timestamp;
+use agentd_web::{ApiError, IdempotencyKey, Json, Path, Routes, limits};
+use axum::extract::multipart::MultipartRejection;
+use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request, State};
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::openapi::schema::AdditionalProperties;
+use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::error::SettingsError;
+use super::model::{AgentPatch, InterfacePatch, ProfilePatch, SecurityPatch};
+use super::section::{PartialObject, ResetGroup};
+use super::{AgentSettings, InterfaceSettings, ProfileSettings, SecuritySettings, Settings};
+use crate::ground::record_once;
+
+/// What a multipart body weighs beyond the file in it.
+const MULTIPART_OVERHEAD: usize = 64 * 1024;
+const EXPORT_FORMAT: u32 = 1;
+
+/// The state of the handlers.
+#[derive(Debug, Clone)]
+pub struct SettingsRoutes {
+    pub settings: Settings,
+    pub clock: agentd_base::Clock,
+}
+
+#[must_use]
+pub fn routes() -> Routes<SettingsRoutes> {
+    let upload = OpenApiRouter::new()
+        .routes(routes!(upload_avatar))
+        .layer(DefaultBodyLimit::max(limits::UPLOAD + MULTIPART_OVERHEAD));
+    let import = OpenApiRouter::new().routes(routes!(import_settings)).layer(DefaultBodyLimit::max(limits::IMPORT));
+    let protected = OpenApiRouter::new()
+        .routes(routes!(list_settings))
+        .routes(routes!(get_profile_settings, update_profile_settings))
+        .routes(routes!(get_interface_settings, update_interface_settings))
+        .routes(routes!(get_security_settings, update_security_settings))
+        .routes(routes!(get_agent_settings, update_agent_settings))
+        .routes(routes!(reset_settings))
+        .routes(routes!(reset_security_settings))
+        .routes(routes!(export_settings))
+        .merge(upload)
+        .merge(import);
+    Routes::new().protected(protected).public(OpenApiRouter::new().routes(routes!(show_avatar)))
+}
+
+type Answer<T> = Result<Json<T>, ApiError>;
+
+/// Every category under its name, as its own endpoint answers it.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct AllSettings(Map<String, Value>);
+
+impl PartialSchema for AllSettings {
+    fn schema() -> RefOr<Schema> {
+        let category = ObjectBuilder::new().schema_type(utoipa::openapi::Type::Object).build();
+        let mut object = ObjectBuilder::new()
+            .schema_type(utoipa::openapi::Type::Object)
+            .description(Some("Every category under its name, as its own endpoint answers it."))
+            .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Object(category)))));
+        let names = [
+            ("profile", ProfileSettings::name()),
+            ("interface", InterfaceSettings::name()),
+            ("security", SecuritySettings::name()),
+            ("agent", AgentSettings::name()),
+        ];
+        for (name, schema) in names {
+            object = object.property(name, Ref::from_schema_name(schema)).required(name);
+        }
+        object.into()
+    }
+}
+
+impl ToSchema for AllSettings {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "AllSettings".into()
+    }
+}
+
+/// Everything in force
+///
+/// All categories at once. Secrets are shown as `{"set": true}`.
+#[utoipa::path(get, path = "/api/settings", tag = "Settings", responses((status = 200, body = AllSettings)))]
+async fn list_settings(State(state): State<SettingsRoutes>) -> Answer<AllSettings> {
+    Ok(Json(AllSettings(state.settings.view_all().await?)))
+}
+
+macro_rules! category {
+    ($path:literal, $get:ident, $get_summary:literal, $put:ident, $put_summary:literal, $section:ty, $patch:ty) => {
+        #[doc = $get_summary]
+        #[utoipa::path(get, path = $path, tag = "Settings", responses((status = 200, body = $section)))]
+        async fn $get(State(state): State<SettingsRoutes>) -> Answer<Arc<$section>> {
+            Ok(Json(state.settings.get().await?))
+        }
+
+        #[doc = $put_summary]
+        ///
+        /// Takes any of the fields and answers the whole category, in force from now on. `null`
+        /// clears what may be empty. A field that is not known is refused.
+        #[utoipa::path(
+            put, path = $path, tag = "Settings", request_body = $patch,
+            responses((status = 200, body = $section)),
+        )]
+        async fn $put(State(state): State<SettingsRoutes>, Json(change): Json<PartialObject>) -> Answer<Arc<$section>> {
+            Ok(Json(state.settings.update(change).await?))
+        }
+    };
+}
+
+category!(
+    "/api/settings/profile", get_profile_settings, "Who the owner is",
+    update_profile_settings, "Changes the profile", ProfileSettings, ProfilePatch
+);
+category!(
+    "/api/settings/interface", get_interface_settings, "Language, dates, and what is shown",
+    update_interface_settings, "Changes language, dates, or what is shown", InterfaceSettings, InterfacePatch
+);
+category!(
+    "/api/settings/security", get_security_settings, "Sessions, logins, approvals, addresses",
+    update_security_settings, "Changes the security settings", SecuritySettings, SecurityPatch
+);
+category!(
+    "/api/settings/agent", get_agent_settings, "Models, limits and budgets",
+    update_agent_settings, "Changes models, limits or budgets", AgentSettings, AgentPatch
+);
+
+/// Puts the general settings back to their defaults
+///
+/// Everything but profile, email, security, skills and channels.
+#[utoipa::path(post, path = "/api/settings/reset", tag = "Settings", responses((status = 200, body = AllSettings)))]
+async fn reset_settings(State(state): State<SettingsRoutes>) -> Answer<AllSettings> {
+    state.settings.reset(ResetGroup::General).await?;
+    Ok(Json(AllSettings(state.settings.view_all().await?)))
+}
+
+/// Puts the security settings back to their defaults
+#[utoipa::path(
+    post, path = "/api/settings/security/reset", tag = "Settings",
+    responses((status = 200, body = SecuritySettings)),
+)]
+async fn reset_security_settings(State(state): State<SettingsRoutes>) -> Answer<Arc<SecuritySettings>> {
+    state.settings.reset(ResetGroup::Security).await?;
+    Ok(Json(state.settings.security()))
+}
+
+/// What an export holds, and an import takes.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct SettingsFile {
+    /// The version of this format, 1.
+    #[serde(default = "export_format")]
+    #[schema(minimum = 1, maximum = 1, required = false)]
+    format: u32,
+    /// When it was made; not looked at by an import.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, max_length = 64)]
+    exported_at: Option<String>,
+    /// Every category under its name.
+    #[schema(value_type = Object)]
+    settings: Map<String, Value>,
+}
+
+fn export_format() -> u32 {
+    EXPORT_FORMAT
+}
+
+/// All settings as a file
+///
+/// Without API keys and other secrets, and without the avatar's picture.
+#[utoipa::path(
+    get, path = "/api/settings/export", tag = "Settings",
+    responses((status = 200, body = SettingsFile, headers(
+        ("Content-Disposition" = String, description = "Names the file, `agentd-settings.json`"),
+    ))),
+)]
+async fn export_settings(State(state): State<SettingsRoutes>) -> Result<Response, ApiError> {
+    let file = SettingsFile {
+        format: EXPORT_FORMAT,
+        exported_at: Some(Timestamp::to_string(&state.clock.now())),
+        settings: state.settings.export().await?,
+    };
+    let disposition = HeaderValue::from_static("attachment; filename=\"agentd-settings.json\"");
+    Ok(([(CONTENT_DISPOSITION, disposition)], Json(file)).into_response())
+}
+
+/// Takes over an export
+///
+/// All of it or none. Categories and fields that the file leaves out stay as they are, and so do
+/// all secrets.
+#[utoipa::path(
+    post, path = "/api/settings/import", tag = "Settings", request_body = SettingsFile,
+    responses((status = 200, body = AllSettings)),
+)]
+async fn import_settings(
+    State(state): State<SettingsRoutes>,
+    Json(file): Json<SettingsFile>,
+) -> Answer<AllSettings> {
+    state.settings.import(file.settings).await?;
+    Ok(Json(AllSettings(state.settings.view_all().await?)))
+}
+
+/// The picture, as `multipart/form-data`.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "only its schema is used")]
+struct AvatarUpload {
+    /// PNG, JPEG, GIF or WebP, at most 10 MiB.
+    #[schema(value_type = String, format = Binary)]
+    file: Vec<u8>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct AvatarView {
+    /// Where the picture is served, to anybody who knows the address.
+    avatar_url: String,
+}
+
+/// Sets the owner's picture
+#[utoipa::path(
+    post, path = "/api/settings/avatar", tag = "Settings",
+    request_body(content = AvatarUpload, content_type = "multipart/form-data"),
+    responses((status = 200, body = AvatarView)),
+)]
+async fn upload_avatar(
+    State(state): State<SettingsRoutes>,
+    once: IdempotencyKey,
+    Picture(bytes): Picture,
+) -> Answer<AvatarView> {
+    let recorder = record_once(&once, StatusCode::OK, |url: &String| AvatarView { avatar_url: url.clone() });
+    let avatar_url = state.settings.set_avatar(&bytes, recorder).await?;
+    Ok(Json(AvatarView { avatar_url }))
+}
+
+/// The owner's picture
+///
+/// Public to whoever knows the address, which nobody can guess; a new picture has a new one.
+#[utoipa::path(
+    get, path = "/api/settings/avatar/{file}", tag = "Settings",
+    params(("file" = String, Path, description = "As in `avatar_url`")),
+    responses((status = 200, description = "The picture", content(
+        (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/gif"), (Vec<u8> = "image/webp"),
+    ))),
+)]
+async fn show_avatar(State(state): State<SettingsRoutes>, Path(file): Path<String>) -> Result<Response, ApiError> {
+    let (bytes, media_type) = state.settings.read_avatar(&file).await?;
+    let headers = [
+        (CONTENT_TYPE, media_type),
+        (CACHE_CONTROL, "public, max-age=31536000, immutable"),
+        (CONTENT_DISPOSITION, "inline"),
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
+    ];
+    Ok((headers, bytes).into_response())
+}
+
+/// The bytes of the field `file`.
+struct Picture(Vec<u8>);
+
+impl<S: Send + Sync> FromRequest<S> for Picture {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let multipart = Multipart::from_request(request, state).await;
+        let mut multipart = multipart.map_err(|_: MultipartRejection| SettingsError::AvatarNotMultipart)?;
+        while let Some(mut field) = multipart.next_field().await.map_err(|error| broken(&error))? {
+            if field.name() != Some("file") {
+                continue;
+            }
+            let mut bytes = Vec::new();
+            while let Some(chunk) = field.chunk().await.map_err(|error| broken(&error))? {
+                if bytes.len() + chunk.len() > limits::UPLOAD {
+                    return Err(SettingsError::AvatarTooLarge { limit: limits::UPLOAD }.into());
+                }
+                bytes.extend_from_slice(&chunk);
+            }
+            return Ok(Self(bytes));
+        }
+        Err(SettingsError::field("file", "is required").into())
+    }
+}
+
+fn broken(error: &axum::extract::multipart::MultipartError) -> ApiError {
+    if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        return SettingsError::AvatarTooLarge { limit: limits::UPLOAD }.into();
+    }
+    ApiError::new(StatusCode::BAD_REQUEST, "malformed_multipart", "The multipart body broke off or is not well-formed")
+}

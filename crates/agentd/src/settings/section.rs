@@ -1,0 +1,366 @@
+//! What a category of settings is, and the list of all of them.
+//!
+//! A change is a JSON object that is laid over the stored one, field by field. What a field may
+//! hold says the schema of the struct, which is also what the document shows; what a schema cannot
+//! say says [`Section::validate`]. So a category is one struct, not three.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use agentd_base::{FieldProblem, Patch, Problems, SecretState, SecretUpdate};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::openapi::schema::AdditionalProperties;
+use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+/// Which reset puts a section back to its defaults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResetGroup {
+    /// `POST /api/settings/reset`
+    General,
+    /// `POST /api/settings/security/reset`
+    Security,
+    Never,
+}
+
+/// A category of settings. Implement it in the folder of the domain that reads it; use
+/// `#[serde(default)]` on the struct, so that fields of later versions have a value.
+pub trait Section: Serialize + DeserializeOwned + Default + Clone + PartialEq + ToSchema + Send + Sync + 'static {
+    /// On the wire and in the store.
+    const NAME: &'static str;
+    const RESET: ResetGroup;
+    /// Write-only fields, which are `Option<SecretState>` in the struct: a request gives them as
+    /// text, they are kept in the vault under the scope `settings.<NAME>`.
+    const SECRETS: &'static [&'static str] = &[];
+    /// The schema of a change; made with [`section_patch!`].
+    type Patch: ToSchema + 'static;
+
+    /// Puts values into their one spelling. Runs before [`Self::validate`].
+    fn normalize(&mut self) {}
+
+    /// Names every field that the schema takes and that is wrong all the same.
+    fn validate(&self, problems: &mut Problems);
+}
+
+/// The vault's scope for the write-only fields of a section.
+#[must_use]
+pub(super) fn secret_scope(section: &str) -> String {
+    format!("settings.{section}")
+}
+
+/// Declares the schema of a change of a section: every field may be left out, others are refused.
+macro_rules! section_patch {
+    ($(#[doc = $doc:literal])* $patch:ident, $section:ty) => {
+        $(#[doc = $doc])*
+        #[derive(Debug)]
+        pub struct $patch;
+
+        impl ::utoipa::PartialSchema for $patch {
+            fn schema() -> ::utoipa::openapi::RefOr<::utoipa::openapi::Schema> {
+                $crate::settings::patch_schema::<$section>(concat!($($doc),*).trim())
+            }
+        }
+
+        impl ::utoipa::ToSchema for $patch {
+            fn name() -> ::std::borrow::Cow<'static, str> {
+                stringify!($patch).into()
+            }
+
+            fn schemas(
+                schemas: &mut Vec<(String, ::utoipa::openapi::RefOr<::utoipa::openapi::Schema>)>,
+            ) {
+                <$section as ::utoipa::ToSchema>::schemas(schemas);
+            }
+        }
+    };
+}
+pub(crate) use section_patch;
+
+/// The schema of a section turned into that of a partial change of it.
+#[must_use]
+pub fn patch_schema<S: Section>(description: &str) -> RefOr<Schema> {
+    let mut schema = S::schema();
+    if let RefOr::T(Schema::Object(object)) = &mut schema {
+        object.required.clear();
+        object.description = Some(description.to_owned());
+        object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+        for field in S::SECRETS {
+            let update = OneOfBuilder::new()
+                .item(ObjectBuilder::new().schema_type(utoipa::openapi::Type::Null))
+                .item(
+                    ObjectBuilder::new()
+                        .schema_type(utoipa::openapi::Type::String)
+                        .min_length(Some(1))
+                        .max_length(Some(8192))
+                        .write_only(true),
+                )
+                .item(SecretState::schema());
+            object.properties.insert((*field).to_owned(), RefOr::T(Schema::OneOf(update.build())));
+        }
+    }
+    schema
+}
+
+/// A change as it came: an object whose fields the section's own schema judges.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = Object)]
+pub struct PartialObject(pub Map<String, Value>);
+
+/// A change of one section that its schema has been held against. What was wrong is in
+/// `problems`; the other fields are still there, so that the section's own rules can judge them
+/// too and a caller learns of all at once.
+#[derive(Debug, Clone)]
+pub(super) struct CheckedChange {
+    fields: Map<String, Value>,
+    pub(super) secrets: Vec<(&'static str, Patch<SecretUpdate>)>,
+    pub(super) problems: Vec<FieldProblem>,
+}
+
+/// A section after a change.
+#[derive(Debug, Clone)]
+pub(super) struct Changed {
+    /// What is stored.
+    pub(super) value: Value,
+    pub(super) problems: Vec<FieldProblem>,
+}
+
+impl CheckedChange {
+    pub(super) fn field(&self, name: &str) -> Option<&Value> {
+        self.fields.get(name)
+    }
+}
+
+fn check_change<S: Section>(mut fields: Map<String, Value>) -> CheckedChange {
+    let whole = Value::Object(fields);
+    let mut problems = Problems::new();
+    agentd_web::check::<S::Patch>(&whole, &mut problems);
+    let problems = problems.into_result().err().unwrap_or_default();
+    fields = match whole {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    fields.retain(|name, _| !problems.iter().any(|problem| is_below(&problem.field, name)));
+    let secrets = S::SECRETS
+        .iter()
+        .filter_map(|name| Some((*name, serde_json::from_value(fields.remove(*name)?).ok()?)))
+        .collect();
+    CheckedChange { fields, secrets, problems }
+}
+
+fn is_below(path: &str, field: &str) -> bool {
+    path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+fn apply_change<S: Section>(stored: Option<&Value>, change: &CheckedChange) -> Result<Changed, serde_json::Error> {
+    let mut problems = change.problems.clone();
+    let mut whole = serde_json::to_value(read_stored::<S>(stored)?)?;
+    if let Value::Object(whole) = &mut whole {
+        for (name, value) in &change.fields {
+            whole.insert(name.clone(), value.clone());
+        }
+        for (name, secret) in &change.secrets {
+            let state = match secret {
+                Patch::Set(SecretUpdate::New(_)) => serde_json::to_value(SecretState { set: true })?,
+                Patch::Clear => Value::Null,
+                Patch::Keep | Patch::Set(SecretUpdate::Shown(_)) => continue,
+            };
+            whole.insert((*name).to_owned(), state);
+        }
+    }
+    match serde_json::from_value::<S>(whole) {
+        Ok(mut section) => {
+            section.normalize();
+            let mut found = Problems::new();
+            section.validate(&mut found);
+            problems.extend(found.into_result().err().unwrap_or_default());
+            Ok(Changed { value: serde_json::to_value(section)?, problems })
+        }
+        // The schema let something through that the type does not take.
+        Err(error) => {
+            problems.push(FieldProblem { field: "body".to_owned(), message: format!("is not valid: {error}") });
+            Ok(Changed { value: Value::Null, problems })
+        }
+    }
+}
+
+fn read_stored<S: Section>(stored: Option<&Value>) -> Result<S, serde_json::Error> {
+    stored.map_or_else(|| Ok(S::default()), |value| S::deserialize(value))
+}
+
+/// A section as the store's state holds it.
+#[derive(Clone)]
+pub(super) struct LoadedSection {
+    pub(super) value: Arc<dyn Any + Send + Sync>,
+    /// As it is answered.
+    pub(super) view: Value,
+}
+
+/// One registered section, its type taken away.
+#[derive(Clone, Copy)]
+pub(super) struct Registered {
+    pub(super) name: &'static str,
+    pub(super) reset: ResetGroup,
+    pub(super) secrets: &'static [&'static str],
+    type_id: TypeId,
+    load: fn(Option<&Value>) -> Result<LoadedSection, serde_json::Error>,
+    check: fn(Map<String, Value>) -> CheckedChange,
+    apply: fn(Option<&Value>, &CheckedChange) -> Result<Changed, serde_json::Error>,
+}
+
+impl Registered {
+    pub(super) fn of<S: Section>() -> Self {
+        Self {
+            name: S::NAME,
+            reset: S::RESET,
+            secrets: S::SECRETS,
+            type_id: TypeId::of::<S>(),
+            load: |stored| {
+                let section = read_stored::<S>(stored)?;
+                let view = serde_json::to_value(&section)?;
+                Ok(LoadedSection { value: Arc::new(section), view })
+            },
+            check: check_change::<S>,
+            apply: apply_change::<S>,
+        }
+    }
+
+    pub(super) fn load(&self, stored: Option<&Value>) -> Result<LoadedSection, serde_json::Error> {
+        (self.load)(stored)
+    }
+
+    pub(super) fn check(&self, fields: Map<String, Value>) -> CheckedChange {
+        (self.check)(fields)
+    }
+
+    pub(super) fn apply(&self, stored: Option<&Value>, change: &CheckedChange) -> Result<Changed, serde_json::Error> {
+        (self.apply)(stored, change)
+    }
+}
+
+/// Every section of the daemon, in the order in which they are shown.
+#[derive(Clone, Default)]
+pub struct Registry(Vec<Registered>);
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|section| section.name)).finish()
+    }
+}
+
+impl Registry {
+    /// A registry of nothing but the sections of this folder.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+            .with::<super::ProfileSettings>()
+            .with::<super::InterfaceSettings>()
+            .with::<super::SecuritySettings>()
+            .with::<super::AgentSettings>()
+    }
+
+    /// Adds the section of a domain. One that is there already stays as it is.
+    #[must_use]
+    pub fn with<S: Section>(mut self) -> Self {
+        if self.find(S::NAME).is_none() {
+            self.0.push(Registered::of::<S>());
+        }
+        self
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Registered> {
+        self.0.iter()
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&Registered> {
+        self.0.iter().find(|section| section.name == name)
+    }
+
+    pub(super) fn position<S: Section>(&self) -> Option<usize> {
+        self.0.iter().position(|section| section.type_id == TypeId::of::<S>())
+    }
+
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        self.0.iter().map(|section| section.name).collect()
+    }
+
+    /// Reads every section from what is stored; what is not stored has its defaults.
+    ///
+    /// # Errors
+    /// The section that cannot be read, and why.
+    pub(super) fn load(
+        &self,
+        stored: &BTreeMap<String, Value>,
+    ) -> Result<Vec<LoadedSection>, (&'static str, serde_json::Error)> {
+        let load = |section: &Registered| section.load(stored.get(section.name)).map_err(|error| (section.name, error));
+        self.0.iter().map(load).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::settings::{AgentSettings, ProfileSettings, SecuritySettings};
+
+    fn change<S: Section>(stored: Option<&Value>, fields: &Value) -> Changed {
+        let section = Registered::of::<S>();
+        section.apply(stored, &section.check(fields.as_object().unwrap().clone())).unwrap()
+    }
+
+    fn problems(changed: &Changed) -> Vec<String> {
+        changed.problems.iter().map(|problem| format!("{}: {}", problem.field, problem.message)).collect()
+    }
+
+    #[test]
+    fn a_change_keeps_what_it_leaves_out() {
+        let first = change::<ProfileSettings>(None, &json!({"display_name": " Ada ", "theme": "dark"}));
+        assert_eq!(problems(&first), [""; 0]);
+        let second = change::<ProfileSettings>(Some(&first.value), &json!({"timezone": "europe/berlin"}));
+        assert_eq!(
+            second.value,
+            json!({"display_name": "Ada", "email": "", "avatar_url": null, "timezone": "Europe/Berlin", "theme": "dark"})
+        );
+    }
+
+    #[test]
+    fn schema_and_rules_complain_together() {
+        let changed = change::<ProfileSettings>(
+            None,
+            &json!({"theme": "blue", "timezone": "Mars", "email": "x", "display_name": null, "nmae": 1}),
+        );
+        let found = problems(&changed).join("\n");
+        for part in ["theme: must be one of", "timezone: must be the IANA", "email: must be an address", "display_name: must be a string, not null", "nmae: is not known here; known are: "] {
+            assert!(found.contains(part), "{part} in {found}");
+        }
+    }
+
+    #[test]
+    fn null_clears_only_what_may_be_empty() {
+        let set = change::<AgentSettings>(None, &json!({"default_model": "m", "daily_token_limit": 5, "temperature": 1}));
+        let cleared = change::<AgentSettings>(Some(&set.value), &json!({"default_model": null, "daily_token_limit": null}));
+        assert_eq!(problems(&cleared), [""; 0]);
+        assert_eq!((&cleared.value["default_model"], &cleared.value["temperature"]), (&Value::Null, &json!(1.0)));
+        assert!(!change::<AgentSettings>(None, &json!({"max_tool_rounds": null})).problems.is_empty());
+    }
+
+    #[test]
+    fn entries_of_lists_are_named() {
+        let changed = change::<SecuritySettings>(None, &json!({"allowed_hosts": ["a.example", "http://x", 7]}));
+        assert_eq!(problems(&changed), ["allowed_hosts[2]: must be a string, not a number"]);
+        let changed = change::<SecuritySettings>(None, &json!({"blocked_hosts": ["A.example.", "http://x"]}));
+        assert!(problems(&changed)[0].starts_with("blocked_hosts[1]: "));
+    }
+
+    #[test]
+    fn what_a_later_version_stored_is_passed_over() {
+        let section = Registered::of::<ProfileSettings>();
+        let loaded = section.load(Some(&json!({"theme": "light", "from_the_future": 1}))).unwrap();
+        assert_eq!(loaded.view["theme"], "light");
+        assert_eq!(loaded.view["timezone"], "UTC");
+    }
+}

@@ -1,0 +1,171 @@
+//! What is left after `kill -9`: everything that was acknowledged, and every token that was sent.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agentd_base::Entropy;
+use agentd_llm::fake::{FakeVendor, Reply, Script};
+use agentd_llm::{Usage, UsageSource, Vendor};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+use crate::support::TestProcess;
+
+const KILLS: usize = 20;
+
+/// What clients were told before the daemon was killed.
+#[derive(Default)]
+struct Acknowledged {
+    agents: BTreeSet<String>,
+    titles: Vec<(String, String)>,
+    /// Conversation and the text that was streamed.
+    replies: Vec<(String, String)>,
+}
+
+async fn slow_vendor(tokens: usize) -> FakeVendor {
+    let pieces: Vec<String> = (0..tokens).map(|number| format!("t{number} ")).collect();
+    let usage = Usage {
+        input_tokens: 5,
+        output_tokens: tokens as u64,
+        cache_read_tokens: 0,
+        cache_write_tokens: 0,
+        reasoning_tokens: 0,
+        source: UsageSource::Provider,
+    };
+    let reply = Reply::text(pieces.iter().map(String::as_str), usage).delayed(Duration::from_millis(2));
+    FakeVendor::start_forgetful(Vendor::Openai, Script::always(reply)).await.expect("a fake vendor")
+}
+
+async fn use_vendor(process: &TestProcess, vendor: &FakeVendor) {
+    let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
+    process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
+    let settings = json!({"default_provider": "openai", "default_model": "fake"});
+    process.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
+}
+
+/// Keeps the daemon busy until a request fails, and remembers what was acknowledged.
+async fn load(client: reqwest::Client, base: String, key: String, name: String, told: Arc<Mutex<Acknowledged>>) {
+    let post = |path: &str, body: Value| client.post(format!("{base}{path}")).bearer_auth(&key).json(&body).send();
+    for number in 0.. {
+        let agent = format!("{name}-{number}");
+        let Ok(answer) =
+            post("/api/agents", json!({"svc_name": agent, "user_name": "O", "archetype": "assistant"})).await
+        else {
+            return;
+        };
+        // Only an answer that arrived whole is an acknowledgement.
+        if !answer.status().is_success() || answer.bytes().await.is_err() {
+            return;
+        }
+        told.lock().unwrap().agents.insert(agent.clone());
+        let Ok(answer) = post("/api/chat/conversations", json!({"agent_id": agent, "title": agent})).await else {
+            return;
+        };
+        let Ok(conversation) = answer.json::<Value>().await else { return };
+        let Some(id) = conversation["id"].as_str().map(str::to_owned) else { return };
+        told.lock().unwrap().titles.push((id.clone(), agent.clone()));
+        let Ok(answer) = post("/api/chat/messages/stream", json!({"conversation_id": id, "content": "hello"})).await
+        else {
+            return;
+        };
+        let slot = {
+            let mut told = told.lock().unwrap();
+            told.replies.push((id, String::new()));
+            told.replies.len() - 1
+        };
+        let mut stream = answer.bytes_stream();
+        let mut text = String::new();
+        while let Some(Ok(bytes)) = stream.next().await {
+            text.push_str(&String::from_utf8_lossy(&bytes));
+            let whole = text.rfind("\n\n").map_or("", |end| &text[..end]);
+            let streamed: String = whole
+                .lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok())
+                .filter_map(|data| data["content"].as_str().map(str::to_owned))
+                .collect();
+            told.lock().unwrap().replies[slot].1 = streamed;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_kills_under_load_lose_nothing() {
+    let vendor = slow_vendor(60).await;
+    let mut process = TestProcess::with_owner().await;
+    use_vendor(&process, &vendor).await;
+    let told: Arc<Mutex<Acknowledged>> = Arc::default();
+    let entropy = Entropy::seeded(20);
+    let mut checked_replies = 0;
+    for round in 0..KILLS {
+        let (client, address, key) = process.client();
+        let tasks: Vec<_> = (0..6)
+            .map(|task| {
+                let name = format!("r{round}-c{task}");
+                tokio::spawn(load(client.clone(), format!("http://{address}"), key.clone(), name, Arc::clone(&told)))
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(40) + Duration::from_millis(260).mul_f64(entropy.unit())).await;
+        process.kill();
+        for task in tasks {
+            task.await.expect("the load ends by itself");
+        }
+        process.spawn().await;
+
+        let listed = process.get("/api/agents").send().await.expect_status(200).json();
+        let names: BTreeSet<String> = listed["agents"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|agent| agent["svc_name"].as_str().map(str::to_owned))
+            .collect();
+        let told = told.lock().unwrap().clone_and_clear();
+        let missing: Vec<&String> = told.agents.difference(&names).collect();
+        assert!(missing.is_empty(), "round {round} lost the agents {missing:?}");
+        for (id, title) in &told.titles {
+            let conversation =
+                process.get(&format!("/api/chat/conversations/{id}")).send().await.expect_status(200).json();
+            assert_eq!(conversation["title"], *title, "round {round}");
+        }
+        for (id, streamed) in &told.replies {
+            let conversation =
+                process.get(&format!("/api/chat/conversations/{id}")).send().await.expect_status(200).json();
+            let messages = conversation["messages"].as_array().expect("messages");
+            for message in messages {
+                assert_ne!(message["status"], "running", "round {round} left a reply running: {message}");
+            }
+            if streamed.is_empty() {
+                continue;
+            }
+            let reply = messages.iter().find(|message| message["role"] == "assistant").expect("a reply");
+            let content = reply["content"].as_str().expect("text");
+            assert!(content.starts_with(streamed.as_str()), "round {round}: sent `{streamed}`, kept `{content}`");
+            assert!(["interrupted", "complete"].contains(&reply["status"].as_str().unwrap_or_default()), "{reply}");
+            checked_replies += 1;
+        }
+    }
+    assert!(checked_replies > KILLS, "the load was too light to show anything: {checked_replies} replies");
+    assert!(process.terminate().await.success());
+}
+
+impl Acknowledged {
+    fn clone_and_clear(&mut self) -> Self {
+        std::mem::take(self)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_daemon_on_the_same_file_is_refused() {
+    if std::env::var_os("AGENTD_TEST_DATABASE_URL").is_some() {
+        // Several daemons over one PostgreSQL are welcome.
+        return;
+    }
+    let process = TestProcess::with_owner().await;
+    let mut second = process.command();
+    second.env("SVC_PORT", "0");
+    let output = tokio::task::spawn_blocking(move || second.output().expect("it runs")).await.expect("waited");
+    assert!(!output.status.success());
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(talk.contains("another daemon") && talk.contains("already uses"), "{talk}");
+    process.get("/api/agents").send().await.expect_status(200);
+}

@@ -1,0 +1,81 @@
+//! No secret that passes through the daemon is found in its files or in its log at trace level.
+
+use std::path::Path;
+
+use agentd_llm::Vendor;
+use agentd_llm::fake::{DocumentedFailure, FakeVendor, Reply, Script};
+use serde_json::json;
+
+use crate::support::TestProcess;
+
+const PASSWORD: &str = "correct horse";
+const PROVIDER_KEY: &str = "sk-proj-9f8e7d6c5b4a39281706f5e4d3c2b1a0";
+
+fn files(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if let Ok(bytes) = std::fs::read(&path) {
+            found.push((path.display().to_string(), bytes));
+        }
+    }
+}
+
+fn contains(bytes: &[u8], needle: &str) -> bool {
+    let finder = needle.as_bytes();
+    bytes.windows(finder.len()).any(|window| window == finder)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_secret_reaches_a_file_or_the_log() {
+    let mut process = TestProcess::with_owner().await;
+    let refusing = FakeVendor::start(Vendor::Anthropic, Script::always(Reply::failure(DocumentedFailure::WrongKey)));
+    let refusing = refusing.await.expect("a fake vendor");
+    let mut secrets = vec![process.key.clone(), PASSWORD.to_owned(), PROVIDER_KEY.to_owned()];
+
+    let login = json!({"username": "owner", "password": PASSWORD});
+    let session = process.post("/api/auth/login").json(&login).send().await.expect_status(200).json();
+    let session = session["token"].as_str().expect("a token").to_owned();
+    let ticket = process.post("/api/auth/ticket").bearer(&session).send().await.expect_status(200).json();
+    secrets.push(ticket["ticket"].as_str().expect("a ticket").to_owned());
+    let streamed = process.get(&format!("/api/chat/sessions/sess_0/stream?ticket={}", secrets[3])).anonymous();
+    streamed.send().await.expect_status(404);
+    let second = process.post("/api/auth/keys").json(&json!({"name": "second"})).send().await.expect_status(200).json();
+    let path = format!("/api/auth/keys/{}/rotate", second["id"].as_str().expect("an id"));
+    let rotated = process.post(&path).header("idempotency-key", "once").send().await.expect_status(200).json();
+    secrets.extend([&second["key"], &rotated["key"]].map(|key| key.as_str().expect("a key").to_owned()));
+    secrets.push(session);
+
+    // Wrong ones must not be kept either: they are often the right ones with a slip.
+    let wrong = json!({"username": "owner", "password": "wrong horse battery"});
+    process.post("/api/auth/login").json(&wrong).send().await.expect_status(401);
+    secrets.push("wrong horse battery".to_owned());
+    let unknown = format!("svc_{}", "5a".repeat(32));
+    process.get("/api/agents").bearer(&unknown).send().await.expect_status(401);
+    process.get(&format!("/api/agents?token={unknown}")).send().await.expect_status(200);
+    secrets.push(unknown);
+
+    let provider = json!({"api_key": PROVIDER_KEY, "base_url": refusing.base_url().as_str()});
+    process.put("/api/providers/anthropic/key").json(&provider).send().await.expect_status(200);
+    process.post("/api/providers/anthropic/test").send().await.expect_status(200);
+    process.make_agent("ada").await;
+    let message = json!({"agent_id": "ada", "content": "hello", "model": "anthropic/some-model"});
+    process.post("/api/chat/messages/stream").json(&message).stream().await.collect().await;
+    let export = process.get("/api/settings/export").send().await.expect_status(200);
+    let listed = process.get("/api/providers").send().await.expect_status(200);
+    process.terminate().await;
+
+    let mut kept = Vec::new();
+    files(process.folder(), &mut kept);
+    kept.push(("the export".to_owned(), export.body));
+    kept.push(("the list of providers".to_owned(), listed.body));
+    assert!(process.log().contains("TRACE"), "the log is at trace level");
+    for secret in &secrets {
+        let hex = secret.split('_').next_back().unwrap_or_default();
+        for (name, bytes) in &kept {
+            assert!(!contains(bytes, secret), "{name} holds `{secret}`");
+            assert!(!contains(bytes, hex), "{name} holds the body of `{secret}`");
+        }
+    }
+}

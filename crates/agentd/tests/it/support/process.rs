@@ -1,0 +1,148 @@
+//! The daemon as a process of its own, for what only a process can show: being killed, its log,
+//! its exit.
+
+#![allow(clippy::disallowed_methods, reason = "tests start processes")]
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{ScratchDatabase, TestRequest};
+
+pub const BINARY: &str = env!("CARGO_BIN_EXE_agentd");
+
+pub struct TestProcess {
+    pub key: String,
+    pub address: SocketAddr,
+    folder: tempfile::TempDir,
+    child: Option<Child>,
+    client: reqwest::Client,
+    database: Option<ScratchDatabase>,
+}
+
+impl TestProcess {
+    /// A fresh daemon with an owner, ready.
+    pub async fn with_owner() -> Self {
+        let mut process = Self {
+            key: String::new(),
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            child: None,
+            client: reqwest::Client::builder().no_proxy().build().expect("a client"),
+            database: ScratchDatabase::create().await,
+        };
+        process.spawn().await;
+        let account = json!({"username": "owner", "password": "correct horse"});
+        process.post("/api/auth/register").json(&account).send().await.expect_status(201);
+        let key = process.post("/api/auth/keys").json(&json!({"name": "test"})).send().await.expect_status(200).json();
+        process.key = key["key"].as_str().expect("a key").to_owned();
+        process
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Everything that the process logged, over all its lives.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A command of the binary with this daemon's configuration.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(BINARY);
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("SVC_DATA_DIR", self.data_dir()).env("SVC_PORT", self.address.port().to_string());
+        if let Some(database) = &self.database {
+            command.env("SVC_DATABASE_URL", database.url());
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Starts the process and waits until it is ready.
+    pub async fn spawn(&mut self) {
+        let port = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+        self.address.set_port(port.expect("a free port").port());
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log"));
+        let child =
+            self.command().env("SVC_LOG", "trace").stdout(Stdio::null()).stderr(log.expect("a log file")).spawn();
+        self.child = Some(child.expect("the process starts"));
+        for _ in 0..1000 {
+            let url = format!("http://{}/health/ready", self.address);
+            if self.client.get(url).send().await.is_ok_and(|answer| answer.status() == 200) {
+                return;
+            }
+            let exited = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            assert!(exited.is_none(), "the daemon ended at start: {}", self.last_lines());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("the daemon did not become ready: {}", self.last_lines());
+    }
+
+    fn last_lines(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().rev().take(20).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+
+    /// `kill -9`
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("killed");
+            child.wait().expect("reaped");
+        }
+    }
+
+    /// SIGTERM, and the exit that follows.
+    pub async fn terminate(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("a running process");
+        Command::new("kill").arg(child.id().to_string()).status().expect("kill");
+        tokio::task::spawn_blocking(move || child.wait().expect("reaped")).await.expect("waited")
+    }
+
+    pub fn request(&self, method: reqwest::Method, path: &str) -> TestRequest {
+        TestRequest::new(
+            &self.client,
+            method,
+            self.address,
+            path,
+            Some(self.key.as_str()).filter(|key| !key.is_empty()),
+        )
+    }
+
+    pub fn get(&self, path: &str) -> TestRequest {
+        self.request(reqwest::Method::GET, path)
+    }
+
+    pub fn post(&self, path: &str) -> TestRequest {
+        self.request(reqwest::Method::POST, path)
+    }
+
+    pub fn put(&self, path: &str) -> TestRequest {
+        self.request(reqwest::Method::PUT, path)
+    }
+
+    /// What a client needs that outlives a borrow of the process.
+    pub fn client(&self) -> (reqwest::Client, SocketAddr, String) {
+        (self.client.clone(), self.address, self.key.clone())
+    }
+
+    pub async fn make_agent(&self, name: &str) -> Value {
+        let agent = json!({"svc_name": name, "user_name": "Owner", "archetype": "assistant"});
+        self.post("/api/agents").json(&agent).send().await.expect_status(201).json()
+    }
+}
+
+impl Drop for TestProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,109 @@
+//! Looks at a database without changing it: no migration, no lock, no write. For diagnosis.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use rustix::fs::{FlockOperation, flock};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection as _};
+
+use crate::db::DatabaseUrl;
+use crate::{MIGRATIONS, StoreError};
+
+/// A server that does not answer within this time is away.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspection {
+    /// The engine and its version.
+    pub engine: String,
+    /// 0 when nothing was ever migrated.
+    pub schema_version: u32,
+    /// What this program would migrate it to.
+    pub known_version: u32,
+    /// When the schema changed last.
+    pub migrated_at: Option<Timestamp>,
+    /// What SQLite's own check complains of, at most ten lines.
+    pub damage: Vec<String>,
+}
+
+/// Looks at the database; `None` when there is none yet.
+///
+/// # Errors
+/// It cannot be reached or read.
+pub async fn inspect(url: &DatabaseUrl) -> Result<Option<Inspection>, StoreError> {
+    match url {
+        DatabaseUrl::Sqlite { path } if !path.exists() => Ok(None),
+        DatabaseUrl::Sqlite { path } => inspect_sqlite(path).await.map(Some),
+        DatabaseUrl::Postgres(address) => {
+            let options = PgConnectOptions::from_str(address.expose()).map_err(|_| StoreError::InvalidUrl {
+                reason: "it must look like postgres://user:password@host:5432/database".to_owned(),
+            })?;
+            let looking = inspect_postgres(options.disable_statement_logging());
+            tokio::time::timeout(TIME_LIMIT, looking).await.unwrap_or_else(|_| {
+                Err(StoreError::Unavailable { reason: "the server does not answer".to_owned(), source: None })
+            })
+        }
+    }
+}
+
+/// The process that holds the data directory's lock, if one does; its id is 0 when it left none.
+#[must_use]
+pub fn lock_holder(data_dir: &Path) -> Option<u32> {
+    let mut file = File::open(data_dir.join("agentd.lock")).ok()?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut text = String::new();
+            Some(file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok()).unwrap_or(0))
+        }
+        _ => None,
+    }
+}
+
+async fn inspect_sqlite(path: &Path) -> Result<Inspection, StoreError> {
+    let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
+    let mut connection = SqliteConnection::connect_with(&options).await?;
+    let engine: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut connection).await?;
+    let damage: Vec<String> = sqlx::query_scalar("PRAGMA quick_check(10)").fetch_all(&mut connection).await?;
+    let is_migrated: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_migrations'")
+        .fetch_one(&mut connection)
+        .await?;
+    let (version, at) = if is_migrated > 0 {
+        sqlx::query_as("SELECT MAX(version), MAX(applied_at) FROM schema_migrations").fetch_one(&mut connection).await?
+    } else {
+        (None, None)
+    };
+    let damage = damage.into_iter().filter(|line| line != "ok").collect();
+    connection.close().await?;
+    Ok(inspection(format!("SQLite {engine}"), version, at, damage))
+}
+
+async fn inspect_postgres(options: PgConnectOptions) -> Result<Option<Inspection>, StoreError> {
+    let mut connection = PgConnection::connect_with(&options).await?;
+    let engine: String = sqlx::query_scalar("SHOW server_version").fetch_one(&mut connection).await?;
+    let is_migrated: bool =
+        sqlx::query_scalar("SELECT to_regclass('schema_migrations') IS NOT NULL").fetch_one(&mut connection).await?;
+    let (version, at) = if is_migrated {
+        sqlx::query_as("SELECT MAX(version), MAX(applied_at) FROM schema_migrations").fetch_one(&mut connection).await?
+    } else {
+        (None, None)
+    };
+    connection.close().await?;
+    Ok(Some(inspection(format!("PostgreSQL {engine}"), version, at, Vec::new())))
+}
+
+fn inspection(engine: String, version: Option<i64>, at: Option<i64>, damage: Vec<String>) -> Inspection {
+    Inspection {
+        engine,
+        schema_version: version.and_then(|version| u32::try_from(version).ok()).unwrap_or(0),
+        known_version: MIGRATIONS.last().map_or(0, |last| last.version),
+        migrated_at: at.map(Timestamp::from_micros),
+        damage,
+    }
+}

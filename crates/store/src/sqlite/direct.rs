@@ -1,0 +1,116 @@
+//! The writer's own connection, used on the writer's thread without a hop to another: handing each
+//! statement to a driver's thread and back costs several times what the statement does.
+
+use std::cell::Cell;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection, OpenFlags, ToSql};
+
+use crate::row::Row;
+use crate::value::{Kind, Value, ValueError};
+use crate::{Args, StoreError};
+
+const STATEMENTS: usize = 256;
+/// At most 2 MiB of cache; nothing is mapped. The log keeps its length, so that commits rarely have to
+/// extend it.
+const SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; \
+    PRAGMA cache_size = -2048; PRAGMA mmap_size = 0; PRAGMA wal_autocheckpoint = 0; \
+    PRAGMA journal_size_limit = 67108864;";
+
+pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
+    // SQLite takes an empty file for a new database, and its companions get the same mode.
+    let created = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    created.map_err(|e| StoreError::io("opening", path, e))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(super::BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.execute_batch(SETTINGS)?;
+    connection.wal_hook(Some(|_, pages| {
+        LOG_PAGES.set(u32::try_from(pages).unwrap_or(0));
+        Ok(())
+    }));
+    Ok(connection)
+}
+
+thread_local! {
+    static LOG_PAGES: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How many pages the log held after this thread's last commit.
+pub(crate) fn log_pages() -> u32 {
+    LOG_PAGES.get()
+}
+
+/// Runs a statement to its end and answers how many rows it changed.
+pub(crate) fn execute(connection: &Connection, sql: &str, args: Args) -> Result<u64, StoreError> {
+    let mut statement = bound(connection, sql, args)?;
+    let mut rows = statement.raw_query();
+    while rows.next()?.is_some() {}
+    Ok(connection.changes())
+}
+
+/// Runs a statement to its end and answers its rows.
+pub(crate) fn fetch(connection: &Connection, sql: &str, args: Args) -> Result<Vec<Row>, StoreError> {
+    let mut statement = bound(connection, sql, args)?;
+    let columns: Arc<[Box<str>]> = statement.column_names().into_iter().map(Into::into).collect();
+    let mut rows = statement.raw_query();
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let mut values = Vec::with_capacity(columns.len());
+        for (position, column) in columns.iter().enumerate() {
+            let read = value(row.get_ref(position)?);
+            values.push(read.map_err(|source| StoreError::Column { column: column.to_string(), source })?);
+        }
+        found.push(Row { columns: Arc::clone(&columns), values: values.into() });
+    }
+    Ok(found)
+}
+
+/// A statement of the writer itself, prepared once and kept.
+pub(crate) fn control(connection: &Connection, sql: &str) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.raw_query();
+    while rows.next()?.is_some() {}
+    Ok(())
+}
+
+fn bound<'c>(connection: &'c Connection, sql: &str, args: Args) -> Result<CachedStatement<'c>, StoreError> {
+    let values = args.into_values()?;
+    let mut statement = connection.prepare_cached(sql)?;
+    for index in 1..=statement.parameter_count() {
+        // SQLite numbers `$1` by where it stands in the text, not by what it says.
+        let name = statement.parameter_name(index).unwrap_or_default();
+        let position: usize = name.get(1..).and_then(|number| number.parse().ok()).unwrap_or(index);
+        let value = position.checked_sub(1).and_then(|place| values.get(place));
+        let value = value.ok_or(StoreError::Argument { position, source: ValueError::Missing })?;
+        statement.raw_bind_parameter(index, value)?;
+    }
+    Ok(statement)
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null(_) => ValueRef::Null,
+            Self::Integer(number) => ValueRef::Integer(*number),
+            Self::Real(number) => ValueRef::Real(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Blob(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+fn value(raw: ValueRef<'_>) -> Result<Value, ValueError> {
+    Ok(match raw {
+        ValueRef::Null => Value::Null(Kind::Text),
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Text(text) => Value::Text(std::str::from_utf8(text).map_err(|_| ValueError::Utf8)?.to_owned()),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    })
+}

@@ -1,0 +1,225 @@
+//! Dumps: whole, exact, from either database into either, and never half loaded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_store::testing::TestDb;
+use agentd_store::{
+    Db, Dialect, ItemStatus, MIGRATIONS, Migration, NewEvent, NewItem, Read, Seq, Snapshot, StoreError, Topic, Tx, args,
+};
+use serde_json::json;
+
+use crate::support::dialects;
+
+const EXTRA: Migration = Migration {
+    version: MIGRATIONS.len() as u32 + 1,
+    name: "extra",
+    // The referring table comes first by name, so that order is not by accident.
+    sqlite: "CREATE TABLE parents (id TEXT PRIMARY KEY NOT NULL, amount BIGINT, share DOUBLE PRECISION, raw BLOB); \
+             CREATE TABLE children (id TEXT PRIMARY KEY NOT NULL, parent TEXT NOT NULL REFERENCES parents (id)); \
+             CREATE TABLE secrets (id TEXT PRIMARY KEY NOT NULL, sealed BLOB NOT NULL);",
+    postgres: "CREATE TABLE parents (id TEXT PRIMARY KEY NOT NULL, amount BIGINT, share DOUBLE PRECISION, raw BYTEA); \
+               CREATE TABLE children (id TEXT PRIMARY KEY NOT NULL, parent TEXT NOT NULL REFERENCES parents (id)); \
+               CREATE TABLE secrets (id TEXT PRIMARY KEY NOT NULL, sealed BYTEA NOT NULL);",
+};
+const PARENTS: Topic = Topic::new("parents");
+const NEVER_TOUCHED: Topic = Topic::new("never touched");
+
+fn migrations() -> &'static [Migration] {
+    static ALL: std::sync::LazyLock<Vec<Migration>> =
+        std::sync::LazyLock::new(|| MIGRATIONS.iter().copied().chain([EXTRA]).collect());
+    &ALL
+}
+
+async fn fill(db: &Db) {
+    let filled: Result<(), StoreError> = db
+        .write(async |tx: &mut Tx| {
+            let sql = "INSERT INTO parents (id, amount, share, raw) VALUES ($1, $2, $3, $4)";
+            for number in 0..300 {
+                let (amount, share) = (i64::MAX - number, 1.0 / (number + 3) as f64);
+                tx.execute(sql, args![format!("parent {number}"), amount, share, vec![0u8, 200, number as u8]]).await?;
+            }
+            tx.execute(sql, args!["quote \" \\ \n ü 🙂", None::<i64>, f64::INFINITY, None::<Vec<u8>>]).await?;
+            tx.execute("INSERT INTO children (id, parent) VALUES ('child', 'parent 7')", args![]).await?;
+            tx.execute("INSERT INTO secrets (id, sealed) VALUES ('key', $1)", args![b"sealed".as_slice()]).await?;
+            for number in 0..5 {
+                tx.emit(NewEvent::new("thing.made", json!({"number": number}))).await?;
+            }
+            tx.enqueue(NewItem {
+                queue: "mail".to_owned(),
+                dedup_key: None,
+                payload: json!({}),
+                run_at: tx.clock().now(),
+                max_attempts: 3,
+            })
+            .await?;
+            Ok(())
+        })
+        .await;
+    filled.unwrap();
+    let mut heard = 0;
+    let mut woken = db.watch_outbox();
+    while heard < 3 {
+        let taken: Result<usize, StoreError> = db
+            .write(async move |tx: &mut Tx| {
+                let events = tx.read_outbox("reader", 3 - heard).await?;
+                if let Some(last) = events.last() {
+                    tx.advance_cursor("reader", last.seq).await?;
+                }
+                Ok(events.len())
+            })
+            .await;
+        heard += taken.unwrap() as u32;
+        if heard < 3 {
+            tokio::time::timeout(Duration::from_secs(20), woken.changed()).await.unwrap().unwrap();
+        }
+    }
+    assert_eq!(db.claim("mail", "worker", 1, Duration::from_secs(60)).await.unwrap().len(), 1);
+}
+
+async fn dump(db: &Db, exclude: &[&str]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    db.dump(&mut bytes, exclude).await.unwrap();
+    bytes
+}
+
+/// Without the header, whose time differs, and the queue, whose leases end.
+fn contents(dump: &[u8]) -> Vec<String> {
+    let text = std::str::from_utf8(dump).unwrap();
+    text.lines().skip(1).filter(|line| !line.contains("item_")).map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dump_moves_between_all_databases() {
+    for from in dialects() {
+        for to in dialects() {
+            let source = TestDb::start_on(from, migrations()).await.unwrap();
+            let target = TestDb::start_on(to, migrations()).await.unwrap();
+            fill(&source.db).await;
+            let original = dump(&source.db, &[]).await;
+
+            // Both draw the same "random" numbers, so only time tells their ids apart.
+            target.clock.advance(Duration::from_secs(1));
+            // The target is not empty, and somebody watches it.
+            let old: Result<(), StoreError> = target
+                .db
+                .write(async |tx: &mut Tx| {
+                    tx.touch(PARENTS);
+                    tx.emit(NewEvent::new("old", json!({}))).await?;
+                    tx.execute("INSERT INTO parents (id) VALUES ('old')", args![]).await?;
+                    tx.execute("INSERT INTO children (id, parent) VALUES ('old child', 'old')", args![]).await?;
+                    Ok(())
+                })
+                .await;
+            old.unwrap();
+            let parents = Arc::new(Snapshot::<i64>::new(&target.db, &[PARENTS]));
+            let untouched = Arc::new(Snapshot::<i64>::new(&target.db, &[NEVER_TOUCHED]));
+            assert_eq!(counted(&parents).await, 1);
+            assert_eq!(counted(&untouched).await, 1);
+            let old_id = target.db.database_id().await.unwrap();
+
+            let summary = target.db.load(&mut original.as_slice()).await.unwrap();
+            assert_eq!(summary.rows, 301 + 1 + 1 + 5 + 1 + 1, "parents, children, secrets, events, items, cursors");
+            assert_eq!(counted(&parents).await, 301);
+            assert_eq!(counted(&untouched).await, 301);
+            assert_ne!(target.db.database_id().await.unwrap(), old_id);
+            assert_eq!(contents(&dump(&target.db, &[]).await), contents(&original));
+
+            let stats = target.db.read().await.unwrap().queue_stats("mail").await.unwrap();
+            assert_eq!((stats.pending, stats.leased), (1, 0), "leases do not travel");
+            // The reader goes on where it was, and new events come after the old ones.
+            target
+                .db
+                .write(async |tx: &mut Tx| tx.emit(NewEvent::new("thing.made", json!({"number": 5}))).await)
+                .await
+                .unwrap();
+            let mut numbers = Vec::new();
+            while numbers.len() < 3 {
+                let taken: Result<Vec<_>, StoreError> = target
+                    .db
+                    .write(async |tx: &mut Tx| {
+                        let events = tx.read_outbox("reader", 9).await?;
+                        if let Some(last) = events.last() {
+                            tx.advance_cursor("reader", last.seq).await?;
+                        }
+                        Ok(events)
+                    })
+                    .await;
+                numbers.extend(taken.unwrap().iter().map(|event| event.data["number"].as_i64().unwrap()));
+            }
+            assert_eq!(numbers, [3, 4, 5]);
+            source.end().await.unwrap();
+            target.end().await.unwrap();
+        }
+    }
+}
+
+async fn counted(snapshot: &Snapshot<i64>) -> i64 {
+    let value: Result<_, StoreError> = snapshot
+        .get(async |read: &mut Read| read.fetch_one("SELECT COUNT(*) FROM parents", args![]).await?.first::<i64>())
+        .await;
+    *value.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_dump_changes_nothing() {
+    for dialect in dialects() {
+        let test_db = TestDb::start_on(dialect, migrations()).await.unwrap();
+        fill(&test_db.db).await;
+        let good = dump(&test_db.db, &[]).await;
+        let text = String::from_utf8(good.clone()).unwrap();
+        let schema = format!("\"schema_version\":{}", migrations().len());
+        let last_line = text.trim_end().rfind('\n').unwrap();
+        let bad: Vec<(&str, String)> = vec![
+            ("begin like a dump", String::new()),
+            ("begin like a dump", "{\"hello\":1}\n".to_owned()),
+            ("newer program", text.replacen("\"format_version\":1", "\"format_version\":2", 1)),
+            ("newer program", text.replacen(&schema, "\"schema_version\":99", 1)),
+            ("older program", text.replacen(&schema, "\"schema_version\":0", 1)),
+            ("cut off", text[..text.len() / 2].to_owned()),
+            ("cut off", text[..=last_line].to_owned()),
+            ("rows", text.replacen("[\"child\"", "[\"child 1\",\"parent 7\"]\n[\"child 2\"", 1)),
+            ("unknown table", text.replacen("\"name\":\"children\"", "\"name\":\"strangers\"", 1)),
+            ("columns", text.replacen("\"columns\":[\"id\",\"parent\"]", "\"columns\":[\"parent\",\"id\"]", 1)),
+            ("valid value", text.replacen("[\"child\"", "[17", 1)),
+            ("not a line", text.replacen("[\"child\"", "\u{0}[\"child\"", 1)),
+            ("comes after", format!("{text}[]\n")),
+            ("refers to another", text.replacen("\"parent 7\"]", "\"nobody\"]", 1)),
+        ];
+        let before = contents(&good);
+        for (reason, dump_text) in bad {
+            let refused = test_db.db.load(&mut dump_text.as_bytes()).await.unwrap_err();
+            assert!(refused.to_string().contains(reason), "`{refused}` where `{reason}` was expected");
+            assert_eq!(contents(&dump(&test_db.db, &[]).await), before, "after `{refused}`");
+        }
+        let item = test_db.db.read().await.unwrap().queue_stats("mail").await.unwrap();
+        assert_eq!(item.leased, 1);
+        test_db.end().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_excluded_table_stays_out_and_is_emptied() {
+    for dialect in dialects() {
+        let test_db = TestDb::start_on(dialect, migrations()).await.unwrap();
+        fill(&test_db.db).await;
+        let bytes = dump(&test_db.db, &["secrets"]).await;
+        assert!(!String::from_utf8_lossy(&bytes).contains("secrets"));
+        test_db.db.load(&mut bytes.as_slice()).await.unwrap();
+        let mut read = test_db.db.read().await.unwrap();
+        assert_eq!(read.fetch_one("SELECT COUNT(*) FROM secrets", args![]).await.unwrap().first::<i64>().unwrap(), 0);
+        assert_eq!(read.events_after(Seq::START, 10).await.unwrap().len(), 5);
+        drop(read);
+        if dialect == Dialect::Sqlite {
+            let purged: Result<u64, StoreError> = test_db
+                .db
+                .write(async |tx: &mut Tx| {
+                    let now = tx.clock().now();
+                    tx.purge_queue("mail", ItemStatus::Pending, now, 9).await
+                })
+                .await;
+            assert_eq!(purged.unwrap(), 0, "only what has ended is purged");
+        }
+        test_db.end().await.unwrap();
+    }
+}
