@@ -22,10 +22,11 @@ use serde::{Deserialize, Serialize};
 use super::error::BackupError;
 use super::model::FOLDERS;
 use crate::ground::DataDir;
+use crate::settings::SealedSecret;
 
 const PREFIX: &str = "restore-";
 const REPLACED: &str = "replaced";
-const SEALED: &str = "secrets.kept";
+const SEALED: &str = "secrets.json";
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Journal {
@@ -58,15 +59,18 @@ impl Waiting {
     }
 
     /// Keeps sealed secrets for when the database was replaced.
-    pub(super) fn write_secrets(&self, sealed: &[u8]) -> Result<(), BackupError> {
-        fs::write(self.path().join(SEALED), sealed).map_err(BackupError::files("the kept secrets"))
+    pub(super) fn write_secrets(&self, secrets: &[SealedSecret]) -> Result<(), BackupError> {
+        let failed = || BackupError::files("the kept secrets");
+        let text = serde_json::to_vec(secrets).map_err(|error| failed()(error.into()))?;
+        fs::write(self.path().join(SEALED), text).map_err(failed())
     }
 
-    pub(super) fn read_secrets(&self) -> Result<Option<Vec<u8>>, BackupError> {
+    pub(super) fn read_secrets(&self) -> Result<Vec<SealedSecret>, BackupError> {
+        let failed = || BackupError::files("the kept secrets");
         match fs::read(self.path().join(SEALED)) {
-            Ok(sealed) => Ok(Some(sealed)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(BackupError::files("the kept secrets")(error)),
+            Ok(text) => serde_json::from_slice(&text).map_err(|error| failed()(error.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(failed()(error)),
         }
     }
 

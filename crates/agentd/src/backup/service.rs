@@ -6,12 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agentd_base::id::IdGenerator;
-use agentd_base::{Clock, Entropy, Secret};
-use agentd_store::Db;
+use agentd_base::{Clock, Secret};
+use agentd_store::{Db, StoreError, Tx};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
-use serde::{Deserialize, Serialize};
 use tokio::io::AsyncSeekExt;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_stream::wrappers::ReceiverStream;
@@ -19,33 +18,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::archive::{self, PipeReader, PipeWriter, Source, Unpacked, pipe};
 use super::error::BackupError;
 use super::journal::{Leftover, Waiting, find_leftover, remove_abandoned};
-use super::model::{DATABASE, FORMAT, FORMAT_VERSION, Manifest, RestoreReport, SecretName, StoredSecret};
-use super::sealing::{self, MIN_PASSPHRASE};
+use super::model::{DATABASE, FORMAT, FORMAT_VERSION, MIN_PASSPHRASE, Manifest, RestoreReport, SecretName};
 use crate::ground::{DataDir, Ground};
+use crate::settings::{UnlockedSecrets, Vault};
 
 /// The table that never travels in a dump; its rows are sealed with the data directory's own key.
 const SECRETS_TABLE: &str = "secrets";
-
-/// The settings' vault, as far as a backup needs it.
-pub trait SecretStore: Send + Sync {
-    /// The names of everything stored, in order.
-    fn names(&self) -> BoxFuture<'_, Result<Vec<SecretName>, String>>;
-
-    fn get<'a>(&'a self, name: &'a SecretName) -> BoxFuture<'a, Result<Option<Secret>, String>>;
-
-    /// Stores all of them, in one transaction.
-    fn put_all(&self, secrets: Vec<StoredSecret>) -> BoxFuture<'_, Result<(), String>>;
-
-    /// Seals text with the data directory's own key, for a file.
-    ///
-    /// # Errors
-    /// A sentence on what is wrong.
-    fn seal(&self, plain: &Secret) -> Result<Vec<u8>, String>;
-
-    /// # Errors
-    /// It was sealed with another key, or changed.
-    fn unseal(&self, sealed: &[u8]) -> Result<Secret, String>;
-}
 
 /// Brings the daemon to rest.
 pub trait Quiesce: Send + Sync {
@@ -60,9 +38,8 @@ pub struct Backup {
     db: Db,
     clock: Clock,
     ids: IdGenerator,
-    entropy: Entropy,
     data_dir: Arc<DataDir>,
-    secrets: Arc<dyn SecretStore>,
+    vault: Vault,
     quiesce: Arc<dyn Quiesce>,
     one_at_a_time: Arc<Mutex<()>>,
 }
@@ -73,23 +50,15 @@ impl std::fmt::Debug for Backup {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-struct KeptSecret {
-    #[serde(flatten)]
-    name: SecretName,
-    secret: String,
-}
-
 impl Backup {
     #[must_use]
-    pub fn new(ground: &Ground, secrets: Arc<dyn SecretStore>, quiesce: Arc<dyn Quiesce>) -> Self {
+    pub fn new(ground: &Ground, vault: Vault, quiesce: Arc<dyn Quiesce>) -> Self {
         Self {
             db: ground.db.clone(),
             clock: ground.clock.clone(),
             ids: ground.ids.clone(),
-            entropy: ground.entropy.clone(),
             data_dir: Arc::clone(&ground.data_dir),
-            secrets,
+            vault,
             quiesce,
             one_at_a_time: Arc::default(),
         }
@@ -107,11 +76,14 @@ impl Backup {
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, BackupError> {
         check_length(passphrase.as_ref())?;
         let turn = self.begin()?;
-        let names = self.secret_names().await?;
+        let mut read = self.db.read_snapshot().await?;
+        let names = self.vault.names(&mut read).await?.into_iter();
+        let names = names.map(|(scope, name)| SecretName { scope, name }).collect();
         let secrets = match passphrase {
             None => None,
-            Some(passphrase) => Some(self.seal(&names, passphrase).await?),
+            Some(passphrase) => Some(self.vault.export(&mut read, &passphrase).await?),
         };
+        drop(read);
         let root = self.data_dir.root().to_path_buf();
         let database = self.dump(&root).await?;
         let source = Source {
@@ -205,15 +177,24 @@ impl Backup {
         passphrase: Option<Secret>,
     ) -> Result<RestoreReport, BackupError> {
         let Unpacked { summary, secrets } = unpacked;
-        let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
         let kept = match (secrets, passphrase) {
             (None, Some(_)) => return Err(BackupError::NoSecrets),
-            (Some(sealed), Some(passphrase)) => blocking(move || sealing::open(&sealed, &passphrase)).await?,
+            (Some(sealed), Some(passphrase)) => {
+                UnlockedSecrets::unlock(sealed, &passphrase).await?.sealed_for(&self.vault)
+            }
             // What this daemon already knows need not be entered again.
-            (_, None) => self.known_secrets(&summary.manifest.secrets).await?,
+            (_, None) => {
+                let mut known = self.vault.list_sealed(&mut self.db.read().await?).await?;
+                let wanted: HashSet<(&str, &str)> =
+                    summary.manifest.secrets.iter().map(|name| (name.scope.as_str(), name.name.as_str())).collect();
+                known.retain(|secret| wanted.contains(&(secret.scope.as_str(), secret.name.as_str())));
+                known
+            }
         };
-        waiting.write_secrets(&self.seal_for_disk(&kept)?)?;
-        let present: Vec<SecretName> = kept.into_iter().map(|stored| stored.name).collect();
+        let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
+        waiting.write_secrets(&kept)?;
+        let present: Vec<SecretName> =
+            kept.into_iter().map(|secret| SecretName { scope: secret.scope, name: secret.name }).collect();
         waiting.commit(&self.db.database_id().await?)?;
         let dump = waiting.path().join(DATABASE);
         let mut dump = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;
@@ -252,49 +233,14 @@ impl Backup {
 
     /// What comes after the database was replaced; may be repeated.
     async fn follow_database(&self, waiting: &Waiting) -> Result<(), BackupError> {
-        if let Some(sealed) = waiting.read_secrets()? {
-            let plain = self.secrets.unseal(&sealed).map_err(|reason| BackupError::Secrets { reason })?;
-            let kept: Vec<KeptSecret> = serde_json::from_str(plain.expose())
-                .map_err(|error| BackupError::Secrets { reason: error.to_string() })?;
-            let secrets: Vec<StoredSecret> = kept
-                .into_iter()
-                .map(|kept| StoredSecret { name: kept.name, secret: Secret::new(kept.secret) })
-                .collect();
-            self.secrets.put_all(secrets).await.map_err(|reason| BackupError::Secrets { reason })?;
-        }
+        let (vault, secrets) = (self.vault.clone(), waiting.read_secrets()?);
+        let keep = async move |tx: &mut Tx| vault.put_sealed(tx, &secrets).await;
+        self.db.write::<_, StoreError, _>(keep).await?;
         waiting.put_in_place()
     }
 
     fn begin(&self) -> Result<OwnedMutexGuard<()>, BackupError> {
         Arc::clone(&self.one_at_a_time).try_lock_owned().map_err(|_| BackupError::Busy)
-    }
-
-    async fn secret_names(&self) -> Result<Vec<SecretName>, BackupError> {
-        self.secrets.names().await.map_err(|reason| BackupError::Secrets { reason })
-    }
-
-    async fn known_secrets(&self, names: &[SecretName]) -> Result<Vec<StoredSecret>, BackupError> {
-        let mut found = Vec::new();
-        for name in names {
-            let secret = self.secrets.get(name).await.map_err(|reason| BackupError::Secrets { reason })?;
-            found.extend(secret.map(|secret| StoredSecret { name: name.clone(), secret }));
-        }
-        Ok(found)
-    }
-
-    async fn seal(&self, names: &[SecretName], passphrase: Secret) -> Result<Vec<u8>, BackupError> {
-        let secrets = self.known_secrets(names).await?;
-        let entropy = self.entropy.clone();
-        blocking(move || sealing::seal(&secrets, &passphrase, &entropy)).await
-    }
-
-    fn seal_for_disk(&self, secrets: &[StoredSecret]) -> Result<Vec<u8>, BackupError> {
-        let kept: Vec<KeptSecret> = secrets
-            .iter()
-            .map(|stored| KeptSecret { name: stored.name.clone(), secret: stored.secret.expose().to_owned() })
-            .collect();
-        let plain = serde_json::to_string(&kept).map_err(|error| BackupError::Secrets { reason: error.to_string() })?;
-        self.secrets.seal(&Secret::new(plain)).map_err(|reason| BackupError::Secrets { reason })
     }
 
     /// The dump in a file without a name, at its beginning.
@@ -307,7 +253,6 @@ impl Backup {
     }
 }
 
-/// A passphrase that can be tried out by the thousand protects nothing.
 fn check_length(passphrase: Option<&Secret>) -> Result<(), BackupError> {
     match passphrase {
         Some(text) if text.expose().chars().count() < MIN_PASSPHRASE => {

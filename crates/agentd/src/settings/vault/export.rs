@@ -10,7 +10,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use serde::{Deserialize, Serialize};
 
 use super::seal::Key;
-use super::{Vault, VaultError, store};
+use super::{SealedSecret, Vault, VaultError, store};
 
 const MAGIC: &[u8] = b"agentd-secrets-1\n";
 const SALT_LENGTH: usize = 16;
@@ -46,6 +46,17 @@ impl UnlockedSecrets {
         let text = key.open(&bound_to(salt), sealed).ok_or(VaultError::WrongPassphrase)?;
         let entries: Vec<Entry> = serde_json::from_str(text.expose()).map_err(|_| VaultError::BadExport)?;
         Ok(Self(entries.into_iter().map(|entry| (entry.scope, entry.name, Secret::new(entry.secret))).collect()))
+    }
+
+    /// As they would lie in this vault.
+    #[must_use]
+    pub fn sealed_for(&self, vault: &Vault) -> Vec<SealedSecret> {
+        let sealed = |(scope, name, secret): &(String, String, Secret)| SealedSecret {
+            scope: scope.clone(),
+            name: name.clone(),
+            sealed: vault.seal(scope, name, secret),
+        };
+        self.0.iter().map(sealed).collect()
     }
 
     /// Scope and name of each.

@@ -7,6 +7,7 @@
 mod export;
 mod key_file;
 mod seal;
+mod sealed;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use super::store;
 use seal::Key;
 
 pub use export::UnlockedSecrets;
+pub use sealed::SealedSecret;
 
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
