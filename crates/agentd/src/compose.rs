@@ -5,22 +5,27 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use agentd_store::StoreError;
 use agentd_web::{
-    Authenticate, CorsPolicy, HostPolicy, IdempotencyGuard, Observation, Routes, add_security_headers, apply_cors,
-    catch_panic, check_host, complete_document, observe, record_client_address,
+    AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, HostPolicy, IdempotencyGuard, Observation,
+    Routes, Scope, add_security_headers, apply_cors, catch_panic, check_host, complete_document, observe,
+    record_client_address,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
+use futures_util::future::BoxFuture;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 
+use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
 use crate::config::Config;
 use crate::ground::{Ground, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::page::Pages;
-use crate::{monitoring, page};
+use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
+use crate::{auth, monitoring, page, settings};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -43,6 +48,8 @@ impl std::fmt::Debug for Daemon {
 #[derive(Clone)]
 struct Services {
     monitoring: Monitoring,
+    settings: SettingsRoutes,
+    auth: Auth,
 }
 
 impl Daemon {
@@ -53,7 +60,7 @@ impl Daemon {
 
     /// Whether no API key was ever made.
     pub async fn is_bootstrapping(&self) -> bool {
-        false
+        self.services.auth.bootstrap_state().await.is_ok_and(|state| state.bootstrap_mode)
     }
 }
 
@@ -62,13 +69,17 @@ fn routes(services: &Services) -> Routes {
     Routes::new()
         .merge(page::routes().with_state(Pages { document }))
         .merge(monitoring::routes().with_state(services.monitoring.clone()))
+        .merge(settings::routes().with_state(services.settings.clone()))
+        .merge(auth::routes().with_state(services.auth.clone()))
 }
 
 /// The OpenAPI document, from the code alone.
 #[must_use]
 pub fn document() -> OpenApi {
     let mut document = page::routes().into_document();
-    for part in [monitoring::routes().into_document()] {
+    for part in
+        [monitoring::routes().into_document(), settings::routes().into_document(), auth::routes().into_document()]
+    {
         document.merge(part);
     }
     document.info = InfoBuilder::new()
@@ -97,6 +108,36 @@ fn behind_doors(router: Router, services: &Services, ground: &Ground, config: &C
         .layer(from_fn_with_state(Arc::new(observation), observe))
 }
 
+/// The owner on the daemon's own machine: who can open the private socket needs no key.
+struct OwnerAlone;
+
+impl Authenticate for OwnerAlone {
+    fn authenticate(&self, _credential: Option<Credential>) -> BoxFuture<'_, Result<Caller, AccessDenied>> {
+        Box::pin(async {
+            Ok(Caller { kind: CallerKind::Local, credential_id: "local".into(), user_id: None, scope: Scope::Full })
+        })
+    }
+
+    fn admit_anonymous(&self, _origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+struct Bootstrap(Auth);
+
+impl monitoring::ReportsBootstrap for Bootstrap {
+    fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(async move {
+            match self.0.bootstrap_state().await {
+                Ok(state) => Ok(state.bootstrap_mode),
+                Err(AuthError::Store(error)) => Err(error),
+                // Reading the state fails in no other way.
+                Err(_) => Err(StoreError::Closed),
+            }
+        })
+    }
+}
+
 /// Wires everything over an open ground.
 ///
 /// # Errors
@@ -107,6 +148,30 @@ pub async fn compose(
     address: SocketAddr,
     readiness: Readiness,
 ) -> Result<Daemon, StartError> {
-    let _ = (ground, config, address, readiness);
-    Err(StartError::Domain(String::new()))
+    let key_file = config.secret_key_file.clone().unwrap_or_else(|| ground.data_dir.secret_key());
+    let vault = Vault::open(&ground.db, &ground.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
+    let settings = Settings::open(&ground, vault, Registry::new()).await.map_err(|e| StartError::domain(&e))?;
+    let options = AuthOptions {
+        api_key_required: config.api_key_required,
+        listens_beyond_loopback: !address.ip().is_loopback(),
+        own_origins: config.allowed_origins(address),
+    };
+    let auth = Auth::new(ground.clone(), settings.clone(), options);
+    if let Some(path) = &config.bootstrap_api_key_file {
+        auth.adopt_bootstrap_key_file(path).await.map_err(|e| StartError::domain(&e))?;
+    }
+    let bootstrap = Arc::new(Bootstrap(auth.clone()));
+    let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness, bootstrap, Vec::new());
+    let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
+    let services = Services { monitoring, settings, auth: auth.clone() };
+    let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone()))));
+    let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
+    let router = behind_doors(open, &services, &ground, config, address);
+    let local = services.clone();
+    let make: Box<dyn FnOnce() -> Router + Send> =
+        Box::new(move || routes(&local).mount(Arc::new(OwnerAlone), &guard).layer(from_fn(catch_panic)));
+    let mut workers = Workers::default();
+    workers.add(KeyUseWriter(auth.clone()));
+    workers.add(LoginPurge(auth));
+    Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

@@ -7,6 +7,7 @@ use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_store::StoreError;
 
 use super::model::Refusal;
+use crate::settings::SettingsError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
@@ -42,6 +43,8 @@ pub enum AuthError {
     #[error("A password could not be hashed: {reason}")]
     Hashing { reason: String },
     #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
     Store(#[from] StoreError),
 }
 
@@ -67,6 +70,7 @@ impl DomainError for AuthError {
             Self::KeyNotFound => ErrorKind::NotFound,
             Self::BadBootstrapKey => ErrorKind::Invalid(Vec::new()),
             Self::BootstrapKeyFile { .. } | Self::Hashing { .. } => ErrorKind::Internal,
+            Self::Settings(error) => error.kind(),
             Self::Store(error) => error.kind(),
         }
     }
@@ -85,6 +89,7 @@ impl DomainError for AuthError {
             Self::TooManyTickets { .. } => "too_many_tickets",
             Self::BadBootstrapKey => "bad_bootstrap_key",
             Self::BootstrapKeyFile { .. } | Self::Hashing { .. } => "internal_error",
+            Self::Settings(error) => error.code(),
             Self::Store(error) => error.code(),
         }
     }

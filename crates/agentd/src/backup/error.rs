@@ -16,6 +16,8 @@ pub enum BackupError {
         "The archive has format {found}, this program reads up to {known}; restore it with a newer program; nothing was changed"
     )]
     NewerFormat { found: u32, known: u32 },
+    #[error("The passphrase does not open the secrets of this archive; nothing was changed")]
+    WrongPassphrase,
     #[error("This archive holds no secrets, so there is nothing that a passphrase could open; leave it out")]
     NoSecrets,
     #[error("The passphrase must have at least {minimum} characters")]
@@ -33,7 +35,9 @@ pub enum BackupError {
     Unfinished { source: Box<BackupError> },
     #[error("Reading or writing {what} failed; check the disk's space and permissions")]
     Files { what: String, source: io::Error },
-    /// The passphrase is wrong, or a secret cannot be opened.
+    #[error("The secrets cannot be sealed: {reason}")]
+    Sealing { reason: String },
+    /// A stored secret cannot be opened.
     #[error(transparent)]
     Vault(#[from] VaultError),
     #[error(transparent)]
@@ -56,12 +60,13 @@ impl DomainError for BackupError {
         match self {
             Self::Archive { .. }
             | Self::NewerFormat { .. }
+            | Self::WrongPassphrase
             | Self::NoSecrets
             | Self::ShortPassphrase { .. }
             | Self::MalformedPassphrase => ErrorKind::Invalid(Vec::new()),
             Self::Busy => ErrorKind::Conflict,
             Self::NotAtRest { .. } => ErrorKind::Unavailable,
-            Self::Unfinished { .. } | Self::Files { .. } => ErrorKind::Internal,
+            Self::Unfinished { .. } | Self::Sealing { .. } | Self::Files { .. } => ErrorKind::Internal,
             Self::Store(StoreError::Dump { .. }) => ErrorKind::Invalid(Vec::new()),
             Self::Vault(error) => error.kind(),
             Self::Store(error) => error.kind(),
@@ -72,12 +77,13 @@ impl DomainError for BackupError {
         match self {
             Self::Archive { .. } => "bad_archive",
             Self::NewerFormat { .. } => "newer_format",
+            Self::WrongPassphrase => "wrong_passphrase",
             Self::NoSecrets => "no_secrets",
             Self::ShortPassphrase { .. } => "short_passphrase",
             Self::MalformedPassphrase => "malformed_passphrase",
             Self::Busy => "busy",
             Self::NotAtRest { .. } => "not_at_rest",
-            Self::Unfinished { .. } | Self::Files { .. } => "internal_error",
+            Self::Unfinished { .. } | Self::Sealing { .. } | Self::Files { .. } => "internal_error",
             Self::Store(StoreError::Dump { .. }) => "bad_archive",
             Self::Vault(error) => error.code(),
             Self::Store(error) => error.code(),

@@ -20,13 +20,20 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::BackupError;
-use super::model::FOLDERS;
+use super::model::{FOLDERS, SecretName};
 use crate::ground::DataDir;
-use crate::settings::SealedSecret;
 
 const PREFIX: &str = "restore-";
 const REPLACED: &str = "replaced";
 const SEALED: &str = "secrets.json";
+
+/// A secret as this daemon's vault seals it, for the time until the database was replaced.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SealedSecret {
+    #[serde(flatten)]
+    pub(super) name: SecretName,
+    pub(super) sealed: Vec<u8>,
+}
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Journal {

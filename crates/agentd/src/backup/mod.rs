@@ -21,6 +21,7 @@ mod error;
 mod journal;
 mod model;
 mod routes;
+mod sealing;
 mod service;
 
 pub use error::BackupError;

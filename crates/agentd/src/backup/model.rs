@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use agentd_base::Timestamp;
+use agentd_base::{Secret, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub(super) const FORMAT: &str = "agentd-backup";
@@ -15,10 +15,6 @@ pub(super) const SECRETS: &str = "secrets.sealed";
 pub(super) const CONTENTS: &str = "contents.jsonl";
 /// What travels besides the database.
 pub(super) const FOLDERS: [&str; 3] = ["agents", "avatars", "recordings"];
-/// More than this is no list of keys.
-pub(super) const MAX_SEALED_BYTES: u64 = 16 * 1024 * 1024;
-/// A passphrase that can be tried out by the thousand protects nothing.
-pub(super) const MIN_PASSPHRASE: usize = 8;
 /// Folders deeper than this are left out, and said to be.
 pub(super) const MAX_DEPTH: usize = 100;
 
@@ -27,6 +23,13 @@ pub(super) const MAX_DEPTH: usize = 100;
 pub struct SecretName {
     pub scope: String,
     pub name: String,
+}
+
+/// A secret with its plaintext.
+#[derive(Debug, Clone)]
+pub(super) struct StoredSecret {
+    pub(super) name: SecretName,
+    pub(super) secret: Secret,
 }
 
 /// First entry of an archive.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agentd_base::id::IdGenerator;
-use agentd_base::{Clock, Secret};
+use agentd_base::{Clock, Entropy, Secret};
 use agentd_store::{Db, StoreError, Tx};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -17,10 +17,11 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::archive::{self, PipeReader, PipeWriter, Source, Unpacked, pipe};
 use super::error::BackupError;
-use super::journal::{Leftover, Waiting, find_leftover, remove_abandoned};
-use super::model::{DATABASE, FORMAT, FORMAT_VERSION, MIN_PASSPHRASE, Manifest, RestoreReport, SecretName};
+use super::journal::{Leftover, SealedSecret, Waiting, find_leftover, remove_abandoned};
+use super::model::{DATABASE, FORMAT, FORMAT_VERSION, Manifest, RestoreReport, SecretName, StoredSecret};
+use super::sealing::{self, MIN_PASSPHRASE};
 use crate::ground::{DataDir, Ground};
-use crate::settings::{UnlockedSecrets, Vault};
+use crate::settings::Vault;
 
 /// The table that never travels in a dump; its rows are sealed with the data directory's own key.
 const SECRETS_TABLE: &str = "secrets";
@@ -38,6 +39,7 @@ pub struct Backup {
     db: Db,
     clock: Clock,
     ids: IdGenerator,
+    entropy: Entropy,
     data_dir: Arc<DataDir>,
     vault: Vault,
     quiesce: Arc<dyn Quiesce>,
@@ -57,6 +59,7 @@ impl Backup {
             db: ground.db.clone(),
             clock: ground.clock.clone(),
             ids: ground.ids.clone(),
+            entropy: ground.entropy.clone(),
             data_dir: Arc::clone(&ground.data_dir),
             vault,
             quiesce,
@@ -76,14 +79,14 @@ impl Backup {
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, BackupError> {
         check_length(passphrase.as_ref())?;
         let turn = self.begin()?;
-        let mut read = self.db.read_snapshot().await?;
-        let names = self.vault.names(&mut read).await?.into_iter();
-        let names = names.map(|(scope, name)| SecretName { scope, name }).collect();
+        let names = self.secret_names().await?;
         let secrets = match passphrase {
             None => None,
-            Some(passphrase) => Some(self.vault.export(&mut read, &passphrase).await?),
+            Some(passphrase) => {
+                let (secrets, entropy) = (self.known_secrets(&names).await?, self.entropy.clone());
+                Some(blocking(move || sealing::seal(&secrets, &passphrase, &entropy)).await?)
+            }
         };
-        drop(read);
         let root = self.data_dir.root().to_path_buf();
         let database = self.dump(&root).await?;
         let source = Source {
@@ -179,22 +182,14 @@ impl Backup {
         let Unpacked { summary, secrets } = unpacked;
         let kept = match (secrets, passphrase) {
             (None, Some(_)) => return Err(BackupError::NoSecrets),
-            (Some(sealed), Some(passphrase)) => {
-                UnlockedSecrets::unlock(sealed, &passphrase).await?.sealed_for(&self.vault)
-            }
+            (Some(sealed), Some(passphrase)) => blocking(move || sealing::open(&sealed, &passphrase)).await?,
             // What this daemon already knows need not be entered again.
-            (_, None) => {
-                let mut known = self.vault.list_sealed(&mut self.db.read().await?).await?;
-                let wanted: HashSet<(&str, &str)> =
-                    summary.manifest.secrets.iter().map(|name| (name.scope.as_str(), name.name.as_str())).collect();
-                known.retain(|secret| wanted.contains(&(secret.scope.as_str(), secret.name.as_str())));
-                known
-            }
+            (_, None) => self.known_secrets(&summary.manifest.secrets).await?,
         };
+        let sealed: Vec<SealedSecret> = kept.iter().map(|stored| self.seal(stored)).collect();
+        let present: Vec<SecretName> = kept.into_iter().map(|stored| stored.name).collect();
         let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
-        waiting.write_secrets(&kept)?;
-        let present: Vec<SecretName> =
-            kept.into_iter().map(|secret| SecretName { scope: secret.scope, name: secret.name }).collect();
+        waiting.write_secrets(&sealed)?;
         waiting.commit(&self.db.database_id().await?)?;
         let dump = waiting.path().join(DATABASE);
         let mut dump = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;
@@ -233,14 +228,44 @@ impl Backup {
 
     /// What comes after the database was replaced; may be repeated.
     async fn follow_database(&self, waiting: &Waiting) -> Result<(), BackupError> {
-        let (vault, secrets) = (self.vault.clone(), waiting.read_secrets()?);
-        let keep = async move |tx: &mut Tx| vault.put_sealed(tx, &secrets).await;
+        let mut secrets = Vec::new();
+        for SealedSecret { name: SecretName { scope, name }, sealed } in waiting.read_secrets()? {
+            let secret = self.vault.unseal(&scope, &name, &sealed)?;
+            secrets.push((scope, name, secret));
+        }
+        let vault = self.vault.clone();
+        let keep = async move |tx: &mut Tx| {
+            for (scope, name, secret) in &secrets {
+                vault.put(tx, scope, name, secret).await?;
+            }
+            Ok(())
+        };
         self.db.write::<_, StoreError, _>(keep).await?;
         waiting.put_in_place()
     }
 
     fn begin(&self) -> Result<OwnedMutexGuard<()>, BackupError> {
         Arc::clone(&self.one_at_a_time).try_lock_owned().map_err(|_| BackupError::Busy)
+    }
+
+    async fn secret_names(&self) -> Result<Vec<SecretName>, BackupError> {
+        let names = self.vault.names(&mut self.db.read().await?).await?;
+        Ok(names.into_iter().map(|(scope, name)| SecretName { scope, name }).collect())
+    }
+
+    /// Those of the named secrets that are kept here.
+    async fn known_secrets(&self, names: &[SecretName]) -> Result<Vec<StoredSecret>, BackupError> {
+        let mut read = self.db.read().await?;
+        let mut found = Vec::new();
+        for name in names {
+            let secret = self.vault.get_in(&mut read, &name.scope, &name.name).await?;
+            found.extend(secret.map(|secret| StoredSecret { name: name.clone(), secret }));
+        }
+        Ok(found)
+    }
+
+    fn seal(&self, StoredSecret { name, secret }: &StoredSecret) -> SealedSecret {
+        SealedSecret { name: name.clone(), sealed: self.vault.seal(&name.scope, &name.name, secret) }
     }
 
     /// The dump in a file without a name, at its beginning.

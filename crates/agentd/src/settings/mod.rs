@@ -35,4 +35,4 @@ pub use model::{AgentSettings, DateFormat, InterfaceSettings, ProfileSettings, S
 pub use routes::{SettingsRoutes, routes};
 pub use section::{PartialObject, Registry, ResetGroup, Section, patch_schema};
 pub use service::Settings;
-pub use vault::{SealedSecret, UnlockedSecrets, Vault, VaultError};
+pub use vault::{Vault, VaultError};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use agentd::backup::{Backup, BackupError, Quiesce, RestoreReport};
 use agentd::ground::{DataDir, Ground};
-use agentd::settings::{Vault, VaultError};
+use agentd::settings::Vault;
 use agentd_base::id::IdGenerator;
 use agentd_base::{Entropy, MockClock, Secret, Timestamp, sha256};
 use agentd_store::{DatabaseUrl, Db, DbOptions, MIGRATIONS, StoreError, Tx, args};
@@ -266,7 +266,7 @@ async fn secrets_travel_only_under_a_passphrase() {
     assert_eq!(new.secrets().await, [("openai".to_owned(), "sk-mine".to_owned())]);
 
     let before = new.state().await;
-    assert!(matches!(new.restore(&sealed, Some("wrong house")).await, Err(BackupError::Vault(VaultError::WrongPassphrase))));
+    assert!(matches!(new.restore(&sealed, Some("wrong house")).await, Err(BackupError::WrongPassphrase)));
     assert_eq!(new.state().await, before);
     assert_eq!(new.leftovers(), Vec::<String>::new());
     let report = new.restore(&sealed, Some("correct horse")).await.unwrap();

@@ -39,6 +39,7 @@ impl Auth {
         let by = by(caller);
         let _one_at_a_time = self.0.registering.lock().await;
         self.bootstrap_state().await?.register(by)?;
+        self.0.settings.refresh().await?;
         let ground = &self.0.ground;
         let password_hash = self.0.passwords.hash(password, &ground.entropy).await?;
         let user = User { id: UserId::generate(&ground.ids), username, created_at: ground.clock.now() };
@@ -73,6 +74,8 @@ impl Auth {
         password: Secret,
     ) -> Result<LoggedIn, AuthError> {
         let (username_hash, network) = (sha256(username.as_bytes()), Network::of(address));
+        // Another replica may have changed the settings a moment ago.
+        self.0.settings.refresh().await?;
         let policy = self.login_policy();
         let place = self.0.turns.enter(username_hash, network)?;
         let _turn = place.turn().await;

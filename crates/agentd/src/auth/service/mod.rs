@@ -136,9 +136,9 @@ impl Auth {
     pub(super) fn login_policy(&self) -> LoginPolicy {
         let security = self.0.settings.security();
         LoginPolicy {
-            session_ttl: Duration::from_secs(u64::from(security.session_ttl_seconds)),
+            session_ttl: Duration::from_secs(security.session_ttl_seconds.into()),
             max_failures: security.login_max_failures,
-            window: Duration::from_secs(u64::from(security.login_window_seconds)),
+            window: Duration::from_secs(security.login_window_seconds.into()),
         }
     }
 }

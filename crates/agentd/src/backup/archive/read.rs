@@ -15,8 +15,9 @@ use tar::EntryType;
 use super::contents::{ContentsWriter, Hashing, is_same};
 use crate::backup::error::BackupError;
 use crate::backup::model::{
-    CONTENTS, DATABASE, Entry, FORMAT, FORMAT_VERSION, MANIFEST, MAX_SEALED_BYTES, Manifest, SECRETS, safe_path, shown,
+    CONTENTS, DATABASE, Entry, FORMAT, FORMAT_VERSION, MANIFEST, Manifest, SECRETS, safe_path, shown,
 };
+use crate::backup::sealing::MAX_SEALED_BYTES;
 
 const MAX_MANIFEST_BYTES: u64 = 4 * 1024 * 1024;
 /// Longer than any path that Linux takes.

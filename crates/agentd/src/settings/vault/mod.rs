@@ -4,10 +4,8 @@
 //! stored for; a daemon with another key than the database's does not start; no key material and
 //! no plaintext is ever logged, formatted, or part of an error.
 
-mod export;
 mod key_file;
 mod seal;
-mod sealed;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,9 +15,6 @@ use agentd_store::{Db, Read, StoreError, Tx};
 
 use super::store;
 use seal::Key;
-
-pub use export::UnlockedSecrets;
-pub use sealed::SealedSecret;
 
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
@@ -44,10 +39,6 @@ pub enum VaultError {
     WrongKey { path: PathBuf },
     #[error("the stored secret {scope}/{name} cannot be opened with this daemon's key; enter it again")]
     Unsealable { scope: String, name: String },
-    #[error("the passphrase does not open the secrets of this backup")]
-    WrongPassphrase,
-    #[error("the secrets of this backup are damaged, or of a format that this version does not know")]
-    BadExport,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -56,7 +47,6 @@ impl DomainError for VaultError {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Unsealable { .. } => ErrorKind::Unavailable,
-            Self::WrongPassphrase | Self::BadExport => ErrorKind::Invalid(Vec::new()),
             Self::Store(error) => error.kind(),
             _ => ErrorKind::Internal,
         }
@@ -65,8 +55,6 @@ impl DomainError for VaultError {
     fn code(&self) -> &'static str {
         match self {
             Self::Unsealable { .. } => "secret_unreadable",
-            Self::WrongPassphrase => "wrong_passphrase",
-            Self::BadExport => "bad_backup",
             Self::Store(error) => error.code(),
             _ => "internal_error",
         }
@@ -158,13 +146,17 @@ impl Vault {
         Ok(store::list_secrets(read).await?.into_iter().map(|(scope, name, _)| (scope, name)).collect())
     }
 
-    /// The bytes that are safe to store.
+    /// The bytes that are safe to store: they open only here, and only under `scope` and `name`.
     #[must_use]
     pub fn seal(&self, scope: &str, name: &str, secret: &Secret) -> Vec<u8> {
         self.0.key.seal(&self.0.entropy, &seal::place(scope, name), secret.expose().as_bytes())
     }
 
-    fn unseal(&self, scope: &str, name: &str, sealed: &[u8]) -> Result<Secret, VaultError> {
+    /// The reverse of [`Self::seal`].
+    ///
+    /// # Errors
+    /// `Unsealable` for whatever was not sealed for this place with this key.
+    pub fn unseal(&self, scope: &str, name: &str, sealed: &[u8]) -> Result<Secret, VaultError> {
         self.0
             .key
             .open(&seal::place(scope, name), sealed)

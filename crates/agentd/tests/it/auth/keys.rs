@@ -113,7 +113,7 @@ async fn a_read_key_reads_and_changes_nothing() {
 #[tokio::test]
 async fn rotation_replaces_the_key_at_once() {
     let app = TestApp::with_owner().await;
-    let other = replica(&app);
+    let other = replica(&app).await;
     let (id, old) = make_key(&app, json!({"name": "rotated", "scope": "read"})).await;
     let before = app.get("/api/auth/keys").bearer(&old).send().await.expect_status(200).json();
     let opens =
@@ -136,7 +136,7 @@ async fn rotation_replaces_the_key_at_once() {
 #[tokio::test]
 async fn revocation_is_at_once_and_for_good() {
     let app = TestApp::with_owner().await;
-    let other = replica(&app);
+    let other = replica(&app).await;
     let (id, key) = make_key(&app, json!({"name": "doomed"})).await;
     app.get("/api/auth/keys").bearer(&key).send().await.expect_status(200);
     let opens = async || other.authenticate(Some(Credential::Token(Secret::new(key.clone())))).await.is_ok();

@@ -230,3 +230,23 @@ async fn old_failures_and_sessions_are_purged() {
     app.run_workers().await;
     assert_eq!(rows().await, [0, 0, 0]);
 }
+
+#[tokio::test]
+async fn security_settings_take_effect_at_once() {
+    let app = TestApp::with_owner().await;
+    let set = |change: Value| app.put("/api/settings/security").json(&change).send();
+    set(json!({"session_ttl_seconds": 60})).await.expect_status(200);
+    let answer = attempt(&app, "owner", "correct horse").await.expect_status(200).json();
+    assert_eq!(answer["expires_in"], 60);
+    app.clock.advance(Duration::from_secs(60));
+    let session = text(&answer, "token");
+    app.get("/api/auth/keys").bearer(&session).send().await.expect_error(401, "invalid_credential");
+    set(json!({"login_max_failures": 2, "login_window_seconds": 10})).await.expect_status(200);
+    for _ in 0..2 {
+        attempt(&app, "owner", "wrong").await.expect_status(401);
+    }
+    let refused = attempt(&app, "owner", "correct horse").await.expect_status(429);
+    assert_eq!(refused.header("retry-after"), Some("10"));
+    set(json!({"login_max_failures": 3})).await.expect_status(200);
+    attempt(&app, "owner", "correct horse").await.expect_status(200);
+}

@@ -8,6 +8,7 @@ mod secrets;
 mod tickets;
 
 use agentd::auth::{Auth, AuthOptions};
+use agentd::settings::{Registry, Settings, Vault};
 use serde_json::{Value, json};
 
 use crate::support::TestApp;
@@ -33,11 +34,18 @@ fn text(value: &Value, field: &str) -> String {
 }
 
 /// Another process over the same database, as far as credentials go.
-fn replica(app: &TestApp) -> Auth {
+async fn replica(app: &TestApp) -> Auth {
+    let ground = app.running().ground().clone();
+    let vault = Vault::open(&ground.db, &ground.entropy, &ground.data_dir.secret_key()).await.expect("a vault");
+    let settings = Settings::open(&ground, vault, Registry::new()).await.expect("settings");
     let options = AuthOptions { api_key_required: false, listens_beyond_loopback: false, own_origins: Vec::new() };
-    Auth::new(app.running().ground().clone(), settings(app), options)
+    Auth::new(ground, settings, options)
 }
 
-fn settings(_app: &TestApp) -> agentd::settings::Settings {
-    agentd::settings::Settings::default()
+async fn replicas(app: &TestApp, count: usize) -> Vec<Auth> {
+    let mut replicas = Vec::new();
+    for _ in 0..count {
+        replicas.push(replica(app).await);
+    }
+    replicas
 }

@@ -7,7 +7,7 @@ use agentd_web::Caller;
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::{account, replica, text};
+use super::{account, replicas, text};
 use crate::support::TestApp;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -48,7 +48,7 @@ async fn one_of_sixteen_first_keys_wins() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_database_decides_between_processes() {
     let app = TestApp::start().await;
-    let processes: Vec<_> = (0..4).map(|_| replica(&app)).collect();
+    let processes = replicas(&app, 4).await;
     let registrations = processes.iter().map(|auth| {
         let password = Secret::new("correct horse".to_owned());
         let caller = Caller::anonymous();

@@ -7,7 +7,7 @@ use agentd_web::{Authenticate, Credential, Scope};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::{log_in, make_key, replica, text};
+use super::{log_in, make_key, replica, replicas, text};
 use crate::support::TestApp;
 
 async fn take(app: &TestApp, credential: &str) -> Credential {
@@ -21,7 +21,7 @@ async fn a_ticket_stands_for_its_credential_once() {
     let app = TestApp::with_owner().await;
     let (_, reader) = make_key(&app, json!({"name": "reader", "scope": "read"})).await;
     let session = log_in(&app).await;
-    let other = replica(&app);
+    let other = replica(&app).await;
     for (credential, scope) in [(&reader, Scope::Read), (&session, Scope::Full)] {
         let ticket = take(&app, credential).await;
         let token = Credential::Token(Secret::new(credential.clone()));
@@ -37,7 +37,7 @@ async fn of_connections_with_one_ticket_one_gets_in() {
     let app = TestApp::with_owner().await;
     let key = app.key.clone().expect("a key");
     let ticket = take(&app, &key).await;
-    let processes: Vec<_> = (0..8).map(|_| replica(&app)).collect();
+    let processes = replicas(&app, 8).await;
     let outcomes = join_all(processes.iter().map(|auth| auth.authenticate(Some(ticket.clone())))).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
 }
@@ -46,7 +46,7 @@ async fn of_connections_with_one_ticket_one_gets_in() {
 async fn a_ticket_is_good_for_30_seconds() {
     let app = TestApp::with_owner().await;
     let key = app.key.clone().expect("a key");
-    let other = replica(&app);
+    let other = replica(&app).await;
     let (used, late) = (take(&app, &key).await, take(&app, &key).await);
     app.clock.advance(Duration::from_secs(29));
     assert!(other.authenticate(Some(used)).await.is_ok());
@@ -57,7 +57,7 @@ async fn a_ticket_is_good_for_30_seconds() {
 #[tokio::test]
 async fn a_ticket_ends_with_its_credential() {
     let app = TestApp::with_owner().await;
-    let other = replica(&app);
+    let other = replica(&app).await;
     let (id, key) = make_key(&app, json!({"name": "doomed"})).await;
     let ticket = take(&app, &key).await;
     app.delete(&format!("/api/auth/keys/{id}")).send().await.expect_status(200);
@@ -92,7 +92,7 @@ async fn a_ticket_is_no_key_and_a_key_is_no_ticket() {
         .send()
         .await
         .expect_error(401, "missing_credential");
-    let other = replica(&app);
+    let other = replica(&app).await;
     assert!(other.authenticate(Some(Credential::Ticket(Secret::new(key)))).await.is_err());
     assert!(other.authenticate(Some(Credential::Ticket(Secret::new(ticket)))).await.is_ok());
 }
