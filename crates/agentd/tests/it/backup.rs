@@ -1,16 +1,16 @@
 //! Backups at the seam of the domain: what an archive carries over, and what it refuses.
 //!
-//! The secrets and the bringing to rest are stood in for; `cli.rs` has the real ones.
+//! Bringing to rest is stood in for; `cli.rs` has the real one.
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use agentd::backup::{Backup, BackupError, Quiesce, RestoreReport, SecretName, SecretStore, StoredSecret};
+use agentd::backup::{Backup, BackupError, Quiesce, RestoreReport};
 use agentd::ground::{DataDir, Ground};
+use agentd::settings::Vault;
 use agentd_base::id::IdGenerator;
 use agentd_base::{Entropy, MockClock, Secret, Timestamp, sha256};
 use agentd_store::{DatabaseUrl, Db, DbOptions, MIGRATIONS, StoreError, Tx, args};
@@ -20,47 +20,6 @@ use futures_util::{FutureExt, StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{START, ScratchDatabase};
-
-#[derive(Default)]
-struct FakeVault(Mutex<BTreeMap<SecretName, String>>);
-
-impl FakeVault {
-    fn set(&self, name: &str, secret: &str) {
-        let name = SecretName { scope: "providers".into(), name: name.into() };
-        self.0.lock().unwrap().insert(name, secret.into());
-    }
-
-    fn all(&self) -> Vec<(String, String)> {
-        self.0.lock().unwrap().iter().map(|(name, secret)| (name.name.clone(), secret.clone())).collect()
-    }
-}
-
-impl SecretStore for FakeVault {
-    fn names(&self) -> BoxFuture<'_, Result<Vec<SecretName>, String>> {
-        async { Ok(self.0.lock().unwrap().keys().cloned().collect()) }.boxed()
-    }
-
-    fn get<'a>(&'a self, name: &'a SecretName) -> BoxFuture<'a, Result<Option<Secret>, String>> {
-        async { Ok(self.0.lock().unwrap().get(name).cloned().map(Secret::new)) }.boxed()
-    }
-
-    fn put_all(&self, secrets: Vec<StoredSecret>) -> BoxFuture<'_, Result<(), String>> {
-        let mut all = self.0.lock().unwrap();
-        // As the real ones, which lie in a table that a restore empties.
-        all.clear();
-        all.extend(secrets.into_iter().map(|stored| (stored.name, stored.secret.expose().to_owned())));
-        async { Ok(()) }.boxed()
-    }
-
-    fn seal(&self, plain: &Secret) -> Result<Vec<u8>, String> {
-        Ok(plain.expose().bytes().map(|byte| byte ^ 0x55).collect())
-    }
-
-    fn unseal(&self, sealed: &[u8]) -> Result<Secret, String> {
-        let plain = sealed.iter().map(|byte| byte ^ 0x55).collect();
-        String::from_utf8(plain).map(Secret::new).map_err(|error| error.to_string())
-    }
-}
 
 #[derive(Default)]
 struct Rest {
@@ -86,7 +45,7 @@ impl Quiesce for Rest {
 struct Fixture {
     ground: Ground,
     backup: Backup,
-    vault: Arc<FakeVault>,
+    vault: Vault,
     rest: Arc<Rest>,
     _folder: tempfile::TempDir,
     _database: Option<ScratchDatabase>,
@@ -124,8 +83,9 @@ impl Fixture {
         let data_dir = Arc::new(data_dir);
         let draining = CancellationToken::new();
         let ground = Ground { db, clock, instance: ids.next_ulid().into(), ids, entropy, data_dir, draining };
-        let (vault, rest) = (Arc::new(FakeVault::default()), Arc::new(Rest::default()));
-        let backup = Backup::new(&ground, Arc::clone(&vault) as _, Arc::clone(&rest) as _);
+        let rest = Arc::new(Rest::default());
+        let vault = Vault::open(&ground.db, &ground.entropy, &ground.data_dir.secret_key()).await.unwrap();
+        let backup = Backup::new(&ground, vault.clone(), Arc::clone(&rest) as _);
         Self { ground, backup, vault, rest, _folder: folder, _database: database }
     }
 
@@ -154,6 +114,23 @@ impl Fixture {
             })
             .await
             .unwrap();
+    }
+
+    async fn set_secret(&self, name: &'static str, secret: &str) {
+        let (vault, secret) = (self.vault.clone(), Secret::new(secret.to_owned()));
+        let keep = async move |tx: &mut Tx| vault.put(tx, "providers", name, &secret).await;
+        self.ground.db.write::<_, StoreError, _>(keep).await.unwrap();
+    }
+
+    /// Names and plaintexts.
+    async fn secrets(&self) -> Vec<(String, String)> {
+        let mut read = self.ground.db.read().await.unwrap();
+        let mut secrets = Vec::new();
+        for (scope, name) in self.vault.names(&mut read).await.unwrap() {
+            let secret = self.vault.get_in(&mut read, &scope, &name).await.unwrap().unwrap();
+            secrets.push((name, secret.expose().to_owned()));
+        }
+        secrets
     }
 
     /// Everything that a backup carries: rows, files with their modes, links, secrets.
@@ -230,8 +207,8 @@ async fn filled(fixture: Fixture) -> Fixture {
     for (target, link) in [("notes.txt", "agents/ada/link"), ("/etc", "agents/ada/outside"), ("../..", "agents/up")] {
         std::os::unix::fs::symlink(target, fixture.root().join(link)).unwrap();
     }
-    fixture.vault.set("openai", "sk-one");
-    fixture.vault.set("mistral", "sk-two");
+    fixture.set_secret("openai", "sk-one").await;
+    fixture.set_secret("mistral", "sk-two").await;
     fixture
 }
 
@@ -282,11 +259,11 @@ async fn secrets_travel_only_under_a_passphrase() {
     assert!(matches!(new.restore(&plain, Some("correct horse")).await, Err(BackupError::NoSecrets)));
 
     // What the daemon knows already need not be entered again; what the archive does not know goes.
-    new.vault.set("openai", "sk-mine");
-    new.vault.set("groq", "sk-other");
+    new.set_secret("openai", "sk-mine").await;
+    new.set_secret("groq", "sk-other").await;
     let report = new.restore(&plain, None).await.unwrap();
     assert_eq!(report.secrets_missing.iter().map(|name| name.name.as_str()).collect::<Vec<_>>(), ["mistral"]);
-    assert_eq!(new.vault.all(), [("openai".to_owned(), "sk-mine".to_owned())]);
+    assert_eq!(new.secrets().await, [("openai".to_owned(), "sk-mine".to_owned())]);
 
     let before = new.state().await;
     assert!(matches!(new.restore(&sealed, Some("wrong house")).await, Err(BackupError::WrongPassphrase)));
@@ -294,7 +271,7 @@ async fn secrets_travel_only_under_a_passphrase() {
     assert_eq!(new.leftovers(), Vec::<String>::new());
     let report = new.restore(&sealed, Some("correct horse")).await.unwrap();
     assert!(report.secrets_missing.is_empty());
-    assert_eq!(new.vault.all(), old.vault.all());
+    assert_eq!(new.secrets().await, old.secrets().await);
     assert!(matches!(
         old.backup.create(Some(Secret::new("short".into()))).await.map(|_| ()),
         Err(BackupError::ShortPassphrase { .. })
