@@ -2,6 +2,8 @@
 //!
 //! Tests run on SQLite, or on PostgreSQL when `AGENTD_TEST_DATABASE_URL` names a server.
 
+#![allow(unreachable_pub, reason = "everything here is one binary")]
+
 mod support;
 
 mod auth;
