@@ -18,14 +18,18 @@ use futures_util::future::BoxFuture;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 
+use crate::agents::{Agents, PurgeAgents};
 use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
+use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
+use crate::engine::{Engine, KeepSessions};
 use crate::ground::{Ground, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::page::Pages;
+use crate::providers::{LocalModels, LocalSetup, Prices, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
-use crate::{auth, monitoring, page, settings};
+use crate::{agents, auth, chat, monitoring, page, providers, settings};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -50,12 +54,22 @@ struct Services {
     monitoring: Monitoring,
     settings: SettingsRoutes,
     auth: Auth,
+    providers: Providers,
+    agents: Agents,
+    engine: Engine,
+    chat: Chat,
 }
+
+/// A reply may use so much of the time that a drain has; the rest is for what follows.
+const SHARE_FOR_REPLIES: u32 = 2;
+/// The model inside is unloaded after this long without work.
+const IDLE_UNLOAD: Duration = Duration::from_secs(300);
 
 impl Daemon {
     /// Brings running work to its end; what takes longer than `limit` is marked and left.
     pub async fn drain(&self, limit: Duration) {
-        let _ = limit;
+        self.services.engine.drain(limit / SHARE_FOR_REPLIES).await;
+        self.services.providers.shut_down().await;
     }
 
     /// Whether no API key was ever made.
@@ -71,15 +85,23 @@ fn routes(services: &Services) -> Routes {
         .merge(monitoring::routes().with_state(services.monitoring.clone()))
         .merge(settings::routes().with_state(services.settings.clone()))
         .merge(auth::routes().with_state(services.auth.clone()))
+        .merge(providers::routes().with_state(services.providers.clone()))
+        .merge(agents::routes().with_state(services.agents.clone()))
+        .merge(chat::routes().with_state(services.chat.clone()))
 }
 
 /// The OpenAPI document, from the code alone.
 #[must_use]
 pub fn document() -> OpenApi {
     let mut document = page::routes().into_document();
-    for part in
-        [monitoring::routes().into_document(), settings::routes().into_document(), auth::routes().into_document()]
-    {
+    for part in [
+        monitoring::routes().into_document(),
+        settings::routes().into_document(),
+        auth::routes().into_document(),
+        providers::routes().into_document(),
+        agents::routes().into_document(),
+        chat::routes().into_document(),
+    ] {
         document.merge(part);
     }
     document.info = InfoBuilder::new()
@@ -160,10 +182,27 @@ pub async fn compose(
     if let Some(path) = &config.bootstrap_api_key_file {
         auth.adopt_bootstrap_key_file(path).await.map_err(|e| StartError::domain(&e))?;
     }
+    let local = LocalSetup {
+        program: std::env::current_exe().map_err(|e| StartError::domain(&e))?,
+        arguments: vec!["inference-worker".into()],
+        folders: vec![ground.data_dir.models()],
+        idle_unload: IDLE_UNLOAD,
+    };
+    let local = LocalModels::new(local, ground.entropy.clone()).map_err(|e| StartError::domain(&e))?;
+    let prices = Prices::load(ground.data_dir.root()).map_err(|e| StartError::domain(&e))?;
+    let providers = Providers::new(ground.clone(), settings.clone(), local, prices);
+    let agents = Agents::new(ground.clone(), settings.clone());
+    let engine = Engine::new(ground.clone(), settings.clone(), agents.clone(), providers.clone());
+    let chat = Chat::new(ground.clone(), agents.clone(), engine.clone());
+    // Conversations before sessions: their purge takes the logs along.
+    agents.register(Arc::new(chat.clone()));
+    agents.register(Arc::new(engine.clone()));
+    engine.register(Arc::new(chat.clone()));
+    engine.recover().await.map_err(|e| StartError::domain(&e))?;
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness, bootstrap, Vec::new());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
-    let services = Services { monitoring, settings, auth: auth.clone() };
+    let services = Services { monitoring, settings, auth: auth.clone(), providers, agents, engine, chat };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone()))));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
     let router = behind_doors(open, &services, &ground, config, address);
@@ -173,5 +212,8 @@ pub async fn compose(
     let mut workers = Workers::default();
     workers.add(KeyUseWriter(auth.clone()));
     workers.add(LoginPurge(auth));
+    workers.add(PurgeAgents(services.agents.clone()));
+    workers.add(PurgeConversations(services.chat.clone()));
+    workers.add(KeepSessions(services.engine.clone()));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

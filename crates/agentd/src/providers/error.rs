@@ -24,7 +24,9 @@ pub enum ProviderError {
     NoModel,
     #[error("{0}")]
     LocalUnavailable(String),
-    #[error("today's budget of {limit} tokens is used up; it starts anew at midnight, or raise `agent.daily_token_limit`")]
+    #[error(
+        "today's budget of {limit} tokens is used up; it starts anew at midnight, or raise `agent.daily_token_limit`"
+    )]
     DailyBudget { limit: u64, until_midnight: Duration },
     #[error("the budget of {limit} tokens is used up; raise `agent.total_token_limit` to go on")]
     TotalBudget { limit: u64 },

@@ -50,7 +50,11 @@ impl Prices {
 
     /// Cost in micro-dollars; `None` when the price is not known.
     #[must_use]
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "money is rounded to micro-dollars")]
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "money is rounded to micro-dollars"
+    )]
     pub fn cost_micro_usd(&self, provider: &str, model: &str, usage: &Usage) -> Option<i64> {
         if provider == LOCAL {
             return Some(0);
@@ -130,7 +134,8 @@ mod tests {
         std::fs::write(&file, "[[price]]\nprovider = \"openai\"\nmodel = \"gpt-4o\"\ninput = 1\noutput = 1\n").unwrap();
         let prices = Prices::load(folder.path()).unwrap();
         assert_eq!(prices.cost_micro_usd("openai", "gpt-4o", &usage(10, 10, 0)), Some(20));
-        std::fs::write(&file, "[[price]]\nprovider = \"openai\"\nmodel = \"gpt-4o\"\ninput = -1\noutput = 1\n").unwrap();
+        std::fs::write(&file, "[[price]]\nprovider = \"openai\"\nmodel = \"gpt-4o\"\ninput = -1\noutput = 1\n")
+            .unwrap();
         assert!(Prices::load(folder.path()).is_err());
     }
 }

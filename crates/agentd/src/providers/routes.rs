@@ -226,7 +226,10 @@ async fn set_provider_key(
     params(("id" = String, Path, description = "Id of a vendor")),
     responses((status = 200, description = "The provider as it stands now", body = ProviderView)),
 )]
-async fn clear_provider_key(State(providers): State<Providers>, Path(id): Path<String>) -> ApiResult<Json<ProviderView>> {
+async fn clear_provider_key(
+    State(providers): State<Providers>,
+    Path(id): Path<String>,
+) -> ApiResult<Json<ProviderView>> {
     providers.clear(&id).await?;
     Ok(Json(find_view(&providers, &id).await?))
 }

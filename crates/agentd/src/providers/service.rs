@@ -22,7 +22,7 @@ use super::prices::Prices;
 use super::store::{self, ProviderRow};
 use super::tracked::Tracked;
 use crate::ground::Ground;
-use crate::settings::Settings;
+use crate::settings::{Settings, Vault};
 
 const PROVIDERS: Topic = Topic::new("providers");
 const TOPICS: &[Topic] = &[PROVIDERS];
@@ -86,26 +86,9 @@ impl Providers {
         }
     }
 
-    async fn load(&self, read: &mut Read) -> Result<Vec<Configured>, ProviderError> {
-        let rows = store::list_providers(read).await?;
-        let mut configured = Vec::new();
-        for vendor in Vendor::ALL {
-            let row = rows.iter().find(|row| row.id == vendor.id());
-            let key = self.settings.vault().get_in(read, VAULT_SCOPE, vendor.id()).await?;
-            let base_url = row.and_then(|row| row.base_url.clone());
-            let has_key = key.is_some();
-            let backend = (has_key || base_url.is_some()).then(|| {
-                let url = base_url.as_deref().and_then(|url| Url::parse(url).ok());
-                Arc::new(VendorBackend::new(vendor, self.client.clone(), url, key))
-            });
-            let default_model = row.and_then(|row| row.default_model.clone());
-            configured.push(Configured { vendor, has_key, base_url, default_model, backend });
-        }
-        Ok(configured)
-    }
-
     pub(super) async fn configured(&self) -> Result<Arc<Vec<Configured>>, ProviderError> {
-        self.configured.get(async |read: &mut Read| self.load(read).await).await
+        let (vault, client) = (self.settings.vault().clone(), self.client.clone());
+        self.configured.get(async move |read: &mut Read| load_configured(&vault, &client, read).await).await
     }
 
     /// Which backend and model a turn gets: its wish, else the settings, else the first vendor
@@ -166,7 +149,8 @@ impl Providers {
     /// The state of the model inside, and the file it would use or what is missing.
     pub(super) fn local_state(&self) -> (LocalStatus, Result<String, ProviderError>) {
         let file = self.local.find(self.settings.agent().local_model.as_deref());
-        let name = file.map(|file| file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default());
+        let name =
+            file.map(|file| file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default());
         (self.local.status(), name)
     }
 
@@ -202,8 +186,12 @@ impl Providers {
                 if !has_key && base_url.is_none() {
                     return Err(invalid("api_key", "is required unless a `base_url` names a server that needs none"));
                 }
-                store::put_provider(tx, &ProviderRow { id: name.to_owned(), base_url, default_model }, tx.clock().now())
-                    .await?;
+                store::put_provider(
+                    tx,
+                    &ProviderRow { id: name.to_owned(), base_url, default_model },
+                    tx.clock().now(),
+                )
+                .await?;
                 tx.touch(PROVIDERS);
                 Ok(())
             })
@@ -320,7 +308,8 @@ impl Providers {
         let day = self.settings.day(tx.clock().now()).to_string();
         // A server of one's own behind a vendor's format has prices of its own.
         let is_list_price = call.provider == LOCAL || !self.has_own_base_url(&call.provider);
-        let cost = is_list_price.then(|| self.prices.cost_micro_usd(&call.provider, &call.model, &call.usage)).flatten();
+        let cost =
+            is_list_price.then(|| self.prices.cost_micro_usd(&call.provider, &call.model, &call.usage)).flatten();
         store::insert_usage(tx, &call, &day, cost).await
     }
 
@@ -400,4 +389,26 @@ impl LastOutcome {
             checked_at,
         }
     }
+}
+
+async fn load_configured(
+    vault: &Vault,
+    client: &GuardedClient,
+    read: &mut Read,
+) -> Result<Vec<Configured>, ProviderError> {
+    let rows = store::list_providers(read).await?;
+    let mut configured = Vec::new();
+    for vendor in Vendor::ALL {
+        let row = rows.iter().find(|row| row.id == vendor.id());
+        let key = vault.get_in(read, VAULT_SCOPE, vendor.id()).await?;
+        let base_url = row.and_then(|row| row.base_url.clone());
+        let has_key = key.is_some();
+        let backend = (has_key || base_url.is_some()).then(|| {
+            let url = base_url.as_deref().and_then(|url| Url::parse(url).ok());
+            Arc::new(VendorBackend::new(vendor, client.clone(), url, key))
+        });
+        let default_model = row.and_then(|row| row.default_model.clone());
+        configured.push(Configured { vendor, has_key, base_url, default_model, backend });
+    }
+    Ok(configured)
 }

@@ -26,8 +26,7 @@ pub(super) async fn list_providers(read: &mut Read) -> Result<Vec<ProviderRow>, 
 }
 
 pub(super) async fn find_provider(read: &mut Read, id: &str) -> Result<Option<ProviderRow>, StoreError> {
-    let row =
-        read.fetch_optional("SELECT id, base_url, default_model FROM providers WHERE id = $1", args![id]).await?;
+    let row = read.fetch_optional("SELECT id, base_url, default_model FROM providers WHERE id = $1", args![id]).await?;
     row.as_ref().map(provider_row).transpose()
 }
 

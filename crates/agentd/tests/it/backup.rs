@@ -378,36 +378,45 @@ async fn an_archive_made_to_harm_is_refused() {
         harmful.push((what, retyped));
     }
     let mut number = 0;
-    harmful.push(("another content", repack(&archive, |_, path, content| {
-        if is_notes(path) {
-            content[0] = b'X';
-        }
-        true
-    })));
+    harmful.push((
+        "another content",
+        repack(&archive, |_, path, content| {
+            if is_notes(path) {
+                content[0] = b'X';
+            }
+            true
+        }),
+    ));
     harmful.push(("a missing file", repack(&archive, |_, path, _| !is_notes(path))));
     harmful.push(("no list", repack(&archive, |_, path, _| path != b"contents.jsonl")));
     harmful.push(("no manifest", repack(&archive, |_, path, _| path != b"manifest.json")));
     harmful.push(("no database", repack(&archive, |_, path, _| path != b"database.jsonl")));
-    harmful.push(("twice the same", repack(&archive, |_, path, _| {
-        if path.ends_with(b"more.txt") {
-            *path = b"agents/ada/notes.txt".to_vec();
-        }
-        number += 1;
-        true
-    })));
+    harmful.push((
+        "twice the same",
+        repack(&archive, |_, path, _| {
+            if path.ends_with(b"more.txt") {
+                *path = b"agents/ada/notes.txt".to_vec();
+            }
+            number += 1;
+            true
+        }),
+    ));
     assert!(number > 4);
     // Through a link: first the link, then a file below it.
-    harmful.push(("through a link", repack(&archive, |header, path, content| {
-        if path.ends_with(b"more.txt") {
-            *path = b"agents/way".to_vec();
-            header.set_entry_type(tar::EntryType::Symlink);
-            header.set_link_name("/tmp").unwrap();
-            content.clear();
-        } else if is_notes(path) {
-            *path = b"agents/way/escaped".to_vec();
-        }
-        true
-    })));
+    harmful.push((
+        "through a link",
+        repack(&archive, |header, path, content| {
+            if path.ends_with(b"more.txt") {
+                *path = b"agents/way".to_vec();
+                header.set_entry_type(tar::EntryType::Symlink);
+                header.set_link_name("/tmp").unwrap();
+                content.clear();
+            } else if is_notes(path) {
+                *path = b"agents/way/escaped".to_vec();
+            }
+            true
+        }),
+    ));
     let mut not_ours = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     not_ours.write_all(&[0; 2048]).unwrap();
     harmful.push(("an empty archive", not_ours.finish().unwrap()));
@@ -423,7 +432,10 @@ async fn an_archive_made_to_harm_is_refused() {
 
     let newer = repack(&archive, |_, path, content| {
         if path == b"manifest.json" {
-            *content = String::from_utf8(content.clone()).unwrap().replace("\"format_version\": 1", "\"format_version\": 2").into();
+            *content = String::from_utf8(content.clone())
+                .unwrap()
+                .replace("\"format_version\": 1", "\"format_version\": 2")
+                .into();
         }
         true
     });
@@ -452,8 +464,7 @@ async fn work_goes_on_during_a_backup() {
         let new = Fixture::embedded().await;
         new.restore(&archive, None).await.unwrap();
         // A state that once was: what was written is there without a gap.
-        let during: Vec<String> =
-            new.state().await.into_iter().filter(|line| line.starts_with("row during")).collect();
+        let during: Vec<String> = new.state().await.into_iter().filter(|line| line.starts_with("row during")).collect();
         for (number, line) in during.iter().enumerate() {
             assert_eq!(line, &format!("row during {number:05}"));
         }
