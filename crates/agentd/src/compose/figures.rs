@@ -1,11 +1,40 @@
 //! What the metrics read of the domains.
 
+use std::sync::Arc;
+
 use crate::auth::Auth;
-use crate::monitoring::{Family, FamilyKind, Metrics, Sample, source};
+use crate::engine::{Engine, SessionStatus, TurnObserver};
+use crate::monitoring::{CountBy, Family, FamilyKind, Metrics, Sample, source};
 use crate::providers::Providers;
 
-/// Registers the contract's figures; the turns are counted by the engine.
-pub(super) fn register(metrics: &Metrics, auth: &Auth, providers: &Providers) {
+const ENDS: &[&str] = &["completed", "failed", "cancelled", "interrupted"];
+
+/// Counts the turns of this process by how they ended.
+struct CountTurns(Arc<CountBy>);
+
+impl TurnObserver for CountTurns {
+    fn turn_ended(&self, status: SessionStatus) {
+        self.0.count(match status {
+            SessionStatus::Done => "completed",
+            SessionStatus::Failed => "failed",
+            SessionStatus::Cancelled => "cancelled",
+            SessionStatus::Interrupted => "interrupted",
+            SessionStatus::Running => return,
+        });
+    }
+}
+
+/// Registers the contract's figures.
+pub(super) fn register(metrics: &Metrics, auth: &Auth, providers: &Providers, engine: &Engine) {
+    engine.observe(Arc::new(CountTurns(metrics.add_counter(
+        Family {
+            name: "svc_tasks_total",
+            help: "Turns of agents by how they ended, since the daemon started.",
+            kind: FamilyKind::Counter,
+            labels: &["status"],
+        },
+        ENDS,
+    ))));
     let auth = auth.clone();
     metrics.add_source(source(
         Family {
@@ -16,7 +45,7 @@ pub(super) fn register(metrics: &Metrics, auth: &Auth, providers: &Providers) {
         },
         move || {
             let auth = auth.clone();
-            async move { Ok(Sample::plain(float(auth.active_sessions().await?))) }
+            async move { Ok(Sample::plain(float(u64::try_from(auth.active_sessions().await?)?))) }
         },
     ));
     let providers = providers.clone();
@@ -53,6 +82,6 @@ pub(super) fn register(metrics: &Metrics, auth: &Auth, providers: &Providers) {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a figure for people and graphs")]
-fn float(number: i64) -> f64 {
+fn float(number: u64) -> f64 {
     number as f64
 }

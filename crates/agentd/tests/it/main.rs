@@ -9,6 +9,7 @@ mod backup;
 mod coverage;
 mod doors;
 mod kill;
+mod monitoring;
 mod openapi;
 mod secrets;
 mod tidy;
