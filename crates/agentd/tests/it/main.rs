@@ -6,6 +6,7 @@ mod support;
 
 mod auth;
 mod backup;
+mod cli;
 mod coverage;
 mod doors;
 mod kill;
