@@ -157,6 +157,14 @@ async fn the_doctor_finds_what_is_broken_and_says_the_remedy() {
     let text = agentd(&process, &["doctor", "--port", &port]).await.failure();
     assert!(text.text().contains("✗ key file") && text.text().contains("→ chmod 600"), "{}", text.text());
 
+    std::fs::set_permissions(&key_file, std::fs::Permissions::from_mode(0o600)).expect("changed");
+    std::fs::write(&key_file, "0".repeat(64)).expect("written");
+    let report = agentd(&process, &["doctor", "--json"]).await.failure().json();
+    assert!(finding(&report, "key file")["finding"].as_str().is_some_and(|text| text.contains("is not the key")));
+    std::fs::remove_file(&key_file).expect("removed");
+    let report = agentd(&process, &["doctor", "--json"]).await.failure().json();
+    assert_eq!(finding(&report, "key file")["verdict"], "broken");
+
     let wrong = agentd(&process, &["doctor", "--host", "everywhere", "--base-url", "nonsense"]).await.failure();
     assert!(wrong.text().contains("SVC_HOST") && wrong.text().contains("SVC_BASE_URL"), "{}", wrong.text());
     if std::env::var_os("AGENTD_TEST_DATABASE_URL").is_none() {
@@ -253,6 +261,63 @@ async fn a_backup_of_a_busy_daemon_restores_elsewhere() {
     third.spawn().await;
     third.key = old.key.clone();
     third.get("/api/agents/ada").send().await.expect_status(200);
+}
+
+/// Killed at any moment, a restore leaves the old state or the new one, never something between.
+#[tokio::test]
+async fn a_killed_restore_leaves_one_state_or_the_other() {
+    const KILLS: u32 = 10;
+    let old = TestProcess::with_owner().await;
+    old.make_agent("ada").await;
+    std::fs::create_dir_all(old.data_dir().join("agents/ada")).expect("a workspace");
+    let entropy = agentd_base::Entropy::seeded(11);
+    let mut noise = vec![0; 1024 * 1024];
+    for number in 0..8 {
+        entropy.fill(&mut noise);
+        std::fs::write(old.data_dir().join(format!("agents/ada/noise-{number}")), &noise).expect("written");
+    }
+    let archive = old.folder().join("backup.tar.gz");
+    agentd(&old, &["backup", path(&archive)]).await.success();
+    let (mut finished, mut undone) = (0, 0);
+    for round in 0..KILLS {
+        let mut new = TestProcess::with_owner().await;
+        let own_key = new.key.clone();
+        new.make_agent("other").await;
+        std::fs::create_dir_all(new.data_dir().join("agents/other")).expect("a workspace");
+        std::fs::write(new.data_dir().join("agents/other/file"), "other").expect("written");
+        let mut command = new.command();
+        command.args(["restore", "--yes", path(&archive)]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut restoring = command.spawn().expect("it runs");
+        let ending = tokio::task::spawn_blocking(move || restoring.wait().expect("it ends"));
+        // Moments spread over what a restore takes; the last one is after it.
+        let outcome = if round + 1 < KILLS {
+            tokio::time::sleep(std::time::Duration::from_millis(u64::from(round) * 120)).await;
+            new.kill();
+            ending.await.expect("waited")
+        } else {
+            let outcome = ending.await.expect("waited");
+            new.kill();
+            outcome
+        };
+        new.spawn().await;
+        let is_new = new.get("/api/agents").bearer(&own_key).send().await.status == 401;
+        if is_new {
+            finished += 1;
+            new.get("/api/agents/ada").bearer(&old.key).send().await.expect_status(200);
+            new.get("/api/agents/other").bearer(&old.key).send().await.expect_status(404);
+        } else {
+            undone += 1;
+            assert!(!outcome.success(), "what was reported as done is done");
+            new.get("/api/agents/other").bearer(&own_key).send().await.expect_status(200);
+            new.get("/api/agents/ada").bearer(&own_key).send().await.expect_status(404);
+        }
+        assert_eq!(new.data_dir().join("agents/ada/noise-7").exists(), is_new, "after kill {round}");
+        assert_eq!(new.data_dir().join("agents/other/file").exists(), !is_new, "after kill {round}");
+        let names = std::fs::read_dir(new.data_dir()).expect("the data directory");
+        let left: Vec<_> = names.filter_map(|entry| entry.expect("an entry").file_name().into_string().ok()).collect();
+        assert!(left.iter().all(|name| !name.starts_with("restore")), "{left:?}");
+    }
+    assert!(finished > 0 && undone > 0, "{finished} finished and {undone} undone: the moments show too little");
 }
 
 async fn check_restored(process: &TestProcess) {
