@@ -77,7 +77,8 @@ async fn keys_are_made_listed_and_revoked_on_a_running_daemon_and_without_one() 
     assert!(listed.text().starts_with("ID ") && listed.text().lines().count() == 3, "{}", listed.text());
     assert!(!listed.text().contains("svc_"));
     let all = agentd(&process, &["keys", "list", "--json"]).await.success().json();
-    let id = all["keys"].as_array().expect("keys").iter().find(|key| key["name"] == "reader").expect("it")["id"].clone();
+    let id =
+        all["keys"].as_array().expect("keys").iter().find(|key| key["name"] == "reader").expect("it")["id"].clone();
     agentd(&process, &["keys", "revoke", id.as_str().expect("an id")]).await.success();
     process.get("/api/agents").bearer(reader.text()).send().await.expect_status(401);
     let unknown = agentd(&process, &["keys", "revoke", "key_nothing"]).await.failure();
@@ -101,7 +102,11 @@ async fn a_second_daemon_on_the_same_data_is_refused_with_a_sentence() {
     }
     let process = TestProcess::with_owner().await;
     let second = agentd_with(&process, &["serve"], &[("SVC_PORT", "0")]).await.failure();
-    assert!(second.stderr.contains("another daemon") && second.stderr.contains("another data directory"), "{}", second.stderr);
+    assert!(
+        second.stderr.contains("another daemon") && second.stderr.contains("another data directory"),
+        "{}",
+        second.stderr
+    );
     process.get("/api/agents").send().await.expect_status(200);
 }
 
@@ -136,7 +141,9 @@ async fn the_doctor_finds_what_is_broken_and_says_the_remedy() {
     process.spawn().await;
     let report = agentd(&process, &["doctor", "--json"]).await.success().json();
     assert_eq!(report["healthy"], true, "{report:#}");
-    for check in ["configuration", "data directory", "disk space", "daemon", "readiness", "database", "key file", "clock"] {
+    for check in
+        ["configuration", "data directory", "disk space", "daemon", "readiness", "database", "key file", "clock"]
+    {
         assert_eq!(finding(&report, check)["verdict"], "good", "{report:#}");
     }
     let text = agentd(&process, &["doctor"]).await.success();
@@ -231,7 +238,8 @@ async fn a_backup_of_a_busy_daemon_restores_elsewhere() {
     assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
     let wrong = old.folder().join("wrong");
     std::fs::write(&wrong, "wrong horse battery").expect("written");
-    let refused = agentd(&new, &["restore", "--yes", "--passphrase-file", path(&wrong), path(&archive)]).await.failure();
+    let refused =
+        agentd(&new, &["restore", "--yes", "--passphrase-file", path(&wrong), path(&archive)]).await.failure();
     assert!(refused.stderr.contains("passphrase"), "{}", refused.stderr);
     new.get("/api/agents/other").send().await.expect_status(200);
     let cut = old.folder().join("cut.tar.gz");
@@ -382,8 +390,14 @@ async fn chat_talks_over_the_socket_and_over_http() {
 async fn commands_say_what_they_are_for() {
     let process = TestProcess::stopped().await;
     for arguments in [
-        vec!["--help"], vec!["serve", "--help"], vec!["keys", "create", "--help"], vec!["doctor", "--help"],
-        vec!["chat", "--help"], vec!["backup", "--help"], vec!["restore", "--help"], vec!["completions", "--help"],
+        vec!["--help"],
+        vec!["serve", "--help"],
+        vec!["keys", "create", "--help"],
+        vec!["doctor", "--help"],
+        vec!["chat", "--help"],
+        vec!["backup", "--help"],
+        vec!["restore", "--help"],
+        vec!["completions", "--help"],
     ] {
         let help = agentd(&process, &arguments).await.success();
         let has_example = help.text().contains("Example") || help.text().contains("Start with");

@@ -3,6 +3,7 @@
 //! Tests run on SQLite, or on PostgreSQL when `AGENTD_TEST_DATABASE_URL` names a server.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(unreachable_pub, reason = "everything here is one binary")]
 
 mod support;
 

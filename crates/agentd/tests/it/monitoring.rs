@@ -84,9 +84,17 @@ async fn the_figures_are_there_and_count() {
     let app = TestApp::with_owner().await;
     let before = scrape(&app).await;
     for family in [
-        "svc_tasks_total", "svc_token_usage_total", "svc_active_sessions", "svc_scheduler_jobs_active", "svc_build_info",
-        "svc_queue_depth", "svc_http_requests_total", "svc_http_request_duration_seconds", "process_resident_memory_bytes",
-        "process_open_fds", "process_start_time_seconds",
+        "svc_tasks_total",
+        "svc_token_usage_total",
+        "svc_active_sessions",
+        "svc_scheduler_jobs_active",
+        "svc_build_info",
+        "svc_queue_depth",
+        "svc_http_requests_total",
+        "svc_http_request_duration_seconds",
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "process_start_time_seconds",
     ] {
         assert!(before.contains(&format!("# HELP {family} ")), "{family} is missing");
         assert!(before.contains(&format!("# TYPE {family} ")), "{family} has no type");

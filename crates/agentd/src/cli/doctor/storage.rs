@@ -150,7 +150,11 @@ pub(super) fn check_key_file(config: &Config, report: &mut Report) {
         ),
         (Ok(Some(_)), _) => report.good(CHECK, format!("{shown}, private, and the right one")),
         (Err(VaultError::KeyFileExposed { mode, .. }), _) => {
-            report.broken(CHECK, format!("{shown} can be read by others (mode {mode:o})"), format!("chmod 600 {shown}"));
+            report.broken(
+                CHECK,
+                format!("{shown} can be read by others (mode {mode:o})"),
+                format!("chmod 600 {shown}"),
+            );
         }
         (Err(error), _) => report.broken(CHECK, with_causes(&error), "put the right file there"),
     }
