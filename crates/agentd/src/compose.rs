@@ -1,6 +1,9 @@
 //! Wires the domains: which service gets what, which trait is implemented by whom. The only
 //! module that knows them all.
 
+mod figures;
+mod rest;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -20,6 +23,7 @@ use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 
 use crate::agents::{Agents, PurgeAgents};
 use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
+use crate::backup::{Backup, local_routes};
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
 use crate::engine::{Engine, KeepSessions};
@@ -52,6 +56,7 @@ impl std::fmt::Debug for Daemon {
 #[derive(Clone)]
 struct Services {
     monitoring: Monitoring,
+    backup: Backup,
     settings: SettingsRoutes,
     auth: Auth,
     providers: Providers,
@@ -172,6 +177,11 @@ pub async fn compose(
 ) -> Result<Daemon, StartError> {
     let key_file = config.secret_key_file.clone().unwrap_or_else(|| ground.data_dir.secret_key());
     let vault = Vault::open(&ground.db, &ground.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
+    let mut workers = Workers::default();
+    let rest = rest::Rest::new(readiness.clone(), workers.pause());
+    let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()));
+    // Before anybody reads what it may still have to put in place.
+    backup.finish_interrupted().await.map_err(|e| StartError::domain(&e))?;
     let settings = Settings::open(&ground, vault, Registry::new()).await.map_err(|e| StartError::domain(&e))?;
     let options = AuthOptions {
         api_key_required: config.api_key_required,
@@ -201,16 +211,23 @@ pub async fn compose(
     engine.register(Arc::new(chat.clone()));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
-    let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness, bootstrap, Vec::new());
+    let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
+    figures::register(monitoring.metrics(), &auth, &providers, &engine);
+    rest.set_engine(engine.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
-    let services = Services { monitoring, settings, auth: auth.clone(), providers, agents, engine, chat };
+    let services = Services { monitoring, backup, settings, auth: auth.clone(), providers, agents, engine, chat };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone()))));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
     let router = behind_doors(open, &services, &ground, config, address);
     let local = services.clone();
-    let make: Box<dyn FnOnce() -> Router + Send> =
-        Box::new(move || routes(&local).mount(Arc::new(OwnerAlone), &guard).layer(from_fn(catch_panic)));
-    let mut workers = Workers::default();
+    let make: Box<dyn FnOnce() -> Router + Send> = Box::new(move || {
+        routes(&local)
+            .mount(Arc::new(OwnerAlone), &guard)
+            .layer(from_fn_with_state(readiness, refuse_unless_ready))
+            // Behind no gate: a restore is what closes it.
+            .merge(local_routes(local.backup.clone()))
+            .layer(from_fn(catch_panic))
+    });
     workers.add(PurgeAnswers(ground.db.clone()));
     workers.add(KeyUseWriter(auth.clone()));
     workers.add(LoginPurge(auth));

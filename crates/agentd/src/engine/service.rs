@@ -1,6 +1,6 @@
 //! What can be done with the engine.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::context::{Prompt, prompt_limit};
 use super::error::EngineError;
 use super::live::{LiveTurns, Stop};
 use super::model::{Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn};
-use super::transcript::Transcript;
+use super::transcript::{Transcript, TurnObserver};
 use super::turn::Turn;
 use super::{follow, recovery, store};
 use crate::agents::{AgentId, Agents, OwnsAgentData};
@@ -38,6 +38,7 @@ pub(super) struct Inner {
     providers: Providers,
     pub(super) live: Arc<LiveTurns>,
     transcripts: RwLock<Vec<Arc<dyn Transcript>>>,
+    observer: OnceLock<Arc<dyn TurnObserver>>,
     is_supervised: AtomicBool,
 }
 
@@ -51,6 +52,15 @@ impl std::fmt::Debug for Engine {
     }
 }
 
+impl Inner {
+    /// Tells that a turn's end is stored.
+    pub(super) fn ended(&self, status: SessionStatus) {
+        if let Some(observer) = self.observer.get() {
+            observer.turn_ended(status);
+        }
+    }
+}
+
 impl Engine {
     #[must_use]
     pub fn new(ground: Ground, settings: Settings, agents: Agents, providers: Providers) -> Self {
@@ -61,8 +71,16 @@ impl Engine {
             providers,
             live: Arc::default(),
             transcripts: RwLock::default(),
+            observer: OnceLock::new(),
             is_supervised: AtomicBool::new(false),
         }))
+    }
+
+    /// Registers who hears of ends, once. Called while the daemon is composed.
+    pub fn observe(&self, observer: Arc<dyn TurnObserver>) {
+        if self.0.observer.set(observer).is_err() {
+            tracing::error!("turns have an observer already");
+        }
     }
 
     /// Registers who keeps replies. Called while the daemon is composed.

@@ -113,6 +113,11 @@ impl Running {
     }
 
     #[must_use]
+    pub fn readiness(&self) -> &Readiness {
+        &self.readiness
+    }
+
+    #[must_use]
     pub fn ground(&self) -> &Ground {
         &self.ground
     }

@@ -2,15 +2,18 @@
 //!
 //! Tests run on SQLite, or on PostgreSQL when `AGENTD_TEST_DATABASE_URL` names a server.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "everything here is one binary")]
 
 mod support;
 
 mod auth;
 mod backup;
+mod cli;
 mod coverage;
 mod doors;
 mod kill;
+mod monitoring;
 mod openapi;
 mod secrets;
 mod tidy;

@@ -104,6 +104,15 @@ impl Vault {
         Ok(Self(Arc::new(Inner { db: db.clone(), entropy: entropy.clone(), key })))
     }
 
+    /// The fingerprint of the key in a file, without making one; `None` when there is no file. For
+    /// diagnosis: `vault_key_fingerprint` of `store_info` is what it must be.
+    ///
+    /// # Errors
+    /// A key file that is exposed, damaged or unreadable; each with its remedy.
+    pub fn fingerprint_of(key_file: &Path) -> Result<Option<String>, VaultError> {
+        Ok(key_file::read(key_file)?.map(|key| key.fingerprint()))
+    }
+
     /// The secret that is kept under `scope` and `name`.
     ///
     /// # Errors
