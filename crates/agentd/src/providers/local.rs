@@ -1,0 +1,226 @@
+//! The model inside the daemon: its file, and the trait that every model answers to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use agentd_inference::{
+    ChatMessage, FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel,
+    LocalStream,
+};
+use agentd_llm::{
+    Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelMessage, ModelRequest, ModelStream,
+    Usage, UsageSource,
+};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
+use tokio::time::{Instant, timeout_at};
+
+/// What most models do well at, where nobody says.
+const DEFAULT_TEMPERATURE: f64 = 0.7;
+
+/// The model inside, and where its files lie.
+#[derive(Debug, Clone)]
+pub struct LocalOptions {
+    pub model: LocalModel,
+    /// Searched in this order for what `local_model` names, or for any GGUF file. The first is
+    /// `models/` in the data directory.
+    pub folders: Vec<PathBuf>,
+}
+
+impl LocalOptions {
+    /// The file that `wanted` names, or else the first there is, by folder and then by name.
+    ///
+    /// # Errors
+    /// A sentence on what is missing and how to get it.
+    pub(super) fn find(&self, wanted: Option<&str>) -> Result<PathBuf, String> {
+        if !agentd_inference::BUILT_IN {
+            return Err("this binary was built without the model inside; give a provider its key instead".to_owned());
+        }
+        self.find_file(wanted)
+    }
+
+    fn find_file(&self, wanted: Option<&str>) -> Result<PathBuf, String> {
+        let files = self.files();
+        let found = match wanted {
+            Some(name) => files.into_iter().find(|path| path.file_name().is_some_and(|file| file == name)),
+            None => files.into_iter().next(),
+        };
+        let folder = self.folders.first().map(|folder| folder.display().to_string()).unwrap_or_default();
+        found.ok_or_else(|| match wanted {
+            Some(name) => format!("there is no file {name} in {folder}; put it there, or change `local_model` of PUT /api/settings/agent"),
+            None => format!(
+                "there is no model file in {folder}; run `make models`, or put a GGUF file there and name it as `local_model` with PUT /api/settings/agent"
+            ),
+        })
+    }
+
+    /// Every model file, each name once.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = Vec::new();
+        for folder in &self.folders {
+            let Ok(entries) = std::fs::read_dir(folder) else { continue };
+            let is_model = |path: &PathBuf| {
+                path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gguf")) && path.is_file()
+            };
+            let mut here: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_model).collect();
+            here.sort();
+            for path in here {
+                if !files.iter().any(|known| known.file_name() == path.file_name()) {
+                    files.push(path);
+                }
+            }
+        }
+        files
+    }
+}
+
+/// One model file behind the common trait. Tools are not offered to it: who calls decides that.
+#[derive(Debug, Clone)]
+pub struct LocalBackend {
+    model: LocalModel,
+    path: PathBuf,
+}
+
+impl LocalBackend {
+    #[must_use]
+    pub fn new(model: LocalModel, path: PathBuf) -> Self {
+        Self { model, path }
+    }
+
+    fn request(&self, request: ModelRequest) -> GenerateRequest {
+        let messages = request.messages.into_iter().map(message).collect();
+        let mut wanted = GenerateRequest::new(self.path.clone(), request.system.unwrap_or_default(), messages);
+        #[allow(clippy::cast_possible_truncation, reason = "a temperature needs no more digits")]
+        let temperature = request.temperature.unwrap_or(DEFAULT_TEMPERATURE) as f32;
+        wanted.temperature = temperature;
+        wanted.max_output_tokens = request.max_output_tokens;
+        wanted
+    }
+}
+
+fn message(message: ModelMessage) -> ChatMessage {
+    match message {
+        ModelMessage::User { content } => ChatMessage::user(content),
+        ModelMessage::Assistant { content, .. } => ChatMessage::assistant(content),
+        ModelMessage::Tool { name, content, is_error, .. } => {
+            let what = if is_error { "failed" } else { "answered" };
+            ChatMessage::user(format!("The tool {name} {what}:\n{content}"))
+        }
+    }
+}
+
+impl ModelBackend for LocalBackend {
+    fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
+        let limit = request.timeout;
+        let deadline = Instant::now() + limit;
+        let mut replies = self.model.generate(self.request(request));
+        async move {
+            // Whatever fails before the first piece fails the call, as with a vendor.
+            let first = next(&mut replies, deadline, limit).await;
+            if let Some(Err(error)) = first {
+                return Err(error);
+            }
+            let rest = stream::unfold(Some(replies), move |replies| async move {
+                let mut replies = replies?;
+                let item = next(&mut replies, deadline, limit).await?;
+                let is_last = matches!(item, Err(_) | Ok(ModelEvent::Finished(_)));
+                Some((item, (!is_last).then_some(replies)))
+            });
+            Ok(stream::iter(first).chain(rest).boxed() as ModelStream)
+        }
+        .boxed()
+    }
+}
+
+async fn next(
+    replies: &mut LocalStream,
+    deadline: Instant,
+    limit: Duration,
+) -> Option<Result<ModelEvent, ModelError>> {
+    match timeout_at(deadline, replies.next()).await {
+        Ok(item) => item.map(|item| item.map(event).map_err(failure)),
+        Err(_) => {
+            let message = format!("the model inside did not finish within {} seconds; raise request_timeout_seconds", limit.as_secs());
+            Some(Err(ModelError::new(ModelErrorCode::Timeout, message)))
+        }
+    }
+}
+
+fn event(event: LocalEvent) -> ModelEvent {
+    match event {
+        LocalEvent::Text(text) => ModelEvent::Text(text),
+        LocalEvent::Finished { reason, input_tokens, output_tokens } => ModelEvent::Finished(Finish {
+            reason: match reason {
+                LocalFinish::Stop => FinishReason::Stop,
+                LocalFinish::Length => FinishReason::Length,
+                LocalFinish::Cancelled => FinishReason::Other,
+            },
+            usage: Usage {
+                input_tokens: input_tokens.into(),
+                output_tokens: output_tokens.into(),
+                source: UsageSource::Provider,
+                ..Usage::default()
+            },
+        }),
+    }
+}
+
+fn failure(error: LocalError) -> ModelError {
+    let code = match error.code {
+        LocalErrorCode::Overloaded => ModelErrorCode::Overloaded,
+        LocalErrorCode::ContextLength => ModelErrorCode::ContextLength,
+        LocalErrorCode::Unavailable | LocalErrorCode::ModelMissing | LocalErrorCode::UnsupportedCpu => {
+            ModelErrorCode::ProviderUnavailable
+        }
+        LocalErrorCode::Internal | LocalErrorCode::Invalid => ModelErrorCode::Internal,
+    };
+    ModelError::new(code, error.message.clone()).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use agentd_base::Entropy;
+    use agentd_inference::LocalModelOptions;
+    use agentd_inference::spawn::Spawner;
+
+    use super::*;
+
+    fn options(folders: Vec<PathBuf>, program: &str) -> LocalOptions {
+        let spawner = Spawner::start().unwrap();
+        let model = LocalModel::new(LocalModelOptions::new(program, Vec::new(), spawner, Entropy::seeded(1)));
+        LocalOptions { model, folders }
+    }
+
+    #[tokio::test]
+    async fn finds_files_by_folder_and_name() {
+        let (own, packaged) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let options = options(vec![own.path().to_path_buf(), packaged.path().to_path_buf()], "/bin/false");
+        let missing = options.find_file(None).unwrap_err();
+        assert!(missing.contains("make models") && missing.contains("local_model"), "{missing}");
+        for (folder, name) in [(&packaged, "a.gguf"), (&own, "z.gguf"), (&own, "m.GGUF"), (&own, "notes.txt"), (&packaged, "z.gguf")] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        std::fs::create_dir(own.path().join("b.gguf")).unwrap();
+        assert_eq!(options.find_file(None).unwrap(), own.path().join("m.GGUF"));
+        assert_eq!(options.find_file(Some("z.gguf")).unwrap(), own.path().join("z.gguf"));
+        assert_eq!(options.find_file(Some("a.gguf")).unwrap(), packaged.path().join("a.gguf"));
+        assert!(options.find_file(Some("gone.gguf")).unwrap_err().contains("gone.gguf"));
+        assert_eq!(options.files().len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_process_that_does_not_start_fails_the_call_and_not_the_stream() {
+        let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
+        let request = ModelRequest {
+            model: "m".to_owned(),
+            system: None,
+            messages: vec![ModelMessage::User { content: "hello".to_owned() }],
+            tools: Vec::new(),
+            temperature: None,
+            max_output_tokens: None,
+            timeout: Duration::from_secs(60),
+        };
+        let error = backend.generate(request).await.err().unwrap();
+        assert_eq!(error.code, ModelErrorCode::ProviderUnavailable, "{error}");
+    }
+}
