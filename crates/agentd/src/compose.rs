@@ -5,22 +5,31 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use agentd_store::StoreError;
 use agentd_web::{
-    Authenticate, CorsPolicy, HostPolicy, IdempotencyGuard, Observation, Routes, add_security_headers, apply_cors,
-    catch_panic, check_host, complete_document, observe, record_client_address,
+    AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, HostPolicy, IdempotencyGuard, Observation,
+    Routes, Scope, add_security_headers, apply_cors, catch_panic, check_host, complete_document, observe,
+    record_client_address,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
+use futures_util::future::BoxFuture;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 
+use crate::agents::{Agents, PurgeAgents};
+use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
+use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
+use crate::engine::{Engine, KeepSessions};
 use crate::ground::{Ground, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::page::Pages;
-use crate::{monitoring, page};
+use crate::providers::{LocalModels, LocalSetup, Prices, Providers};
+use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
+use crate::{agents, auth, chat, monitoring, page, providers, settings};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -43,17 +52,29 @@ impl std::fmt::Debug for Daemon {
 #[derive(Clone)]
 struct Services {
     monitoring: Monitoring,
+    settings: SettingsRoutes,
+    auth: Auth,
+    providers: Providers,
+    agents: Agents,
+    engine: Engine,
+    chat: Chat,
 }
+
+/// A reply may use so much of the time that a drain has; the rest is for what follows.
+const SHARE_FOR_REPLIES: u32 = 2;
+/// The model inside is unloaded after this long without work.
+const IDLE_UNLOAD: Duration = Duration::from_secs(300);
 
 impl Daemon {
     /// Brings running work to its end; what takes longer than `limit` is marked and left.
     pub async fn drain(&self, limit: Duration) {
-        let _ = limit;
+        self.services.engine.drain(limit / SHARE_FOR_REPLIES).await;
+        self.services.providers.shut_down().await;
     }
 
     /// Whether no API key was ever made.
     pub async fn is_bootstrapping(&self) -> bool {
-        false
+        self.services.auth.bootstrap_state().await.is_ok_and(|state| state.bootstrap_mode)
     }
 }
 
@@ -62,13 +83,25 @@ fn routes(services: &Services) -> Routes {
     Routes::new()
         .merge(page::routes().with_state(Pages { document }))
         .merge(monitoring::routes().with_state(services.monitoring.clone()))
+        .merge(settings::routes().with_state(services.settings.clone()))
+        .merge(auth::routes().with_state(services.auth.clone()))
+        .merge(providers::routes().with_state(services.providers.clone()))
+        .merge(agents::routes().with_state(services.agents.clone()))
+        .merge(chat::routes().with_state(services.chat.clone()))
 }
 
 /// The OpenAPI document, from the code alone.
 #[must_use]
 pub fn document() -> OpenApi {
     let mut document = page::routes().into_document();
-    for part in [monitoring::routes().into_document()] {
+    for part in [
+        monitoring::routes().into_document(),
+        settings::routes().into_document(),
+        auth::routes().into_document(),
+        providers::routes().into_document(),
+        agents::routes().into_document(),
+        chat::routes().into_document(),
+    ] {
         document.merge(part);
     }
     document.info = InfoBuilder::new()
@@ -97,6 +130,36 @@ fn behind_doors(router: Router, services: &Services, ground: &Ground, config: &C
         .layer(from_fn_with_state(Arc::new(observation), observe))
 }
 
+/// The owner on the daemon's own machine: who can open the private socket needs no key.
+struct OwnerAlone;
+
+impl Authenticate for OwnerAlone {
+    fn authenticate(&self, _credential: Option<Credential>) -> BoxFuture<'_, Result<Caller, AccessDenied>> {
+        Box::pin(async {
+            Ok(Caller { kind: CallerKind::Local, credential_id: "local".into(), user_id: None, scope: Scope::Full })
+        })
+    }
+
+    fn admit_anonymous(&self, _origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+struct Bootstrap(Auth);
+
+impl monitoring::ReportsBootstrap for Bootstrap {
+    fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(async move {
+            match self.0.bootstrap_state().await {
+                Ok(state) => Ok(state.bootstrap_mode),
+                Err(AuthError::Store(error)) => Err(error),
+                // Reading the state fails in no other way.
+                Err(_) => Err(StoreError::Closed),
+            }
+        })
+    }
+}
+
 /// Wires everything over an open ground.
 ///
 /// # Errors
@@ -107,6 +170,50 @@ pub async fn compose(
     address: SocketAddr,
     readiness: Readiness,
 ) -> Result<Daemon, StartError> {
-    let _ = (ground, config, address, readiness);
-    Err(StartError::Domain(String::new()))
+    let key_file = config.secret_key_file.clone().unwrap_or_else(|| ground.data_dir.secret_key());
+    let vault = Vault::open(&ground.db, &ground.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
+    let settings = Settings::open(&ground, vault, Registry::new()).await.map_err(|e| StartError::domain(&e))?;
+    let options = AuthOptions {
+        api_key_required: config.api_key_required,
+        listens_beyond_loopback: !address.ip().is_loopback(),
+        own_origins: config.allowed_origins(address),
+    };
+    let auth = Auth::new(ground.clone(), settings.clone(), options);
+    if let Some(path) = &config.bootstrap_api_key_file {
+        auth.adopt_bootstrap_key_file(path).await.map_err(|e| StartError::domain(&e))?;
+    }
+    let local = LocalSetup {
+        program: std::env::current_exe().map_err(|e| StartError::domain(&e))?,
+        arguments: vec!["inference-worker".into()],
+        folders: vec![ground.data_dir.models()],
+        idle_unload: IDLE_UNLOAD,
+    };
+    let local = LocalModels::new(local, ground.entropy.clone()).map_err(|e| StartError::domain(&e))?;
+    let prices = Prices::load(ground.data_dir.root()).map_err(|e| StartError::domain(&e))?;
+    let providers = Providers::new(ground.clone(), settings.clone(), local, prices);
+    let agents = Agents::new(ground.clone(), settings.clone());
+    let engine = Engine::new(ground.clone(), settings.clone(), agents.clone(), providers.clone());
+    let chat = Chat::new(ground.clone(), agents.clone(), engine.clone());
+    // Conversations before sessions: their purge takes the logs along.
+    agents.register(Arc::new(chat.clone()));
+    agents.register(Arc::new(engine.clone()));
+    engine.register(Arc::new(chat.clone()));
+    engine.recover().await.map_err(|e| StartError::domain(&e))?;
+    let bootstrap = Arc::new(Bootstrap(auth.clone()));
+    let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness, bootstrap, Vec::new());
+    let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
+    let services = Services { monitoring, settings, auth: auth.clone(), providers, agents, engine, chat };
+    let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone()))));
+    let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
+    let router = behind_doors(open, &services, &ground, config, address);
+    let local = services.clone();
+    let make: Box<dyn FnOnce() -> Router + Send> =
+        Box::new(move || routes(&local).mount(Arc::new(OwnerAlone), &guard).layer(from_fn(catch_panic)));
+    let mut workers = Workers::default();
+    workers.add(KeyUseWriter(auth.clone()));
+    workers.add(LoginPurge(auth));
+    workers.add(PurgeAgents(services.agents.clone()));
+    workers.add(PurgeConversations(services.chat.clone()));
+    workers.add(KeepSessions(services.engine.clone()));
+    Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

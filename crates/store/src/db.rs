@@ -10,6 +10,7 @@ use agentd_base::{Clock, Entropy, Secret};
 use tokio::sync::watch;
 
 use crate::job::{ClosureJob, Durability, Isolation, Plan};
+use crate::lock::create_private_folder;
 use crate::migrate::Migration;
 use crate::read::{Connection, Read};
 use crate::shared::Shared;
@@ -93,7 +94,7 @@ impl Db {
     /// `Unavailable`.
     pub async fn open(options: DbOptions) -> Result<Self, StoreError> {
         let DbOptions { url, data_dir, clock, ids, entropy, migrations } = options;
-        std::fs::create_dir_all(&data_dir).map_err(|e| StoreError::io("creating", &data_dir, e))?;
+        create_private_folder(&data_dir)?;
         let dialect = match &url {
             DatabaseUrl::Sqlite { .. } => Dialect::Sqlite,
             DatabaseUrl::Postgres(_) => Dialect::Postgres,
@@ -193,7 +194,8 @@ impl Db {
         answer.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 
-    /// A connection for reading. Each statement sees what is committed when it begins.
+    /// A connection for reading. Each statement sees what is committed when it begins. There are
+    /// few: hold one at a time, and not while waiting for anything else.
     ///
     /// # Errors
     /// `Unavailable` when no connection can be had.

@@ -70,9 +70,33 @@ pub const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0002_settings.sql"),
     },
     Migration {
+        version: 3,
+        name: "auth",
+        sqlite: include_str!("../migrations/sqlite/0003_auth.sql"),
+        postgres: include_str!("../migrations/postgres/0003_auth.sql"),
+    },
+    Migration {
         version: 4,
         name: "providers",
         sqlite: include_str!("../migrations/sqlite/0004_providers.sql"),
         postgres: include_str!("../migrations/postgres/0004_providers.sql"),
+    },
+    Migration {
+        version: 5,
+        name: "agents",
+        sqlite: include_str!("../migrations/sqlite/0005_agents.sql"),
+        postgres: include_str!("../migrations/postgres/0005_agents.sql"),
+    },
+    Migration {
+        version: 6,
+        name: "engine",
+        sqlite: include_str!("../migrations/sqlite/0006_engine.sql"),
+        postgres: include_str!("../migrations/postgres/0006_engine.sql"),
+    },
+    Migration {
+        version: 7,
+        name: "chat",
+        sqlite: include_str!("../migrations/sqlite/0007_chat.sql"),
+        postgres: include_str!("../migrations/postgres/0007_chat.sql"),
     },
 ];

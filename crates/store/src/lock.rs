@@ -1,12 +1,19 @@
-//! One daemon a data directory: an advisory lock that the kernel gives back however the holder ends.
+//! The data directory, and one daemon in it: an advisory lock that the kernel gives back however the holder ends.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Seek, Write};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
 use crate::StoreError;
+
+/// Creates a folder, and those above it, that its owner alone may look into.
+pub(crate) fn create_private_folder(path: &Path) -> Result<(), StoreError> {
+    let created = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    created.map_err(|e| StoreError::io("creating", path, e))
+}
 
 /// Held for as long as the writer lives.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::dialect::Dialect;
+use crate::lock::create_private_folder;
 use crate::read::Read;
 use crate::{StoreError, args, dump};
 
@@ -102,7 +103,7 @@ pub(crate) fn pending(from: u32, migrations: &'static [Migration]) -> Result<&'s
 
 fn snapshot_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<PathBuf, StoreError> {
     let folder = read.shared.data_dir.join("backups");
-    std::fs::create_dir_all(&folder).map_err(|e| StoreError::io("creating", &folder, e))?;
+    create_private_folder(&folder)?;
     let time = read.clock().now().to_string().replace([':', '.'], "-");
     Ok(folder.join(format!("before-migration-{from}-to-{to}-{time}.{extension}")))
 }

@@ -60,6 +60,12 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         }
     }
 
+    /// The value that was loaded last, perhaps of before a change; nothing is waited for.
+    #[must_use]
+    pub fn last(&self) -> Option<Arc<T>> {
+        self.loaded.load().as_ref().map(|loaded| Arc::clone(&loaded.value))
+    }
+
     async fn get_local<E, L>(&self, load: L) -> Result<Arc<T>, E>
     where
         L: AsyncFn(&mut Read) -> Result<T, E>,

@@ -72,7 +72,7 @@ pub trait Authenticate: Send + Sync + 'static {
 
 /// Reads the credential of a request: `Authorization: Bearer`, else `X-API-Key`.
 #[must_use]
-pub(crate) fn presented_credential(headers: &HeaderMap) -> Option<Credential> {
+pub fn presented_credential(headers: &HeaderMap) -> Option<Credential> {
     let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -134,24 +134,22 @@ async fn require_credential_or_ticket(
 /// # Errors
 /// 401 when a credential is presented and wrong, or none is and the doors are closed.
 pub async fn require_or_open(State(auth): State<Auth>, mut request: Request, next: Next) -> Result<Response, ApiError> {
-    let caller = match presented_credential(request.headers()) {
-        Some(credential) => match auth.authenticate(Some(credential)).await {
-            Ok(caller) if caller.scope == Scope::Read => {
-                return Err(ApiError::new(
-                    StatusCode::FORBIDDEN,
-                    "insufficient_scope",
-                    "This API key may only read; use a key with the scope `full`",
-                ));
-            }
-            Ok(caller) => caller,
-            // A session of a daemon without keys opens nothing, yet must not close what is open.
-            Err(denied) => {
-                auth.admit_anonymous(origin(request.headers())).await.map_err(|_| denied)?;
-                Caller::anonymous()
-            }
-        },
-        None => {
-            auth.admit_anonymous(origin(request.headers())).await?;
+    let credential = presented_credential(request.headers());
+    let is_presented = credential.is_some();
+    // Asked first also without a credential: on the private socket the caller is known all the same.
+    let caller = match auth.authenticate(credential).await {
+        Ok(caller) if caller.scope == Scope::Read => {
+            return Err(ApiError::new(
+                StatusCode::FORBIDDEN,
+                "insufficient_scope",
+                "This API key may only read; use a key with the scope `full`",
+            ));
+        }
+        Ok(caller) => caller,
+        // A session of a daemon without keys opens nothing, yet must not close what is open.
+        Err(denied) => {
+            let admitted = auth.admit_anonymous(origin(request.headers())).await;
+            admitted.map_err(|closed| if is_presented { denied } else { closed })?;
             Caller::anonymous()
         }
     };
@@ -274,15 +272,24 @@ impl Routes<()> {
     pub fn mount(self, auth: Arc<dyn Authenticate>, idempotency: &Arc<IdempotencyGuard>) -> Router {
         // The idempotency layer sits behind the door: it must know whose key it looks at.
         let plain = |router: OpenApiRouter| router.split_for_parts().0;
-        let once = |router: OpenApiRouter| {
-            plain(router).route_layer(from_fn_with_state(Arc::clone(idempotency), check_idempotency))
-        };
+        let once = |router: Router| router.route_layer(from_fn_with_state(Arc::clone(idempotency), check_idempotency));
         let door = || Arc::clone(&auth);
+        // A layer around no routes is a mistake to axum; a group may well be empty.
+        let guard = |router: OpenApiRouter, close: &dyn Fn(Router) -> Router| {
+            let router = plain(router);
+            if router.has_routes() { close(once(router)) } else { router }
+        };
         let router = plain(self.public)
-            .merge(once(self.open_until_first_key).route_layer(from_fn_with_state(door(), require_or_open)))
-            .merge(once(self.any_scope).route_layer(from_fn_with_state(door(), require_any_scope)))
-            .merge(once(self.streams).route_layer(from_fn_with_state(door(), require_credential_or_ticket)))
-            .merge(once(self.protected).route_layer(from_fn_with_state(door(), require_authentication)));
+            .merge(guard(self.open_until_first_key, &|router| {
+                router.route_layer(from_fn_with_state(door(), require_or_open))
+            }))
+            .merge(guard(self.any_scope, &|router| router.route_layer(from_fn_with_state(door(), require_any_scope))))
+            .merge(guard(self.streams, &|router| {
+                router.route_layer(from_fn_with_state(door(), require_credential_or_ticket))
+            }))
+            .merge(guard(self.protected, &|router| {
+                router.route_layer(from_fn_with_state(door(), require_authentication))
+            }));
         let for_missing = door();
         router
             .method_not_allowed_fallback(move |request: Request| {

@@ -20,7 +20,9 @@ mod openapi;
 mod schema;
 mod security_headers;
 
-pub use access::{AccessDenied, Authenticate, Credential, Routes, require_authentication, require_or_open};
+pub use access::{
+    AccessDenied, Authenticate, Credential, Routes, presented_credential, require_authentication, require_or_open,
+};
 pub use address::{ClientAddress, TrustedProxies, record_client_address};
 pub use caller::{Caller, CallerKind, Scope};
 pub use cors::{CorsPolicy, apply_cors};

@@ -1,1 +1,27 @@
-//! The `agents` domain.
+//! Agents: who they are, the folder each works in, and how one goes away without a trace.
+//!
+//! Invariants
+//! - A name belongs to one living agent at a time, whoever asks first (a unique index decides).
+//! - The row is the truth, the folder follows: a row never stands without its folder having been
+//!   made, and a folder is made again where it was lost.
+//! - A deletion makes everything of the agent unreachable in one transaction. Its rows and files
+//!   then go in leased batches that survive a restart. Its name is free at once, and what takes the
+//!   name never sees the old files.
+//! - Whatever else keeps data of an agent implements [`OwnsAgentData`] and is registered.
+//!
+//! Deliberately absent: running turns (the engine does), tools, versions of instructions.
+
+mod error;
+mod model;
+mod prompt;
+mod routes;
+mod service;
+mod store;
+mod worker;
+mod workspace;
+
+pub use error::AgentError;
+pub use model::{Agent, AgentId, AgentProfile, CreateAgent, EvolutionChoice};
+pub use routes::{AgentFields, AgentView, routes};
+pub use service::{Agents, OwnsAgentData};
+pub use worker::PurgeAgents;

@@ -1,1 +1,37 @@
-//! The `auth` domain.
+//! Who may do what: the account, API keys, sessions, tickets, and the doors that are open until the
+//! first key exists.
+//!
+//! Invariants
+//! - Keys, session tokens and tickets are stored as SHA-256 alone, passwords as argon2id alone.
+//! - The first account and the first key are each claimed by one row: of racing requests exactly one
+//!   wins, on whichever replica, and a claim is never given back.
+//! - A credential that was revoked, rotated or logged out is refused by every request that begins
+//!   after the answer, on every replica.
+//! - No request is trusted for the address that it comes from.
+//!
+//! | state | register | first key | setup | everything else |
+//! |---|---|---|---|---|
+//! | no account, no key | anyone* | anyone* | anyone* | 401 with the next step |
+//! | account, no key | 409 | anyone* | anyone* | 401 with the next step |
+//! | no account, a key was made | full credential | full credential | full credential | credential |
+//! | account, a key was made | 409 | full credential | full credential | credential |
+//!
+//! \* unless the doors are closed: by `SVC_API_KEY_REQUIRED`, 15 minutes after a start that listens
+//! beyond loopback, or to a page of another origin. The daemon's private socket is always let in.
+//!
+//! Deliberately absent: cookies, password reset by mail, roles. Devices have tokens of their own.
+
+mod error;
+mod model;
+mod routes;
+mod service;
+mod store;
+mod worker;
+
+pub use error::AuthError;
+pub use model::{
+    ApiKey, BootstrapState, IssuedKey, IssuedTicket, KeyId, LoggedIn, NewKey, TicketId, User, UserId, UserSessionId,
+};
+pub use routes::{CreatedKey, RegisterRequest, RegisteredUser, routes};
+pub use service::{Auth, AuthOptions, CREDENTIALS};
+pub use worker::{KeyUseWriter, LoginPurge};

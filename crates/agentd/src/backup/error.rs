@@ -1,12 +1,13 @@
 //! What can go wrong with a backup.
 
 use std::io;
-use std::sync::Arc;
 
 use agentd_base::{DomainError, ErrorKind};
 use agentd_store::StoreError;
 
-#[derive(Debug, Clone, thiserror::Error)]
+use crate::settings::VaultError;
+
+#[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The archive is not one, is cut off, or was changed. Nothing of the daemon was touched.
     #[error("The archive cannot be used: {reason}; nothing was changed")]
@@ -32,10 +33,13 @@ pub enum BackupError {
         "The database was restored, but its files and secrets did not follow; restart the daemon, which finishes it"
     )]
     Unfinished { source: Box<BackupError> },
-    #[error("The stored secrets cannot be read or written: {reason}")]
-    Secrets { reason: String },
     #[error("Reading or writing {what} failed; check the disk's space and permissions")]
-    Files { what: String, source: Arc<io::Error> },
+    Files { what: String, source: io::Error },
+    #[error("The secrets cannot be sealed: {reason}")]
+    Sealing { reason: String },
+    /// A stored secret cannot be opened.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -47,7 +51,7 @@ impl BackupError {
 
     pub(super) fn files(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
-        move |source| Self::Files { what, source: Arc::new(source) }
+        move |source| Self::Files { what, source }
     }
 }
 
@@ -62,8 +66,9 @@ impl DomainError for BackupError {
             | Self::MalformedPassphrase => ErrorKind::Invalid(Vec::new()),
             Self::Busy => ErrorKind::Conflict,
             Self::NotAtRest { .. } => ErrorKind::Unavailable,
-            Self::Unfinished { .. } | Self::Secrets { .. } | Self::Files { .. } => ErrorKind::Internal,
+            Self::Unfinished { .. } | Self::Sealing { .. } | Self::Files { .. } => ErrorKind::Internal,
             Self::Store(StoreError::Dump { .. }) => ErrorKind::Invalid(Vec::new()),
+            Self::Vault(error) => error.kind(),
             Self::Store(error) => error.kind(),
         }
     }
@@ -78,8 +83,9 @@ impl DomainError for BackupError {
             Self::MalformedPassphrase => "malformed_passphrase",
             Self::Busy => "busy",
             Self::NotAtRest { .. } => "not_at_rest",
-            Self::Unfinished { .. } | Self::Secrets { .. } | Self::Files { .. } => "internal_error",
+            Self::Unfinished { .. } | Self::Sealing { .. } | Self::Files { .. } => "internal_error",
             Self::Store(StoreError::Dump { .. }) => "bad_archive",
+            Self::Vault(error) => error.code(),
             Self::Store(error) => error.code(),
         }
     }

@@ -20,12 +20,20 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::BackupError;
-use super::model::FOLDERS;
+use super::model::{FOLDERS, SecretName};
 use crate::ground::DataDir;
 
 const PREFIX: &str = "restore-";
 const REPLACED: &str = "replaced";
-const SEALED: &str = "secrets.kept";
+const SEALED: &str = "secrets.json";
+
+/// A secret as this daemon's vault seals it, for the time until the database was replaced.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SealedSecret {
+    #[serde(flatten)]
+    pub(super) name: SecretName,
+    pub(super) sealed: Vec<u8>,
+}
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Journal {
@@ -58,15 +66,18 @@ impl Waiting {
     }
 
     /// Keeps sealed secrets for when the database was replaced.
-    pub(super) fn write_secrets(&self, sealed: &[u8]) -> Result<(), BackupError> {
-        fs::write(self.path().join(SEALED), sealed).map_err(BackupError::files("the kept secrets"))
+    pub(super) fn write_secrets(&self, secrets: &[SealedSecret]) -> Result<(), BackupError> {
+        let failed = || BackupError::files("the kept secrets");
+        let text = serde_json::to_vec(secrets).map_err(|error| failed()(error.into()))?;
+        fs::write(self.path().join(SEALED), text).map_err(failed())
     }
 
-    pub(super) fn read_secrets(&self) -> Result<Option<Vec<u8>>, BackupError> {
+    pub(super) fn read_secrets(&self) -> Result<Vec<SealedSecret>, BackupError> {
+        let failed = || BackupError::files("the kept secrets");
         match fs::read(self.path().join(SEALED)) {
-            Ok(sealed) => Ok(Some(sealed)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(BackupError::files("the kept secrets")(error)),
+            Ok(text) => serde_json::from_slice(&text).map_err(|error| failed()(error.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(failed()(error)),
         }
     }
 

@@ -25,8 +25,8 @@ mod sealing;
 mod service;
 
 pub use error::BackupError;
-pub use model::{Manifest, RestoreReport, SecretName, StoredSecret};
+pub use model::{Manifest, RestoreReport, SecretName};
 pub use routes::{PASSPHRASE_HEADER, local_routes};
-pub use service::{Backup, Quiesce, SecretStore};
+pub use service::{Backup, Quiesce};
 
 pub use archive::{ArchiveSummary, verify};

@@ -27,9 +27,9 @@ pub struct SecretName {
 
 /// A secret with its plaintext.
 #[derive(Debug, Clone)]
-pub struct StoredSecret {
-    pub name: SecretName,
-    pub secret: Secret,
+pub(super) struct StoredSecret {
+    pub(super) name: SecretName,
+    pub(super) secret: Secret,
 }
 
 /// First entry of an archive.

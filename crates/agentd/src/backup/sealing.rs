@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::error::BackupError;
 use super::model::{SecretName, StoredSecret};
 
+/// A passphrase that can be tried out by the thousand protects nothing.
 pub(super) const MIN_PASSPHRASE: usize = 8;
 /// Bound into the seal, so that it opens as nothing else.
 const PURPOSE: &[u8] = b"agentd backup secrets 1";
@@ -48,7 +49,7 @@ pub(super) fn seal(secrets: &[StoredSecret], passphrase: &Secret, entropy: &Entr
         .iter()
         .map(|stored| Plain { name: stored.name.clone(), secret: stored.secret.expose().to_owned() })
         .collect();
-    let failed = |reason: &str| BackupError::Secrets { reason: reason.to_owned() };
+    let failed = |reason: &str| BackupError::Sealing { reason: reason.to_owned() };
     // Wiped when dropped, as the plaintexts in it must not linger.
     let plain = Secret::new(serde_json::to_string(&plain).map_err(|_| failed("they are no text"))?);
     let cipher = cipher(passphrase, &salt, MEMORY_KIB, PASSES).ok_or_else(|| failed("the passphrase is too long"))?;

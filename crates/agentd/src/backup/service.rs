@@ -7,45 +7,24 @@ use std::sync::Arc;
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
-use agentd_store::Db;
+use agentd_store::{Db, StoreError, Tx};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
-use serde::{Deserialize, Serialize};
 use tokio::io::AsyncSeekExt;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::archive::{self, PipeReader, PipeWriter, Source, Unpacked, pipe};
 use super::error::BackupError;
-use super::journal::{Leftover, Waiting, find_leftover, remove_abandoned};
+use super::journal::{Leftover, SealedSecret, Waiting, find_leftover, remove_abandoned};
 use super::model::{DATABASE, FORMAT, FORMAT_VERSION, Manifest, RestoreReport, SecretName, StoredSecret};
 use super::sealing::{self, MIN_PASSPHRASE};
 use crate::ground::{DataDir, Ground};
+use crate::settings::Vault;
 
 /// The table that never travels in a dump; its rows are sealed with the data directory's own key.
 const SECRETS_TABLE: &str = "secrets";
-
-/// The settings' vault, as far as a backup needs it.
-pub trait SecretStore: Send + Sync {
-    /// The names of everything stored, in order.
-    fn names(&self) -> BoxFuture<'_, Result<Vec<SecretName>, String>>;
-
-    fn get<'a>(&'a self, name: &'a SecretName) -> BoxFuture<'a, Result<Option<Secret>, String>>;
-
-    /// Stores all of them, in one transaction.
-    fn put_all(&self, secrets: Vec<StoredSecret>) -> BoxFuture<'_, Result<(), String>>;
-
-    /// Seals text with the data directory's own key, for a file.
-    ///
-    /// # Errors
-    /// A sentence on what is wrong.
-    fn seal(&self, plain: &Secret) -> Result<Vec<u8>, String>;
-
-    /// # Errors
-    /// It was sealed with another key, or changed.
-    fn unseal(&self, sealed: &[u8]) -> Result<Secret, String>;
-}
 
 /// Brings the daemon to rest.
 pub trait Quiesce: Send + Sync {
@@ -62,7 +41,7 @@ pub struct Backup {
     ids: IdGenerator,
     entropy: Entropy,
     data_dir: Arc<DataDir>,
-    secrets: Arc<dyn SecretStore>,
+    vault: Vault,
     quiesce: Arc<dyn Quiesce>,
     one_at_a_time: Arc<Mutex<()>>,
 }
@@ -73,23 +52,16 @@ impl std::fmt::Debug for Backup {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-struct KeptSecret {
-    #[serde(flatten)]
-    name: SecretName,
-    secret: String,
-}
-
 impl Backup {
     #[must_use]
-    pub fn new(ground: &Ground, secrets: Arc<dyn SecretStore>, quiesce: Arc<dyn Quiesce>) -> Self {
+    pub fn new(ground: &Ground, vault: Vault, quiesce: Arc<dyn Quiesce>) -> Self {
         Self {
             db: ground.db.clone(),
             clock: ground.clock.clone(),
             ids: ground.ids.clone(),
             entropy: ground.entropy.clone(),
             data_dir: Arc::clone(&ground.data_dir),
-            secrets,
+            vault,
             quiesce,
             one_at_a_time: Arc::default(),
         }
@@ -110,7 +82,10 @@ impl Backup {
         let names = self.secret_names().await?;
         let secrets = match passphrase {
             None => None,
-            Some(passphrase) => Some(self.seal(&names, passphrase).await?),
+            Some(passphrase) => {
+                let (secrets, entropy) = (self.known_secrets(&names).await?, self.entropy.clone());
+                Some(blocking(move || sealing::seal(&secrets, &passphrase, &entropy)).await?)
+            }
         };
         let root = self.data_dir.root().to_path_buf();
         let database = self.dump(&root).await?;
@@ -130,8 +105,12 @@ impl Backup {
             root,
         };
         let (sink, chunks) = pipe();
-        tokio::task::spawn_blocking(move || write(source, sink, &turn));
-        Ok(ReceiverStream::new(chunks))
+        tokio::task::spawn_blocking(move || write(source, sink));
+        Ok(ReceiverStream::new(chunks).map(move |chunk| {
+            // The turn ends with the stream.
+            let _turn = &turn;
+            chunk
+        }))
     }
 
     /// Replaces everything by what the archive holds. It is read to its end and checked before
@@ -201,15 +180,16 @@ impl Backup {
         passphrase: Option<Secret>,
     ) -> Result<RestoreReport, BackupError> {
         let Unpacked { summary, secrets } = unpacked;
-        let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
         let kept = match (secrets, passphrase) {
             (None, Some(_)) => return Err(BackupError::NoSecrets),
             (Some(sealed), Some(passphrase)) => blocking(move || sealing::open(&sealed, &passphrase)).await?,
             // What this daemon already knows need not be entered again.
             (_, None) => self.known_secrets(&summary.manifest.secrets).await?,
         };
-        waiting.write_secrets(&self.seal_for_disk(&kept)?)?;
+        let sealed: Vec<SealedSecret> = kept.iter().map(|stored| self.seal(stored)).collect();
         let present: Vec<SecretName> = kept.into_iter().map(|stored| stored.name).collect();
+        let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
+        waiting.write_secrets(&sealed)?;
         waiting.commit(&self.db.database_id().await?)?;
         let dump = waiting.path().join(DATABASE);
         let mut dump = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;
@@ -248,16 +228,19 @@ impl Backup {
 
     /// What comes after the database was replaced; may be repeated.
     async fn follow_database(&self, waiting: &Waiting) -> Result<(), BackupError> {
-        if let Some(sealed) = waiting.read_secrets()? {
-            let plain = self.secrets.unseal(&sealed).map_err(|reason| BackupError::Secrets { reason })?;
-            let kept: Vec<KeptSecret> = serde_json::from_str(plain.expose())
-                .map_err(|error| BackupError::Secrets { reason: error.to_string() })?;
-            let secrets: Vec<StoredSecret> = kept
-                .into_iter()
-                .map(|kept| StoredSecret { name: kept.name, secret: Secret::new(kept.secret) })
-                .collect();
-            self.secrets.put_all(secrets).await.map_err(|reason| BackupError::Secrets { reason })?;
+        let mut secrets = Vec::new();
+        for SealedSecret { name: SecretName { scope, name }, sealed } in waiting.read_secrets()? {
+            let secret = self.vault.unseal(&scope, &name, &sealed)?;
+            secrets.push((scope, name, secret));
         }
+        let vault = self.vault.clone();
+        let keep = async move |tx: &mut Tx| {
+            for (scope, name, secret) in &secrets {
+                vault.put(tx, scope, name, secret).await?;
+            }
+            Ok(())
+        };
+        self.db.write::<_, StoreError, _>(keep).await?;
         waiting.put_in_place()
     }
 
@@ -266,31 +249,23 @@ impl Backup {
     }
 
     async fn secret_names(&self) -> Result<Vec<SecretName>, BackupError> {
-        self.secrets.names().await.map_err(|reason| BackupError::Secrets { reason })
+        let names = self.vault.names(&mut self.db.read().await?).await?;
+        Ok(names.into_iter().map(|(scope, name)| SecretName { scope, name }).collect())
     }
 
+    /// Those of the named secrets that are kept here.
     async fn known_secrets(&self, names: &[SecretName]) -> Result<Vec<StoredSecret>, BackupError> {
+        let mut read = self.db.read().await?;
         let mut found = Vec::new();
         for name in names {
-            let secret = self.secrets.get(name).await.map_err(|reason| BackupError::Secrets { reason })?;
+            let secret = self.vault.get_in(&mut read, &name.scope, &name.name).await?;
             found.extend(secret.map(|secret| StoredSecret { name: name.clone(), secret }));
         }
         Ok(found)
     }
 
-    async fn seal(&self, names: &[SecretName], passphrase: Secret) -> Result<Vec<u8>, BackupError> {
-        let secrets = self.known_secrets(names).await?;
-        let entropy = self.entropy.clone();
-        blocking(move || sealing::seal(&secrets, &passphrase, &entropy)).await
-    }
-
-    fn seal_for_disk(&self, secrets: &[StoredSecret]) -> Result<Vec<u8>, BackupError> {
-        let kept: Vec<KeptSecret> = secrets
-            .iter()
-            .map(|stored| KeptSecret { name: stored.name.clone(), secret: stored.secret.expose().to_owned() })
-            .collect();
-        let plain = serde_json::to_string(&kept).map_err(|error| BackupError::Secrets { reason: error.to_string() })?;
-        self.secrets.seal(&Secret::new(plain)).map_err(|reason| BackupError::Secrets { reason })
+    fn seal(&self, StoredSecret { name, secret }: &StoredSecret) -> SealedSecret {
+        SealedSecret { name: name.clone(), sealed: self.vault.seal(&name.scope, &name.name, secret) }
     }
 
     /// The dump in a file without a name, at its beginning.
@@ -303,7 +278,6 @@ impl Backup {
     }
 }
 
-/// A passphrase that can be tried out by the thousand protects nothing.
 fn check_length(passphrase: Option<&Secret>) -> Result<(), BackupError> {
     match passphrase {
         Some(text) if text.expose().chars().count() < MIN_PASSPHRASE => {
@@ -313,8 +287,7 @@ fn check_length(passphrase: Option<&Secret>) -> Result<(), BackupError> {
     }
 }
 
-/// The turn ends with the archive, not with the request.
-fn write(source: Source, sink: PipeWriter, _turn: &OwnedMutexGuard<()>) {
+fn write(source: Source, sink: PipeWriter) {
     let sender = sink.sender();
     if let Err(error) = archive::write(source, sink) {
         tracing::warn!(%error, "a backup was not finished");

@@ -1,1 +1,29 @@
-//! The `chat` domain.
+//! Conversations: what owner and agent said to each other, and sending more of it.
+//!
+//! Invariants
+//! - A message and what it starts are one transaction: a user's message never stands without the
+//!   reply that answers it, `running` at first, and `message_count` is always right.
+//! - Messages have one order, their position; a reply stands right behind its question.
+//! - One reply at a time is written in a conversation. A second message is refused (409,
+//!   `turn_in_progress`, naming the session to follow or cancel); nothing is queued unseen.
+//! - A reply is prompted by exactly the messages that stand before it: if they change between
+//!   reading and storing, they are read again.
+//! - A deleted conversation ends its reply and is gone at once; its rows, logs included, follow.
+//!
+//! A title is the owner's once it was set; before that it follows the first message.
+//! Deliberately absent: running the model (the engine does), approvals, memory.
+
+mod error;
+mod model;
+mod purge;
+mod routes;
+mod service;
+mod sse;
+mod store;
+mod title;
+
+pub use error::ChatError;
+pub use model::{Conversation, ConversationId, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
+pub use purge::PurgeConversations;
+pub use routes::routes;
+pub use service::{Chat, CreateConversation, SendMessage};

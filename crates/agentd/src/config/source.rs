@@ -105,7 +105,7 @@ impl ConfigSource {
 }
 
 /// `$XDG_DATA_HOME/agentd`, else `~/.local/share/agentd`, else `./agentd-data`.
-pub fn default_data_dir() -> PathBuf {
+pub(super) fn default_data_dir() -> PathBuf {
     let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     from("XDG_DATA_HOME")
         .or_else(|| from("HOME").map(|home| home.join(".local/share")))

@@ -1,1 +1,47 @@
-//! The `engine` domain.
+//! The engine: runs one turn of an agent at a time, whoever asks for it (chat, later the scheduler
+//! and webhooks), and keeps a log of it that anybody can follow.
+//!
+//! Invariants
+//! - What was asked and the session are one transaction, and nothing of the reply is shown before
+//!   it is committed. The model is called meanwhile.
+//! - Every event is stored before it is shown. Its number is its id; numbers have no gap.
+//! - The end (last event, state, usage rows, what the caller keeps of the reply) is one transaction.
+//! - A turn belongs to no client: nobody who goes away stops it, no slow follower holds it back.
+//! - A conversation has one running turn at most; a unique index decides.
+//! - A session is held by a lease. Whoever lost it writes nothing any more.
+//!
+//! | state | by | next |
+//! |---|---|---|
+//! | – | [`Engine::start`] | running |
+//! | running | the model came to its end | done |
+//! | running | the model or the store failed | failed |
+//! | running | [`Engine::cancel`], or its agent or conversation was deleted | cancelled |
+//! | running | the daemon was stopped or killed; the lease ended | interrupted |
+//!
+//! Retries: a call that failed before its first piece with `overloaded`, `provider_unavailable` or
+//! `rate_limit` is made once more, after `Retry-After` if that is 10 seconds at most, else half a
+//! second (`rate_limit` only with such a header). A prompt that was too long is cut in half and
+//! sent again, up to three times.
+//!
+//! Deliberately absent: tools, recall and compaction. A history that does not fit the model's
+//! window loses its oldest messages, and the model is told so.
+
+mod call;
+mod context;
+mod error;
+mod follow;
+mod live;
+mod model;
+mod recovery;
+mod service;
+mod store;
+mod transcript;
+mod turn;
+mod worker;
+
+pub use error::EngineError;
+pub use model::{EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn};
+pub use service::Engine;
+pub use store::{cancel_in_conversation, find_running_in_conversation, forget_sessions};
+pub use transcript::Transcript;
+pub use worker::KeepSessions;

@@ -121,7 +121,14 @@ mod tests {
         assert_eq!(PictureKind::of(b"GIF89a\x01\0\x01\0\0\0\0;"), Some(PictureKind::Gif));
         assert_eq!(PictureKind::of(b"RIFF\x24\0\0\0WEBPVP8 \x18\0\0\0\0"), Some(PictureKind::Webp));
         assert_eq!(PictureKind::of(b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0"), Some(PictureKind::Jpeg));
-        for other in [b"".as_slice(), b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"\x89PNG", b"GIF89a", b"%PDF-1.7", b"RIFFxxxxWAVE............."] {
+        for other in [
+            b"".as_slice(),
+            b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+            b"\x89PNG",
+            b"GIF89a",
+            b"%PDF-1.7",
+            b"RIFFxxxxWAVE.............",
+        ] {
             assert_eq!(PictureKind::of(other), None);
         }
     }
@@ -130,12 +137,26 @@ mod tests {
     fn knows_its_own_names() {
         let stem = "0123456789abcdef".repeat(4);
         assert_eq!(kind_of_name(&format!("{stem}.png")), Some(PictureKind::Png));
-        for other in [stem.clone(), format!("{stem}.svg"), format!("{stem}.png.png"), format!("../{stem}.png"), format!("{}.png", &stem[1..]), format!("{}.png", stem.to_uppercase())] {
+        for other in [
+            stem.clone(),
+            format!("{stem}.svg"),
+            format!("{stem}.png.png"),
+            format!("../{stem}.png"),
+            format!("{}.png", &stem[1..]),
+            format!("{}.png", stem.to_uppercase()),
+        ] {
             assert_eq!(kind_of_name(&other), None, "{other}");
         }
         assert!(is_valid_url(&format!("{AVATAR_PATH}{stem}.webp")));
         assert!(is_valid_url("https://pictures.example/a.png"));
-        for other in ["", "javascript:alert(1)", "data:image/png;base64,AA", "/etc/passwd", "/api/settings/avatar/../x.png", "https://user@x.example/"] {
+        for other in [
+            "",
+            "javascript:alert(1)",
+            "data:image/png;base64,AA",
+            "/etc/passwd",
+            "/api/settings/avatar/../x.png",
+            "https://user@x.example/",
+        ] {
             assert!(!is_valid_url(other), "{other}");
         }
     }

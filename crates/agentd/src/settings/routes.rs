@@ -108,9 +108,9 @@ macro_rules! category {
         /// Takes any of the fields and answers the whole category, in force from now on. `null`
         /// clears what may be empty. A field that is not known is refused.
         #[utoipa::path(
-            put, path = $path, tag = "Settings", request_body = $patch,
-            responses((status = 200, body = $section)),
-        )]
+                    put, path = $path, tag = "Settings", request_body = $patch,
+                    responses((status = 200, body = $section)),
+                )]
         async fn $put(State(state): State<SettingsRoutes>, Json(change): Json<PartialObject>) -> Answer<Arc<$section>> {
             Ok(Json(state.settings.update(change).await?))
         }
@@ -118,20 +118,40 @@ macro_rules! category {
 }
 
 category!(
-    "/api/settings/profile", get_profile_settings, "Who the owner is",
-    update_profile_settings, "Changes the profile", ProfileSettings, ProfilePatch
+    "/api/settings/profile",
+    get_profile_settings,
+    "Who the owner is",
+    update_profile_settings,
+    "Changes the profile",
+    ProfileSettings,
+    ProfilePatch
 );
 category!(
-    "/api/settings/interface", get_interface_settings, "Language, dates, and what is shown",
-    update_interface_settings, "Changes language, dates, or what is shown", InterfaceSettings, InterfacePatch
+    "/api/settings/interface",
+    get_interface_settings,
+    "Language, dates, and what is shown",
+    update_interface_settings,
+    "Changes language, dates, or what is shown",
+    InterfaceSettings,
+    InterfacePatch
 );
 category!(
-    "/api/settings/security", get_security_settings, "Sessions, logins, approvals, addresses",
-    update_security_settings, "Changes the security settings", SecuritySettings, SecurityPatch
+    "/api/settings/security",
+    get_security_settings,
+    "Sessions, logins, approvals, addresses",
+    update_security_settings,
+    "Changes the security settings",
+    SecuritySettings,
+    SecurityPatch
 );
 category!(
-    "/api/settings/agent", get_agent_settings, "Models, limits and budgets",
-    update_agent_settings, "Changes models, limits or budgets", AgentSettings, AgentPatch
+    "/api/settings/agent",
+    get_agent_settings,
+    "Models, limits and budgets",
+    update_agent_settings,
+    "Changes models, limits or budgets",
+    AgentSettings,
+    AgentPatch
 );
 
 /// Puts the general settings back to their defaults
@@ -201,10 +221,7 @@ async fn export_settings(State(state): State<SettingsRoutes>) -> Result<Response
     post, path = "/api/settings/import", tag = "Settings", request_body = SettingsFile,
     responses((status = 200, body = AllSettings)),
 )]
-async fn import_settings(
-    State(state): State<SettingsRoutes>,
-    Json(file): Json<SettingsFile>,
-) -> Answer<AllSettings> {
+async fn import_settings(State(state): State<SettingsRoutes>, Json(file): Json<SettingsFile>) -> Answer<AllSettings> {
     state.settings.import(file.settings).await?;
     Ok(Json(AllSettings(state.settings.view_all().await?)))
 }

@@ -28,7 +28,9 @@ pub enum ResetGroup {
 
 /// A category of settings. Implement it in the folder of the domain that reads it; use
 /// `#[serde(default)]` on the struct, so that fields of later versions have a value.
-pub trait Section: Serialize + DeserializeOwned + Default + Clone + PartialEq + ToSchema + Send + Sync + 'static {
+pub trait Section:
+    Serialize + DeserializeOwned + Default + Clone + PartialEq + ToSchema + Send + Sync + 'static
+{
     /// On the wire and in the store.
     const NAME: &'static str;
     const RESET: ResetGroup;
@@ -334,15 +336,23 @@ mod tests {
             &json!({"theme": "blue", "timezone": "Mars", "email": "x", "display_name": null, "nmae": 1}),
         );
         let found = problems(&changed).join("\n");
-        for part in ["theme: must be one of", "timezone: must be the IANA", "email: must be an address", "display_name: must be a string, not null", "nmae: is not known here; known are: "] {
+        for part in [
+            "theme: must be one of",
+            "timezone: must be the IANA",
+            "email: must be an address",
+            "display_name: must be a string, not null",
+            "nmae: is not known here; known are: ",
+        ] {
             assert!(found.contains(part), "{part} in {found}");
         }
     }
 
     #[test]
     fn null_clears_only_what_may_be_empty() {
-        let set = change::<AgentSettings>(None, &json!({"default_model": "m", "daily_token_limit": 5, "temperature": 1}));
-        let cleared = change::<AgentSettings>(Some(&set.value), &json!({"default_model": null, "daily_token_limit": null}));
+        let set =
+            change::<AgentSettings>(None, &json!({"default_model": "m", "daily_token_limit": 5, "temperature": 1}));
+        let cleared =
+            change::<AgentSettings>(Some(&set.value), &json!({"default_model": null, "daily_token_limit": null}));
         assert_eq!(problems(&cleared), [""; 0]);
         assert_eq!((&cleared.value["default_model"], &cleared.value["temperature"]), (&Value::Null, &json!(1.0)));
         assert!(!change::<AgentSettings>(None, &json!({"max_tool_rounds": null})).problems.is_empty());

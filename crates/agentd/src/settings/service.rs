@@ -12,7 +12,9 @@ use tokio::sync::{Mutex, watch};
 
 use super::avatar::{self, PictureKind};
 use super::error::SettingsError;
-use super::section::{CheckedChange, LoadedSection, PartialObject, Registered, Registry, ResetGroup, Section, secret_scope};
+use super::section::{
+    CheckedChange, LoadedSection, PartialObject, Registered, Registry, ResetGroup, Section, secret_scope,
+};
 use super::vault::Vault;
 use super::{AVATAR_PATH, AgentSettings, InterfaceSettings, ProfileSettings, SecuritySettings, store};
 use crate::ground::{DataDir, Ground};
@@ -201,7 +203,8 @@ impl Settings {
     /// What the database refuses.
     pub async fn reset(&self, group: ResetGroup) -> Result<(), SettingsError> {
         let vault = self.0.vault.clone();
-        let sections: Vec<Registered> = self.0.registry.iter().filter(|section| section.reset == group).copied().collect();
+        let sections: Vec<Registered> =
+            self.0.registry.iter().filter(|section| section.reset == group).copied().collect();
         let work = async move |tx: &mut Tx| {
             for section in &sections {
                 store::delete_section(tx, section.name).await?;
@@ -389,8 +392,7 @@ fn below(section: &str, problem: &FieldProblem) -> FieldProblem {
 
 async fn load(registry: &Registry, read: &mut Read) -> Result<State, SettingsError> {
     let stored = store::list_sections(read).await?;
-    let sections =
-        registry.load(&stored).map_err(|(section, source)| SettingsError::Unreadable { section, source })?;
+    let sections = registry.load(&stored).map_err(|(section, source)| SettingsError::Unreadable { section, source })?;
     let profile = registry.position::<ProfileSettings>().and_then(|position| sections.get(position));
     let profile = profile.and_then(|section| section.value.downcast_ref::<ProfileSettings>());
     let timezone = profile.and_then(|profile| TimeZone::get(&profile.timezone).ok()).unwrap_or(TimeZone::UTC);

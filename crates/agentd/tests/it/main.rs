@@ -4,6 +4,8 @@
 
 mod support;
 
+mod auth;
+mod backup;
 mod coverage;
 mod doors;
 mod kill;

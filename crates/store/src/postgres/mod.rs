@@ -3,6 +3,7 @@
 
 pub(crate) mod codec;
 mod notify;
+mod renumber;
 mod writer;
 
 use std::str::FromStr;
@@ -26,8 +27,8 @@ const CONNECTION_IDLE: Duration = Duration::from_secs(60);
 /// A connection that was idle for less is taken to be alive.
 const PING_AFTER: Duration = Duration::from_secs(1);
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Only one replica migrates at a time; the number means nothing.
-const MIGRATION_LOCK: i64 = 0x6167_656e_7464;
+/// Only one replica prepares the database at a time; the number means nothing.
+const PREPARATION_LOCK: i64 = 0x6167_656e_7464;
 
 pub(crate) enum Message {
     Job(Box<dyn Job>),
@@ -79,22 +80,33 @@ pub(crate) async fn open(
     let readers = pool_options(READERS).connect_lazy_with(options.clone());
     let connection = readers.acquire().await?;
     let mut read = Read::new(Connection::Postgres(connection), Arc::clone(&shared), false);
-    migrate(&mut read, migrations).await?;
+    prepare(&mut read, migrations).await?;
     drop(read);
     let (jobs, inbox) = mpsc::channel(QUEUE_LENGTH);
     writer::start(options, shared, inbox)?;
     Ok(Postgres { readers, jobs })
 }
 
-async fn migrate(read: &mut Read, migrations: &'static [Migration]) -> Result<(), StoreError> {
-    if migrate::pending(migrate::version(read).await?, migrations)?.is_empty() {
+/// One query when there is nothing to do.
+async fn prepare(read: &mut Read, migrations: &'static [Migration]) -> Result<(), StoreError> {
+    let sql = format!("SELECT MAX(version) AS version, {} AS is_foreign FROM schema_migrations", renumber::IS_FOREIGN);
+    let (version, is_foreign) = match read.fetch_one(sql, args![]).await {
+        Ok(row) => (row.get::<Option<u32>>("version")?.unwrap_or(0), row.get("is_foreign")?),
+        Err(StoreError::NoTable { .. }) => (0, false),
+        Err(error) => return Err(error),
+    };
+    if migrate::pending(version, migrations)?.is_empty() && !is_foreign {
         return Ok(());
     }
-    read.run("SELECT pg_advisory_lock($1)".into(), args![MIGRATION_LOCK]).await?;
-    let migrated = migrate::postgres(read, migrations).await;
+    read.run("SELECT pg_advisory_lock($1)".into(), args![PREPARATION_LOCK]).await?;
+    let prepared = async {
+        migrate::postgres(read, migrations).await?;
+        renumber::renumber(read).await
+    }
+    .await;
     // If this fails the connection is broken, and the lock went with it.
-    drop(read.run("SELECT pg_advisory_unlock($1)".into(), args![MIGRATION_LOCK]).await);
-    migrated
+    let _ = read.run("SELECT pg_advisory_unlock($1)".into(), args![PREPARATION_LOCK]).await;
+    prepared
 }
 
 impl Postgres {

@@ -1,6 +1,9 @@
 //! The writer's own connection, used on the writer's thread without a hop to another: handing each
 //! statement to a driver's thread and back costs several times what the statement does.
 
+use std::cell::Cell;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,19 +15,35 @@ use crate::value::{Kind, Value, ValueError};
 use crate::{Args, StoreError};
 
 const STATEMENTS: usize = 256;
-/// At most 2 MiB of cache; nothing is mapped. The log is cut when it begins anew, so that its length
-/// tells how much there is to copy back.
+/// At most 2 MiB of cache; nothing is mapped. The log keeps its length, so that commits rarely have to
+/// extend it.
 const SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; \
     PRAGMA cache_size = -2048; PRAGMA mmap_size = 0; PRAGMA wal_autocheckpoint = 0; \
-    PRAGMA journal_size_limit = 1048576;";
+    PRAGMA journal_size_limit = 67108864;";
 
 pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
+    // SQLite takes an empty file for a new database, and its companions get the same mode.
+    let created = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    created.map_err(|e| StoreError::io("opening", path, e))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(super::BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.execute_batch(SETTINGS)?;
+    connection.wal_hook(Some(|_, pages| {
+        LOG_PAGES.set(u32::try_from(pages).unwrap_or(0));
+        Ok(())
+    }));
     Ok(connection)
+}
+
+thread_local! {
+    static LOG_PAGES: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How many pages the log held after this thread's last commit.
+pub(crate) fn log_pages() -> u32 {
+    LOG_PAGES.get()
 }
 
 /// Runs a statement to its end and answers how many rows it changed.

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::StoreError;
 use crate::job::Job;
-use crate::lock::DataDirLock;
+use crate::lock::{DataDirLock, create_private_folder};
 use crate::migrate::Migration;
 use crate::shared::Shared;
 
@@ -57,7 +57,7 @@ pub(crate) async fn open(
 ) -> Result<Sqlite, StoreError> {
     let lock = DataDirLock::take(&shared.data_dir)?;
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(|e| StoreError::io("creating", parent, e))?;
+        create_private_folder(parent)?;
     }
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS)

@@ -32,24 +32,23 @@ const BATCH_TIME: Duration = Duration::from_millis(5);
 /// A closure that holds everybody up for longer is reported.
 const SLOW_JOB: Duration = Duration::from_millis(50);
 /// From here on the log is copied back beside the commits.
-const CHECKPOINT_BYTES: u64 = 8 << 20;
+const CHECKPOINT_PAGES: u32 = 2_000;
 /// From here on the writer waits for it.
-const CHECKPOINT_NOW_BYTES: u64 = 64 << 20;
-const COMMITS_BETWEEN_LOOKS: u32 = 32;
+const CHECKPOINT_NOW_PAGES: u32 = 12_000;
 const CHECKPOINT: &str = "PRAGMA wal_checkpoint(PASSIVE)";
 
 struct Writer {
     tx: Option<Tx>,
     path: PathBuf,
-    log_path: PathBuf,
     readers: SqlitePool,
     shared: Arc<Shared>,
     inbox: mpsc::Receiver<Message>,
     waiting: VecDeque<Box<dyn Job>>,
     closing: Option<oneshot::Sender<()>>,
     is_full: bool,
-    commits: u32,
     checkpoint: Option<JoinHandle<()>>,
+    /// The length of the log, in pages, at which it is next copied back.
+    next_checkpoint: u32,
 }
 
 /// Starts the writer's thread, which opens the file and migrates it first. It ends, and gives the
@@ -80,20 +79,17 @@ pub(super) async fn start(
         };
         // If nobody waits any more, the inbox is closed too, and the writer ends at once.
         let _ = opened.send(Ok(()));
-        let mut log_path = thread_path.clone().into_os_string();
-        log_path.push("-wal");
         let writer = Writer {
             tx: Some(tx),
             path: thread_path,
-            log_path: log_path.into(),
             readers,
             shared,
             inbox,
             waiting: VecDeque::new(),
             closing: None,
             is_full: false,
-            commits: 0,
             checkpoint: None,
+            next_checkpoint: CHECKPOINT_PAGES,
         };
         let closing = runtime.block_on(writer.run());
         drop(lock);
@@ -295,15 +291,18 @@ impl Writer {
             self.copy_log_back();
             return;
         }
-        self.commits += 1;
-        if self.commits < COMMITS_BETWEEN_LOOKS {
+        let pages = direct::log_pages();
+        if pages < CHECKPOINT_PAGES {
+            self.next_checkpoint = CHECKPOINT_PAGES;
+        }
+        if pages < self.next_checkpoint || self.checkpoint.is_some() {
             return;
         }
-        self.commits = 0;
-        let bytes = std::fs::metadata(&self.log_path).map_or(0, |meta| meta.len());
-        if bytes >= CHECKPOINT_NOW_BYTES {
+        // A reader that looks at an old state can hold the log back: then try again only after more.
+        self.next_checkpoint = pages + CHECKPOINT_PAGES;
+        if pages >= CHECKPOINT_NOW_PAGES {
             self.copy_log_back();
-        } else if bytes >= CHECKPOINT_BYTES && self.checkpoint.is_none() {
+        } else {
             self.start_checkpoint();
         }
     }

@@ -1,6 +1,7 @@
 //! Opening, closing, crashing, and conditions that end by themselves.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -112,8 +113,11 @@ async fn a_second_daemon_on_the_same_data_is_refused() {
     let me = std::process::id();
     assert!(matches!(&refused, StoreError::AlreadyRunning { pid: Some(pid), .. } if *pid == me), "{refused}");
     assert!(refused.to_string().contains(&format!("process {me}")), "{refused}");
-    let check: Result<(), StoreError> = test_db.db.check().await;
-    check.unwrap();
+    test_db.db.check().await.unwrap();
+    for name in ["agentd.db", "agentd.db-wal"] {
+        let mode = std::fs::metadata(test_db.data_dir().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name} is its owner's alone");
+    }
     test_db.db.close().await;
     let again = Db::open(test_db.options().clone()).await.unwrap();
     // Dropped, not closed: the lock comes back once the writer has ended.

@@ -163,3 +163,35 @@ async fn pruning_waits_for_the_slowest_consumer() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn events_that_come_from_another_server_are_numbered_anew() {
+    on_each(async |test_db| {
+        if test_db.db.dialect() == Dialect::Sqlite {
+            return;
+        }
+        for number in 0..6 {
+            emit(&test_db.db, number).await;
+        }
+        assert_eq!(hear(&test_db.db, "a", 4).await, [0, 1, 2, 3]);
+        let id = test_db.db.database_id().await.unwrap();
+        let moved: Result<(), StoreError> = test_db
+            .db
+            .write(async |tx: &mut Tx| {
+                // What a server with more behind it would have given out.
+                tx.execute("UPDATE outbox SET tx_id = tx_id + 4000000000000", args![]).await?;
+                tx.execute("UPDATE cursors SET tx_id = tx_id + 4000000000000", args![]).await?;
+                Ok(())
+            })
+            .await;
+        moved.unwrap();
+        assert!(take(&test_db.db, "a", 9).await.is_empty());
+        test_db.db.close().await;
+        let db = agentd_store::Db::open(test_db.options().clone()).await.unwrap();
+        emit(&db, 6).await;
+        assert_eq!(hear(&db, "a", 3).await, [4, 5, 6]);
+        assert_ne!(db.database_id().await.unwrap(), id);
+        db.close().await;
+    })
+    .await;
+}

@@ -205,3 +205,24 @@ async fn a_snapshot_is_never_older_than_an_acknowledged_write() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn each_class_gets_the_durability_it_asks_for() {
+    on_each(async |test_db| {
+        let level = async |tx: &mut Tx| {
+            let sql = tx.dialect().pick("PRAGMA synchronous", "SHOW synchronous_commit");
+            let row = tx.fetch_one(sql, args![]).await?;
+            Ok::<_, StoreError>(match row.first::<i64>() {
+                Ok(2) => "full".to_owned(),
+                Ok(_) => "relaxed".to_owned(),
+                Err(_) if row.first::<String>()? == "on" => "full".to_owned(),
+                Err(_) => "relaxed".to_owned(),
+            })
+        };
+        for _ in 0..2 {
+            assert_eq!(test_db.db.write(level).await.unwrap(), "full");
+            assert_eq!(test_db.db.write_relaxed(level).await.unwrap(), "relaxed");
+        }
+    })
+    .await;
+}

@@ -127,7 +127,9 @@ mod tests {
         for good in ["a@b.co", "first.last+tag@sub.example.org", "jörg@bücher.example"] {
             assert!(is_email(good), "{good}");
         }
-        for bad in ["a", "@b.co", "a@", "a@b", "a b@c.de", "a@b..c", "a@-b.c", "a@b@c.de", "a@b.c\nBcc: x@y.z", "<a@b.c>"] {
+        for bad in
+            ["a", "@b.co", "a@", "a@b", "a b@c.de", "a@b..c", "a@-b.c", "a@b@c.de", "a@b.c\nBcc: x@y.z", "<a@b.c>"]
+        {
             assert!(!is_email(bad), "{bad}");
         }
     }

@@ -1,0 +1,52 @@
+//! What can go wrong with agents.
+
+use std::path::PathBuf;
+
+use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_store::StoreError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error("there is no agent `{name}`; GET /api/agents lists those there are")]
+    NotFound { name: String },
+    #[error("an agent with the svc_name `{svc_name}` is already there; choose another svc_name")]
+    NameTaken { svc_name: String },
+    #[error("the agent is not valid")]
+    Invalid { problems: Vec<FieldProblem> },
+    #[error("{limit} agents exist already, which is the most one daemon keeps; delete one first")]
+    TooMany { limit: usize },
+    /// No agent was named where there is not exactly one.
+    #[error("name an agent: {reason}")]
+    NoDefault { reason: String },
+    #[error("the agent's workspace {} cannot be prepared", .path.display())]
+    Workspace { path: PathBuf, source: std::io::Error },
+    #[error("agents cannot be read or changed now")]
+    Store(#[from] StoreError),
+}
+
+impl DomainError for AgentError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::NameTaken { .. } | Self::TooMany { .. } => ErrorKind::Conflict,
+            Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
+            Self::NoDefault { .. } => {
+                ErrorKind::Invalid(vec![FieldProblem { field: "agent_id".to_owned(), message: self.to_string() }])
+            }
+            Self::Workspace { .. } => ErrorKind::Internal,
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "agent_not_found",
+            Self::NameTaken { .. } => "name_taken",
+            Self::Invalid { .. } => "invalid_request",
+            Self::TooMany { .. } => "too_many_agents",
+            Self::NoDefault { .. } => "agent_required",
+            Self::Workspace { .. } => "internal_error",
+            Self::Store(error) => error.code(),
+        }
+    }
+}

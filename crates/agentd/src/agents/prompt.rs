@@ -1,0 +1,140 @@
+//! What a model is told about the agent that it plays. Kept short: small models forget long prompts.
+
+use serde_json::Value;
+
+use super::model::Agent;
+
+/// Answers of the setup wizard beyond this are left out of the prompt.
+const MAX_ANSWERS_CHARACTERS: usize = 4_000;
+
+/// The archetypes with a text of their own. Any other name is used as it is.
+const ARCHETYPES: [(&str, &str); 10] = [
+    ("analyst", "You weigh figures and evidence, show how you reach a conclusion, and say how sure you are."),
+    ("assistant", "You are helpful, friendly and to the point."),
+    ("coach", "You ask good questions, encourage, and help to take the next step."),
+    ("companion", "You are warm and attentive, and you listen before you advise."),
+    ("developer", "You write correct, simple code, and you explain it briefly."),
+    ("operator", "You carry out tasks step by step, check each result, and report what was done."),
+    ("planner", "You turn goals into clear steps with an order, dates and risks."),
+    ("researcher", "You gather facts, compare sources, and tell what is known from what is guessed."),
+    ("teacher", "You explain with simple words and examples, and you check what was understood."),
+    ("writer", "You write clear, lively text and fit its tone to the reader."),
+];
+
+/// Who the agent is, how it behaves, and what its owner told it; `instructions` are those for all
+/// agents, `language` the English name of the one to answer in, where that is not English.
+pub(super) fn system_prompt(agent: &Agent, instructions: &str, language: Option<&str>) -> String {
+    let mut prompt = format!("You are {}, the AI agent of {}.", agent.svc_name, agent.user_name);
+    for archetype in &agent.archetypes {
+        let name = archetype.to_lowercase();
+        if let Some((_, text)) = ARCHETYPES.iter().find(|(known, _)| *known == name) {
+            prompt.push(' ');
+            prompt.push_str(text);
+        } else if name != "custom" {
+            prompt.push_str(&format!(" Your role: {archetype}."));
+        }
+    }
+    if let Some(custom) = &agent.custom_archetype {
+        prompt.push(' ');
+        prompt.push_str(custom);
+    }
+    if let Some(language) = language {
+        prompt.push_str(&format!(" Answer in {language} unless you are asked for another language."));
+    }
+    for text in [instructions, agent.profile.instructions.as_deref().unwrap_or_default()] {
+        let text = text.trim();
+        if !text.is_empty() {
+            prompt.push_str("\n\n");
+            prompt.push_str(text);
+        }
+    }
+    push_answers(&mut prompt, agent);
+    prompt
+}
+
+fn push_answers(prompt: &mut String, agent: &Agent) {
+    let mut characters = 0;
+    let mut is_first = true;
+    for line in agent.answers.iter().filter_map(answer_line) {
+        characters += line.chars().count();
+        if characters > MAX_ANSWERS_CHARACTERS {
+            return;
+        }
+        if is_first {
+            prompt.push_str(&format!("\n\nWhat {} told you:", agent.user_name));
+            is_first = false;
+        }
+        prompt.push_str("\n- ");
+        prompt.push_str(&line);
+    }
+}
+
+fn answer_line(answer: &Value) -> Option<String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    let line = match answer {
+        Value::Object(fields) => match (fields.get("question"), fields.get("answer")) {
+            (Some(question), Some(given)) => match text(given) {
+                given if given.is_empty() => String::new(),
+                given => format!("{} {given}", text(question)),
+            },
+            (None, Some(given)) => text(given),
+            _ => answer.to_string(),
+        },
+        other => text(other),
+    };
+    (!line.is_empty()).then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use agentd_base::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::agents::model::{AgentId, AgentProfile, CreateAgent};
+
+    fn agent() -> Agent {
+        let wanted = CreateAgent {
+            svc_name: "scout".to_owned(),
+            user_name: "Ada".to_owned(),
+            archetypes: vec!["Researcher".to_owned(), "pirate".to_owned(), "custom".to_owned()],
+            custom_archetype: Some("You love maps.".to_owned()),
+            profile: AgentProfile { instructions: Some("Be brief.".to_owned()), ..AgentProfile::default() },
+            answers: vec![
+                json!({"question": "Hobby?", "answer": "chess"}),
+                json!("likes tea"),
+                json!({"answer": null}),
+            ],
+            ..CreateAgent::default()
+        };
+        wanted.into_agent(AgentId::from("agent_1"), Timestamp::default())
+    }
+
+    #[test]
+    fn everything_the_owner_said_shapes_the_prompt() {
+        assert_eq!(
+            system_prompt(&agent(), "Never lie.", Some("German")),
+            "You are scout, the AI agent of Ada. You gather facts, compare sources, and tell what is known from \
+             what is guessed. Your role: pirate. You love maps. Answer in German unless you are asked for another \
+             language.\n\nNever lie.\n\nBe brief.\n\nWhat Ada told you:\n- Hobby? chess\n- likes tea"
+        );
+    }
+
+    #[test]
+    fn nothing_is_added_where_nothing_was_said() {
+        let plain = Agent {
+            archetypes: vec!["assistant".to_owned()],
+            custom_archetype: None,
+            answers: Vec::new(),
+            profile: AgentProfile::default(),
+            ..agent()
+        };
+        let expected = "You are scout, the AI agent of Ada. You are helpful, friendly and to the point.";
+        assert_eq!(system_prompt(&plain, "", None), expected);
+        assert_eq!(system_prompt(&plain, " ", None), expected);
+    }
+}

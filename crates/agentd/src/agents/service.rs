@@ -1,0 +1,318 @@
+//! What can be done with agents.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use agentd_store::{NewItem, Recorder, Snapshot, StoreError, Topic, Tx};
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, LocalBoxFuture};
+use parking_lot::RwLock;
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::error::AgentError;
+use super::model::{Agent, AgentId, CreateAgent, MAX_AGENTS};
+use super::workspace::Workspaces;
+use super::{prompt, store};
+use crate::ground::Ground;
+use crate::settings::{Language, Settings};
+
+const AGENTS: Topic = Topic::new("agents");
+pub(super) const PURGE_QUEUE: &str = "agents.purge";
+/// A purge goes on until it is through.
+const PURGE_ATTEMPTS: u32 = u32::MAX;
+
+/// A part of the daemon that keeps data of agents.
+pub trait OwnsAgentData: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// Makes the data unreachable, in the transaction that deletes the agent.
+    fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>>;
+
+    /// Waits, a few seconds at most, for what still works with the data in this process.
+    fn after_hide<'t>(&'t self, _agent: &'t AgentId) -> BoxFuture<'t, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Deletes up to about `limit` rows of a hidden agent; answers whether more may be left.
+    fn purge<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        agent: &'t AgentId,
+        limit: u32,
+    ) -> LocalBoxFuture<'t, Result<bool, StoreError>>;
+}
+
+/// Every living agent, as it was when it was last changed.
+#[derive(Debug)]
+pub(super) struct AgentList {
+    pub(super) agents: Vec<Arc<Agent>>,
+    rendered: OnceLock<Bytes>,
+}
+
+impl AgentList {
+    /// The answer to a listing, made once for each state of the list.
+    pub(super) fn rendered(&self, render: impl FnOnce(&[Arc<Agent>]) -> Bytes) -> Bytes {
+        self.rendered.get_or_init(|| render(&self.agents)).clone()
+    }
+
+    fn find(&self, name_or_id: &str) -> Option<&Arc<Agent>> {
+        self.agents.iter().find(|agent| agent.svc_name == name_or_id || agent.id.as_str() == name_or_id)
+    }
+}
+
+struct Inner {
+    ground: Ground,
+    settings: Settings,
+    workspaces: Workspaces,
+    list: Snapshot<AgentList>,
+    owners: RwLock<Vec<Arc<dyn OwnsAgentData>>>,
+    purge_wake: Arc<Notify>,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Agents(Arc<Inner>);
+
+impl std::fmt::Debug for Agents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agents").finish_non_exhaustive()
+    }
+}
+
+impl Agents {
+    #[must_use]
+    pub fn new(ground: Ground, settings: Settings) -> Self {
+        Self(Arc::new(Inner {
+            workspaces: Workspaces::new(Arc::clone(&ground.data_dir)),
+            list: Snapshot::new(&ground.db, &[AGENTS]),
+            owners: RwLock::default(),
+            purge_wake: Arc::default(),
+            ground,
+            settings,
+        }))
+    }
+
+    /// Registers data that has to go when its agent goes. Called while the daemon is composed.
+    pub fn register(&self, owner: Arc<dyn OwnsAgentData>) {
+        self.0.owners.write().push(owner);
+    }
+
+    /// Makes an agent and its workspace.
+    ///
+    /// # Errors
+    /// `Invalid` with every bad field, `NameTaken`, `TooMany`, or the store's refusal.
+    pub async fn create(&self, wanted: CreateAgent, recorder: Recorder<Agent>) -> Result<Agent, AgentError> {
+        let wanted = wanted.checked().map_err(|problems| AgentError::Invalid { problems })?;
+        let agent = wanted.into_agent(AgentId::generate(&self.0.ground.ids), self.0.ground.clock.now());
+        let svc_name = agent.svc_name.clone();
+        let workspaces = &self.0.workspaces;
+        let failed = |source| AgentError::Workspace { path: workspaces.folder(&svc_name), source };
+        let lock = workspaces.lock().await.map_err(failed)?;
+        self.clear_name(&svc_name, &lock).await?;
+        // The folder before the row: a row must never stand without one.
+        let was_missing = workspaces.ensure(&svc_name).map_err(failed)?;
+        let created = self.insert(agent, recorder).await;
+        if created.is_err() && was_missing {
+            workspaces.forget(&svc_name, &lock);
+        }
+        created
+    }
+
+    async fn insert(&self, agent: Agent, recorder: Recorder<Agent>) -> Result<Agent, AgentError> {
+        self.0
+            .ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                if store::count_agents(tx).await? >= MAX_AGENTS {
+                    return Err(AgentError::TooMany { limit: MAX_AGENTS });
+                }
+                if !store::insert_agent(tx, &agent).await? {
+                    return Err(AgentError::NameTaken { svc_name: agent.svc_name.clone() });
+                }
+                tx.touch(AGENTS);
+                recorder.record(tx, &agent).await?;
+                Ok(agent.clone())
+            })
+            .await
+    }
+
+    /// Moves away what a deleted agent of this name has left.
+    async fn clear_name(&self, svc_name: &str, lock: &super::workspace::NamesLock) -> Result<(), AgentError> {
+        let leaving = store::list_leaving(&mut self.0.ground.db.read().await?, svc_name).await?;
+        for id in leaving {
+            self.move_to_trash(&id, svc_name, lock).await?;
+        }
+        Ok(())
+    }
+
+    async fn move_to_trash(
+        &self,
+        id: &AgentId,
+        svc_name: &str,
+        lock: &super::workspace::NamesLock,
+    ) -> Result<(), AgentError> {
+        let workspaces = &self.0.workspaces;
+        workspaces
+            .move_to_trash(svc_name, id.as_str(), lock)
+            .map_err(|source| AgentError::Workspace { path: workspaces.folder(svc_name), source })?;
+        let id = id.clone();
+        self.0.ground.db.write(async move |tx: &mut Tx| store::note_folder_left(tx, &id).await).await?;
+        Ok(())
+    }
+
+    /// Takes the name from the folder of a deleted agent, unless somebody did so already.
+    pub(super) async fn release_folder(&self, id: &AgentId, svc_name: &str) -> Result<(), AgentError> {
+        let workspaces = &self.0.workspaces;
+        let lock = workspaces
+            .lock()
+            .await
+            .map_err(|source| AgentError::Workspace { path: workspaces.folder(svc_name), source })?;
+        let is_leaving = store::is_leaving(&mut self.0.ground.db.read().await?, id).await?;
+        if is_leaving { self.move_to_trash(id, svc_name, &lock).await } else { Ok(()) }
+    }
+
+    pub(super) async fn all(&self) -> Result<Arc<AgentList>, AgentError> {
+        self.0
+            .list
+            .get(async |read| {
+                let agents = store::list_agents(read).await?.into_iter().map(Arc::new).collect();
+                Ok(AgentList { agents, rendered: OnceLock::new() })
+            })
+            .await
+    }
+
+    /// Every living agent, oldest first.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn list(&self) -> Result<Vec<Arc<Agent>>, AgentError> {
+        Ok(self.all().await?.agents.clone())
+    }
+
+    /// The agent with this `svc_name` or id.
+    ///
+    /// # Errors
+    /// `NotFound`, or the store's refusal.
+    pub async fn get(&self, name_or_id: &str) -> Result<Arc<Agent>, AgentError> {
+        let found = self.all().await?.find(name_or_id).cloned();
+        found.ok_or_else(|| AgentError::NotFound { name: name_or_id.chars().take(80).collect() })
+    }
+
+    /// Whether the agent was not deleted, seen from within a transaction: what hangs a row onto an
+    /// agent asks, so that none outlives it.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn is_alive(&self, tx: &mut Tx, id: &AgentId) -> Result<bool, StoreError> {
+        store::is_alive(tx, id).await
+    }
+
+    /// Whether the name is taken.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn exists(&self, svc_name: &str) -> Result<bool, AgentError> {
+        Ok(self.all().await?.agents.iter().any(|agent| agent.svc_name == svc_name))
+    }
+
+    /// The agent of a request that names none: the `default_agent` of the interface settings, else
+    /// the only one there is.
+    ///
+    /// # Errors
+    /// `NoDefault` when neither is there, or the store's refusal.
+    pub async fn default_agent(&self) -> Result<Arc<Agent>, AgentError> {
+        let list = self.all().await?;
+        if let Some(name) = &self.0.settings.interface().default_agent {
+            return list.find(name).cloned().ok_or_else(|| AgentError::NoDefault {
+                reason: format!("the setting interface.default_agent names `{name}`, which is not there"),
+            });
+        }
+        match list.agents.as_slice() {
+            [only] => Ok(Arc::clone(only)),
+            [] => Err(AgentError::NoDefault { reason: "there is none yet; make one with POST /api/agents".to_owned() }),
+            many => Err(AgentError::NoDefault {
+                reason: format!("there are {}, and the setting interface.default_agent names none of them", many.len()),
+            }),
+        }
+    }
+
+    /// Makes an agent and all that belongs to it unreachable. Rows and files go afterwards.
+    ///
+    /// # Errors
+    /// `NotFound`, or the store's refusal.
+    pub async fn delete(&self, name_or_id: &str) -> Result<(), AgentError> {
+        let agent = self.get(name_or_id).await?;
+        let owners = self.0.owners.read().clone();
+        let (id, svc_name) = (agent.id.clone(), agent.svc_name.clone());
+        self.0
+            .ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                let now = tx.clock().now();
+                if !store::hide_agent(tx, &id, now).await? {
+                    return Err(AgentError::NotFound { name: svc_name.clone() });
+                }
+                for owner in &owners {
+                    owner.hide(tx, &id).await?;
+                }
+                tx.enqueue(NewItem {
+                    queue: PURGE_QUEUE.to_owned(),
+                    dedup_key: Some(id.to_string()),
+                    payload: json!({"agent_id": id, "svc_name": svc_name}),
+                    run_at: now,
+                    max_attempts: PURGE_ATTEMPTS,
+                })
+                .await?;
+                tx.touch(AGENTS);
+                Ok(())
+            })
+            .await?;
+        for owner in self.owners() {
+            owner.after_hide(&agent.id).await;
+        }
+        // Done again by the purge, should this process end here.
+        if let Err(error) = self.release_folder(&agent.id, &agent.svc_name).await {
+            tracing::warn!(%error, agent = %agent.id, "the folder of a deleted agent keeps its name until the purge");
+        }
+        self.0.purge_wake.notify_one();
+        Ok(())
+    }
+
+    /// Who the model is to be: archetypes, owner, instructions, language.
+    #[must_use]
+    pub fn system_prompt(&self, agent: &Agent) -> String {
+        let settings = &self.0.settings;
+        let language = Language::parse(&settings.interface().language).ok();
+        let language = language.filter(|language| language.tag() != "en").map(|language| language.english_name());
+        prompt::system_prompt(agent, &settings.agent().instructions, language.as_deref())
+    }
+
+    /// The folder that the agent works in; made again where it was lost.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn workspace(&self, agent: &Agent) -> Result<PathBuf, AgentError> {
+        let path = self.0.workspaces.folder(&agent.svc_name);
+        match self.0.workspaces.ensure(&agent.svc_name) {
+            Ok(_) => Ok(path),
+            Err(source) => Err(AgentError::Workspace { path, source }),
+        }
+    }
+
+    pub(super) fn ground(&self) -> &Ground {
+        &self.0.ground
+    }
+
+    pub(super) fn workspaces(&self) -> &Workspaces {
+        &self.0.workspaces
+    }
+
+    pub(super) fn owners(&self) -> Vec<Arc<dyn OwnsAgentData>> {
+        self.0.owners.read().clone()
+    }
+
+    pub(super) fn purge_wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.purge_wake)
+    }
+}

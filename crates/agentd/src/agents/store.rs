@@ -1,0 +1,95 @@
+//! Rows of agents.
+
+use agentd_base::Timestamp;
+use agentd_store::{Read, Row, StoreError, Tx, args};
+
+use super::model::{Agent, AgentId, EvolutionChoice};
+
+fn agent(row: &Row) -> Result<Agent, StoreError> {
+    Ok(Agent {
+        id: row.get("id")?,
+        svc_name: row.get("svc_name")?,
+        user_name: row.get("user_name")?,
+        archetypes: row.json("archetypes")?,
+        custom_archetype: row.get("custom_archetype")?,
+        evolution_choice: EvolutionChoice::from_stored(&row.get::<String>("evolution_choice")?),
+        profile: row.json("profile")?,
+        answers: row.json("answers")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+    })
+}
+
+/// Every living agent, oldest first.
+pub(super) async fn list_agents(read: &mut Read) -> Result<Vec<Agent>, StoreError> {
+    let rows = read
+        .fetch_all(
+            "SELECT id, svc_name, user_name, archetypes, custom_archetype, evolution_choice, profile, answers, \
+             created_at, updated_at FROM agents WHERE deleted_at IS NULL ORDER BY created_at, id",
+            args![],
+        )
+        .await?;
+    rows.iter().map(agent).collect()
+}
+
+pub(super) async fn count_agents(read: &mut Read) -> Result<usize, StoreError> {
+    read.fetch_one("SELECT COUNT(*) FROM agents WHERE deleted_at IS NULL", args![]).await?.first()
+}
+
+pub(super) async fn is_alive(read: &mut Read, id: &AgentId) -> Result<bool, StoreError> {
+    let row = read.fetch_optional("SELECT 1 FROM agents WHERE id = $1 AND deleted_at IS NULL", args![id]).await?;
+    Ok(row.is_some())
+}
+
+/// Adds the row; answers whether the name was free.
+pub(super) async fn insert_agent(tx: &mut Tx, agent: &Agent) -> Result<bool, StoreError> {
+    let inserted = tx
+        .execute(
+            "INSERT INTO agents (id, svc_name, user_name, archetypes, custom_archetype, evolution_choice, profile, \
+             answers, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) ON CONFLICT DO NOTHING",
+            args![
+                &agent.id,
+                &agent.svc_name,
+                &agent.user_name,
+                serde_json::Value::from(agent.archetypes.clone()),
+                &agent.custom_archetype,
+                agent.evolution_choice.as_str(),
+                serde_json::to_string(&agent.profile).unwrap_or_default(),
+                serde_json::Value::from(agent.answers.clone()),
+                agent.created_at
+            ],
+        )
+        .await?;
+    Ok(inserted == 1)
+}
+
+/// Takes a living agent out of sight and frees its name; answers whether it was there.
+pub(super) async fn hide_agent(tx: &mut Tx, id: &AgentId, now: Timestamp) -> Result<bool, StoreError> {
+    let hidden = tx
+        .execute(
+            "UPDATE agents SET deleted_at = $2, leaves_folder = 1 WHERE id = $1 AND deleted_at IS NULL",
+            args![id, now],
+        )
+        .await?;
+    Ok(hidden == 1)
+}
+
+/// The deleted agents whose folder may still stand under `svc_name`.
+pub(super) async fn list_leaving(read: &mut Read, svc_name: &str) -> Result<Vec<AgentId>, StoreError> {
+    let rows =
+        read.fetch_all("SELECT id FROM agents WHERE svc_name = $1 AND leaves_folder = 1", args![svc_name]).await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+pub(super) async fn is_leaving(read: &mut Read, id: &AgentId) -> Result<bool, StoreError> {
+    let row = read.fetch_optional("SELECT 1 FROM agents WHERE id = $1 AND leaves_folder = 1", args![id]).await?;
+    Ok(row.is_some())
+}
+
+pub(super) async fn note_folder_left(tx: &mut Tx, id: &AgentId) -> Result<(), StoreError> {
+    tx.execute("UPDATE agents SET leaves_folder = 0 WHERE id = $1", args![id]).await.map(|_| ())
+}
+
+pub(super) async fn delete_agent(tx: &mut Tx, id: &AgentId) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM agents WHERE id = $1 AND deleted_at IS NOT NULL", args![id]).await.map(|_| ())
+}

@@ -1,0 +1,103 @@
+//! Deletes what deleted agents have left: files first, then rows, a batch a transaction.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::{Backoff, Timestamp};
+use agentd_store::{ItemStatus, Lease, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use tokio::sync::Notify;
+
+use super::model::AgentId;
+use super::service::{Agents, PURGE_QUEUE};
+use super::store;
+use crate::ground::{Worker, WorkerError};
+
+const LEASE: Duration = Duration::from_secs(60);
+const FILES_A_BATCH: usize = 500;
+const ROWS_A_BATCH: u32 = 500;
+/// After so many batches the item goes back into the queue, so that others have their turn.
+const BATCHES_A_RUN: usize = 20;
+const BACKOFF: Backoff =
+    Backoff { base: Duration::from_secs(5), multiplier: 2.0, cap: Duration::from_secs(600), jitter: 0.2 };
+
+/// The worker behind [`Agents::delete`].
+#[derive(Debug)]
+pub struct PurgeAgents(pub Agents);
+
+#[derive(Debug, Deserialize)]
+struct Purge {
+    agent_id: AgentId,
+    svc_name: String,
+}
+
+impl Worker for PurgeAgents {
+    fn name(&self) -> &'static str {
+        "agents.purge"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(self.0.purge_wake())
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        self.run().boxed()
+    }
+}
+
+impl PurgeAgents {
+    async fn run(&self) -> Result<bool, WorkerError> {
+        let ground = self.0.ground();
+        let claimed = ground.db.claim(PURGE_QUEUE, &ground.instance, 1, LEASE).await?;
+        let Some(lease) = claimed.into_iter().next() else { return Ok(false) };
+        match self.purge(&lease).await {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                let text = error.to_string();
+                let failed = async move |tx: &mut Tx| tx.fail(&lease, &text, &BACKOFF).await.map(|_| ());
+                ground.db.write(failed).await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn purge(&self, lease: &Lease) -> Result<(), WorkerError> {
+        let ground = self.0.ground();
+        let Purge { agent_id, svc_name } = lease.payload()?;
+        self.0.release_folder(&agent_id, &svc_name).await?;
+        for _ in 0..BATCHES_A_RUN {
+            let has_more_files = self.0.workspaces().empty_trash(agent_id.as_str(), FILES_A_BATCH).await?;
+            let (owners, id, held) = (self.0.owners(), agent_id.clone(), lease.clone());
+            let is_done = ground
+                .db
+                .write(async move |tx: &mut Tx| {
+                    let mut has_more = has_more_files;
+                    for owner in &owners {
+                        has_more |= owner.purge(tx, &id, ROWS_A_BATCH).await?;
+                    }
+                    if has_more {
+                        tx.heartbeat(&held, LEASE).await?;
+                        return Ok(false);
+                    }
+                    store::delete_agent(tx, &id).await?;
+                    tx.complete(&held).await?;
+                    // The item names the agent, so it goes too.
+                    tx.purge_queue(PURGE_QUEUE, ItemStatus::Done, Timestamp::from_micros(i64::MAX), 100).await?;
+                    Ok::<_, agentd_store::StoreError>(true)
+                })
+                .await?;
+            if is_done {
+                return Ok(());
+            }
+        }
+        let held = lease.clone();
+        ground.db.write(async move |tx: &mut Tx| tx.release(&held).await).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! The folders that agents work in: `agents/<svc_name>/`, readable by the owner alone.
+//!
+//! A name can pass from a deleted agent to a new one while a purge is still under way, on several
+//! replicas over one data directory. So whoever gives a name to a folder or takes it away holds a
+//! lock on a file there, and looks at the rows again while holding it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::ground::DataDir;
+
+/// No svc_name begins with a dot.
+const LOCK: &str = ".lock";
+const TRASH: &str = ".trash";
+
+#[derive(Debug, Clone)]
+pub(super) struct Workspaces {
+    data_dir: std::sync::Arc<DataDir>,
+}
+
+/// Folders get or lose their names only while this lives.
+#[derive(Debug)]
+pub(super) struct NamesLock {
+    _file: File,
+}
+
+impl Workspaces {
+    pub(super) fn new(data_dir: std::sync::Arc<DataDir>) -> Self {
+        Self { data_dir }
+    }
+
+    pub(super) fn folder(&self, svc_name: &str) -> PathBuf {
+        self.data_dir.agents().join(svc_name)
+    }
+
+    /// Waits for the lock on a thread that may block.
+    pub(super) async fn lock(&self) -> io::Result<NamesLock> {
+        let (data_dir, path) = (self.data_dir.clone(), self.data_dir.agents().join(LOCK));
+        blocking(move || {
+            data_dir.make_folder(&data_dir.agents())?;
+            let file = File::options().create(true).append(true).mode(0o600).open(path)?;
+            flock(&file, FlockOperation::LockExclusive)?;
+            Ok(NamesLock { _file: file })
+        })
+        .await
+    }
+
+    /// Makes the folder where it is missing; answers whether it was.
+    pub(super) fn ensure(&self, svc_name: &str) -> io::Result<bool> {
+        let folder = self.folder(svc_name);
+        let was_missing = !folder.exists();
+        self.data_dir.make_folder(&folder)?;
+        Ok(was_missing)
+    }
+
+    /// Takes back an [`ensure`](Self::ensure) that led to nothing. What holds files stays.
+    pub(super) fn forget(&self, svc_name: &str, _lock: &NamesLock) {
+        if let Err(error) = std::fs::remove_dir(self.folder(svc_name)) {
+            tracing::debug!(%error, "a folder that was made in vain stays");
+        }
+    }
+
+    /// Takes the name from a deleted agent's folder. Doing it twice is fine.
+    pub(super) fn move_to_trash(&self, svc_name: &str, agent_id: &str, _lock: &NamesLock) -> io::Result<()> {
+        let trash = self.data_dir.agents().join(TRASH);
+        self.data_dir.make_folder(&trash)?;
+        match std::fs::rename(self.folder(svc_name), trash.join(agent_id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Deletes what a deleted agent left, up to about `limit` files; answers whether more is left.
+    pub(super) async fn empty_trash(&self, agent_id: &str, limit: usize) -> io::Result<bool> {
+        let folder = self.data_dir.agents().join(TRASH).join(agent_id);
+        blocking(move || {
+            let mut left = limit;
+            remove_some(&folder, &mut left).map(|is_gone| !is_gone)
+        })
+        .await
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+/// Removes a folder from its leaves up, until `left` is used up. Links are removed, not followed.
+/// Answers whether all of it is gone.
+fn remove_some(folder: &Path, left: &mut usize) -> io::Result<bool> {
+    // By a stack of its own: an agent may nest folders deeper than ours would carry.
+    let mut path = folder.to_path_buf();
+    loop {
+        let entries = match std::fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        let mut below = None;
+        for entry in entries {
+            if *left == 0 {
+                return Ok(false);
+            }
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                below = Some(entry.path());
+                break;
+            }
+            *left -= 1;
+            std::fs::remove_file(entry.path())?;
+        }
+        if let Some(next) = below {
+            path = next;
+            continue;
+        }
+        *left = left.saturating_sub(1);
+        std::fs::remove_dir(&path)?;
+        if path == folder {
+            return Ok(true);
+        }
+        path.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_and_wide_folders_go_in_batches_and_links_are_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let outside = root.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("keep"), "x").unwrap();
+        let trash = root.path().join("trash");
+        let mut deep = trash.clone();
+        for _ in 0..200 {
+            deep.push("d");
+        }
+        std::fs::create_dir_all(&deep).unwrap();
+        for number in 0..50 {
+            std::fs::write(trash.join(format!("f{number}")), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, deep.join("link")).unwrap();
+        let mut rounds = 0;
+        while !remove_some(&trash, &mut 40).unwrap() {
+            rounds += 1;
+            assert!(rounds < 20);
+        }
+        assert!(rounds > 3);
+        assert!(!trash.exists());
+        assert!(outside.join("keep").exists());
+    }
+}

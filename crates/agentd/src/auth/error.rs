@@ -1,0 +1,96 @@
+//! What can go wrong with credentials.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_store::StoreError;
+
+use super::model::Refusal;
+use crate::settings::SettingsError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum AuthError {
+    #[error("The request is not valid")]
+    Invalid(Vec<FieldProblem>),
+    #[error("The username or the password is wrong")]
+    WrongCredentials,
+    #[error("Too many failed logins for this user from this address; try again later")]
+    TooManyFailures { retry_after: Duration },
+    #[error("Too many logins are being checked at once; try again shortly")]
+    Busy,
+    #[error("An account exists already; log in with POST /api/auth/login")]
+    AccountExists,
+    /// Lost the race for the first key, or a door closed in between.
+    #[error(
+        "The Authorization header is missing: an API key exists by now, so this needs `Authorization: Bearer <API key>`"
+    )]
+    NeedsCredential,
+    #[error("The credential was revoked or has ended")]
+    CredentialGone,
+    #[error("There is no API key with this id, or it was revoked; GET /api/auth/keys lists those in force")]
+    KeyNotFound,
+    #[error("There are {limit} API keys already; revoke some that are not used")]
+    TooManyKeys { limit: i64 },
+    #[error("This credential holds {limit} unused tickets; use them or let them expire")]
+    TooManyTickets { limit: i64, retry_after: Duration },
+    #[error(
+        "SVC_BOOTSTRAP_API_KEY_FILE must hold one API key: `svc_` and at least 64 hexadecimal digits (`echo svc_$(openssl rand -hex 32)` makes one)"
+    )]
+    BadBootstrapKey,
+    #[error("SVC_BOOTSTRAP_API_KEY_FILE names {}, which cannot be read", .path.display())]
+    BootstrapKeyFile { path: PathBuf, source: std::io::Error },
+    #[error("A password could not be hashed: {reason}")]
+    Hashing { reason: String },
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<Refusal> for AuthError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::AccountExists => Self::AccountExists,
+            Refusal::NeedsCredential => Self::NeedsCredential,
+        }
+    }
+}
+
+impl DomainError for AuthError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Invalid(fields) => ErrorKind::Invalid(fields.clone()),
+            Self::WrongCredentials | Self::NeedsCredential | Self::CredentialGone => ErrorKind::Unauthenticated,
+            Self::TooManyFailures { retry_after } | Self::TooManyTickets { retry_after, .. } => {
+                ErrorKind::TooMany(*retry_after)
+            }
+            Self::Busy => ErrorKind::TooMany(Duration::from_secs(1)),
+            Self::AccountExists | Self::TooManyKeys { .. } => ErrorKind::Conflict,
+            Self::KeyNotFound => ErrorKind::NotFound,
+            Self::BadBootstrapKey => ErrorKind::Invalid(Vec::new()),
+            Self::BootstrapKeyFile { .. } | Self::Hashing { .. } => ErrorKind::Internal,
+            Self::Settings(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "invalid_request",
+            Self::WrongCredentials => "wrong_credentials",
+            Self::TooManyFailures { .. } => "too_many_attempts",
+            Self::Busy => "busy",
+            Self::AccountExists => "account_exists",
+            Self::NeedsCredential => "missing_credential",
+            Self::CredentialGone => "invalid_credential",
+            Self::KeyNotFound => "not_found",
+            Self::TooManyKeys { .. } => "too_many_keys",
+            Self::TooManyTickets { .. } => "too_many_tickets",
+            Self::BadBootstrapKey => "bad_bootstrap_key",
+            Self::BootstrapKeyFile { .. } | Self::Hashing { .. } => "internal_error",
+            Self::Settings(error) => error.code(),
+            Self::Store(error) => error.code(),
+        }
+    }
+}

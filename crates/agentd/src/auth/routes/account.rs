@@ -1,0 +1,214 @@
+//! The account: bootstrap, registration, login, validation, logout.
+
+use agentd_base::Secret;
+use agentd_web::{
+    AccessDenied, ApiError, ApiResult, Caller, CallerKind, ClientAddress, Credential, ErrorBody, IdempotencyKey, Json,
+    presented_credential,
+};
+use axum::Extension;
+use axum::extract::State;
+use http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::auth::model::{LoggedIn, User};
+use crate::auth::service::Auth;
+use crate::ground::record_secret_once;
+
+/// Whether an account is still to be made.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct BootstrapView {
+    /// No account was ever made.
+    needs_setup: bool,
+}
+
+/// Whether an account is still to be made
+#[utoipa::path(
+    get,
+    path = "/api/auth/bootstrap",
+    operation_id = "get_bootstrap",
+    tag = "auth",
+    responses((status = 200, description = "What is still to be done", body = BootstrapView)),
+)]
+pub(super) async fn get_bootstrap(State(auth): State<Auth>) -> ApiResult<Json<BootstrapView>> {
+    let state = auth.bootstrap_state().await?;
+    Ok(Json(BootstrapView { needs_setup: state.needs_setup }))
+}
+
+/// The account to make.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct RegisterRequest {
+    #[schema(min_length = 3, max_length = 64)]
+    pub username: String,
+    #[schema(value_type = String, format = Password, min_length = 8, max_length = 1024, write_only)]
+    pub password: Secret,
+}
+
+/// The account that was made, logged in.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RegisteredUser {
+    user_id: String,
+    username: String,
+    /// `sess_…`; shown once.
+    token: String,
+    /// `session`
+    token_type: &'static str,
+    /// What to do next.
+    message: &'static str,
+}
+
+impl From<LoggedIn> for RegisteredUser {
+    fn from(logged_in: LoggedIn) -> Self {
+        Self {
+            user_id: logged_in.user.id.to_string(),
+            username: logged_in.user.username,
+            token: logged_in.token.expose().to_owned(),
+            token_type: "session",
+            message: if logged_in.bootstrap_mode {
+                "The account is made. Next make the first API key with POST /api/auth/keys; the session opens nothing \
+                 before that."
+            } else {
+                "The account is made and logged in."
+            },
+        }
+    }
+}
+
+/// Make the one account
+///
+/// Needs no credential while neither an account nor an API key was ever made. With an
+/// `Idempotency-Key`, a repeat answers 409 `already_done` with the user's id.
+#[utoipa::path(
+    post,
+    path = "/api/auth/register",
+    operation_id = "register",
+    tag = "auth",
+    request_body = RegisterRequest,
+    responses(
+        (status = 201, description = "The account, logged in", body = RegisteredUser),
+        (status = 409, description = "An account exists already", body = ErrorBody),
+    ),
+)]
+pub(super) async fn register(
+    State(auth): State<Auth>,
+    caller: Caller,
+    once: IdempotencyKey,
+    Json(request): Json<RegisterRequest>,
+) -> ApiResult<(StatusCode, Json<RegisteredUser>)> {
+    let recorder = record_secret_once(&once, |made: &LoggedIn| made.user.id.to_string());
+    let logged_in = auth.register(&caller, request.username, request.password, recorder).await?;
+    Ok((StatusCode::CREATED, Json(logged_in.into())))
+}
+
+/// Who logs in.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct LoginRequest {
+    #[schema(max_length = 1024)]
+    username: String,
+    #[schema(value_type = String, format = Password, max_length = 1024, write_only)]
+    password: Secret,
+}
+
+/// A session.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct LoginView {
+    /// `sess_…`; shown once.
+    token: String,
+    /// `session`
+    token_type: &'static str,
+    /// Seconds that the session lasts.
+    expires_in: u64,
+    user: UserView,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct UserView {
+    id: String,
+    username: String,
+}
+
+impl From<User> for UserView {
+    fn from(user: User) -> Self {
+        Self { id: user.id.to_string(), username: user.username }
+    }
+}
+
+/// Begin a session with username and password
+///
+/// A wrong user and a wrong password are answered alike. Too many failures for a user from one
+/// address: 429 with `Retry-After`; failures from other addresses only delay the answer.
+#[utoipa::path(
+    post,
+    path = "/api/auth/login",
+    operation_id = "login",
+    tag = "auth",
+    request_body = LoginRequest,
+    responses(
+        (status = 200, description = "The session", body = LoginView),
+        (status = 401, description = "The username or the password is wrong", body = ErrorBody),
+        (status = 429, description = "Too many failures or too many logins at once", body = ErrorBody),
+    ),
+)]
+pub(super) async fn login(
+    State(auth): State<Auth>,
+    address: Option<Extension<ClientAddress>>,
+    Json(request): Json<LoginRequest>,
+) -> ApiResult<Json<LoginView>> {
+    let address = address.map(|Extension(ClientAddress(address))| address);
+    let logged_in = auth.login(address, request.username, request.password).await?;
+    Ok(Json(LoginView {
+        token: logged_in.token.expose().to_owned(),
+        token_type: "session",
+        expires_in: logged_in.expires_in_seconds,
+        user: logged_in.user.into(),
+    }))
+}
+
+/// What a credential is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ValidateView {
+    valid: bool,
+    /// `api_key` or `session`; null when it is not valid.
+    #[schema(required = true)]
+    token_type: Option<&'static str>,
+}
+
+/// Whether the presented credential is valid
+///
+/// Answers 200 also when it is not, or when there is none. A session is valid in bootstrap too,
+/// although it opens nothing there.
+#[utoipa::path(
+    post,
+    path = "/api/auth/validate",
+    operation_id = "validate",
+    tag = "auth",
+    responses((status = 200, description = "What the credential is", body = ValidateView)),
+)]
+pub(super) async fn validate(State(auth): State<Auth>, headers: HeaderMap) -> ApiResult<Json<ValidateView>> {
+    let kind = match presented_credential(&headers) {
+        Some(Credential::Token(token)) => {
+            auth.validate(&token).await.map_err(|_| ApiError::from(AccessDenied::Unavailable))?
+        }
+        _ => None,
+    };
+    let token_type = kind.map(|kind| if kind == CallerKind::Session { "session" } else { "api_key" });
+    Ok(Json(ValidateView { valid: token_type.is_some(), token_type }))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct LogoutView {
+    /// False when the credential is an API key: that is revoked with DELETE.
+    success: bool,
+}
+
+/// End the session that asks
+#[utoipa::path(
+    post,
+    path = "/api/auth/logout",
+    operation_id = "logout",
+    tag = "auth",
+    responses((status = 200, description = "Whether a session was ended", body = LogoutView)),
+)]
+pub(super) async fn logout(State(auth): State<Auth>, caller: Caller) -> ApiResult<Json<LogoutView>> {
+    Ok(Json(LogoutView { success: auth.logout(&caller).await? }))
+}

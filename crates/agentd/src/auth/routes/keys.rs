@@ -1,0 +1,213 @@
+//! API keys and tickets.
+
+use agentd_base::Timestamp;
+use agentd_web::{ApiResult, Caller, ErrorBody, IdempotencyKey, Json, Path, Scope};
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::auth::model::{ApiKey, IssuedKey, IssuedTicket, KeyId, NewKey};
+use crate::auth::service::Auth;
+use crate::ground::record_secret_once;
+
+/// What a key may do: everything, or GET and HEAD only.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum KeyScope {
+    #[default]
+    Full,
+    Read,
+}
+
+impl From<KeyScope> for Scope {
+    fn from(scope: KeyScope) -> Self {
+        match scope {
+            KeyScope::Full => Self::Full,
+            KeyScope::Read => Self::Read,
+        }
+    }
+}
+
+impl From<Scope> for KeyScope {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::Full => Self::Full,
+            Scope::Read => Self::Read,
+        }
+    }
+}
+
+/// The key to make.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct CreateKey {
+    /// What people know it by; need not be unique.
+    #[schema(min_length = 1, max_length = 100)]
+    name: String,
+    #[schema(max_length = 1000)]
+    description: Option<String>,
+    /// `full` when left out.
+    #[schema(required = false)]
+    scope: Option<KeyScope>,
+}
+
+impl From<CreateKey> for NewKey {
+    fn from(request: CreateKey) -> Self {
+        Self { name: request.name, description: request.description, scope: request.scope.unwrap_or_default().into() }
+    }
+}
+
+/// A key, the only time that it is shown.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CreatedKey {
+    id: KeyId,
+    name: String,
+    /// `svc_…`; kept nowhere, shown once.
+    key: String,
+    created_at: Timestamp,
+}
+
+impl From<IssuedKey> for CreatedKey {
+    fn from(issued: IssuedKey) -> Self {
+        Self { id: issued.id, name: issued.name, key: issued.key.expose().to_owned(), created_at: issued.created_at }
+    }
+}
+
+/// Make an API key
+///
+/// Needs no credential while no key was ever made; that first key ends bootstrap. With an
+/// `Idempotency-Key`, a repeat answers 409 `already_done` with the key's id.
+#[utoipa::path(
+    post,
+    path = "/api/auth/keys",
+    operation_id = "create_key",
+    tag = "auth",
+    request_body = CreateKey,
+    responses((status = 200, description = "The key, shown once", body = CreatedKey)),
+)]
+pub(super) async fn create_key(
+    State(auth): State<Auth>,
+    caller: Caller,
+    once: IdempotencyKey,
+    Json(request): Json<CreateKey>,
+) -> ApiResult<Json<CreatedKey>> {
+    let recorder = record_secret_once(&once, |issued: &IssuedKey| issued.id.to_string());
+    Ok(Json(auth.create_key(&caller, request.into(), recorder).await?.into()))
+}
+
+/// A key in force.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct KeyView {
+    id: KeyId,
+    name: String,
+    #[schema(required = true)]
+    description: Option<String>,
+    scope: KeyScope,
+    created_at: Timestamp,
+    /// To the minute; null when it was never used, or not since it was rotated.
+    #[schema(required = true)]
+    last_used: Option<Timestamp>,
+}
+
+impl From<ApiKey> for KeyView {
+    fn from(key: ApiKey) -> Self {
+        Self {
+            id: key.id,
+            name: key.name,
+            description: key.description,
+            scope: key.scope.into(),
+            created_at: key.created_at,
+            last_used: key.last_used,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct KeyList {
+    keys: Vec<KeyView>,
+}
+
+/// Every API key in force, the newest first
+#[utoipa::path(
+    get,
+    path = "/api/auth/keys",
+    operation_id = "list_keys",
+    tag = "auth",
+    responses((status = 200, description = "The keys, without their secrets", body = KeyList)),
+)]
+pub(super) async fn list_keys(State(auth): State<Auth>) -> ApiResult<Json<KeyList>> {
+    let keys = auth.list_keys().await?.into_iter().map(KeyView::from).collect();
+    Ok(Json(KeyList { keys }))
+}
+
+/// Replace an API key by a new one
+///
+/// The old key is invalid at once. Id, name, scope and time of creation stay.
+#[utoipa::path(
+    post,
+    path = "/api/auth/keys/{id}/rotate",
+    operation_id = "rotate_key",
+    tag = "auth",
+    params(("id" = String, Path, description = "Id of the key")),
+    responses((status = 200, description = "The new key, shown once", body = CreatedKey)),
+)]
+pub(super) async fn rotate_key(
+    State(auth): State<Auth>,
+    Path(id): Path<String>,
+    once: IdempotencyKey,
+) -> ApiResult<Json<CreatedKey>> {
+    let recorder = record_secret_once(&once, |issued: &IssuedKey| issued.id.to_string());
+    Ok(Json(auth.rotate_key(id.into(), recorder).await?.into()))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RevokedView {
+    revoked: bool,
+}
+
+/// Revoke an API key for good
+///
+/// A key that was revoked before answers 404, as one that never was.
+#[utoipa::path(
+    delete,
+    path = "/api/auth/keys/{id}",
+    operation_id = "delete_key",
+    tag = "auth",
+    params(("id" = String, Path, description = "Id of the key")),
+    responses((status = 200, description = "It is revoked", body = RevokedView)),
+)]
+pub(super) async fn delete_key(State(auth): State<Auth>, Path(id): Path<String>) -> ApiResult<Json<RevokedView>> {
+    auth.revoke_key(id.into()).await?;
+    Ok(Json(RevokedView { revoked: true }))
+}
+
+/// A ticket, the only time that it is shown.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TicketView {
+    /// For the query of one connection: `?ticket=…`.
+    ticket: String,
+    /// Seconds.
+    expires_in: u64,
+}
+
+/// Make a ticket for one connection
+///
+/// Stands for the credential that asks, on streams and sockets that a browser opens without headers.
+#[utoipa::path(
+    post,
+    path = "/api/auth/ticket",
+    operation_id = "create_ticket",
+    tag = "auth",
+    responses(
+        (status = 200, description = "The ticket, shown once", body = TicketView),
+        (status = 429, description = "Too many unused tickets", body = ErrorBody),
+    ),
+)]
+pub(super) async fn create_ticket(
+    State(auth): State<Auth>,
+    caller: Caller,
+    once: IdempotencyKey,
+) -> ApiResult<Json<TicketView>> {
+    let recorder = record_secret_once(&once, |issued: &IssuedTicket| issued.id.to_string());
+    let issued = auth.create_ticket(caller, recorder).await?;
+    Ok(Json(TicketView { ticket: issued.ticket.expose().to_owned(), expires_in: issued.expires_in_seconds }))
+}

@@ -1,0 +1,32 @@
+//! `/api/auth/*`.
+
+mod account;
+mod keys;
+
+use agentd_web::Routes;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::service::Auth;
+pub use account::{RegisterRequest, RegisteredUser};
+pub use keys::CreatedKey;
+
+/// Every route of the domain, behind its door.
+#[must_use]
+pub fn routes() -> Routes<Auth> {
+    Routes::new()
+        .public(
+            OpenApiRouter::new()
+                .routes(routes!(account::get_bootstrap))
+                .routes(routes!(account::login))
+                .routes(routes!(account::validate)),
+        )
+        .open_until_first_key(OpenApiRouter::new().routes(routes!(account::register)).routes(routes!(keys::create_key)))
+        .any_scope(OpenApiRouter::new().routes(routes!(account::logout)).routes(routes!(keys::create_ticket)))
+        .protected(
+            OpenApiRouter::new()
+                .routes(routes!(keys::list_keys))
+                .routes(routes!(keys::rotate_key))
+                .routes(routes!(keys::delete_key)),
+        )
+}

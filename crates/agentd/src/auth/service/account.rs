@@ -1,0 +1,180 @@
+//! The account: registration, login, logout.
+
+use std::net::IpAddr;
+
+use agentd_base::{Secret, sha256};
+use agentd_store::{Recorder, Tx};
+use agentd_web::{Caller, CallerKind};
+
+use super::{Auth, CREDENTIALS, by};
+use crate::auth::error::AuthError;
+use crate::auth::model::{LoggedIn, LoginPolicy, Network, Standing, User, UserId, UserSessionId, check_account, judge};
+use crate::auth::store;
+use crate::auth::store::Hash;
+use crate::auth::store::bootstrap::Claim;
+
+/// Sessions of one user; a further login ends the oldest.
+const MOST_SESSIONS: u32 = 100;
+
+/// An attempt that was let through to the check of its password.
+struct Attempt {
+    id: String,
+    delay: std::time::Duration,
+    user: Option<(User, String)>,
+}
+
+impl Auth {
+    /// Makes the one account and logs it in.
+    ///
+    /// # Errors
+    /// `Invalid`, `AccountExists`, `NeedsCredential` when a key was made meanwhile, or the store's.
+    pub async fn register(
+        &self,
+        caller: &Caller,
+        username: String,
+        password: Secret,
+        recorder: Recorder<LoggedIn>,
+    ) -> Result<LoggedIn, AuthError> {
+        check_account(&username, &password).into_result().map_err(AuthError::Invalid)?;
+        let by = by(caller);
+        let _one_at_a_time = self.0.registering.lock().await;
+        self.bootstrap_state().await?.register(by)?;
+        self.0.settings.refresh().await?;
+        let ground = &self.0.ground;
+        let password_hash = self.0.passwords.hash(password, &ground.entropy).await?;
+        let user = User { id: UserId::generate(&ground.ids), username, created_at: ground.clock.now() };
+        let fresh = self.fresh_session(user);
+        ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                // Judged again: a replica may have been faster.
+                let state = store::bootstrap::get_state(tx).await?.register(by)?;
+                if !store::bootstrap::insert_claim(tx, Claim::FirstUser, fresh.user.id.as_str()).await? {
+                    return Err(AuthError::AccountExists);
+                }
+                store::accounts::insert_user(tx, &fresh.user, &password_hash).await?;
+                tx.touch(CREDENTIALS);
+                let logged_in = LoggedIn { bootstrap_mode: state.bootstrap_mode, ..fresh.clone() };
+                begin_session(tx, &logged_in).await?;
+                recorder.record(tx, &logged_in).await?;
+                Ok(logged_in)
+            })
+            .await
+    }
+
+    /// Begins a session. `address` is the client's; `None` on the daemon's private socket.
+    ///
+    /// # Errors
+    /// `WrongCredentials` for a wrong user and a wrong password alike, `TooManyFailures`, `Busy`, or
+    /// the store's.
+    pub async fn login(
+        &self,
+        address: Option<IpAddr>,
+        username: String,
+        password: Secret,
+    ) -> Result<LoggedIn, AuthError> {
+        let (username_hash, network) = (sha256(username.as_bytes()), Network::of(address));
+        // Another replica may have changed the settings a moment ago.
+        self.0.settings.refresh().await?;
+        let policy = self.login_policy();
+        let place = self.0.turns.enter(username_hash, network)?;
+        let _turn = place.turn().await;
+        let attempt = self.begin_attempt(username, username_hash, network, policy).await?;
+        tokio::time::sleep(attempt.delay).await;
+        let (user, stored) = attempt.user.unzip();
+        let verified = self.0.passwords.verify(password, stored).await;
+        let (Ok(true), Some(user)) = (&verified, user) else {
+            if verified.is_err() {
+                self.take_back(attempt.id).await?;
+            }
+            return verified.and(Err(AuthError::WrongCredentials));
+        };
+        let fresh = self.fresh_session(user);
+        self.0
+            .ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                store::failures::delete_failures(tx, &username_hash, &network).await?;
+                begin_session(tx, &fresh).await?;
+                let state = store::bootstrap::get_state(tx).await?;
+                Ok(LoggedIn { bootstrap_mode: state.bootstrap_mode, ..fresh.clone() })
+            })
+            .await
+    }
+
+    /// Ends the session that asks; `false` when it is no session.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn logout(&self, caller: &Caller) -> Result<bool, AuthError> {
+        if caller.kind != CallerKind::Session {
+            return Ok(false);
+        }
+        let id = caller.credential_id.to_string();
+        self.0
+            .ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                let ended = store::sessions::delete_session(tx, &id).await?;
+                store::tickets::delete_tickets_of(tx, &id).await?;
+                tx.touch(CREDENTIALS);
+                Ok(ended)
+            })
+            .await
+    }
+
+    /// Counts the attempt as failed before its password is looked at, so that no answer can be had
+    /// without being counted; success takes it back.
+    async fn begin_attempt(
+        &self,
+        username: String,
+        username_hash: Hash,
+        network: Network,
+        policy: LoginPolicy,
+    ) -> Result<Attempt, AuthError> {
+        let id = self.0.ground.ids.next_ulid();
+        self.0
+            .ground
+            .db
+            .write_relaxed(async move |tx: &mut Tx| {
+                let now = tx.clock().now();
+                let since = now - policy.window;
+                let limit = policy.max_failures.max(1);
+                let here = store::failures::list_failures(tx, &username_hash, &network, since, limit).await?;
+                let everywhere = store::failures::count_failures(tx, &username_hash, since).await?;
+                let delay = match judge(&policy, &here, everywhere, now) {
+                    Standing::Refused { retry_after } => return Err(AuthError::TooManyFailures { retry_after }),
+                    Standing::Checked { delay } => delay,
+                };
+                store::failures::insert_failure(tx, &id, &username_hash, &network).await?;
+                let user = store::accounts::find_user(tx, &username).await?;
+                Ok(Attempt { id: id.clone(), delay, user })
+            })
+            .await
+    }
+
+    async fn take_back(&self, attempt: String) -> Result<(), AuthError> {
+        let work = async move |tx: &mut Tx| store::failures::delete_failure(tx, &attempt).await;
+        Ok(self.0.ground.db.write_relaxed(work).await?)
+    }
+
+    fn fresh_session(&self, user: User) -> LoggedIn {
+        LoggedIn {
+            user,
+            session: UserSessionId::generate(&self.0.ground.ids),
+            token: self.0.ground.entropy.secret(crate::auth::model::SESSION_PREFIX),
+            expires_in_seconds: self.login_policy().session_ttl.as_secs(),
+            bootstrap_mode: true,
+        }
+    }
+}
+
+async fn begin_session(tx: &mut Tx, logged_in: &LoggedIn) -> Result<(), AuthError> {
+    let LoggedIn { user, session, token, expires_in_seconds, .. } = logged_in;
+    let expires_at = tx.clock().now() + std::time::Duration::from_secs(*expires_in_seconds);
+    store::sessions::insert_session(tx, session, &user.id, &token.sha256(), expires_at).await?;
+    if store::sessions::trim_sessions(tx, &user.id, MOST_SESSIONS).await? > 0 {
+        tx.touch(CREDENTIALS);
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! The hot path: who holds this credential?
+
+use std::sync::Arc;
+
+use agentd_base::Secret;
+use agentd_store::{Dialect, StoreError, Tx};
+use agentd_web::{AccessDenied, Authenticate, Caller, CallerKind, Credential, Scope};
+use futures_util::future::BoxFuture;
+use subtle::ConstantTimeEq;
+
+use super::Auth;
+use super::cache::{CredentialCache, Known};
+use super::uses::NotedUse;
+use crate::auth::error::AuthError;
+use crate::auth::model::{Closed, is_key, is_session};
+use crate::auth::store;
+use crate::auth::store::Hash;
+
+impl Authenticate for Auth {
+    fn authenticate(&self, credential: Option<Credential>) -> BoxFuture<'_, Result<Caller, AccessDenied>> {
+        Box::pin(async move {
+            let refused = match &credential {
+                None => Refused::Missing,
+                Some(Credential::Token(token)) => match self.find_caller(token).await.map_err(unavailable)? {
+                    Some(caller) => return Ok(caller),
+                    None if is_session(token) => Refused::Session,
+                    None => Refused::Key,
+                },
+                Some(Credential::Ticket(ticket)) => match self.take_ticket(ticket).await.map_err(unavailable)? {
+                    Some(caller) => return Ok(caller),
+                    None => Refused::Ticket,
+                },
+            };
+            Err(self.refuse(refused).await)
+        })
+    }
+
+    fn admit_anonymous(&self, origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>> {
+        let origin = origin.map(str::to_owned);
+        Box::pin(async move {
+            let state = self.bootstrap_state().await.map_err(unavailable)?;
+            let now = self.0.ground.clock.now();
+            match self.0.doors.admit(state, origin.as_deref(), now) {
+                Ok(()) => Ok(()),
+                Err(Closed::ForeignOrigin) => Err(AccessDenied::Refused {
+                    code: "foreign_origin",
+                    message: "A page of another origin must not set up this daemon; open the daemon's own address, or \
+                              name the page's origin in SVC_CORS_ORIGINS"
+                        .to_owned(),
+                }),
+                Err(_) => Err(self.refuse(Refused::Missing).await),
+            }
+        })
+    }
+}
+
+/// What was presented, and is not good.
+#[derive(Debug, Clone, Copy)]
+enum Refused {
+    Missing,
+    Key,
+    Session,
+    Ticket,
+}
+
+impl Refused {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Missing => "missing_credential",
+            Self::Key | Self::Session | Self::Ticket => "invalid_credential",
+        }
+    }
+
+    fn message(self) -> &'static str {
+        match self {
+            Self::Missing => {
+                "The Authorization header is missing: send `Authorization: Bearer <API key or session token>`"
+            }
+            Self::Key => "The API key is invalid or revoked",
+            Self::Session => "The session token is invalid or revoked, or has expired; log in again",
+            Self::Ticket => {
+                "The ticket is invalid, was used, or has expired; take a new one with POST /api/auth/ticket"
+            }
+        }
+    }
+}
+
+impl Auth {
+    /// Who holds a key, or a session once keys exist.
+    async fn find_caller(&self, token: &Secret) -> Result<Option<Caller>, AuthError> {
+        let Some(known) = self.find_known(token).await? else { return Ok(None) };
+        if known.caller.kind == CallerKind::Session && self.bootstrap_state().await?.bootstrap_mode {
+            return Ok(None);
+        }
+        Ok(Some(known.caller.clone()))
+    }
+
+    /// What kind of credential this is, if it is valid, whether or not it opens anything yet.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn validate(&self, token: &Secret) -> Result<Option<CallerKind>, AuthError> {
+        Ok(self.find_known(token).await?.map(|known| known.caller.kind))
+    }
+
+    async fn find_known(&self, token: &Secret) -> Result<Option<Arc<Known>>, AuthError> {
+        if !is_key(token) && !is_session(token) {
+            return Ok(None);
+        }
+        let hash = token.sha256();
+        let known = match self.0.ground.db.dialect() {
+            Dialect::Sqlite => {
+                // The cache of this state first, then the row: a revocation in between leaves the
+                // entry in a cache that nobody asks any more.
+                let cache = self.0.cache.get(async |_| Ok::<_, AuthError>(CredentialCache::default())).await?;
+                match cache.find(&hash) {
+                    Some(known) => Some(known),
+                    None => {
+                        let loaded = Box::pin(self.load(token, &hash)).await?.map(Arc::new);
+                        if let Some(known) = &loaded {
+                            cache.insert(known);
+                        }
+                        loaded
+                    }
+                }
+            }
+            // Another replica may have revoked it a moment ago.
+            Dialect::Postgres => Box::pin(self.load(token, &hash)).await?.map(Arc::new),
+        };
+        let now = self.0.ground.clock.now();
+        let known = known.filter(|known| {
+            bool::from(known.hash.ct_eq(&hash)) && known.expires_at.is_none_or(|expires_at| now < expires_at)
+        });
+        if let Some(known) = &known
+            && let Some(noted) = &known.noted_use
+        {
+            self.0.uses.note(&known.hash, noted, now);
+        }
+        Ok(known)
+    }
+
+    async fn load(&self, token: &Secret, hash: &Hash) -> Result<Option<Known>, AuthError> {
+        let mut read = self.0.ground.db.read().await?;
+        if is_key(token) {
+            let found = store::keys::find_key(&mut read, hash).await?;
+            return Ok(found.map(|(key, stored)| Known {
+                hash: stored,
+                caller: Caller {
+                    kind: CallerKind::ApiKey,
+                    credential_id: key.id.as_str().into(),
+                    user_id: None,
+                    scope: key.scope,
+                },
+                expires_at: None,
+                noted_use: Some(NotedUse::new(key.last_used)),
+            }));
+        }
+        let found = store::sessions::find_session(&mut read, hash).await?;
+        Ok(found.map(|session| Known {
+            hash: session.token_hash,
+            caller: Caller {
+                kind: CallerKind::Session,
+                credential_id: session.id.as_str().into(),
+                user_id: Some(session.user_id.as_str().into()),
+                scope: Scope::Full,
+            },
+            expires_at: Some(session.expires_at),
+            noted_use: None,
+        }))
+    }
+
+    async fn take_ticket(&self, ticket: &Secret) -> Result<Option<Caller>, AuthError> {
+        let hash = ticket.sha256();
+        let taken =
+            self.0.ground.db.write_relaxed(async move |tx: &mut Tx| store::tickets::take_ticket(tx, &hash).await).await;
+        Ok(taken?)
+    }
+
+    async fn refuse(&self, refused: Refused) -> AccessDenied {
+        match self.bootstrap_state().await {
+            Err(error) => unavailable(error),
+            Ok(state) if state.bootstrap_mode => AccessDenied::Refused {
+                code: "bootstrap",
+                message: self.0.doors.next_step(state, self.0.ground.clock.now()).to_owned(),
+            },
+            Ok(_) => AccessDenied::Refused { code: refused.code(), message: refused.message().to_owned() },
+        }
+    }
+}
+
+fn unavailable(error: AuthError) -> AccessDenied {
+    let is_outage =
+        matches!(&error, AuthError::Store(error) if error.is_unavailable() || matches!(error, StoreError::Contended));
+    if !is_outage {
+        tracing::error!(error = &error as &dyn std::error::Error, "a credential could not be looked up");
+    }
+    AccessDenied::Unavailable
+}

@@ -1,0 +1,143 @@
+//! API keys: made, listed, rotated, revoked.
+
+use agentd_base::Secret;
+use agentd_store::{Recorder, Tx};
+use agentd_web::Caller;
+
+use super::{Auth, CREDENTIALS, by};
+use crate::auth::error::AuthError;
+use crate::auth::model::{ApiKey, IssuedKey, KeyId, NewKey, check_bootstrap_key};
+use crate::auth::store;
+use crate::auth::store::bootstrap::Claim;
+
+/// More keys than this are a mistake of some script.
+const MOST_KEYS: i64 = 1000;
+
+impl Auth {
+    /// Makes a key. The first one ends bootstrap; an anonymous caller can make only that.
+    ///
+    /// # Errors
+    /// `NeedsCredential` when an anonymous caller was not the first, `Invalid`, `TooManyKeys`, or
+    /// the store's.
+    pub async fn create_key(
+        &self,
+        caller: &Caller,
+        new: NewKey,
+        recorder: Recorder<IssuedKey>,
+    ) -> Result<IssuedKey, AuthError> {
+        new.check().into_result().map_err(AuthError::Invalid)?;
+        let ground = &self.0.ground;
+        let issued = IssuedKey {
+            id: KeyId::generate(&ground.ids),
+            name: new.name.clone(),
+            key: ground.entropy.secret("svc_"),
+            created_at: ground.clock.now(),
+        };
+        let by = by(caller);
+        ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                store::bootstrap::get_state(tx).await?.create_key(by)?;
+                insert(tx, &issued, &new).await?;
+                recorder.record(tx, &issued).await?;
+                Ok(issued.clone())
+            })
+            .await
+    }
+
+    /// Makes a key that somebody else chose the first one; `false` when one was made before.
+    ///
+    /// # Errors
+    /// `BadBootstrapKey`, or the store's.
+    pub async fn adopt_bootstrap_key(&self, key: &Secret) -> Result<bool, AuthError> {
+        if !check_bootstrap_key(key) {
+            return Err(AuthError::BadBootstrapKey);
+        }
+        let ground = &self.0.ground;
+        let new = NewKey::named("bootstrap");
+        let issued = IssuedKey {
+            id: KeyId::generate(&ground.ids),
+            name: new.name.clone(),
+            key: key.clone(),
+            created_at: ground.clock.now(),
+        };
+        ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                if !store::bootstrap::get_state(tx).await?.bootstrap_mode {
+                    return Ok(false);
+                }
+                insert(tx, &issued, &new).await?;
+                Ok(true)
+            })
+            .await
+    }
+
+    /// Every key in force, the newest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list_keys(&self) -> Result<Vec<ApiKey>, AuthError> {
+        Ok(store::keys::list_keys(&mut self.0.ground.db.read().await?).await?)
+    }
+
+    /// Puts a new key in the place of an old one, which is invalid at once. Id, name, scope and
+    /// time of creation stay.
+    ///
+    /// # Errors
+    /// `KeyNotFound`, or the store's.
+    pub async fn rotate_key(&self, id: KeyId, recorder: Recorder<IssuedKey>) -> Result<IssuedKey, AuthError> {
+        let key = self.0.ground.entropy.secret("svc_");
+        self.0
+            .ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                let found = store::keys::update_hash(tx, &id, &key.sha256()).await?.ok_or(AuthError::KeyNotFound)?;
+                store::tickets::delete_tickets_of(tx, id.as_str()).await?;
+                tx.touch(CREDENTIALS);
+                let issued =
+                    IssuedKey { id: found.id, name: found.name, key: key.clone(), created_at: found.created_at };
+                recorder.record(tx, &issued).await?;
+                Ok(issued)
+            })
+            .await
+    }
+
+    /// Revokes a key for good.
+    ///
+    /// # Errors
+    /// `KeyNotFound`, also when it was revoked before, or the store's.
+    pub async fn revoke_key(&self, id: KeyId) -> Result<(), AuthError> {
+        self.0
+            .ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                if !store::keys::revoke_key(tx, &id).await? {
+                    return Err(AuthError::KeyNotFound);
+                }
+                store::tickets::delete_tickets_of(tx, id.as_str()).await?;
+                tx.touch(CREDENTIALS);
+                Ok(())
+            })
+            .await
+    }
+}
+
+async fn insert(tx: &mut Tx, issued: &IssuedKey, new: &NewKey) -> Result<(), AuthError> {
+    if store::keys::count_keys(tx).await? >= MOST_KEYS {
+        return Err(AuthError::TooManyKeys { limit: MOST_KEYS });
+    }
+    if store::bootstrap::insert_claim(tx, Claim::FirstKey, issued.id.as_str()).await? {
+        tx.touch(CREDENTIALS);
+    }
+    let key = ApiKey {
+        id: issued.id.clone(),
+        name: new.name.clone(),
+        description: new.description.clone(),
+        scope: new.scope,
+        created_at: issued.created_at,
+        last_used: None,
+    };
+    store::keys::insert_key(tx, &key, &issued.key.sha256()).await?;
+    Ok(())
+}

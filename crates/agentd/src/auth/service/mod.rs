@@ -1,0 +1,152 @@
+//! The use cases.
+
+mod account;
+mod authenticate;
+mod cache;
+mod keys;
+mod passwords;
+mod tickets;
+mod turns;
+mod uses;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::Secret;
+use agentd_store::{Snapshot, Topic};
+use agentd_web::{Caller, CallerKind};
+
+use super::error::AuthError;
+use super::model::{BootstrapState, By, Doors, LoginPolicy};
+use super::store;
+use crate::ground::Ground;
+use crate::settings::Settings;
+use cache::CredentialCache;
+use passwords::Passwords;
+use turns::Turns;
+pub(super) use uses::KeyUses;
+
+/// Changes when a credential stops being valid or bootstrap moves on.
+pub const CREDENTIALS: Topic = Topic::new("credentials");
+
+/// How the process was started.
+#[derive(Debug, Clone)]
+pub struct AuthOptions {
+    /// `SVC_API_KEY_REQUIRED`: closes every door that is open until the first key exists.
+    pub api_key_required: bool,
+    /// Strangers can reach the daemon: then these doors close 15 minutes after the start.
+    pub listens_beyond_loopback: bool,
+    /// Origins whose pages may pass these doors, as a browser writes them.
+    pub own_origins: Vec<String>,
+}
+
+struct Inner {
+    ground: Ground,
+    settings: Settings,
+    doors: Doors,
+    state: Snapshot<BootstrapState>,
+    cache: Snapshot<CredentialCache>,
+    uses: Arc<KeyUses>,
+    passwords: Passwords,
+    turns: Turns,
+    /// Only one account can be made: those who come meanwhile wait instead of hashing in vain.
+    registering: tokio::sync::Mutex<()>,
+}
+
+/// Knows every credential. Cheap to clone.
+#[derive(Clone)]
+pub struct Auth(Arc<Inner>);
+
+impl std::fmt::Debug for Auth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Auth").field("doors", &self.0.doors).finish_non_exhaustive()
+    }
+}
+
+impl Auth {
+    /// The time of this call is the start from which the anonymous doors count their 15 minutes.
+    #[must_use]
+    pub fn new(ground: Ground, settings: Settings, options: AuthOptions) -> Self {
+        const TOPICS: &[Topic] = &[CREDENTIALS];
+        let doors = Doors {
+            api_key_required: options.api_key_required,
+            listens_beyond_loopback: options.listens_beyond_loopback,
+            started_at: ground.clock.now(),
+            own_origins: options
+                .own_origins
+                .into_iter()
+                .map(|origin| origin.trim_end_matches('/').to_owned())
+                .collect(),
+        };
+        Self(Arc::new(Inner {
+            state: Snapshot::new(&ground.db, TOPICS),
+            cache: Snapshot::new(&ground.db, TOPICS),
+            uses: Arc::default(),
+            passwords: Passwords::default(),
+            turns: Turns::default(),
+            registering: tokio::sync::Mutex::default(),
+            ground,
+            settings,
+            doors,
+        }))
+    }
+
+    /// How far bootstrap has come. Cached; never stale.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn bootstrap_state(&self) -> Result<BootstrapState, AuthError> {
+        let state =
+            self.0.state.get(async |read| store::bootstrap::get_state(read).await.map_err(AuthError::from)).await?;
+        Ok(*state)
+    }
+
+    /// How many sessions of logged-in users have not expired.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn active_sessions(&self) -> Result<i64, AuthError> {
+        Ok(store::sessions::count_sessions(&mut self.0.ground.db.read().await?).await?)
+    }
+
+    /// Makes the key that a file holds the first one, if no key was ever made; `true` when it did.
+    /// The file is not even looked at otherwise.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds no key of our form; the daemon must then not start.
+    pub async fn adopt_bootstrap_key_file(&self, path: &Path) -> Result<bool, AuthError> {
+        if !self.bootstrap_state().await?.bootstrap_mode {
+            return Ok(false);
+        }
+        let text = tokio::fs::read_to_string(path)
+            .await
+            .map_err(|source| AuthError::BootstrapKeyFile { path: path.to_owned(), source })?;
+        self.adopt_bootstrap_key(&Secret::new(text.trim().to_owned())).await
+    }
+
+    pub(super) fn uses(&self) -> &Arc<KeyUses> {
+        &self.0.uses
+    }
+
+    pub(super) fn ground(&self) -> &Ground {
+        &self.0.ground
+    }
+
+    pub(super) fn login_policy(&self) -> LoginPolicy {
+        let security = self.0.settings.security();
+        LoginPolicy {
+            session_ttl: Duration::from_secs(security.session_ttl_seconds.into()),
+            max_failures: security.login_max_failures,
+            window: Duration::from_secs(security.login_window_seconds.into()),
+        }
+    }
+}
+
+fn by(caller: &Caller) -> By {
+    match caller.kind {
+        CallerKind::Anonymous => By::Anonymous,
+        CallerKind::ApiKey | CallerKind::Session => By::Credential,
+        CallerKind::Local => By::Owner,
+    }
+}

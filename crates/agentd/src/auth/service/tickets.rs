@@ -1,0 +1,54 @@
+//! Tickets, for what a browser opens without headers.
+
+use std::time::Duration;
+
+use agentd_store::{Recorder, Tx};
+use agentd_web::{Caller, CallerKind};
+
+use super::Auth;
+use crate::auth::error::AuthError;
+use crate::auth::model::{IssuedTicket, TicketId};
+use crate::auth::store;
+
+const TICKET_TTL: Duration = Duration::from_secs(30);
+const MOST_TICKETS: i64 = 100;
+
+impl Auth {
+    /// Makes a ticket that stands for the caller's credential, once and for 30 seconds, or as long
+    /// as the credential itself if that is shorter.
+    ///
+    /// # Errors
+    /// `TooManyTickets`, `CredentialGone`, or the store's.
+    pub async fn create_ticket(
+        &self,
+        caller: Caller,
+        recorder: Recorder<IssuedTicket>,
+    ) -> Result<IssuedTicket, AuthError> {
+        let ground = &self.0.ground;
+        let issued = IssuedTicket {
+            id: TicketId::generate(&ground.ids),
+            ticket: ground.entropy.secret("ticket_"),
+            expires_in_seconds: TICKET_TTL.as_secs(),
+        };
+        ground
+            .db
+            .write_relaxed(async move |tx: &mut Tx| {
+                if !store::tickets::is_in_force(tx, &caller).await? {
+                    return Err(AuthError::CredentialGone);
+                }
+                if store::tickets::count_tickets(tx, &caller.credential_id).await? >= MOST_TICKETS {
+                    return Err(AuthError::TooManyTickets { limit: MOST_TICKETS, retry_after: TICKET_TTL });
+                }
+                let mut expires_at = tx.clock().now() + TICKET_TTL;
+                if caller.kind == CallerKind::Session
+                    && let Some(session_ends_at) = store::sessions::find_expiry(tx, &caller.credential_id).await?
+                {
+                    expires_at = expires_at.min(session_ends_at);
+                }
+                store::tickets::insert_ticket(tx, &issued.id, &issued.ticket.sha256(), &caller, expires_at).await?;
+                recorder.record(tx, &issued).await?;
+                Ok(issued.clone())
+            })
+            .await
+    }
+}

@@ -1,0 +1,115 @@
+//! Tickets: one connection each.
+
+use agentd_base::Timestamp;
+use agentd_store::{Read, StoreError, Tx, args};
+use agentd_web::{Caller, CallerKind};
+
+use super::Hash;
+use crate::auth::model::{TicketId, scope_name, scope_of};
+
+pub(crate) async fn insert_ticket(
+    tx: &mut Tx,
+    id: &TicketId,
+    ticket_hash: &Hash,
+    caller: &Caller,
+    expires_at: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO auth_tickets (id, ticket_hash, credential_kind, credential_id, user_id, scope, expires_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        args![
+            id,
+            *ticket_hash,
+            kind_name(caller.kind),
+            &*caller.credential_id,
+            caller.user_id.as_deref().map(str::to_owned),
+            scope_name(caller.scope),
+            expires_at
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Whether the credential that asks is still good: it may have been revoked a moment ago.
+pub(crate) async fn is_in_force(read: &mut Read, caller: &Caller) -> Result<bool, StoreError> {
+    let now = read.clock().now();
+    let row = match caller.kind {
+        CallerKind::ApiKey => {
+            let sql = "SELECT id FROM api_keys WHERE id = $1 AND revoked_at IS NULL";
+            read.fetch_optional(sql, args![&*caller.credential_id]).await?
+        }
+        CallerKind::Session => {
+            let sql = "SELECT id FROM user_sessions WHERE id = $1 AND expires_at > $2";
+            read.fetch_optional(sql, args![&*caller.credential_id, now]).await?
+        }
+        CallerKind::Local => return Ok(true),
+        CallerKind::Anonymous => return Ok(false),
+    };
+    Ok(row.is_some())
+}
+
+/// How many tickets of a credential can still be used.
+pub(crate) async fn count_tickets(read: &mut Read, credential_id: &str) -> Result<i64, StoreError> {
+    let now = read.clock().now();
+    read.fetch_one(
+        "SELECT COUNT(*) AS tickets FROM auth_tickets WHERE credential_id = $1 AND expires_at > $2",
+        args![credential_id, now],
+    )
+    .await?
+    .get("tickets")
+}
+
+/// Uses a ticket up: of several requests with it, one gets its caller.
+pub(crate) async fn take_ticket(tx: &mut Tx, ticket_hash: &Hash) -> Result<Option<Caller>, StoreError> {
+    let now = tx.clock().now();
+    let row = tx
+        .fetch_optional(
+            "DELETE FROM auth_tickets WHERE ticket_hash = $1 \
+             RETURNING credential_kind, credential_id, user_id, scope, expires_at",
+            args![*ticket_hash],
+        )
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    if row.get::<Timestamp>("expires_at")? <= now {
+        return Ok(None);
+    }
+    Ok(Some(Caller {
+        kind: kind_of(&row.get::<String>("credential_kind")?),
+        credential_id: row.get("credential_id")?,
+        user_id: row.get("user_id")?,
+        scope: scope_of(&row.get::<String>("scope")?),
+    }))
+}
+
+/// Takes back what a credential has asked for and not used.
+pub(crate) async fn delete_tickets_of(tx: &mut Tx, credential_id: &str) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM auth_tickets WHERE credential_id = $1", args![credential_id]).await?;
+    Ok(())
+}
+
+pub(crate) async fn delete_expired(tx: &mut Tx, limit: u32) -> Result<u64, StoreError> {
+    let now = tx.clock().now();
+    tx.execute(
+        "DELETE FROM auth_tickets WHERE id IN (SELECT id FROM auth_tickets WHERE expires_at <= $1 \
+         ORDER BY expires_at LIMIT $2)",
+        args![now, limit],
+    )
+    .await
+}
+
+fn kind_name(kind: CallerKind) -> &'static str {
+    match kind {
+        CallerKind::ApiKey => "api_key",
+        CallerKind::Session => "session",
+        CallerKind::Local | CallerKind::Anonymous => "local",
+    }
+}
+
+fn kind_of(name: &str) -> CallerKind {
+    match name {
+        "api_key" => CallerKind::ApiKey,
+        "session" => CallerKind::Session,
+        _ => CallerKind::Local,
+    }
+}

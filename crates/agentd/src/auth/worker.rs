@@ -1,0 +1,71 @@
+//! Background work: writing when keys were last used, and purging what has expired.
+
+use std::time::Duration;
+
+use agentd_store::Tx;
+use futures_util::future::BoxFuture;
+
+use super::service::Auth;
+use super::store;
+use crate::ground::{Worker, WorkerError};
+
+/// Writes the noted uses of keys, off the path of the requests that used them.
+#[derive(Debug, Clone)]
+pub struct KeyUseWriter(pub Auth);
+
+impl Worker for KeyUseWriter {
+    fn name(&self) -> &'static str {
+        "key uses"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn wake(&self) -> Option<std::sync::Arc<tokio::sync::Notify>> {
+        Some(self.0.uses().wake())
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        Box::pin(async move { Ok(self.0.uses().write(&self.0.ground().db).await?) })
+    }
+}
+
+const BATCH: u32 = 500;
+/// Failed logins beyond this many are forgotten, the oldest first.
+const MOST_FAILURES: u32 = 50_000;
+
+/// Deletes expired sessions and tickets, and failed logins that count no more. Needs no lease:
+/// deleting twice is deleting once.
+#[derive(Debug, Clone)]
+pub struct LoginPurge(pub Auth);
+
+impl Worker for LoginPurge {
+    fn name(&self) -> &'static str {
+        "login purge"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        Box::pin(async move {
+            let ground = self.0.ground();
+            let forget_before = ground.clock.now() - self.0.login_policy().window;
+            if !store::has_expired(&mut ground.db.read().await?, forget_before, MOST_FAILURES).await? {
+                return Ok(false);
+            }
+            let work = async move |tx: &mut Tx| {
+                let counts = [
+                    store::sessions::delete_expired(tx, BATCH).await?,
+                    store::tickets::delete_expired(tx, BATCH).await?,
+                    store::failures::delete_older(tx, forget_before, BATCH).await?,
+                    store::failures::delete_surplus(tx, MOST_FAILURES, BATCH).await?,
+                ];
+                Ok::<_, agentd_store::StoreError>(counts.contains(&u64::from(BATCH)))
+            };
+            Ok(ground.db.write_relaxed(work).await?)
+        })
+    }
+}

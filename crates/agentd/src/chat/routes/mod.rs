@@ -1,0 +1,32 @@
+//! `/api/chat`.
+
+mod conversations;
+mod messages;
+mod sessions;
+
+use agentd_web::Routes;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::service::Chat;
+
+pub fn routes() -> Routes<Chat> {
+    Routes::new()
+        .protected(
+            OpenApiRouter::new()
+                .routes(routes!(conversations::list_conversations, conversations::create_conversation))
+                .routes(routes!(
+                    conversations::get_conversation,
+                    conversations::update_conversation,
+                    conversations::delete_conversation
+                ))
+                .routes(routes!(conversations::get_mode, conversations::update_mode))
+                .routes(routes!(conversations::get_execution_mode, conversations::update_execution_mode))
+                .routes(routes!(messages::stream_message))
+                .routes(routes!(messages::inject_message))
+                .routes(routes!(messages::truncate_messages))
+                .routes(routes!(messages::create_welcome))
+                .routes(routes!(sessions::cancel_session)),
+        )
+        .streams(OpenApiRouter::new().routes(routes!(sessions::stream_session)))
+}

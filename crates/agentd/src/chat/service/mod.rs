@@ -1,0 +1,366 @@
+//! What can be done with conversations.
+
+mod send;
+mod welcome;
+
+use std::sync::Arc;
+
+use agentd_base::Page;
+use agentd_store::{Recorder, StoreError, Tx};
+use futures_util::future::LocalBoxFuture;
+use tokio::sync::Notify;
+
+use super::error::ChatError;
+use super::model::{Conversation, ConversationId, Cut, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
+use super::purge::purge_conversation;
+use super::store;
+use super::store::TitleSource;
+use super::title::{UNTITLED, title_from};
+use crate::agents::{AgentError, AgentId, Agents, OwnsAgentData};
+use crate::engine::{Engine, Reply, Transcript, cancel_in_conversation, find_running_in_conversation};
+use crate::ground::Ground;
+
+pub use send::SendMessage;
+
+/// The name under which replies find back to their messages.
+const TRANSCRIPT: &str = "chat";
+const MAX_TITLE_CHARACTERS: usize = 200;
+
+/// A conversation that is wanted.
+#[derive(Debug, Clone, Default)]
+pub struct CreateConversation {
+    /// Id or `svc_name`; `None`: the default agent.
+    pub agent: Option<String>,
+    pub title: Option<String>,
+    pub mode: Option<Mode>,
+    pub execution_mode: Option<ExecutionMode>,
+}
+
+/// A change of a conversation; `None` keeps.
+#[derive(Debug, Clone, Default)]
+pub struct UpdateConversation {
+    pub title: Option<String>,
+    pub mode: Option<Mode>,
+    pub execution_mode: Option<ExecutionMode>,
+}
+
+/// A message that is put into a conversation without an answer.
+#[derive(Debug, Clone)]
+pub struct InjectMessage {
+    pub conversation_id: ConversationId,
+    pub role: Role,
+    pub content: String,
+}
+
+struct Inner {
+    ground: Ground,
+    agents: Agents,
+    engine: Engine,
+    purge_wake: Arc<Notify>,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Chat(Arc<Inner>);
+
+impl std::fmt::Debug for Chat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chat").finish_non_exhaustive()
+    }
+}
+
+impl Chat {
+    #[must_use]
+    pub fn new(ground: Ground, agents: Agents, engine: Engine) -> Self {
+        Self(Arc::new(Inner { ground, agents, engine, purge_wake: Arc::default() }))
+    }
+
+    /// # Errors
+    /// `Invalid`, an unknown agent, or the store's refusal.
+    pub async fn create(
+        &self,
+        wanted: CreateConversation,
+        recorder: Recorder<Conversation>,
+    ) -> Result<Conversation, ChatError> {
+        let agent = match &wanted.agent {
+            Some(name) => self.named_agent(name).await?,
+            None => self.0.agents.default_agent().await?,
+        };
+        let title = wanted.title.as_deref().map(checked_title).transpose()?;
+        let source = if title.is_some() { TitleSource::Owner } else { TitleSource::Default };
+        let mut conversation = self.blank(agent.id.clone());
+        conversation.title = title.unwrap_or_else(|| UNTITLED.to_owned());
+        conversation.mode = wanted.mode.unwrap_or(conversation.mode);
+        conversation.execution_mode = wanted.execution_mode.unwrap_or(conversation.execution_mode);
+        let agents = self.0.agents.clone();
+        self.0
+            .ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                if !agents.is_alive(tx, &conversation.agent_id).await? {
+                    return Err(AgentError::NotFound { name: conversation.agent_id.to_string() }.into());
+                }
+                store::insert_conversation(tx, &conversation, source).await?;
+                recorder.record(tx, &conversation).await?;
+                Ok(conversation.clone())
+            })
+            .await
+    }
+
+    /// An agent that a request names: one that is not there makes the request invalid.
+    async fn named_agent(&self, name: &str) -> Result<Arc<crate::agents::Agent>, ChatError> {
+        self.0.agents.get(name).await.map_err(|error| match error {
+            AgentError::NotFound { .. } => ChatError::Agent(error),
+            other => other.into(),
+        })
+    }
+
+    fn blank(&self, agent_id: AgentId) -> Conversation {
+        let now = self.0.ground.clock.now();
+        Conversation {
+            id: ConversationId::generate(&self.0.ground.ids),
+            title: UNTITLED.to_owned(),
+            agent_id,
+            mode: Mode::Agent,
+            execution_mode: ExecutionMode::Autonomous,
+            message_count: 0,
+            revision: 0,
+            created_at: now,
+            updated_at: now,
+        }
+    }
+
+    /// A page of conversations, the most recently changed first, and how many there are.
+    ///
+    /// # Errors
+    /// An unknown agent, or the store's refusal.
+    pub async fn list(&self, agent: Option<&str>, page: Page) -> Result<(Vec<Conversation>, u64), ChatError> {
+        let agent = match agent {
+            Some(name) => Some(self.named_agent(name).await?.id.clone()),
+            None => None,
+        };
+        let mut read = self.0.ground.db.read_snapshot().await?;
+        Ok(store::list_conversations(&mut read, agent.as_ref(), page.limit, page.offset).await?)
+    }
+
+    /// # Errors
+    /// `ConversationNotFound`, or the store's refusal.
+    pub async fn get(&self, id: &ConversationId) -> Result<Conversation, ChatError> {
+        let found = store::find_conversation(&mut self.0.ground.db.read().await?, id).await?;
+        found.ok_or_else(|| ChatError::no_conversation(id.as_str()))
+    }
+
+    /// A conversation with a page of its messages, oldest first. A reply that is being written
+    /// carries what it has so far.
+    ///
+    /// # Errors
+    /// `ConversationNotFound`, or the store's refusal.
+    pub async fn get_with_messages(
+        &self,
+        id: &ConversationId,
+        page: Page,
+    ) -> Result<(Conversation, Vec<Message>), ChatError> {
+        let mut read = self.0.ground.db.read_snapshot().await?;
+        let found = store::find_conversation(&mut read, id).await?;
+        let conversation = found.ok_or_else(|| ChatError::no_conversation(id.as_str()))?;
+        let mut messages = store::list_messages(&mut read, id, page.limit, page.offset).await?;
+        for message in &mut messages {
+            if message.status == MessageStatus::Running
+                && let Some(session) = &message.session_id
+            {
+                message.content = self.0.engine.text_so_far(&mut read, session).await?;
+            }
+        }
+        Ok((conversation, messages))
+    }
+
+    /// # Errors
+    /// `Invalid`, `ConversationNotFound`, or the store's refusal.
+    pub async fn update(&self, id: &ConversationId, change: UpdateConversation) -> Result<Conversation, ChatError> {
+        let title = change.title.as_deref().map(checked_title).transpose()?;
+        let id = id.clone();
+        self.0
+            .ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                let found = store::find_conversation(tx, &id).await?;
+                let mut conversation = found.ok_or_else(|| ChatError::no_conversation(id.as_str()))?;
+                if let Some(title) = &title {
+                    conversation.title.clone_from(title);
+                }
+                conversation.mode = change.mode.unwrap_or(conversation.mode);
+                conversation.execution_mode = change.execution_mode.unwrap_or(conversation.execution_mode);
+                conversation.updated_at = tx.clock().now();
+                store::update_conversation(tx, &conversation, title.is_some()).await?;
+                Ok(conversation)
+            })
+            .await
+    }
+
+    /// Deletes a conversation with all that was said, and ends its reply.
+    ///
+    /// # Errors
+    /// `ConversationNotFound`, or the store's refusal.
+    pub async fn delete(&self, id: &ConversationId) -> Result<(), ChatError> {
+        let id = id.clone();
+        let running = self
+            .0
+            .ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                let now = tx.clock().now();
+                if !store::hide_conversation(tx, &id, now).await? {
+                    return Err(ChatError::no_conversation(id.as_str()));
+                }
+                cancel_in_conversation(tx, id.as_str()).await?;
+                Ok(find_running_in_conversation(tx, id.as_str()).await?)
+            })
+            .await?;
+        if let Some(session) = running {
+            self.0.engine.await_cancelled(&session).await;
+        }
+        self.0.purge_wake.notify_one();
+        Ok(())
+    }
+
+    /// Puts a message into a conversation without an answer.
+    ///
+    /// # Errors
+    /// `Invalid`, `ConversationNotFound`, or the store's refusal.
+    pub async fn inject(&self, wanted: InjectMessage, recorder: Recorder<Message>) -> Result<Message, ChatError> {
+        require_text("content", &wanted.content)?;
+        let title = (wanted.role == Role::User).then(|| title_from(&wanted.content));
+        let message = Message {
+            id: MessageId::generate(&self.0.ground.ids),
+            conversation_id: wanted.conversation_id,
+            position: 0,
+            role: wanted.role,
+            content: wanted.content,
+            status: MessageStatus::Complete,
+            session_id: None,
+            created_at: self.0.ground.clock.now(),
+        };
+        self.0
+            .ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                let mut message = message.clone();
+                let id = message.conversation_id.clone();
+                let position = store::reserve_next(tx, &id, title.as_deref(), message.created_at).await?;
+                message.position = position.ok_or_else(|| ChatError::no_conversation(id.as_str()))?;
+                store::insert_message(tx, &message).await?;
+                recorder.record(tx, &message).await?;
+                Ok(message)
+            })
+            .await
+    }
+
+    /// Removes messages; answers how many.
+    ///
+    /// # Errors
+    /// `ConversationNotFound`, `MessageNotFound`, `Busy` while a reply is written, or the store's
+    /// refusal.
+    pub async fn truncate(&self, id: &ConversationId, cut: Cut) -> Result<u64, ChatError> {
+        let id = id.clone();
+        self.0
+            .ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                if store::find_conversation(tx, &id).await?.is_none() {
+                    return Err(ChatError::no_conversation(id.as_str()));
+                }
+                if let Some(session_id) = find_running_in_conversation(tx, id.as_str()).await? {
+                    return Err(ChatError::Busy { session_id });
+                }
+                let removed = match &cut {
+                    Cut::After(message) => match store::find_position(tx, &id, message).await? {
+                        Some(position) => store::delete_after(tx, &id, position).await?,
+                        None => {
+                            let id = message.as_str().chars().take(80).collect();
+                            return Err(ChatError::MessageNotFound { id });
+                        }
+                    },
+                    Cut::KeepLast(keep) => match store::find_last_beyond(tx, &id, *keep).await? {
+                        Some(position) => store::delete_through(tx, &id, position).await?,
+                        None => 0,
+                    },
+                };
+                if removed > 0 {
+                    let now = tx.clock().now();
+                    store::note_removed(tx, &id, removed, now).await?;
+                }
+                Ok(removed)
+            })
+            .await
+    }
+
+    /// The engine, for the logs of replies.
+    pub(super) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    pub(super) fn ground(&self) -> &Ground {
+        &self.0.ground
+    }
+
+    pub(super) fn purge_wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.purge_wake)
+    }
+}
+
+fn checked_title(title: &str) -> Result<String, ChatError> {
+    let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    if title.is_empty() || title.chars().count() > MAX_TITLE_CHARACTERS {
+        return Err(ChatError::invalid("title", format!("must have 1 to {MAX_TITLE_CHARACTERS} characters")));
+    }
+    Ok(title)
+}
+
+fn require_text(field: &str, text: &str) -> Result<(), ChatError> {
+    if text.trim().is_empty() { Err(ChatError::invalid(field, "must not be empty")) } else { Ok(()) }
+}
+
+impl Transcript for Chat {
+    fn name(&self) -> &'static str {
+        TRANSCRIPT
+    }
+
+    fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        Box::pin(async move {
+            let (Some(conversation), Some(message)) = (&reply.conversation_id, &reply.message_id) else {
+                return Ok(());
+            };
+            let now = tx.clock().now();
+            store::settle_reply(tx, conversation, message, &reply.content, reply.status.into(), now).await
+        })
+    }
+}
+
+impl OwnsAgentData for Chat {
+    fn name(&self) -> &'static str {
+        "conversations"
+    }
+
+    fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        Box::pin(async move {
+            let now = tx.clock().now();
+            store::hide_of_agent(tx, agent, now).await
+        })
+    }
+
+    fn purge<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        agent: &'t AgentId,
+        limit: u32,
+    ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
+        Box::pin(async move {
+            // A batch of a conversation is up to 100 messages with their logs.
+            let conversations = store::list_of_agent(tx, agent, (limit / 100).max(1)).await?;
+            for id in &conversations {
+                purge_conversation(tx, id).await?;
+            }
+            Ok(!conversations.is_empty())
+        })
+    }
+}

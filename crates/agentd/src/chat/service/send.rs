@@ -1,0 +1,156 @@
+//! Sending a message: the question and its reply, and the turn that writes it.
+
+use std::sync::Arc;
+
+use agentd_store::{Recorder, Tx};
+
+use super::super::error::ChatError;
+use super::super::model::{Conversation, ConversationId, Message, MessageId, MessageStatus, Mode, Role};
+use super::super::store::{self, TitleSource};
+use super::super::title::title_from;
+use super::{Chat, TRANSCRIPT, require_text};
+use crate::agents::Agent;
+use crate::engine::{HistoryMessage, SessionId, StartTurn};
+
+/// More of a conversation is never sent to a model.
+const HISTORY_MESSAGES: u32 = 200;
+/// How often a conversation that changed meanwhile is read again.
+const MAX_ATTEMPTS: u32 = 5;
+const PLAN_NOTE: &str = "Propose a plan for what you are asked to do; do not carry it out.";
+
+/// A message that is to be answered.
+#[derive(Debug, Clone)]
+pub struct SendMessage {
+    pub content: String,
+    /// `None`: a new one.
+    pub conversation_id: Option<ConversationId>,
+    /// Id or `svc_name`, for a new conversation; of an existing one it must be the agent.
+    pub agent: Option<String>,
+    /// Goes before the agent's and the settings' model.
+    pub model: Option<String>,
+}
+
+/// Where a message goes.
+struct Place {
+    conversation: Conversation,
+    agent: Arc<Agent>,
+    history: Vec<HistoryMessage>,
+    is_new: bool,
+}
+
+/// The transaction's part of ours: why it gave up.
+enum OpenError {
+    /// The conversation is not what was read.
+    Changed,
+    Chat(ChatError),
+}
+
+impl<E: Into<ChatError>> From<E> for OpenError {
+    fn from(error: E) -> Self {
+        Self::Chat(error.into())
+    }
+}
+
+impl Chat {
+    /// Stores a message and starts its reply, which the session's log shows.
+    ///
+    /// # Errors
+    /// `Invalid`, an unknown conversation or agent, a running reply, a used-up budget, no model, or
+    /// the store's refusal. Then nothing was stored.
+    pub async fn send(&self, message: SendMessage, recorder: Recorder<SessionId>) -> Result<SessionId, ChatError> {
+        require_text("content", &message.content)?;
+        for _ in 0..MAX_ATTEMPTS {
+            let place = self.find_place(&message).await?;
+            match self.start(&message, place, recorder.clone()).await {
+                Ok(session) => return Ok(session),
+                Err(OpenError::Changed) => {}
+                Err(OpenError::Chat(error)) => return Err(error),
+            }
+        }
+        Err(ChatError::Contended)
+    }
+
+    async fn find_place(&self, message: &SendMessage) -> Result<Place, ChatError> {
+        let wanted = match &message.agent {
+            Some(name) => Some(self.named_agent(name).await?),
+            None => None,
+        };
+        let Some(id) = &message.conversation_id else {
+            let agent = match wanted {
+                Some(agent) => agent,
+                None => self.0.agents.default_agent().await?,
+            };
+            let conversation = self.blank(agent.id.clone());
+            return Ok(Place { conversation, agent, history: Vec::new(), is_new: true });
+        };
+        let mut read = self.0.ground.db.read().await?;
+        let found = store::find_conversation(&mut read, id).await?;
+        let conversation = found.ok_or_else(|| ChatError::no_conversation(id.as_str()))?;
+        if wanted.is_some_and(|agent| agent.id != conversation.agent_id) {
+            return Err(ChatError::invalid("agent_id", "is not the agent of this conversation; leave it out"));
+        }
+        // Read after the revision: what changes in between is noticed when the message is stored.
+        let messages = store::list_newest(&mut read, id, HISTORY_MESSAGES).await?;
+        drop(read);
+        let agent = self.0.agents.get(conversation.agent_id.as_str()).await?;
+        let history = messages.into_iter().map(history_message).collect();
+        Ok(Place { conversation, agent, history, is_new: false })
+    }
+
+    async fn start(
+        &self,
+        message: &SendMessage,
+        place: Place,
+        recorder: Recorder<SessionId>,
+    ) -> Result<SessionId, OpenError> {
+        let Place { conversation, agent, mut history, is_new } = place;
+        if conversation.mode == Mode::Plan {
+            history.push(HistoryMessage::Note(PLAN_NOTE.to_owned()));
+        }
+        history.push(HistoryMessage::User(message.content.clone()));
+        let now = self.0.ground.clock.now();
+        let title = title_from(&message.content);
+        let new_message = |role, position, content: String, status| Message {
+            id: MessageId::generate(&self.0.ground.ids),
+            conversation_id: conversation.id.clone(),
+            position: conversation.revision + position,
+            role,
+            content,
+            status,
+            session_id: None,
+            created_at: now,
+        };
+        let question = new_message(Role::User, 1, message.content.clone(), MessageStatus::Complete);
+        let reply = new_message(Role::Assistant, 2, String::new(), MessageStatus::Running);
+        let turn = StartTurn {
+            agent,
+            history,
+            model: message.model.clone(),
+            conversation_id: Some(conversation.id.to_string()),
+            message_id: Some(reply.id.to_string()),
+            transcript: Some(TRANSCRIPT),
+        };
+        let open = async move |tx: &mut Tx, session: &SessionId| {
+            if is_new {
+                let new = Conversation { title: title.clone(), message_count: 2, revision: 2, ..conversation.clone() };
+                store::insert_conversation(tx, &new, TitleSource::Rule).await?;
+            } else if !store::reserve_messages(tx, &conversation.id, conversation.revision, 2, &title, now).await? {
+                return Err(OpenError::Changed);
+            }
+            let question = Message { session_id: Some(session.clone()), ..question.clone() };
+            let reply = Message { session_id: Some(session.clone()), ..reply.clone() };
+            store::insert_exchange(tx, &question, &reply).await?;
+            recorder.record(tx, session).await?;
+            Ok(())
+        };
+        self.0.engine.start(turn, open).await
+    }
+}
+
+fn history_message(message: Message) -> HistoryMessage {
+    match message.role {
+        Role::User => HistoryMessage::User(message.content),
+        Role::Assistant => HistoryMessage::Assistant(message.content),
+        Role::System => HistoryMessage::Note(message.content),
+    }
+}

@@ -1,0 +1,68 @@
+//! A first word of an agent, in no conversation.
+
+use std::pin::pin;
+
+use agentd_store::{Recorder, Tx};
+use futures_util::StreamExt;
+
+use super::super::error::ChatError;
+use super::Chat;
+use crate::engine::{EventKind, HistoryMessage, SessionId, StartTurn};
+
+impl Chat {
+    /// Lets an agent write a welcome; answers the session that shows it. Nothing of it is kept
+    /// but its usage and, for a day, its log.
+    ///
+    /// # Errors
+    /// An unknown agent, a used-up budget, no model, or the store's refusal.
+    pub async fn start_welcome(
+        &self,
+        agent: Option<&str>,
+        recorder: Recorder<SessionId>,
+    ) -> Result<SessionId, ChatError> {
+        let agent = match agent {
+            Some(name) => self.named_agent(name).await?,
+            None => self.0.agents.default_agent().await?,
+        };
+        let request = format!(
+            "Write a short and friendly welcome to {}, in one or two sentences: say who you are and offer your help. \
+             Answer with the welcome alone.",
+            agent.user_name
+        );
+        let turn = StartTurn {
+            agent,
+            history: vec![HistoryMessage::User(request)],
+            model: None,
+            conversation_id: None,
+            message_id: None,
+            transcript: None,
+        };
+        let open = async move |tx: &mut Tx, session: &SessionId| {
+            recorder.record(tx, session).await?;
+            Ok::<_, ChatError>(())
+        };
+        self.0.engine.start(turn, open).await
+    }
+
+    /// Waits for the end of a session and answers all its text.
+    ///
+    /// # Errors
+    /// `NoAnswer` when it ended with an error, or its log is gone.
+    pub async fn await_text(&self, session: &SessionId) -> Result<String, ChatError> {
+        let mut text = String::new();
+        let mut events = pin!(self.0.engine.follow(session, None));
+        while let Some(event) = events.next().await {
+            let data = event.value();
+            let field = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
+            match event.kind {
+                EventKind::Token => text.push_str(&field("content")),
+                EventKind::Done => return Ok(text.trim().to_owned()),
+                EventKind::Error => {
+                    return Err(ChatError::NoAnswer { code: field("code"), message: field("message") });
+                }
+                EventKind::Start => {}
+            }
+        }
+        Err(ChatError::NoAnswer { code: "internal".to_owned(), message: "the session broke off".to_owned() })
+    }
+}

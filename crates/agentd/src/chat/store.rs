@@ -1,0 +1,372 @@
+//! Rows of conversations and messages.
+
+use agentd_base::Timestamp;
+use agentd_store::{Read, Row, StoreError, Tx, ValueError, args};
+
+use super::model::{Conversation, ConversationId, Message, MessageId, MessageStatus};
+use crate::agents::AgentId;
+use crate::engine::SessionId;
+
+const CONVERSATION: &str = "id, agent_id, title, mode, execution_mode, message_count, revision, created_at, updated_at";
+const MESSAGE: &str = "id, conversation_id, position, role, content, status, session_id, created_at";
+
+fn named<T>(row: &Row, column: &str, parse: fn(&str) -> Option<T>) -> Result<T, StoreError> {
+    let text: String = row.get(column)?;
+    parse(&text).ok_or_else(|| StoreError::Column {
+        column: column.to_owned(),
+        source: ValueError::Other { reason: format!("`{text}` is not known") },
+    })
+}
+
+fn conversation(row: &Row) -> Result<Conversation, StoreError> {
+    Ok(Conversation {
+        id: row.get("id")?,
+        title: row.get("title")?,
+        agent_id: row.get("agent_id")?,
+        mode: named(row, "mode", super::Mode::from_stored)?,
+        execution_mode: named(row, "execution_mode", super::ExecutionMode::from_stored)?,
+        message_count: row.get("message_count")?,
+        revision: row.get("revision")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+    })
+}
+
+fn message(row: &Row) -> Result<Message, StoreError> {
+    Ok(Message {
+        id: row.get("id")?,
+        conversation_id: row.get("conversation_id")?,
+        position: row.get("position")?,
+        role: named(row, "role", super::Role::from_stored)?,
+        content: row.get("content")?,
+        status: named(row, "status", MessageStatus::from_stored)?,
+        session_id: row.get("session_id")?,
+        created_at: row.get("created_at")?,
+    })
+}
+
+/// Where the title of a conversation comes from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum TitleSource {
+    Default,
+    Rule,
+    Owner,
+}
+
+impl TitleSource {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Rule => "rule",
+            Self::Owner => "owner",
+        }
+    }
+}
+
+pub(super) async fn insert_conversation(
+    tx: &mut Tx,
+    conversation: &Conversation,
+    title_source: TitleSource,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO conversations (id, agent_id, title, title_source, mode, execution_mode, message_count, revision, \
+         created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)",
+        args![
+            &conversation.id,
+            &conversation.agent_id,
+            &conversation.title,
+            title_source.as_str(),
+            conversation.mode.as_str(),
+            conversation.execution_mode.as_str(),
+            conversation.message_count,
+            conversation.revision,
+            conversation.created_at
+        ],
+    )
+    .await
+    .map(|_| ())
+}
+
+pub(super) async fn find_conversation(
+    read: &mut Read,
+    id: &ConversationId,
+) -> Result<Option<Conversation>, StoreError> {
+    let sql = format!("SELECT {CONVERSATION} FROM conversations WHERE id = $1 AND deleted_at IS NULL");
+    read.fetch_optional(sql, args![id]).await?.as_ref().map(conversation).transpose()
+}
+
+/// The most recently changed first, with how many there are.
+pub(super) async fn list_conversations(
+    read: &mut Read,
+    agent: Option<&AgentId>,
+    limit: u32,
+    offset: u64,
+) -> Result<(Vec<Conversation>, u64), StoreError> {
+    let (rows, total) = match agent {
+        None => {
+            let sql = format!(
+                "SELECT {CONVERSATION} FROM conversations WHERE deleted_at IS NULL \
+                 ORDER BY updated_at DESC, id DESC LIMIT $1 OFFSET $2"
+            );
+            let rows = read.fetch_all(sql, args![limit, offset]).await?;
+            (rows, read.fetch_one("SELECT COUNT(*) FROM conversations WHERE deleted_at IS NULL", args![]).await?)
+        }
+        Some(agent) => {
+            let sql = format!(
+                "SELECT {CONVERSATION} FROM conversations WHERE agent_id = $3 AND deleted_at IS NULL \
+                 ORDER BY updated_at DESC, id DESC LIMIT $1 OFFSET $2"
+            );
+            let rows = read.fetch_all(sql, args![limit, offset, agent]).await?;
+            let sql = "SELECT COUNT(*) FROM conversations WHERE agent_id = $1 AND deleted_at IS NULL";
+            (rows, read.fetch_one(sql, args![agent]).await?)
+        }
+    };
+    Ok((rows.iter().map(conversation).collect::<Result<_, _>>()?, total.first()?))
+}
+
+/// Writes title and modes; answers whether the conversation was there.
+pub(super) async fn update_conversation(
+    tx: &mut Tx,
+    conversation: &Conversation,
+    has_new_title: bool,
+) -> Result<bool, StoreError> {
+    let updated = tx
+        .execute(
+            "UPDATE conversations SET title = $2, mode = $3, execution_mode = $4, updated_at = $5, \
+             title_source = CASE WHEN $6 = 1 THEN 'owner' ELSE title_source END \
+             WHERE id = $1 AND deleted_at IS NULL",
+            args![
+                &conversation.id,
+                &conversation.title,
+                conversation.mode.as_str(),
+                conversation.execution_mode.as_str(),
+                conversation.updated_at,
+                has_new_title
+            ],
+        )
+        .await?;
+    Ok(updated == 1)
+}
+
+/// Makes room for messages behind those that `revision` stands for; answers whether it still does.
+pub(super) async fn reserve_messages(
+    tx: &mut Tx,
+    id: &ConversationId,
+    revision: u64,
+    count: u64,
+    title: &str,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let reserved = tx
+        .execute(
+            "UPDATE conversations SET revision = revision + $3, message_count = message_count + $3, updated_at = $4, \
+             title = CASE WHEN title_source = 'default' THEN $5 ELSE title END, \
+             title_source = CASE WHEN title_source = 'default' THEN 'rule' ELSE title_source END \
+             WHERE id = $1 AND revision = $2 AND deleted_at IS NULL",
+            args![id, revision, count, now, title],
+        )
+        .await?;
+    Ok(reserved == 1)
+}
+
+/// Makes room for one message, whatever stands there; answers its position, or `None` when the
+/// conversation is not there.
+pub(super) async fn reserve_next(
+    tx: &mut Tx,
+    id: &ConversationId,
+    title: Option<&str>,
+    now: Timestamp,
+) -> Result<Option<u64>, StoreError> {
+    let row = tx
+        .fetch_optional(
+            "UPDATE conversations SET revision = revision + 1, message_count = message_count + 1, updated_at = $2, \
+             title = CASE WHEN title_source = 'default' AND $4 = 1 THEN $3 ELSE title END, \
+             title_source = CASE WHEN title_source = 'default' AND $4 = 1 THEN 'rule' ELSE title_source END \
+             WHERE id = $1 AND deleted_at IS NULL RETURNING revision",
+            args![id, now, title.unwrap_or_default(), title.is_some()],
+        )
+        .await?;
+    row.map(|row| row.get("revision")).transpose()
+}
+
+pub(super) async fn insert_message(tx: &mut Tx, message: &Message) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO messages (id, conversation_id, position, role, content, status, session_id, created_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        args![
+            &message.id,
+            &message.conversation_id,
+            message.position,
+            message.role.as_str(),
+            &message.content,
+            message.status.as_str(),
+            &message.session_id,
+            message.created_at
+        ],
+    )
+    .await
+    .map(|_| ())
+}
+
+/// A question and the reply that is to come, in one statement.
+pub(super) async fn insert_exchange(tx: &mut Tx, question: &Message, reply: &Message) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO messages (id, conversation_id, position, role, content, status, session_id, created_at) \
+         VALUES ($1, $2, $3, 'user', $4, 'complete', $5, $6), ($7, $2, $8, 'assistant', '', 'running', $9, $6)",
+        args![
+            &question.id,
+            &question.conversation_id,
+            question.position,
+            &question.content,
+            &question.session_id,
+            question.created_at,
+            &reply.id,
+            reply.position,
+            &reply.session_id
+        ],
+    )
+    .await
+    .map(|_| ())
+}
+
+/// A page of messages, oldest first.
+pub(super) async fn list_messages(
+    read: &mut Read,
+    id: &ConversationId,
+    limit: u32,
+    offset: u64,
+) -> Result<Vec<Message>, StoreError> {
+    let sql = format!("SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 ORDER BY position LIMIT $2 OFFSET $3");
+    read.fetch_all(sql, args![id, limit, offset]).await?.iter().map(message).collect()
+}
+
+/// The newest messages, oldest first.
+pub(super) async fn list_newest(read: &mut Read, id: &ConversationId, limit: u32) -> Result<Vec<Message>, StoreError> {
+    let sql = format!("SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 ORDER BY position DESC LIMIT $2");
+    let rows = read.fetch_all(sql, args![id, limit]).await?;
+    rows.iter().rev().map(message).collect()
+}
+
+/// Writes a reply down as it ended.
+pub(super) async fn settle_reply(
+    tx: &mut Tx,
+    conversation_id: &str,
+    message_id: &str,
+    content: &str,
+    status: MessageStatus,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE messages SET content = $2, status = $3 WHERE id = $1",
+        args![message_id, content, status.as_str()],
+    )
+    .await?;
+    tx.execute(
+        "UPDATE conversations SET revision = revision + 1, updated_at = $2 WHERE id = $1",
+        args![conversation_id, now],
+    )
+    .await
+    .map(|_| ())
+}
+
+pub(super) async fn find_position(
+    read: &mut Read,
+    id: &ConversationId,
+    message: &MessageId,
+) -> Result<Option<u64>, StoreError> {
+    let row = read
+        .fetch_optional("SELECT position FROM messages WHERE id = $2 AND conversation_id = $1", args![id, message])
+        .await?;
+    row.map(|row| row.get("position")).transpose()
+}
+
+/// The position of the newest message that is not among the last `keep`.
+pub(super) async fn find_last_beyond(
+    read: &mut Read,
+    id: &ConversationId,
+    keep: u64,
+) -> Result<Option<u64>, StoreError> {
+    let row = read
+        .fetch_optional(
+            "SELECT position FROM messages WHERE conversation_id = $1 ORDER BY position DESC LIMIT 1 OFFSET $2",
+            args![id, keep],
+        )
+        .await?;
+    row.map(|row| row.get("position")).transpose()
+}
+
+pub(super) async fn delete_after(tx: &mut Tx, id: &ConversationId, position: u64) -> Result<u64, StoreError> {
+    tx.execute("DELETE FROM messages WHERE conversation_id = $1 AND position > $2", args![id, position]).await
+}
+
+pub(super) async fn delete_through(tx: &mut Tx, id: &ConversationId, position: u64) -> Result<u64, StoreError> {
+    tx.execute("DELETE FROM messages WHERE conversation_id = $1 AND position <= $2", args![id, position]).await
+}
+
+pub(super) async fn note_removed(
+    tx: &mut Tx,
+    id: &ConversationId,
+    removed: u64,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE conversations SET message_count = message_count - $2, revision = revision + 1, updated_at = $3 \
+         WHERE id = $1",
+        args![id, removed, now],
+    )
+    .await
+    .map(|_| ())
+}
+
+/// Takes a conversation out of sight; answers whether it was there.
+pub(super) async fn hide_conversation(tx: &mut Tx, id: &ConversationId, now: Timestamp) -> Result<bool, StoreError> {
+    let hidden = tx
+        .execute("UPDATE conversations SET deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL", args![id, now])
+        .await?;
+    Ok(hidden == 1)
+}
+
+pub(super) async fn hide_of_agent(tx: &mut Tx, agent: &AgentId, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute("UPDATE conversations SET deleted_at = $2 WHERE agent_id = $1 AND deleted_at IS NULL", args![agent, now])
+        .await
+        .map(|_| ())
+}
+
+/// Deleted conversations whose rows are still there.
+pub(super) async fn list_hidden(read: &mut Read, limit: u32) -> Result<Vec<ConversationId>, StoreError> {
+    let rows = read
+        .fetch_all(
+            "SELECT id FROM conversations WHERE deleted_at IS NOT NULL ORDER BY deleted_at LIMIT $1",
+            args![limit],
+        )
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+pub(super) async fn list_of_agent(
+    read: &mut Read,
+    agent: &AgentId,
+    limit: u32,
+) -> Result<Vec<ConversationId>, StoreError> {
+    let rows = read.fetch_all("SELECT id FROM conversations WHERE agent_id = $1 LIMIT $2", args![agent, limit]).await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// The oldest messages of a conversation, with the logs that belong to them.
+pub(super) async fn list_oldest(
+    read: &mut Read,
+    id: &ConversationId,
+    limit: u32,
+) -> Result<Vec<(u64, Option<SessionId>)>, StoreError> {
+    let rows = read
+        .fetch_all(
+            "SELECT position, session_id FROM messages WHERE conversation_id = $1 ORDER BY position LIMIT $2",
+            args![id, limit],
+        )
+        .await?;
+    rows.iter().map(|row| Ok((row.get("position")?, row.get("session_id")?))).collect()
+}
+
+pub(super) async fn delete_conversation(tx: &mut Tx, id: &ConversationId) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM conversations WHERE id = $1", args![id]).await.map(|_| ())
+}

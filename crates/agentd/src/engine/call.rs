@@ -1,0 +1,297 @@
+//! One answer of a model, with the attempts that it took.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_llm::{
+    Finish, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, Usage, UsageSource,
+};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+
+use super::context::{Prompt, estimate_tokens};
+
+/// The pause before the second attempt when the provider names none.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Nobody waits longer than this for a second attempt.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_RETRIES: u32 = 1;
+const MAX_HALVINGS: u32 = 3;
+
+/// What is the same for every attempt.
+#[derive(Debug, Clone)]
+pub(super) struct CallOptions {
+    pub(super) model: String,
+    pub(super) temperature: Option<f64>,
+    pub(super) max_output_tokens: Option<u32>,
+    pub(super) timeout: Duration,
+}
+
+/// What comes of a call, in order; nothing follows `End`.
+#[derive(Debug)]
+pub(super) enum CallEvent {
+    Text(String),
+    End(Result<Finish, ModelError>),
+}
+
+enum State {
+    Opening(BoxFuture<'static, Result<ModelStream, ModelError>>),
+    Pausing(BoxFuture<'static, ()>),
+    Reading(ModelStream),
+    Over,
+}
+
+pub(super) struct Call {
+    backend: Arc<dyn ModelBackend>,
+    options: CallOptions,
+    prompt: Prompt,
+    state: State,
+    /// Generated characters, reasoning included, for an estimate.
+    output_tokens: u64,
+    has_text: bool,
+    retries: u32,
+    halvings: u32,
+    usages: Vec<Usage>,
+}
+
+impl Call {
+    /// Nothing is sent before [`next`](Self::next) is polled.
+    pub(super) fn new(backend: Arc<dyn ModelBackend>, options: CallOptions, prompt: Prompt) -> Self {
+        let mut call = Self {
+            backend,
+            options,
+            prompt,
+            state: State::Over,
+            output_tokens: 0,
+            has_text: false,
+            retries: 0,
+            halvings: 0,
+            usages: Vec::new(),
+        };
+        call.open();
+        call
+    }
+
+    fn open(&mut self) {
+        let request = ModelRequest {
+            model: self.options.model.clone(),
+            system: Some(self.prompt.system_text()),
+            messages: self.prompt.messages.clone(),
+            tools: Vec::new(),
+            temperature: self.options.temperature,
+            max_output_tokens: self.options.max_output_tokens,
+            timeout: self.options.timeout,
+        };
+        let backend = Arc::clone(&self.backend);
+        self.state = State::Opening(Box::pin(async move { backend.generate(request).await }));
+    }
+
+    /// The next event. May be dropped and asked again: nothing is lost.
+    pub(super) async fn next(&mut self) -> Option<CallEvent> {
+        loop {
+            match &mut self.state {
+                State::Opening(opening) => match opening.await {
+                    Ok(stream) => self.state = State::Reading(stream),
+                    Err(error) => {
+                        if let Some(end) = self.failed(error) {
+                            return Some(end);
+                        }
+                    }
+                },
+                State::Pausing(pause) => {
+                    pause.await;
+                    self.open();
+                }
+                State::Reading(stream) => match stream.next().await {
+                    Some(Ok(ModelEvent::Text(text))) => {
+                        self.output_tokens += estimate_tokens(&text);
+                        self.has_text = true;
+                        return Some(CallEvent::Text(text));
+                    }
+                    Some(Ok(ModelEvent::Reasoning(text))) => self.output_tokens += estimate_tokens(&text),
+                    // No tools are offered, so a call of one is of no use.
+                    Some(Ok(ModelEvent::ToolCall(_))) => {}
+                    Some(Ok(ModelEvent::Finished(finish))) => {
+                        self.state = State::Over;
+                        let usage = match finish.usage.source {
+                            UsageSource::Missing => self.estimated(),
+                            _ => finish.usage,
+                        };
+                        self.usages.push(usage);
+                        return Some(CallEvent::End(Ok(Finish { usage, ..finish })));
+                    }
+                    Some(Err(error)) => {
+                        if let Some(end) = self.failed(error) {
+                            return Some(end);
+                        }
+                    }
+                    None => {
+                        let error = ModelError::new(
+                            ModelErrorCode::ProviderUnavailable,
+                            "the model's answer broke off without an end",
+                        );
+                        if let Some(end) = self.failed(error) {
+                            return Some(end);
+                        }
+                    }
+                },
+                State::Over => return None,
+            }
+        }
+    }
+
+    /// Ends the attempt; `None` when another one follows.
+    fn failed(&mut self, error: ModelError) -> Option<CallEvent> {
+        self.state = State::Over;
+        let usage = self.cut_usage();
+        self.usages.push(usage);
+        if !self.has_text {
+            self.output_tokens = 0;
+            if error.code == ModelErrorCode::ContextLength && self.halvings < MAX_HALVINGS && self.prompt.halve() {
+                self.halvings += 1;
+                self.open();
+                return None;
+            }
+            if let Some(pause) = pause_before_retry(&error)
+                && self.retries < MAX_RETRIES
+            {
+                self.retries += 1;
+                self.state = State::Pausing(Box::pin(tokio::time::sleep(pause)));
+                return None;
+            }
+        }
+        Some(CallEvent::End(Err(error)))
+    }
+
+    fn estimated(&self) -> Usage {
+        Usage {
+            input_tokens: self.prompt.tokens(),
+            output_tokens: self.output_tokens,
+            source: UsageSource::Estimated,
+            ..Usage::default()
+        }
+    }
+
+    /// Of an attempt that did not come to its end: a guess if the model had begun, else nothing is
+    /// known, and nothing was most likely used.
+    fn cut_usage(&self) -> Usage {
+        if self.output_tokens > 0 { self.estimated() } else { Usage::default() }
+    }
+
+    /// The usage of every attempt. A running one is given up.
+    pub(super) fn into_usages(mut self) -> Vec<Usage> {
+        if matches!(self.state, State::Opening(_) | State::Reading(_)) {
+            self.usages.push(self.cut_usage());
+        }
+        self.usages
+    }
+}
+
+/// How long to wait before the one second attempt; `None`: there is none.
+fn pause_before_retry(error: &ModelError) -> Option<Duration> {
+    let pause = match error.code {
+        ModelErrorCode::Overloaded | ModelErrorCode::ProviderUnavailable => error.retry_after.unwrap_or(PAUSE),
+        ModelErrorCode::RateLimit => error.retry_after?,
+        _ => return None,
+    };
+    (pause <= LONGEST_PAUSE).then_some(pause)
+}
+
+#[cfg(test)]
+mod tests {
+    use agentd_llm::{FinishReason, ScriptedBackend, ScriptedReply};
+
+    use super::*;
+    use crate::engine::model::HistoryMessage;
+
+    fn call(backend: &ScriptedBackend, history: Vec<HistoryMessage>) -> Call {
+        let options = CallOptions {
+            model: "m".to_owned(),
+            temperature: None,
+            max_output_tokens: None,
+            timeout: Duration::from_secs(60),
+        };
+        Call::new(Arc::new(backend.clone()), options, Prompt::new("S".to_owned(), history))
+    }
+
+    fn question() -> Vec<HistoryMessage> {
+        vec![HistoryMessage::User("hello".to_owned())]
+    }
+
+    fn error(code: ModelErrorCode) -> ModelError {
+        ModelError::new(code, "no")
+    }
+
+    async fn run(mut call: Call) -> (String, Option<Result<Finish, ModelError>>, Vec<Usage>) {
+        let mut text = String::new();
+        while let Some(event) = call.next().await {
+            match event {
+                CallEvent::Text(piece) => text.push_str(&piece),
+                CallEvent::End(end) => {
+                    assert!(call.next().await.is_none());
+                    return (text, Some(end), call.into_usages());
+                }
+            }
+        }
+        (text, None, call.into_usages())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_overloaded_provider_is_asked_once_more() {
+        let backend = ScriptedBackend::new();
+        backend.push(ScriptedReply::refused(error(ModelErrorCode::Overloaded)));
+        let counted = Usage { input_tokens: 3, output_tokens: 2, source: UsageSource::Provider, ..Usage::default() };
+        backend.push(ScriptedReply::text(["a", "b"], counted));
+        let (text, end, usages) = run(call(&backend, question())).await;
+        assert_eq!(text, "ab");
+        assert_eq!(end.unwrap().unwrap().reason, FinishReason::Stop);
+        assert_eq!(usages, [Usage::default(), counted]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_second_failure_is_final() {
+        let backend = ScriptedBackend::new();
+        for _ in 0..3 {
+            backend.push(ScriptedReply::refused(error(ModelErrorCode::ProviderUnavailable)));
+        }
+        let (_, end, usages) = run(call(&backend, question())).await;
+        assert_eq!(end.unwrap().unwrap_err().code, ModelErrorCode::ProviderUnavailable);
+        assert_eq!((backend.left(), usages.len()), (1, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_repeated_once_the_model_has_spoken() {
+        let backend = ScriptedBackend::new();
+        backend.push(ScriptedReply::new().piece("four").fail(error(ModelErrorCode::Overloaded)));
+        backend.push(ScriptedReply::text(["again"], Usage::default()));
+        let (text, end, usages) = run(call(&backend, question())).await;
+        assert_eq!((text.as_str(), backend.left()), ("four", 1));
+        assert_eq!(end.unwrap().unwrap_err().code, ModelErrorCode::Overloaded);
+        assert_eq!((usages[0].source, usages[0].output_tokens), (UsageSource::Estimated, 1));
+    }
+
+    #[test]
+    fn waits_as_told_but_not_long() {
+        let limit = |seconds| error(ModelErrorCode::RateLimit).with_retry_after(Some(Duration::from_secs(seconds)));
+        assert_eq!(pause_before_retry(&limit(10)), Some(Duration::from_secs(10)));
+        assert_eq!(pause_before_retry(&limit(11)), None);
+        assert_eq!(pause_before_retry(&error(ModelErrorCode::RateLimit)), None);
+        assert_eq!(pause_before_retry(&error(ModelErrorCode::Auth)), None);
+    }
+
+    #[tokio::test]
+    async fn a_prompt_that_is_too_long_is_halved() {
+        let backend = ScriptedBackend::new();
+        backend.push(ScriptedReply::refused(error(ModelErrorCode::ContextLength)));
+        backend.push(ScriptedReply::text(["short"], Usage::default()));
+        let long = "x".repeat(4_000);
+        let mut history: Vec<HistoryMessage> = (0..6)
+            .flat_map(|_| [HistoryMessage::User(long.clone()), HistoryMessage::Assistant(long.clone())])
+            .collect();
+        history.extend(question());
+        let (text, _, _) = run(call(&backend, history)).await;
+        assert_eq!(text, "short");
+        let sizes: Vec<usize> = backend.requests().iter().map(|request| request.messages.len()).collect();
+        assert!(sizes[1] <= sizes[0] / 2 + 1, "{sizes:?}");
+    }
+}

@@ -1,0 +1,205 @@
+//! The prompt: what of a conversation goes to the model, in a form that every vendor takes.
+
+use agentd_llm::ModelMessage;
+
+use super::model::HistoryMessage;
+
+/// Said to the model where the beginning was left out.
+const LEFT_OUT: &str = "(The oldest messages of this conversation were left out because they no longer fit.)";
+/// Some vendors refuse a conversation that the assistant begins.
+const OPENING: &str = "(The conversation begins with the assistant.)";
+/// What the wire format adds to a message.
+const TOKENS_A_MESSAGE: u64 = 4;
+
+/// What the model is given, and about how many tokens that is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Prompt {
+    pub(super) system: String,
+    pub(super) messages: Vec<ModelMessage>,
+    is_cut: bool,
+}
+
+impl Prompt {
+    /// Notes join the system prompt, neighbours of one role become one message, and the user
+    /// begins.
+    pub(super) fn new(system: String, history: Vec<HistoryMessage>) -> Self {
+        let mut prompt = Self { system, messages: Vec::with_capacity(history.len() + 1), is_cut: false };
+        for message in history {
+            match message {
+                HistoryMessage::Note(text) => {
+                    prompt.system.push_str("\n\n");
+                    prompt.system.push_str(&text);
+                }
+                HistoryMessage::User(text) => match prompt.messages.last_mut() {
+                    Some(ModelMessage::User { content }) => join(content, &text),
+                    _ => prompt.messages.push(ModelMessage::User { content: text }),
+                },
+                // A reply that was cut off before its first word says nothing.
+                HistoryMessage::Assistant(text) if text.trim().is_empty() => {}
+                HistoryMessage::Assistant(text) => match prompt.messages.last_mut() {
+                    Some(ModelMessage::Assistant { content, .. }) => join(content, &text),
+                    _ => prompt.messages.push(ModelMessage::Assistant { content: text, tool_calls: Vec::new() }),
+                },
+            }
+        }
+        prompt.let_user_begin();
+        prompt
+    }
+
+    fn let_user_begin(&mut self) {
+        if !matches!(self.messages.first(), Some(ModelMessage::User { .. })) {
+            self.messages.insert(0, ModelMessage::User { content: OPENING.to_owned() });
+        }
+    }
+
+    /// The system prompt, with a word about what was left out.
+    pub(super) fn system_text(&self) -> String {
+        if self.is_cut { format!("{}\n\n{LEFT_OUT}", self.system) } else { self.system.clone() }
+    }
+
+    pub(super) fn tokens(&self) -> u64 {
+        estimate_tokens(&self.system) + self.messages.iter().map(message_tokens).sum::<u64>()
+    }
+
+    /// Leaves out the oldest messages until at most `limit` tokens are left; what is to be answered
+    /// always stays. Answers whether anything went.
+    pub(super) fn fit(&mut self, limit: u64) -> bool {
+        let mut tokens = self.tokens();
+        if tokens <= limit || self.messages.len() <= 1 {
+            return false;
+        }
+        let mut first = 0;
+        while tokens > limit && first + 1 < self.messages.len() {
+            tokens -= message_tokens(&self.messages[first]);
+            first += 1;
+            // An answer without its question helps nobody.
+            while first + 1 < self.messages.len() && !matches!(self.messages[first], ModelMessage::User { .. }) {
+                tokens -= message_tokens(&self.messages[first]);
+                first += 1;
+            }
+        }
+        self.messages.drain(..first);
+        self.let_user_begin();
+        self.is_cut = true;
+        true
+    }
+
+    /// About half of the conversation, for a model whose window is smaller than was thought.
+    pub(super) fn halve(&mut self) -> bool {
+        let system = estimate_tokens(&self.system);
+        self.fit(system + (self.tokens() - system) / 2)
+    }
+}
+
+/// How many tokens of a window the prompt may take, so that an answer fits too.
+pub(super) fn prompt_limit(window: u64, max_output_tokens: Option<u32>) -> u64 {
+    let answer = max_output_tokens.map_or(window / 4, u64::from).min(window / 2);
+    window.saturating_sub(answer)
+}
+
+fn join(content: &mut String, text: &str) {
+    content.push_str("\n\n");
+    content.push_str(text);
+}
+
+fn message_tokens(message: &ModelMessage) -> u64 {
+    let content = match message {
+        ModelMessage::User { content }
+        | ModelMessage::Assistant { content, .. }
+        | ModelMessage::Tool { content, .. } => content,
+    };
+    estimate_tokens(content) + TOKENS_A_MESSAGE
+}
+
+/// A guess without the model's tokenizer: four ASCII characters a token, one of any others.
+pub(super) fn estimate_tokens(text: &str) -> u64 {
+    let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
+    let others = text.chars().filter(|character| !character.is_ascii()).count() as u64;
+    ascii.div_ceil(4) + others
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn user(text: &str) -> ModelMessage {
+        ModelMessage::User { content: text.to_owned() }
+    }
+
+    fn assistant(text: &str) -> ModelMessage {
+        ModelMessage::Assistant { content: text.to_owned(), tool_calls: Vec::new() }
+    }
+
+    #[test]
+    fn roles_alternate_and_notes_join_the_system_prompt() {
+        let prompt = Prompt::new(
+            "S".to_owned(),
+            vec![
+                HistoryMessage::Assistant("welcome".to_owned()),
+                HistoryMessage::User("a".to_owned()),
+                HistoryMessage::Assistant(String::new()),
+                HistoryMessage::Note("N".to_owned()),
+                HistoryMessage::User("b".to_owned()),
+            ],
+        );
+        assert_eq!(prompt.system_text(), "S\n\nN");
+        assert_eq!(prompt.messages, [user(OPENING), assistant("welcome"), user("a\n\nb")]);
+    }
+
+    #[test]
+    fn the_oldest_goes_first_and_the_question_stays() {
+        let long = "x".repeat(400);
+        let history = vec![
+            HistoryMessage::User(long.clone()),
+            HistoryMessage::Assistant(long.clone()),
+            HistoryMessage::User("last but one".to_owned()),
+            HistoryMessage::Assistant("yes".to_owned()),
+            HistoryMessage::User("last".to_owned()),
+        ];
+        let mut prompt = Prompt::new("S".to_owned(), history);
+        assert!(!prompt.fit(10_000));
+        assert!(prompt.fit(60));
+        assert_eq!(prompt.messages, [user("last but one"), assistant("yes"), user("last")]);
+        assert!(prompt.system_text().ends_with(LEFT_OUT));
+        assert!(prompt.fit(0));
+        assert_eq!(prompt.messages, [user("last")]);
+        assert!(!prompt.fit(0), "the question itself is never cut");
+    }
+
+    #[test]
+    fn an_answer_has_room_in_every_window() {
+        assert_eq!(prompt_limit(8192, None), 6144);
+        assert_eq!(prompt_limit(8192, Some(100_000)), 4096);
+        assert_eq!(prompt_limit(200_000, Some(1000)), 199_000);
+    }
+
+    fn history() -> impl Strategy<Value = Vec<HistoryMessage>> {
+        let one = (0..3u8, "[ -~é]{0,60}").prop_map(|(role, text)| match role {
+            0 => HistoryMessage::User(text),
+            1 => HistoryMessage::Assistant(text),
+            _ => HistoryMessage::Note(text),
+        });
+        proptest::collection::vec(one, 0..20)
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_was_said_the_prompt_is_one_that_vendors_take(history in history(), question in "[a-z]{1,20}", limit in 0u64..400) {
+            let mut history = history;
+            history.push(HistoryMessage::User(question.clone()));
+            let mut prompt = Prompt::new("S".to_owned(), history);
+            let whole = prompt.tokens();
+            prompt.fit(limit);
+            prop_assert!(prompt.tokens() <= whole);
+            prop_assert!(prompt.tokens() <= limit || prompt.messages.len() == 1);
+            for (position, message) in prompt.messages.iter().enumerate() {
+                prop_assert_eq!(matches!(message, ModelMessage::User { .. }), position % 2 == 0);
+            }
+            let ends_with_question =
+                matches!(prompt.messages.last(), Some(ModelMessage::User { content }) if content.ends_with(&question));
+            prop_assert!(ends_with_question);
+        }
+    }
+}

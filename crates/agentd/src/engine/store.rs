@@ -1,0 +1,258 @@
+//! Rows of sessions and of their events.
+
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_store::{Args, Read, Row, StoreError, Topic, Tx, args};
+
+use super::model::{EventKind, Session, SessionEvent, SessionId, SessionStatus};
+use crate::agents::AgentId;
+
+/// Touched when a session is asked to end by its row.
+pub(super) const CANCELS: Topic = Topic::new("engine.cancels");
+
+/// Rows a statement, largest first: a bounded number of statement texts is prepared once each.
+const BATCHES: [usize; 4] = [64, 16, 4, 1];
+
+const COLUMNS: &str = "id, agent_id, conversation_id, message_id, transcript, provider, model, \
+    prompt_tokens_estimate, status, error_code, owner, started_at, completed_at";
+
+fn session(row: &Row) -> Result<Session, StoreError> {
+    Ok(Session {
+        id: row.get("id")?,
+        agent_id: row.get("agent_id")?,
+        conversation_id: row.get("conversation_id")?,
+        message_id: row.get("message_id")?,
+        transcript: row.get("transcript")?,
+        provider: row.get("provider")?,
+        model: row.get("model")?,
+        prompt_tokens_estimate: row.get("prompt_tokens_estimate")?,
+        status: SessionStatus::from_stored(&row.get::<String>("status")?),
+        error_code: row.get("error_code")?,
+        owner: row.get("owner")?,
+        started_at: row.get("started_at")?,
+        completed_at: row.get("completed_at")?,
+    })
+}
+
+/// Adds a running session; answers whether its conversation had none.
+pub(super) async fn insert_session(tx: &mut Tx, session: &Session, lease_until: Timestamp) -> Result<bool, StoreError> {
+    let inserted = tx
+        .execute(
+            "INSERT INTO sessions (id, agent_id, conversation_id, message_id, transcript, provider, model, \
+             prompt_tokens_estimate, status, owner, lease_until, started_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, $10, $11) ON CONFLICT DO NOTHING",
+            args![
+                &session.id,
+                &session.agent_id,
+                &session.conversation_id,
+                &session.message_id,
+                &session.transcript,
+                &session.provider,
+                &session.model,
+                session.prompt_tokens_estimate,
+                &session.owner,
+                lease_until,
+                session.started_at
+            ],
+        )
+        .await?;
+    Ok(inserted == 1)
+}
+
+pub(super) async fn find_session(read: &mut Read, id: &SessionId) -> Result<Option<Session>, StoreError> {
+    let row = read.fetch_optional(format!("SELECT {COLUMNS} FROM sessions WHERE id = $1"), args![id]).await?;
+    row.as_ref().map(session).transpose()
+}
+
+/// The turn that runs in a conversation.
+///
+/// # Errors
+/// What the database refuses.
+pub async fn find_running_in_conversation(
+    read: &mut Read,
+    conversation_id: &str,
+) -> Result<Option<SessionId>, StoreError> {
+    let row = read
+        .fetch_optional(
+            "SELECT id FROM sessions WHERE conversation_id = $1 AND status = 'running'",
+            args![conversation_id],
+        )
+        .await?;
+    row.map(|row| row.get("id")).transpose()
+}
+
+/// Running sessions whose lease ended before `lease_before`, and all that `owner` itself holds: it
+/// knows by itself which of those it runs.
+pub(super) async fn list_abandoned(
+    read: &mut Read,
+    owner: &str,
+    lease_before: Timestamp,
+    limit: u32,
+) -> Result<Vec<Session>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM sessions WHERE status = 'running' AND (lease_until < $1 OR owner = $2) \
+         ORDER BY lease_until LIMIT $3"
+    );
+    read.fetch_all(sql, args![lease_before, owner, limit]).await?.iter().map(session).collect()
+}
+
+pub(super) async fn renew_leases(tx: &mut Tx, owner: &str, lease: Duration) -> Result<(), StoreError> {
+    let until = tx.clock().now() + lease;
+    tx.execute("UPDATE sessions SET lease_until = $1 WHERE status = 'running' AND owner = $2", args![until, owner])
+        .await
+        .map(|_| ())
+}
+
+/// Ends a running session that `owner` holds; answers whether it did.
+pub(super) async fn end_session(
+    tx: &mut Tx,
+    id: &SessionId,
+    owner: &str,
+    status: SessionStatus,
+    error_code: Option<&str>,
+) -> Result<bool, StoreError> {
+    let now = tx.clock().now();
+    let ended = tx
+        .execute(
+            "UPDATE sessions SET status = $3, error_code = $4, completed_at = $5 \
+             WHERE id = $1 AND owner = $2 AND status = 'running'",
+            args![id, owner, status.as_str(), error_code, now],
+        )
+        .await?;
+    Ok(ended == 1)
+}
+
+/// Adds events; a number that is there already, or a session that is not, fails.
+pub(super) async fn insert_events(tx: &mut Tx, id: &SessionId, events: &[SessionEvent]) -> Result<(), StoreError> {
+    let mut left = events;
+    while !left.is_empty() {
+        let count = BATCHES.into_iter().find(|count| *count <= left.len()).unwrap_or(1);
+        let (batch, rest) = left.split_at(count);
+        let mut values = Args::with_capacity(1 + 3 * count);
+        values.push(id);
+        let mut sql = String::from("INSERT INTO session_events (session_id, seq, kind, data) VALUES ");
+        for (position, event) in batch.iter().enumerate() {
+            let comma = if position == 0 { "" } else { ", " };
+            let seq = values.push(event.seq);
+            let kind = values.push(event.kind.as_str());
+            let data = values.push(&*event.data);
+            sql.push_str(&format!("{comma}($1, ${seq}, ${kind}, ${data})"));
+        }
+        tx.execute(sql, values).await?;
+        left = rest;
+    }
+    Ok(())
+}
+
+/// Stored events after `seen`, in order.
+pub(super) async fn list_events(
+    read: &mut Read,
+    id: &SessionId,
+    seen: u64,
+    limit: u32,
+) -> Result<Vec<SessionEvent>, StoreError> {
+    let rows = read
+        .fetch_all(
+            "SELECT seq, kind, data FROM session_events WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+            args![id, i64::try_from(seen).unwrap_or(i64::MAX), limit],
+        )
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(SessionEvent {
+                seq: row.get("seq")?,
+                kind: EventKind::from_stored(&row.get::<String>("kind")?),
+                data: row.get("data")?,
+            })
+        })
+        .collect()
+}
+
+/// Asks whoever runs the session to end it; answers whether it was running.
+pub(super) async fn request_cancel(tx: &mut Tx, id: &SessionId) -> Result<bool, StoreError> {
+    let asked =
+        tx.execute("UPDATE sessions SET cancel_requested = 1 WHERE id = $1 AND status = 'running'", args![id]).await?;
+    tx.touch(CANCELS);
+    Ok(asked == 1)
+}
+
+/// Asks for the end of the turn that runs in a conversation, with the caller's own change.
+///
+/// # Errors
+/// What the database refuses.
+pub async fn cancel_in_conversation(tx: &mut Tx, conversation_id: &str) -> Result<(), StoreError> {
+    let asked = tx
+        .execute(
+            "UPDATE sessions SET cancel_requested = 1 WHERE conversation_id = $1 AND status = 'running'",
+            args![conversation_id],
+        )
+        .await?;
+    if asked > 0 {
+        tx.touch(CANCELS);
+    }
+    Ok(())
+}
+
+pub(super) async fn cancel_of_agent(tx: &mut Tx, agent: &AgentId) -> Result<(), StoreError> {
+    tx.execute("UPDATE sessions SET cancel_requested = 1 WHERE agent_id = $1 AND status = 'running'", args![agent])
+        .await?;
+    tx.touch(CANCELS);
+    Ok(())
+}
+
+/// The sessions of this owner that somebody wants to end.
+pub(super) async fn list_cancelled(read: &mut Read, owner: &str) -> Result<Vec<SessionId>, StoreError> {
+    let rows = read
+        .fetch_all(
+            "SELECT id FROM sessions WHERE status = 'running' AND owner = $1 AND cancel_requested = 1",
+            args![owner],
+        )
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// Sessions that ended before `before`, the oldest first.
+pub(super) async fn list_ended(read: &mut Read, before: Timestamp, limit: u32) -> Result<Vec<SessionId>, StoreError> {
+    let rows = read
+        .fetch_all(
+            "SELECT id FROM sessions WHERE completed_at < $1 ORDER BY completed_at LIMIT $2",
+            args![before, limit],
+        )
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+pub(super) async fn list_of_agent(read: &mut Read, agent: &AgentId, limit: u32) -> Result<Vec<SessionId>, StoreError> {
+    let rows = read.fetch_all("SELECT id FROM sessions WHERE agent_id = $1 LIMIT $2", args![agent, limit]).await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// Deletes sessions whose conversation is gone, with their events, about `limit` rows at most;
+/// answers whether all are gone.
+///
+/// # Errors
+/// What the database refuses.
+pub async fn forget_sessions(tx: &mut Tx, ids: &[SessionId], limit: u32) -> Result<bool, StoreError> {
+    delete_sessions(tx, ids, limit).await
+}
+
+/// Deletes sessions with their events, about `limit` rows at most; answers whether all are gone.
+pub(super) async fn delete_sessions(tx: &mut Tx, ids: &[SessionId], limit: u32) -> Result<bool, StoreError> {
+    let mut left = u64::from(limit);
+    for id in ids {
+        let deleted = tx
+            .execute(
+                "DELETE FROM session_events WHERE session_id = $1 AND seq IN \
+                 (SELECT seq FROM session_events WHERE session_id = $1 ORDER BY seq LIMIT $2)",
+                args![id, left],
+            )
+            .await?;
+        if deleted >= left {
+            return Ok(false);
+        }
+        left -= deleted;
+        tx.execute("DELETE FROM sessions WHERE id = $1", args![id]).await?;
+    }
+    Ok(true)
+}

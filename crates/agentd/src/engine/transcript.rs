@@ -1,0 +1,15 @@
+//! What the engine calls upward when a turn ends.
+
+use agentd_store::{StoreError, Tx};
+use futures_util::future::LocalBoxFuture;
+
+use super::model::Reply;
+
+/// Keeps replies: implemented by whoever starts turns, and found by its name when the daemon that
+/// ran a turn is gone.
+pub trait Transcript: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// Keeps the reply, in the transaction that ends the session. May run more than once.
+    fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<(), StoreError>>;
+}

@@ -1,0 +1,60 @@
+//! No secret is written anywhere.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::{log_in, make_key, text};
+use crate::support::TestApp;
+
+#[tokio::test]
+async fn no_byte_of_the_data_directory_gives_a_secret_away() {
+    let mut app = TestApp::start().await;
+    let registered = app.post("/api/auth/register").json(&super::account()).send().await.expect_status(201).json();
+    let mut secrets = vec!["correct horse".to_owned(), text(&registered, "token")];
+    let first = app.post("/api/auth/keys").json(&json!({"name": "first"})).send().await.expect_status(200).json();
+    app.key = Some(text(&first, "key"));
+    let (id, key) = make_key(&app, json!({"name": "second"})).await;
+    let rotated = app.post(&format!("/api/auth/keys/{id}/rotate")).header("idempotency-key", "a").send().await;
+    let ticket = app.post("/api/auth/ticket").header("idempotency-key", "b").send().await.expect_status(200).json();
+    secrets.extend([
+        text(&first, "key"),
+        key,
+        text(&rotated.expect_status(200).json(), "key"),
+        text(&ticket, "ticket"),
+    ]);
+    secrets.push(log_in(&app).await);
+    // People type passwords into the wrong field.
+    for (username, password) in [("hunter2 as a user", "owner"), ("owner", "hunter3 as a guess")] {
+        let body = json!({"username": username, "password": password});
+        app.post("/api/auth/login").anonymous().json(&body).send().await.expect_status(401);
+    }
+    secrets.extend(["hunter2 as a user".to_owned(), "hunter3 as a guess".to_owned()]);
+    app.run_workers().await;
+    let mut files = Vec::new();
+    collect(app.data_dir(), &mut files);
+    app.stop().await;
+    collect(app.data_dir(), &mut files);
+    assert!(!files.is_empty());
+    for (name, bytes) in &files {
+        for secret in &secrets {
+            // The digits alone must not be there either, nor the bytes that they stand for.
+            let digits = secret.rsplit('_').next().unwrap_or(secret);
+            let raw = hex::decode(digits).unwrap_or_else(|_| digits.as_bytes().to_vec());
+            for needle in [secret.as_bytes(), digits.as_bytes(), &raw] {
+                assert!(!bytes.windows(needle.len()).any(|part| part == needle), "a secret stands in {name}");
+            }
+        }
+    }
+}
+
+fn collect(folder: &Path, files: &mut Vec<(String, Vec<u8>)>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if let Ok(bytes) = std::fs::read(&path) {
+            files.push((path.display().to_string(), bytes));
+        }
+    }
+}

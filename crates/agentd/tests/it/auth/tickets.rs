@@ -1,0 +1,110 @@
+//! Tickets: one connection each, on whichever process it reaches.
+
+use std::time::Duration;
+
+use agentd_base::Secret;
+use agentd_web::{Authenticate, Credential, Scope};
+use futures_util::future::join_all;
+use serde_json::json;
+
+use super::{log_in, make_key, replica, replicas, text};
+use crate::support::TestApp;
+
+async fn take(app: &TestApp, credential: &str) -> Credential {
+    let answer = app.post("/api/auth/ticket").bearer(credential).send().await.expect_status(200).json();
+    assert_eq!(answer["expires_in"], 30);
+    Credential::Ticket(Secret::new(text(&answer, "ticket")))
+}
+
+#[tokio::test]
+async fn a_ticket_stands_for_its_credential_once() {
+    let app = TestApp::with_owner().await;
+    let (_, reader) = make_key(&app, json!({"name": "reader", "scope": "read"})).await;
+    let session = log_in(&app).await;
+    let other = replica(&app).await;
+    for (credential, scope) in [(&reader, Scope::Read), (&session, Scope::Full)] {
+        let ticket = take(&app, credential).await;
+        let token = Credential::Token(Secret::new(credential.clone()));
+        let expected = other.authenticate(Some(token)).await.expect("the credential is good");
+        assert_eq!(other.authenticate(Some(ticket.clone())).await.as_ref(), Ok(&expected));
+        assert_eq!(expected.scope, scope);
+        assert!(other.authenticate(Some(ticket)).await.is_err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_connections_with_one_ticket_one_gets_in() {
+    let app = TestApp::with_owner().await;
+    let key = app.key.clone().expect("a key");
+    let ticket = take(&app, &key).await;
+    let processes = replicas(&app, 8).await;
+    let outcomes = join_all(processes.iter().map(|auth| auth.authenticate(Some(ticket.clone())))).await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+}
+
+#[tokio::test]
+async fn a_ticket_is_good_for_30_seconds() {
+    let app = TestApp::with_owner().await;
+    let key = app.key.clone().expect("a key");
+    let other = replica(&app).await;
+    let (used, late) = (take(&app, &key).await, take(&app, &key).await);
+    app.clock.advance(Duration::from_secs(29));
+    assert!(other.authenticate(Some(used)).await.is_ok());
+    app.clock.advance(Duration::from_secs(1));
+    assert!(other.authenticate(Some(late)).await.is_err());
+}
+
+#[tokio::test]
+async fn a_ticket_ends_with_its_credential() {
+    let app = TestApp::with_owner().await;
+    let other = replica(&app).await;
+    let (id, key) = make_key(&app, json!({"name": "doomed"})).await;
+    let ticket = take(&app, &key).await;
+    app.delete(&format!("/api/auth/keys/{id}")).send().await.expect_status(200);
+    assert!(other.authenticate(Some(ticket)).await.is_err());
+
+    let (id, key) = make_key(&app, json!({"name": "rotated"})).await;
+    let ticket = take(&app, &key).await;
+    app.post(&format!("/api/auth/keys/{id}/rotate")).send().await.expect_status(200);
+    assert!(other.authenticate(Some(ticket)).await.is_err());
+
+    let session = log_in(&app).await;
+    let ticket = take(&app, &session).await;
+    app.post("/api/auth/logout").bearer(&session).send().await.expect_status(200);
+    assert!(other.authenticate(Some(ticket)).await.is_err());
+
+    let session = log_in(&app).await;
+    app.clock.advance(Duration::from_secs(86_390));
+    let ticket = take(&app, &session).await;
+    app.clock.advance(Duration::from_secs(10));
+    assert!(other.authenticate(Some(ticket)).await.is_err());
+}
+
+#[tokio::test]
+async fn a_ticket_is_no_key_and_a_key_is_no_ticket() {
+    let app = TestApp::with_owner().await;
+    let key = app.key.clone().expect("a key");
+    let answer = app.post("/api/auth/ticket").send().await.expect_status(200).json();
+    let ticket = text(&answer, "ticket");
+    app.get("/api/auth/keys").bearer(&ticket).send().await.expect_error(401, "invalid_credential");
+    app.get(&format!("/api/auth/keys?ticket={ticket}"))
+        .anonymous()
+        .send()
+        .await
+        .expect_error(401, "missing_credential");
+    let other = replica(&app).await;
+    assert!(other.authenticate(Some(Credential::Ticket(Secret::new(key)))).await.is_err());
+    assert!(other.authenticate(Some(Credential::Ticket(Secret::new(ticket)))).await.is_ok());
+}
+
+#[tokio::test]
+async fn unused_tickets_are_bounded() {
+    let app = TestApp::with_owner().await;
+    for _ in 0..100 {
+        app.post("/api/auth/ticket").send().await.expect_status(200);
+    }
+    let refused = app.post("/api/auth/ticket").send().await.expect_error(429, "too_many_tickets");
+    assert_eq!(refused.header("retry-after"), Some("30"));
+    app.clock.advance(Duration::from_secs(30));
+    app.post("/api/auth/ticket").send().await.expect_status(200);
+}
