@@ -11,4 +11,5 @@ mod doors;
 mod kill;
 mod openapi;
 mod secrets;
+mod settings;
 mod tidy;
