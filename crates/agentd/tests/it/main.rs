@@ -10,6 +10,7 @@ mod coverage;
 mod doors;
 mod kill;
 mod openapi;
+mod providers;
 mod secrets;
 mod settings;
 mod tidy;

@@ -83,7 +83,11 @@ async fn nonsense_is_refused_by_name_and_changes_nothing() {
     let app = TestApp::with_owner().await;
     let long = "x".repeat(25_000);
     let table = [
-        ("profile", "display_name", vec![json!(1), json!(null), json!("x".repeat(101)), json!("a\nb"), json!("a\u{0}b")]),
+        (
+            "profile",
+            "display_name",
+            vec![json!(1), json!(null), json!("x".repeat(101)), json!("a\nb"), json!("a\u{0}b")],
+        ),
         ("profile", "email", vec![json!("nobody"), json!("a@b"), json!("a@b.c\r\nBcc: x@y.z"), json!(true)]),
         ("profile", "timezone", vec![json!(""), json!("Mars/Base"), json!("../../etc/passwd"), json!(null), json!(2)]),
         ("profile", "theme", vec![json!("blue"), json!(null), json!(["dark"])]),
@@ -109,7 +113,11 @@ async fn nonsense_is_refused_by_name_and_changes_nothing() {
         ("agent", "instructions", vec![json!(null), json!(long)]),
         ("agent", "daily_token_limit", vec![json!(-1), json!(1.5), json!("10")]),
         ("agent", "total_token_limit", vec![json!(-1), json!(u64::MAX)]),
-        ("agent", "local_model", vec![json!("../x.gguf"), json!("/etc/x.gguf"), json!("x.bin"), json!(".gguf"), json!("")]),
+        (
+            "agent",
+            "local_model",
+            vec![json!("../x.gguf"), json!("/etc/x.gguf"), json!("x.bin"), json!(".gguf"), json!("")],
+        ),
     ];
     let before = app.get("/api/settings").send().await.json();
     for (category, field, values) in table {
@@ -174,7 +182,10 @@ async fn resets_touch_their_own_group() {
 
     let after = app.post("/api/settings/reset").send().await.expect_status(200).json();
     assert_eq!((&after["agent"], &after["interface"]), (&before["agent"], &before["interface"]));
-    assert_eq!((&after["profile"]["display_name"], &after["security"]["login_max_failures"]), (&json!("Ada"), &json!(9)));
+    assert_eq!(
+        (&after["profile"]["display_name"], &after["security"]["login_max_failures"]),
+        (&json!("Ada"), &json!(9))
+    );
     let security = app.post("/api/settings/security/reset").send().await.expect_status(200).json();
     assert_eq!(security, before["security"]);
     assert_eq!(get(&app, "profile").await["display_name"], "Ada");
@@ -207,7 +218,8 @@ async fn an_export_can_be_imported_elsewhere() {
 async fn an_import_is_all_or_nothing() {
     let app = TestApp::with_owner().await;
     let before = app.get("/api/settings").send().await.json();
-    let import = async |settings: Value| app.post("/api/settings/import").json(&json!({"settings": settings})).send().await;
+    let import =
+        async |settings: Value| app.post("/api/settings/import").json(&json!({"settings": settings})).send().await;
     let refused = import(json!({"profile": {"display_name": "Ada"}, "agent": {"temperature": 9, "nope": 1}})).await;
     let mut fields = refused.expect_error(400, "invalid_request").bad_fields();
     fields.sort();
