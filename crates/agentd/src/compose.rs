@@ -8,6 +8,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use agentd_inference::spawn::Spawner;
+use agentd_inference::{LocalModel, LocalModelOptions};
 use agentd_store::StoreError;
 use agentd_web::{
     AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, HostPolicy, IdempotencyGuard, Observation,
@@ -31,7 +33,7 @@ use crate::ground::{Ground, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::page::Pages;
-use crate::providers::{LocalModels, LocalSetup, Prices, Providers};
+use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
 use crate::{agents, auth, chat, monitoring, page, providers, settings};
 
@@ -192,16 +194,16 @@ pub async fn compose(
     if let Some(path) = &config.bootstrap_api_key_file {
         auth.adopt_bootstrap_key_file(path).await.map_err(|e| StartError::domain(&e))?;
     }
-    let local = LocalSetup {
-        program: std::env::current_exe().map_err(|e| StartError::domain(&e))?,
-        arguments: vec!["inference-worker".into()],
-        // `make models` puts the weights beside the sources, where `make run` starts the daemon.
-        folders: vec![ground.data_dir.models(), std::path::absolute("models").map_err(|e| StartError::domain(&e))?],
-        idle_unload: IDLE_UNLOAD,
-    };
-    let local = LocalModels::new(local, ground.entropy.clone()).map_err(|e| StartError::domain(&e))?;
-    let prices = Prices::load(ground.data_dir.root()).map_err(|e| StartError::domain(&e))?;
-    let providers = Providers::new(ground.clone(), settings.clone(), local, prices);
+    let program = std::env::current_exe().map_err(|e| StartError::domain(&e))?;
+    let spawner = Spawner::start().map_err(|e| StartError::domain(&e))?;
+    let mut local = LocalModelOptions::new(program, vec!["inference-worker".into()], spawner, ground.entropy.clone());
+    local.idle_unload = IDLE_UNLOAD;
+    // `make models` puts the weights beside the sources, where `make run` starts the daemon.
+    let beside_sources = std::path::absolute("models").map_err(|e| StartError::domain(&e))?;
+    let folders = vec![ground.data_dir.models(), beside_sources];
+    let local = LocalOptions { model: LocalModel::new(local), folders };
+    let prices = PriceTable::load(&ground.data_dir.root().join("prices.toml")).map_err(|e| StartError::domain(&e))?;
+    let providers = Providers::new(&ground, settings.clone(), local, prices);
     let agents = Agents::new(ground.clone(), settings.clone());
     let engine = Engine::new(ground.clone(), settings.clone(), agents.clone(), providers.clone());
     let chat = Chat::new(ground.clone(), agents.clone(), engine.clone());

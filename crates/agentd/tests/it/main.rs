@@ -15,5 +15,7 @@ mod doors;
 mod kill;
 mod monitoring;
 mod openapi;
+mod providers;
 mod secrets;
+mod settings;
 mod tidy;

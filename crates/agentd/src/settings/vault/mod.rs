@@ -130,6 +130,14 @@ impl Vault {
         sealed.map(|sealed| self.unseal(scope, name, &sealed)).transpose()
     }
 
+    /// Whether there is a secret under `scope` and `name`, without opening it.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn contains(&self, read: &mut Read, scope: &str, name: &str) -> Result<bool, StoreError> {
+        Ok(store::find_secret(read, scope, name).await?.is_some())
+    }
+
     /// Keeps `secret`, in place of what was there.
     ///
     /// # Errors

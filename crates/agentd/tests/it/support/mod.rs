@@ -84,14 +84,20 @@ impl TestApp {
     }
 
     async fn boot(&mut self) {
+        self.try_start().await.expect("the daemon starts");
+    }
+
+    /// Starts a stopped daemon, or says why it does not start.
+    pub async fn try_start(&mut self) -> Result<(), String> {
         // Another seed each time: ids and secrets of an earlier life must not come again.
         self.seed += 1;
         let config = Config::from_source(self.source.clone()).expect("a valid configuration");
         let running = Running::start(config, self.clock.clock(), Entropy::seeded(self.seed), WorkerMode::ByHand)
             .await
-            .expect("the daemon starts");
+            .map_err(|error| error.to_string())?;
         self.address = running.address;
         self.running = Some(running);
+        Ok(())
     }
 
     /// Ends the daemon in order and starts it again on the same data.
