@@ -4,10 +4,13 @@
 
 mod support;
 
+mod agents;
 mod auth;
 mod backup;
+mod chat;
 mod coverage;
 mod doors;
+mod engine;
 mod kill;
 mod openapi;
 mod secrets;
