@@ -23,7 +23,7 @@ use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
 use crate::engine::{Engine, KeepSessions};
-use crate::ground::{Ground, StoredLedger, Workers};
+use crate::ground::{Ground, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::page::Pages;
@@ -185,7 +185,8 @@ pub async fn compose(
     let local = LocalSetup {
         program: std::env::current_exe().map_err(|e| StartError::domain(&e))?,
         arguments: vec!["inference-worker".into()],
-        folders: vec![ground.data_dir.models()],
+        // `make models` puts the weights beside the sources, where `make run` starts the daemon.
+        folders: vec![ground.data_dir.models(), std::path::absolute("models").map_err(|e| StartError::domain(&e))?],
         idle_unload: IDLE_UNLOAD,
     };
     let local = LocalModels::new(local, ground.entropy.clone()).map_err(|e| StartError::domain(&e))?;
@@ -210,6 +211,7 @@ pub async fn compose(
     let make: Box<dyn FnOnce() -> Router + Send> =
         Box::new(move || routes(&local).mount(Arc::new(OwnerAlone), &guard).layer(from_fn(catch_panic)));
     let mut workers = Workers::default();
+    workers.add(PurgeAnswers(ground.db.clone()));
     workers.add(KeyUseWriter(auth.clone()));
     workers.add(LoginPurge(auth));
     workers.add(PurgeAgents(services.agents.clone()));

@@ -5,6 +5,7 @@
 
 mod data_dir;
 mod once;
+mod purge;
 mod worker;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use data_dir::DataDir;
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
+pub use purge::PurgeAnswers;
 pub use worker::{Worker, WorkerError, Workers};
 
 /// Cheap to clone.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::{DomainError, FieldProblem, Patch, Problems, Secret, SecretUpdate};
+use agentd_base::{FieldProblem, Patch, Problems, Secret, SecretUpdate};
 use agentd_inference::LocalStatus;
 use agentd_llm::{
     ConnectivityReport, ModelBackend, ModelError, ModelErrorCode, ModelMessage, ModelRequest, Vendor, VendorBackend,
