@@ -7,11 +7,14 @@
 
 mod support;
 
+mod agents;
 mod auth;
 mod backup;
+mod chat;
 mod cli;
 mod coverage;
 mod doors;
+mod engine;
 mod kill;
 mod monitoring;
 mod openapi;

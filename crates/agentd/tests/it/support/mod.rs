@@ -5,6 +5,7 @@ pub mod database;
 pub mod document;
 pub mod process;
 pub mod request;
+pub mod talk;
 
 use std::net::SocketAddr;
 use std::path::Path;

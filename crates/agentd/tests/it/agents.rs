@@ -1,0 +1,245 @@
+//! Agents: made, found, listed, deleted without a trace.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use agentd_llm::Gate;
+use agentd_llm::fake::{Reply, Script};
+use agentd_store::{Dialect, args};
+use serde_json::{Value, json};
+
+use crate::support::TestApp;
+use crate::support::talk::{COUNTED, Talk, create_agent, read_tokens, started};
+
+fn scout() -> Value {
+    json!({"svc_name": "scout", "user_name": "Ada", "archetype": ["researcher", "pirate"], "custom_archetype": "You love maps.",
+        "profile": {"model": "m-1", "instructions": "Be brief.", "colour": {"a": [1]}},
+        "answers": [{"question": "Hobby?", "answer": "chess"}]})
+}
+
+fn workspace(app: &TestApp, name: &str) -> PathBuf {
+    app.data_dir().join("agents").join(name)
+}
+
+#[tokio::test]
+async fn an_agent_is_made_found_and_listed() {
+    let app = TestApp::with_owner().await;
+    assert_eq!(app.get("/api/agents").send().await.expect_status(200).json(), json!({"agents": []}));
+    let made = app.post("/api/agents").json(&scout()).send().await.expect_status(201).json();
+    assert_eq!(made["archetype"], json!(["researcher", "pirate"]));
+    assert_eq!(made["evolution_choice"], "check");
+    assert_eq!(made["profile"], scout()["profile"]);
+    assert_eq!(made["answers"], scout()["answers"]);
+    let id = made["id"].as_str().expect("an id");
+    assert!(id.starts_with("agent_"));
+    for name in ["scout", id] {
+        let found = app.get(&format!("/api/agents/{name}")).send().await.expect_status(200).json();
+        assert_eq!(found, made);
+    }
+    app.clock.advance(std::time::Duration::from_secs(1));
+    create_agent(&app, "second").await;
+    let list = app.get("/api/agents").send().await.expect_status(200).json();
+    let entry = json!({"name": "scout", "archetype": ["researcher", "pirate"], "user_name": "Ada", "svc_name": "scout",
+        "created_at": made["created_at"]});
+    assert_eq!(list["agents"][0], entry);
+    assert_eq!(list["agents"][1]["svc_name"], "second");
+    assert_eq!(list["agents"][1]["archetype"], json!(["assistant"]));
+    for (name, exists) in [("scout", true), ("nobody", false), ("..%2Fscout", false)] {
+        let answer = app.get(&format!("/api/agents/{name}/exists")).send().await.expect_status(200).json();
+        assert_eq!(answer, json!({"exists": exists}), "{name}");
+    }
+    let mode = std::fs::metadata(workspace(&app, "scout")).expect("a folder").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[tokio::test]
+async fn nonsense_is_refused_and_leaves_nothing() {
+    let app = TestApp::with_owner().await;
+    let answer = app.post("/api/agents").json(&json!({"svc_name": "", "archetype": ["a", "b", "c", "d"]})).send().await;
+    assert_eq!(answer.expect_error(400, "invalid_request").bad_fields(), ["user_name", "archetype", "svc_name"]);
+    let with = |field: &str, value: Value| {
+        let mut body = scout();
+        body[field] = value;
+        body
+    };
+    for name in ["../x", "Scout", "-x", "a/b", "a b", "é", ".lock", &"x".repeat(64)] {
+        let answer = app.post("/api/agents").json(&with("svc_name", json!(name))).send().await;
+        assert_eq!(answer.expect_error(400, "invalid_request").bad_fields(), ["svc_name"], "{name}");
+    }
+    for (field, value) in [
+        ("archetype", json!([])),
+        ("archetype", json!(" ")),
+        ("archetype", json!(7)),
+        ("evolution_choice", json!("maybe")),
+        ("profile", json!("text")),
+        ("profile", json!({"blob": "x".repeat(40_000)})),
+        ("answers", json!({})),
+        ("answers", json!(["x".repeat(40_000)])),
+        ("user_name", json!("  ")),
+        ("custom_archetype", json!("x".repeat(5_000))),
+    ] {
+        let answer = app.post("/api/agents").json(&with(field, value)).send().await.expect_error(400, "invalid_request");
+        assert!(answer.bad_fields().iter().any(|bad| bad.starts_with(field)), "{field}: {}", answer.text());
+    }
+    assert_eq!(app.get("/api/agents").send().await.json(), json!({"agents": []}));
+    let left = std::fs::read_dir(app.data_dir().join("agents")).map(|entries| {
+        entries.filter(|entry| entry.as_ref().is_ok_and(|entry| !entry.file_name().to_string_lossy().starts_with('.'))).count()
+    });
+    assert_eq!(left.unwrap_or(0), 0);
+    app.get("/api/agents/nobody").send().await.expect_error(404, "agent_not_found");
+    app.delete("/api/agents/nobody").send().await.expect_error(404, "agent_not_found");
+}
+
+#[tokio::test]
+async fn a_name_goes_to_whoever_is_first() {
+    let app = TestApp::with_owner().await;
+    let attempts = (0..8).map(|_| app.post("/api/agents").json(&scout()).send());
+    let answers = futures_util::future::join_all(attempts).await;
+    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status.as_u16()).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 409, 409, 409, 409, 409, 409, 409]);
+    let refused = answers.into_iter().find(|answer| answer.status == 409).expect("one");
+    refused.expect_error(409, "name_taken");
+    assert!(workspace(&app, "scout").is_dir());
+}
+
+#[tokio::test]
+async fn the_same_request_twice_makes_one_agent() {
+    let app = TestApp::with_owner().await;
+    let create = || app.post("/api/agents").header("idempotency-key", "once").json(&scout()).send();
+    let first = create().await.expect_status(201);
+    let again = create().await.expect_status(201);
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(first.json(), again.json());
+}
+
+#[tokio::test]
+async fn who_the_agent_is_shapes_what_the_model_is_told() {
+    let talk = Talk::saying(&["ok"]).await;
+    let settings = json!({"instructions": "Never lie."});
+    talk.app.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
+    talk.app.put("/api/settings/interface").json(&json!({"language": "de"})).send().await.expect_status(200);
+    let mut fields = scout();
+    fields["svc_name"] = json!("mapper");
+    talk.app.post("/api/agents").json(&fields).send().await.expect_status(201);
+    talk.exchange(&json!({"content": "hello", "agent_id": "mapper"})).await;
+    let request = &talk.vendor.requests()[0].body;
+    assert_eq!(request["model"], "m-1");
+    let told = request["messages"][0]["content"].as_str().expect("a system prompt");
+    for part in ["You are mapper", "Ada", "gather facts", "pirate", "You love maps.", "German", "Never lie.", "Be brief.", "Hobby? chess"] {
+        assert!(told.contains(part), "`{part}` is missing in: {told}");
+    }
+}
+
+/// Tables and text columns that still mention `needle`.
+async fn mentions(app: &TestApp, needle: &str) -> Vec<String> {
+    let db = &app.running().ground().db;
+    let mut read = db.read().await.expect("a connection");
+    let sql = match db.dialect() {
+        Dialect::Sqlite => {
+            "SELECT m.name AS t, c.name AS c FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
+        }
+        Dialect::Postgres => {
+            "SELECT table_name::text AS t, column_name::text AS c FROM information_schema.columns \
+             WHERE table_schema = current_schema()"
+        }
+    };
+    let columns = read.fetch_all(sql, args![]).await.expect("columns");
+    let mut found = Vec::new();
+    for row in columns {
+        let (table, column): (String, String) = (row.get("t").expect("a name"), row.get("c").expect("a name"));
+        let sql = format!("SELECT COUNT(*) FROM {table} WHERE CAST({column} AS TEXT) LIKE $1");
+        let count = read.fetch_one(sql, args![format!("%{needle}%")]).await.expect("a count");
+        if count.first::<u64>().expect("a number") > 0 {
+            found.push(format!("{table}.{column}"));
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_deleted_agent_leaves_nothing_behind() {
+    let talk = Talk::saying(&["a", "b"]).await;
+    let app = &talk.app;
+    let id = app.get("/api/agents/scout").send().await.json()["id"].as_str().expect("an id").to_owned();
+    for number in 0..3 {
+        let content = format!("a secret wish {number}");
+        talk.exchange(&json!({"content": content, "agent_id": "scout"})).await;
+    }
+    let other = create_agent(app, "other").await;
+    let kept = talk.exchange(&json!({"content": "kept", "agent_id": "other"})).await;
+    let kept = started(&kept, "conversation_id");
+    let deep = workspace(app, "scout").join("a/b/c");
+    std::fs::create_dir_all(&deep).expect("folders");
+    std::fs::write(deep.join("notes.txt"), "x").expect("a file");
+
+    let answer = app.delete(&format!("/api/agents/{id}")).send().await.expect_status(200).json();
+    assert_eq!(answer, json!({"deleted": true}));
+    app.get("/api/agents/scout").send().await.expect_status(404);
+    app.delete("/api/agents/scout").send().await.expect_status(404);
+    let list = app.get("/api/chat/conversations").send().await.json();
+    assert_eq!((list["total"].as_u64(), list["conversations"][0]["id"].as_str()), (Some(1), Some(kept.as_str())));
+    assert!(!workspace(app, "scout").exists());
+
+    app.run_workers().await;
+    // What was used is still counted; its rows hold no more than the id.
+    let left: Vec<String> = mentions(app, &id).await.into_iter().filter(|column| column != "usage.agent_id").collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(mentions(app, "a secret wish").await, Vec::<String>::new());
+    assert!(!app.data_dir().join("agents/.trash").join(&id).exists());
+    assert_eq!(talk.conversation(&kept).await["agent_id"], other["id"]);
+}
+
+#[tokio::test]
+async fn a_name_is_free_at_once_and_the_old_files_stay_away() {
+    let app = TestApp::with_owner().await;
+    create_agent(&app, "scout").await;
+    std::fs::write(workspace(&app, "scout").join("old"), "x").expect("a file");
+    app.delete("/api/agents/scout").send().await.expect_status(200);
+    let again = create_agent(&app, "scout").await;
+    assert_eq!(std::fs::read_dir(workspace(&app, "scout")).expect("a folder").count(), 0);
+    std::fs::write(workspace(&app, "scout").join("new"), "x").expect("a file");
+    app.run_workers().await;
+    assert!(workspace(&app, "scout").join("new").exists());
+    let found = app.get("/api/agents/scout").send().await.expect_status(200).json();
+    assert_eq!(found["id"], again["id"]);
+}
+
+#[tokio::test]
+async fn a_deletion_goes_on_after_a_restart() {
+    let mut talk = Talk::saying(&["a"]).await;
+    let id = talk.app.get("/api/agents/scout").send().await.json()["id"].as_str().expect("an id").to_owned();
+    talk.exchange(&json!({"content": "hello"})).await;
+    std::fs::write(workspace(&talk.app, "scout").join("old"), "x").expect("a file");
+    talk.app.delete("/api/agents/scout").send().await.expect_status(200);
+    // As if the daemon had been killed before it moved the folder.
+    let trash = talk.app.data_dir().join("agents/.trash").join(&id);
+    std::fs::rename(&trash, workspace(&talk.app, "scout")).expect("moved back");
+    let db = talk.app.running().ground().db.clone();
+    db.write(async move |tx: &mut agentd_store::Tx| tx.execute("UPDATE agents SET leaves_folder = 1", args![]).await)
+        .await
+        .expect("written");
+    drop(db);
+    talk.app.restart().await;
+    create_agent(&talk.app, "scout").await;
+    assert_eq!(std::fs::read_dir(workspace(&talk.app, "scout")).expect("a folder").count(), 0);
+    talk.app.run_workers().await;
+    assert!(!trash.exists());
+    let left = mentions(&talk.app, &id).await;
+    assert_eq!(left, ["usage.agent_id"]);
+}
+
+#[tokio::test]
+async fn deleting_an_agent_ends_its_reply() {
+    let gate = Gate::new();
+    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], COUNTED).gated(&gate))).await;
+    let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
+    gate.release(1);
+    read_tokens(&mut stream, 1).await;
+    talk.app.delete("/api/agents/scout").send().await.expect_status(200);
+    let last = stream.collect().await.pop().expect("an end");
+    assert_eq!((last.event.as_str(), last.data["code"].as_str()), ("error", Some("cancelled")));
+    talk.vendor.aborted(1).await;
+    talk.app.run_workers().await;
+    assert_eq!(talk.usage().await.len(), 1);
+}
