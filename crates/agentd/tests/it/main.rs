@@ -11,4 +11,5 @@ mod doors;
 mod kill;
 mod openapi;
 mod secrets;
+mod setup;
 mod tidy;
