@@ -35,7 +35,8 @@ use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::page::Pages;
 use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
-use crate::{agents, auth, chat, monitoring, page, providers, settings};
+use crate::setup::Setup;
+use crate::{agents, auth, chat, monitoring, page, providers, settings, setup};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -65,6 +66,7 @@ struct Services {
     agents: Agents,
     engine: Engine,
     chat: Chat,
+    setup: Setup,
 }
 
 /// A reply may use so much of the time that a drain has; the rest is for what follows.
@@ -95,6 +97,7 @@ fn routes(services: &Services) -> Routes {
         .merge(providers::routes().with_state(services.providers.clone()))
         .merge(agents::routes().with_state(services.agents.clone()))
         .merge(chat::routes().with_state(services.chat.clone()))
+        .merge(setup::routes().with_state(services.setup.clone()))
 }
 
 /// The OpenAPI document, from the code alone.
@@ -108,6 +111,7 @@ pub fn document() -> OpenApi {
         providers::routes().into_document(),
         agents::routes().into_document(),
         chat::routes().into_document(),
+        setup::routes().into_document(),
     ] {
         document.merge(part);
     }
@@ -212,12 +216,14 @@ pub async fn compose(
     agents.register(Arc::new(engine.clone()));
     engine.register(Arc::new(chat.clone()));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
+    let setup = Setup::new(settings.clone(), auth.clone(), providers.clone(), agents.clone());
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
     rest.set_engine(engine.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
-    let services = Services { monitoring, backup, settings, auth: auth.clone(), providers, agents, engine, chat };
+    let services =
+        Services { monitoring, backup, settings, auth: auth.clone(), providers, agents, engine, chat, setup };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone()))));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
     let router = behind_doors(open, &services, &ground, config, address);

@@ -21,4 +21,5 @@ mod openapi;
 mod providers;
 mod secrets;
 mod settings;
+mod setup;
 mod tidy;
