@@ -138,8 +138,8 @@ impl Engine {
         }
         inner.providers.check_budget().await?;
         let profile = &turn.agent.profile;
-        let wish =
-            ModelWish { provider: profile.provider.clone(), model: turn.model.or_else(|| profile.model.clone()) };
+        let wish = ModelWish::parse(turn.model.as_deref())
+            .or(ModelWish::new(profile.provider.as_deref(), profile.model.as_deref()));
         let resolved = inner.providers.resolve(wish).await?;
         let settings = inner.settings.agent();
         let mut prompt = Prompt::new(inner.agents.system_prompt(&turn.agent), turn.history);

@@ -28,7 +28,7 @@ mod store;
 pub use error::ProviderError;
 pub use local::{LocalBackend, LocalOptions};
 pub use model::{
-    LocalModelState, LocalModelView, ModelCall, ModelWish, PriceTable, PriceTableError, ProviderChange, ProviderReport,
+    LOCAL,     LocalModelState, LocalModelView, ModelCall, ModelWish, PriceTable, PriceTableError, ProviderChange, ProviderReport,
     ProviderStatus, ProviderView, ReportedFailure, ResolvedModel, TokenTotal, UsageFigures, UsageId,
 };
 pub use routes::routes;

@@ -9,7 +9,7 @@ use super::error::SetupError;
 use super::model::Progress;
 use crate::agents::{Agent, Agents, CreateAgent};
 use crate::auth::{Auth, IssuedKey, LoggedIn, NewKey};
-use crate::providers::{LOCAL, ModelWish, ProviderError, ProviderUpdate, Providers};
+use crate::providers::{LOCAL, ModelWish, ProviderChange, ProviderError, Providers};
 use crate::settings::{AgentSettings, PartialObject, Settings};
 
 /// Cheap to clone.
@@ -82,12 +82,12 @@ impl Setup {
                 return Err(SetupError::field("api_key", "is needed, or a base_url whose server wants none"));
             }
         } else {
-            let update = ProviderUpdate {
+            let change = ProviderChange {
                 api_key: api_key.map_or(Patch::Keep, |key| Patch::Set(SecretUpdate::New(key))),
                 base_url: base_url.map_or(Patch::Keep, Patch::Set),
                 default_model: Patch::Keep,
             };
-            self.providers.update(&provider, update).await?;
+            self.providers.set_key(&provider, change).await?;
         }
         let change = json!({"default_provider": provider, "default_model": model});
         let serde_json::Value::Object(change) = change else { return Ok(()) };
@@ -121,9 +121,7 @@ impl Setup {
     async fn can_use(&self, wish: ModelWish) -> Result<bool, SetupError> {
         match self.providers.resolve(wish).await {
             Ok(_) => Ok(true),
-            Err(ProviderError::NotConfigured { .. } | ProviderError::NoModel | ProviderError::LocalUnavailable(_)) => {
-                Ok(false)
-            }
+            Err(ProviderError::NoModel { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

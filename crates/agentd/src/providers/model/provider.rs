@@ -9,7 +9,7 @@ use url::Url;
 use utoipa::ToSchema;
 
 /// The id of the model inside the daemon.
-pub(in crate::providers) const LOCAL: &str = "local";
+pub const LOCAL: &str = "local";
 
 const MAX_MESSAGE: usize = 500;
 const MAX_KEY: usize = 4096;
