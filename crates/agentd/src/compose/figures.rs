@@ -60,11 +60,11 @@ pub(super) fn register(metrics: &Metrics, auth: &Auth, providers: &Providers, en
             let providers = providers.clone();
             async move {
                 let totals = providers.token_totals().await?;
-                let samples = totals.into_iter().flat_map(|total| {
-                    [("input", total.input_tokens), ("output", total.output_tokens)].map(|(kind, tokens)| Sample {
-                        labels: vec![total.model.clone(), kind.to_owned()],
-                        value: float(tokens),
-                    })
+                // The other types are parts of these two and would be counted twice in a sum.
+                let totals = totals.into_iter().filter(|total| matches!(total.kind, "input" | "output"));
+                let samples = totals.map(|total| Sample {
+                    labels: vec![total.model, total.kind.to_owned()],
+                    value: float(total.tokens),
                 });
                 Ok(samples.collect())
             }
