@@ -52,7 +52,7 @@ pub(super) fn register(metrics: &Metrics, auth: &Auth, providers: &Providers, en
     metrics.add_source(source(
         Family {
             name: "svc_token_usage_total",
-            help: "Tokens by model and type (input, output), from the usage of every model call.",
+            help: "Tokens by model and type; cache_read and cache_write are part of input, reasoning is part of output.",
             kind: FamilyKind::Counter,
             labels: &["model", "type"],
         },
@@ -60,11 +60,9 @@ pub(super) fn register(metrics: &Metrics, auth: &Auth, providers: &Providers, en
             let providers = providers.clone();
             async move {
                 let totals = providers.token_totals().await?;
-                let samples = totals.into_iter().flat_map(|total| {
-                    [("input", total.input_tokens), ("output", total.output_tokens)].map(|(kind, tokens)| Sample {
-                        labels: vec![total.model.clone(), kind.to_owned()],
-                        value: float(tokens),
-                    })
+                let samples = totals.into_iter().map(|total| Sample {
+                    labels: vec![total.model, total.kind.to_owned()],
+                    value: float(total.tokens),
                 });
                 Ok(samples.collect())
             }
