@@ -92,7 +92,7 @@ impl DaemonUnderTest {
     /// The connection fails or the status is no success.
     pub fn call(&self, method: &str, path: &str, body: &Value) -> Outcome<Value> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let (status, answer) = request(&self.address, method, path, &self.key, Some(&body).filter(|body| !body.is_empty()))?;
+        let (status, answer) = request(&self.address, method, path, &self.key, Some(body.as_str()).filter(|body| !body.is_empty()))?;
         if !(200..300).contains(&status) {
             return Err(format!("{method} {path} answered {status}: {answer}").into());
         }

@@ -130,6 +130,7 @@ pub async fn streamed_on(
     let mut first_token = None;
     let mut buffer = [0u8; 16 * 1024];
     let contains = |bytes: &[u8], mark: &str| bytes.windows(mark.len()).any(|window| window == mark.as_bytes());
+    let mut whole_length = None;
     loop {
         let read = stream.read(&mut buffer).await?;
         if read == 0 {
@@ -139,10 +140,24 @@ pub async fn streamed_on(
         if first_token.is_none() && contains(&bytes, first_mark) {
             first_token = Some(started.elapsed());
         }
-        let tail = bytes.len().saturating_sub(read + end_mark.len());
-        if bytes.ends_with(b"0\r\n\r\n") && contains(&bytes[tail.saturating_sub(4096)..], end_mark) {
+        if whole_length.is_none()
+            && let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n")
+        {
+            let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next()?.parse::<usize>().ok());
+            whole_length = Some(length.map(|length| end + 4 + length));
+        }
+        let is_whole = match whole_length {
+            Some(Some(length)) => bytes.len() >= length,
+            Some(None) => bytes.ends_with(b"0\r\n\r\n"),
+            None => false,
+        };
+        if is_whole {
             break;
         }
+    }
+    if !contains(&bytes, end_mark) {
+        return Err(format!("the end is missing: {}", String::from_utf8_lossy(&bytes)).into());
     }
     let body = String::from_utf8_lossy(&bytes).into_owned();
     let first_token = first_token.ok_or_else(|| format!("no token came: {body}"))?;

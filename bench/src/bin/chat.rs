@@ -33,7 +33,7 @@ fn main() -> Outcome<()> {
 async fn provide() -> Outcome<()> {
     let (short, long) = (reply(20), reply(200));
     let script = Script::by(move |request| {
-        if String::from_utf8_lossy(&request.body).contains("long answer") { long.clone() } else { short.clone() }
+        if request.body.to_string().contains("long answer") { long.clone() } else { short.clone() }
     });
     let vendor = FakeVendor::start_forgetful(Vendor::Openai, script).await?;
     println!("{}", vendor.base_url());
