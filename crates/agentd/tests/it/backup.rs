@@ -5,8 +5,8 @@
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use agentd::backup::{Backup, BackupError, Quiesce, RestoreReport};
 use agentd::ground::{DataDir, Ground};

@@ -43,7 +43,10 @@ async fn a_reply_streams_piece_by_piece_and_is_kept() {
     let expected = json!({"message_id": started(&events, "message_id"), "input_tokens": 7, "output_tokens": 3, "total_tokens": 10});
     assert_eq!(*done, expected);
     let kept = reply(&talk, &events).await;
-    assert_eq!((&kept["content"], &kept["status"], &kept["role"]), (&json!(pieces.concat()), &json!("complete"), &json!("assistant")));
+    assert_eq!(
+        (&kept["content"], &kept["status"], &kept["role"]),
+        (&json!(pieces.concat()), &json!("complete"), &json!("assistant"))
+    );
     assert_eq!(talk.usage().await, [("provider".to_owned(), 7, 3)]);
 }
 
@@ -71,7 +74,8 @@ async fn a_log_is_replayed_from_anywhere() {
     assert_numbered(&rest, 3);
     let whole = [before, stream.collect().await].concat();
     for query in ["", "?last_event_id=0", "?last_event_id=3", "?last_event_id=5", "?last_event_id=99"] {
-        let replayed = talk.app.get(&format!("/api/chat/sessions/{session}/stream{query}")).stream().await.collect().await;
+        let replayed =
+            talk.app.get(&format!("/api/chat/sessions/{session}/stream{query}")).stream().await.collect().await;
         let skip = query.split_once('=').map_or(0, |(_, id)| id.parse::<usize>().expect("a number") + 1);
         assert_eq!(replayed, whole.get(skip..).unwrap_or_default(), "{query}");
     }
@@ -231,7 +235,8 @@ async fn without_model_or_budget_nothing_is_stored() {
     create_agent(&app, "scout").await;
     let send = || app.post("/api/chat/messages/stream").json(&json!({"content": "hello"})).send();
     send().await.expect_error(503, "no_model");
-    let vendor = FakeVendor::start(Vendor::Openai, Script::always(Reply::text(["a"], COUNTED))).await.expect("a vendor");
+    let vendor =
+        FakeVendor::start(Vendor::Openai, Script::always(Reply::text(["a"], COUNTED))).await.expect("a vendor");
     crate::support::talk::use_vendor(&app, &vendor).await;
     app.put("/api/settings/agent").json(&json!({"daily_token_limit": 10})).send().await.expect_status(200);
     send().await.expect_status(200);
