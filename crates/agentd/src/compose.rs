@@ -1,10 +1,15 @@
 //! Wires the domains: which service gets what, which trait is implemented by whom. The only
 //! module that knows them all.
 
+mod figures;
+mod rest;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use agentd_inference::spawn::Spawner;
+use agentd_inference::{LocalModel, LocalModelOptions};
 use agentd_store::StoreError;
 use agentd_web::{
     AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, HostPolicy, IdempotencyGuard, Observation,
@@ -20,6 +25,7 @@ use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 
 use crate::agents::{Agents, PurgeAgents};
 use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
+use crate::backup::{Backup, local_routes};
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
 use crate::engine::{Engine, KeepSessions};
@@ -27,9 +33,10 @@ use crate::ground::{Ground, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::page::Pages;
-use crate::providers::{LocalModels, LocalSetup, Prices, Providers};
+use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
-use crate::{agents, auth, chat, monitoring, page, providers, settings};
+use crate::setup::Setup;
+use crate::{agents, auth, chat, monitoring, page, providers, settings, setup};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -52,12 +59,14 @@ impl std::fmt::Debug for Daemon {
 #[derive(Clone)]
 struct Services {
     monitoring: Monitoring,
+    backup: Backup,
     settings: SettingsRoutes,
     auth: Auth,
     providers: Providers,
     agents: Agents,
     engine: Engine,
     chat: Chat,
+    setup: Setup,
 }
 
 /// A reply may use so much of the time that a drain has; the rest is for what follows.
@@ -88,6 +97,7 @@ fn routes(services: &Services) -> Routes {
         .merge(providers::routes().with_state(services.providers.clone()))
         .merge(agents::routes().with_state(services.agents.clone()))
         .merge(chat::routes().with_state(services.chat.clone()))
+        .merge(setup::routes().with_state(services.setup.clone()))
 }
 
 /// The OpenAPI document, from the code alone.
@@ -101,6 +111,7 @@ pub fn document() -> OpenApi {
         providers::routes().into_document(),
         agents::routes().into_document(),
         chat::routes().into_document(),
+        setup::routes().into_document(),
     ] {
         document.merge(part);
     }
@@ -172,6 +183,11 @@ pub async fn compose(
 ) -> Result<Daemon, StartError> {
     let key_file = config.secret_key_file.clone().unwrap_or_else(|| ground.data_dir.secret_key());
     let vault = Vault::open(&ground.db, &ground.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
+    let mut workers = Workers::default();
+    let rest = rest::Rest::new(readiness.clone(), workers.pause());
+    let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()));
+    // Before anybody reads what it may still have to put in place.
+    backup.finish_interrupted().await.map_err(|e| StartError::domain(&e))?;
     let settings = Settings::open(&ground, vault, Registry::new()).await.map_err(|e| StartError::domain(&e))?;
     let options = AuthOptions {
         api_key_required: config.api_key_required,
@@ -182,16 +198,16 @@ pub async fn compose(
     if let Some(path) = &config.bootstrap_api_key_file {
         auth.adopt_bootstrap_key_file(path).await.map_err(|e| StartError::domain(&e))?;
     }
-    let local = LocalSetup {
-        program: std::env::current_exe().map_err(|e| StartError::domain(&e))?,
-        arguments: vec!["inference-worker".into()],
-        // `make models` puts the weights beside the sources, where `make run` starts the daemon.
-        folders: vec![ground.data_dir.models(), std::path::absolute("models").map_err(|e| StartError::domain(&e))?],
-        idle_unload: IDLE_UNLOAD,
-    };
-    let local = LocalModels::new(local, ground.entropy.clone()).map_err(|e| StartError::domain(&e))?;
-    let prices = Prices::load(ground.data_dir.root()).map_err(|e| StartError::domain(&e))?;
-    let providers = Providers::new(ground.clone(), settings.clone(), local, prices);
+    let program = std::env::current_exe().map_err(|e| StartError::domain(&e))?;
+    let spawner = Spawner::start().map_err(|e| StartError::domain(&e))?;
+    let mut local = LocalModelOptions::new(program, vec!["inference-worker".into()], spawner, ground.entropy.clone());
+    local.idle_unload = IDLE_UNLOAD;
+    // `make models` puts the weights beside the sources, where `make run` starts the daemon.
+    let beside_sources = std::path::absolute("models").map_err(|e| StartError::domain(&e))?;
+    let folders = vec![ground.data_dir.models(), beside_sources];
+    let local = LocalOptions { model: LocalModel::new(local), folders };
+    let prices = PriceTable::load(&ground.data_dir.root().join("prices.toml")).map_err(|e| StartError::domain(&e))?;
+    let providers = Providers::new(&ground, settings.clone(), local, prices);
     let agents = Agents::new(ground.clone(), settings.clone());
     let engine = Engine::new(ground.clone(), settings.clone(), agents.clone(), providers.clone());
     let chat = Chat::new(ground.clone(), agents.clone(), engine.clone());
@@ -200,17 +216,26 @@ pub async fn compose(
     agents.register(Arc::new(engine.clone()));
     engine.register(Arc::new(chat.clone()));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
+    let setup = Setup::new(settings.clone(), auth.clone(), providers.clone(), agents.clone());
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
-    let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness, bootstrap, Vec::new());
+    let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
+    figures::register(monitoring.metrics(), &auth, &providers, &engine);
+    rest.set_engine(engine.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
-    let services = Services { monitoring, settings, auth: auth.clone(), providers, agents, engine, chat };
+    let services =
+        Services { monitoring, backup, settings, auth: auth.clone(), providers, agents, engine, chat, setup };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone()))));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
     let router = behind_doors(open, &services, &ground, config, address);
     let local = services.clone();
-    let make: Box<dyn FnOnce() -> Router + Send> =
-        Box::new(move || routes(&local).mount(Arc::new(OwnerAlone), &guard).layer(from_fn(catch_panic)));
-    let mut workers = Workers::default();
+    let make: Box<dyn FnOnce() -> Router + Send> = Box::new(move || {
+        routes(&local)
+            .mount(Arc::new(OwnerAlone), &guard)
+            .layer(from_fn_with_state(readiness, refuse_unless_ready))
+            // Behind no gate: a restore is what closes it.
+            .merge(local_routes(local.backup.clone()))
+            .layer(from_fn(catch_panic))
+    });
     workers.add(PurgeAnswers(ground.db.clone()));
     workers.add(KeyUseWriter(auth.clone()));
     workers.add(LoginPurge(auth));

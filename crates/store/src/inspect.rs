@@ -1,5 +1,6 @@
 //! Looks at a database without changing it: no migration, no lock, no write. For diagnosis.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -18,6 +19,9 @@ use crate::{MIGRATIONS, StoreError};
 /// A server that does not answer within this time is away.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
+const NEWEST: &str = "SELECT MAX(version), MAX(applied_at) FROM schema_migrations";
+const INFO: &str = "SELECT name, value FROM store_info";
+
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
@@ -29,6 +33,8 @@ pub struct Inspection {
     pub known_version: u32,
     /// When the schema changed last.
     pub migrated_at: Option<Timestamp>,
+    /// Facts about the database as a whole, by name; see the table `store_info`.
+    pub info: BTreeMap<String, String>,
     /// What SQLite's own check complains of, at most ten lines.
     pub damage: Vec<String>,
 }
@@ -74,14 +80,15 @@ async fn inspect_sqlite(path: &Path) -> Result<Inspection, StoreError> {
     let is_migrated: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_migrations'")
         .fetch_one(&mut connection)
         .await?;
-    let (version, at) = if is_migrated > 0 {
-        sqlx::query_as("SELECT MAX(version), MAX(applied_at) FROM schema_migrations").fetch_one(&mut connection).await?
+    let ((version, at), info) = if is_migrated > 0 {
+        let newest = sqlx::query_as(NEWEST).fetch_one(&mut connection).await?;
+        (newest, sqlx::query_as(INFO).fetch_all(&mut connection).await?)
     } else {
-        (None, None)
+        ((None, None), Vec::new())
     };
     let damage = damage.into_iter().filter(|line| line != "ok").collect();
     connection.close().await?;
-    Ok(inspection(format!("SQLite {engine}"), version, at, damage))
+    Ok(inspection(format!("SQLite {engine}"), version, at, info, damage))
 }
 
 async fn inspect_postgres(options: PgConnectOptions) -> Result<Option<Inspection>, StoreError> {
@@ -89,21 +96,29 @@ async fn inspect_postgres(options: PgConnectOptions) -> Result<Option<Inspection
     let engine: String = sqlx::query_scalar("SHOW server_version").fetch_one(&mut connection).await?;
     let is_migrated: bool =
         sqlx::query_scalar("SELECT to_regclass('schema_migrations') IS NOT NULL").fetch_one(&mut connection).await?;
-    let (version, at) = if is_migrated {
-        sqlx::query_as("SELECT MAX(version), MAX(applied_at) FROM schema_migrations").fetch_one(&mut connection).await?
+    let ((version, at), info) = if is_migrated {
+        let newest = sqlx::query_as(NEWEST).fetch_one(&mut connection).await?;
+        (newest, sqlx::query_as(INFO).fetch_all(&mut connection).await?)
     } else {
-        (None, None)
+        ((None, None), Vec::new())
     };
     connection.close().await?;
-    Ok(Some(inspection(format!("PostgreSQL {engine}"), version, at, Vec::new())))
+    Ok(Some(inspection(format!("PostgreSQL {engine}"), version, at, info, Vec::new())))
 }
 
-fn inspection(engine: String, version: Option<i64>, at: Option<i64>, damage: Vec<String>) -> Inspection {
+fn inspection(
+    engine: String,
+    version: Option<i64>,
+    at: Option<i64>,
+    info: Vec<(String, String)>,
+    damage: Vec<String>,
+) -> Inspection {
     Inspection {
         engine,
         schema_version: version.and_then(|version| u32::try_from(version).ok()).unwrap_or(0),
         known_version: MIGRATIONS.last().map_or(0, |last| last.version),
         migrated_at: at.map(Timestamp::from_micros),
+        info: info.into_iter().collect(),
         damage,
     }
 }

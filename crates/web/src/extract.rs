@@ -39,7 +39,7 @@ fn body_error(rejection: &axum::extract::rejection::BytesRejection) -> ApiError 
         return ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
-            format!("The request body is larger than {} bytes", crate::limits::BODY),
+            "The request body is larger than this endpoint takes",
         );
     }
     ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", "The request body broke off; send it again")

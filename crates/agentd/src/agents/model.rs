@@ -244,8 +244,8 @@ mod tests {
         #[test]
         fn the_grammar_is_the_documented_one(name in "[a-z0-9][a-z0-9_-]{0,62}") {
             prop_assert!(is_svc_name(&name));
-            let (dashed, long) = (format!("-{name}"), format!("{name:x<64}"));
-            prop_assert!(!is_svc_name(&dashed));
+            let (hyphened, long) = (format!("-{name}"), format!("{name:x<64}"));
+            prop_assert!(!is_svc_name(&hyphened));
             prop_assert!(!is_svc_name(&long));
         }
     }

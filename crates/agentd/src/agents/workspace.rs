@@ -8,8 +8,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::ground::DataDir;
 
@@ -19,18 +21,22 @@ const TRASH: &str = ".trash";
 
 #[derive(Debug, Clone)]
 pub(super) struct Workspaces {
-    data_dir: std::sync::Arc<DataDir>,
+    data_dir: Arc<DataDir>,
+    /// Taken before the lock on the file, so that one thread at most waits for that.
+    in_line: Arc<Mutex<()>>,
 }
 
 /// Folders get or lose their names only while this lives.
 #[derive(Debug)]
 pub(super) struct NamesLock {
+    // In this order: the file's lock is given back first.
     _file: File,
+    _in_line: OwnedMutexGuard<()>,
 }
 
 impl Workspaces {
-    pub(super) fn new(data_dir: std::sync::Arc<DataDir>) -> Self {
-        Self { data_dir }
+    pub(super) fn new(data_dir: Arc<DataDir>) -> Self {
+        Self { data_dir, in_line: Arc::default() }
     }
 
     pub(super) fn folder(&self, svc_name: &str) -> PathBuf {
@@ -39,12 +45,13 @@ impl Workspaces {
 
     /// Waits for the lock on a thread that may block.
     pub(super) async fn lock(&self) -> io::Result<NamesLock> {
+        let in_line = Arc::clone(&self.in_line).lock_owned().await;
         let (data_dir, path) = (self.data_dir.clone(), self.data_dir.agents().join(LOCK));
         blocking(move || {
             data_dir.make_folder(&data_dir.agents())?;
             let file = File::options().create(true).append(true).mode(0o600).open(path)?;
             flock(&file, FlockOperation::LockExclusive)?;
-            Ok(NamesLock { _file: file })
+            Ok(NamesLock { _file: file, _in_line: in_line })
         })
         .await
     }

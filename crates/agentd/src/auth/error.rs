@@ -26,6 +26,8 @@ pub enum AuthError {
         "The Authorization header is missing: an API key exists by now, so this needs `Authorization: Bearer <API key>`"
     )]
     NeedsCredential,
+    #[error("An API key was made before, so setup is complete; make more keys with POST /api/auth/keys")]
+    KeyExists,
     #[error("The credential was revoked or has ended")]
     CredentialGone,
     #[error("There is no API key with this id, or it was revoked; GET /api/auth/keys lists those in force")]
@@ -66,7 +68,7 @@ impl DomainError for AuthError {
                 ErrorKind::TooMany(*retry_after)
             }
             Self::Busy => ErrorKind::TooMany(Duration::from_secs(1)),
-            Self::AccountExists | Self::TooManyKeys { .. } => ErrorKind::Conflict,
+            Self::AccountExists | Self::KeyExists | Self::TooManyKeys { .. } => ErrorKind::Conflict,
             Self::KeyNotFound => ErrorKind::NotFound,
             Self::BadBootstrapKey => ErrorKind::Invalid(Vec::new()),
             Self::BootstrapKeyFile { .. } | Self::Hashing { .. } => ErrorKind::Internal,
@@ -83,6 +85,7 @@ impl DomainError for AuthError {
             Self::Busy => "busy",
             Self::AccountExists => "account_exists",
             Self::NeedsCredential => "missing_credential",
+            Self::KeyExists => "setup_complete",
             Self::CredentialGone => "invalid_credential",
             Self::KeyNotFound => "not_found",
             Self::TooManyKeys { .. } => "too_many_keys",

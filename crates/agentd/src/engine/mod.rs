@@ -44,5 +44,5 @@ pub use error::EngineError;
 pub use model::{EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn};
 pub use service::Engine;
 pub use store::{cancel_in_conversation, find_running_in_conversation, forget_sessions};
-pub use transcript::Transcript;
+pub use transcript::{Transcript, TurnObserver};
 pub use worker::KeepSessions;

@@ -1,7 +1,7 @@
 //! What can be done with the engine.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use agentd_llm::Usage;
@@ -17,7 +17,7 @@ use super::error::EngineError;
 use super::holder::Holder;
 use super::live::{LiveTurns, Stop};
 use super::model::{Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn};
-use super::transcript::Transcript;
+use super::transcript::{Transcript, TurnObserver};
 use super::turn::Turn;
 use super::{follow, recovery, store};
 use crate::agents::{AgentId, Agents, OwnsAgentData};
@@ -40,6 +40,7 @@ pub(super) struct Inner {
     pub(super) live: Arc<LiveTurns>,
     pub(super) holder: Holder,
     transcripts: RwLock<Vec<Arc<dyn Transcript>>>,
+    observer: OnceLock<Arc<dyn TurnObserver>>,
     is_supervised: AtomicBool,
 }
 
@@ -50,6 +51,15 @@ pub struct Engine(Arc<Inner>);
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("running", &self.0.live.count()).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Tells that a turn's end is stored.
+    pub(super) fn ended(&self, status: SessionStatus) {
+        if let Some(observer) = self.observer.get() {
+            observer.turn_ended(status);
+        }
     }
 }
 
@@ -64,8 +74,16 @@ impl Engine {
             providers,
             live: Arc::default(),
             transcripts: RwLock::default(),
+            observer: OnceLock::new(),
             is_supervised: AtomicBool::new(false),
         }))
+    }
+
+    /// Registers who hears of ends, once. Called while the daemon is composed.
+    pub fn observe(&self, observer: Arc<dyn TurnObserver>) {
+        if self.0.observer.set(observer).is_err() {
+            tracing::error!("turns have an observer already");
+        }
     }
 
     /// Registers who keeps replies. Called while the daemon is composed.
@@ -123,8 +141,8 @@ impl Engine {
         }
         inner.providers.check_budget().await?;
         let profile = &turn.agent.profile;
-        let wish =
-            ModelWish { provider: profile.provider.clone(), model: turn.model.or_else(|| profile.model.clone()) };
+        let wish = ModelWish::parse(turn.model.as_deref())
+            .or(ModelWish::new(profile.provider.as_deref(), profile.model.as_deref()));
         let resolved = inner.providers.resolve(wish).await?;
         let settings = inner.settings.agent();
         let mut prompt = Prompt::new(inner.agents.system_prompt(&turn.agent), turn.history);

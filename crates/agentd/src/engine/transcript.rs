@@ -3,7 +3,7 @@
 use agentd_store::{StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
 
-use super::model::Reply;
+use super::model::{Reply, SessionStatus};
 
 /// Keeps replies: implemented by whoever starts turns, and found by its name when the daemon that
 /// ran a turn is gone.
@@ -12,4 +12,9 @@ pub trait Transcript: Send + Sync {
 
     /// Keeps the reply, in the transaction that ends the session. May run more than once.
     fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<(), StoreError>>;
+}
+
+/// Hears how each turn of this process ended, once that is stored. For figures.
+pub trait TurnObserver: Send + Sync {
+    fn turn_ended(&self, status: SessionStatus);
 }

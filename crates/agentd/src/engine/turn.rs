@@ -192,6 +192,7 @@ impl Turn {
         };
         match persist(&engine, store_error, write).await {
             Ok(()) => {
+                engine.ended(status);
                 place.live.publish(ending.1.iter().cloned());
                 Ok(())
             }
@@ -271,6 +272,7 @@ async fn give_up(engine: &Arc<Inner>, session: &Arc<Session>, error: &EngineErro
         tracing::error!(session = %session.id, cause = error as &dyn std::error::Error, "a reply could not be stored to its end");
         return;
     }
+    engine.ended(SessionStatus::Cancelled);
     let (here, row) = (Arc::clone(engine), Arc::clone(session));
     let counted: Result<(), StoreError> = engine
         .ground

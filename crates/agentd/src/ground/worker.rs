@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedRwLockWriteGuard, RwLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -30,17 +30,37 @@ pub trait Worker: Send + Sync + 'static {
 
 /// Every worker of the daemon.
 #[derive(Clone, Default)]
-pub struct Workers(Vec<Arc<dyn Worker>>);
+pub struct Workers {
+    all: Vec<Arc<dyn Worker>>,
+    pause: WorkerPause,
+}
+
+/// Holds all workers still. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct WorkerPause(Arc<RwLock<()>>);
+
+impl WorkerPause {
+    /// Waits until no worker is at work; none begins until the answer is dropped.
+    pub async fn begin(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.0).write_owned().await
+    }
+}
 
 impl std::fmt::Debug for Workers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|worker| worker.name())).finish()
+        f.debug_list().entries(self.all.iter().map(|worker| worker.name())).finish()
     }
 }
 
 impl Workers {
     pub fn add(&mut self, worker: impl Worker) {
-        self.0.push(Arc::new(worker));
+        self.all.push(Arc::new(worker));
+    }
+
+    /// What holds them all still, for a restore.
+    #[must_use]
+    pub fn pause(&self) -> WorkerPause {
+        self.pause.clone()
     }
 
     /// Runs every worker until none has anything left to do. For tests.
@@ -50,7 +70,8 @@ impl Workers {
     pub async fn run_until_idle(&self) -> Result<(), WorkerError> {
         loop {
             let mut is_busy = false;
-            for worker in &self.0 {
+            for worker in &self.all {
+                let _at_work = self.pause.0.read().await;
                 is_busy |= worker.run_once().await?;
             }
             if !is_busy {
@@ -61,21 +82,25 @@ impl Workers {
 
     /// Starts a loop for each worker; they end when `draining` is cancelled.
     pub fn spawn(&self, tracker: &TaskTracker, draining: &CancellationToken) {
-        for worker in &self.0 {
-            tracker.spawn(drive(Arc::clone(worker), draining.clone()));
+        for worker in &self.all {
+            tracker.spawn(drive(Arc::clone(worker), self.pause.clone(), draining.clone()));
         }
     }
 }
 
-async fn drive(worker: Arc<dyn Worker>, draining: CancellationToken) {
+async fn drive(worker: Arc<dyn Worker>, pause: WorkerPause, draining: CancellationToken) {
     const LONGEST_PAUSE: Duration = Duration::from_secs(60);
     let mut failures = 0u32;
     loop {
+        let work = async {
+            let _at_work = pause.0.read().await;
+            worker.run_once().await
+        };
         let outcome = tokio::select! {
             () = draining.cancelled() => return,
-            outcome = worker.run_once() => outcome,
+            outcome = work => outcome,
         };
-        let pause = match outcome {
+        let wait = match outcome {
             Ok(true) => {
                 failures = 0;
                 tokio::task::yield_now().await;
@@ -101,7 +126,7 @@ async fn drive(worker: Arc<dyn Worker>, draining: CancellationToken) {
         tokio::select! {
             () = draining.cancelled() => return,
             () = woken => {}
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(wait) => {}
         }
     }
 }

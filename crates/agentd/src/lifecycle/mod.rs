@@ -95,7 +95,15 @@ impl Running {
             data_dir: Arc::new(data_dir),
             draining: CancellationToken::new(),
         };
-        let daemon = compose(ground.clone(), &config, address, readiness.clone()).await?;
+        let daemon = match compose(ground.clone(), &config, address, readiness.clone()).await {
+            Ok(daemon) => daemon,
+            Err(error) => {
+                // The lock on the data directory goes with the database, and not some time later.
+                ground.draining.cancel();
+                ground.db.close().await;
+                return Err(error);
+            }
+        };
         let socket = local_socket::bind(&ground.data_dir.socket())
             .map_err(|source| StartError::Socket { path: ground.data_dir.socket(), source })?;
         tracker.spawn(local_socket::serve(
@@ -110,6 +118,11 @@ impl Running {
         front.open(daemon.router.clone());
         readiness.set_ready();
         Ok(Self { address, daemon, ground, readiness, tracker, stop_listening })
+    }
+
+    #[must_use]
+    pub fn readiness(&self) -> &Readiness {
+        &self.readiness
     }
 
     #[must_use]

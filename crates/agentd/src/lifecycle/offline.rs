@@ -62,7 +62,6 @@ impl Offline {
     }
 
     /// What the private socket of a running daemon would answer.
-    #[must_use]
     pub fn router(&self) -> Router {
         LazyLock::force(&self.router).clone()
     }

@@ -1,43 +1,46 @@
-//! What can go wrong with providers.
+//! Why no model answers, or a provider cannot be changed.
 
 use std::time::Duration;
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_store::StoreError;
 
-use crate::settings::VaultError;
+use crate::settings::{SettingsError, VaultError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
-    #[error("there is no provider `{id}`; there are: {known}")]
+    #[error("there is no provider `{id}`; the providers are {known}")]
     Unknown { id: String, known: String },
-    #[error("the model inside needs no key; put a GGUF file under models/ in the data directory to change it")]
+    #[error("the model inside the daemon has no key; choose its file with `local_model` of PUT /api/settings/agent")]
     LocalHasNoKey,
-    #[error("the provider cannot be changed like this")]
+    #[error("the provider is not valid")]
     Invalid(Vec<FieldProblem>),
-    #[error("{provider} is not configured; set its key with PUT /api/providers/{provider}/key")]
-    NotConfigured { provider: String },
+    #[error("no model can answer: {reason}")]
+    NoModel { reason: String },
     #[error(
-        "no model is available: set a key with PUT /api/providers/{{id}}/key, or fetch the model inside with \
-         `make models` (any GGUF file under models/ in the data directory will do)"
+        "today's token budget of {limit} is used up; it starts anew at midnight, or raise daily_token_limit with PUT /api/settings/agent"
     )]
-    NoModel,
-    #[error("{0}")]
-    LocalUnavailable(String),
-    #[error(
-        "today's budget of {limit} tokens is used up; it starts anew at midnight, or raise `agent.daily_token_limit`"
-    )]
-    DailyBudget { limit: u64, until_midnight: Duration },
-    #[error("the budget of {limit} tokens is used up; raise `agent.total_token_limit` to go on")]
+    DailyBudget { limit: u64, retry_after: Duration },
+    #[error("the token budget of {limit} is used up; raise total_token_limit with PUT /api/settings/agent")]
     TotalBudget { limit: u64 },
-    #[error("prices.toml in the data directory is not valid: {0}")]
-    Prices(String),
-    #[error("the model inside cannot be started")]
-    Spawner(#[source] std::io::Error),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     #[error(transparent)]
     Vault(#[from] VaultError),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl ProviderError {
+    pub(super) fn no_model(reason: impl Into<String>) -> Self {
+        Self::NoModel { reason: reason.into() }
+    }
+
+    /// Whether a budget stopped the call.
+    #[must_use]
+    pub fn is_budget(&self) -> bool {
+        matches!(self, Self::DailyBudget { .. } | Self::TotalBudget { .. })
+    }
 }
 
 impl DomainError for ProviderError {
@@ -45,10 +48,10 @@ impl DomainError for ProviderError {
         match self {
             Self::Unknown { .. } => ErrorKind::NotFound,
             Self::LocalHasNoKey | Self::TotalBudget { .. } => ErrorKind::Conflict,
-            Self::Invalid(fields) => ErrorKind::Invalid(fields.clone()),
-            Self::NotConfigured { .. } | Self::NoModel | Self::LocalUnavailable(_) => ErrorKind::Unavailable,
-            Self::DailyBudget { until_midnight, .. } => ErrorKind::TooMany(*until_midnight),
-            Self::Prices(_) | Self::Spawner(_) => ErrorKind::Internal,
+            Self::Invalid(problems) => ErrorKind::Invalid(problems.clone()),
+            Self::NoModel { .. } => ErrorKind::Unavailable,
+            Self::DailyBudget { retry_after, .. } => ErrorKind::TooMany(*retry_after),
+            Self::Settings(error) => error.kind(),
             Self::Vault(error) => error.kind(),
             Self::Store(error) => error.kind(),
         }
@@ -57,12 +60,11 @@ impl DomainError for ProviderError {
     fn code(&self) -> &'static str {
         match self {
             Self::Unknown { .. } => "unknown_provider",
-            Self::LocalHasNoKey => "local_has_no_key",
+            Self::LocalHasNoKey => "no_key_needed",
             Self::Invalid(_) => "invalid_request",
-            Self::NotConfigured { .. } => "provider_not_configured",
-            Self::NoModel | Self::LocalUnavailable(_) => "no_model",
+            Self::NoModel { .. } => "no_model",
             Self::DailyBudget { .. } | Self::TotalBudget { .. } => "budget_exhausted",
-            Self::Prices(_) | Self::Spawner(_) => "internal_error",
+            Self::Settings(error) => error.code(),
             Self::Vault(error) => error.code(),
             Self::Store(error) => error.code(),
         }

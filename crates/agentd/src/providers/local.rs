@@ -1,118 +1,170 @@
-//! The model inside as a provider: which file it is, and the same trait as the vendors.
+//! The model inside the daemon: its file, and the trait that every model answers to.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use agentd_base::Entropy;
-use agentd_inference::spawn::Spawner;
 use agentd_inference::{
-    ChatMessage, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel, LocalModelOptions, LocalStatus,
+    ChatMessage, FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel,
+    LocalStream,
 };
 use agentd_llm::{
     Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelMessage, ModelRequest,
     ModelStream, Usage, UsageSource,
 };
 use futures_util::future::BoxFuture;
-use futures_util::{StreamExt, stream};
-use tokio::time::Instant;
+use futures_util::{FutureExt, StreamExt, stream};
+use tokio::time::{Instant, timeout_at};
 
-use super::error::ProviderError;
+/// What most models do well at, where nobody says.
+const DEFAULT_TEMPERATURE: f64 = 0.7;
 
-/// How the inference process is started, and where model files are looked for.
+/// The model inside, and where its files lie.
 #[derive(Debug, Clone)]
-pub struct LocalSetup {
-    /// The daemon's own binary and its hidden subcommand.
-    pub program: PathBuf,
-    pub arguments: Vec<OsString>,
-    /// In the order in which they are searched.
+pub struct LocalOptions {
+    pub model: LocalModel,
+    /// Searched in this order for what `local_model` names, or for any GGUF file. The first is
+    /// `models/` in the data directory.
     pub folders: Vec<PathBuf>,
-    pub idle_unload: Duration,
 }
 
-/// The model files that are there, and the process that runs one of them.
-#[derive(Debug, Clone)]
-pub struct LocalModels {
-    model: LocalModel,
-    folders: Vec<PathBuf>,
-}
-
-impl LocalModels {
-    /// Starts nothing but the thread that would start the process.
+impl LocalOptions {
+    /// The file that `wanted` names, or else the first there is, by folder and then by name.
     ///
     /// # Errors
-    /// The thread cannot be started.
-    pub fn new(setup: LocalSetup, entropy: Entropy) -> Result<Self, ProviderError> {
-        let spawner = Spawner::start().map_err(ProviderError::Spawner)?;
-        let mut options = LocalModelOptions::new(setup.program, setup.arguments, spawner, entropy);
-        options.idle_unload = setup.idle_unload;
-        Ok(Self { model: LocalModel::new(options), folders: setup.folders })
-    }
-
-    /// The file of this name, or the first GGUF file there is.
-    pub(super) fn find(&self, name: Option<&str>) -> Result<PathBuf, ProviderError> {
+    /// A sentence on what is missing and how to get it.
+    pub(super) fn find(&self, wanted: Option<&str>) -> Result<PathBuf, String> {
         if !agentd_inference::BUILT_IN {
-            let message = "this build of the daemon has no model inside; build it with the feature `local-model`";
-            return Err(ProviderError::LocalUnavailable(message.to_owned()));
+            return Err("this binary was built without the model inside; give a provider its key instead".to_owned());
         }
-        let mut files = self.folders.iter().flat_map(|folder| files_in(folder));
-        match name {
-            None => files.next().ok_or_else(|| {
-                let message = "the model inside has no file yet: run `make models`, or put a GGUF file under models/ in \
-                               the data directory";
-                ProviderError::LocalUnavailable(message.to_owned())
-            }),
-            Some(name) => files.find(|file| file.file_name().is_some_and(|own| own == name)).ok_or_else(|| {
-                let shown: String = name.chars().take(100).collect();
-                ProviderError::LocalUnavailable(format!(
-                    "there is no model file `{shown}` under models/ in the data directory; put it there, or clear \
-                     `agent.local_model`"
-                ))
-            }),
+        self.find_file(wanted)
+    }
+
+    fn find_file(&self, wanted: Option<&str>) -> Result<PathBuf, String> {
+        let files = self.files();
+        let found = match wanted {
+            Some(name) => files.into_iter().find(|path| path.file_name().is_some_and(|file| file == name)),
+            None => files.into_iter().next(),
+        };
+        let folder = self.folders.first().map(|folder| folder.display().to_string()).unwrap_or_default();
+        found.ok_or_else(|| match wanted {
+            Some(name) => format!("there is no file {name} in {folder}; put it there, or change `local_model` of PUT /api/settings/agent"),
+            None => format!(
+                "there is no model file in {folder}; run `make models`, or put a GGUF file there and name it as `local_model` with PUT /api/settings/agent"
+            ),
+        })
+    }
+
+    /// Every model file, each name once.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = Vec::new();
+        for folder in &self.folders {
+            let Ok(entries) = std::fs::read_dir(folder) else { continue };
+            let is_model = |path: &PathBuf| {
+                path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gguf")) && path.is_file()
+            };
+            let mut here: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_model).collect();
+            here.sort();
+            for path in here {
+                if !files.iter().any(|known| known.file_name() == path.file_name()) {
+                    files.push(path);
+                }
+            }
         }
-    }
-
-    pub(super) fn status(&self) -> LocalStatus {
-        self.model.status()
-    }
-
-    pub(super) fn backend(&self, file: PathBuf) -> LocalBackend {
-        LocalBackend { model: self.model.clone(), file }
-    }
-
-    /// Ends the process.
-    pub async fn shut_down(&self) {
-        self.model.shutdown().await;
+        files
     }
 }
 
-/// GGUF files of a folder by name. Read anew each time: a file that was just put there is found.
-fn files_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")))
-        .collect();
-    files.sort();
-    files
-}
-
-/// One model file behind the trait that the vendors have too.
+/// One model file behind the common trait. Tools are not offered to it: who calls decides that.
 #[derive(Debug, Clone)]
-pub(super) struct LocalBackend {
+pub struct LocalBackend {
     model: LocalModel,
-    file: PathBuf,
+    path: PathBuf,
 }
 
-fn chat_message(message: ModelMessage) -> ChatMessage {
+impl LocalBackend {
+    #[must_use]
+    pub fn new(model: LocalModel, path: PathBuf) -> Self {
+        Self { model, path }
+    }
+
+    fn request(&self, request: ModelRequest) -> GenerateRequest {
+        let messages = request.messages.into_iter().map(message).collect();
+        let mut wanted = GenerateRequest::new(self.path.clone(), request.system.unwrap_or_default(), messages);
+        #[allow(clippy::cast_possible_truncation, reason = "a temperature needs no more digits")]
+        let temperature = request.temperature.unwrap_or(DEFAULT_TEMPERATURE) as f32;
+        wanted.temperature = temperature;
+        wanted.max_output_tokens = request.max_output_tokens;
+        wanted
+    }
+}
+
+fn message(message: ModelMessage) -> ChatMessage {
     match message {
         ModelMessage::User { content } => ChatMessage::user(content),
         ModelMessage::Assistant { content, .. } => ChatMessage::assistant(content),
-        ModelMessage::Tool { name, content, .. } => ChatMessage::user(format!("Result of {name}: {content}")),
+        ModelMessage::Tool { name, content, is_error, .. } => {
+            let what = if is_error { "failed" } else { "answered" };
+            ChatMessage::user(format!("The tool {name} {what}:\n{content}"))
+        }
     }
 }
 
-fn model_error(error: LocalError) -> ModelError {
+impl ModelBackend for LocalBackend {
+    fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
+        let limit = request.timeout;
+        let deadline = Instant::now() + limit;
+        let mut replies = self.model.generate(self.request(request));
+        async move {
+            // Whatever fails before the first piece fails the call, as with a vendor.
+            let first = next(&mut replies, deadline, limit).await;
+            if let Some(Err(error)) = first {
+                return Err(error);
+            }
+            let rest = stream::unfold(Some(replies), move |replies| async move {
+                let mut replies = replies?;
+                let item = next(&mut replies, deadline, limit).await?;
+                let is_last = matches!(item, Err(_) | Ok(ModelEvent::Finished(_)));
+                Some((item, (!is_last).then_some(replies)))
+            });
+            Ok(stream::iter(first).chain(rest).boxed() as ModelStream)
+        }
+        .boxed()
+    }
+}
+
+async fn next(replies: &mut LocalStream, deadline: Instant, limit: Duration) -> Option<Result<ModelEvent, ModelError>> {
+    match timeout_at(deadline, replies.next()).await {
+        Ok(item) => item.map(|item| item.map(event).map_err(failure)),
+        Err(_) => {
+            let message = format!(
+                "the model inside did not finish within {} seconds; raise request_timeout_seconds",
+                limit.as_secs()
+            );
+            Some(Err(ModelError::new(ModelErrorCode::Timeout, message)))
+        }
+    }
+}
+
+fn event(event: LocalEvent) -> ModelEvent {
+    match event {
+        LocalEvent::Text(text) => ModelEvent::Text(text),
+        LocalEvent::Finished { reason, input_tokens, output_tokens } => ModelEvent::Finished(Finish {
+            reason: match reason {
+                LocalFinish::Stop => FinishReason::Stop,
+                LocalFinish::Length => FinishReason::Length,
+                LocalFinish::Cancelled => FinishReason::Other,
+            },
+            usage: Usage {
+                input_tokens: input_tokens.into(),
+                output_tokens: output_tokens.into(),
+                source: UsageSource::Provider,
+                ..Usage::default()
+            },
+        }),
+    }
+}
+
+fn failure(error: LocalError) -> ModelError {
     let code = match error.code {
         LocalErrorCode::Overloaded => ModelErrorCode::Overloaded,
         LocalErrorCode::ContextLength => ModelErrorCode::ContextLength,
@@ -121,57 +173,55 @@ fn model_error(error: LocalError) -> ModelError {
         }
         LocalErrorCode::Internal | LocalErrorCode::Invalid => ModelErrorCode::Internal,
     };
-    ModelError::new(code, error.message)
+    ModelError::new(code, error.message.clone()).with_source(error)
 }
 
-fn model_event(event: LocalEvent) -> ModelEvent {
-    match event {
-        LocalEvent::Text(text) => ModelEvent::Text(text),
-        LocalEvent::Finished { reason, input_tokens, output_tokens } => ModelEvent::Finished(Finish {
-            reason: match reason {
-                agentd_inference::FinishReason::Length => FinishReason::Length,
-                agentd_inference::FinishReason::Stop | agentd_inference::FinishReason::Cancelled => FinishReason::Stop,
-            },
-            usage: Usage {
-                input_tokens: u64::from(input_tokens),
-                output_tokens: u64::from(output_tokens),
-                cache_read_tokens: 0,
-                cache_write_tokens: 0,
-                reasoning_tokens: 0,
-                source: UsageSource::Provider,
-            },
-        }),
+#[cfg(test)]
+mod tests {
+    use agentd_base::Entropy;
+    use agentd_inference::LocalModelOptions;
+    use agentd_inference::spawn::Spawner;
+
+    use super::*;
+
+    fn options(folders: Vec<PathBuf>, program: &str) -> LocalOptions {
+        let spawner = Spawner::start().unwrap();
+        let model = LocalModel::new(LocalModelOptions::new(program, Vec::new(), spawner, Entropy::seeded(1)));
+        LocalOptions { model, folders }
     }
-}
 
-impl ModelBackend for LocalBackend {
-    fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
-        let messages = request.messages.into_iter().map(chat_message).collect();
-        let mut wanted = GenerateRequest::new(&self.file, request.system.unwrap_or_default(), messages);
-        if let Some(temperature) = request.temperature {
-            #[allow(clippy::cast_possible_truncation, reason = "a temperature between 0 and 2")]
-            let temperature = temperature as f32;
-            wanted.temperature = temperature;
+    #[tokio::test]
+    async fn finds_files_by_folder_and_name() {
+        let (own, packaged) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let options = options(vec![own.path().to_path_buf(), packaged.path().to_path_buf()], "/bin/false");
+        let missing = options.find_file(None).unwrap_err();
+        assert!(missing.contains("make models") && missing.contains("local_model"), "{missing}");
+        for (folder, name) in
+            [(&packaged, "a.gguf"), (&own, "z.gguf"), (&own, "m.GGUF"), (&own, "notes.txt"), (&packaged, "z.gguf")]
+        {
+            std::fs::write(folder.path().join(name), name).unwrap();
         }
-        wanted.max_output_tokens = request.max_output_tokens;
-        let events = self.model.generate(wanted);
-        let deadline = Instant::now() + request.timeout;
-        let limit = request.timeout;
-        let stream = stream::unfold(Some(events), move |events| async move {
-            let mut events = events?;
-            match tokio::time::timeout_at(deadline, events.next()).await {
-                Ok(None) => None,
-                Ok(Some(Ok(event))) => Some((Ok(model_event(event)), Some(events))),
-                Ok(Some(Err(error))) => Some((Err(model_error(error)), None)),
-                Err(_) => {
-                    let message = format!(
-                        "the model inside was not done after {} s; raise `agent.request_timeout_seconds`",
-                        limit.as_secs()
-                    );
-                    Some((Err(ModelError::new(ModelErrorCode::Timeout, message)), None))
-                }
-            }
-        });
-        Box::pin(async move { Ok(Box::pin(stream) as ModelStream) })
+        std::fs::create_dir(own.path().join("b.gguf")).unwrap();
+        assert_eq!(options.find_file(None).unwrap(), own.path().join("m.GGUF"));
+        assert_eq!(options.find_file(Some("z.gguf")).unwrap(), own.path().join("z.gguf"));
+        assert_eq!(options.find_file(Some("a.gguf")).unwrap(), packaged.path().join("a.gguf"));
+        assert!(options.find_file(Some("gone.gguf")).unwrap_err().contains("gone.gguf"));
+        assert_eq!(options.files().len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_process_that_does_not_start_fails_the_call_and_not_the_stream() {
+        let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
+        let request = ModelRequest {
+            model: "m".to_owned(),
+            system: None,
+            messages: vec![ModelMessage::User { content: "hello".to_owned() }],
+            tools: Vec::new(),
+            temperature: None,
+            max_output_tokens: None,
+            timeout: Duration::from_secs(60),
+        };
+        let error = backend.generate(request).await.err().unwrap();
+        assert_eq!(error.code, ModelErrorCode::ProviderUnavailable, "{error}");
     }
 }

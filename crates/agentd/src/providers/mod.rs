@@ -1,30 +1,35 @@
-//! Where replies come from: eight vendors and the model inside, what they used, and what they may
-//! use.
+//! AI providers: their keys and state, which model answers, and what calls used and cost.
+//!
+//! Eight vendors and `local`, the model inside the daemon. A vendor is configured when it has a
+//! key, or a base URL of the owner's (a server such as Ollama needs no key).
 //!
 //! Invariants
-//! - Which provider and model a turn gets is decided in one place ([`Providers::resolve`]).
-//! - One usage row a model call, written in the transaction that ends the reply; the running totals
-//!   of a day change with it, so that they are never wrong and never need a scan of the rows.
-//! - A price that is not known is null, never 0.
-//! - Keys live sealed in the vault and leave only in the vendor's header.
+//! - Keys lie in the vault, under the scope `providers`; nothing here shows or logs them.
+//! - Backends share one guarded client and are made anew only when a provider changes.
+//! - Each call of a model leaves one usage row, and the sums that budgets are judged by change in
+//!   the same transaction. A price that nobody knows is NULL, never 0.
+//! - A budget is checked before a call and stops none that runs: it is overshot by at most what
+//!   the calls use that were let in before the row of the last one was written, that is, by the
+//!   calls that run at once.
 //!
-//! Budgets are checked before a call. Calls that run at the same time do not see each other's
-//! tokens, so a budget may be overshot by what was already under way.
+//! States of a provider: `unconfigured` → key or base URL set → `configured` → a call or a test
+//! → `ok` | `failing` | `rate_limited`; each further outcome replaces the last, and a change of
+//! the key leads back to `configured`.
 //!
-//! Deliberately absent: retries (the engine's), and the wire formats (`agentd-llm`).
+//! Deliberately absent: retries (the engine decides), and what a conversation makes of an answer.
 
 mod error;
 mod local;
 mod model;
-mod prices;
 mod routes;
 mod service;
 mod store;
-mod tracked;
 
 pub use error::ProviderError;
-pub use local::{LocalModels, LocalSetup};
-pub use model::{LOCAL, ModelCall, ModelWish, ResolvedModel};
-pub use prices::Prices;
+pub use local::{LocalBackend, LocalOptions};
+pub use model::{
+    LOCAL, LocalModelState, LocalModelView, ModelCall, ModelWish, PriceTable, PriceTableError, ProviderChange,
+    ProviderReport, ProviderStatus, ProviderView, ReportedFailure, ResolvedModel, TokenTotal, UsageFigures, UsageId,
+};
 pub use routes::routes;
-pub use service::{ProviderUpdate, Providers, TokenTotal};
+pub use service::Providers;

@@ -1,145 +1,155 @@
-//! SQL of providers, usage rows and their running totals.
+//! Rows of providers, usage, and its sums.
 
-use agentd_base::Timestamp;
-use agentd_llm::{Usage, UsageSource};
-use agentd_store::{Dialect, Read, Row, StoreError, Tx, args};
+use agentd_store::{Read, Row, StoreError, Topic, Tx, args};
+use jiff::civil::Date;
 
-use super::model::ModelCall;
+use super::model::{Outcome, ProviderRow, ProviderStatus, TokenTotal, UsageRow};
 
-/// How many rows a day's total is spread over where several daemons write at once.
-const SHARDS: u8 = 16;
+/// What backends are made of: keys, base URLs, default models. Not what calls said.
+pub(super) const PROVIDERS: Topic = Topic::new("providers");
 
-#[derive(Debug, Clone)]
-pub(super) struct ProviderRow {
-    pub id: String,
-    pub base_url: Option<String>,
-    pub default_model: Option<String>,
-}
-
-fn provider_row(row: &Row) -> Result<ProviderRow, StoreError> {
-    Ok(ProviderRow { id: row.get("id")?, base_url: row.get("base_url")?, default_model: row.get("default_model")? })
-}
+/// The `day` of the sums of all time.
+const ALL_TIME: &str = "";
 
 pub(super) async fn list_providers(read: &mut Read) -> Result<Vec<ProviderRow>, StoreError> {
-    let rows = read.fetch_all("SELECT id, base_url, default_model FROM providers ORDER BY id", args![]).await?;
-    rows.iter().map(provider_row).collect()
+    let sql = "SELECT id, base_url, default_model, status, status_message, checked_at, updated_at FROM providers";
+    read.fetch_all(sql, args![]).await?.iter().map(provider).collect()
 }
 
 pub(super) async fn find_provider(read: &mut Read, id: &str) -> Result<Option<ProviderRow>, StoreError> {
-    let row = read.fetch_optional("SELECT id, base_url, default_model FROM providers WHERE id = $1", args![id]).await?;
-    row.as_ref().map(provider_row).transpose()
+    let sql = "SELECT id, base_url, default_model, status, status_message, checked_at, updated_at \
+               FROM providers WHERE id = $1";
+    read.fetch_optional(sql, args![id]).await?.as_ref().map(provider).transpose()
 }
 
-pub(super) async fn put_provider(tx: &mut Tx, row: &ProviderRow, now: Timestamp) -> Result<(), StoreError> {
+fn provider(row: &Row) -> Result<ProviderRow, StoreError> {
+    let status: Option<String> = row.get("status")?;
+    let outcome = match (status.as_deref().and_then(ProviderStatus::parse), row.get("checked_at")?) {
+        (Some(status), Some(checked_at)) => Some(Outcome { status, message: row.get("status_message")?, checked_at }),
+        _ => None,
+    };
+    Ok(ProviderRow {
+        id: row.get("id")?,
+        base_url: row.get("base_url")?,
+        default_model: row.get("default_model")?,
+        outcome,
+        updated_at: row.get("updated_at")?,
+    })
+}
+
+/// What earlier calls said is forgotten: it was said of another key.
+pub(super) async fn upsert_provider(tx: &mut Tx, row: &ProviderRow) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO providers (id, base_url, default_model, updated_at) VALUES ($1, $2, $3, $4) \
          ON CONFLICT (id) DO UPDATE SET base_url = excluded.base_url, default_model = excluded.default_model, \
-         updated_at = excluded.updated_at",
-        args![&row.id, row.base_url.as_deref(), row.default_model.as_deref(), now],
+         status = NULL, status_message = NULL, checked_at = NULL, updated_at = excluded.updated_at",
+        args![&row.id, row.base_url.as_deref(), row.default_model.as_deref(), row.updated_at],
     )
     .await?;
+    tx.touch(PROVIDERS);
     Ok(())
 }
 
 pub(super) async fn delete_provider(tx: &mut Tx, id: &str) -> Result<(), StoreError> {
     tx.execute("DELETE FROM providers WHERE id = $1", args![id]).await?;
+    tx.touch(PROVIDERS);
     Ok(())
 }
 
-fn source_name(source: UsageSource) -> &'static str {
-    match source {
-        UsageSource::Provider => "provider",
-        UsageSource::Estimated => "estimated",
-        UsageSource::Missing => "missing",
-    }
+pub(super) async fn update_outcome(tx: &mut Tx, id: &str, outcome: &Outcome) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE providers SET status = $2, status_message = $3, checked_at = $4 WHERE id = $1 AND updated_at <= $4",
+        args![id, outcome.status.as_str(), outcome.message.as_deref(), outcome.checked_at],
+    )
+    .await?;
+    Ok(())
 }
 
-pub(super) async fn insert_usage(
-    tx: &mut Tx,
-    call: &ModelCall,
-    day: &str,
-    cost_micro_usd: Option<i64>,
-) -> Result<(), StoreError> {
-    let id = format!("use_{}", tx.ids().next_ulid());
-    let now = tx.clock().now();
-    let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, source } =
-        call.usage;
+pub(super) async fn insert_usage(tx: &mut Tx, row: &UsageRow) -> Result<(), StoreError> {
+    let (call, usage) = (&row.call, &row.call.usage);
     tx.execute(
-        "INSERT INTO usage (id, at, provider, model, agent_id, conversation_id, session_id, input_tokens, \
+        "INSERT INTO usage (id, at, day, provider, model, agent_id, conversation_id, session_id, input_tokens, \
          output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, source, cost_micro_usd) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
         args![
-            &id,
-            now,
+            row.id.as_str(),
+            row.at,
+            row.day.to_string(),
             &call.provider,
             &call.model,
             call.agent_id.as_deref(),
             call.conversation_id.as_deref(),
             call.session_id.as_deref(),
-            input_tokens,
-            output_tokens,
-            cache_read_tokens,
-            cache_write_tokens,
-            reasoning_tokens,
-            source_name(source),
-            cost_micro_usd
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_tokens,
+            usage.cache_write_tokens,
+            usage.reasoning_tokens,
+            row.source(),
+            row.cost_micro_usd
         ],
     )
     .await?;
-    let shard = match tx.dialect() {
-        Dialect::Sqlite => 0,
-        Dialect::Postgres => id.bytes().last().unwrap_or_default() % SHARDS,
-    };
+    add_to_totals(tx, ALL_TIME, row).await?;
+    add_to_totals(tx, &row.day.to_string(), row).await
+}
+
+async fn add_to_totals(tx: &mut Tx, day: &str, row: &UsageRow) -> Result<(), StoreError> {
+    let (call, usage) = (&row.call, &row.call.usage);
     tx.execute(
-        "INSERT INTO usage_totals (day, provider, model, shard, calls, input_tokens, output_tokens, cost_micro_usd) \
-         VALUES ($1, $2, $3, $4, 1, $5, $6, $7) \
+        "INSERT INTO usage_totals (day, provider, model, shard, calls, input_tokens, output_tokens, \
+         cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micro_usd, unpriced_calls) \
+         VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11) \
          ON CONFLICT (day, provider, model, shard) DO UPDATE SET calls = usage_totals.calls + 1, \
          input_tokens = usage_totals.input_tokens + excluded.input_tokens, \
          output_tokens = usage_totals.output_tokens + excluded.output_tokens, \
-         cost_micro_usd = usage_totals.cost_micro_usd + excluded.cost_micro_usd",
+         cache_read_tokens = usage_totals.cache_read_tokens + excluded.cache_read_tokens, \
+         cache_write_tokens = usage_totals.cache_write_tokens + excluded.cache_write_tokens, \
+         reasoning_tokens = usage_totals.reasoning_tokens + excluded.reasoning_tokens, \
+         cost_micro_usd = usage_totals.cost_micro_usd + excluded.cost_micro_usd, \
+         unpriced_calls = usage_totals.unpriced_calls + excluded.unpriced_calls",
         args![
             day,
             &call.provider,
             &call.model,
-            i64::from(shard),
-            input_tokens,
-            output_tokens,
-            cost_micro_usd.unwrap_or_default()
+            row.shard,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_tokens,
+            usage.cache_write_tokens,
+            usage.reasoning_tokens,
+            row.cost_micro_usd.unwrap_or(0),
+            row.cost_micro_usd.is_none()
         ],
     )
     .await?;
     Ok(())
 }
 
-/// Tokens in and out of a day, or of all days.
-pub(super) async fn tokens_used(read: &mut Read, day: Option<&str>) -> Result<u64, StoreError> {
-    let row = match day {
-        Some(day) => {
-            let sql = "SELECT CAST(COALESCE(SUM(input_tokens + output_tokens), 0) AS BIGINT) AS used \
-                       FROM usage_totals WHERE day = $1";
-            read.fetch_one(sql, args![day]).await?
-        }
-        None => {
-            let sql = "SELECT CAST(COALESCE(SUM(input_tokens + output_tokens), 0) AS BIGINT) AS used FROM usage_totals";
-            read.fetch_one(sql, args![]).await?
-        }
-    };
-    Ok(u64::try_from(row.get::<i64>("used")?).unwrap_or_default())
+/// Tokens in and out, (on that day, in all).
+pub(super) async fn sum_tokens(read: &mut Read, day: Date) -> Result<(u64, u64), StoreError> {
+    let sql = "SELECT day, CAST(SUM(input_tokens + output_tokens) AS BIGINT) AS tokens FROM usage_totals \
+               WHERE day IN ($1, $2) GROUP BY day";
+    let (mut today, mut total) = (0, 0);
+    for row in read.fetch_all(sql, args![day.to_string(), ALL_TIME]).await? {
+        let tokens = row.get("tokens")?;
+        if row.get::<String>("day")? == ALL_TIME { total = tokens } else { today = tokens }
+    }
+    Ok((today, total))
 }
 
-/// Model, input and output tokens, in the order in which the models were first used.
-pub(super) async fn totals_by_model(read: &mut Read) -> Result<Vec<(String, u64, u64)>, StoreError> {
-    let rows = read
-        .fetch_all(
-            "SELECT model, CAST(SUM(input_tokens) AS BIGINT) AS input, CAST(SUM(output_tokens) AS BIGINT) AS output \
-             FROM usage_totals GROUP BY model ORDER BY MIN(day), model",
-            args![],
-        )
-        .await?;
-    rows.iter()
-        .map(|row| {
-            let figure = |value: i64| u64::try_from(value).unwrap_or_default();
-            Ok((row.get("model")?, figure(row.get("input")?), figure(row.get("output")?)))
-        })
-        .collect()
+/// Sums of all time, a model each, those with the most tokens first.
+pub(super) async fn list_token_totals(read: &mut Read) -> Result<Vec<[TokenTotal; 5]>, StoreError> {
+    let sql = "SELECT model, CAST(SUM(input_tokens) AS BIGINT) AS input, CAST(SUM(output_tokens) AS BIGINT) AS output, \
+               CAST(SUM(cache_read_tokens) AS BIGINT) AS cache_read, CAST(SUM(cache_write_tokens) AS BIGINT) AS cache_write, \
+               CAST(SUM(reasoning_tokens) AS BIGINT) AS reasoning FROM usage_totals WHERE day = $1 GROUP BY model \
+               ORDER BY SUM(input_tokens + output_tokens) DESC, model";
+    let rows = read.fetch_all(sql, args![ALL_TIME]).await?;
+    let totals = |row: &Row| {
+        let total = |kind: &'static str| {
+            Ok::<_, StoreError>(TokenTotal { model: row.get("model")?, kind, tokens: row.get(kind)? })
+        };
+        Ok([total("input")?, total("output")?, total("cache_read")?, total("cache_write")?, total("reasoning")?])
+    };
+    rows.iter().map(totals).collect()
 }

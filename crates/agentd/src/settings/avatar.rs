@@ -31,7 +31,7 @@ impl PictureKind {
         let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") && bytes.len() > 20;
         if is_png {
             Some(Self::Png)
-        } else if bytes.starts_with(&[0xff, 0xd8, 0xff]) && bytes.len() > 20 {
+        } else if bytes.starts_with(&[0xff, 0xd8, 0xff]) && bytes.len() >= 20 {
             Some(Self::Jpeg)
         } else if is_gif {
             Some(Self::Gif)

@@ -285,6 +285,41 @@ async fn a_drained_daemon_marks_what_it_cuts_off() {
     assert_eq!((&kept["content"], &kept["status"]), (&json!("a"), &json!("interrupted")));
 }
 
+#[tokio::test]
+async fn another_replica_shows_and_cancels_a_reply() {
+    let gate = Gate::new();
+    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], COUNTED).gated(&gate))).await;
+    let Some(replica) = talk.app.replica().await else { return };
+    let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
+    gate.release(1);
+    let seen = read_tokens(&mut stream, 1).await;
+    let session = format!("/api/chat/sessions/{}", started(&seen, "session_id"));
+    let mut elsewhere = replica.get(&format!("{session}/stream")).stream().await;
+    assert_eq!(read_tokens(&mut elsewhere, 1).await, seen);
+    gate.release(1);
+    assert_eq!(elsewhere.next().await.expect("the second token").data["content"], "b");
+    let body = json!({"content": "me too", "conversation_id": started(&seen, "conversation_id")});
+    let refused = replica.post("/api/chat/messages/stream").json(&body).send().await;
+    refused.expect_error(409, "turn_in_progress");
+    let cancelled = replica.post(&format!("{session}/cancel")).send().await.expect_status(200).json();
+    assert_eq!(cancelled["status"], "cancelled");
+    for rest in [elsewhere.collect().await, stream.collect().await] {
+        assert_eq!(rest.last().expect("an end").data["code"], "cancelled");
+    }
+    // One that was started here and is not known to be dead is left alone while its lease lasts.
+    let mut stream = talk.send(&json!({"content": "again"})).stream().await;
+    gate.release(1);
+    let seen = read_tokens(&mut stream, 1).await;
+    replica.run_workers().await;
+    assert_eq!(reply(&talk, &seen).await["status"], "running");
+    replica.clock.advance(Duration::from_secs(60));
+    replica.run_workers().await;
+    assert_eq!(reply(&talk, &seen).await["status"], "interrupted");
+    gate.open();
+    let rest = stream.collect().await;
+    assert_eq!((kinds(&rest), &rest[0].data["code"]), (vec!["error"], &json!("internal")));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_daemon_keeps_every_token_it_sent() {
     let gate = Gate::new();

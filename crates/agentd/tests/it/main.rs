@@ -2,16 +2,24 @@
 //!
 //! Tests run on SQLite, or on PostgreSQL when `AGENTD_TEST_DATABASE_URL` names a server.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(unreachable_pub, reason = "everything here is one binary")]
+
 mod support;
 
 mod agents;
 mod auth;
 mod backup;
 mod chat;
+mod cli;
 mod coverage;
 mod doors;
 mod engine;
 mod kill;
+mod monitoring;
 mod openapi;
+mod providers;
 mod secrets;
+mod settings;
+mod setup;
 mod tidy;

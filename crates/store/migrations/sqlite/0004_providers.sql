@@ -1,14 +1,19 @@
+-- Providers that were set up, and what their last calls said of them. Keys are in `secrets`.
 CREATE TABLE providers (
-    id TEXT NOT NULL PRIMARY KEY,
+    id TEXT PRIMARY KEY NOT NULL,
     base_url TEXT,
     default_model TEXT,
+    status TEXT,
+    status_message TEXT,
+    checked_at BIGINT,
     updated_at BIGINT NOT NULL
 );
 
--- One row a model call; what was paid is fixed when it was made.
+-- One row a call of a model. cost_micro_usd is NULL where no price is known.
 CREATE TABLE usage (
-    id TEXT NOT NULL PRIMARY KEY,
+    id TEXT PRIMARY KEY NOT NULL,
     at BIGINT NOT NULL,
+    day TEXT NOT NULL,
     provider TEXT NOT NULL,
     model TEXT NOT NULL,
     agent_id TEXT,
@@ -19,12 +24,13 @@ CREATE TABLE usage (
     cache_read_tokens BIGINT NOT NULL,
     cache_write_tokens BIGINT NOT NULL,
     reasoning_tokens BIGINT NOT NULL,
-    source TEXT NOT NULL,
+    source TEXT NOT NULL CHECK (source IN ('provider', 'estimated', 'missing')),
     cost_micro_usd BIGINT
 );
-CREATE INDEX usage_at ON usage (at);
+CREATE INDEX usage_time ON usage (at);
 
--- Running totals. `shard` spreads a day's row over several where many write at once.
+-- Sums of `usage` a day and model, and under the day '' those of all time, so that a budget is
+-- judged without reading calls. A sum is spread over shards, so that replicas rarely meet.
 CREATE TABLE usage_totals (
     day TEXT NOT NULL,
     provider TEXT NOT NULL,
@@ -33,6 +39,10 @@ CREATE TABLE usage_totals (
     calls BIGINT NOT NULL,
     input_tokens BIGINT NOT NULL,
     output_tokens BIGINT NOT NULL,
+    cache_read_tokens BIGINT NOT NULL,
+    cache_write_tokens BIGINT NOT NULL,
+    reasoning_tokens BIGINT NOT NULL,
     cost_micro_usd BIGINT NOT NULL,
+    unpriced_calls BIGINT NOT NULL,
     PRIMARY KEY (day, provider, model, shard)
 );

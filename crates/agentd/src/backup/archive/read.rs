@@ -98,7 +98,6 @@ fn read(source: impl Read, [contents, links]: [File; 2], folder: Option<&Path>) 
     if entries.next().is_some() {
         return Err(BackupError::archive("something follows its list of contents"));
     }
-    drop(entries);
     // The check sum of the compression stands at its very end.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;
     reader.finish()

@@ -29,6 +29,8 @@ pub(super) struct Report {
     findings: Vec<Finding>,
     /// When the database's schema changed last: the clock cannot be earlier.
     pub(super) not_before: Option<Timestamp>,
+    /// What the key file's key must be, if the database knows one.
+    pub(super) key_fingerprint: Option<String>,
 }
 
 impl Report {

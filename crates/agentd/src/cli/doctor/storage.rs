@@ -7,6 +7,7 @@ use agentd_store::{DatabaseUrl, Inspection, StoreError, inspect};
 
 use super::report::Report;
 use crate::config::Config;
+use crate::settings::{Vault, VaultError};
 
 const MIB: u64 = 1024 * 1024;
 /// With less the database soon cannot be written.
@@ -106,6 +107,7 @@ pub(super) async fn check_database(config: &Config, report: &mut Report) {
 fn judge_database(found: Inspection, report: &mut Report) {
     const CHECK: &str = "database";
     report.not_before = found.migrated_at;
+    report.key_fingerprint = found.info.get("vault_key_fingerprint").cloned();
     let Inspection { engine, schema_version, known_version, damage, .. } = found;
     if !damage.is_empty() {
         report.broken(
@@ -130,39 +132,31 @@ fn judge_database(found: Inspection, report: &mut Report) {
     }
 }
 
-pub(super) fn check_key_file(config: &Config, is_running: bool, report: &mut Report) {
+pub(super) fn check_key_file(config: &Config, report: &mut Report) {
     const CHECK: &str = "key file";
     let path = config.secret_key_file.clone().unwrap_or_else(|| config.data_dir.join("secret.key"));
     let shown = path.display();
-    match path.metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_running => {
-            let has_database = config.data_dir.join("agentd.db").exists();
-            if has_database {
-                report.warning(
-                    CHECK,
-                    format!("{shown} is not there"),
-                    "put it back if secrets were stored: without it they cannot be read and must be entered again",
-                );
-            } else {
-                report.good(CHECK, format!("{shown} is made by the first start"));
-            }
+    match (Vault::fingerprint_of(&path), report.key_fingerprint.take()) {
+        (Ok(None), None) => report.good(CHECK, format!("{shown} is made by the first start")),
+        (Ok(None), Some(_)) => report.broken(
+            CHECK,
+            format!("{shown} is not there, and the stored secrets are sealed with it"),
+            "put it back, or name it with SVC_SECRET_KEY_FILE",
+        ),
+        (Ok(Some(found)), Some(needed)) if found != needed => report.broken(
+            CHECK,
+            format!("{shown} is not the key that the stored secrets are sealed with"),
+            "put the right one there, or name it with SVC_SECRET_KEY_FILE",
+        ),
+        (Ok(Some(_)), _) => report.good(CHECK, format!("{shown}, private, and the right one")),
+        (Err(VaultError::KeyFileExposed { mode, .. }), _) => {
+            report.broken(
+                CHECK,
+                format!("{shown} can be read by others (mode {mode:o})"),
+                format!("chmod 600 {shown}"),
+            );
         }
-        Err(error) => report.broken(
-            CHECK,
-            format!("{shown} cannot be read: {error}"),
-            "put the file back: without it the stored secrets are lost and must be entered again",
-        ),
-        Ok(found) if found.mode() & 0o077 != 0 => report.broken(
-            CHECK,
-            format!("{shown} can be read by others (mode {:o})", found.mode() & 0o777),
-            format!("chmod 600 {shown}"),
-        ),
-        Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => report.broken(
-            CHECK,
-            format!("{shown} belongs to user {}", found.uid()),
-            format!("run agentd as that user, or chown {shown}"),
-        ),
-        Ok(_) => report.good(CHECK, shown.to_string()),
+        (Err(error), _) => report.broken(CHECK, with_causes(&error), "put the right file there"),
     }
 }
 

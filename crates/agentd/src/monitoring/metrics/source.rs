@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_counter_goes_on_after_its_source_began_anew() {
         let registered = registered(Family { labels: &[], ..TOKENS });
-        let mut show = |value| registered.bounded(TOKENS, Sample::plain(value)).first().map(|line| line.value);
+        let show = |value| registered.bounded(TOKENS, Sample::plain(value)).first().map(|line| line.value);
         assert_eq!(show(100.0), Some(100.0));
         assert_eq!(show(20.0), Some(120.0));
         assert_eq!(show(25.0), Some(125.0));

@@ -104,6 +104,15 @@ impl Vault {
         Ok(Self(Arc::new(Inner { db: db.clone(), entropy: entropy.clone(), key })))
     }
 
+    /// The fingerprint of the key in a file, without making one; `None` when there is no file. For
+    /// diagnosis: `vault_key_fingerprint` of `store_info` is what it must be.
+    ///
+    /// # Errors
+    /// A key file that is exposed, damaged or unreadable; each with its remedy.
+    pub fn fingerprint_of(key_file: &Path) -> Result<Option<String>, VaultError> {
+        Ok(key_file::read(key_file)?.map(|key| key.fingerprint()))
+    }
+
     /// The secret that is kept under `scope` and `name`.
     ///
     /// # Errors
@@ -119,6 +128,14 @@ impl Vault {
     pub async fn get_in(&self, read: &mut Read, scope: &str, name: &str) -> Result<Option<Secret>, VaultError> {
         let sealed = store::find_secret(read, scope, name).await?;
         sealed.map(|sealed| self.unseal(scope, name, &sealed)).transpose()
+    }
+
+    /// Whether there is a secret under `scope` and `name`, without opening it.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn contains(&self, read: &mut Read, scope: &str, name: &str) -> Result<bool, StoreError> {
+        Ok(store::find_secret(read, scope, name).await?.is_some())
     }
 
     /// Keeps `secret`, in place of what was there.

@@ -227,7 +227,7 @@ async fn a_weak_key_in_the_file_stops_the_start() {
         let config = Config::from_source(source).expect("a valid configuration");
         let clock = MockClock::new(Timestamp::default());
         let refused = Running::start(config, clock.clock(), Entropy::seeded(1), WorkerMode::ByHand).await;
-        let message = refused.err().expect("no start").to_string();
+        let message = refused.expect_err("no start").to_string();
         assert!(message.contains("SVC_BOOTSTRAP_API_KEY_FILE") && message.contains(part), "{message}");
         assert!(!message.contains("0123"), "{message}");
     }

@@ -108,3 +108,16 @@ async fn unused_tickets_are_bounded() {
     app.clock.advance(Duration::from_secs(30));
     app.post("/api/auth/ticket").send().await.expect_status(200);
 }
+
+#[tokio::test]
+async fn a_ticket_opens_one_stream_from_an_address_without_headers() {
+    let app = TestApp::with_owner().await;
+    let ticket = text(&app.post("/api/auth/ticket").send().await.expect_status(200).json(), "ticket");
+    let stream = |ticket: &str| app.get(&format!("/api/chat/sessions/sess_unknown/stream?ticket={ticket}")).anonymous();
+    stream("ticket_00").send().await.expect_error(401, "invalid_credential");
+    // Let in: there is no such stream, which only those learn who are.
+    stream(&ticket).send().await.expect_status(404);
+    stream(&ticket).send().await.expect_error(401, "invalid_credential");
+    let key = app.key.clone().expect("a key");
+    stream(&key).send().await.expect_error(401, "invalid_credential");
+}

@@ -71,6 +71,10 @@ fn matches(template: &str, path: &str) -> bool {
 }
 
 pub fn validate(answer: &TestResponse) {
+    if answer.method == reqwest::Method::OPTIONS {
+        // Preflights are answered by the doors, not by an operation.
+        return;
+    }
     let Some(operation) = find(answer.method.as_str(), &answer.path) else {
         // Unknown paths and methods are not in the document; their answers have the error's shape.
         assert!(

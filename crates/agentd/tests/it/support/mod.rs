@@ -84,15 +84,46 @@ impl TestApp {
         self.key = answer.expect_status(200).json()["key"].as_str().map(str::to_owned);
     }
 
+    /// A second daemon over the same database; `None` on SQLite, which has one alone.
+    pub async fn replica(&self) -> Option<Self> {
+        self.source.database_url.as_ref()?;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let source = ConfigSource {
+            data_dir: Some(folder.path().join("data")),
+            secret_key_file: Some(self.data_dir().join("secret.key")),
+            ..self.source.clone()
+        };
+        let mut replica = Self {
+            clock: self.clock.clone(),
+            address: self.address,
+            key: self.key.clone(),
+            client: self.client.clone(),
+            running: None,
+            source,
+            // Other ids than those that the first one makes.
+            seed: self.seed + 1_000,
+            folder,
+            _database: None,
+        };
+        replica.boot().await;
+        Some(replica)
+    }
+
     async fn boot(&mut self) {
+        self.try_start().await.expect("the daemon starts");
+    }
+
+    /// Starts a stopped daemon, or says why it does not start.
+    pub async fn try_start(&mut self) -> Result<(), String> {
         // Another seed each time: ids and secrets of an earlier life must not come again.
         self.seed += 1;
         let config = Config::from_source(self.source.clone()).expect("a valid configuration");
         let running = Running::start(config, self.clock.clock(), Entropy::seeded(self.seed), WorkerMode::ByHand)
             .await
-            .expect("the daemon starts");
+            .map_err(|error| error.to_string())?;
         self.address = running.address;
         self.running = Some(running);
+        Ok(())
     }
 
     /// Ends the daemon in order and starts it again on the same data.

@@ -24,16 +24,21 @@ pub struct TestProcess {
 }
 
 impl TestProcess {
-    /// A fresh daemon with an owner, ready.
-    pub async fn with_owner() -> Self {
-        let mut process = Self {
+    /// Nothing that runs, and nothing on the disk yet.
+    pub async fn stopped() -> Self {
+        Self {
             key: String::new(),
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             folder: tempfile::tempdir().expect("a temporary folder"),
             child: None,
             client: reqwest::Client::builder().no_proxy().build().expect("a client"),
             database: ScratchDatabase::create().await,
-        };
+        }
+    }
+
+    /// A fresh daemon with an owner, ready.
+    pub async fn with_owner() -> Self {
+        let mut process = Self::stopped().await;
         process.spawn().await;
         let account = json!({"username": "owner", "password": "correct horse"});
         process.post("/api/auth/register").json(&account).send().await.expect_status(201);

@@ -1,0 +1,85 @@
+//! What the metrics read of the domains.
+
+use std::sync::Arc;
+
+use crate::auth::Auth;
+use crate::engine::{Engine, SessionStatus, TurnObserver};
+use crate::monitoring::{CountBy, Family, FamilyKind, Metrics, Sample, source};
+use crate::providers::Providers;
+
+const ENDS: &[&str] = &["completed", "failed", "cancelled", "interrupted"];
+
+/// Counts the turns of this process by how they ended.
+struct CountTurns(Arc<CountBy>);
+
+impl TurnObserver for CountTurns {
+    fn turn_ended(&self, status: SessionStatus) {
+        self.0.count(match status {
+            SessionStatus::Done => "completed",
+            SessionStatus::Failed => "failed",
+            SessionStatus::Cancelled => "cancelled",
+            SessionStatus::Interrupted => "interrupted",
+            SessionStatus::Running => return,
+        });
+    }
+}
+
+/// Registers the contract's figures.
+pub(super) fn register(metrics: &Metrics, auth: &Auth, providers: &Providers, engine: &Engine) {
+    engine.observe(Arc::new(CountTurns(metrics.add_counter(
+        Family {
+            name: "svc_tasks_total",
+            help: "Turns of agents by how they ended, since the daemon started.",
+            kind: FamilyKind::Counter,
+            labels: &["status"],
+        },
+        ENDS,
+    ))));
+    let auth = auth.clone();
+    metrics.add_source(source(
+        Family {
+            name: "svc_active_sessions",
+            help: "Sessions of people that are logged in.",
+            kind: FamilyKind::Gauge,
+            labels: &[],
+        },
+        move || {
+            let auth = auth.clone();
+            async move { Ok(Sample::plain(float(u64::try_from(auth.active_sessions().await?)?))) }
+        },
+    ));
+    let providers = providers.clone();
+    metrics.add_source(source(
+        Family {
+            name: "svc_token_usage_total",
+            help: "Tokens by model and type (input, output), from the usage of every model call.",
+            kind: FamilyKind::Counter,
+            labels: &["model", "type"],
+        },
+        move || {
+            let providers = providers.clone();
+            async move {
+                let totals = providers.token_totals().await?;
+                let samples = totals.into_iter().map(|total| Sample {
+                    labels: vec![total.model, total.kind.to_owned()],
+                    value: float(total.tokens),
+                });
+                Ok(samples.collect())
+            }
+        },
+    ));
+    metrics.add_source(source(
+        Family {
+            name: "svc_scheduler_jobs_active",
+            help: "Active jobs of the scheduler; this version has no scheduler yet, so there are none.",
+            kind: FamilyKind::Gauge,
+            labels: &[],
+        },
+        || async { Ok(Sample::plain(0.0)) },
+    ));
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a figure for people and graphs")]
+fn float(number: u64) -> f64 {
+    number as f64
+}

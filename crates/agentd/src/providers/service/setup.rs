@@ -1,0 +1,323 @@
+//! Listing providers, changing and testing them.
+
+use std::time::Duration;
+
+use agentd_base::{Patch, Problems, Secret, SecretState, SecretUpdate};
+use agentd_inference::LocalState;
+use agentd_llm::{ModelBackend, ModelError, ModelEvent, ModelMessage, ModelRequest, Usage, Vendor};
+use agentd_store::Tx;
+use futures_util::StreamExt;
+use tokio::time::Instant;
+
+use super::{Configured, KEYS, Providers, canonical, file_name};
+use crate::providers::error::ProviderError;
+use crate::providers::local::LocalBackend;
+use crate::providers::model::{
+    LOCAL, LocalModelState, LocalModelView, ModelCall, Outcome, ProviderChange, ProviderReport, ProviderRow,
+    ProviderStatus, ProviderView, ReportedFailure, parse_base_url, parse_key,
+};
+use crate::providers::store;
+
+const LOCAL_NAME: &str = "The model inside the daemon";
+const LOCAL_TEST_LIMIT: Duration = Duration::from_secs(60);
+const MAX_MODEL_NAME: usize = 200;
+
+impl Providers {
+    /// Every provider in the documented order, `local` last.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn list(&self) -> Result<Vec<ProviderView>, ProviderError> {
+        self.0.settings.refresh().await?;
+        let rows = store::list_providers(&mut self.0.db.read().await?).await?;
+        let configured = self.configured().await?;
+        let view = |vendor: Vendor| {
+            let row = rows.iter().find(|row| row.id == vendor.id());
+            let configured = configured.iter().find(|configured| configured.vendor == vendor);
+            self.vendor_view(vendor, row, configured)
+        };
+        let mut views: Vec<ProviderView> = Vendor::ALL.into_iter().map(view).collect();
+        views.push(self.local_view());
+        Ok(views)
+    }
+
+    /// One provider.
+    ///
+    /// # Errors
+    /// `Unknown`, or the database is away.
+    pub async fn get(&self, id: &str) -> Result<ProviderView, ProviderError> {
+        let id = canonical(id)?;
+        let found = self.list().await?.into_iter().find(|view| view.id == id);
+        found.ok_or_else(|| ProviderError::Unknown { id: id.to_owned(), known: super::known_ids() })
+    }
+
+    /// Sets, keeps or clears key, base URL and default model of a vendor. A key is needed unless
+    /// a base URL names a server that needs none.
+    ///
+    /// # Errors
+    /// `Unknown`, `LocalHasNoKey`, or `Invalid` with every bad field; then nothing has changed.
+    pub async fn set_key(&self, id: &str, change: ProviderChange) -> Result<ProviderView, ProviderError> {
+        let id = canonical(id)?;
+        if id == LOCAL {
+            return Err(ProviderError::LocalHasNoKey);
+        }
+        let change = self.checked(change)?;
+        let vault = self.0.vault.clone();
+        let work = async move |tx: &mut Tx| {
+            let has_key = match &change.key {
+                Patch::Set(_) => true,
+                Patch::Clear => false,
+                Patch::Keep => vault.contains(tx, KEYS, id).await?,
+            };
+            let mut row = store::find_provider(tx, id).await?.unwrap_or_default();
+            change.base_url.clone().apply(&mut row.base_url);
+            change.default_model.clone().apply(&mut row.default_model);
+            if !has_key && row.base_url.is_none() {
+                let mut problems = Problems::new();
+                problems.add("api_key", "is required, unless base_url names a server that needs no key");
+                return Err(ProviderError::Invalid(problems.into_result().err().unwrap_or_default()));
+            }
+            match &change.key {
+                Patch::Set(key) => vault.put(tx, KEYS, id, key).await?,
+                Patch::Clear => vault.clear(tx, KEYS, id).await?,
+                Patch::Keep => {}
+            }
+            let updated_at = tx.clock().now();
+            store::upsert_provider(tx, &ProviderRow { id: id.to_owned(), updated_at, ..row }).await?;
+            Ok(())
+        };
+        self.0.db.write(work).await?;
+        // It was said of what was there before.
+        self.0.outcomes.lock().remove(id);
+        self.get(id).await
+    }
+
+    /// Forgets key, base URL and default model of a vendor.
+    ///
+    /// # Errors
+    /// `Unknown` or `LocalHasNoKey`.
+    pub async fn clear_key(&self, id: &str) -> Result<ProviderView, ProviderError> {
+        let id = canonical(id)?;
+        if id == LOCAL {
+            return Err(ProviderError::LocalHasNoKey);
+        }
+        let vault = self.0.vault.clone();
+        let work = async move |tx: &mut Tx| {
+            vault.clear(tx, KEYS, id).await?;
+            store::delete_provider(tx, id).await
+        };
+        self.0.db.write(work).await?;
+        self.0.outcomes.lock().remove(id);
+        self.get(id).await
+    }
+
+    /// Asks the provider whether it answers. A vendor is asked for its models, which costs no
+    /// tokens; the model inside is loaded and writes one token.
+    ///
+    /// # Errors
+    /// `Unknown`, or the database is away. That a provider does not answer is a report.
+    pub async fn test(&self, id: &str) -> Result<ProviderReport, ProviderError> {
+        let id = canonical(id)?;
+        let started = Instant::now();
+        let outcome = if id == LOCAL { self.test_local().await? } else { self.test_vendor(id).await? };
+        let latency = started.elapsed();
+        let now = self.0.clock.now();
+        let outcome = match outcome {
+            Tested::Answered(models) => {
+                self.note(id, Outcome::good(now)).await;
+                Ok(models)
+            }
+            Tested::Failed(error) => {
+                self.note(id, Outcome::of_test(&error, now)).await;
+                Err(ReportedFailure::from(&error))
+            }
+            Tested::NotSetUp(message) => Err(ReportedFailure { code: "unconfigured", message }),
+        };
+        Ok(ProviderReport { latency, outcome })
+    }
+
+    async fn test_vendor(&self, id: &'static str) -> Result<Tested, ProviderError> {
+        let configured = self.configured().await?;
+        let backend = match configured.iter().find(|configured| configured.vendor.id() == id) {
+            None => {
+                let message = format!("{id} has no key; set it with PUT /api/providers/{id}/key");
+                return Ok(Tested::NotSetUp(message));
+            }
+            Some(Configured { backend: Err(message), .. }) => return Ok(Tested::NotSetUp(message.clone())),
+            Some(Configured { backend: Ok(backend), .. }) => backend,
+        };
+        Ok(match backend.test().await {
+            Ok(report) => Tested::Answered(report.models),
+            Err(error) => Tested::Failed(error),
+        })
+    }
+
+    async fn test_local(&self) -> Result<Tested, ProviderError> {
+        self.0.settings.refresh().await?;
+        let agent = self.0.settings.agent();
+        let path = match self.0.local.find(agent.local_model.as_deref()) {
+            Ok(path) => path,
+            Err(missing) => return Ok(Tested::NotSetUp(missing)),
+        };
+        let model = file_name(&path);
+        match one_token(LocalBackend::new(self.0.local.model.clone(), path), &model).await {
+            Ok(usage) => {
+                self.record_test(model, usage).await?;
+                Ok(Tested::Answered(self.available_models()))
+            }
+            Err(error) => Ok(Tested::Failed(error)),
+        }
+    }
+
+    async fn record_test(&self, model: String, usage: Usage) -> Result<(), ProviderError> {
+        let (providers, provider) = (self.clone(), LOCAL.to_owned());
+        let call = ModelCall { provider, model, usage, agent_id: None, conversation_id: None, session_id: None };
+        self.0.db.write(async move |tx: &mut Tx| providers.record_usage(tx, call.clone()).await).await?;
+        Ok(())
+    }
+
+    fn available_models(&self) -> Vec<String> {
+        self.0.local.files().iter().map(|path| file_name(path)).collect()
+    }
+
+    fn checked(&self, change: ProviderChange) -> Result<CheckedChange, ProviderError> {
+        let mut problems = Problems::new();
+        let key = match change.api_key {
+            Patch::Keep | Patch::Set(SecretUpdate::Shown(_)) => Patch::Keep,
+            Patch::Clear => Patch::Clear,
+            Patch::Set(SecretUpdate::New(key)) => match parse_key(&key) {
+                Ok(key) => Patch::Set(key),
+                Err(message) => {
+                    problems.add("api_key", message);
+                    Patch::Keep
+                }
+            },
+        };
+        if let Patch::Set(text) = &change.base_url {
+            let checked = parse_base_url(text)
+                .and_then(|url| self.0.client.check_url(&url).map_err(|refusal| refusal.to_string()));
+            if let Err(message) = checked {
+                problems.add("base_url", message);
+            }
+        }
+        if let Patch::Set(model) = &change.default_model {
+            let is_name = !model.is_empty()
+                && model.chars().count() <= MAX_MODEL_NAME
+                && !model.chars().any(|c| c.is_whitespace() || c.is_control());
+            problems.require(is_name, "default_model", "must be the provider's name of a model, without spaces");
+        }
+        problems.into_result().map_err(ProviderError::Invalid)?;
+        let base_url = match change.base_url {
+            Patch::Set(text) => Patch::Set(text.trim().to_owned()),
+            other => other,
+        };
+        Ok(CheckedChange { key, base_url, default_model: change.default_model })
+    }
+
+    fn vendor_view(&self, vendor: Vendor, row: Option<&ProviderRow>, configured: Option<&Configured>) -> ProviderView {
+        let updated_at = row.map(|row| row.updated_at).unwrap_or_default();
+        let here = self.0.outcomes.lock().get(vendor.id()).cloned();
+        let stored = row.and_then(|row| row.outcome.clone());
+        let outcome = [here, stored].into_iter().flatten().filter(|outcome| outcome.checked_at >= updated_at);
+        let outcome = outcome.max_by_key(|outcome| outcome.checked_at);
+        let (status, message, checked_at) = match (configured, outcome) {
+            (None, _) => {
+                let message = format!("set its key with PUT /api/providers/{}/key", vendor.id());
+                (ProviderStatus::Unconfigured, Some(message), None)
+            }
+            (Some(Configured { backend: Err(message), .. }), _) => {
+                (ProviderStatus::Failing, Some(message.clone()), None)
+            }
+            (Some(_), None) => (ProviderStatus::Configured, None, None),
+            (Some(_), Some(outcome)) => (outcome.status, outcome.message, Some(outcome.checked_at)),
+        };
+        ProviderView {
+            id: vendor.id().to_owned(),
+            name: vendor.display_name().to_owned(),
+            configured: configured.is_some(),
+            key: configured.filter(|configured| configured.has_key).map(|_| SecretState { set: true }),
+            base_url: row.and_then(|row| row.base_url.clone()),
+            default_base_url: Some(vendor.default_base_url().to_owned()),
+            default_model: Some(
+                row.and_then(|row| row.default_model.clone()).unwrap_or_else(|| vendor.default_model().to_owned()),
+            ),
+            status,
+            message,
+            checked_at,
+            local: None,
+        }
+    }
+
+    fn local_view(&self) -> ProviderView {
+        let found = self.0.local.find(self.0.settings.agent().local_model.as_deref());
+        let now = self.0.local.model.status();
+        let outcome = self.0.outcomes.lock().get(LOCAL).cloned();
+        let (status, message) = match (&found, now.state, &outcome) {
+            (Err(missing), _, _) => (ProviderStatus::Unconfigured, Some(missing.clone())),
+            (Ok(_), LocalState::Failed, _) => (ProviderStatus::Failing, now.last_error.clone()),
+            (Ok(_), _, Some(outcome)) => (outcome.status, outcome.message.clone()),
+            (Ok(_), _, None) => (ProviderStatus::Configured, None),
+        };
+        let model = found.as_ref().ok().map(|path| file_name(path));
+        ProviderView {
+            id: LOCAL.to_owned(),
+            name: LOCAL_NAME.to_owned(),
+            configured: found.is_ok(),
+            key: None,
+            base_url: None,
+            default_base_url: None,
+            default_model: model.clone(),
+            status,
+            message,
+            checked_at: outcome.map(|outcome| outcome.checked_at).filter(|_| found.is_ok()),
+            local: Some(LocalModelView {
+                model,
+                available_models: self.available_models(),
+                state: match now.state {
+                    LocalState::Unloaded => LocalModelState::Unloaded,
+                    LocalState::Loading => LocalModelState::Loading,
+                    LocalState::Ready => LocalModelState::Ready,
+                    LocalState::Failed => LocalModelState::Failed,
+                },
+                resident_bytes: now.resident_bytes,
+                prompt_tokens_per_second: now.prompt_tokens_per_second,
+                generation_tokens_per_second: now.generation_tokens_per_second,
+                context_length: now.context_length,
+                active_requests: u64::try_from(now.active_requests).unwrap_or(u64::MAX),
+            }),
+        }
+    }
+}
+
+/// A change whose values are good.
+struct CheckedChange {
+    key: Patch<Secret>,
+    base_url: Patch<String>,
+    default_model: Patch<String>,
+}
+
+enum Tested {
+    Answered(Vec<String>),
+    Failed(ModelError),
+    NotSetUp(String),
+}
+
+async fn one_token(backend: LocalBackend, model: &str) -> Result<Usage, ModelError> {
+    let request = ModelRequest {
+        model: model.to_owned(),
+        system: None,
+        messages: vec![ModelMessage::User { content: "Hello".to_owned() }],
+        tools: Vec::new(),
+        temperature: Some(0.0),
+        max_output_tokens: Some(1),
+        timeout: LOCAL_TEST_LIMIT,
+    };
+    let mut events = backend.generate(request).await?;
+    let mut usage = Usage::default();
+    while let Some(event) = events.next().await {
+        if let ModelEvent::Finished(finish) = event? {
+            usage = finish.usage;
+        }
+    }
+    Ok(usage)
+}

@@ -1,0 +1,50 @@
+//! A backend that notes how each of its calls ended.
+
+use std::sync::Arc;
+
+use agentd_llm::{ModelBackend, ModelError, ModelEvent, ModelRequest, ModelStream};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
+
+use super::Providers;
+
+/// What [`Providers::resolve`] hands out, so that nobody who calls a model can forget to report.
+pub(super) struct TrackedBackend {
+    pub(super) inner: Arc<dyn ModelBackend>,
+    pub(super) provider: &'static str,
+    pub(super) providers: Providers,
+}
+
+impl std::fmt::Debug for TrackedBackend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl ModelBackend for TrackedBackend {
+    fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
+        async move {
+            let (providers, provider) = (self.providers.clone(), self.provider);
+            let events = match self.inner.generate(request).await {
+                Ok(events) => events,
+                Err(error) => {
+                    providers.report_outcome(provider, Err(&error)).await;
+                    return Err(error);
+                }
+            };
+            let tracked = events.then(move |event| {
+                let providers = providers.clone();
+                async move {
+                    match &event {
+                        Ok(ModelEvent::Finished(_)) => providers.report_outcome(provider, Ok(())).await,
+                        Err(error) => providers.report_outcome(provider, Err(error)).await,
+                        Ok(_) => {}
+                    }
+                    event
+                }
+            });
+            Ok(tracked.boxed() as ModelStream)
+        }
+        .boxed()
+    }
+}

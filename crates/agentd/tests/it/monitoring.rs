@@ -1,0 +1,147 @@
+//! Probes and figures over HTTP.
+
+use std::time::Duration;
+
+use agentd::monitoring::Phase;
+use serde_json::json;
+
+use crate::support::TestApp;
+
+#[tokio::test]
+async fn the_probes_say_how_the_daemon_is() {
+    let app = TestApp::start().await;
+    let health = app.get("/health").send().await.expect_status(200).json();
+    assert_eq!((&health["status"], &health["version"]), (&json!("healthy"), &json!(env!("CARGO_PKG_VERSION"))));
+    assert!(health["uptime_seconds"].is_u64());
+    assert_eq!(app.get("/health/live").send().await.expect_status(200).json()["status"], "alive");
+    assert_eq!(app.get("/health/ready").send().await.expect_status(200).json()["status"], "ready");
+    let public = app.get("/api/health").send().await.expect_status(200).json();
+    assert_eq!(public, json!({"status": "healthy", "bootstrap_mode": true, "version": env!("CARGO_PKG_VERSION")}));
+    let index = app.get("/api/").send().await.expect_status(200).json();
+    assert_eq!(index["name"], "agentd");
+    for (name, path) in index["links"].as_object().expect("links") {
+        let path = path.as_str().expect("a path");
+        let answer = app.get(path).send().await;
+        assert!(answer.status.is_success(), "{name}: {path} answered {}", answer.status);
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_makes_it_unready_and_not_dead() {
+    let app = TestApp::with_owner().await;
+    app.get("/health/ready").send().await.expect_status(200);
+    app.running().ground().db.close().await;
+    // What was found is good for a second.
+    app.get("/health/ready").send().await.expect_status(200);
+    app.clock.advance(Duration::from_secs(1));
+    let answer = app.get("/health/ready").send().await.expect_error(503, "database_unavailable");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    app.get("/health/live").send().await.expect_status(200);
+    assert_eq!(app.get("/health").send().await.expect_status(200).json()["status"], "degraded");
+    app.get("/api/metrics/prometheus").send().await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_restore_keeps_requests_out_and_probes_in() {
+    let app = TestApp::with_owner().await;
+    let readiness = app.running().readiness().clone();
+    let guard = readiness.begin_restore().expect("a ready daemon");
+    let answer = app.get("/health/ready").send().await.expect_error(503, "restoring");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    app.get("/api/agents").send().await.expect_error(503, "restoring");
+    app.post("/api/auth/keys").json(&json!({"name": "x"})).send().await.expect_error(503, "restoring");
+    assert_eq!(app.get("/health").send().await.expect_status(200).json()["status"], "restoring");
+    app.get("/health/live").send().await.expect_status(200);
+    app.get("/api/metrics/prometheus").send().await.expect_status(200);
+    drop(guard);
+    assert_eq!(readiness.phase(), Phase::Ready);
+    app.get("/health/ready").send().await.expect_status(200);
+    app.get("/api/agents").send().await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_draining_daemon_is_unready() {
+    let app = TestApp::with_owner().await;
+    app.running().readiness().set_draining();
+    app.get("/health/ready").send().await.expect_error(503, "draining");
+    app.get("/health/live").send().await.expect_status(200);
+}
+
+/// The value of a sample, by its name with its labels.
+fn value(text: &str, sample: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' ')?.parse().ok())
+}
+
+async fn scrape(app: &TestApp) -> String {
+    app.clock.advance(Duration::from_secs(1));
+    let answer = app.get("/api/metrics/prometheus").anonymous().send().await.expect_status(200);
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    answer.text()
+}
+
+#[tokio::test]
+async fn the_figures_are_there_and_count() {
+    let app = TestApp::with_owner().await;
+    let before = scrape(&app).await;
+    for family in [
+        "svc_tasks_total",
+        "svc_token_usage_total",
+        "svc_active_sessions",
+        "svc_scheduler_jobs_active",
+        "svc_build_info",
+        "svc_queue_depth",
+        "svc_http_requests_total",
+        "svc_http_request_duration_seconds",
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "process_start_time_seconds",
+    ] {
+        assert!(before.contains(&format!("# HELP {family} ")), "{family} is missing");
+        assert!(before.contains(&format!("# TYPE {family} ")), "{family} has no type");
+    }
+    assert_eq!(value(&before, "svc_active_sessions"), Some(1.0));
+    assert_eq!(value(&before, "svc_scheduler_jobs_active"), Some(0.0));
+    assert_eq!(value(&before, r#"svc_tasks_total{status="completed"}"#), Some(0.0));
+    assert!(value(&before, "process_resident_memory_bytes").is_some_and(|bytes| bytes > 1e6));
+
+    for _ in 0..3 {
+        app.get("/api/agents").send().await.expect_status(200);
+    }
+    app.get("/api/agents/nobody").send().await.expect_status(404);
+    app.get("/api/agents/somebody").send().await.expect_status(404);
+    app.post("/api/auth/login").json(&json!({"username": "owner", "password": "correct horse"})).send().await;
+    let after = scrape(&app).await;
+    let sample = r#"svc_http_requests_total{route="/api/agents",method="GET",status="2xx"}"#;
+    assert_eq!(value(&after, sample).unwrap_or(0.0) - value(&before, sample).unwrap_or(0.0), 3.0);
+    let template = r#"svc_http_requests_total{route="/api/agents/{name}",method="GET",status="4xx"}"#;
+    assert_eq!(value(&after, template), Some(2.0), "the template, not the path: {after}");
+    assert!(!after.contains("nobody"));
+    assert_eq!(value(&after, "svc_active_sessions"), Some(2.0));
+    let count = r#"svc_http_request_duration_seconds_count{route="/api/agents",method="GET"}"#;
+    assert!(value(&after, count).is_some_and(|count| count >= 3.0));
+}
+
+#[tokio::test]
+async fn a_scrape_is_asked_of_the_database_once_a_second() {
+    let app = TestApp::with_owner().await;
+    let first = scrape(&app).await;
+    app.get("/api/agents").send().await.expect_status(200);
+    let again = app.get("/api/metrics/prometheus").send().await.text();
+    assert_eq!(again, first, "within the second the same text");
+    assert_ne!(scrape(&app).await, first);
+}
+
+#[tokio::test]
+async fn paths_and_methods_from_outside_make_no_new_lines() {
+    let app = TestApp::with_owner().await;
+    scrape(&app).await;
+    for number in 0..50 {
+        app.get(&format!("/made-up/{number}")).send().await.expect_status(404);
+        let method = reqwest::Method::from_bytes(format!("MADE{number}").as_bytes()).expect("a method");
+        app.request(method, "/api/agents").send().await;
+    }
+    let text = scrape(&app).await;
+    assert!(!text.contains("made-up") && !text.contains("MADE"), "{text}");
+    let unmatched = r#"svc_http_requests_total{route="unmatched",method="GET",status="4xx"}"#;
+    assert_eq!(value(&text, unmatched), Some(50.0), "{text}");
+}

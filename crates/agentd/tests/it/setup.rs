@@ -1,0 +1,147 @@
+//! The wizard: from an empty daemon to one that answers.
+
+use serde_json::{Value, json};
+
+use crate::support::TestApp;
+
+const STEPS: [&str; 5] = ["status", "account", "provider", "agent", "complete"];
+
+fn path(step: &str) -> String {
+    match step {
+        "status" => "/api/setup/status".to_owned(),
+        "account" => "/api/setup/account".to_owned(),
+        "provider" => "/api/setup/provider".to_owned(),
+        "agent" => "/api/setup/agent".to_owned(),
+        other => format!("/api/setup/{other}"),
+    }
+}
+
+fn account() -> Value {
+    json!({"username": "owner", "password": "correct horse"})
+}
+
+fn agent() -> Value {
+    json!({"svc_name": "scout", "user_name": "Ada", "archetype": "researcher"})
+}
+
+async fn status(app: &TestApp) -> Value {
+    app.post("/api/setup/status").send().await.expect_status(200).json()
+}
+
+#[tokio::test]
+async fn the_wizard_leads_to_the_first_key() {
+    let mut app = TestApp::start().await;
+    let empty = json!({"account": false, "provider": false, "agent": false, "complete": false, "next": "account"});
+    assert_eq!(status(&app).await, empty);
+
+    let made = app.post("/api/setup/account").json(&account()).send().await.expect_status(201).json();
+    assert_eq!(made["token_type"], "session");
+    assert_eq!(status(&app).await["next"], "provider");
+    app.post("/api/setup/account").json(&account()).send().await.expect_error(409, "account_exists");
+
+    let choice = json!({"provider": "openai", "api_key": "sk-test-0123456789", "model": "gpt-test"});
+    let answer = app.post("/api/setup/provider").json(&choice).send().await.expect_status(200);
+    assert!(!answer.text().contains("sk-test"));
+    assert_eq!((&answer.json()["provider"], &answer.json()["next"]), (&json!(true), &json!("agent")));
+
+    let made = app.post("/api/setup/agent").json(&agent()).send().await.expect_status(201).json();
+    assert_eq!(made["archetype"], json!(["researcher"]));
+    app.post("/api/setup/agent").json(&agent()).send().await.expect_status(409);
+    assert_eq!(status(&app).await["next"], "complete");
+
+    // Everything else is still closed.
+    app.get("/api/agents").send().await.expect_error(401, "bootstrap");
+    let made =
+        app.post("/api/setup/complete").json(&json!({"key_name": "laptop"})).send().await.expect_status(200).json();
+    assert_eq!(made["name"], "laptop");
+    app.key = made["key"].as_str().map(str::to_owned);
+    let done = json!({"account": true, "provider": true, "agent": true, "complete": true, "next": null});
+    assert_eq!(status(&app).await, done);
+    let agents = app.get("/api/agents").send().await.expect_status(200).json();
+    assert_eq!(agents["agents"][0]["svc_name"], "scout");
+    let settings = app.get("/api/settings/agent").send().await.expect_status(200).json();
+    assert_eq!((&settings["default_provider"], &settings["default_model"]), (&json!("openai"), &json!("gpt-test")));
+}
+
+#[tokio::test]
+async fn the_first_key_closes_every_step() {
+    let mut app = TestApp::start().await;
+    let made = app.post("/api/setup/complete").json(&json!({})).send().await.expect_status(200).json();
+    assert_eq!(made["name"], "first");
+    let key = made["key"].as_str().expect("a key").to_owned();
+    for step in STEPS {
+        app.post(&path(step)).json(&json!({})).send().await.expect_error(401, "missing_credential");
+        app.post(&path(step)).bearer("svc_00").json(&json!({})).send().await.expect_error(401, "invalid_credential");
+    }
+    app.key = Some(key);
+    let reader = app.post("/api/auth/keys").json(&json!({"name": "reader", "scope": "read"})).send().await.json();
+    for step in STEPS {
+        let request = app.post(&path(step)).bearer(reader["key"].as_str().expect("a key")).json(&json!({}));
+        request.send().await.expect_error(403, "insufficient_scope");
+    }
+    // With a full credential the steps still do what their own endpoints do.
+    app.post("/api/setup/account").json(&account()).send().await.expect_status(201);
+    app.post("/api/setup/agent").json(&agent()).send().await.expect_status(201);
+    app.post("/api/setup/complete").json(&json!({})).send().await.expect_error(409, "setup_complete");
+    let keys = app.get("/api/auth/keys").send().await.json();
+    assert_eq!(keys["keys"].as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
+async fn configuration_and_foreign_pages_close_every_step() {
+    let closed = TestApp::start_with(|source| source.api_key_required = Some(true)).await;
+    let open = TestApp::start().await;
+    for step in STEPS {
+        closed.post(&path(step)).json(&json!({})).send().await.expect_error(401, "bootstrap");
+        let foreign = open.post(&path(step)).header("origin", "https://evil.example").json(&json!({}));
+        foreign.send().await.expect_error(401, "foreign_origin");
+    }
+}
+
+#[tokio::test]
+async fn bad_steps_are_refused_and_change_nothing() {
+    let app = TestApp::start().await;
+    let before = status(&app).await;
+    let provider = |body: Value| app.post("/api/setup/provider").json(&body).send();
+    assert_eq!(provider(json!({})).await.expect_status(400).bad_fields(), ["provider"]);
+    assert_eq!(provider(json!({"provider": "openai"})).await.expect_status(400).bad_fields(), ["api_key"]);
+    provider(json!({"provider": "nobody", "api_key": "x"})).await.expect_status(404);
+    provider(json!({"provider": "nobody"})).await.expect_status(404);
+    provider(json!({"provider": "local", "api_key": "x"})).await.expect_status(409);
+    provider(json!({"provider": "openai", "base_url": "no address"})).await.expect_status(400);
+    provider(json!({"provider": "openai", "base_url": "http://169.254.169.254/v1"})).await.expect_status(400);
+    app.post("/api/setup/agent")
+        .json(&json!({"svc_name": "../x", "user_name": "A", "archetype": "x"}))
+        .send()
+        .await
+        .expect_status(400);
+    app.post("/api/setup/account").json(&json!({"username": "ab", "password": "x"})).send().await.expect_status(400);
+    app.post("/api/setup/complete").json(&json!({"key_name": ""})).send().await.expect_status(400);
+    assert_eq!(status(&app).await, before);
+    let wrong = json!({"provider": "openai", "api_key": "sk-test"});
+    provider(wrong).await.expect_status(200);
+    // What is set up already can be chosen without its key.
+    provider(json!({"provider": "openai"})).await.expect_status(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_wizard_gives_one_key() {
+    let app = TestApp::start().await;
+    let requests = (0..16).map(|_| app.post("/api/setup/complete").json(&json!({})).send());
+    let answers = futures_util::future::join_all(requests).await;
+    assert_eq!(answers.iter().filter(|answer| answer.status.as_u16() == 200).count(), 1);
+    assert_eq!(answers.iter().filter(|answer| answer.status.as_u16() == 401).count(), 15);
+}
+
+#[tokio::test]
+async fn repeated_steps_are_answered_once() {
+    let app = TestApp::start().await;
+    let make = || app.post("/api/setup/agent").header("idempotency-key", "agent").json(&agent()).send();
+    let first = make().await.expect_status(201);
+    let again = make().await.expect_status(201);
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(first.json(), again.json());
+    let register = || app.post("/api/setup/account").header("idempotency-key", "account").json(&account()).send();
+    register().await.expect_status(201);
+    register().await.expect_error(409, "already_done");
+}
