@@ -9,10 +9,12 @@ pub mod talk;
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use agentd::config::{Config, ConfigSource};
-use agentd::lifecycle::{Running, WorkerMode};
+use agentd::lifecycle::{Running, StartError, WorkerMode};
 use agentd_base::{Entropy, MockClock, Secret, Timestamp};
+use agentd_store::StoreError;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -117,10 +119,20 @@ impl TestApp {
     pub async fn try_start(&mut self) -> Result<(), String> {
         // Another seed each time: ids and secrets of an earlier life must not come again.
         self.seed += 1;
-        let config = Config::from_source(self.source.clone()).expect("a valid configuration");
-        let running = Running::start(config, self.clock.clock(), Entropy::seeded(self.seed), WorkerMode::ByHand)
-            .await
-            .map_err(|error| error.to_string())?;
+        let mut attempts = 0;
+        let running = loop {
+            let config = Config::from_source(self.source.clone()).expect("a valid configuration");
+            let started =
+                Running::start(config, self.clock.clock(), Entropy::seeded(self.seed), WorkerMode::ByHand).await;
+            match started {
+                Ok(running) => break running,
+                // A process that another test has just forked holds a copy of every open lock until
+                // it runs its own program.
+                Err(StartError::Store(StoreError::AlreadyRunning { .. })) if attempts < 100 => attempts += 1,
+                Err(error) => return Err(error.to_string()),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
         self.address = running.address;
         self.running = Some(running);
         Ok(())
