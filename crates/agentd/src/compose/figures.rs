@@ -60,7 +60,9 @@ pub(super) fn register(metrics: &Metrics, auth: &Auth, providers: &Providers, en
             let providers = providers.clone();
             async move {
                 let totals = providers.token_totals().await?;
-                let samples = totals.into_iter().map(|total| Sample {
+                // The other types are parts of these two and would be counted twice in a sum.
+                let totals = totals.into_iter().filter(|total| matches!(total.kind, "input" | "output"));
+                let samples = totals.map(|total| Sample {
                     labels: vec![total.model, total.kind.to_owned()],
                     value: float(total.tokens),
                 });

@@ -1,6 +1,6 @@
 //! What can go wrong: whatever the domains behind the steps say.
 
-use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_base::{DomainError, ErrorKind};
 
 use crate::agents::AgentError;
 use crate::auth::AuthError;
@@ -9,8 +9,6 @@ use crate::settings::SettingsError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    #[error("The request is not valid")]
-    Invalid(Vec<FieldProblem>),
     #[error(transparent)]
     Auth(#[from] AuthError),
     #[error(transparent)]
@@ -21,16 +19,9 @@ pub enum SetupError {
     Settings(#[from] SettingsError),
 }
 
-impl SetupError {
-    pub(super) fn field(field: &str, message: impl Into<String>) -> Self {
-        Self::Invalid(vec![FieldProblem { field: field.to_owned(), message: message.into() }])
-    }
-}
-
 impl DomainError for SetupError {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::Invalid(fields) => ErrorKind::Invalid(fields.clone()),
             Self::Auth(error) => error.kind(),
             Self::Provider(error) => error.kind(),
             Self::Agent(error) => error.kind(),
@@ -40,7 +31,6 @@ impl DomainError for SetupError {
 
     fn code(&self) -> &'static str {
         match self {
-            Self::Invalid(_) => "invalid_request",
             Self::Auth(error) => error.code(),
             Self::Provider(error) => error.code(),
             Self::Agent(error) => error.code(),

@@ -3,13 +3,13 @@
 use agentd_base::{Patch, Secret, SecretUpdate};
 use agentd_store::Recorder;
 use agentd_web::Caller;
-use serde_json::json;
+use serde_json::{Map, Value};
 
 use super::error::SetupError;
 use super::model::Progress;
 use crate::agents::{Agent, Agents, CreateAgent};
 use crate::auth::{Auth, IssuedKey, LoggedIn, NewKey};
-use crate::providers::{LOCAL, ModelWish, ProviderChange, ProviderError, Providers};
+use crate::providers::{ModelWish, ProviderChange, ProviderError, Providers};
 use crate::settings::{AgentSettings, PartialObject, Settings};
 
 /// Cheap to clone.
@@ -46,10 +46,19 @@ impl Setup {
         let state = self.auth.bootstrap_state().await?;
         Ok(Progress {
             account: !state.needs_setup,
-            provider: self.can_use(ModelWish::default()).await?,
+            provider: self.has_model().await?,
             agent: !self.agents.list().await?.is_empty(),
             complete: !state.bootstrap_mode,
         })
+    }
+
+    /// Whether some model would answer a request that names none.
+    async fn has_model(&self) -> Result<bool, SetupError> {
+        match self.providers.resolve(ModelWish::default()).await {
+            Ok(_) => Ok(true),
+            Err(ProviderError::NoModel { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Makes the account.
@@ -66,31 +75,30 @@ impl Setup {
         Ok(self.auth.register(caller, username, password, recorder).await?)
     }
 
-    /// Sets a provider up and makes it the default, with the model if one is named.
+    /// Sets a provider up and makes it the default, with the model if one is named. The model
+    /// inside is only chosen: a model is then one of its files.
     ///
     /// # Errors
-    /// `Invalid` when a vendor would be left without key and address, or what the provider refuses.
+    /// As [`Providers::set_key`] and [`Settings::update`].
     pub async fn choose_provider(&self, choice: ProviderChoice) -> Result<(), SetupError> {
         let ProviderChoice { provider, api_key, base_url, model } = choice;
-        let changes_nothing = api_key.is_none() && base_url.is_none();
-        if provider == LOCAL && !changes_nothing {
-            return Err(ProviderError::LocalHasNoKey.into());
-        }
-        if changes_nothing {
-            let wish = ModelWish { provider: Some(provider.clone()), model: model.clone() };
-            if !self.can_use(wish).await? && provider != LOCAL {
-                return Err(SetupError::field("api_key", "is needed, or a base_url whose server wants none"));
-            }
-        } else {
+        let found = self.providers.get(&provider).await?;
+        let is_inside = found.local.is_some();
+        if !is_inside || api_key.is_some() || base_url.is_some() {
             let change = ProviderChange {
                 api_key: api_key.map_or(Patch::Keep, |key| Patch::Set(SecretUpdate::New(key))),
                 base_url: base_url.map_or(Patch::Keep, Patch::Set),
                 default_model: Patch::Keep,
             };
-            self.providers.set_key(&provider, change).await?;
+            self.providers.set_key(&found.id, change).await?;
         }
-        let change = json!({"default_provider": provider, "default_model": model});
-        let serde_json::Value::Object(change) = change else { return Ok(()) };
+        let mut change = Map::from_iter([("default_provider".to_owned(), Value::from(found.id))]);
+        if is_inside {
+            change.insert("default_model".to_owned(), Value::Null);
+            change.extend(model.map(|file| ("local_model".to_owned(), Value::from(file))));
+        } else {
+            change.insert("default_model".to_owned(), Value::from(model));
+        }
         self.settings.update::<AgentSettings>(PartialObject(change)).await?;
         Ok(())
     }
@@ -115,14 +123,5 @@ impl Setup {
     ) -> Result<IssuedKey, SetupError> {
         let new = NewKey::named(key_name.unwrap_or_else(|| "first".to_owned()));
         Ok(self.auth.create_first_key(caller, new, recorder).await?)
-    }
-
-    /// Whether a model would be found for the wish.
-    async fn can_use(&self, wish: ModelWish) -> Result<bool, SetupError> {
-        match self.providers.resolve(wish).await {
-            Ok(_) => Ok(true),
-            Err(ProviderError::NoModel { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
     }
 }

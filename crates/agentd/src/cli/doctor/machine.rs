@@ -1,5 +1,7 @@
 //! The machine: its clock, its processor, its model.
 
+use std::path::Path;
+
 use agentd_base::{Clock, Timestamp};
 
 use super::report::Report;
@@ -22,7 +24,7 @@ pub(super) fn check_clock(report: &mut Report) {
 
 pub(super) fn check_model(config: &Config, report: &mut Report) {
     const CHECK: &str = "local model";
-    if !cfg!(feature = "local-model") {
+    if !agentd_inference::BUILT_IN {
         report.warning(
             CHECK,
             "this program was built without the model inside",
@@ -34,14 +36,17 @@ pub(super) fn check_model(config: &Config, report: &mut Report) {
         report.warning(CHECK, missing, "set the key of a provider: PUT /api/providers/{id}/key");
         return;
     }
+    // Where the daemon looks: its own folder, then where `make models` puts them.
     let folder = config.data_dir.join("models");
-    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries
-        .filter(|entry| entry.path().metadata().is_ok_and(|found| found.is_file()))
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name.ends_with(".gguf"))
+    let mut names: Vec<String> = [folder.as_path(), Path::new("models")]
+        .into_iter()
+        .flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten())
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gguf")) && path.is_file())
+        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
         .collect();
     names.sort_unstable();
+    names.dedup();
     if names.is_empty() {
         report.warning(
             CHECK,

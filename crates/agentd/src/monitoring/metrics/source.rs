@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::text::Text;
 
 /// A family keeps this many label sets; what comes later is counted together as `other`.
-const MAX_LABEL_SETS: usize = 64;
+const MAX_LABEL_SETS: usize = 256;
 const OTHER: &str = "other";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,7 +167,7 @@ mod tests {
     proptest! {
         #[test]
         fn counters_never_fall_and_lines_are_bounded(
-            rounds in prop::collection::vec(prop::collection::vec((0u8..200, 0u32..1000), 0..150), 1..12)
+            rounds in prop::collection::vec(prop::collection::vec((0u16..400, 0u32..1000), 0..350), 1..12)
         ) {
             let registered = registered(TOKENS);
             let mut shown: HashMap<Vec<String>, f64> = HashMap::new();
