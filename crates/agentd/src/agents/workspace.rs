@@ -6,10 +6,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::ground::DataDir;
 
@@ -19,18 +21,22 @@ const TRASH: &str = ".trash";
 
 #[derive(Debug, Clone)]
 pub(super) struct Workspaces {
-    data_dir: std::sync::Arc<DataDir>,
+    data_dir: Arc<DataDir>,
+    /// Taken before the lock on the file, so that one thread at most waits for that.
+    in_line: Arc<Mutex<()>>,
 }
 
 /// Folders get or lose their names only while this lives.
 #[derive(Debug)]
 pub(super) struct NamesLock {
+    // In this order: the file's lock is given back first.
     _file: File,
+    _in_line: OwnedMutexGuard<()>,
 }
 
 impl Workspaces {
-    pub(super) fn new(data_dir: std::sync::Arc<DataDir>) -> Self {
-        Self { data_dir }
+    pub(super) fn new(data_dir: Arc<DataDir>) -> Self {
+        Self { data_dir, in_line: Arc::default() }
     }
 
     pub(super) fn folder(&self, svc_name: &str) -> PathBuf {
@@ -39,12 +45,13 @@ impl Workspaces {
 
     /// Waits for the lock on a thread that may block.
     pub(super) async fn lock(&self) -> io::Result<NamesLock> {
+        let in_line = Arc::clone(&self.in_line).lock_owned().await;
         let (data_dir, path) = (self.data_dir.clone(), self.data_dir.agents().join(LOCK));
         blocking(move || {
             data_dir.make_folder(&data_dir.agents())?;
             let file = File::options().create(true).append(true).mode(0o600).open(path)?;
             flock(&file, FlockOperation::LockExclusive)?;
-            Ok(NamesLock { _file: file })
+            Ok(NamesLock { _file: file, _in_line: in_line })
         })
         .await
     }
@@ -89,19 +96,23 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
+/// Paths longer than this are made shorter before the kernel refuses them (PATH_MAX is 4096).
+const LONG_PATH_BYTES: usize = 2_048;
+
 /// Removes a folder from its leaves up, until `left` is used up. Links are removed, not followed.
 /// Answers whether all of it is gone.
 fn remove_some(folder: &Path, left: &mut usize) -> io::Result<bool> {
-    // By a stack of its own: an agent may nest folders deeper than ours would carry.
+    match std::fs::symlink_metadata(folder) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return std::fs::remove_file(folder).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(error),
+    }
+    // Without recursion: an agent may nest folders deeper than our stack would carry.
     let mut path = folder.to_path_buf();
-    loop {
-        let entries = match std::fs::read_dir(&path) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-            Err(error) => return Err(error),
-        };
+    while *left > 0 {
         let mut below = None;
-        for entry in entries {
+        for entry in list(&path)? {
             if *left == 0 {
                 return Ok(false);
             }
@@ -113,16 +124,43 @@ fn remove_some(folder: &Path, left: &mut usize) -> io::Result<bool> {
             *left -= 1;
             std::fs::remove_file(entry.path())?;
         }
-        if let Some(next) = below {
-            path = next;
-            continue;
+        match below {
+            Some(next) if next.as_os_str().len() > LONG_PATH_BYTES => {
+                std::fs::rename(&next, free_name(folder))?;
+                path = folder.to_path_buf();
+            }
+            Some(next) => path = next,
+            None => {
+                *left -= usize::from(*left > 0);
+                std::fs::remove_dir(&path)?;
+                if path == folder {
+                    return Ok(true);
+                }
+                path.pop();
+            }
         }
-        *left = left.saturating_sub(1);
-        std::fs::remove_dir(&path)?;
-        if path == folder {
-            return Ok(true);
+    }
+    Ok(false)
+}
+
+/// The entries of a folder, also of one that was closed to its owner.
+fn list(folder: &Path) -> io::Result<std::fs::ReadDir> {
+    let refused = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => error,
+        outcome => return outcome,
+    };
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700)).map_err(|_| refused)?;
+    std::fs::read_dir(folder)
+}
+
+fn free_name(folder: &Path) -> PathBuf {
+    let mut number = 0_u64;
+    loop {
+        let name = folder.join(format!("deep-{number}"));
+        if !name.exists() {
+            return name;
         }
-        path.pop();
+        number += 1;
     }
 }
 
@@ -146,6 +184,16 @@ mod tests {
             std::fs::write(trash.join(format!("f{number}")), "x").unwrap();
         }
         std::os::unix::fs::symlink(&outside, deep.join("link")).unwrap();
+        // Put together from two parts, because no path can name the whole.
+        let part = |root: &Path| (0..10).fold(root.to_path_buf(), |path, _| path.join("n".repeat(200)));
+        let (upper, lower) = (part(&trash), part(&root.path().join("lower")));
+        std::fs::create_dir_all(&upper).unwrap();
+        std::fs::create_dir_all(&lower).unwrap();
+        std::fs::write(lower.join("file"), "x").unwrap();
+        std::fs::rename(root.path().join("lower"), upper.join("lower")).unwrap();
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        assert!(remove_some(&link, &mut 40).unwrap() && !link.exists());
         let mut rounds = 0;
         while !remove_some(&trash, &mut 40).unwrap() {
             rounds += 1;

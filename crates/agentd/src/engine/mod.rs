@@ -30,6 +30,7 @@ mod call;
 mod context;
 mod error;
 mod follow;
+mod holder;
 mod live;
 mod model;
 mod recovery;

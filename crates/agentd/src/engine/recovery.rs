@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use agentd_base::Timestamp;
 use agentd_llm::{Usage, UsageSource};
 use agentd_store::{Dialect, Tx};
 use serde::Deserialize;
@@ -15,7 +14,9 @@ use super::store;
 
 pub(super) const INTERRUPTED: &str =
     "The daemon was stopped before the reply was complete; what was written is kept. Send the message again.";
-const SESSIONS_A_BATCH: u32 = 50;
+const SESSIONS_A_BATCH: usize = 50;
+/// More than all replicas together run.
+const MAX_RUNNING: u32 = 50_000;
 const EVENTS_A_READ: u32 = 1_000;
 
 #[derive(Deserialize)]
@@ -26,17 +27,20 @@ struct Token {
 /// Ends running sessions that nobody holds any more; answers whether there may be more. With one
 /// database for this daemon alone, whatever it does not run itself is nobody's.
 pub(super) async fn interrupt_abandoned(engine: &Arc<Inner>) -> Result<bool, EngineError> {
-    let lease_before = match engine.ground.db.dialect() {
-        Dialect::Sqlite => Timestamp::from_micros(i64::MAX),
-        Dialect::Postgres => engine.ground.clock.now(),
-    };
+    let is_alone = engine.ground.db.dialect() == Dialect::Sqlite;
+    let now = engine.ground.clock.now();
     let mut read = engine.ground.db.read().await?;
-    // Our own that run are among them and do not count.
-    let limit = SESSIONS_A_BATCH + u32::try_from(engine.live.count()).unwrap_or(0);
-    let mut abandoned = store::list_abandoned(&mut read, &engine.ground.instance, lease_before, limit).await?;
-    abandoned.retain(|session| engine.live.find(&session.id).is_none());
-    let is_full = abandoned.len() as u64 >= u64::from(SESSIONS_A_BATCH);
-    for session in abandoned {
+    let mut abandoned = store::list_running(&mut read, MAX_RUNNING).await?;
+    abandoned.retain(|(session, lease_until)| {
+        // Of our own, those that run are known by memory.
+        let is_held = match *session.owner == *engine.holder.as_str() {
+            true => engine.live.find(&session.id).is_some(),
+            false => !is_alone && *lease_until >= now && !engine.holder.knows_dead(&session.owner),
+        };
+        !is_held
+    });
+    let is_full = abandoned.len() > SESSIONS_A_BATCH;
+    for (session, _) in abandoned.into_iter().take(SESSIONS_A_BATCH) {
         // Read before the transaction: should its owner write once more after all, the number of
         // our last event is taken and nothing changes.
         let (content, last_seq) = read_text(&mut read, &session).await?;

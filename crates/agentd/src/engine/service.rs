@@ -1,7 +1,7 @@
 //! What can be done with the engine.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use agentd_llm::Usage;
@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::call::{Call, CallOptions};
 use super::context::{Prompt, prompt_limit};
 use super::error::EngineError;
+use super::holder::Holder;
 use super::live::{LiveTurns, Stop};
 use super::model::{Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn};
 use super::transcript::{Transcript, TurnObserver};
@@ -37,6 +38,7 @@ pub(super) struct Inner {
     agents: Agents,
     providers: Providers,
     pub(super) live: Arc<LiveTurns>,
+    pub(super) holder: Holder,
     transcripts: RwLock<Vec<Arc<dyn Transcript>>>,
     observer: OnceLock<Arc<dyn TurnObserver>>,
     is_supervised: AtomicBool,
@@ -65,6 +67,7 @@ impl Engine {
     #[must_use]
     pub fn new(ground: Ground, settings: Settings, agents: Agents, providers: Providers) -> Self {
         Self(Arc::new(Inner {
+            holder: Holder::of_this_process(&ground.instance),
             ground,
             settings,
             agents,
@@ -157,7 +160,7 @@ impl Engine {
             prompt_tokens_estimate: prompt.tokens(),
             status: SessionStatus::Running,
             error_code: None,
-            owner: inner.ground.instance.to_string(),
+            owner: inner.holder.as_str().to_owned(),
             started_at: inner.ground.clock.now(),
             completed_at: None,
         };
@@ -297,13 +300,13 @@ impl Inner {
     }
 
     async fn renew_leases(&self) -> Result<(), StoreError> {
-        let owner = self.ground.instance.to_string();
+        let owner = self.holder.as_str().to_owned();
         self.ground.db.write_relaxed(async move |tx: &mut Tx| store::renew_leases(tx, &owner, LEASE).await).await
     }
 
     async fn hear_cancels(&self) -> Result<(), StoreError> {
         let mut read = self.ground.db.read().await?;
-        for id in store::list_cancelled(&mut read, &self.ground.instance).await? {
+        for id in store::list_cancelled(&mut read, self.holder.as_str()).await? {
             if let Some(live) = self.live.find(&id) {
                 live.stop(Stop::Cancel);
             }

@@ -82,19 +82,13 @@ pub async fn find_running_in_conversation(
     row.map(|row| row.get("id")).transpose()
 }
 
-/// Running sessions whose lease ended before `lease_before`, and all that `owner` itself holds: it
-/// knows by itself which of those it runs.
-pub(super) async fn list_abandoned(
-    read: &mut Read,
-    owner: &str,
-    lease_before: Timestamp,
-    limit: u32,
-) -> Result<Vec<Session>, StoreError> {
+/// Running sessions with the end of their lease, the oldest lease first.
+pub(super) async fn list_running(read: &mut Read, limit: u32) -> Result<Vec<(Session, Timestamp)>, StoreError> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM sessions WHERE status = 'running' AND (lease_until < $1 OR owner = $2) \
-         ORDER BY lease_until LIMIT $3"
+        "SELECT {COLUMNS}, lease_until FROM sessions WHERE status = 'running' ORDER BY lease_until, id LIMIT $1"
     );
-    read.fetch_all(sql, args![lease_before, owner, limit]).await?.iter().map(session).collect()
+    let rows = read.fetch_all(sql, args![limit]).await?;
+    rows.iter().map(|row| Ok((session(row)?, row.get("lease_until")?))).collect()
 }
 
 pub(super) async fn renew_leases(tx: &mut Tx, owner: &str, lease: Duration) -> Result<(), StoreError> {

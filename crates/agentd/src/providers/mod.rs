@@ -28,8 +28,8 @@ mod store;
 pub use error::ProviderError;
 pub use local::{LocalBackend, LocalOptions};
 pub use model::{
-    LOCAL,     LocalModelState, LocalModelView, ModelCall, ModelWish, PriceTable, PriceTableError, ProviderChange, ProviderReport,
-    ProviderStatus, ProviderView, ReportedFailure, ResolvedModel, TokenTotal, UsageFigures, UsageId,
+    LOCAL, LocalModelState, LocalModelView, ModelCall, ModelWish, PriceTable, PriceTableError, ProviderChange,
+    ProviderReport, ProviderStatus, ProviderView, ReportedFailure, ResolvedModel, TokenTotal, UsageFigures, UsageId,
 };
 pub use routes::routes;
 pub use service::Providers;

@@ -78,12 +78,15 @@ async fn nonsense_is_refused_and_leaves_nothing() {
         ("user_name", json!("  ")),
         ("custom_archetype", json!("x".repeat(5_000))),
     ] {
-        let answer = app.post("/api/agents").json(&with(field, value)).send().await.expect_error(400, "invalid_request");
+        let answer =
+            app.post("/api/agents").json(&with(field, value)).send().await.expect_error(400, "invalid_request");
         assert!(answer.bad_fields().iter().any(|bad| bad.starts_with(field)), "{field}: {}", answer.text());
     }
     assert_eq!(app.get("/api/agents").send().await.json(), json!({"agents": []}));
     let left = std::fs::read_dir(app.data_dir().join("agents")).map(|entries| {
-        entries.filter(|entry| entry.as_ref().is_ok_and(|entry| !entry.file_name().to_string_lossy().starts_with('.'))).count()
+        entries
+            .filter(|entry| entry.as_ref().is_ok_and(|entry| !entry.file_name().to_string_lossy().starts_with('.')))
+            .count()
     });
     assert_eq!(left.unwrap_or(0), 0);
     app.get("/api/agents/nobody").send().await.expect_error(404, "agent_not_found");
@@ -126,7 +129,17 @@ async fn who_the_agent_is_shapes_what_the_model_is_told() {
     let request = &talk.vendor.requests()[0].body;
     assert_eq!(request["model"], "m-1");
     let told = request["messages"][0]["content"].as_str().expect("a system prompt");
-    for part in ["You are mapper", "Ada", "gather facts", "pirate", "You love maps.", "German", "Never lie.", "Be brief.", "Hobby? chess"] {
+    for part in [
+        "You are mapper",
+        "Ada",
+        "gather facts",
+        "pirate",
+        "You love maps.",
+        "German",
+        "Never lie.",
+        "Be brief.",
+        "Hobby? chess",
+    ] {
         assert!(told.contains(part), "`{part}` is missing in: {told}");
     }
 }

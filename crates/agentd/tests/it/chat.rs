@@ -134,19 +134,27 @@ async fn what_was_said_goes_to_the_model_in_order() {
         .collect();
     assert_eq!(
         said,
-        [
-            ("user", "first question"),
-            ("assistant", "first answer\n\nan aside"),
-            ("user", "a note\n\nsecond question")
-        ]
+        [("user", "first question"), ("assistant", "first answer\n\nan aside"), ("user", "a note\n\nsecond question")]
     );
     let conversation = talk.conversation(&id).await;
     assert_eq!(conversation["message_count"], 7);
-    let contents: Vec<&str> =
-        conversation["messages"].as_array().expect("messages").iter().filter_map(|one| one["content"].as_str()).collect();
+    let contents: Vec<&str> = conversation["messages"]
+        .as_array()
+        .expect("messages")
+        .iter()
+        .filter_map(|one| one["content"].as_str())
+        .collect();
     assert_eq!(
         contents,
-        ["first question", "first answer", "The owner is in a hurry.", "an aside", "a note", "second question", "first answer"]
+        [
+            "first question",
+            "first answer",
+            "The owner is in a hurry.",
+            "an aside",
+            "a note",
+            "second question",
+            "first answer"
+        ]
     );
     let page = talk.app.get(&format!("/api/chat/conversations/{id}?limit=2&offset=1")).send().await.json();
     assert_eq!(page["messages"][0]["content"], "first answer");
@@ -168,7 +176,10 @@ async fn messages_are_removed_from_either_end() {
         body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
         app.post("/api/chat/messages/truncate").json(&body).send().await
     };
-    assert_eq!(truncate(json!({"after_message_id": messages[3]})).await.expect_status(200).json(), json!({"removed": 2}));
+    assert_eq!(
+        truncate(json!({"after_message_id": messages[3]})).await.expect_status(200).json(),
+        json!({"removed": 2})
+    );
     assert_eq!(truncate(json!({"keep_last": 3})).await.expect_status(200).json(), json!({"removed": 1}));
     assert_eq!(truncate(json!({"keep_last": 100})).await.expect_status(200).json(), json!({"removed": 0}));
     let left = app.get(&format!("/api/chat/conversations/{}", id.as_str().expect("an id"))).send().await.json();
@@ -209,7 +220,12 @@ async fn a_welcome_is_written_and_kept_nowhere() {
     ask().await.expect_status(200);
     assert_eq!(ask().await.expect_status(200).json(), json!({"message": "Hello Ada!"}));
     assert_eq!(talk.vendor.requests().len(), 2);
-    talk.app.post("/api/chat/welcome").json(&json!({"agent_id": "nobody"})).send().await.expect_error(404, "agent_not_found");
+    talk.app
+        .post("/api/chat/welcome")
+        .json(&json!({"agent_id": "nobody"}))
+        .send()
+        .await
+        .expect_error(404, "agent_not_found");
 }
 
 #[tokio::test]
@@ -227,7 +243,8 @@ async fn a_deleted_conversation_takes_its_reply_and_logs_along() {
     talk.follow(&started(&start, "session_id")).send().await.expect_error(404, "session_not_found");
     let mut read = talk.app.running().ground().db.read().await.expect("a connection");
     for table in ["conversations", "messages", "sessions", "session_events"] {
-        let count = read.fetch_one(format!("SELECT COUNT(*) FROM {table}"), agentd_store::args![]).await.expect("a count");
+        let count =
+            read.fetch_one(format!("SELECT COUNT(*) FROM {table}"), agentd_store::args![]).await.expect("a count");
         assert_eq!(count.first::<u64>().expect("a number"), 0, "{table}");
     }
 }
@@ -251,7 +268,10 @@ async fn nonsense_is_refused_before_anything_is_stored() {
         expected.sort_unstable();
         assert_eq!(found, expected);
     }
-    talk.send(&json!({"content": "x", "conversation_id": "conv_none"})).send().await.expect_error(404, "conversation_not_found");
+    talk.send(&json!({"content": "x", "conversation_id": "conv_none"}))
+        .send()
+        .await
+        .expect_error(404, "conversation_not_found");
     talk.send(&json!({"content": "x", "agent_id": "nobody"})).send().await.expect_error(404, "agent_not_found");
     let raw = |text: &'static str| talk.app.post("/api/chat/messages/stream").raw_json(text).send();
     raw("{").await.expect_error(400, "malformed_json");

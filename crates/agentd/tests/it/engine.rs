@@ -43,7 +43,10 @@ async fn a_reply_streams_piece_by_piece_and_is_kept() {
     let expected = json!({"message_id": started(&events, "message_id"), "input_tokens": 7, "output_tokens": 3, "total_tokens": 10});
     assert_eq!(*done, expected);
     let kept = reply(&talk, &events).await;
-    assert_eq!((&kept["content"], &kept["status"], &kept["role"]), (&json!(pieces.concat()), &json!("complete"), &json!("assistant")));
+    assert_eq!(
+        (&kept["content"], &kept["status"], &kept["role"]),
+        (&json!(pieces.concat()), &json!("complete"), &json!("assistant"))
+    );
     assert_eq!(talk.usage().await, [("provider".to_owned(), 7, 3)]);
 }
 
@@ -71,7 +74,8 @@ async fn a_log_is_replayed_from_anywhere() {
     assert_numbered(&rest, 3);
     let whole = [before, stream.collect().await].concat();
     for query in ["", "?last_event_id=0", "?last_event_id=3", "?last_event_id=5", "?last_event_id=99"] {
-        let replayed = talk.app.get(&format!("/api/chat/sessions/{session}/stream{query}")).stream().await.collect().await;
+        let replayed =
+            talk.app.get(&format!("/api/chat/sessions/{session}/stream{query}")).stream().await.collect().await;
         let skip = query.split_once('=').map_or(0, |(_, id)| id.parse::<usize>().expect("a number") + 1);
         assert_eq!(replayed, whole.get(skip..).unwrap_or_default(), "{query}");
     }
@@ -231,7 +235,8 @@ async fn without_model_or_budget_nothing_is_stored() {
     create_agent(&app, "scout").await;
     let send = || app.post("/api/chat/messages/stream").json(&json!({"content": "hello"})).send();
     send().await.expect_error(503, "no_model");
-    let vendor = FakeVendor::start(Vendor::Openai, Script::always(Reply::text(["a"], COUNTED))).await.expect("a vendor");
+    let vendor =
+        FakeVendor::start(Vendor::Openai, Script::always(Reply::text(["a"], COUNTED))).await.expect("a vendor");
     crate::support::talk::use_vendor(&app, &vendor).await;
     app.put("/api/settings/agent").json(&json!({"daily_token_limit": 10})).send().await.expect_status(200);
     send().await.expect_status(200);
@@ -278,6 +283,41 @@ async fn a_drained_daemon_marks_what_it_cuts_off() {
     talk.app.restart().await;
     let kept = reply(&talk, &seen).await;
     assert_eq!((&kept["content"], &kept["status"]), (&json!("a"), &json!("interrupted")));
+}
+
+#[tokio::test]
+async fn another_replica_shows_and_cancels_a_reply() {
+    let gate = Gate::new();
+    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], COUNTED).gated(&gate))).await;
+    let Some(replica) = talk.app.replica().await else { return };
+    let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
+    gate.release(1);
+    let seen = read_tokens(&mut stream, 1).await;
+    let session = format!("/api/chat/sessions/{}", started(&seen, "session_id"));
+    let mut elsewhere = replica.get(&format!("{session}/stream")).stream().await;
+    assert_eq!(read_tokens(&mut elsewhere, 1).await, seen);
+    gate.release(1);
+    assert_eq!(elsewhere.next().await.expect("the second token").data["content"], "b");
+    let body = json!({"content": "me too", "conversation_id": started(&seen, "conversation_id")});
+    let refused = replica.post("/api/chat/messages/stream").json(&body).send().await;
+    refused.expect_error(409, "turn_in_progress");
+    let cancelled = replica.post(&format!("{session}/cancel")).send().await.expect_status(200).json();
+    assert_eq!(cancelled["status"], "cancelled");
+    for rest in [elsewhere.collect().await, stream.collect().await] {
+        assert_eq!(rest.last().expect("an end").data["code"], "cancelled");
+    }
+    // One that was started here and is not known to be dead is left alone while its lease lasts.
+    let mut stream = talk.send(&json!({"content": "again"})).stream().await;
+    gate.release(1);
+    let seen = read_tokens(&mut stream, 1).await;
+    replica.run_workers().await;
+    assert_eq!(reply(&talk, &seen).await["status"], "running");
+    replica.clock.advance(Duration::from_secs(60));
+    replica.run_workers().await;
+    assert_eq!(reply(&talk, &seen).await["status"], "interrupted");
+    gate.open();
+    let rest = stream.collect().await;
+    assert_eq!((kinds(&rest), &rest[0].data["code"]), (vec!["error"], &json!("internal")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -137,7 +137,8 @@ fn page(limit: Option<i64>, offset: Option<i64>) -> ApiResult<Page> {
 
 /// Conversations, the most recently changed first
 #[utoipa::path(get, path = "/api/chat/conversations", operation_id = "list_conversations", tag = "chat",
-    params(ConversationQuery), responses((status = 200, body = ConversationList)))]
+    params(ConversationQuery), responses((status = 200, body = ConversationList),
+    (status = 404, body = agentd_web::ErrorBody, description = "There is no such agent")))]
 pub(super) async fn list_conversations(
     State(chat): State<Chat>,
     Query(query): Query<ConversationQuery>,

@@ -9,10 +9,12 @@ pub mod talk;
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use agentd::config::{Config, ConfigSource};
-use agentd::lifecycle::{Running, WorkerMode};
+use agentd::lifecycle::{Running, StartError, WorkerMode};
 use agentd_base::{Entropy, MockClock, Secret, Timestamp};
+use agentd_store::StoreError;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -84,6 +86,31 @@ impl TestApp {
         self.key = answer.expect_status(200).json()["key"].as_str().map(str::to_owned);
     }
 
+    /// A second daemon over the same database; `None` on SQLite, which has one alone.
+    pub async fn replica(&self) -> Option<Self> {
+        self.source.database_url.as_ref()?;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let source = ConfigSource {
+            data_dir: Some(folder.path().join("data")),
+            secret_key_file: Some(self.data_dir().join("secret.key")),
+            ..self.source.clone()
+        };
+        let mut replica = Self {
+            clock: self.clock.clone(),
+            address: self.address,
+            key: self.key.clone(),
+            client: self.client.clone(),
+            running: None,
+            source,
+            // Other ids than those that the first one makes.
+            seed: self.seed + 1_000,
+            folder,
+            _database: None,
+        };
+        replica.boot().await;
+        Some(replica)
+    }
+
     async fn boot(&mut self) {
         self.try_start().await.expect("the daemon starts");
     }
@@ -92,10 +119,20 @@ impl TestApp {
     pub async fn try_start(&mut self) -> Result<(), String> {
         // Another seed each time: ids and secrets of an earlier life must not come again.
         self.seed += 1;
-        let config = Config::from_source(self.source.clone()).expect("a valid configuration");
-        let running = Running::start(config, self.clock.clock(), Entropy::seeded(self.seed), WorkerMode::ByHand)
-            .await
-            .map_err(|error| error.to_string())?;
+        let mut attempts = 0;
+        let running = loop {
+            let config = Config::from_source(self.source.clone()).expect("a valid configuration");
+            let started =
+                Running::start(config, self.clock.clock(), Entropy::seeded(self.seed), WorkerMode::ByHand).await;
+            match started {
+                Ok(running) => break running,
+                // A process that another test has just forked holds a copy of every open lock until
+                // it runs its own program.
+                Err(StartError::Store(StoreError::AlreadyRunning { .. })) if attempts < 100 => attempts += 1,
+                Err(error) => return Err(error.to_string()),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
         self.address = running.address;
         self.running = Some(running);
         Ok(())
