@@ -52,7 +52,9 @@ impl DaemonUnderTest {
             .stdout(Stdio::null())
             .stderr(Stdio::inherit())
             .spawn()
-            .map_err(|error| format!("{}: {error}; build it with `cargo build --release -p agentd`", binary().display()))?;
+            .map_err(|error| {
+                format!("{}: {error}; build it with `cargo build --release -p agentd`", binary().display())
+            })?;
         Ok(Self { child, address: format!("127.0.0.1:{port}"), key: String::new(), data_dir: data_dir.to_path_buf() })
     }
 
@@ -92,7 +94,8 @@ impl DaemonUnderTest {
     /// The connection fails or the status is no success.
     pub fn call(&self, method: &str, path: &str, body: &Value) -> Outcome<Value> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let (status, answer) = request(&self.address, method, path, &self.key, Some(body.as_str()).filter(|body| !body.is_empty()))?;
+        let (status, answer) =
+            request(&self.address, method, path, &self.key, Some(body.as_str()).filter(|body| !body.is_empty()))?;
         if !(200..300).contains(&status) {
             return Err(format!("{method} {path} answered {status}: {answer}").into());
         }

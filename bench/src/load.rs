@@ -14,11 +14,13 @@ use crate::Outcome;
 #[must_use]
 pub fn render(method: &str, path: &str, key: &str, body: Option<&str>, keep_open: bool) -> String {
     let authorization = if key.is_empty() { String::new() } else { format!("Authorization: Bearer {key}\r\n") };
-    let content = body.map_or(String::new(), |body| {
-        format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len())
-    });
+    let content = body
+        .map_or(String::new(), |body| format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()));
     let connection = if keep_open { "" } else { "Connection: close\r\n" };
-    format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}{connection}{content}\r\n{}", body.unwrap_or_default())
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}{connection}{content}\r\n{}",
+        body.unwrap_or_default()
+    )
 }
 
 /// One request on a connection of its own; status and body.
@@ -42,7 +44,13 @@ pub fn request(address: &str, method: &str, path: &str, key: &str, body: Option<
 ///
 /// # Errors
 /// A connection fails or an answer is not 200.
-pub async fn requests_per_second(address: &str, path: &str, key: &str, connections: usize, duration: Duration) -> Outcome<f64> {
+pub async fn requests_per_second(
+    address: &str,
+    path: &str,
+    key: &str,
+    connections: usize,
+    duration: Duration,
+) -> Outcome<f64> {
     let request = Arc::new(render("GET", path, key, None, true).into_bytes());
     let answered = Arc::new(AtomicU64::new(0));
     let started = Instant::now();
@@ -85,7 +93,10 @@ async fn read_answer(stream: &mut tokio::net::TcpStream, buffer: &mut [u8]) -> O
             if !head.starts_with("http/1.1 200") {
                 return Err(format!("an answer was not 200: {head}").into());
             }
-            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next()?.trim().parse::<usize>().ok());
+            let length = head
+                .split("content-length: ")
+                .nth(1)
+                .and_then(|rest| rest.split("\r\n").next()?.trim().parse::<usize>().ok());
             expected = Some(end + 4 + length.ok_or("no Content-Length")?);
         }
         if expected.is_some_and(|expected| filled >= expected) {
@@ -144,7 +155,8 @@ pub async fn streamed_on(
             && let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n")
         {
             let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
-            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next()?.parse::<usize>().ok());
+            let length =
+                head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next()?.parse::<usize>().ok());
             whole_length = Some(length.map(|length| end + 4 + length));
         }
         let is_whole = match whole_length {

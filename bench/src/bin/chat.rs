@@ -32,9 +32,12 @@ fn main() -> Outcome<()> {
 /// The fake provider: the number in the last message says how many tokens it answers with.
 async fn provide() -> Outcome<()> {
     let (short, long) = (reply(20), reply(200));
-    let script = Script::by(move |request| {
-        if request.body.to_string().contains("long answer") { long.clone() } else { short.clone() }
-    });
+    let script =
+        Script::by(
+            move |request| {
+                if request.body.to_string().contains("long answer") { long.clone() } else { short.clone() }
+            },
+        );
     let vendor = FakeVendor::start_forgetful(Vendor::Openai, script).await?;
     println!("{}", vendor.base_url());
     std::future::pending().await
@@ -92,7 +95,12 @@ impl Target {
     fn daemon(daemon: &DaemonUnderTest, content: &str) -> Self {
         let body = json!({"agent_id": "bench", "content": content}).to_string();
         let request = render("POST", "/api/chat/messages/stream", &daemon.key, Some(&body), true);
-        Self { address: daemon.address.clone(), request: Arc::new(request.into_bytes()), first: "event: token", end: "event: done" }
+        Self {
+            address: daemon.address.clone(),
+            request: Arc::new(request.into_bytes()),
+            first: "event: token",
+            end: "event: done",
+        }
     }
 
     fn provider(provider: &Provider, content: &str) -> Self {
@@ -100,7 +108,10 @@ impl Target {
             "model": "fake", "stream": true, "stream_options": {"include_usage": true},
             "messages": [{"role": "user", "content": content}],
         });
-        let path = format!("{}/chat/completions", provider.base_url.trim_start_matches("http://").trim_start_matches(&provider.address));
+        let path = format!(
+            "{}/chat/completions",
+            provider.base_url.trim_start_matches("http://").trim_start_matches(&provider.address)
+        );
         let request = render("POST", &path, "k", Some(&body.to_string()), true);
         Self { address: provider.address.clone(), request: Arc::new(request.into_bytes()), first: "t0 ", end: "[DONE]" }
     }
@@ -140,7 +151,11 @@ async fn measure() -> Outcome<()> {
     let daemon = DaemonUnderTest::start_with_owner(folder.path())?;
     daemon.call("PUT", "/api/providers/openai/key", &json!({"api_key": "k", "base_url": provider.base_url}))?;
     daemon.call("PUT", "/api/settings/agent", &json!({"default_provider": "openai", "default_model": "fake"}))?;
-    daemon.call("POST", "/api/agents", &json!({"svc_name": "bench", "user_name": "Owner", "archetype": "assistant"}))?;
+    daemon.call(
+        "POST",
+        "/api/agents",
+        &json!({"svc_name": "bench", "user_name": "Owner", "archetype": "assistant"}),
+    )?;
 
     turns_per_second(&daemon, &provider).await?;
     first_token(&daemon, &provider).await?;
@@ -204,5 +219,9 @@ async fn many_streams(daemon: &DaemonUnderTest) -> Outcome<()> {
         whole += usize::from(tokens == expected);
     }
     println!("500 streams of 200 tokens: {whole} whole and in order, in {:.2} s", elapsed.as_secs_f64());
-    if whole == 500 { Ok(()) } else { Err("tokens were lost or reordered".into()) }
+    match replies.first() {
+        _ if whole == 500 => Ok(()),
+        Some(reply) => Err(format!("tokens were lost or reordered; one reply was: {}", reply.body).into()),
+        None => Err("no reply came".into()),
+    }
 }

@@ -49,10 +49,8 @@ async fn measure() -> Outcome<()> {
     }
     let (_, body) = request(&daemon.address, "GET", "/api/agents", &daemon.key, None)?;
     let port = free_port()?;
-    let mut bare = Command::new(std::env::current_exe()?)
-        .args(["bare", &port.to_string(), &body])
-        .stdin(Stdio::null())
-        .spawn()?;
+    let mut bare =
+        Command::new(std::env::current_exe()?).args(["bare", &port.to_string(), &body]).stdin(Stdio::null()).spawn()?;
     let bare_address = format!("127.0.0.1:{port}");
     while request(&bare_address, "GET", "/api/agents", "", None).is_err() {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -63,7 +61,10 @@ async fn measure() -> Outcome<()> {
         let figure = requests_per_second(&daemon.address, "/api/agents", &daemon.key, CONNECTIONS, ROUND).await?;
         // The first round warms both.
         if round > 0 {
-            println!("round {round}: agentd {figure:.0}/s, bare axum {reference:.0}/s, ratio {:.2}", figure / reference);
+            println!(
+                "round {round}: agentd {figure:.0}/s, bare axum {reference:.0}/s, ratio {:.2}",
+                figure / reference
+            );
             ours.push(figure);
             theirs.push(reference);
             ratios.push(figure / reference);

@@ -12,9 +12,8 @@ use agentd_inference::spawn::Spawner;
 use agentd_inference::{LocalModel, LocalModelOptions};
 use agentd_store::StoreError;
 use agentd_web::{
-    AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, HostPolicy, IdempotencyGuard, Observation,
-    Routes, Scope, add_security_headers, apply_cors, catch_panic, check_host, complete_document, observe,
-    record_client_address,
+    AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, Doors, HostPolicy, IdempotencyGuard,
+    Observation, Routes, Scope, catch_panic, complete_document,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -127,18 +126,17 @@ pub fn document() -> OpenApi {
 
 /// The network's doors around the routes, outermost last.
 fn behind_doors(router: Router, services: &Services, ground: &Ground, config: &Config, address: SocketAddr) -> Router {
-    let origins = config.allowed_origins(address);
-    let observation =
-        Observation { ids: ground.ids.clone(), observer: services.monitoring.metrics().request_observer() };
-    router
-        .layer(DefaultBodyLimit::max(agentd_web::limits::BODY))
-        .layer(from_fn_with_state(services.monitoring.readiness().clone(), refuse_unless_ready))
-        .layer(from_fn_with_state(Arc::new(config.trusted_proxies.clone()), record_client_address))
-        .layer(from_fn_with_state(Arc::new(HostPolicy::new(config.host_names())), check_host))
-        .layer(from_fn_with_state(Arc::new(CorsPolicy::new(origins)), apply_cors))
-        .layer(from_fn(catch_panic))
-        .layer(from_fn(add_security_headers))
-        .layer(from_fn_with_state(Arc::new(observation), observe))
+    let doors = Doors {
+        observation: Observation {
+            ids: ground.ids.clone(),
+            observer: services.monitoring.metrics().request_observer(),
+        },
+        cors: CorsPolicy::new(config.allowed_origins(address)),
+        hosts: HostPolicy::new(config.host_names()),
+        trusted_proxies: config.trusted_proxies.clone(),
+    };
+    let gate = from_fn_with_state(services.monitoring.readiness().clone(), refuse_unless_ready);
+    doors.around(router.layer(DefaultBodyLimit::max(agentd_web::limits::BODY)).layer(gate))
 }
 
 /// The owner on the daemon's own machine: who can open the private socket needs no key.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use agentd_base::Secret;
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use http::header::{AUTHORIZATION, ORIGIN};
@@ -19,6 +19,7 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::caller::{Caller, Scope};
+use crate::doors::Route;
 use crate::error::ApiError;
 use crate::idempotency::{IdempotencyGuard, check_idempotency};
 
@@ -88,73 +89,107 @@ fn ticket(uri: &Uri) -> Option<Credential> {
     Some(Credential::Ticket(Secret::new(ticket.into_owned())))
 }
 
-type Auth = Arc<dyn Authenticate>;
+/// State of the doors in front of the routes.
+#[derive(Clone)]
+struct Door {
+    auth: Arc<dyn Authenticate>,
+    idempotency: Arc<IdempotencyGuard>,
+}
 
-/// The door of protected routes.
-///
-/// # Errors
-/// 401 without a valid credential, 403 when a `read` key wants to change something.
-pub async fn require_authentication(
-    State(auth): State<Auth>,
-    mut request: Request,
-    next: Next,
-) -> Result<Response, ApiError> {
-    let caller = auth.authenticate(presented_credential(request.headers())).await?;
-    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    if changes && caller.scope == Scope::Read {
-        return Err(ApiError::new(
-            StatusCode::FORBIDDEN,
-            "insufficient_scope",
-            "This API key may only read; use a key with the scope `full`",
-        ));
+impl Door {
+    /// What lies behind every door. One layer does it all: each layer of a route is cloned with
+    /// every request.
+    async fn enter(&self, caller: Caller, mut request: Request, next: Next) -> Result<Response, ApiError> {
+        request.extensions_mut().insert(caller);
+        let route = request.extensions().get::<MatchedPath>().cloned();
+        let mut response = check_idempotency(&self.idempotency, request, next).await?;
+        name_route(&mut response, route);
+        Ok(response)
     }
-    request.extensions_mut().insert(caller);
-    Ok(next.run(request).await)
 }
 
-async fn require_any_scope(State(auth): State<Auth>, mut request: Request, next: Next) -> Result<Response, ApiError> {
-    let caller = auth.authenticate(presented_credential(request.headers())).await?;
-    request.extensions_mut().insert(caller);
-    Ok(next.run(request).await)
+fn name_route(response: &mut Response, route: Option<MatchedPath>) {
+    if let Some(route) = route {
+        response.extensions_mut().insert(Route(route));
+    }
 }
 
-async fn require_credential_or_ticket(
-    State(auth): State<Auth>,
-    mut request: Request,
-    next: Next,
-) -> Result<Response, ApiError> {
-    let credential = presented_credential(request.headers()).or_else(|| ticket(request.uri()));
-    let caller = auth.authenticate(credential).await?;
-    request.extensions_mut().insert(caller);
-    Ok(next.run(request).await)
+async fn let_everybody_in(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let mut response = next.run(request).await;
+    name_route(&mut response, route);
+    response
 }
 
-/// The door of routes that are open while no API key was ever made.
-///
-/// # Errors
-/// 401 when a credential is presented and wrong, or none is and the doors are closed.
-pub async fn require_or_open(State(auth): State<Auth>, mut request: Request, next: Next) -> Result<Response, ApiError> {
-    let credential = presented_credential(request.headers());
-    let is_presented = credential.is_some();
-    // Asked first also without a credential: on the private socket the caller is known all the same.
-    let caller = match auth.authenticate(credential).await {
-        Ok(caller) if caller.scope == Scope::Read => {
-            return Err(ApiError::new(
-                StatusCode::FORBIDDEN,
-                "insufficient_scope",
-                "This API key may only read; use a key with the scope `full`",
-            ));
+/// A refusal is counted under the route that was asked for.
+fn refused(route: Option<MatchedPath>, error: ApiError) -> Response {
+    let mut response = error.into_response();
+    name_route(&mut response, route);
+    response
+}
+
+fn insufficient_scope() -> ApiError {
+    ApiError::new(
+        StatusCode::FORBIDDEN,
+        "insufficient_scope",
+        "This API key may only read; use a key with the scope `full`",
+    )
+}
+
+/// 401 without a valid credential, 403 when a `read` key wants to change something.
+async fn require_authentication(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let entered = async {
+        let caller = door.auth.authenticate(presented_credential(request.headers())).await?;
+        let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
+        if changes && caller.scope == Scope::Read {
+            return Err(insufficient_scope());
         }
-        Ok(caller) => caller,
-        // A session of a daemon without keys opens nothing, yet must not close what is open.
-        Err(denied) => {
-            let admitted = auth.admit_anonymous(origin(request.headers())).await;
-            admitted.map_err(|closed| if is_presented { denied } else { closed })?;
-            Caller::anonymous()
-        }
+        door.enter(caller, request, next).await
     };
-    request.extensions_mut().insert(caller);
-    Ok(next.run(request).await)
+    entered.await.unwrap_or_else(|error| refused(route, error))
+}
+
+async fn require_any_scope(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let entered = async {
+        let caller = door.auth.authenticate(presented_credential(request.headers())).await?;
+        door.enter(caller, request, next).await
+    };
+    entered.await.unwrap_or_else(|error| refused(route, error))
+}
+
+async fn require_credential_or_ticket(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let entered = async {
+        let credential = presented_credential(request.headers()).or_else(|| ticket(request.uri()));
+        let caller = door.auth.authenticate(credential).await?;
+        door.enter(caller, request, next).await
+    };
+    entered.await.unwrap_or_else(|error| refused(route, error))
+}
+
+/// The door of routes that are open while no API key was ever made: 401 when a credential is
+/// presented and wrong, or none is and the doors are closed.
+async fn require_or_open(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let entered = async {
+        let credential = presented_credential(request.headers());
+        let is_presented = credential.is_some();
+        // Asked first also without a credential: on the private socket the caller is known all the same.
+        let caller = match door.auth.authenticate(credential).await {
+            Ok(caller) if caller.scope == Scope::Read => return Err(insufficient_scope()),
+            Ok(caller) => caller,
+            // A session of a daemon without keys opens nothing, yet must not close what is open.
+            Err(denied) => {
+                let admitted = door.auth.admit_anonymous(origin(request.headers())).await;
+                admitted.map_err(|closed| if is_presented { denied } else { closed })?;
+                Caller::anonymous()
+            }
+        };
+        door.enter(caller, request, next).await
+    };
+    entered.await.unwrap_or_else(|error| refused(route, error))
 }
 
 fn origin(headers: &HeaderMap) -> Option<&str> {
@@ -270,27 +305,26 @@ impl Routes<()> {
     /// Puts each group behind its door. Unknown paths and methods under `/api` answer 401 to
     /// those who have no credential, so that nothing can be explored from outside.
     pub fn mount(self, auth: Arc<dyn Authenticate>, idempotency: &Arc<IdempotencyGuard>) -> Router {
-        // The idempotency layer sits behind the door: it must know whose key it looks at.
-        let plain = |router: OpenApiRouter| router.split_for_parts().0;
-        let once = |router: Router| router.route_layer(from_fn_with_state(Arc::clone(idempotency), check_idempotency));
-        let door = || Arc::clone(&auth);
+        let door = Door { auth: Arc::clone(&auth), idempotency: Arc::clone(idempotency) };
         // A layer around no routes is a mistake to axum; a group may well be empty.
         let guard = |router: OpenApiRouter, close: &dyn Fn(Router) -> Router| {
-            let router = plain(router);
-            if router.has_routes() { close(once(router)) } else { router }
+            let router = router.split_for_parts().0;
+            if router.has_routes() { close(router) } else { router }
         };
-        let router = plain(self.public)
+        let router = guard(self.public, &|router| router.route_layer(from_fn(let_everybody_in)))
             .merge(guard(self.open_until_first_key, &|router| {
-                router.route_layer(from_fn_with_state(door(), require_or_open))
+                router.route_layer(from_fn_with_state(door.clone(), require_or_open))
             }))
-            .merge(guard(self.any_scope, &|router| router.route_layer(from_fn_with_state(door(), require_any_scope))))
+            .merge(guard(self.any_scope, &|router| {
+                router.route_layer(from_fn_with_state(door.clone(), require_any_scope))
+            }))
             .merge(guard(self.streams, &|router| {
-                router.route_layer(from_fn_with_state(door(), require_credential_or_ticket))
+                router.route_layer(from_fn_with_state(door.clone(), require_credential_or_ticket))
             }))
             .merge(guard(self.protected, &|router| {
-                router.route_layer(from_fn_with_state(door(), require_authentication))
+                router.route_layer(from_fn_with_state(door.clone(), require_authentication))
             }));
-        let for_missing = door();
+        let for_missing = Arc::clone(&auth);
         router
             .method_not_allowed_fallback(move |request: Request| {
                 refuse(Arc::clone(&auth), request, crate::fallback::method_not_allowed)
@@ -303,7 +337,7 @@ fn credential() -> Vec<SecurityRequirement> {
     ["bearer", "api_key"].into_iter().map(|name| SecurityRequirement::new(name, Vec::<String>::new())).collect()
 }
 
-async fn refuse(auth: Auth, request: Request, answer: fn() -> ApiError) -> Response {
+async fn refuse(auth: Arc<dyn Authenticate>, request: Request, answer: fn() -> ApiError) -> Response {
     if request.uri().path().starts_with("/api/")
         && let Err(denied) = auth.authenticate(presented_credential(request.headers())).await
     {

@@ -1,11 +1,8 @@
 //! The address of the client, seen through trusted proxies only.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::extract::{ConnectInfo, Request};
 use http::HeaderMap;
 
 /// Where a request comes from, as far as it can be known.
@@ -74,17 +71,14 @@ impl TrustedProxies {
     }
 }
 
-/// Middleware: puts the [`ClientAddress`] into the request's extensions.
-pub async fn record_client_address(
-    State(trusted): State<Arc<TrustedProxies>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    if let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied() {
-        let client = trusted.client_of(peer.ip(), request.headers());
-        request.extensions_mut().insert(ClientAddress(client));
+impl TrustedProxies {
+    /// Puts the [`ClientAddress`] into the request's extensions.
+    pub(crate) fn record(&self, request: &mut Request) {
+        if let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied() {
+            let client = self.client_of(peer.ip(), request.headers());
+            request.extensions_mut().insert(ClientAddress(client));
+        }
     }
-    next.run(request).await
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What answers when no handler does: unknown paths, wrong methods, panics.
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 
 use axum::extract::Request;
@@ -31,17 +32,16 @@ pub fn method_not_allowed() -> ApiError {
 
 /// A panic in a handler ends that request alone, with an id that the log carries too.
 pub async fn catch_panic(request: Request, next: Next) -> Response {
-    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
-        Ok(response) => response,
-        Err(panic) => {
-            let error_id = new_error_id();
-            let message = panic
-                .downcast_ref::<&str>()
-                .map(|text| (*text).to_owned())
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "no message".to_owned());
-            tracing::error!(error_id, message, "a request handler panicked");
-            ApiError::internal_with_id(error_id).into_response()
-        }
-    }
+    AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|panic| panicked(&*panic))
+}
+
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Response {
+    let error_id = new_error_id();
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    tracing::error!(error_id, message, "a request handler panicked");
+    ApiError::internal_with_id(error_id).into_response()
 }

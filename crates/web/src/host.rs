@@ -1,11 +1,8 @@
 //! The `Host` check: a page that rebinds its name to our address must not reach us.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::extract::Request;
 use http::StatusCode;
 use http::header::HOST;
 
@@ -52,23 +49,24 @@ fn is_exempt(path: &str) -> bool {
     matches!(path, "/health" | "/health/live" | "/health/ready" | "/api/health" | "/api/metrics/prometheus")
 }
 
-/// Third of the doors, after CORS and before authentication.
-pub async fn check_host(State(policy): State<Arc<HostPolicy>>, request: Request, next: Next) -> Response {
-    if is_exempt(request.uri().path()) {
-        return next.run(request).await;
+impl HostPolicy {
+    /// After CORS and before authentication.
+    pub(crate) fn check(&self, request: &Request) -> Result<(), ApiError> {
+        if is_exempt(request.uri().path()) {
+            return Ok(());
+        }
+        // A request without a Host header (HTTP/1.0) cannot come from a browser's page.
+        let header = request.headers().get(HOST).map(|value| value.to_str().unwrap_or("\u{fffd}"));
+        let authority = request.uri().authority().map(http::uri::Authority::as_str);
+        if [header, authority].into_iter().flatten().all(|host| self.allows(host)) {
+            return Ok(());
+        }
+        Err(ApiError::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "unknown_host",
+            "This daemon does not answer to that host name; use its IP address or localhost, or add the name to SVC_ALLOWED_HOSTS",
+        ))
     }
-    // A request without a Host header (HTTP/1.0) cannot come from a browser's page.
-    let header = request.headers().get(HOST).map(|value| value.to_str().unwrap_or("\u{fffd}"));
-    let authority = request.uri().authority().map(http::uri::Authority::as_str);
-    if [header, authority].into_iter().flatten().all(|host| policy.allows(host)) {
-        return next.run(request).await;
-    }
-    ApiError::new(
-        StatusCode::MISDIRECTED_REQUEST,
-        "unknown_host",
-        "This daemon does not answer to that host name; use its IP address or localhost, or add the name to SVC_ALLOWED_HOSTS",
-    )
-    .into_response()
 }
 
 #[cfg(test)]

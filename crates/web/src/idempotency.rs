@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use agentd_base::sha256;
 use axum::body::{Body, to_bytes};
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
@@ -102,13 +102,13 @@ impl Drop for UnderWay<'_> {
 #[derive(Debug, Clone)]
 pub struct ReattachTo(pub String);
 
-/// Innermost of the doors: it needs to know the caller.
+/// Behind the door: it needs to know the caller.
 ///
 /// # Errors
 /// 400 for a key that is empty or too long, 409 for one that was used for another request or is
 /// still being worked on.
-pub async fn check_idempotency(
-    State(guard): State<Arc<IdempotencyGuard>>,
+pub(crate) async fn check_idempotency(
+    guard: &IdempotencyGuard,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
@@ -144,7 +144,7 @@ pub async fn check_idempotency(
     if !guard.under_way.lock().insert(entry.clone()) {
         return Err(still_under_way());
     }
-    let _under_way = UnderWay { guard: &guard, entry };
+    let _under_way = UnderWay { guard, entry };
     if let Some(found) = guard.ledger.find(&known).await? {
         match answer_again(&known, found)? {
             Replay::Response(response) => return Ok(response),

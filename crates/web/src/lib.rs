@@ -10,6 +10,7 @@ mod access;
 mod address;
 mod caller;
 mod cors;
+mod doors;
 mod error;
 mod extract;
 mod fallback;
@@ -20,21 +21,19 @@ mod openapi;
 mod schema;
 mod security_headers;
 
-pub use access::{
-    AccessDenied, Authenticate, Credential, Routes, presented_credential, require_authentication, require_or_open,
-};
-pub use address::{ClientAddress, TrustedProxies, record_client_address};
+pub use access::{AccessDenied, Authenticate, Credential, Routes, presented_credential};
+pub use address::{ClientAddress, TrustedProxies};
 pub use caller::{Caller, CallerKind, Scope};
-pub use cors::{CorsPolicy, apply_cors};
+pub use cors::CorsPolicy;
+pub use doors::Doors;
 pub use error::{ApiError, ApiResult, ErrorBody};
 pub use extract::{Json, Path, Query};
 pub use fallback::{catch_panic, method_not_allowed, not_found};
-pub use host::{HostPolicy, check_host};
+pub use host::HostPolicy;
 pub use idempotency::{
     FoundRecord, IdempotencyGuard, IdempotencyKey, IdempotencyLedger, KnownRequest, ReattachTo, ReplayedAnswer,
-    check_idempotency,
 };
-pub use observe::{Observation, RequestId, RequestObserver, observe};
+pub use observe::{Observation, RequestId, RequestObserver};
 pub use openapi::complete_document;
 pub use schema::{Checked, check};
 pub use security_headers::add_security_headers;

@@ -1,16 +1,12 @@
-//! Request ids, the access log, and the numbers of each request.
+//! Request ids, and who hears of finished requests.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agentd_base::id::IdGenerator;
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
-use http::{HeaderName, HeaderValue, Method, StatusCode};
-use tracing::Instrument;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The id of a request, taken from the client when it is well-formed.
 #[derive(Debug, Clone)]
@@ -22,7 +18,7 @@ pub trait RequestObserver: Send + Sync + 'static {
     fn observe(&self, method: &Method, route: &str, status: StatusCode, elapsed: Duration);
 }
 
-/// State of the layer.
+/// How requests are named and counted.
 pub struct Observation {
     pub ids: IdGenerator,
     pub observer: Arc<dyn RequestObserver>,
@@ -39,26 +35,13 @@ fn is_well_formed(value: &HeaderValue) -> bool {
     (1..=128).contains(&bytes.len()) && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }
 
-/// Outermost of all: nothing leaves without an id.
-pub async fn observe(State(observation): State<Arc<Observation>>, mut request: Request, next: Next) -> Response {
-    let started = Instant::now();
-    let given = request.headers().get(&X_REQUEST_ID).filter(|value| is_well_formed(value)).cloned();
-    let id = given.unwrap_or_else(|| {
-        HeaderValue::try_from(format!("req_{}", observation.ids.next_ulid()))
-            .unwrap_or_else(|_| HeaderValue::from_static("req_unknown"))
-    });
-    request.extensions_mut().insert(RequestId(id.clone()));
-    let method = request.method().clone();
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let route_text = route.as_ref().map_or("unmatched", MatchedPath::as_str);
-    // The route's template and not the address: a query may carry a ticket.
-    let span = tracing::debug_span!("request", id = id.to_str().unwrap_or_default(), %method, route = route_text);
-    let mut response = next.run(request).instrument(span.clone()).await;
-    let elapsed = started.elapsed();
-    response.headers_mut().insert(X_REQUEST_ID, id);
-    observation.observer.observe(&method, route_text, response.status(), elapsed);
-    span.in_scope(|| {
-        tracing::debug!(status = response.status().as_u16(), elapsed_us = elapsed.as_micros(), "answered");
-    });
-    response
+impl Observation {
+    /// The id of a request: the client's when it is well-formed, else a new one.
+    pub(crate) fn id_of(&self, headers: &HeaderMap) -> HeaderValue {
+        let given = headers.get(&X_REQUEST_ID).filter(|value| is_well_formed(value)).cloned();
+        given.unwrap_or_else(|| {
+            HeaderValue::try_from(format!("req_{}", self.ids.next_ulid()))
+                .unwrap_or_else(|_| HeaderValue::from_static("req_unknown"))
+        })
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use agentd_web::{ApiError, add_security_headers};
 use axum::Router;
 use axum::body::Body;
-use axum::middleware::from_fn;
+use axum::middleware::map_response;
 use axum::response::Response;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
@@ -33,7 +33,10 @@ impl Front {
                 )
                 .with_retry_after(Duration::from_secs(1))
             })
-            .layer(from_fn(add_security_headers));
+            .layer(map_response(|mut response: Response| async move {
+                add_security_headers(response.headers_mut());
+                response
+            }));
         Self { starting, open: Arc::default() }
     }
 

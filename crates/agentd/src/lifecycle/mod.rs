@@ -8,6 +8,7 @@ mod error;
 mod front;
 mod listen;
 mod local_socket;
+mod memory;
 mod offline;
 
 use std::net::SocketAddr;
@@ -34,6 +35,9 @@ pub use offline::Offline;
 
 /// How long a drain may take: running replies have this long to reach their end.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
+
+/// When the first round of the background workers is over.
+const START_SETTLES_IN: Duration = Duration::from_millis(500);
 
 /// Whether background workers run by themselves or are driven by a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +168,11 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
         _ = interrupt.recv() => return Ok(()),
     };
     announce(&running, listen, &base_url).await;
+    // Once the first workers have had their turn, nothing of the start is needed any more.
+    tokio::spawn(async {
+        tokio::time::sleep(START_SETTLES_IN).await;
+        memory::release_code_of_the_start();
+    });
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

@@ -108,9 +108,9 @@ macro_rules! category {
         /// Takes any of the fields and answers the whole category, in force from now on. `null`
         /// clears what may be empty. A field that is not known is refused.
         #[utoipa::path(
-                                            put, path = $path, tag = "Settings", request_body = $patch,
-                                            responses((status = 200, body = $section)),
-                                        )]
+                                                            put, path = $path, tag = "Settings", request_body = $patch,
+                                                            responses((status = 200, body = $section)),
+                                                        )]
         async fn $put(State(state): State<SettingsRoutes>, Json(change): Json<PartialObject>) -> Answer<Arc<$section>> {
             Ok(Json(state.settings.update(change).await?))
         }

@@ -1,0 +1,108 @@
+//! The doors around all routes, in their order: request id, security headers, CORS, host. They are one
+//! service and not a stack of layers: axum clones each layer of a route with every request, and
+//! these would be most of what a small answer costs.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request};
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::StatusCode;
+use http::header::ORIGIN;
+use tower::{Service, ServiceExt};
+use tracing::Instrument;
+
+use crate::address::TrustedProxies;
+use crate::cors::{CorsPolicy, is_preflight};
+use crate::fallback::panicked;
+use crate::host::HostPolicy;
+use crate::observe::{Observation, RequestId, X_REQUEST_ID};
+use crate::security_headers::add_security_headers;
+
+/// The route that answered, told to the doors by an answer's extensions.
+#[derive(Debug, Clone)]
+pub(crate) struct Route(pub(crate) MatchedPath);
+
+/// What stands around the routes on the network.
+#[derive(Debug)]
+pub struct Doors {
+    pub observation: Observation,
+    pub cors: CorsPolicy,
+    pub hosts: HostPolicy,
+    pub trusted_proxies: TrustedProxies,
+}
+
+impl Doors {
+    /// Puts the doors around a router.
+    pub fn around(self, router: Router) -> Router {
+        Router::new().fallback_service(Guarded { doors: Arc::new(self), router })
+    }
+
+    async fn answer(&self, router: Router, mut request: Request) -> Response {
+        let started = Instant::now();
+        let id = self.observation.id_of(request.headers());
+        request.extensions_mut().insert(RequestId(id.clone()));
+        let method = request.method().clone();
+        // Neither the address nor its query: they may carry a ticket.
+        let span = tracing::debug_span!("request", id = id.to_str().unwrap_or_default(), %method);
+        let mut response = self.pass(router, request).instrument(span.clone()).await;
+        let elapsed = started.elapsed();
+        let route = response.extensions_mut().remove::<Route>();
+        let route = route.as_ref().map_or("unmatched", |route| route.0.as_str());
+        self.observation.observer.observe(&method, route, response.status(), elapsed);
+        span.in_scope(|| {
+            let status = response.status().as_u16();
+            tracing::debug!(route, status, elapsed_us = elapsed.as_micros(), "answered");
+        });
+        add_security_headers(response.headers_mut());
+        response.headers_mut().insert(X_REQUEST_ID, id);
+        response
+    }
+
+    async fn pass(&self, router: Router, mut request: Request) -> Response {
+        let origin = request.headers().get(ORIGIN).cloned();
+        let is_preflight = is_preflight(&request);
+        let mut response = if is_preflight {
+            StatusCode::NO_CONTENT.into_response()
+        } else if let Err(refused) = self.hosts.check(&request) {
+            refused.into_response()
+        } else {
+            self.trusted_proxies.record(&mut request);
+            match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
+                Ok(Ok(response)) => response,
+                Err(panic) => panicked(&*panic),
+            }
+        };
+        if let Some(origin) = origin {
+            self.cors.mark(origin, is_preflight, response.headers_mut());
+        }
+        response
+    }
+}
+
+#[derive(Clone)]
+struct Guarded {
+    doors: Arc<Doors>,
+    router: Router,
+}
+
+impl Service<Request> for Guarded {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let Self { doors, router } = self.clone();
+        Box::pin(async move { Ok(doors.answer(router, request).await) })
+    }
+}
