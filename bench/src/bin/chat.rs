@@ -29,17 +29,23 @@ fn main() -> Outcome<()> {
     runtime.block_on(measure())
 }
 
-/// The fake provider: the number in the last message says how many tokens it answers with.
+/// What a fake provider does, and the vendor whose part it plays: 20 tokens at once, 200 tokens at
+/// once, or 20 tokens with 20 ms before each.
+const ROLES: [(&str, Vendor); 3] =
+    [("short", Vendor::Openai), ("long", Vendor::Deepseek), ("paced", Vendor::Openrouter)];
+
 async fn provide() -> Outcome<()> {
-    let (short, long) = (reply(20), reply(200));
-    let script =
-        Script::by(
-            move |request| {
-                if request.body.to_string().contains("long answer") { long.clone() } else { short.clone() }
-            },
-        );
-    let vendor = FakeVendor::start_forgetful(Vendor::Openai, script).await?;
-    println!("{}", vendor.base_url());
+    let mut vendors = Vec::new();
+    for (role, vendor) in ROLES {
+        let reply = match role {
+            "long" => reply(200),
+            "paced" => reply(20).delayed(Duration::from_millis(20)),
+            _ => reply(20),
+        };
+        let fake = FakeVendor::start_forgetful(vendor, Script::always(reply)).await?;
+        println!("{}", fake.base_url());
+        vendors.push(fake);
+    }
     std::future::pending().await
 }
 
@@ -58,8 +64,8 @@ fn reply(tokens: usize) -> Reply {
 
 struct Provider {
     process: Child,
-    base_url: String,
-    address: String,
+    /// In the order of [`ROLES`].
+    base_urls: Vec<String>,
 }
 
 impl Drop for Provider {
@@ -75,11 +81,16 @@ fn start_provider() -> Outcome<Provider> {
     let mut process =
         Command::new(std::env::current_exe()?).arg("provider").stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let output = process.stdout.take().ok_or("no output")?;
-    let mut base_url = String::new();
-    std::io::BufReader::new(output).read_line(&mut base_url)?;
-    let base_url = base_url.trim().trim_end_matches('/').to_owned();
-    let address = base_url.trim_start_matches("http://").split('/').next().unwrap_or_default().to_owned();
-    Ok(Provider { process, base_url, address })
+    let lines = std::io::BufReader::new(output).lines().take(ROLES.len());
+    let base_urls = lines.collect::<Result<Vec<_>, _>>()?;
+    Ok(Provider { process, base_urls })
+}
+
+impl Provider {
+    fn base_url(&self, role: &str) -> &str {
+        let index = ROLES.iter().position(|(name, _)| *name == role).unwrap_or_default();
+        self.base_urls.get(index).map_or("", |url| url.trim_end_matches('/'))
+    }
 }
 
 /// One kind of request, with what its first token and its end look like.
@@ -92,8 +103,9 @@ struct Target {
 }
 
 impl Target {
-    fn daemon(daemon: &DaemonUnderTest, content: &str) -> Self {
-        let body = json!({"agent_id": "bench", "content": content}).to_string();
+    fn daemon(daemon: &DaemonUnderTest, role: &str) -> Self {
+        let vendor = ROLES.iter().find(|(name, _)| *name == role).map_or("", |(_, vendor)| vendor.id());
+        let body = json!({"agent_id": "bench", "content": "hello", "model": format!("{vendor}/fake")}).to_string();
         let request = render("POST", "/api/chat/messages/stream", &daemon.key, Some(&body), true);
         Self {
             address: daemon.address.clone(),
@@ -103,21 +115,20 @@ impl Target {
         }
     }
 
-    fn provider(provider: &Provider, content: &str) -> Self {
+    fn provider(provider: &Provider, role: &str) -> Self {
         let body = json!({
             "model": "fake", "stream": true, "stream_options": {"include_usage": true},
-            "messages": [{"role": "user", "content": content}],
+            "messages": [{"role": "user", "content": "hello"}],
         });
-        let path = format!(
-            "{}/chat/completions",
-            provider.base_url.trim_start_matches("http://").trim_start_matches(&provider.address)
-        );
-        let request = render("POST", &path, "k", Some(&body.to_string()), true);
-        Self { address: provider.address.clone(), request: Arc::new(request.into_bytes()), first: "t0 ", end: "[DONE]" }
+        let url = provider.base_url(role).trim_start_matches("http://");
+        let (address, path) =
+            url.split_once('/').map_or((url, String::new()), |(host, path)| (host, format!("/{path}")));
+        let request = render("POST", &format!("{path}/chat/completions"), "k", Some(&body.to_string()), true);
+        Self { address: address.to_owned(), request: Arc::new(request.into_bytes()), first: "t0 ", end: "[DONE]" }
     }
 
-    /// `total` requests on `at_once` connections.
-    async fn run(&self, total: usize, at_once: usize) -> Outcome<(Duration, Vec<StreamedReply>)> {
+    /// `total` requests on `at_once` connections, whose first ones are sent `apart` from each other.
+    async fn run(&self, total: usize, at_once: usize, apart: Duration) -> Outcome<(Duration, Vec<StreamedReply>)> {
         let next = Arc::new(AtomicUsize::new(0));
         let mut connections = Vec::new();
         for _ in 0..at_once {
@@ -127,9 +138,10 @@ impl Target {
         }
         let started = Instant::now();
         let mut tasks = Vec::new();
-        for mut stream in connections {
+        for (number, mut stream) in connections.into_iter().enumerate() {
             let (target, next) = (self.clone(), Arc::clone(&next));
             tasks.push(tokio::spawn(async move {
+                tokio::time::sleep(apart * u32::try_from(number).unwrap_or_default()).await;
                 let mut replies = Vec::new();
                 while next.fetch_add(1, Ordering::Relaxed) < total {
                     replies.push(streamed_on(&mut stream, &target.request, target.first, target.end).await?);
@@ -149,8 +161,10 @@ async fn measure() -> Outcome<()> {
     let provider = start_provider()?;
     let folder = tempfile::tempdir()?;
     let daemon = DaemonUnderTest::start_with_owner(folder.path())?;
-    daemon.call("PUT", "/api/providers/openai/key", &json!({"api_key": "k", "base_url": provider.base_url}))?;
-    daemon.call("PUT", "/api/settings/agent", &json!({"default_provider": "openai", "default_model": "fake"}))?;
+    for (role, vendor) in ROLES {
+        let key = json!({"api_key": "k", "base_url": provider.base_url(role)});
+        daemon.call("PUT", &format!("/api/providers/{}/key", vendor.id()), &key)?;
+    }
     daemon.call(
         "POST",
         "/api/agents",
@@ -158,18 +172,19 @@ async fn measure() -> Outcome<()> {
     )?;
 
     turns_per_second(&daemon, &provider).await?;
-    first_token(&daemon, &provider).await?;
+    first_token(&daemon, &provider, "paced", 500, Duration::from_millis(8)).await?;
+    first_token(&daemon, &provider, "short", 50, Duration::ZERO).await?;
     many_streams(&daemon).await
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts")]
 async fn turns_per_second(daemon: &DaemonUnderTest, provider: &Provider) -> Outcome<()> {
     const TURNS: usize = 2000;
-    let (ours, direct) = (Target::daemon(daemon, "short answer"), Target::provider(provider, "short answer"));
+    let (ours, direct) = (Target::daemon(daemon, "short"), Target::provider(provider, "short"));
     let (mut figures, mut references, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
-        let reference = TURNS as f64 / direct.run(TURNS, 32).await?.0.as_secs_f64();
-        let figure = TURNS as f64 / ours.run(TURNS, 32).await?.0.as_secs_f64();
+        let reference = TURNS as f64 / direct.run(TURNS, 32, Duration::ZERO).await?.0.as_secs_f64();
+        let figure = TURNS as f64 / ours.run(TURNS, 32, Duration::ZERO).await?.0.as_secs_f64();
         if round > 0 {
             figures.push(figure);
             references.push(reference);
@@ -182,31 +197,39 @@ async fn turns_per_second(daemon: &DaemonUnderTest, provider: &Provider) -> Outc
     Ok(())
 }
 
-async fn first_token(daemon: &DaemonUnderTest, provider: &Provider) -> Outcome<()> {
-    let (ours, direct) = (Target::daemon(daemon, "short answer"), Target::provider(provider, "short answer"));
-    let (mut added, mut ratios, mut medians) = (Vec::new(), Vec::new(), Vec::new());
+/// 50 at once: either 50 replies always under way that began apart from each other, or all 50
+/// sent in the same moment, which is the worst case: two processors then share 50 whole turns.
+async fn first_token(
+    daemon: &DaemonUnderTest,
+    provider: &Provider,
+    role: &str,
+    total: usize,
+    apart: Duration,
+) -> Outcome<()> {
+    let (ours, direct) = (Target::daemon(daemon, role), Target::provider(provider, role));
+    let repeats = if apart.is_zero() { 10 } else { 1 };
+    let milliseconds = |reply: &StreamedReply| reply.first_token.as_secs_f64() * 1000.0;
+    let (mut added, mut medians) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
-        // 50 at once, all sent in the same moment, ten times.
         let (mut figure, mut reference) = (Vec::new(), Vec::new());
-        for _ in 0..10 {
-            reference.extend(direct.run(50, 50).await?.1.iter().map(|reply| reply.first_token.as_secs_f64() * 1000.0));
-            figure.extend(ours.run(50, 50).await?.1.iter().map(|reply| reply.first_token.as_secs_f64() * 1000.0));
+        for _ in 0..repeats {
+            reference.extend(direct.run(total, 50, apart).await?.1.iter().map(milliseconds));
+            figure.extend(ours.run(total, 50, apart).await?.1.iter().map(milliseconds));
         }
         if round > 0 {
             let (figure, reference) = (Sample::new(figure), Sample::new(reference));
             added.push(figure.percentile(0.99) - reference.percentile(0.99));
             medians.push(figure.median() - reference.median());
-            ratios.push(figure.percentile(0.99) / reference.percentile(0.99));
         }
     }
-    println!("added to the first token at 50 at once, p99, ms: {}", Sample::new(added));
-    println!("the same, median, ms:                            {}", Sample::new(medians));
-    println!("ratio of the p99 to the provider alone:          {}", Sample::new(ratios));
+    let name = if apart.is_zero() { "all in the same moment" } else { "always 50 under way" };
+    println!("added to the first token at 50 at once, {name}, p99, ms:    {}", Sample::new(added));
+    println!("added to the first token at 50 at once, {name}, median, ms: {}", Sample::new(medians));
     Ok(())
 }
 
 async fn many_streams(daemon: &DaemonUnderTest) -> Outcome<()> {
-    let (elapsed, replies) = Target::daemon(daemon, "long answer").run(500, 500).await?;
+    let (elapsed, replies) = Target::daemon(daemon, "long").run(500, 500, Duration::ZERO).await?;
     let expected: Vec<String> = (0..200).map(|number| format!("t{number} ")).collect();
     let mut whole = 0;
     for reply in &replies {
