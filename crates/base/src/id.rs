@@ -55,8 +55,6 @@ macro_rules! typed_id {
         pub struct $name(::std::sync::Arc<str>);
 
         impl $name {
-            pub const PREFIX: &'static str = $prefix;
-
             #[must_use]
             pub fn generate(ids: &$crate::id::IdGenerator) -> Self {
                 Self(format!(concat!($prefix, "_{}"), ids.next_ulid()).into())
@@ -116,6 +114,7 @@ macro_rules! typed_id {
 }
 
 #[cfg(test)]
+#[allow(unreachable_pub, reason = "the macro makes public types wherever it is used")]
 mod tests {
     use std::time::Duration;
 

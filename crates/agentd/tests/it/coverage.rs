@@ -119,14 +119,10 @@ fn every_operation_has_a_behaviour_test() {
     let missing: Vec<String> = operations()
         .into_iter()
         .filter(|operation| {
-            // A path is mentioned when its fixed parts stand in a test in their order.
-            let parts: Vec<&str> =
-                operation.path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{')).collect();
-            let last = parts.last().copied().unwrap_or_default();
-            !text.contains(&operation.path)
-                && !(text.contains(&format!("/{last}\""))
-                    || text.contains(&format!("/{last}?"))
-                    || text.contains(&format!("/{last}/")))
+            // Ids are filled in by the tests, so the last fixed part of a path stands for it.
+            let fixed = operation.path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{'));
+            let last = fixed.last().unwrap_or_default();
+            ["\"", "?", "/"].iter().all(|end| !text.contains(&format!("/{last}{end}")))
         })
         .map(|operation| format!("{} {}", operation.method, operation.path))
         .collect();
