@@ -15,8 +15,9 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
-/// What most models do well at, where nobody says.
-const DEFAULT_TEMPERATURE: f64 = 0.7;
+/// Where nobody says. Models that fit inside are small, and small ones lose the thread at anything
+/// higher.
+const DEFAULT_TEMPERATURE: f64 = 0.0;
 
 /// The model inside, and where its files lie.
 #[derive(Debug, Clone)]

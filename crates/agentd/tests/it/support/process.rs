@@ -72,17 +72,19 @@ impl TestProcess {
         command
     }
 
-    /// Starts the process and waits until it is ready.
+    /// Starts the process and waits until it says that it is ready, and where. The system chooses the
+    /// port: one that was free a moment ago may be another test's by now.
     pub async fn spawn(&mut self) {
-        let port = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
-        self.address.set_port(port.expect("a free port").port());
+        let before = self.log().len();
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log"));
-        let child =
-            self.command().env("SVC_LOG", "trace").stdout(Stdio::null()).stderr(log.expect("a log file")).spawn();
-        self.child = Some(child.expect("the process starts"));
-        for _ in 0..1000 {
-            let url = format!("http://{}/health/ready", self.address);
-            if self.client.get(url).send().await.is_ok_and(|answer| answer.status() == 200) {
+        let mut command = self.command();
+        command.env("SVC_PORT", "0").env("SVC_LOG", "trace").stdout(Stdio::null()).stderr(log.expect("a log file"));
+        self.child = Some(command.spawn().expect("the process starts"));
+        for _ in 0..2000 {
+            let log = self.log();
+            let ready = log.get(before..).and_then(|new| new.split("agentd is ready: open http://").nth(1));
+            if let Some(address) = ready.and_then(|rest| rest.split('/').next()?.parse().ok()) {
+                self.address = address;
                 return;
             }
             let exited = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
