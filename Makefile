@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MODELS := models
-PACKAGES := cmake clang libclang-dev pkg-config python3 python3-venv
+PACKAGES := cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help run test check bench models tools postgres-tools openapi fuzz-api clean
@@ -20,9 +20,9 @@ run: tools models ## Build and start the daemon with the model inside (the first
 
 test: tools postgres-tools models ## Run every test, on SQLite and on a throwaway PostgreSQL
 	$(call say,tests on SQLite)
-	AGENTD_TEST_MODELS=$(CURDIR)/$(MODELS) cargo test --workspace
+	cargo test --workspace
 	$(call say,tests on PostgreSQL)
-	AGENTD_TEST_MODELS=$(CURDIR)/$(MODELS) scripts/with-postgres.sh cargo test --workspace
+	scripts/with-postgres.sh cargo test --package agentd-store --package agentd
 
 check: tools ## Format, lints, licences and sources of dependencies
 	$(call say,format)
