@@ -17,10 +17,10 @@ const EXTRA: Migration = Migration {
     // The referring table comes first by name, so that order is not by accident.
     sqlite: "CREATE TABLE parents (id TEXT PRIMARY KEY NOT NULL, amount BIGINT, share DOUBLE PRECISION, raw BLOB); \
              CREATE TABLE children (id TEXT PRIMARY KEY NOT NULL, parent TEXT NOT NULL REFERENCES parents (id)); \
-             CREATE TABLE secrets (id TEXT PRIMARY KEY NOT NULL, sealed BLOB NOT NULL);",
+             CREATE TABLE keepsakes (id TEXT PRIMARY KEY NOT NULL, sealed BLOB NOT NULL);",
     postgres: "CREATE TABLE parents (id TEXT PRIMARY KEY NOT NULL, amount BIGINT, share DOUBLE PRECISION, raw BYTEA); \
                CREATE TABLE children (id TEXT PRIMARY KEY NOT NULL, parent TEXT NOT NULL REFERENCES parents (id)); \
-               CREATE TABLE secrets (id TEXT PRIMARY KEY NOT NULL, sealed BYTEA NOT NULL);",
+               CREATE TABLE keepsakes (id TEXT PRIMARY KEY NOT NULL, sealed BYTEA NOT NULL);",
 };
 const PARENTS: Topic = Topic::new("parents");
 const NEVER_TOUCHED: Topic = Topic::new("never touched");
@@ -41,7 +41,7 @@ async fn fill(db: &Db) {
             }
             tx.execute(sql, args!["quote \" \\ \n ü 🙂", None::<i64>, f64::INFINITY, None::<Vec<u8>>]).await?;
             tx.execute("INSERT INTO children (id, parent) VALUES ('child', 'parent 7')", args![]).await?;
-            tx.execute("INSERT INTO secrets (id, sealed) VALUES ('key', $1)", args![b"sealed".as_slice()]).await?;
+            tx.execute("INSERT INTO keepsakes (id, sealed) VALUES ('key', $1)", args![b"sealed".as_slice()]).await?;
             for number in 0..5 {
                 tx.emit(NewEvent::new("thing.made", json!({"number": number}))).await?;
             }
@@ -119,7 +119,7 @@ async fn a_dump_moves_between_all_databases() {
             let old_id = target.db.database_id().await.unwrap();
 
             let summary = target.db.load(&mut original.as_slice()).await.unwrap();
-            assert_eq!(summary.rows, 301 + 1 + 1 + 5 + 1 + 1, "parents, children, secrets, events, items, cursors");
+            assert_eq!(summary.rows, 301 + 1 + 1 + 5 + 1 + 1, "parents, children, keepsakes, events, items, cursors");
             assert_eq!(counted(&parents).await, 301);
             assert_eq!(counted(&untouched).await, 301);
             assert_ne!(target.db.database_id().await.unwrap(), old_id);
@@ -203,11 +203,11 @@ async fn an_excluded_table_stays_out_and_is_emptied() {
     for dialect in dialects() {
         let test_db = TestDb::start_on(dialect, migrations()).await.unwrap();
         fill(&test_db.db).await;
-        let bytes = dump(&test_db.db, &["secrets"]).await;
-        assert!(!String::from_utf8_lossy(&bytes).contains("secrets"));
+        let bytes = dump(&test_db.db, &["keepsakes"]).await;
+        assert!(!String::from_utf8_lossy(&bytes).contains("keepsakes"));
         test_db.db.load(&mut bytes.as_slice()).await.unwrap();
         let mut read = test_db.db.read().await.unwrap();
-        assert_eq!(read.fetch_one("SELECT COUNT(*) FROM secrets", args![]).await.unwrap().first::<i64>().unwrap(), 0);
+        assert_eq!(read.fetch_one("SELECT COUNT(*) FROM keepsakes", args![]).await.unwrap().first::<i64>().unwrap(), 0);
         assert_eq!(read.events_after(Seq::START, 10).await.unwrap().len(), 5);
         drop(read);
         if dialect == Dialect::Sqlite {
