@@ -1,4 +1,4 @@
-//! Gives back the memory that only the start needed.
+//! Gives back the memory of code that is not in use, that of the start above all.
 //!
 //! The kernel maps the pages around each piece of code that runs, so a start that touches a little
 //! of everything leaves most of the binary resident for months. Unmapped, the pages stay in the
@@ -7,7 +7,7 @@
 use std::path::Path;
 
 /// Unmaps the resident pages of the binary's code. They come back one by one when they run.
-pub(super) fn release_code_of_the_start() {
+pub(super) fn release_idle_code() {
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
     let Ok(program) = std::env::current_exe() else { return };
     for range in maps.lines().filter_map(|line| code_of(line, &program)) {
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn code_runs_on_after_its_pages_were_released() {
-        release_code_of_the_start();
+        release_idle_code();
         assert!(std::fs::read_to_string("/proc/self/maps").is_ok());
     }
 }

@@ -38,6 +38,8 @@ pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
 
 /// When the first round of the background workers is over.
 const START_SETTLES_IN: Duration = Duration::from_millis(500);
+/// Short enough that an idle daemon is small again soon; what is in use comes back within microseconds.
+const BETWEEN_RELEASES: Duration = Duration::from_secs(60);
 
 /// Whether background workers run by themselves or are driven by a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,10 +170,15 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
         _ = interrupt.recv() => return Ok(()),
     };
     announce(&running, listen, &base_url).await;
-    // Once the first workers have had their turn, nothing of the start is needed any more.
+    // First when the workers have had their turn and nothing of the start is needed any more; then
+    // again and again, for what only a busy hour needed.
     tokio::spawn(async {
-        tokio::time::sleep(START_SETTLES_IN).await;
-        memory::release_code_of_the_start();
+        let mut pause = START_SETTLES_IN;
+        loop {
+            tokio::time::sleep(pause).await;
+            memory::release_idle_code();
+            pause = BETWEEN_RELEASES;
+        }
     });
     tokio::select! {
         _ = terminate.recv() => {}
