@@ -4,7 +4,7 @@
 # document. Streams are left out. EXAMPLES sets how many requests an operation gets.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-examples=${EXAMPLES:-25}
+examples=${EXAMPLES:-10}
 if [ ! -x .venv/bin/schemathesis ]; then
   echo "== installing schemathesis"
   python3 -m venv .venv
