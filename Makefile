@@ -60,7 +60,7 @@ bench: tools models ## Measure what docs/benchmarks.md quotes (takes minutes)
 	$(call say,chat turns)
 	target/release/chat
 	$(call say,the model inside against its engine)
-	target/release/local_model $(MODELS)
+	target/release/local_model $(firstword $(wildcard $(MODELS)/*.gguf))
 
 clean: ## Remove what was built
 	cargo clean
