@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use agentd_inference::spawn::Spawner;
 use agentd_inference::{LocalModel, LocalModelOptions};
+use agentd_process::Spawner;
 use agentd_store::StoreError;
 use agentd_web::{
     AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, Doors, HostPolicy, IdempotencyGuard,

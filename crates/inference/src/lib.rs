@@ -3,8 +3,7 @@
 //!
 //! A bad model file can crash native code, and native code does not give memory back. So the engine
 //! runs in a process of its own: [`LocalModel`] starts it on first use, restarts it after a crash,
-//! and ends it when it was idle for a while; [`worker::run`] is what that process runs. [`spawn`]
-//! starts it, and any other child of the daemon.
+//! and ends it when it was idle for a while; [`worker::run`] is what that process runs.
 //!
 //! Invariants: every request ends, with a whole reply or with one error, whatever the process does;
 //! queues and buffers are bounded; nothing here blocks the runtime.
@@ -14,7 +13,6 @@
 
 mod local;
 pub mod protocol;
-pub mod spawn;
 mod types;
 pub mod worker;
 

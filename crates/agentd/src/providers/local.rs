@@ -181,7 +181,7 @@ fn failure(error: LocalError) -> ModelError {
 mod tests {
     use agentd_base::Entropy;
     use agentd_inference::LocalModelOptions;
-    use agentd_inference::spawn::Spawner;
+    use agentd_process::Spawner;
 
     use super::*;
 

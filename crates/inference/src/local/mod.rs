@@ -18,8 +18,8 @@ pub use buffer::LocalStream;
 
 use crate::local::buffer::{Buffer, Reply};
 use crate::local::supervisor::{Command, Supervisor};
-use crate::spawn::Spawner;
 use crate::{GenerateRequest, LocalError, LocalErrorCode};
+use agentd_process::Spawner;
 
 /// Requests that the supervisor has not looked at yet; it does so at once.
 const MAX_COMMANDS: usize = 256;

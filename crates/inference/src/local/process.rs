@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::local::LocalModelOptions;
 use crate::protocol::{self, FromWorker, ProtocolError, ToWorker, WorkerConfiguration};
-use crate::spawn::{Child, ExitOutcome, SpawnError, SpawnRequest, Stream};
+use agentd_process::{Child, ExitOutcome, SpawnError, SpawnRequest, Stream};
 
 /// Frames read ahead of the supervisor.
 const MAX_FRAMES: usize = 64;

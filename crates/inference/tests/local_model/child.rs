@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use agentd_base::{Clock, Entropy};
 use agentd_inference::LocalModelOptions;
 use agentd_inference::protocol::{FromWorker, ToWorker, WorkerUsage, read_frame, write_frame};
-use agentd_inference::spawn::{SpawnRequest, Spawner};
 use agentd_inference::{FinishReason, worker};
+use agentd_process::{SpawnRequest, Spawner};
 
 const PROTOCOL: &str = "/proc/self/fd/3";
 

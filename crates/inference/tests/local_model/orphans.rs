@@ -1,6 +1,6 @@
 //! No child outlives the daemon, not even one that was killed without warning.
 
-use agentd_inference::spawn::{SpawnRequest, Stream};
+use agentd_process::{SpawnRequest, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::AsyncReadExt;

@@ -12,21 +12,21 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 use tokio::sync::oneshot;
 
-use crate::spawn::child::{Exit, ExitOutcome};
-use crate::spawn::{SpawnRequest, Stream};
+use crate::child::{Exit, ExitOutcome};
+use crate::{SpawnRequest, Stream};
 
 /// A started process, before its pipes belong to a runtime.
 #[derive(Debug)]
-pub(super) struct Spawned {
-    pub(super) pid: u32,
-    pub(super) exit: Arc<Exit>,
-    pub(super) stdin: Option<OwnedFd>,
-    pub(super) stdout: Option<OwnedFd>,
-    pub(super) stderr: Option<OwnedFd>,
+pub(crate) struct Spawned {
+    pub(crate) pid: u32,
+    pub(crate) exit: Arc<Exit>,
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) stdout: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
 }
 
 #[derive(Debug)]
-pub(super) enum Job {
+pub(crate) enum Job {
     Spawn { request: Box<SpawnRequest>, answer: oneshot::Sender<io::Result<Spawned>> },
     Stop,
 }
@@ -40,10 +40,10 @@ struct Shared {
 
 /// The way to the thread. Dropping it ends the thread, once no child is left.
 #[derive(Debug)]
-pub(super) struct Handle(Arc<Shared>);
+pub(crate) struct Handle(Arc<Shared>);
 
 impl Handle {
-    pub(super) fn start() -> io::Result<Self> {
+    pub(crate) fn start() -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared { jobs: Mutex::new(VecDeque::new()), wake });
         let for_thread = Arc::clone(&shared);
@@ -51,7 +51,7 @@ impl Handle {
         Ok(Self(shared))
     }
 
-    pub(super) fn submit(&self, job: Job) {
+    pub(crate) fn submit(&self, job: Job) {
         self.0.jobs.lock().push_back(job);
         // It fails only when the counter is full, and then the thread is awake anyway.
         let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());

@@ -7,8 +7,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
-use crate::spawn::Spawner;
-use crate::spawn::thread::Spawned;
+use crate::Spawner;
+use crate::thread::Spawned;
 
 /// How a child ended. Both are `None` when the system no longer knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,18 +31,18 @@ impl std::fmt::Display for ExitOutcome {
 
 /// Shared by the child's handle and the thread that reaps it.
 #[derive(Debug)]
-pub(super) struct Exit {
+pub(crate) struct Exit {
     /// The group's id, until the leader is reaped: from then on the number may belong to others.
     group: Mutex<Option<Pid>>,
     outcome: watch::Sender<Option<ExitOutcome>>,
 }
 
 impl Exit {
-    pub(super) fn new(leader: Pid) -> Self {
+    pub(crate) fn new(leader: Pid) -> Self {
         Self { group: Mutex::new(Some(leader)), outcome: watch::Sender::new(None) }
     }
 
-    pub(super) fn kill_group(&self) {
+    pub(crate) fn kill_group(&self) {
         self.signal_group(Signal::KILL);
     }
 
@@ -54,7 +54,7 @@ impl Exit {
     }
 
     /// The leader has ended and is not reaped yet: ends the rest of its group, then reaps it.
-    pub(super) fn finish(&self, reap: impl FnOnce() -> ExitOutcome) {
+    pub(crate) fn finish(&self, reap: impl FnOnce() -> ExitOutcome) {
         let mut group = self.group.lock();
         if let Some(group) = group.take() {
             let _ = kill_process_group(group, Signal::KILL);
@@ -79,7 +79,7 @@ pub struct Child {
 }
 
 impl Child {
-    pub(super) fn new(spawner: Spawner, spawned: Spawned) -> io::Result<Self> {
+    pub(crate) fn new(spawner: Spawner, spawned: Spawned) -> io::Result<Self> {
         let Spawned { pid, exit, stdin, stdout, stderr } = spawned;
         let mut child = Self { pid, exit, stdin: None, stdout: None, stderr: None, _spawner: spawner };
         child.stdin = stdin.map(pipe::Sender::from_owned_fd).transpose()?;
