@@ -9,10 +9,16 @@ use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{Usage, UsageSource, Vendor};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::support::TestProcess;
 
 const KILLS: usize = 20;
+/// The daemon is killed after a random number of acknowledgements up to this one. Counted, not
+/// timed, so that a slow machine is killed in the middle of as much work as a fast one.
+const MOST_PROGRESS: f64 = 300.0;
+/// A load that does not get on at all is not waited for longer.
+const STUCK: Duration = Duration::from_secs(30);
 
 /// What clients were told before the daemon was killed.
 #[derive(Default)]
@@ -21,6 +27,20 @@ struct Acknowledged {
     titles: Vec<(String, String)>,
     /// Conversation and the text that was streamed.
     replies: Vec<(String, String)>,
+}
+
+/// What the tasks of one round share.
+#[derive(Default)]
+struct Round {
+    told: Mutex<Acknowledged>,
+    progress: watch::Sender<usize>,
+}
+
+impl Round {
+    fn note(&self, change: impl FnOnce(&mut Acknowledged)) {
+        change(&mut self.told.lock().unwrap());
+        self.progress.send_modify(|progress| *progress += 1);
+    }
 }
 
 async fn slow_vendor(tokens: usize) -> FakeVendor {
@@ -45,7 +65,7 @@ async fn use_vendor(process: &TestProcess, vendor: &FakeVendor) {
 }
 
 /// Keeps the daemon busy until a request fails, and remembers what was acknowledged.
-async fn load(client: reqwest::Client, base: String, key: String, name: String, told: Arc<Mutex<Acknowledged>>) {
+async fn load(client: reqwest::Client, base: String, key: String, name: String, round: Arc<Round>) {
     let post = |path: &str, body: Value| client.post(format!("{base}{path}")).bearer_auth(&key).json(&body).send();
     for number in 0.. {
         let agent = format!("{name}-{number}");
@@ -58,22 +78,24 @@ async fn load(client: reqwest::Client, base: String, key: String, name: String, 
         if !answer.status().is_success() || answer.bytes().await.is_err() {
             return;
         }
-        told.lock().unwrap().agents.insert(agent.clone());
+        round.note(|told| {
+            told.agents.insert(agent.clone());
+        });
         let Ok(answer) = post("/api/chat/conversations", json!({"agent_id": agent, "title": agent})).await else {
             return;
         };
         let Ok(conversation) = answer.json::<Value>().await else { return };
         let Some(id) = conversation["id"].as_str().map(str::to_owned) else { return };
-        told.lock().unwrap().titles.push((id.clone(), agent.clone()));
+        round.note(|told| told.titles.push((id.clone(), agent.clone())));
         let Ok(answer) = post("/api/chat/messages/stream", json!({"conversation_id": id, "content": "hello"})).await
         else {
             return;
         };
-        let slot = {
-            let mut told = told.lock().unwrap();
+        let mut slot = 0;
+        round.note(|told| {
+            slot = told.replies.len();
             told.replies.push((id, String::new()));
-            told.replies.len() - 1
-        };
+        });
         let mut stream = answer.bytes_stream();
         let mut text = String::new();
         while let Some(Ok(bytes)) = stream.next().await {
@@ -84,7 +106,7 @@ async fn load(client: reqwest::Client, base: String, key: String, name: String, 
                 .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok())
                 .filter_map(|data| data["content"].as_str().map(str::to_owned))
                 .collect();
-            told.lock().unwrap().replies[slot].1 = streamed;
+            round.note(|told| told.replies[slot].1 = streamed);
         }
     }
 }
@@ -94,18 +116,22 @@ async fn twenty_kills_under_load_lose_nothing() {
     let vendor = slow_vendor(60).await;
     let mut process = TestProcess::with_owner().await;
     use_vendor(&process, &vendor).await;
-    let told: Arc<Mutex<Acknowledged>> = Arc::default();
     let entropy = Entropy::seeded(20);
     let mut checked_replies = 0;
     for round in 0..KILLS {
+        let shared: Arc<Round> = Arc::default();
         let (client, address, key) = process.client();
         let tasks: Vec<_> = (0..6)
             .map(|task| {
                 let name = format!("r{round}-c{task}");
-                tokio::spawn(load(client.clone(), format!("http://{address}"), key.clone(), name, Arc::clone(&told)))
+                tokio::spawn(load(client.clone(), format!("http://{address}"), key.clone(), name, Arc::clone(&shared)))
             })
             .collect();
-        tokio::time::sleep(Duration::from_millis(40) + Duration::from_millis(260).mul_f64(entropy.unit())).await;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
+        let enough = (MOST_PROGRESS * entropy.unit()) as usize;
+        let mut progress = shared.progress.subscribe();
+        let reached = tokio::time::timeout(STUCK, progress.wait_for(|progress| *progress >= enough)).await.is_ok();
+        assert!(reached, "round {round} did not get to {enough} acknowledgements");
         process.kill();
         for task in tasks {
             task.await.expect("the load ends by itself");
@@ -119,7 +145,7 @@ async fn twenty_kills_under_load_lose_nothing() {
             .iter()
             .filter_map(|agent| agent["svc_name"].as_str().map(str::to_owned))
             .collect();
-        let told = told.lock().unwrap().clone_and_clear();
+        let told = std::mem::take(&mut *shared.told.lock().unwrap());
         let missing: Vec<&String> = told.agents.difference(&names).collect();
         assert!(missing.is_empty(), "round {round} lost the agents {missing:?}");
         for (id, title) in &told.titles {
@@ -146,12 +172,6 @@ async fn twenty_kills_under_load_lose_nothing() {
     }
     assert!(checked_replies > KILLS, "the load was too light to show anything: {checked_replies} replies");
     assert!(process.terminate().await.success());
-}
-
-impl Acknowledged {
-    fn clone_and_clear(&mut self) -> Self {
-        std::mem::take(self)
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
