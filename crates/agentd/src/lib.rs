@@ -18,3 +18,4 @@ pub mod page;
 pub mod providers;
 pub mod settings;
 pub mod setup;
+pub mod skills;

@@ -1,0 +1,21 @@
+//! Skills: what an agent can do besides talking. A [`Tool`] is one such thing; [`Skills`] knows
+//! where tools come from and offers an agent those that it may use.
+//!
+//! Invariants
+//! - A tool is offered only when it is switched on and the agent's profile permits it.
+//! - An input reaches a tool only after it was held against the tool's schema.
+//! - Names are unique in what is offered: of two tools with one name, the source that was
+//!   registered first wins.
+//!
+//! Deliberately absent: when a tool runs, in which order and after whose approval; that is the
+//! engine's.
+
+mod offer;
+mod schema;
+mod service;
+mod tool;
+
+pub use offer::Offer;
+pub use schema::InputSchema;
+pub use service::Skills;
+pub use tool::{Effect, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};

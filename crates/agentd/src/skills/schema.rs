@@ -1,0 +1,121 @@
+//! The schema of a tool's input, and how inputs are held against it.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+/// Problems of an input that a model is told about at once.
+const MAX_PROBLEMS: usize = 5;
+const MAX_PROBLEM_CHARACTERS: usize = 300;
+/// A schema is part of every prompt.
+const MAX_SCHEMA_BYTES: usize = 64 * 1024;
+
+/// A JSON Schema of type `object`, ready to check with. Cheap to clone.
+#[derive(Clone)]
+pub struct InputSchema(Arc<Compiled>);
+
+struct Compiled {
+    value: Value,
+    validator: jsonschema::Validator,
+}
+
+impl std::fmt::Debug for InputSchema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("InputSchema").field(&self.0.value).finish()
+    }
+}
+
+impl InputSchema {
+    /// # Errors
+    /// A sentence on what is wrong with the schema.
+    pub fn new(value: Value) -> Result<Self, String> {
+        if value.get("type").and_then(Value::as_str) != Some("object") {
+            return Err("must be a JSON Schema with `\"type\": \"object\"`".to_owned());
+        }
+        if value.to_string().len() > MAX_SCHEMA_BYTES {
+            return Err(format!("must be at most {MAX_SCHEMA_BYTES} bytes of JSON"));
+        }
+        let validator = jsonschema::validator_for(&value)
+            .map_err(|error| format!("is no valid JSON Schema: {}", clipped(&error.to_string())))?;
+        Ok(Self(Arc::new(Compiled { value, validator })))
+    }
+
+    #[must_use]
+    pub fn value(&self) -> &Value {
+        &self.0.value
+    }
+
+    /// Holds what a model wrote against the schema.
+    ///
+    /// # Errors
+    /// A sentence for the model on what does not fit.
+    pub fn check(&self, input: &Value) -> Result<Map<String, Value>, String> {
+        // A model that calls a tool without arguments may write nothing at all.
+        let nothing = Value::Object(Map::new());
+        let input = match input {
+            Value::Null => &nothing,
+            Value::String(text) if text.trim().is_empty() => &nothing,
+            other => other,
+        };
+        let Value::Object(object) = input else {
+            return Err("the input must be a JSON object".to_owned());
+        };
+        let problems: Vec<String> = self
+            .0
+            .validator
+            .iter_errors(input)
+            .take(MAX_PROBLEMS)
+            .map(|error| match error.instance_path().to_string() {
+                place if place.is_empty() => clipped(&error.to_string()),
+                place => format!("`{place}`: {}", clipped(&error.to_string())),
+            })
+            .collect();
+        if problems.is_empty() {
+            return Ok(object.clone());
+        }
+        Err(format!("the input does not fit the tool's schema: {}", problems.join("; ")))
+    }
+}
+
+fn clipped(text: &str) -> String {
+    text.chars().take(MAX_PROBLEM_CHARACTERS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_input_is_held_against_the_schema() {
+        let schema = InputSchema::new(json!({
+            "type": "object",
+            "properties": {"path": {"type": "string"}},
+            "required": ["path"],
+            "additionalProperties": false,
+        }))
+        .unwrap();
+        assert_eq!(schema.check(&json!({"path": "a"})).unwrap()["path"], "a");
+        for bad in [json!({}), json!({"path": 1}), json!({"path": "a", "b": 1}), json!([]), json!("{\"path\":")] {
+            assert!(schema.check(&bad).unwrap_err().starts_with("the input"));
+        }
+    }
+
+    #[test]
+    fn no_arguments_may_be_written_in_any_way() {
+        let schema = InputSchema::new(json!({"type": "object"})).unwrap();
+        for nothing in [json!({}), json!(null), json!(""), json!(" ")] {
+            assert!(schema.check(&nothing).unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_no_schema_of_an_object_is_refused() {
+        for bad in [json!({}), json!([]), json!({"type": "string"}), json!({"type": "object", "properties": 1})] {
+            assert!(InputSchema::new(bad).is_err());
+        }
+        let long = json!({"type": "object", "description": "x".repeat(MAX_SCHEMA_BYTES)});
+        assert!(InputSchema::new(long).unwrap_err().contains("bytes"));
+    }
+}

@@ -1,0 +1,64 @@
+//! Every source of tools, and what of them an agent is offered.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::offer::Offer;
+use super::tool::{Tool, ToolSource};
+use crate::agents::Agent;
+
+/// Vendors take no more.
+const MAX_TOOLS: usize = 128;
+
+/// Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Skills(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    sources: RwLock<Vec<Arc<dyn ToolSource>>>,
+}
+
+impl std::fmt::Debug for Skills {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Skills").field("sources", &self.0.sources.read().len()).finish()
+    }
+}
+
+impl Skills {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a source. Called while the daemon is composed; the order decides between equal names.
+    pub fn register(&self, source: Arc<dyn ToolSource>) {
+        self.0.sources.write().push(source);
+    }
+
+    /// What an agent may use now.
+    pub async fn offer(&self, agent: &Agent) -> Offer {
+        let sources = self.0.sources.read().clone();
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        for source in sources {
+            for tool in source.tools(agent).await {
+                let name = &tool.description().name;
+                if !is_permitted(agent, name) || tools.iter().any(|known| known.description().name == *name) {
+                    continue;
+                }
+                if tools.len() == MAX_TOOLS {
+                    tracing::warn!(agent = %agent.svc_name, source = source.name(), "there are more than {MAX_TOOLS} tools; the rest is not offered");
+                    return Offer::new(tools);
+                }
+                tools.push(tool);
+            }
+        }
+        Offer::new(tools)
+    }
+}
+
+/// `profile.tools` names what the agent may use; left out, it may use everything.
+fn is_permitted(agent: &Agent, name: &str) -> bool {
+    agent.profile.tools.as_ref().is_none_or(|permitted| permitted.iter().any(|known| known == name))
+}
