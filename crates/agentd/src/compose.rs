@@ -35,6 +35,7 @@ use crate::page::Pages;
 use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
+use crate::skills::Skills;
 use crate::{agents, auth, chat, monitoring, page, providers, settings, setup};
 
 /// A composed daemon: what answers, and what works in the background.
@@ -63,6 +64,7 @@ struct Services {
     auth: Auth,
     providers: Providers,
     agents: Agents,
+    skills: Skills,
     engine: Engine,
     chat: Chat,
     setup: Setup,
@@ -78,6 +80,12 @@ impl Daemon {
     pub async fn drain(&self, limit: Duration) {
         self.services.engine.drain(limit / SHARE_FOR_REPLIES).await;
         self.services.providers.shut_down().await;
+    }
+
+    /// What agents can do; a program that embeds the daemon may add to it.
+    #[must_use]
+    pub fn skills(&self) -> &Skills {
+        &self.services.skills
     }
 
     /// Whether no API key was ever made.
@@ -207,7 +215,8 @@ pub async fn compose(
     let prices = PriceTable::load(&ground.data_dir.root().join("prices.toml")).map_err(|e| StartError::domain(&e))?;
     let providers = Providers::new(&ground, settings.clone(), local, prices);
     let agents = Agents::new(ground.clone(), settings.clone());
-    let engine = Engine::new(ground.clone(), settings.clone(), agents.clone(), providers.clone());
+    let skills = Skills::new();
+    let engine = Engine::new(ground.clone(), settings.clone(), agents.clone(), providers.clone(), skills.clone());
     let chat = Chat::new(ground.clone(), agents.clone(), engine.clone());
     // Conversations before sessions: their purge takes the logs along.
     agents.register(Arc::new(chat.clone()));
@@ -221,7 +230,7 @@ pub async fn compose(
     rest.set_engine(engine.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
     let services =
-        Services { monitoring, backup, settings, auth: auth.clone(), providers, agents, engine, chat, setup };
+        Services { monitoring, backup, settings, auth: auth.clone(), providers, agents, skills, engine, chat, setup };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone()))));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
     let router = behind_doors(open, &services, &ground, config, address);

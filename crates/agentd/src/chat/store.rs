@@ -5,10 +5,10 @@ use agentd_store::{Read, Row, StoreError, Tx, ValueError, args};
 
 use super::model::{Conversation, ConversationId, Message, MessageId, MessageStatus};
 use crate::agents::AgentId;
-use crate::engine::SessionId;
+use crate::engine::{Round, SessionId};
 
 const CONVERSATION: &str = "id, agent_id, title, mode, execution_mode, message_count, revision, created_at, updated_at";
-const MESSAGE: &str = "id, conversation_id, position, role, content, status, session_id, created_at";
+const MESSAGE: &str = "id, conversation_id, position, role, content, rounds, status, session_id, created_at";
 
 fn named<T>(row: &Row, column: &str, parse: fn(&str) -> Option<T>) -> Result<T, StoreError> {
     let text: String = row.get(column)?;
@@ -39,6 +39,11 @@ fn message(row: &Row) -> Result<Message, StoreError> {
         position: row.get("position")?,
         role: named(row, "role", super::Role::from_stored)?,
         content: row.get("content")?,
+        // Written by us, so it can be read.
+        rounds: row
+            .get::<Option<String>>("rounds")?
+            .and_then(|rounds| serde_json::from_str(&rounds).ok())
+            .unwrap_or_default(),
         status: named(row, "status", MessageStatus::from_stored)?,
         session_id: row.get("session_id")?,
         created_at: row.get("created_at")?,
@@ -229,22 +234,35 @@ pub(super) async fn insert_exchange(tx: &mut Tx, question: &Message, reply: &Mes
     .map(|_| ())
 }
 
-/// A page of messages, oldest first.
+/// Characters of messages that are read at once; single ones may be longer.
+const MAX_CHARACTERS: u32 = 8 << 20;
+
+/// A page of messages, oldest first; fewer than `limit` where they are very long, but never none.
 pub(super) async fn list_messages(
     read: &mut Read,
     id: &ConversationId,
     limit: u32,
     offset: u64,
 ) -> Result<Vec<Message>, StoreError> {
-    let sql = format!("SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 ORDER BY position LIMIT $2 OFFSET $3");
-    read.fetch_all(sql, args![id, limit, offset]).await?.iter().map(message).collect()
+    let sql = within_budget("ASC", "LIMIT $2 OFFSET $3", "$4");
+    read.fetch_all(sql, args![id, limit, offset, MAX_CHARACTERS]).await?.iter().map(message).collect()
 }
 
-/// The newest messages, oldest first.
+/// The newest messages, oldest first; fewer than `limit` where they are very long.
 pub(super) async fn list_newest(read: &mut Read, id: &ConversationId, limit: u32) -> Result<Vec<Message>, StoreError> {
-    let sql = format!("SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 ORDER BY position DESC LIMIT $2");
-    let rows = read.fetch_all(sql, args![id, limit]).await?;
+    let rows = read.fetch_all(within_budget("DESC", "LIMIT $2", "$3"), args![id, limit, MAX_CHARACTERS]).await?;
     rows.iter().rev().map(message).collect()
+}
+
+/// Messages in order until the budget of characters is spent, the first one in any case.
+fn within_budget(order: &str, part: &str, budget: &str) -> String {
+    format!(
+        "SELECT {MESSAGE} FROM (SELECT {MESSAGE}, \
+         SUM(LENGTH(content) + COALESCE(LENGTH(rounds), 0)) OVER (ORDER BY position {order}) AS so_far, \
+         ROW_NUMBER() OVER (ORDER BY position {order}) AS nth \
+         FROM (SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 ORDER BY position {order} {part}) AS part) \
+         AS page WHERE so_far <= {budget} OR nth = 1 ORDER BY position {order}"
+    )
 }
 
 /// Writes a reply down as it ended.
@@ -253,12 +271,14 @@ pub(super) async fn settle_reply(
     conversation_id: &str,
     message_id: &str,
     content: &str,
+    rounds: &[Round],
     status: MessageStatus,
     now: Timestamp,
 ) -> Result<(), StoreError> {
+    let rounds = (!rounds.is_empty()).then(|| serde_json::to_string(rounds).unwrap_or_default());
     tx.execute(
-        "UPDATE messages SET content = $2, status = $3 WHERE id = $1",
-        args![message_id, content, status.as_str()],
+        "UPDATE messages SET content = $2, rounds = $3, status = $4 WHERE id = $1",
+        args![message_id, content, rounds, status.as_str()],
     )
     .await?;
     tx.execute(

@@ -26,6 +26,7 @@
 //! Deliberately absent: tools, recall and compaction. A history that does not fit the model's
 //! window loses its oldest messages, and the model is told so.
 
+mod approvals;
 mod call;
 mod context;
 mod error;
@@ -33,15 +34,22 @@ mod follow;
 mod holder;
 mod live;
 mod model;
+mod park;
 mod recovery;
+mod rounds;
 mod service;
 mod store;
+mod tools;
 mod transcript;
 mod turn;
 mod worker;
 
+pub use approvals::{Approval, ApprovalId, ApprovalStatus, Approvals, DecidesApproval, RequestApproval};
 pub use error::EngineError;
-pub use model::{EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn};
+pub use model::{
+    EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse,
+};
+pub use rounds::{CallRecord, CallStatus, Round};
 pub use service::Engine;
 pub use store::{cancel_in_conversation, find_running_in_conversation, forget_sessions};
 pub use transcript::{Transcript, TurnObserver};

@@ -23,3 +23,4 @@ mod secrets;
 mod settings;
 mod setup;
 mod tidy;
+mod tools;

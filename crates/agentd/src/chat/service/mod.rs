@@ -168,7 +168,7 @@ impl Chat {
             if message.status == MessageStatus::Running
                 && let Some(session) = &message.session_id
             {
-                message.content = self.0.engine.text_so_far(&mut read, session).await?;
+                (message.content, message.rounds) = self.0.engine.shown_so_far(&mut read, session).await?;
             }
         }
         Ok((conversation, messages))
@@ -236,6 +236,7 @@ impl Chat {
             position: 0,
             role: wanted.role,
             content: wanted.content,
+            rounds: Vec::new(),
             status: MessageStatus::Complete,
             session_id: None,
             created_at: self.0.ground.clock.now(),
@@ -331,7 +332,8 @@ impl Transcript for Chat {
                 return Ok(());
             };
             let now = tx.clock().now();
-            store::settle_reply(tx, conversation, message, &reply.content, reply.status.into(), now).await
+            store::settle_reply(tx, conversation, message, &reply.content, &reply.rounds, reply.status.into(), now)
+                .await
         })
     }
 }

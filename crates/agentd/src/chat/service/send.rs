@@ -10,7 +10,7 @@ use super::super::store::{self, TitleSource};
 use super::super::title::title_from;
 use super::{Chat, TRANSCRIPT, require_text};
 use crate::agents::Agent;
-use crate::engine::{HistoryMessage, SessionId, StartTurn};
+use crate::engine::{EngineError, HistoryMessage, SessionId, StartTurn, find_running_in_conversation};
 
 /// More of a conversation is never sent to a model.
 const HISTORY_MESSAGES: u32 = 200;
@@ -89,6 +89,11 @@ impl Chat {
         if wanted.is_some_and(|agent| agent.id != conversation.agent_id) {
             return Err(ChatError::invalid("agent_id", "is not the agent of this conversation; leave it out"));
         }
+        // Asked before a model is: a call that is refused anyway costs nothing.
+        if let Some(session_id) = find_running_in_conversation(&mut read, id.as_str()).await? {
+            let conversation_id = id.to_string();
+            return Err(EngineError::TurnInProgress { conversation_id, session_id }.into());
+        }
         // Read after the revision: what changes in between is noticed when the message is stored.
         let messages = store::list_newest(&mut read, id, HISTORY_MESSAGES).await?;
         drop(read);
@@ -116,6 +121,7 @@ impl Chat {
             position: conversation.revision + position,
             role,
             content,
+            rounds: Vec::new(),
             status,
             session_id: None,
             created_at: now,
@@ -129,6 +135,7 @@ impl Chat {
             conversation_id: Some(conversation.id.to_string()),
             message_id: Some(reply.id.to_string()),
             transcript: Some(TRANSCRIPT),
+            tools: conversation.tool_use(),
         };
         let open = async move |tx: &mut Tx, session: &SessionId| {
             if is_new {
@@ -150,6 +157,7 @@ impl Chat {
 fn history_message(message: Message) -> HistoryMessage {
     match message.role {
         Role::User => HistoryMessage::User(message.content),
+        Role::Assistant if !message.rounds.is_empty() => HistoryMessage::Worked(message.rounds),
         Role::Assistant => HistoryMessage::Assistant(message.content),
         Role::System => HistoryMessage::Note(message.content),
     }
