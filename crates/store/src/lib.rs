@@ -99,4 +99,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0007_chat.sql"),
         postgres: include_str!("../migrations/postgres/0007_chat.sql"),
     },
+    Migration {
+        version: 10,
+        name: "notify",
+        sqlite: include_str!("../migrations/sqlite/0010_notify.sql"),
+        postgres: include_str!("../migrations/postgres/0010_notify.sql"),
+    },
 ];
