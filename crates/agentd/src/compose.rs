@@ -25,18 +25,20 @@ use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 use crate::agents::{Agents, PurgeAgents};
 use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
 use crate::backup::{Backup, local_routes};
+use crate::channels::ChannelSettings;
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
 use crate::engine::{Engine, KeepSessions};
 use crate::ground::{Ground, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
+use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
 use crate::page::Pages;
 use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
 use crate::skills::Skills;
-use crate::{agents, auth, chat, monitoring, page, providers, settings, setup};
+use crate::{agents, auth, channels, chat, monitoring, notify, page, providers, settings, setup};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -68,6 +70,7 @@ struct Services {
     engine: Engine,
     chat: Chat,
     setup: Setup,
+    notify: Notify,
 }
 
 /// A reply may use so much of the time that a drain has; the rest is for what follows.
@@ -78,7 +81,9 @@ const IDLE_UNLOAD: Duration = Duration::from_secs(300);
 impl Daemon {
     /// Brings running work to its end; what takes longer than `limit` is marked and left.
     pub async fn drain(&self, limit: Duration) {
-        self.services.engine.drain(limit / SHARE_FOR_REPLIES).await;
+        // What replies and messages on their way need, they need at the same time.
+        let share = limit / SHARE_FOR_REPLIES;
+        tokio::join!(self.services.engine.drain(share), self.services.notify.drain(share));
         self.services.providers.shut_down().await;
     }
 
@@ -86,6 +91,12 @@ impl Daemon {
     #[must_use]
     pub fn skills(&self) -> &Skills {
         &self.services.skills
+    }
+
+    /// Durable sending, for what enqueues messages from outside of a request.
+    #[must_use]
+    pub fn notify(&self) -> &Notify {
+        &self.services.notify
     }
 
     /// Whether no API key was ever made.
@@ -105,6 +116,8 @@ fn routes(services: &Services) -> Routes {
         .merge(agents::routes().with_state(services.agents.clone()))
         .merge(chat::routes().with_state(services.chat.clone()))
         .merge(setup::routes().with_state(services.setup.clone()))
+        .merge(notify::routes().with_state(services.notify.clone()))
+        .merge(channels::routes().with_state(services.settings.settings.clone()))
 }
 
 /// The OpenAPI document, from the code alone.
@@ -119,6 +132,8 @@ pub fn document() -> OpenApi {
         agents::routes().into_document(),
         chat::routes().into_document(),
         setup::routes().into_document(),
+        notify::routes().into_document(),
+        channels::routes().into_document(),
     ] {
         document.merge(part);
     }
@@ -194,7 +209,8 @@ pub async fn compose(
     let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()));
     // Before anybody reads what it may still have to put in place.
     backup.finish_interrupted().await.map_err(|e| StartError::domain(&e))?;
-    let settings = Settings::open(&ground, vault, Registry::new()).await.map_err(|e| StartError::domain(&e))?;
+    let registry = Registry::new().with::<ChannelSettings>();
+    let settings = Settings::open(&ground, vault, registry).await.map_err(|e| StartError::domain(&e))?;
     let options = AuthOptions {
         api_key_required: config.api_key_required,
         listens_beyond_loopback: !address.ip().is_loopback(),
@@ -224,13 +240,16 @@ pub async fn compose(
     engine.register(Arc::new(chat.clone()));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
     let setup = Setup::new(settings.clone(), auth.clone(), providers.clone(), agents.clone());
+    let notify_options =
+        NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
+    let notify = Notify::new(&ground, settings.clone(), notify_options);
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
     rest.set_engine(engine.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
     let services =
-        Services { monitoring, backup, settings, auth: auth.clone(), providers, agents, skills, engine, chat, setup };
+        Services { monitoring, backup, settings, auth: auth.clone(), providers, agents, skills, engine, chat, setup, notify };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone()))));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
     let router = behind_doors(open, &services, &ground, config, address);
@@ -249,5 +268,7 @@ pub async fn compose(
     workers.add(PurgeAgents(services.agents.clone()));
     workers.add(PurgeConversations(services.chat.clone()));
     workers.add(KeepSessions(services.engine.clone()));
+    workers.add(DeliverNotifications(services.notify.clone()));
+    workers.add(PurgeNotifications(services.notify.clone()));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

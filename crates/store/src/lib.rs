@@ -105,4 +105,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0008_tools.sql"),
         postgres: include_str!("../migrations/postgres/0008_tools.sql"),
     },
+    Migration {
+        version: 10,
+        name: "notify",
+        sqlite: include_str!("../migrations/sqlite/0010_notify.sql"),
+        postgres: include_str!("../migrations/postgres/0010_notify.sql"),
+    },
 ];

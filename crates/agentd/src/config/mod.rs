@@ -8,6 +8,7 @@ mod source;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use agentd_base::Secret;
 use agentd_web::TrustedProxies;
@@ -34,6 +35,11 @@ pub struct Config {
     pub log: String,
     pub log_format: LogFormat,
     pub bootstrap_api_key_file: Option<PathBuf>,
+    /// Certificates (DER) that mail servers may be vouched for by, besides those of the machine. No
+    /// flag, variable or file sets it: it is there for tests.
+    pub extra_tls_roots: Vec<Vec<u8>>,
+    /// How long one e-mail may take. Nothing but a test sets it either.
+    pub email_time_limit: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,6 +55,7 @@ pub enum LogFormat {
 pub struct ConfigError(pub Vec<String>);
 
 pub const DEFAULT_PORT: u16 = 7878;
+const DEFAULT_EMAIL_TIME_LIMIT: Duration = Duration::from_secs(45);
 const DEFAULT_LOG: &str = "info";
 const DEFAULT_UI_DEV_ORIGIN: &str = "http://localhost:5173";
 
@@ -157,6 +164,8 @@ impl Config {
             log,
             log_format,
             bootstrap_api_key_file: source.bootstrap_api_key_file,
+            extra_tls_roots: Vec::new(),
+            email_time_limit: DEFAULT_EMAIL_TIME_LIMIT,
         })
     }
 

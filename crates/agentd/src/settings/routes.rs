@@ -18,9 +18,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::error::SettingsError;
-use super::model::{AgentPatch, InterfacePatch, ProfilePatch, SecurityPatch};
+use super::model::{
+    AgentPatch, EmailPatch, InterfacePatch, ProactivePatch, ProfilePatch, SecurityPatch, StrategyPatch,
+};
 use super::section::{PartialObject, ResetGroup};
-use super::{AgentSettings, InterfaceSettings, ProfileSettings, SecuritySettings, Settings};
+use super::{
+    AgentSettings, EmailSettings, InterfaceSettings, ProactiveSettings, ProfileSettings, SecuritySettings, Settings,
+    StrategySettings,
+};
 use crate::ground::record_once;
 
 /// What a multipart body weighs beyond the file in it.
@@ -46,6 +51,9 @@ pub fn routes() -> Routes<SettingsRoutes> {
         .routes(routes!(get_interface_settings, update_interface_settings))
         .routes(routes!(get_security_settings, update_security_settings))
         .routes(routes!(get_agent_settings, update_agent_settings))
+        .routes(routes!(get_strategy_settings, update_strategy_settings))
+        .routes(routes!(get_proactive_settings, update_proactive_settings))
+        .routes(routes!(get_email_settings, update_email_settings))
         .routes(routes!(reset_settings))
         .routes(routes!(reset_security_settings))
         .routes(routes!(export_settings))
@@ -73,6 +81,9 @@ impl PartialSchema for AllSettings {
             ("interface", InterfaceSettings::name()),
             ("security", SecuritySettings::name()),
             ("agent", AgentSettings::name()),
+            ("strategy", StrategySettings::name()),
+            ("proactive", ProactiveSettings::name()),
+            ("email", EmailSettings::name()),
         ];
         for (name, schema) in names {
             object = object.property(name, Ref::from_schema_name(schema)).required(name);
@@ -152,6 +163,33 @@ category!(
     "Changes models, limits or budgets",
     AgentSettings,
     AgentPatch
+);
+category!(
+    "/api/settings/strategy",
+    get_strategy_settings,
+    "How a turn goes about its work",
+    update_strategy_settings,
+    "Changes how a turn goes about its work",
+    StrategySettings,
+    StrategyPatch
+);
+category!(
+    "/api/settings/proactive",
+    get_proactive_settings,
+    "When agents may begin by themselves",
+    update_proactive_settings,
+    "Changes when agents may begin by themselves",
+    ProactiveSettings,
+    ProactivePatch
+);
+category!(
+    "/api/settings/email",
+    get_email_settings,
+    "The mail server",
+    update_email_settings,
+    "Changes the mail server",
+    EmailSettings,
+    EmailPatch
 );
 
 /// Puts the general settings back to their defaults

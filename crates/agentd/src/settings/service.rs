@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agentd_base::{Entropy, FieldProblem, Patch, SecretUpdate, Timestamp};
+use agentd_base::{Entropy, FieldProblem, Patch, Secret, SecretUpdate, Timestamp};
 use agentd_net::PolicyHandle;
 use agentd_store::{Db, Read, Recorder, Snapshot, Tx};
 use arc_swap::ArcSwap;
@@ -15,8 +15,11 @@ use super::error::SettingsError;
 use super::section::{
     CheckedChange, LoadedSection, PartialObject, Registered, Registry, ResetGroup, Section, secret_scope,
 };
-use super::vault::Vault;
-use super::{AVATAR_PATH, AgentSettings, InterfaceSettings, ProfileSettings, SecuritySettings, store};
+use super::vault::{Vault, VaultError};
+use super::{
+    AVATAR_PATH, AgentSettings, EmailSettings, InterfaceSettings, ProactiveSettings, ProfileSettings, SecuritySettings,
+    StrategySettings, overlay, store,
+};
 use crate::ground::{DataDir, Ground};
 
 /// Every section at one moment.
@@ -104,6 +107,35 @@ impl Settings {
     #[must_use]
     pub fn agent(&self) -> Arc<AgentSettings> {
         self.section()
+    }
+
+    #[must_use]
+    pub fn strategy(&self) -> Arc<StrategySettings> {
+        self.section()
+    }
+
+    #[must_use]
+    pub fn proactive(&self) -> Arc<ProactiveSettings> {
+        self.section()
+    }
+
+    #[must_use]
+    pub fn email(&self) -> Arc<EmailSettings> {
+        self.section()
+    }
+
+    /// Whether agents keep quiet at `at`: proactive turns wait for the end of the quiet hours.
+    #[must_use]
+    pub fn is_quiet(&self, at: Timestamp) -> bool {
+        self.proactive().is_quiet(at, &self.timezone())
+    }
+
+    /// A write-only field of a section, by its name in [`Section::SECRETS`].
+    ///
+    /// # Errors
+    /// It cannot be opened with this daemon's key, or the database is away.
+    pub async fn secret<S: Section>(&self, field: &str) -> Result<Option<Secret>, VaultError> {
+        self.0.vault.get(&secret_scope(S::NAME), field).await
     }
 
     /// The profile's time zone: that of days, budgets and schedules.
@@ -224,6 +256,13 @@ impl Settings {
     /// As [`Self::refresh`].
     pub async fn export(&self) -> Result<Map<String, Value>, SettingsError> {
         let mut all = self.view_all().await?;
+        for section in self.0.registry.iter() {
+            if let Some(Value::Object(fields)) = all.get_mut(section.name) {
+                for path in section.secrets {
+                    overlay::take(fields, path);
+                }
+            }
+        }
         if let Some(Value::Object(profile)) = all.get_mut(ProfileSettings::NAME)
             && profile.get("avatar_url").and_then(Value::as_str).is_some_and(|url| avatar::own_file(url).is_some())
         {
