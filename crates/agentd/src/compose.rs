@@ -87,6 +87,12 @@ impl Daemon {
         self.services.providers.shut_down().await;
     }
 
+    /// Whether replies are being written.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.services.engine.running_turns() > 0
+    }
+
     /// What agents can do; a program that embeds the daemon may add to it.
     #[must_use]
     pub fn skills(&self) -> &Skills {
@@ -248,8 +254,19 @@ pub async fn compose(
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
     rest.set_engine(engine.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
-    let services =
-        Services { monitoring, backup, settings, auth: auth.clone(), providers, agents, skills, engine, chat, setup, notify };
+    let services = Services {
+        monitoring,
+        backup,
+        settings,
+        auth: auth.clone(),
+        providers,
+        agents,
+        skills,
+        engine,
+        chat,
+        setup,
+        notify,
+    };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone()))));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
     let router = behind_doors(open, &services, &ground, config, address);

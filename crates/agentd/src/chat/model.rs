@@ -123,6 +123,9 @@ pub struct Conversation {
     pub message_count: u64,
     /// Rises with every change of the messages.
     pub revision: u64,
+    /// What stands for the messages up to position `summary_through` when a model is asked.
+    pub summary: Option<String>,
+    pub summary_through: u64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }

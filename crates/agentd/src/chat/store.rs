@@ -7,7 +7,8 @@ use super::model::{Conversation, ConversationId, Message, MessageId, MessageStat
 use crate::agents::AgentId;
 use crate::engine::{Round, SessionId};
 
-const CONVERSATION: &str = "id, agent_id, title, mode, execution_mode, message_count, revision, created_at, updated_at";
+const CONVERSATION: &str = "id, agent_id, title, mode, execution_mode, message_count, revision, summary, \
+    summary_through, created_at, updated_at";
 const MESSAGE: &str = "id, conversation_id, position, role, content, rounds, status, session_id, created_at";
 
 fn named<T>(row: &Row, column: &str, parse: fn(&str) -> Option<T>) -> Result<T, StoreError> {
@@ -27,6 +28,8 @@ fn conversation(row: &Row) -> Result<Conversation, StoreError> {
         execution_mode: named(row, "execution_mode", super::ExecutionMode::from_stored)?,
         message_count: row.get("message_count")?,
         revision: row.get("revision")?,
+        summary: row.get("summary")?,
+        summary_through: row.get("summary_through")?,
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
     })
@@ -244,24 +247,30 @@ pub(super) async fn list_messages(
     limit: u32,
     offset: u64,
 ) -> Result<Vec<Message>, StoreError> {
-    let sql = within_budget("ASC", "LIMIT $2 OFFSET $3", "$4");
-    read.fetch_all(sql, args![id, limit, offset, MAX_CHARACTERS]).await?.iter().map(message).collect()
+    let sql = within_budget("ASC", "LIMIT $4 OFFSET $5");
+    read.fetch_all(sql, args![id, 0_u64, MAX_CHARACTERS, limit, offset]).await?.iter().map(message).collect()
 }
 
-/// The newest messages, oldest first; fewer than `limit` where they are very long.
-pub(super) async fn list_newest(read: &mut Read, id: &ConversationId, limit: u32) -> Result<Vec<Message>, StoreError> {
-    let rows = read.fetch_all(within_budget("DESC", "LIMIT $2", "$3"), args![id, limit, MAX_CHARACTERS]).await?;
+/// The newest messages after position `after`, oldest first; fewer than `limit` where they are very
+/// long.
+pub(super) async fn list_newest(
+    read: &mut Read,
+    id: &ConversationId,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<Message>, StoreError> {
+    let rows = read.fetch_all(within_budget("DESC", "LIMIT $4"), args![id, after, MAX_CHARACTERS, limit]).await?;
     rows.iter().rev().map(message).collect()
 }
 
 /// Messages in order until the budget of characters is spent, the first one in any case.
-fn within_budget(order: &str, part: &str, budget: &str) -> String {
+fn within_budget(order: &str, part: &str) -> String {
     format!(
         "SELECT {MESSAGE} FROM (SELECT {MESSAGE}, \
          SUM(LENGTH(content) + COALESCE(LENGTH(rounds), 0)) OVER (ORDER BY position {order}) AS so_far, \
          ROW_NUMBER() OVER (ORDER BY position {order}) AS nth \
-         FROM (SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 ORDER BY position {order} {part}) AS part) \
-         AS page WHERE so_far <= {budget} OR nth = 1 ORDER BY position {order}"
+         FROM (SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 AND position > $2 \
+         ORDER BY position {order} {part}) AS part) AS page WHERE so_far <= $3 OR nth = 1 ORDER BY position {order}"
     )
 }
 
@@ -323,6 +332,22 @@ pub(super) async fn delete_through(tx: &mut Tx, id: &ConversationId, position: u
     tx.execute("DELETE FROM messages WHERE conversation_id = $1 AND position <= $2", args![id, position]).await
 }
 
+/// Keeps a summary, unless a newer one is there.
+pub(super) async fn set_summary(
+    tx: &mut Tx,
+    conversation_id: &str,
+    summary: &str,
+    through: u64,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE conversations SET summary = $2, summary_through = $3 WHERE id = $1 AND summary_through < $3",
+        args![conversation_id, summary, through],
+    )
+    .await
+    .map(|_| ())
+}
+
+/// Also drops the summary, which may speak of what is gone.
 pub(super) async fn note_removed(
     tx: &mut Tx,
     id: &ConversationId,
@@ -330,8 +355,8 @@ pub(super) async fn note_removed(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE conversations SET message_count = message_count - $2, revision = revision + 1, updated_at = $3 \
-         WHERE id = $1",
+        "UPDATE conversations SET message_count = message_count - $2, revision = revision + 1, updated_at = $3, \
+         summary = NULL, summary_through = 0 WHERE id = $1",
         args![id, removed, now],
     )
     .await

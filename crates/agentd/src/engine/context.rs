@@ -20,6 +20,13 @@ pub(super) struct Prompt {
     pub(super) system: String,
     pub(super) messages: Vec<ModelMessage>,
     is_cut: bool,
+    /// What stands for the oldest messages.
+    #[serde(default)]
+    summary: Option<String>,
+    /// For each message the last entry of the history that it holds; one shorter than the messages
+    /// for each that came after.
+    #[serde(default)]
+    origins: Vec<usize>,
 }
 
 impl Prompt {
@@ -27,7 +34,7 @@ impl Prompt {
     /// begins. Tools that were used before are shown as calls where tools are offered now; vendors
     /// refuse them otherwise, so then they are told in words.
     pub(super) fn new(system: String, history: Vec<HistoryMessage>, has_tools: bool) -> Self {
-        let mut prompt = Self { system, messages: Vec::with_capacity(history.len() + 1), is_cut: false };
+        let mut prompt = Self { system, messages: Vec::with_capacity(history.len() + 1), ..Self::default() };
         for (position, message) in history.into_iter().enumerate() {
             match message {
                 HistoryMessage::Worked(rounds) if has_tools => prompt.push_rounds(position, rounds),
@@ -55,9 +62,95 @@ impl Prompt {
                     _ => prompt.messages.push(ModelMessage::Assistant { content: text, tool_calls: Vec::new() }),
                 },
             }
+            prompt.origins.resize(prompt.messages.len(), position);
+            if let Some(last) = prompt.origins.last_mut() {
+                *last = position;
+            }
         }
         prompt.let_user_begin();
         prompt
+    }
+
+    /// One question with its own instructions.
+    pub(super) fn alone(system: String, question: String) -> Self {
+        Self { system, messages: vec![ModelMessage::User { content: question }], ..Self::default() }
+    }
+
+    /// Says something more to the model before the conversation.
+    pub(super) fn add_note(&mut self, note: &str) {
+        join(&mut self.system, note);
+    }
+
+    /// What is to be answered.
+    pub(super) fn last_request(&self) -> Option<&str> {
+        self.messages.iter().rev().find_map(|message| match message {
+            ModelMessage::User { content } => Some(content.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The same for a call without tools, where vendors refuse what refers to them.
+    pub(super) fn without_calls(mut self) -> Self {
+        let mut told: Vec<ModelMessage> = Vec::with_capacity(self.messages.len());
+        for message in self.messages {
+            let (is_user, text) = match message {
+                ModelMessage::User { content } => (true, content),
+                ModelMessage::Assistant { content, .. } => (false, content),
+                ModelMessage::Tool { name, content, .. } => (true, format!("[{name} answered: {content}]")),
+            };
+            if text.trim().is_empty() {
+                continue;
+            }
+            match (told.last_mut(), is_user) {
+                (Some(ModelMessage::User { content }), true)
+                | (Some(ModelMessage::Assistant { content, .. }), false) => join(content, &text),
+                (_, true) => told.push(ModelMessage::User { content: text }),
+                (_, false) => told.push(ModelMessage::Assistant { content: text, tool_calls: Vec::new() }),
+            }
+        }
+        self.messages = told;
+        self.origins.clear();
+        self
+    }
+
+    pub(super) fn summary(&self) -> Option<&str> {
+        self.summary.as_deref()
+    }
+
+    /// What an earlier summary said of messages that are not here any more.
+    pub(super) fn set_summary(&mut self, summary: Option<String>) {
+        self.summary = summary;
+    }
+
+    /// The oldest messages, where the whole is longer than `limit`, so that about `keep` tokens are
+    /// left; and the last entry of the history among them. What is to be answered never is.
+    pub(super) fn oldest_beyond(&self, limit: u64, keep: u64) -> Option<(Vec<ModelMessage>, usize)> {
+        if self.tokens() <= limit {
+            return None;
+        }
+        let question = self.messages.iter().rposition(|message| matches!(message, ModelMessage::User { .. }))?;
+        let mut kept: u64 = self.messages[question..].iter().map(message_tokens).sum();
+        let mut split = question;
+        for position in (0..question).rev() {
+            kept += message_tokens(&self.messages[position]);
+            if kept > keep {
+                break;
+            }
+            if matches!(self.messages[position], ModelMessage::User { .. }) {
+                split = position;
+            }
+        }
+        let through = *self.origins.get(split.checked_sub(1)?)?;
+        Some((self.messages[..split].to_vec(), through))
+    }
+
+    /// Puts a summary in the place of everything up to entry `through` of the history.
+    pub(super) fn put_summary(&mut self, summary: String, through: usize) {
+        let gone = self.origins.iter().take_while(|origin| **origin <= through).count();
+        self.messages.drain(..gone);
+        self.origins.drain(..gone);
+        self.summary = Some(summary);
+        self.let_user_begin();
     }
 
     fn push_rounds(&mut self, position: usize, rounds: Vec<Round>) {
@@ -116,16 +209,27 @@ impl Prompt {
     fn let_user_begin(&mut self) {
         if !matches!(self.messages.first(), Some(ModelMessage::User { .. })) {
             self.messages.insert(0, ModelMessage::User { content: OPENING.to_owned() });
+            self.origins.insert(0, self.origins.first().copied().unwrap_or_default());
         }
     }
 
-    /// The system prompt, with a word about what was left out.
+    /// The system prompt, with what stands for messages that are not here.
     pub(super) fn system_text(&self) -> String {
-        if self.is_cut { format!("{}\n\n{LEFT_OUT}", self.system) } else { self.system.clone() }
+        let mut text = self.system.clone();
+        if let Some(summary) = &self.summary {
+            text.push_str("\n\nWhat was said before, in short:\n");
+            text.push_str(summary);
+        }
+        if self.is_cut {
+            join(&mut text, LEFT_OUT);
+        }
+        text
     }
 
     pub(super) fn tokens(&self) -> u64 {
-        estimate_tokens(&self.system) + self.messages.iter().map(message_tokens).sum::<u64>()
+        estimate_tokens(&self.system)
+            + self.summary.as_deref().map_or(0, estimate_tokens)
+            + self.messages.iter().map(message_tokens).sum::<u64>()
     }
 
     /// Leaves out the oldest messages until at most `limit` tokens are left; what is to be answered
@@ -152,6 +256,7 @@ impl Prompt {
             return false;
         }
         self.messages.drain(..first);
+        self.origins.drain(..first.min(self.origins.len()));
         self.let_user_begin();
         self.is_cut = true;
         true

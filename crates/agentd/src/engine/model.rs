@@ -210,6 +210,10 @@ pub struct StartTurn {
     pub agent: Arc<Agent>,
     /// What is to be answered stands last.
     pub history: Vec<HistoryMessage>,
+    /// What the [`Transcript`](super::Transcript) calls each entry of the history; may be left out.
+    pub keys: Vec<u64>,
+    /// What stands for still older messages.
+    pub summary: Option<String>,
     /// Goes before the agent's and the settings' model.
     pub model: Option<String>,
     /// At most one turn runs in a conversation.

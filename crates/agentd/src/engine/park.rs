@@ -175,6 +175,8 @@ async fn restore(
         log: Log { text: parked.text, round_text: parked.round_text, next_seq: parked.next_seq, ..Log::default() },
         rounds: parked.rounds,
         told: told(&parked.calls),
+        keys: Vec::new(),
+        unrecorded: Vec::new(),
         spent: parked.spent,
         has_asked: true,
     };

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::approvals::Approvals;
 use super::call::CallOptions;
-use super::context::{Prompt, prompt_limit};
+use super::context::Prompt;
 use super::error::EngineError;
 use super::holder::Holder;
 use super::live::{LiveTurns, Place, Stop};
@@ -35,7 +35,6 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// How long the caller of a cancellation waits for the end.
 const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 const WOKEN_A_BATCH: u32 = 50;
-const MAX_PARALLEL_TOOLS: usize = 8;
 
 pub(super) struct Inner {
     pub(super) ground: Ground,
@@ -179,9 +178,7 @@ impl Engine {
         let offer = inner.offer(&turn.agent, turn.tools).await;
         let mut prompt = Prompt::new(inner.agents.system_prompt(&turn.agent), turn.history, !offer.is_empty());
         let options = inner.call_options(resolved.model.clone(), &offer);
-        if let Some(window) = resolved.context_window {
-            prompt.fit(prompt_limit(window, options.max_output_tokens));
-        }
+        prompt.set_summary(turn.summary);
         let session = Session {
             id: SessionId::generate(&inner.ground.ids),
             agent_id: turn.agent.id.clone(),
@@ -207,6 +204,7 @@ impl Engine {
             prompt,
             offer,
             tools: turn.tools,
+            keys: turn.keys,
         })
     }
 
@@ -302,11 +300,12 @@ struct Prepared {
     prompt: Prompt,
     offer: Offer,
     tools: ToolUse,
+    keys: Vec<u64>,
 }
 
 impl Prepared {
     fn into_turn(self, engine: Arc<Inner>, place: Place) -> Turn {
-        Turn {
+        let mut turn = Turn {
             engine,
             session: Arc::new(self.session),
             agent: self.agent,
@@ -320,9 +319,16 @@ impl Prepared {
             log: Log::new(),
             rounds: Vec::new(),
             told: Vec::new(),
+            keys: self.keys,
+            unrecorded: Vec::new(),
             spent: Spent::default(),
             has_asked: false,
+        };
+        // What becomes a summary must not be left out before.
+        if !turn.must_compact() {
+            turn.fit_prompt();
         }
+        turn
     }
 }
 
@@ -358,7 +364,25 @@ impl Inner {
     }
 
     pub(super) fn max_parallel_tools(&self) -> usize {
-        MAX_PARALLEL_TOOLS
+        self.settings.strategy().max_parallel_tools as usize
+    }
+
+    /// Gives a summary to whoever keeps the conversation.
+    pub(super) async fn keep_summary(
+        &self,
+        session: &Session,
+        summary: String,
+        through: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let (Some(conversation_id), Some(through)) = (session.conversation_id.clone(), through) else { return Ok(()) };
+        let Some(keeper) = self.transcript(session) else { return Ok(()) };
+        let keep = async move |tx: &mut Tx| keeper.keep_summary(tx, &conversation_id, &summary, through).await;
+        self.ground.db.write(keep).await
+    }
+
+    fn transcript(&self, session: &Session) -> Option<Arc<dyn Transcript>> {
+        let name = session.transcript.as_deref()?;
+        self.transcripts.read().iter().find(|keeper| keeper.name() == name).cloned()
     }
 
     /// Starts, once, what renews leases and hears of cancellations. A daemon that never runs a
@@ -462,8 +486,7 @@ impl Inner {
     /// Gives the reply to whoever keeps it.
     pub(super) async fn settle(&self, tx: &mut Tx, session: &Session, reply: &Reply) -> Result<(), StoreError> {
         let Some(name) = &session.transcript else { return Ok(()) };
-        let keeper = self.transcripts.read().iter().find(|keeper| keeper.name() == name).cloned();
-        match keeper {
+        match self.transcript(session) {
             Some(keeper) => keeper.settle(tx, reply).await,
             None => {
                 tracing::error!(transcript = name, "nobody keeps the replies of a session");

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::approvals::{Approval, ApprovalStatus, fingerprint};
+use super::aside::PLAN;
 use super::error::EngineError;
 use super::model::{SessionEvent, ToolUse};
 use super::rounds::{CallProgress, CallStatus, Outcome, Round};
@@ -60,7 +61,8 @@ impl Turn {
                 CallProgress { id, call, approval_id: None, outcome: None }
             })
             .collect();
-        if round >= limit {
+        let used = self.rounds.iter().filter(|round| round.calls.iter().any(|call| call.tool != PLAN)).count();
+        if used >= limit as usize {
             let text = std::mem::take(&mut self.log.round_text);
             self.rounds.push(Round { text, calls: Vec::new() });
             return self.write_usages(usages).await.map(|()| AfterTools::Ended(End::TooManyRounds(limit)));
@@ -286,7 +288,8 @@ impl Turn {
 
     /// Stores what a round begins or goes on with, and shows it.
     async fn open_round(&mut self, opening: Opening) -> Result<(), GivenUp> {
-        let Opening { events: new, approvals, usages, unpark } = opening;
+        let Opening { events: new, approvals, mut usages, unpark } = opening;
+        usages.append(&mut self.unrecorded);
         let mut events = std::mem::take(&mut self.log.waiting);
         events.extend(new);
         if events.is_empty() && approvals.is_empty() && usages.is_empty() && !unpark {
@@ -323,6 +326,11 @@ impl Turn {
 
     async fn write_usages(&mut self, usages: Vec<Usage>) -> Result<(), GivenUp> {
         self.open_round(Opening { usages, ..Opening::default() }).await
+    }
+
+    /// Stores and shows what waits in the log.
+    pub(super) async fn store_waiting(&mut self) -> Result<(), GivenUp> {
+        self.open_round(Opening::default()).await
     }
 
     /// Nothing is left to do but wait: lets go of the session, unless the answers are there already.

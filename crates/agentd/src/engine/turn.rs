@@ -49,6 +49,10 @@ pub(super) struct Turn {
     pub(super) rounds: Vec<Round>,
     /// Calls of the present round whose results stand in the log already.
     pub(super) told: Vec<String>,
+    /// What the transcript calls the entries of the history.
+    pub(super) keys: Vec<u64>,
+    /// Calls that are counted but not written down yet.
+    pub(super) unrecorded: Vec<Usage>,
     pub(super) spent: Spent,
     /// Some of its calls asked for approval.
     pub(super) has_asked: bool,
@@ -147,6 +151,8 @@ impl Turn {
         entered: Arc<Notify>,
         caller: oneshot::Sender<Result<(), E>>,
     ) {
+        // What needs a word with the model first is done when the turn is there to see.
+        let is_prepared = !self.needs_preparation();
         let mut call = self.call();
         let mut end = None;
         let mut may_ask = false;
@@ -154,7 +160,7 @@ impl Turn {
             tokio::select! {
                 biased;
                 outcome = &mut stored => break outcome,
-                () = entered.notified(), if !may_ask => may_ask = true,
+                () = entered.notified(), if is_prepared && !may_ask => may_ask = true,
                 event = call.next(), if may_ask && end.is_none() && self.log.has_room() => end = self.log.take(event),
             }
         };
@@ -164,13 +170,44 @@ impl Turn {
         }
         // The caller may have gone away; the turn does not mind.
         drop(caller.send(outcome));
-        if is_stored {
+        if is_stored && is_prepared {
             self.go_on(call, end).await;
+            return;
+        }
+        if is_stored {
+            self.prompt = call.into_parts().0;
+            self.prepare_and_go_on().await;
             return;
         }
         let usages = call.into_parts().1;
         if !usages.is_empty() {
             count_of_nobody(&self.engine, &self.session, usages).await;
+        }
+    }
+
+    /// Whether the model is to be asked something before it answers.
+    fn needs_preparation(&self) -> bool {
+        self.wants_plan() || self.must_compact()
+    }
+
+    async fn prepare_and_go_on(mut self) {
+        let (engine, session) = (Arc::clone(&self.engine), Arc::clone(&self.session));
+        let prepared = async {
+            if let Some(stop) = self.compact().await? {
+                return Ok(Some(stop));
+            }
+            self.plan_ahead().await
+        };
+        let ended = match prepared.await {
+            Ok(None) => {
+                let call = self.call();
+                self.converse(call, None).await
+            }
+            Ok(Some(stop)) => self.finish(End::Stopped(stop), Vec::new()).await,
+            Err(given_up) => Err(given_up),
+        };
+        if let Err((error, usages)) = ended {
+            give_up(&engine, &session, &error, usages).await;
         }
     }
 
@@ -210,7 +247,10 @@ impl Turn {
                 Ok(ended) => ended,
                 Err(error) => return Err((error, usages)),
             };
-            if !matches!(ended, End::Finished) || self.log.calls.is_empty() {
+            if matches!(ended, End::Finished) && self.log.calls.is_empty() {
+                return self.conclude(usages).await;
+            }
+            if !matches!(ended, End::Finished) {
                 return self.finish(ended, usages).await;
             }
             match self.use_tools(usages).await? {
@@ -218,6 +258,23 @@ impl Turn {
                 after => return Box::pin(self.after_tools(after)).await,
             }
         }
+    }
+
+    /// The model has given its answer; a second look may change it.
+    async fn conclude(mut self, usages: Vec<Usage>) -> Result<(), GivenUp> {
+        let end = match self.reflect().await {
+            Ok(None) => End::Finished,
+            Ok(Some(better)) => {
+                let text = format!("\n\n{better}");
+                let seq = self.log.number();
+                self.log.waiting.push(SessionEvent::token(seq, &text));
+                self.log.text.push_str(&text);
+                self.log.round_text.push_str(&text);
+                End::Finished
+            }
+            Err(stop) => End::Stopped(stop),
+        };
+        self.finish(end, usages).await
     }
 
     /// Stores and shows pieces as they come, until the model's part is over. What is read while a
@@ -287,8 +344,9 @@ impl Turn {
     }
 
     /// The last event, the state, the usage and what the caller keeps: one transaction.
-    pub(super) async fn finish(mut self, end: End, usages: Vec<Usage>) -> Result<(), GivenUp> {
+    pub(super) async fn finish(mut self, end: End, mut usages: Vec<Usage>) -> Result<(), GivenUp> {
         self.count(&usages);
+        usages.append(&mut self.unrecorded);
         let seq = self.log.number();
         let (status, error_code, last) = last_event(&self.session, seq, self.spent, &end);
         let Self { engine, session, place, mut log, mut rounds, has_asked, .. } = self;

@@ -172,11 +172,14 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
     announce(&running, listen, &base_url).await;
     // First when the workers have had their turn and nothing of the start is needed any more; then
     // again and again, for what only a busy hour needed.
-    tokio::spawn(async {
+    let daemon = running.daemon.clone();
+    tokio::spawn(async move {
         let mut pause = START_SETTLES_IN;
         loop {
             tokio::time::sleep(pause).await;
-            memory::release_idle_code();
+            if !daemon.is_busy() {
+                memory::give_back();
+            }
             pause = BETWEEN_RELEASES;
         }
     });

@@ -31,3 +31,7 @@ CREATE INDEX approvals_recent ON approvals (requested_at, id);
 
 -- The rounds of a reply that used tools, as JSON.
 ALTER TABLE messages ADD COLUMN rounds TEXT;
+
+-- What stands for the messages up to a position when a model is asked. The messages stay.
+ALTER TABLE conversations ADD COLUMN summary TEXT;
+ALTER TABLE conversations ADD COLUMN summary_through BIGINT NOT NULL DEFAULT 0;

@@ -125,6 +125,8 @@ impl Chat {
             execution_mode: ExecutionMode::Autonomous,
             message_count: 0,
             revision: 0,
+            summary: None,
+            summary_through: 0,
             created_at: now,
             updated_at: now,
         }
@@ -335,6 +337,16 @@ impl Transcript for Chat {
             store::settle_reply(tx, conversation, message, &reply.content, &reply.rounds, reply.status.into(), now)
                 .await
         })
+    }
+
+    fn keep_summary<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        conversation_id: &'t str,
+        summary: &'t str,
+        through: u64,
+    ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        Box::pin(store::set_summary(tx, conversation_id, summary, through))
     }
 }
 

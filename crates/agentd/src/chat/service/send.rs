@@ -35,6 +35,8 @@ struct Place {
     conversation: Conversation,
     agent: Arc<Agent>,
     history: Vec<HistoryMessage>,
+    /// The position of each.
+    keys: Vec<u64>,
     is_new: bool,
 }
 
@@ -81,7 +83,7 @@ impl Chat {
                 None => self.0.agents.default_agent().await?,
             };
             let conversation = self.blank(agent.id.clone());
-            return Ok(Place { conversation, agent, history: Vec::new(), is_new: true });
+            return Ok(Place { conversation, agent, history: Vec::new(), keys: Vec::new(), is_new: true });
         };
         let mut read = self.0.ground.db.read().await?;
         let found = store::find_conversation(&mut read, id).await?;
@@ -95,11 +97,13 @@ impl Chat {
             return Err(EngineError::TurnInProgress { conversation_id, session_id }.into());
         }
         // Read after the revision: what changes in between is noticed when the message is stored.
-        let messages = store::list_newest(&mut read, id, HISTORY_MESSAGES).await?;
+        let summarised = conversation.summary_through;
+        let messages = store::list_newest(&mut read, id, summarised, HISTORY_MESSAGES).await?;
         drop(read);
         let agent = self.0.agents.get(conversation.agent_id.as_str()).await?;
+        let keys = messages.iter().map(|message| message.position).collect();
         let history = messages.into_iter().map(history_message).collect();
-        Ok(Place { conversation, agent, history, is_new: false })
+        Ok(Place { conversation, agent, history, keys, is_new: false })
     }
 
     async fn start(
@@ -108,7 +112,7 @@ impl Chat {
         place: Place,
         recorder: Recorder<SessionId>,
     ) -> Result<SessionId, OpenError> {
-        let Place { conversation, agent, mut history, is_new } = place;
+        let Place { conversation, agent, mut history, keys, is_new } = place;
         if conversation.mode == Mode::Plan {
             history.push(HistoryMessage::Note(PLAN_NOTE.to_owned()));
         }
@@ -131,6 +135,8 @@ impl Chat {
         let turn = StartTurn {
             agent,
             history,
+            keys,
+            summary: conversation.summary.clone(),
             model: message.model.clone(),
             conversation_id: Some(conversation.id.to_string()),
             message_id: Some(reply.id.to_string()),

@@ -32,6 +32,8 @@ impl Chat {
         let turn = StartTurn {
             agent,
             history: vec![HistoryMessage::User(request)],
+            keys: Vec::new(),
+            summary: None,
             model: None,
             conversation_id: None,
             message_id: None,

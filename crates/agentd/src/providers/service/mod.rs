@@ -99,7 +99,7 @@ impl Providers {
         let usable = configured.iter().filter(|provider| provider.backend.is_ok());
         let candidates = Candidates {
             vendors: usable.map(|provider| (provider.vendor, provider.default_model.clone())).collect(),
-            local: self.0.local.find(agent.local_model.as_deref()).map(|path| file_name(&path)),
+            local: &|| self.0.local.find(agent.local_model.as_deref()).map(|path| file_name(&path)),
             default: ModelWish::new(agent.default_provider.as_deref(), agent.default_model.as_deref()),
         };
         let choice = choose(wish, &candidates).map_err(ProviderError::no_model)?;
