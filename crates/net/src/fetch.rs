@@ -129,8 +129,10 @@ fn redirect_target(from: &Url, status: StatusCode, headers: &HeaderMap) -> Resul
     // Browsers read the bytes as UTF-8.
     let location = std::str::from_utf8(location.as_bytes()).map_err(|_| unreadable())?;
     let mut next = from.join(location).map_err(|_| unreadable())?;
-    // A redirect may choose a place, not who we are there.
-    if next.origin() != from.origin() && (next.set_username("").is_err() || next.set_password(None).is_err()) {
+    // A redirect may choose a place, not who we are there. (Other schemes are refused with the address.)
+    let is_http = matches!(next.scheme(), "http" | "https");
+    if is_http && next.origin() != from.origin() && (next.set_username("").is_err() || next.set_password(None).is_err())
+    {
         return Err(unreadable());
     }
     Ok(Some(next))
@@ -272,8 +274,36 @@ impl Body {
                     }
                 }
                 let bounded = decoder.get_mut();
-                Ok(Bounded { bytes: std::mem::take(&mut bounded.bytes), limit: bounded.limit, is_full: bounded.is_full })
+                Ok(Bounded {
+                    bytes: std::mem::take(&mut bounded.bytes),
+                    limit: bounded.limit,
+                    is_full: bounded.is_full,
+                })
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn follow(from: &str, status: u16, location: &str) -> Result<FetchRequest, NetError> {
+        let mut request = FetchRequest::get(Url::parse(from).unwrap());
+        request.headers.insert("x-api-key", HeaderValue::from_static("secret"));
+        let status = StatusCode::from_u16(status).unwrap();
+        let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::try_from(location).unwrap())]);
+        let next = redirect_target(&request.url, status, &headers)?.unwrap();
+        redirected(request, status, next)
+    }
+
+    #[test]
+    fn the_way_from_https_leads_only_to_https() {
+        assert!(matches!(follow("https://a.example/", 302, "http://a.example/"), Err(NetError::Redirect { .. })));
+        assert!(follow("http://a.example/", 302, "https://a.example/").unwrap().headers.is_empty(), "another origin");
+        assert_eq!(follow("https://a.example/x/y", 302, "../z").unwrap().url.as_str(), "https://a.example/z");
+        assert_eq!(follow("https://a.example/", 302, "//b.example/").unwrap().url.as_str(), "https://b.example/");
+        assert!(follow("https://a.example/", 302, "//a.example:444/").unwrap().headers.is_empty(), "another port");
+        assert_eq!(follow("https://a.example/", 307, "https://a.example:443/x").unwrap().headers.len(), 1);
     }
 }

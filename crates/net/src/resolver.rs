@@ -47,7 +47,8 @@ impl Lookup for SystemLookup {
         Box::pin(async move {
             let place = places.acquire_owned().await.map_err(io::Error::other)?;
             let look_up = move || {
-                let found = (host.as_str(), 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect());
+                let found =
+                    (host.as_str(), 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect());
                 drop(place);
                 found
             };

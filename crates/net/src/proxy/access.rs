@@ -14,9 +14,11 @@ pub(super) struct Access(Option<Secret>);
 
 impl Access {
     pub(super) fn new(password: Option<Secret>) -> Self {
-        Self(password.map(|password| {
-            Secret::new(format!("Basic {}", STANDARD.encode(format!("{USER}:{}", password.expose()))))
-        }))
+        Self(
+            password.map(|password| {
+                Secret::new(format!("Basic {}", STANDARD.encode(format!("{USER}:{}", password.expose()))))
+            }),
+        )
     }
 
     pub(super) fn permits(&self, headers: &HeaderMap) -> bool {

@@ -122,4 +122,3 @@ fn asks_for_websocket(request: &Request<Incoming>) -> bool {
 fn names_websocket(headers: &HeaderMap) -> bool {
     headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
-
