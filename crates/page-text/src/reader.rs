@@ -40,6 +40,7 @@ pub(crate) struct Block {
     pub(crate) form: Form,
     pub(crate) text: String,
     pub(crate) link_bytes: usize,
+    pub(crate) links: Vec<Link>,
     pub(crate) is_main: bool,
     pub(crate) is_chrome: bool,
     pub(crate) is_quote: bool,
@@ -50,8 +51,6 @@ pub(crate) struct Block {
 pub(crate) struct Read {
     pub(crate) title: String,
     pub(crate) blocks: Vec<Block>,
-    /// Each with the block that it starts in.
-    pub(crate) links: Vec<(usize, Link)>,
     pub(crate) is_truncated: bool,
 }
 
@@ -69,7 +68,6 @@ pub(crate) fn read(html: &str, base_url: &Url) -> Read {
 
 struct OpenLink {
     url: String,
-    block: usize,
     /// Where its text starts in the text that flows now.
     from: usize,
     /// What has already gone into blocks.
@@ -89,6 +87,7 @@ struct Reader {
     stack: Stack,
     flowing: String,
     flowing_link_bytes: usize,
+    flowing_links: Vec<Link>,
     link: Option<OpenLink>,
     rows: Vec<Row>,
     marker: Option<String>,
@@ -114,6 +113,7 @@ impl Reader {
             stack: Stack::default(),
             flowing: String::new(),
             flowing_link_bytes: 0,
+            flowing_links: Vec::new(),
             link: None,
             rows: Vec::new(),
             marker: None,
@@ -332,8 +332,7 @@ impl Reader {
         }
         self.addresses += 1;
         if let Some(url) = self.address(href) {
-            let (block, from) = (self.read.blocks.len(), self.flowing.len());
-            self.link = Some(OpenLink { url: url.into(), block, from, text: String::new() });
+            self.link = Some(OpenLink { url: url.into(), from: self.flowing.len(), text: String::new() });
         }
     }
 
@@ -342,7 +341,12 @@ impl Reader {
         if let Some(link) = self.link.take() {
             let text = inline::one_line(&link.text, MAX_LINK_CHARACTERS);
             let text = if text.is_empty() { link.url.clone() } else { text };
-            self.read.links.push((link.block, Link { text, url: link.url }));
+            let closed = Link { text, url: link.url };
+            // A link around whole blocks belongs to the last of them.
+            match self.read.blocks.last_mut().filter(|_| self.flowing.is_empty() && self.rows.is_empty()) {
+                Some(block) if !link.text.trim().is_empty() => block.links.push(closed),
+                _ => self.flowing_links.push(closed),
+            }
         }
     }
 
@@ -394,6 +398,7 @@ impl Reader {
             Form::Heading(level)
         } else if self.stack.counts.lists > 0 {
             if text.trim().is_empty() {
+                self.flowing_link_bytes += link_bytes;
                 return;
             }
             Form::Item { depth: self.stack.counts.lists, marker: self.marker.take().unwrap_or_default() }
@@ -409,7 +414,8 @@ impl Reader {
         }
         let (mut text, link_bytes) = self.take_flowing();
         text.truncate(text.trim_end().len());
-        let cell = self.block(Form::Paragraph, text, link_bytes);
+        let mut cell = self.block(Form::Paragraph, text, link_bytes);
+        cell.links = std::mem::take(&mut self.flowing_links);
         match self.rows.last_mut() {
             Some(row) if row.cells.len() < MAX_CELLS => row.cells.push(cell),
             Some(_) => self.read.is_truncated = true,
@@ -430,7 +436,8 @@ impl Reader {
         let link_bytes = row.cells.iter().map(|cell| cell.link_bytes).sum();
         let one_line = |cell: &Block| inline::one_line(&cell.text, MAX_TABLE_CELL_BYTES).replace('|', "\\|");
         let cells: Vec<String> = row.cells.iter().map(one_line).collect();
-        let block = self.block(form, cells.join(" | "), link_bytes);
+        let mut block = self.block(form, cells.join(" | "), link_bytes);
+        block.links = row.cells.into_iter().flat_map(|cell| cell.links).collect();
         self.push(block);
     }
 
@@ -447,15 +454,16 @@ impl Reader {
             let blank = text.len() - text.trim_start_matches('\n').len();
             text.drain(..blank);
         }
-        let block = self.block(form, text, link_bytes);
+        let mut block = self.block(form, text, link_bytes);
+        block.links = std::mem::take(&mut self.flowing_links);
         self.push(block);
     }
 
-    /// A block of what is open now.
+    /// A block of what is open now, without links.
     fn block(&self, form: Form, text: String, link_bytes: usize) -> Block {
         let counts = &self.stack.counts;
         let (is_main, is_chrome, is_quote) = (counts.main > 0, counts.chrome > 0, counts.quotes > 0);
-        Block { form, text, link_bytes, is_main, is_chrome, is_quote }
+        Block { form, text, link_bytes, links: Vec::new(), is_main, is_chrome, is_quote }
     }
 
     fn push(&mut self, mut block: Block) {
@@ -463,6 +471,8 @@ impl Reader {
             block.text = block.text.trim_start().to_owned();
         }
         if block.text.trim_matches(['`', ' ', '\n']).is_empty() {
+            // Links around pictures go with what comes next.
+            self.flowing_links.append(&mut block.links);
             return;
         }
         self.text_bytes += block.text.len();
@@ -477,6 +487,9 @@ impl Reader {
         self.close_to(0);
         self.break_block(Kind::Quote);
         self.close_link();
+        if let Some(last) = self.read.blocks.last_mut() {
+            last.links.append(&mut self.flowing_links);
+        }
         let heading = |block: &&Block| block.form == Form::Heading(1);
         let fallback =
             || self.read.blocks.iter().find(heading).map(|block| inline::one_line(&block.text, MAX_TITLE_CHARACTERS));

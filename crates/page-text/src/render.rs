@@ -22,10 +22,10 @@ pub(crate) fn page(read: Read) -> ReadablePage {
     let mut is_truncated = cut(&mut text, MAX_TEXT_BYTES) || read.is_truncated;
     let mut seen = HashSet::new();
     let mut links = Vec::new();
-    for (block, link) in read.links {
-        // A link behind the last block belongs to it.
-        let is_chosen = chosen.get(block).or(chosen.last()).copied().unwrap_or(true);
-        if !is_chosen || !seen.insert(link.url.clone()) {
+    let of_chosen =
+        read.blocks.into_iter().zip(chosen).filter(|(_, chosen)| *chosen).flat_map(|(block, _)| block.links);
+    for link in of_chosen {
+        if !seen.insert(link.url.clone()) {
             continue;
         }
         if links.len() == MAX_LINKS {
