@@ -99,7 +99,8 @@ fn limits_are_told() {
     assert!(long.is_truncated, "too many blocks");
     let long = readable_text(&"some words, again and again ".repeat(200_000), &base());
     assert!(long.is_truncated && long.text.len() <= MAX_TEXT_BYTES);
-    let linked = readable_text(&flood(2 * SIZE, "<p>", "<a href='/#'>x</a> and so on and so on and so on ", ""), &base());
+    let linked =
+        readable_text(&flood(2 * SIZE, "<p>", "<a href='/#'>x</a> and so on and so on and so on ", ""), &base());
     assert!(linked.is_truncated && linked.links.len() == MAX_LINKS);
     let larger = vec![b'x'; MAX_INPUT_BYTES + 1];
     let plain = read_body(&larger, Some("text/plain"), &base()).unwrap();
