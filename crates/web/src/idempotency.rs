@@ -145,23 +145,30 @@ pub(crate) async fn check_idempotency(
         return Err(still_under_way());
     }
     let _under_way = UnderWay { guard, entry };
-    if let Some(found) = guard.ledger.find(&known).await? {
-        match answer_again(&known, found)? {
-            Replay::Response(response) => return Ok(response),
-            Replay::Reattach(id) => {
-                parts.extensions.insert(ReattachTo(id));
-            }
-        }
-    }
     parts.extensions.insert(IdempotencyKey(Some(known.clone())));
-    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
-    // Another replica may have committed the same key in between: our change was then rolled
-    // back with a conflict, and the answer is the one that the other gave.
+    let attach_to = |id| {
+        let mut parts = parts.clone();
+        parts.extensions.insert(ReattachTo(id));
+        Request::from_parts(parts, Body::from(body.clone()))
+    };
+    if let Some(found) = guard.ledger.find(&known).await? {
+        return Ok(match answer_again(&known, found)? {
+            Replay::Response(response) => response,
+            Replay::Reattach(id) => next.run(attach_to(id)).await,
+        });
+    }
+    let first = Request::from_parts(parts.clone(), Body::from(body.clone()));
+    let response = next.clone().run(first).await;
+    // The same key may have been committed in between, by another replica or by an earlier request
+    // whose client went away before its answer: our change was then rolled back with a conflict,
+    // and the answer is the one that the other gave.
     if response.status() == StatusCode::CONFLICT
         && let Some(found) = guard.ledger.find(&known).await?
-        && let Replay::Response(replayed) = answer_again(&known, found)?
     {
-        return Ok(replayed);
+        return Ok(match answer_again(&known, found)? {
+            Replay::Response(replayed) => replayed,
+            Replay::Reattach(id) => next.run(attach_to(id)).await,
+        });
     }
     Ok(response)
 }

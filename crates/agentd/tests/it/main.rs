@@ -15,6 +15,7 @@ mod cli;
 mod coverage;
 mod doors;
 mod engine;
+mod idempotency;
 mod kill;
 mod monitoring;
 mod openapi;

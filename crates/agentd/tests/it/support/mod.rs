@@ -3,6 +3,7 @@
 
 pub mod database;
 pub mod document;
+pub mod hold;
 pub mod process;
 pub mod request;
 pub mod talk;
