@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agentd_base::Timestamp;
 use agentd_web::{ApiError, IdempotencyKey, Json, Path, Routes, limits};
 use axum::extract::multipart::MultipartRejection;
-use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request, State};
+use axum::extract::{FromRequest, Multipart, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
@@ -36,10 +36,6 @@ pub struct SettingsRoutes {
 
 #[must_use]
 pub fn routes() -> Routes<SettingsRoutes> {
-    let upload = OpenApiRouter::new()
-        .routes(routes!(upload_avatar))
-        .layer(DefaultBodyLimit::max(limits::UPLOAD + MULTIPART_OVERHEAD));
-    let import = OpenApiRouter::new().routes(routes!(import_settings)).layer(DefaultBodyLimit::max(limits::IMPORT));
     let protected = OpenApiRouter::new()
         .routes(routes!(list_settings))
         .routes(routes!(get_profile_settings, update_profile_settings))
@@ -48,10 +44,12 @@ pub fn routes() -> Routes<SettingsRoutes> {
         .routes(routes!(get_agent_settings, update_agent_settings))
         .routes(routes!(reset_settings))
         .routes(routes!(reset_security_settings))
-        .routes(routes!(export_settings))
-        .merge(upload)
-        .merge(import);
-    Routes::new().protected(protected).public(OpenApiRouter::new().routes(routes!(show_avatar)))
+        .routes(routes!(export_settings));
+    Routes::new()
+        .protected(protected)
+        .protected_up_to(limits::UPLOAD + MULTIPART_OVERHEAD, OpenApiRouter::new().routes(routes!(upload_avatar)))
+        .protected_up_to(limits::IMPORT, OpenApiRouter::new().routes(routes!(import_settings)))
+        .public(OpenApiRouter::new().routes(routes!(show_avatar)))
 }
 
 type Answer<T> = Result<Json<T>, ApiError>;

@@ -1,9 +1,11 @@
-//! `Idempotency-Key` where it is hard: in the race.
+//! `Idempotency-Key` where it is hard: in the race, with large bodies, with bodies that break off.
 
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::support::TestApp;
 use crate::support::talk::Talk;
 
 async fn until(is_so: impl Fn() -> bool) {
@@ -39,4 +41,28 @@ async fn a_repeat_in_the_race_shows_the_first_reply() {
     assert_eq!(conversations["total"], 1);
     assert!(answer.text().contains(conversations["conversations"][0]["id"].as_str().expect("an id")));
     assert_eq!(send().await.expect_status(200).text(), answer.text());
+}
+
+#[tokio::test]
+async fn a_key_takes_nothing_from_the_limit_of_a_route() {
+    let app = TestApp::with_owner().await;
+    let keyed = |path: &str| app.post(path).header("idempotency-key", "large");
+    let padded = |bytes: usize| format!("{{\"settings\": {{}}}}{}", " ".repeat(bytes));
+    keyed("/api/settings/import").raw_json(padded(11 << 20)).send().await.expect_status(200);
+    keyed("/api/agents").raw_json(padded(3 << 20)).send().await.expect_error(413, "body_too_large");
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_not_called_too_large() {
+    let app = TestApp::with_owner().await;
+    let mut socket = tokio::net::TcpStream::connect(app.address).await.expect("a connection");
+    let head = format!(
+        "POST /api/agents HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nIdempotency-Key: broken\r\n\
+         Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nno length\r\n",
+        app.key.as_deref().expect("a key")
+    );
+    socket.write_all(head.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.expect("an answer, then the end");
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("\"body_unreadable\""), "{answer}");
 }
