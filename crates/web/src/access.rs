@@ -260,7 +260,9 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// GET routes that browsers open without headers: a credential, or `?ticket=`.
     #[must_use]
     pub fn streams(mut self, router: OpenApiRouter<S>) -> Self {
-        self.streams = self.streams.merge(with_security(router, &credential()));
+        let mut accepted = credential();
+        accepted.push(SecurityRequirement::new("ticket", Vec::<String>::new()));
+        self.streams = self.streams.merge(with_security(router, &accepted));
         self
     }
 
