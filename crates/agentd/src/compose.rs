@@ -159,7 +159,7 @@ struct Bootstrap(Auth);
 impl monitoring::ReportsBootstrap for Bootstrap {
     fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async move {
-            match self.0.bootstrap_state().await {
+            match self.0.recent_bootstrap_state().await {
                 Ok(state) => Ok(state.bootstrap_mode),
                 Err(AuthError::Store(error)) => Err(error),
                 // Reading the state fails in no other way.

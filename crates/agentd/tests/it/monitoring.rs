@@ -145,3 +145,28 @@ async fn paths_and_methods_from_outside_make_no_new_lines() {
     let unmatched = r#"svc_http_requests_total{route="unmatched",method="GET",status="4xx"}"#;
     assert_eq!(value(&text, unmatched), Some(50.0), "{text}");
 }
+
+/// What strangers may ask for costs no connection to the database once it is known.
+#[tokio::test]
+async fn strangers_ask_the_database_once_a_second() {
+    let app = TestApp::with_owner().await;
+    let ask = async || {
+        app.get("/api/health").anonymous().send().await.expect_status(200);
+        app.get("/api/auth/bootstrap").anonymous().send().await.expect_status(200);
+        app.get("/api/agents").anonymous().send().await.expect_error(401, "missing_credential");
+        app.get("/api/nothing").anonymous().send().await.expect_error(401, "missing_credential");
+        app.post("/api/setup/status").anonymous().send().await.expect_error(401, "missing_credential");
+    };
+    ask().await;
+    // Every connection for reading is taken: who needs one has to wait, and is refused in the end.
+    let db = &app.running().ground().db;
+    let readers = if db.dialect() == agentd_store::Dialect::Sqlite { 4 } else { 8 };
+    let mut held = Vec::new();
+    for _ in 0..readers {
+        held.push(db.read().await.expect("a connection"));
+    }
+    ask().await;
+    drop(held);
+    app.clock.advance(Duration::from_secs(1));
+    ask().await;
+}

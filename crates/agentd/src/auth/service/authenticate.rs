@@ -38,9 +38,14 @@ impl Authenticate for Auth {
     fn admit_anonymous(&self, origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>> {
         let origin = origin.map(str::to_owned);
         Box::pin(async move {
-            let state = self.bootstrap_state().await.map_err(unavailable)?;
             let now = self.0.ground.clock.now();
-            match self.0.doors.admit(state, origin.as_deref(), now) {
+            let admit = |state| self.0.doors.admit(state, origin.as_deref(), now);
+            // Doors that were closed a moment ago stay closed; open ones must be so now.
+            let mut admitted = admit(self.recent_bootstrap_state().await.map_err(unavailable)?);
+            if admitted.is_ok() {
+                admitted = admit(self.bootstrap_state().await.map_err(unavailable)?);
+            }
+            match admitted {
                 Ok(()) => Ok(()),
                 Err(Closed::ForeignOrigin) => Err(AccessDenied::Refused {
                     code: "foreign_origin",
@@ -184,7 +189,7 @@ impl Auth {
     }
 
     async fn refuse(&self, refused: Refused) -> AccessDenied {
-        match self.bootstrap_state().await {
+        match self.recent_bootstrap_state().await {
             Err(error) => unavailable(error),
             Ok(state) if state.bootstrap_mode => AccessDenied::Refused {
                 code: "bootstrap",
