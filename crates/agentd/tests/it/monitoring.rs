@@ -6,6 +6,7 @@ use agentd::monitoring::Phase;
 use serde_json::json;
 
 use crate::support::TestApp;
+use crate::support::talk::Talk;
 
 #[tokio::test]
 async fn the_probes_say_how_the_daemon_is() {
@@ -169,4 +170,33 @@ async fn strangers_ask_the_database_once_a_second() {
     drop(held);
     app.clock.advance(Duration::from_secs(1));
     ask().await;
+}
+
+/// Whichever models are used most: what is shown in all is what was counted in all.
+#[tokio::test]
+async fn tokens_of_many_models_are_counted_once() {
+    let talk = Talk::saying(&["x"]).await;
+    let ask = async |model: String| {
+        talk.exchange(&json!({"content": "hello", "model": model})).await;
+    };
+    let shown = async || {
+        let text = scrape(&talk.app).await;
+        let lines = text.lines().filter(|line| line.starts_with("svc_token_usage_total{"));
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum::<f64>()
+    };
+    // Each call is of 7 and 3 tokens.
+    for model in 0..30 {
+        ask(format!("model-{model:02}")).await;
+    }
+    assert_eq!(shown().await, 300.0);
+    // The least used become the most used, and then others do.
+    for (round, models) in [(1, 20..30), (2, 0..10), (3, 20..30)] {
+        for model in models {
+            for _ in 0..round {
+                ask(format!("model-{model:02}")).await;
+            }
+        }
+        let calls: usize = 30 + (1..=round).map(|round| 10 * round).sum::<usize>();
+        assert_eq!(shown().await, 10.0 * calls as f64, "after round {round}");
+    }
 }
