@@ -181,7 +181,7 @@ pub async fn compose(
 ) -> Result<Daemon, StartError> {
     let key_file = config.secret_key_file.clone().unwrap_or_else(|| ground.data_dir.secret_key());
     let vault = Vault::open(&ground.db, &ground.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
-    let mut workers = Workers::default();
+    let mut workers = Workers::new(ground.panics.clone());
     let rest = rest::Rest::new(readiness.clone(), workers.pause());
     let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()));
     // Before anybody reads what it may still have to put in place.
@@ -218,6 +218,7 @@ pub async fn compose(
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
+    figures::register_panics(monitoring.metrics(), &ground.panics);
     rest.set_engine(engine.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
     let services =

@@ -1,7 +1,7 @@
 //! What can be done with the engine.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use agentd_llm::Usage;
@@ -9,7 +9,7 @@ use agentd_store::{Read, StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture, join_all};
 use futures_util::{Stream, StreamExt};
 use parking_lot::RwLock;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::call::{Call, CallOptions};
 use super::context::{Prompt, prompt_limit};
@@ -257,9 +257,9 @@ impl Engine {
         if self.0.is_supervised.swap(true, Ordering::AcqRel) {
             return;
         }
-        let mut cancels = self.0.ground.db.watch(store::CANCELS);
+        let cancels = self.0.ground.db.watch(store::CANCELS);
         let engine = Arc::downgrade(&self.0);
-        tokio::spawn(async move {
+        let look_after = async |engine: Weak<Inner>, mut cancels: watch::Receiver<u64>| {
             let mut heartbeat = tokio::time::interval(HEARTBEAT);
             heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
@@ -279,7 +279,9 @@ impl Engine {
                     tracing::warn!(%error, "running sessions cannot be looked after now");
                 }
             }
-        });
+        };
+        let work = move || look_after(engine.clone(), cancels.clone());
+        self.0.ground.supervise("engine.supervisor", work);
     }
 }
 

@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::compose::{Daemon, compose};
 use crate::config::{Config, own_origin};
-use crate::ground::{DataDir, Ground};
+use crate::ground::{DataDir, Ground, TaskPanics};
 use crate::monitoring::Readiness;
 
 pub use error::StartError;
@@ -100,6 +100,7 @@ impl Running {
             entropy,
             data_dir: Arc::new(data_dir),
             draining: CancellationToken::new(),
+            panics: TaskPanics::default(),
         };
         let daemon = match compose(ground.clone(), &config, address, readiness.clone()).await {
             Ok(daemon) => daemon,

@@ -72,7 +72,8 @@ impl Settings {
             policy: PolicyHandle::default(),
         }));
         settings.0.policy.set(settings.security().net_policy());
-        tokio::spawn(follow(settings.clone(), ground.draining.clone()));
+        let (followed, draining) = (settings.clone(), ground.draining.clone());
+        ground.supervise("settings.follow", move || follow(followed.clone(), draining.clone()));
         Ok(settings)
     }
 

@@ -91,6 +91,7 @@ async fn the_figures_are_there_and_count() {
         "svc_scheduler_jobs_active",
         "svc_build_info",
         "svc_queue_depth",
+        "svc_worker_panics_total",
         "svc_http_requests_total",
         "svc_http_request_duration_seconds",
         "process_resident_memory_bytes",
@@ -198,5 +199,16 @@ async fn tokens_of_many_models_are_counted_once() {
         }
         let calls: usize = 30 + (1..=round).map(|round| 10 * round).sum::<usize>();
         assert_eq!(shown().await, 10.0 * calls as f64, "after round {round}");
+    }
+}
+
+/// What the daemon cannot do without is supervised, and says so before anything goes wrong.
+#[tokio::test]
+async fn supervised_tasks_have_a_figure_from_the_start() {
+    let talk = Talk::saying(&["x"]).await;
+    talk.exchange(&json!({"content": "hello"})).await;
+    let text = scrape(&talk.app).await;
+    for task in ["settings.follow", "engine.supervisor"] {
+        assert_eq!(value(&text, &format!("svc_worker_panics_total{{worker=\"{task}\"}}")), Some(0.0), "{text}");
     }
 }
