@@ -14,6 +14,7 @@ mod chat;
 mod cli;
 mod coverage;
 mod doors;
+mod drain;
 mod engine;
 mod idempotency;
 mod kill;

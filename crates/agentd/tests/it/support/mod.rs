@@ -152,6 +152,13 @@ impl TestApp {
         }
     }
 
+    /// Ends the daemon in order, with less time than it has.
+    pub async fn stop_within(&mut self, limit: Duration) {
+        if let Some(running) = self.running.take() {
+            running.shut_down_within(limit).await;
+        }
+    }
+
     /// The running daemon.
     pub fn running(&self) -> &Running {
         self.running.as_ref().expect("the daemon runs")
