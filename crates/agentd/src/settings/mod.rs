@@ -34,5 +34,5 @@ pub use language::Language;
 pub use model::{AgentSettings, DateFormat, InterfaceSettings, ProfileSettings, SecuritySettings, Theme};
 pub use routes::{SettingsRoutes, routes};
 pub use section::{PartialObject, Registry, ResetGroup, Section, patch_schema};
-pub use service::Settings;
+pub use service::{Settings, SettingsChange, WrittenSettings};
 pub use vault::{Vault, VaultError};

@@ -157,8 +157,7 @@ category!(
 /// Everything but profile, email, security, skills and channels.
 #[utoipa::path(post, path = "/api/settings/reset", tag = "Settings", responses((status = 200, body = AllSettings)))]
 async fn reset_settings(State(state): State<SettingsRoutes>) -> Answer<AllSettings> {
-    state.settings.reset(ResetGroup::General).await?;
-    Ok(Json(AllSettings(state.settings.view_all().await?)))
+    Ok(Json(AllSettings(state.settings.reset(ResetGroup::General).await?)))
 }
 
 /// Puts the security settings back to their defaults
@@ -166,9 +165,9 @@ async fn reset_settings(State(state): State<SettingsRoutes>) -> Answer<AllSettin
     post, path = "/api/settings/security/reset", tag = "Settings",
     responses((status = 200, body = SecuritySettings)),
 )]
-async fn reset_security_settings(State(state): State<SettingsRoutes>) -> Answer<Arc<SecuritySettings>> {
+async fn reset_security_settings(State(state): State<SettingsRoutes>) -> Answer<SecuritySettings> {
     state.settings.reset(ResetGroup::Security).await?;
-    Ok(Json(state.settings.security()))
+    Ok(Json(SecuritySettings::default()))
 }
 
 /// What an export holds, and an import takes.
@@ -220,8 +219,7 @@ async fn export_settings(State(state): State<SettingsRoutes>) -> Result<Response
     responses((status = 200, body = AllSettings)),
 )]
 async fn import_settings(State(state): State<SettingsRoutes>, Json(file): Json<SettingsFile>) -> Answer<AllSettings> {
-    state.settings.import(file.settings).await?;
-    Ok(Json(AllSettings(state.settings.view_all().await?)))
+    Ok(Json(AllSettings(state.settings.import(file.settings).await?)))
 }
 
 /// The picture, as `multipart/form-data`.
