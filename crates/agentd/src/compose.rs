@@ -214,7 +214,7 @@ pub async fn compose(
     agents.register(Arc::new(engine.clone()));
     engine.register(Arc::new(chat.clone()));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
-    let setup = Setup::new(settings.clone(), auth.clone(), providers.clone(), agents.clone());
+    let setup = Setup::new(ground.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
