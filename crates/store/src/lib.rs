@@ -99,4 +99,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0007_chat.sql"),
         postgres: include_str!("../migrations/postgres/0007_chat.sql"),
     },
+    Migration {
+        version: 8,
+        name: "message_cuts",
+        sqlite: include_str!("../migrations/sqlite/0008_message_cuts.sql"),
+        postgres: include_str!("../migrations/postgres/0008_message_cuts.sql"),
+    },
 ];
