@@ -5,6 +5,7 @@ pub mod database;
 pub mod document;
 pub mod hold;
 pub mod process;
+pub mod record;
 pub mod request;
 pub mod talk;
 
