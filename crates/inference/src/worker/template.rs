@@ -49,7 +49,7 @@ pub(crate) struct SpecialTokens {
 impl SpecialTokens {
     /// Those that a message must not contain, longest first. Ordinary text among the user-defined
     /// ones is left alone: breaking it up would only make the model's work harder.
-    fn to_defuse(self, template: &str) -> Vec<String> {
+    fn into_defused(self, template: &str) -> Vec<String> {
         let markers = self.user_defined.into_iter().filter(|token| has_marker_form(token) || template.contains(token));
         let mut tokens: Vec<String> = self.control.into_iter().chain(markers).collect();
         tokens.retain(|token| token.chars().count() > 2 && token.chars().any(|c| !c.is_whitespace()));
@@ -113,7 +113,7 @@ impl ChatTemplate {
             tokens.control.extend(["<|im_start|>", "<|im_end|>"].map(str::to_owned));
             CHATML.to_owned()
         });
-        let to_defuse = tokens.to_defuse(&source);
+        let to_defuse = tokens.into_defused(&source);
         environment.add_template_owned("chat", source).map_err(|error| TemplateError::Syntax(error.to_string()))?;
         Ok(Self { environment, bos_token, eos_token, to_defuse })
     }
