@@ -188,7 +188,7 @@ struct Bootstrap(Auth);
 impl monitoring::ReportsBootstrap for Bootstrap {
     fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async move {
-            match self.0.bootstrap_state().await {
+            match self.0.recent_bootstrap_state().await {
                 Ok(state) => Ok(state.bootstrap_mode),
                 Err(AuthError::Store(error)) => Err(error),
                 // Reading the state fails in no other way.
@@ -210,7 +210,7 @@ pub async fn compose(
 ) -> Result<Daemon, StartError> {
     let key_file = config.secret_key_file.clone().unwrap_or_else(|| ground.data_dir.secret_key());
     let vault = Vault::open(&ground.db, &ground.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
-    let mut workers = Workers::default();
+    let mut workers = Workers::new(ground.panics.clone());
     let rest = rest::Rest::new(readiness.clone(), workers.pause());
     let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()));
     // Before anybody reads what it may still have to put in place.
@@ -245,13 +245,14 @@ pub async fn compose(
     agents.register(Arc::new(engine.clone()));
     engine.register(Arc::new(chat.clone()));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
-    let setup = Setup::new(settings.clone(), auth.clone(), providers.clone(), agents.clone());
+    let setup = Setup::new(ground.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
     let notify_options =
         NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
     let notify = Notify::new(&ground, settings.clone(), notify_options);
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
+    figures::register_panics(monitoring.metrics(), &ground.panics);
     rest.set_engine(engine.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
     let services = Services {

@@ -106,6 +106,12 @@ pub const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0008_tools.sql"),
     },
     Migration {
+        version: 9,
+        name: "message_cuts",
+        sqlite: include_str!("../migrations/sqlite/0009_message_cuts.sql"),
+        postgres: include_str!("../migrations/postgres/0009_message_cuts.sql"),
+    },
+    Migration {
         version: 10,
         name: "notify",
         sqlite: include_str!("../migrations/sqlite/0010_notify.sql"),

@@ -28,6 +28,13 @@ pub fn complete_document(document: &mut OpenApi) {
         "api_key",
         SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description("X-API-Key", "An API key (`svc_…`)"))),
     );
+    components.add_security_scheme(
+        "ticket",
+        SecurityScheme::ApiKey(ApiKey::Query(ApiKeyValue::with_description(
+            "ticket",
+            "A ticket of `POST /api/auth/ticket`, good for one connection, for what a browser opens without headers",
+        ))),
+    );
     for (path, item) in &mut document.paths.paths {
         let is_probe = path.starts_with("/health") || path == "/api/health" || path == "/api/metrics/prometheus";
         let methods = [

@@ -1,7 +1,7 @@
 //! What can be done with the engine.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use agentd_llm::{ModelBackend, ToolDefinition, Usage};
@@ -9,7 +9,7 @@ use agentd_store::{Read, StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture, join_all};
 use futures_util::{Stream, StreamExt};
 use parking_lot::RwLock;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 use super::approvals::Approvals;
 use super::call::CallOptions;
@@ -391,9 +391,9 @@ impl Inner {
         if self.is_supervised.swap(true, Ordering::AcqRel) {
             return;
         }
-        let mut cancels = self.ground.db.watch(store::CANCELS);
+        let cancels = self.ground.db.watch(store::CANCELS);
         let engine = Arc::downgrade(self);
-        tokio::spawn(async move {
+        let look_after = async |engine: Weak<Inner>, mut cancels: watch::Receiver<u64>| {
             let mut heartbeat = tokio::time::interval(HEARTBEAT);
             heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
@@ -413,7 +413,9 @@ impl Inner {
                     tracing::warn!(%error, "running sessions cannot be looked after now");
                 }
             }
-        });
+        };
+        let work = move || look_after(engine.clone(), cancels.clone());
+        self.ground.supervise("engine.supervisor", work);
     }
 
     async fn insert(&self, tx: &mut Tx, session: &Session) -> Result<(), EngineError> {

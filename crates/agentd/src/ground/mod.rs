@@ -6,6 +6,7 @@
 mod data_dir;
 mod once;
 mod purge;
+mod supervise;
 mod worker;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub use data_dir::DataDir;
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
 pub use purge::PurgeAnswers;
+pub use supervise::TaskPanics;
 pub use worker::{Worker, WorkerError, WorkerPause, Workers};
 
 /// Cheap to clone.
@@ -32,4 +34,17 @@ pub struct Ground {
     pub instance: Arc<str>,
     /// Cancelled when the daemon begins to drain: streams end, workers stop claiming.
     pub draining: CancellationToken,
+    pub panics: TaskPanics,
+}
+
+impl Ground {
+    /// Spawns a task that the daemon cannot do without: what `work` makes runs until it ends by itself,
+    /// and is made anew after a panic.
+    pub fn supervise<W, F>(&self, task: &'static str, work: W)
+    where
+        W: FnMut() -> F + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        tokio::spawn(supervise::supervise(task, self.panics.clone(), self.draining.clone(), work));
+    }
 }

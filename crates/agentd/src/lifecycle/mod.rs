@@ -20,12 +20,13 @@ use agentd_base::{Clock, Entropy};
 use agentd_store::{DatabaseUrl, Db, DbOptions, MIGRATIONS};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::compose::{Daemon, compose};
 use crate::config::{Config, own_origin};
-use crate::ground::{DataDir, Ground};
+use crate::ground::{DataDir, Ground, TaskPanics};
 use crate::monitoring::Readiness;
 
 pub use error::StartError;
@@ -33,8 +34,10 @@ use front::Front;
 pub use local_socket::LocalRouter;
 pub use offline::Offline;
 
-/// How long a drain may take: running replies have this long to reach their end.
+/// How long going down may take, everything included: replies, workers, connections, the database.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
+/// The part of it that is left for closing the database, whatever the rest took.
+const SHARE_FOR_CLOSING: u32 = 8;
 
 /// When the first round of the background workers is over.
 const START_SETTLES_IN: Duration = Duration::from_millis(500);
@@ -100,6 +103,7 @@ impl Running {
             entropy,
             data_dir: Arc::new(data_dir),
             draining: CancellationToken::new(),
+            panics: TaskPanics::default(),
         };
         let daemon = match compose(ground.clone(), &config, address, readiness.clone()).await {
             Ok(daemon) => daemon,
@@ -136,18 +140,30 @@ impl Running {
         &self.ground
     }
 
-    /// Drains and closes: no new connections, running replies get their end or are marked,
-    /// workers stop, the database is closed.
+    /// Drains and closes within [`DRAIN_LIMIT`]: no new connections, running replies get their end or
+    /// are marked, workers stop, the database is closed.
     pub async fn shut_down(self) {
+        self.shut_down_within(DRAIN_LIMIT).await;
+    }
+
+    /// [`Self::shut_down`] with another limit. What has not ended by then is left as it is: the next
+    /// start finds it as after a kill.
+    pub async fn shut_down_within(self, limit: Duration) {
+        let end = Instant::now() + limit;
+        let close_at = end - limit / SHARE_FOR_CLOSING;
         self.readiness.set_draining();
         self.ground.draining.cancel();
-        self.daemon.drain(DRAIN_LIMIT).await;
+        if timeout_at(close_at, self.daemon.drain(limit)).await.is_err() {
+            tracing::warn!("replies or the model inside did not end in time and are cut off");
+        }
         self.stop_listening.cancel();
         self.tracker.close();
-        if tokio::time::timeout(DRAIN_LIMIT, self.tracker.wait()).await.is_err() {
+        if timeout_at(close_at, self.tracker.wait()).await.is_err() {
             tracing::warn!("some connections or workers did not end in time and are cut off");
         }
-        self.ground.db.close().await;
+        if timeout_at(end, self.ground.db.close()).await.is_err() {
+            tracing::warn!("the database is still in use and is left to the next start, which loses nothing");
+        }
         // A socket file that stays behind would make the command line wait for nobody.
         if let Err(error) = std::fs::remove_file(self.ground.data_dir.socket()) {
             tracing::debug!(%error, "the private socket was already gone");

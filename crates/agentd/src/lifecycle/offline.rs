@@ -14,7 +14,7 @@ use super::error::StartError;
 use super::local_socket::LocalRouter;
 use crate::compose::compose;
 use crate::config::Config;
-use crate::ground::{DataDir, Ground};
+use crate::ground::{DataDir, Ground, TaskPanics};
 use crate::monitoring::Readiness;
 
 /// Holds the data directory's lock, so that no daemon starts meanwhile.
@@ -52,6 +52,7 @@ impl Offline {
             entropy,
             data_dir: Arc::new(data_dir),
             draining: draining.clone(),
+            panics: TaskPanics::default(),
         };
         let readiness = Readiness::starting();
         // Nobody can reach it there; the address only fills in what pages would show.

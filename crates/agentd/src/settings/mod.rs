@@ -40,5 +40,5 @@ pub use model::{
 pub use routes::{SettingsRoutes, routes};
 pub(crate) use section::section_patch;
 pub use section::{PartialObject, Registry, ResetGroup, Section, patch_schema};
-pub use service::Settings;
+pub use service::{Settings, SettingsChange, WrittenSettings};
 pub use vault::{Vault, VaultError};

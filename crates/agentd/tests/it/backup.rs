@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use agentd::backup::{Backup, BackupError, Quiesce, RestoreReport};
-use agentd::ground::{DataDir, Ground};
+use agentd::ground::{DataDir, Ground, TaskPanics};
 use agentd::settings::Vault;
 use agentd_base::id::IdGenerator;
 use agentd_base::{Entropy, MockClock, Secret, Timestamp, sha256};
@@ -82,7 +82,8 @@ impl Fixture {
         .unwrap();
         let data_dir = Arc::new(data_dir);
         let draining = CancellationToken::new();
-        let ground = Ground { db, clock, instance: ids.next_ulid().into(), ids, entropy, data_dir, draining };
+        let panics = TaskPanics::default();
+        let ground = Ground { db, clock, instance: ids.next_ulid().into(), ids, entropy, data_dir, draining, panics };
         let rest = Arc::new(Rest::default());
         let vault = Vault::open(&ground.db, &ground.entropy, &ground.data_dir.secret_key()).await.unwrap();
         let backup = Backup::new(&ground, vault.clone(), Arc::clone(&rest) as _);

@@ -2,7 +2,9 @@
 //! key file behind stored secrets.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
+use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
 use crate::support::{TestApp, TestResponse};
@@ -405,4 +407,62 @@ async fn the_key_file_is_private_and_another_one_is_refused() {
     app.try_start().await.unwrap();
     let providers = app.get("/api/providers").send().await.expect_status(200);
     assert!(providers.text().contains(r#"{"set":true}"#), "{}", providers.text());
+}
+
+/// Changes a row behind the daemon's back, as a disk or another program would.
+async fn store_raw(app: &TestApp, category: &'static str, value: &'static str) {
+    let db = &app.running().ground().db;
+    let work = async move |tx: &mut Tx| {
+        tx.execute("DELETE FROM settings WHERE section = $1", args![category]).await?;
+        let sql = "INSERT INTO settings (section, value, updated_at) VALUES ($1, $2, 0)";
+        tx.execute(sql, args![category, value]).await
+    };
+    let written: Result<u64, StoreError> = db.write(work).await;
+    written.expect("written");
+}
+
+fn avatar_files(app: &TestApp) -> usize {
+    std::fs::read_dir(app.data_dir().join("avatars")).map_or(0, Iterator::count)
+}
+
+/// A change that is committed is answered as done, and what belongs to it is done too, although the
+/// settings as a whole cannot be read just then; they come into force when they can.
+#[tokio::test]
+async fn what_is_committed_is_done_whether_or_not_it_can_be_read() {
+    let app = TestApp::with_owner().await;
+    let first = upload(&app, "file", GIF).await.expect_status(200).json()["avatar_url"].clone();
+    store_raw(&app, "interface", r#"{"language": 7}"#).await;
+    let second = upload(&app, "file", GIF).await.expect_status(200).json()["avatar_url"].clone();
+    app.get(second.as_str().expect("an address")).send().await.expect_status(200);
+    app.get(first.as_str().expect("an address")).send().await.expect_status(404);
+    assert_eq!(avatar_files(&app), 1);
+    let changed = put(&app, "profile", json!({"display_name": "Ada"})).await.expect_status(200).json();
+    assert_eq!((&changed["display_name"], &changed["avatar_url"]), (&json!("Ada"), &second));
+    let changed = put(&app, "security", json!({"session_ttl_seconds": 120})).await.expect_status(200).json();
+    assert_eq!(changed["session_ttl_seconds"], 120);
+    // These answer every category, so that one which cannot be read refuses them whole.
+    let import = json!({"settings": {"profile": {"display_name": "Eve"}}});
+    app.post("/api/settings/import").json(&import).send().await.expect_status(500);
+
+    store_raw(&app, "interface", "{}").await;
+    // Asks for no settings anew, so that it shows what is in force by itself.
+    let account = json!({"username": "owner", "password": "correct horse"});
+    let in_force = async {
+        loop {
+            let session = app.post("/api/auth/login").json(&account).send().await.expect_status(200).json();
+            if session["expires_in"] == 120 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), in_force).await.expect("the change comes into force");
+    assert_eq!(get(&app, "profile").await["display_name"], "Ada");
+}
+
+#[tokio::test]
+async fn a_picture_that_is_refused_leaves_no_file() {
+    let app = TestApp::with_owner().await;
+    store_raw(&app, "profile", r#"{"theme": 7}"#).await;
+    upload(&app, "file", GIF).await.expect_status(500);
+    assert_eq!(avatar_files(&app), 0);
 }

@@ -1,5 +1,6 @@
 //! Providers: setting them up, choosing a model, and counting what it used.
 
+mod key;
 mod setup;
 mod tracked;
 mod usage;
@@ -22,6 +23,7 @@ use super::model::{Candidates, Choice, LOCAL, ModelWish, Outcome, PriceTable, Re
 use super::store;
 use crate::ground::Ground;
 use crate::settings::{Settings, Vault, VaultError};
+pub use key::PreparedProvider;
 
 /// The vault's scope for keys.
 const KEYS: &str = "providers";

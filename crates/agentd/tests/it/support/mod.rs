@@ -3,7 +3,9 @@
 
 pub mod database;
 pub mod document;
+pub mod hold;
 pub mod process;
+pub mod record;
 pub mod request;
 pub mod talk;
 
@@ -148,6 +150,13 @@ impl TestApp {
     pub async fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             running.shut_down().await;
+        }
+    }
+
+    /// Ends the daemon in order, with less time than it has.
+    pub async fn stop_within(&mut self, limit: Duration) {
+        if let Some(running) = self.running.take() {
+            running.shut_down_within(limit).await;
         }
     }
 
