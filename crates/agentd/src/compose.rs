@@ -24,7 +24,7 @@ use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 
 use crate::agents::{Agents, PurgeAgents};
 use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
-use crate::backup::{Backup, local_routes};
+use crate::backup::{Backup, WhileBusy, local_routes};
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
 use crate::engine::{Engine, KeepSessions};
@@ -169,7 +169,8 @@ impl monitoring::ReportsBootstrap for Bootstrap {
     }
 }
 
-/// Wires everything over an open ground.
+/// Wires everything over an open ground. `while_busy` is what to do while another daemon on the
+/// same data directory restores.
 ///
 /// # Errors
 /// What a domain cannot start without is missing.
@@ -178,6 +179,7 @@ pub async fn compose(
     config: &Config,
     address: SocketAddr,
     readiness: Readiness,
+    while_busy: WhileBusy,
 ) -> Result<Daemon, StartError> {
     let key_file = config.secret_key_file.clone().unwrap_or_else(|| ground.data_dir.secret_key());
     let vault = Vault::open(&ground.db, &ground.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
@@ -185,7 +187,7 @@ pub async fn compose(
     let rest = rest::Rest::new(readiness.clone(), workers.pause());
     let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()));
     // Before anybody reads what it may still have to put in place.
-    backup.finish_interrupted().await.map_err(|e| StartError::domain(&e))?;
+    backup.finish_interrupted(while_busy).await.map_err(|e| StartError::domain(&e))?;
     let settings = Settings::open(&ground, vault, Registry::new()).await.map_err(|e| StartError::domain(&e))?;
     let options = AuthOptions {
         api_key_required: config.api_key_required,

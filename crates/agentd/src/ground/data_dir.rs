@@ -37,6 +37,18 @@ impl DataDir {
         self.root.join("agentd.sock")
     }
 
+    /// Held by the daemon that the socket belongs to.
+    #[must_use]
+    pub fn socket_lock(&self) -> PathBuf {
+        self.root.join("agentd.sock.lock")
+    }
+
+    /// Held by whoever makes a backup, restores one, or finishes a restore that was cut off.
+    #[must_use]
+    pub fn backup_lock(&self) -> PathBuf {
+        self.root.join("backup.lock")
+    }
+
     #[must_use]
     pub fn secret_key(&self) -> PathBuf {
         self.root.join("secret.key")

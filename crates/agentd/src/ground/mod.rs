@@ -4,6 +4,7 @@
 //! Deliberately absent: anything that knows a domain.
 
 mod data_dir;
+mod file_lock;
 mod once;
 mod purge;
 mod worker;
@@ -16,6 +17,7 @@ use agentd_store::Db;
 use tokio_util::sync::CancellationToken;
 
 pub use data_dir::DataDir;
+pub use file_lock::FileLock;
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
 pub use purge::PurgeAnswers;
 pub use worker::{Worker, WorkerError, WorkerPause, Workers};

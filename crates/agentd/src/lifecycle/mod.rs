@@ -23,6 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::backup::WhileBusy;
 use crate::compose::{Daemon, compose};
 use crate::config::{Config, own_origin};
 use crate::ground::{DataDir, Ground};
@@ -101,7 +102,7 @@ impl Running {
             data_dir: Arc::new(data_dir),
             draining: CancellationToken::new(),
         };
-        let daemon = match compose(ground.clone(), &config, address, readiness.clone()).await {
+        let daemon = match compose(ground.clone(), &config, address, readiness.clone(), WhileBusy::Wait).await {
             Ok(daemon) => daemon,
             Err(error) => {
                 // The lock on the data directory goes with the database, and not some time later.

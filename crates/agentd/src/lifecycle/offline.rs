@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::StartError;
 use super::local_socket::LocalRouter;
+use crate::backup::WhileBusy;
 use crate::compose::compose;
 use crate::config::Config;
 use crate::ground::{DataDir, Ground};
@@ -56,7 +57,7 @@ impl Offline {
         let readiness = Readiness::starting();
         // Nobody can reach it there; the address only fills in what pages would show.
         let address: SocketAddr = config.listen;
-        let daemon = compose(ground, &config, address, readiness.clone()).await?;
+        let daemon = compose(ground, &config, address, readiness.clone(), WhileBusy::Refuse).await?;
         readiness.set_ready();
         Ok(Self { router: daemon.local_router, db, draining })
     }
