@@ -32,6 +32,7 @@ use crate::monitoring::Readiness;
 pub use error::StartError;
 use front::Front;
 pub use local_socket::LocalRouter;
+use local_socket::LocalSocket;
 pub use offline::Offline;
 
 /// How long a drain may take: running replies have this long to reach their end.
@@ -111,10 +112,11 @@ impl Running {
                 return Err(error);
             }
         };
-        let socket = local_socket::bind(&ground.data_dir.socket())
+        let socket = LocalSocket::claim(&ground.data_dir)
             .map_err(|source| StartError::Socket { path: ground.data_dir.socket(), source })?;
         tracker.spawn(local_socket::serve(
             socket,
+            Arc::clone(&ground.data_dir),
             Arc::clone(&daemon.local_router),
             tracker.clone(),
             stop_listening.clone(),
@@ -149,10 +151,6 @@ impl Running {
             tracing::warn!("some connections or workers did not end in time and are cut off");
         }
         self.ground.db.close().await;
-        // A socket file that stays behind would make the command line wait for nobody.
-        if let Err(error) = std::fs::remove_file(self.ground.data_dir.socket()) {
-            tracing::debug!(%error, "the private socket was already gone");
-        }
     }
 }
 

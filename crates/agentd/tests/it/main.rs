@@ -16,6 +16,7 @@ mod coverage;
 mod doors;
 mod engine;
 mod kill;
+mod lifecycle;
 mod monitoring;
 mod openapi;
 mod providers;
