@@ -28,7 +28,7 @@ use crate::backup::{Backup, WhileBusy, local_routes};
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
 use crate::engine::{Engine, KeepSessions};
-use crate::ground::{Ground, PurgeAnswers, StoredLedger, Workers};
+use crate::ground::{Ground, PruneEvents, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::page::Pages;
@@ -237,6 +237,7 @@ pub async fn compose(
             .layer(from_fn(catch_panic))
     });
     workers.add(PurgeAnswers(ground.db.clone()));
+    workers.add(PruneEvents(ground.db.clone()));
     workers.add(KeyUseWriter(auth.clone()));
     workers.add(LoginPurge(auth));
     workers.add(PurgeAgents(services.agents.clone()));

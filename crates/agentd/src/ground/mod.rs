@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub use data_dir::DataDir;
 pub use file_lock::FileLock;
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
-pub use purge::PurgeAnswers;
+pub use purge::{PruneEvents, PurgeAnswers};
 pub use worker::{Worker, WorkerError, WorkerPause, Workers};
 
 /// Cheap to clone.
