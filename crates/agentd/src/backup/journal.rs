@@ -230,7 +230,7 @@ mod tests {
     /// A data directory with an old state, and a restore that waits with a new one.
     fn prepared() -> (tempfile::TempDir, DataDir, Waiting) {
         let folder = tempfile::tempdir().unwrap();
-        let data_dir = DataDir::open(folder.path()).unwrap();
+        let data_dir = DataDir::open(&folder.path().join("data")).unwrap();
         for (name, text) in [("agents", "old"), ("recordings", "old")] {
             fs::create_dir(data_dir.root().join(name)).unwrap();
             fs::write(data_dir.root().join(name).join("file"), text).unwrap();

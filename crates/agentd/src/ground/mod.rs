@@ -16,7 +16,7 @@ use agentd_base::{Clock, Entropy};
 use agentd_store::Db;
 use tokio_util::sync::CancellationToken;
 
-pub use data_dir::DataDir;
+pub use data_dir::{DataDir, DataDirError};
 pub use file_lock::FileLock;
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
 pub use purge::{PruneEvents, PurgeAnswers};

@@ -72,8 +72,7 @@ impl Running {
         entropy: Entropy,
         worker_mode: WorkerMode,
     ) -> Result<Self, StartError> {
-        let data_dir = DataDir::open(&config.data_dir)
-            .map_err(|source| StartError::DataDir { path: config.data_dir.clone(), source })?;
+        let data_dir = DataDir::open(&config.data_dir)?;
         let listener = TcpListener::bind(config.listen)
             .await
             .map_err(|source| StartError::Listen { address: config.listen, source })?;

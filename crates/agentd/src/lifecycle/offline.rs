@@ -32,8 +32,7 @@ impl Offline {
     /// # Errors
     /// What would keep a daemon from starting; a daemon that runs is one of them.
     pub async fn open(config: Config, clock: Clock, entropy: Entropy) -> Result<Self, StartError> {
-        let data_dir = DataDir::open(&config.data_dir)
-            .map_err(|source| StartError::DataDir { path: config.data_dir.clone(), source })?;
+        let data_dir = DataDir::open(&config.data_dir)?;
         let ids = IdGenerator::new(clock.clone(), entropy.clone());
         let db = Db::open(DbOptions {
             url: DatabaseUrl::parse(config.database_url.as_ref(), data_dir.root())?,
