@@ -23,4 +23,5 @@ mod providers;
 mod secrets;
 mod settings;
 mod setup;
+mod terminal;
 mod tidy;
