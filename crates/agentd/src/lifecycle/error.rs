@@ -15,6 +15,10 @@ pub enum StartError {
     Listen { address: SocketAddr, source: std::io::Error },
     #[error("the private socket {} cannot be made", .path.display())]
     Socket { path: PathBuf, source: std::io::Error },
+    #[error(
+        "{difference}, and beyond 10 seconds replicas would take each other's work away; set both clocks by NTP, for instance with `timedatectl set-ntp true`, and start again"
+    )]
+    ClocksDisagree { difference: String },
     #[error("signals cannot be listened for")]
     Signals { source: std::io::Error },
     #[error(transparent)]

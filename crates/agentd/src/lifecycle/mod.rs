@@ -4,6 +4,7 @@
 //! signal drains within [`DRAIN_LIMIT`], a second one ends the process at once; the database is
 //! closed only when nothing uses it any more.
 
+mod clock;
 mod error;
 mod front;
 mod listen;
@@ -29,6 +30,7 @@ use crate::config::{Config, own_origin};
 use crate::ground::{DataDir, Ground};
 use crate::monitoring::Readiness;
 
+pub use clock::{ClockAgreement, compare_clocks, require_clock_agreement};
 pub use error::StartError;
 use front::Front;
 pub use local_socket::LocalRouter;
@@ -153,7 +155,7 @@ impl Running {
     }
 }
 
-/// Runs until a signal ends it.
+/// Runs until a signal ends it. `clock` is the machine's.
 ///
 /// # Errors
 /// What kept it from starting.
@@ -162,8 +164,12 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|source| StartError::Signals { source })?;
     let base_url = config.base_url.clone();
     let listen = config.listen;
+    let starting = async {
+        require_clock_agreement(&config, &clock).await?;
+        Running::start(config, clock.clone(), entropy, WorkerMode::Spawned).await
+    };
     let running = tokio::select! {
-        running = Running::start(config, clock, entropy, WorkerMode::Spawned) => running?,
+        running = starting => running?,
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
     };
