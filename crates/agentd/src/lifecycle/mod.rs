@@ -11,6 +11,8 @@ mod listen;
 mod local_socket;
 mod memory;
 mod offline;
+mod open_files;
+mod peers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,6 +38,7 @@ use front::Front;
 pub use local_socket::LocalRouter;
 use local_socket::LocalSocket;
 pub use offline::Offline;
+use peers::PeerGate;
 
 /// How long a drain may take: running replies have this long to reach their end.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
@@ -83,7 +86,9 @@ impl Running {
         let stop_listening = CancellationToken::new();
         let readiness = Readiness::starting();
         let front = Front::starting(readiness.clone());
-        tracker.spawn(listen::serve_tcp(listener, front.clone(), tracker.clone(), stop_listening.clone()));
+        let open_files = open_files::raise_limit();
+        let gate = Arc::new(PeerGate::new(open_files::connection_places(open_files), config.trusted_proxies.clone()));
+        tracker.spawn(listen::serve_tcp(listener, gate, front.clone(), tracker.clone(), stop_listening.clone()));
 
         let ids = IdGenerator::new(clock.clone(), entropy.clone());
         let db = Db::open(DbOptions {
