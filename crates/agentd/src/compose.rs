@@ -68,15 +68,13 @@ struct Services {
     setup: Setup,
 }
 
-/// A reply may use so much of the time that a drain has; the rest is for what follows.
-const SHARE_FOR_REPLIES: u32 = 2;
 /// The model inside is unloaded after this long without work.
 const IDLE_UNLOAD: Duration = Duration::from_secs(300);
 
 impl Daemon {
-    /// Brings running work to its end; what takes longer than `limit` is marked and left.
-    pub async fn drain(&self, limit: Duration) {
-        self.services.engine.drain(limit / SHARE_FOR_REPLIES).await;
+    /// Brings running work to its end; a reply that takes longer than `grace` is interrupted.
+    pub async fn drain(&self, grace: Duration) {
+        self.services.engine.drain(grace).await;
         self.services.providers.shut_down().await;
     }
 

@@ -23,6 +23,7 @@ use agentd_base::{Clock, Entropy};
 use agentd_store::{DatabaseUrl, Db, DbOptions, MIGRATIONS};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -40,8 +41,16 @@ use local_socket::LocalSocket;
 pub use offline::Offline;
 use peers::PeerGate;
 
-/// How long a drain may take: running replies have this long to reach their end.
+/// From the signal to the end of the process, at most.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
+/// Running replies have so long to reach their end, counted from the signal as all that follow.
+const REPLIES_END_BY: Duration = Duration::from_secs(9);
+/// Those that did not are marked, and the model inside has ended.
+const TURNS_STOP_BY: Duration = Duration::from_secs(15);
+/// Connections and workers are cut off.
+const CONNECTIONS_END_BY: Duration = Duration::from_secs(17);
+/// The database is closed, or left as a killed daemon would leave it, which loses nothing.
+const CLOSED_BY: Duration = Duration::from_secs(19);
 
 /// When the first round of the background workers is over.
 const START_SETTLES_IN: Duration = Duration::from_millis(500);
@@ -147,16 +156,24 @@ impl Running {
 
     /// Drains and closes: no new connections, running replies get their end or are marked,
     /// workers stop, the database is closed.
+    ///
+    /// All of it within [`DRAIN_LIMIT`]: each stage has until its own moment after the signal, so
+    /// that time which one did not need is the next one's.
     pub async fn shut_down(self) {
+        let begun = Instant::now();
         self.readiness.set_draining();
         self.ground.draining.cancel();
-        self.daemon.drain(DRAIN_LIMIT).await;
+        if timeout_at(begun + TURNS_STOP_BY, self.daemon.drain(REPLIES_END_BY)).await.is_err() {
+            tracing::warn!("some replies did not end in time and are marked at the next start");
+        }
         self.stop_listening.cancel();
         self.tracker.close();
-        if tokio::time::timeout(DRAIN_LIMIT, self.tracker.wait()).await.is_err() {
+        if timeout_at(begun + CONNECTIONS_END_BY, self.tracker.wait()).await.is_err() {
             tracing::warn!("some connections or workers did not end in time and are cut off");
         }
-        self.ground.db.close().await;
+        if timeout_at(begun + CLOSED_BY, self.ground.db.close()).await.is_err() {
+            tracing::warn!("the database is still in use and is left without closing it; nothing is lost by that");
+        }
     }
 }
 
