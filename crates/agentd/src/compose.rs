@@ -24,12 +24,12 @@ use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 
 use crate::agents::{Agents, PurgeAgents};
 use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
-use crate::backup::{Backup, local_routes};
+use crate::backup::{Backup, WhileBusy, local_routes};
 use crate::channels::ChannelSettings;
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
 use crate::engine::{Engine, KeepSessions};
-use crate::ground::{Ground, PurgeAnswers, StoredLedger, Workers};
+use crate::ground::{Ground, PruneEvents, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
@@ -73,17 +73,14 @@ struct Services {
     notify: Notify,
 }
 
-/// A reply may use so much of the time that a drain has; the rest is for what follows.
-const SHARE_FOR_REPLIES: u32 = 2;
 /// The model inside is unloaded after this long without work.
 const IDLE_UNLOAD: Duration = Duration::from_secs(300);
 
 impl Daemon {
-    /// Brings running work to its end; what takes longer than `limit` is marked and left.
-    pub async fn drain(&self, limit: Duration) {
-        // What replies and messages on their way need, they need at the same time.
-        let share = limit / SHARE_FOR_REPLIES;
-        tokio::join!(self.services.engine.drain(share), self.services.notify.drain(share));
+    /// Brings running work to its end; a reply or message that takes longer than `grace` is
+    /// interrupted.
+    pub async fn drain(&self, grace: Duration) {
+        tokio::join!(self.services.engine.drain(grace), self.services.notify.drain(grace));
         self.services.providers.shut_down().await;
     }
 
@@ -198,7 +195,8 @@ impl monitoring::ReportsBootstrap for Bootstrap {
     }
 }
 
-/// Wires everything over an open ground.
+/// Wires everything over an open ground. `while_busy` is what to do while another daemon on the
+/// same data directory restores.
 ///
 /// # Errors
 /// What a domain cannot start without is missing.
@@ -207,6 +205,7 @@ pub async fn compose(
     config: &Config,
     address: SocketAddr,
     readiness: Readiness,
+    while_busy: WhileBusy,
 ) -> Result<Daemon, StartError> {
     let key_file = config.secret_key_file.clone().unwrap_or_else(|| ground.data_dir.secret_key());
     let vault = Vault::open(&ground.db, &ground.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
@@ -214,7 +213,7 @@ pub async fn compose(
     let rest = rest::Rest::new(readiness.clone(), workers.pause());
     let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()));
     // Before anybody reads what it may still have to put in place.
-    backup.finish_interrupted().await.map_err(|e| StartError::domain(&e))?;
+    backup.finish_interrupted(while_busy).await.map_err(|e| StartError::domain(&e))?;
     let registry = Registry::new().with::<ChannelSettings>();
     let settings = Settings::open(&ground, vault, registry).await.map_err(|e| StartError::domain(&e))?;
     let options = AuthOptions {
@@ -281,6 +280,7 @@ pub async fn compose(
             .layer(from_fn(catch_panic))
     });
     workers.add(PurgeAnswers(ground.db.clone()));
+    workers.add(PruneEvents(ground.db.clone()));
     workers.add(KeyUseWriter(auth.clone()));
     workers.add(LoginPurge(auth));
     workers.add(PurgeAgents(services.agents.clone()));

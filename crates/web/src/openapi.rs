@@ -78,6 +78,7 @@ fn complete_operation(operation: &mut Operation, changes: bool, is_probe: bool) 
         statuses.push(("404", "There is no such thing"));
     }
     if has_body {
+        statuses.push(("408", "The body came too slowly"));
         statuses.push(("413", "The body is too large"));
         statuses.push(("415", "The body is not of the media type that is taken here"));
     }

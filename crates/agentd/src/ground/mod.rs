@@ -4,6 +4,7 @@
 //! Deliberately absent: anything that knows a domain.
 
 mod data_dir;
+mod file_lock;
 mod once;
 mod purge;
 mod supervise;
@@ -16,9 +17,10 @@ use agentd_base::{Clock, Entropy};
 use agentd_store::Db;
 use tokio_util::sync::CancellationToken;
 
-pub use data_dir::DataDir;
+pub use data_dir::{DataDir, DataDirError};
+pub use file_lock::FileLock;
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
-pub use purge::PurgeAnswers;
+pub use purge::{PruneEvents, PurgeAnswers};
 pub use supervise::TaskPanics;
 pub use worker::{Worker, WorkerError, WorkerPause, Workers};
 
