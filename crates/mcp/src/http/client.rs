@@ -161,6 +161,16 @@ impl GuardedHttp {
             _ if asked.is_none() => Ok(StreamableHttpPostResponse::Accepted),
             Some(ContentType::Json) => {
                 let message = answer.message().await.map_err(fail)?;
+                let answers_this = match &message {
+                    ServerJsonRpcMessage::Response(response) => number(&response.id) == asked.and_then(number),
+                    ServerJsonRpcMessage::Error(error) => {
+                        error.id.as_ref().is_none_or(|id| number(id) == asked.and_then(number))
+                    }
+                    ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => false,
+                };
+                if !answers_this {
+                    return Err(fail(HttpFault::Malformed));
+                }
                 Ok(StreamableHttpPostResponse::Json(message, new_session_id))
             }
             Some(ContentType::EventStream) => {
