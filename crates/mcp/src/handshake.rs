@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::failure::Failures;
 use crate::gate::Gate;
+use crate::message::{MALFORMED, TOO_LARGE};
 use crate::text::one_line;
 use crate::{Lifecycle, McpError};
 
@@ -25,7 +26,9 @@ pub(crate) struct Agentd;
 
 impl ClientHandler for Agentd {
     fn get_info(&self) -> ClientConfig {
+        // The version that `initialize` names; `server/discover` is told its own.
         ClientConfig::new(ClientCapabilities::default(), Implementation::new("agentd", env!("CARGO_PKG_VERSION")))
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 }
 
@@ -76,11 +79,11 @@ where
         let first = if lifecycle == Lifecycle::Discover { discover() } else { ClientLifecycleMode::Initialize };
         match serve(first).await {
             Ok(service) => checked(service).await,
-            Err(refusal @ ClientInitializeError::JsonRpcError(_)) if lifecycle == Lifecycle::Auto => {
+            Err(refusal) if lifecycle == Lifecycle::Auto && is_refusal(&refusal) => {
                 match serve(discover()).await {
                     Ok(service) => checked(service).await,
                     // A server of neither era: what it said to the first is what it means.
-                    Err(ClientInitializeError::JsonRpcError(_)) => Err(failures.of_handshake(refusal)),
+                    Err(error) if is_refusal(&error) => Err(failures.of_handshake(refusal)),
                     Err(error) => Err(failures.of_handshake(error)),
                 }
             }
@@ -127,6 +130,11 @@ where
         }
     })
     .await
+}
+
+/// Whether the server itself said no, in so many words.
+fn is_refusal(error: &ClientInitializeError) -> bool {
+    matches!(error, ClientInitializeError::JsonRpcError(error) if ![TOO_LARGE, MALFORMED].contains(&error.code))
 }
 
 fn discover() -> ClientLifecycleMode {
