@@ -106,22 +106,24 @@ impl Connection {
         client: GuardedClient,
         options: ConnectOptions,
     ) -> Result<Self, ConnectError> {
-        let session = Session::new(options.stderr_tail_bytes);
-        let failures = Failures { session: session.clone(), max_message_bytes: options.max_message_bytes };
         let fail = |error| ConnectError::new(error, String::new());
         let headers = OwnerHeaders::new(headers).map_err(fail)?;
         client.check_url(&url).map_err(|error| fail(McpError::Net(error)))?;
-        let http = GuardedHttp::new(client, url.clone(), headers, session, options.max_message_bytes);
+        let max_message_bytes = options.max_message_bytes;
         // The address goes without what might be a credential in it: the library logs it.
         let shown = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());
         let connect = || {
+            // Nothing is written beside the protocol here, so nothing is kept of it.
+            let session = Session::new(0);
+            let http =
+                GuardedHttp::new(client.clone(), url.clone(), headers.clone(), session.clone(), max_message_bytes);
             let mut config = StreamableHttpClientTransportConfig::with_uri(shown.as_str());
-            config.max_sse_event_size = options.max_message_bytes;
+            config.max_sse_event_size = max_message_bytes;
             config.max_concurrent_requests = options.max_requests_in_flight;
-            StreamableHttpClientTransport::with_client(http.clone(), config)
+            (StreamableHttpClientTransport::with_client(http, config), Failures { session, max_message_bytes })
         };
-        let opened = handshake::over_http(connect, options.lifecycle, &failures, options.handshake_limit).await;
-        let (service, info) = opened.map_err(fail)?;
+        let opened = handshake::over_http(connect, options.lifecycle, options.handshake_limit).await;
+        let (service, info, failures) = opened.map_err(fail)?;
         Ok(Self::new(service, info, failures, options, None))
     }
 

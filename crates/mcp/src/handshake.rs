@@ -93,17 +93,23 @@ where
     .await
 }
 
-/// As [`over_streams`], with a transport made anew for each try.
+/// As [`over_streams`], with a transport and a session made anew for each try; what belongs to the
+/// one that worked is handed back.
 pub(crate) async fn over_http<T>(
-    connect: impl Fn() -> T,
+    connect: impl Fn() -> (T, Failures),
     lifecycle: Lifecycle,
-    failures: &Failures,
     limit: Duration,
-) -> Result<(Service, ServerInfo), McpError>
+) -> Result<(Service, ServerInfo, Failures), McpError>
 where
     T: Transport<RoleClient> + Sync + 'static,
 {
-    let serve = |mode| serve_client_with_lifecycle(Agentd, Gate::new(connect(), failures.session.clone()), mode);
+    let attempt = async |mode| {
+        let (transport, failures) = connect();
+        match serve_client_with_lifecycle(Agentd, Gate::new(transport, failures.session.clone()), mode).await {
+            Ok(service) => checked(service).await.map(|(service, info)| (service, info, failures)),
+            Err(error) => Err(failures.of_handshake(error)),
+        }
+    };
     within(limit, async {
         let first = match lifecycle {
             Lifecycle::Auto => ClientLifecycleMode::Auto {
@@ -113,20 +119,14 @@ where
             Lifecycle::Initialize => ClientLifecycleMode::Initialize,
             Lifecycle::Discover => discover(),
         };
-        let error = match serve(first).await {
-            Ok(service) => return checked(service).await,
-            Err(error) => failures.of_handshake(error),
-        };
-        // Some servers of the older era answer the newer handshake with anything at all.
-        let may_be_older = lifecycle == Lifecycle::Auto
-            && failures.session.close_reason().is_none()
-            && matches!(error, McpError::NotMcp { .. } | McpError::HttpStatus { status: 500..=599 });
-        if !may_be_older {
-            return Err(error);
-        }
-        match serve(ClientLifecycleMode::Initialize).await {
-            Ok(service) => checked(service).await,
-            Err(error) => Err(failures.of_handshake(error)),
+        match attempt(first).await {
+            // Some servers of the older era answer the newer handshake with anything at all.
+            Err(McpError::NotMcp { .. } | McpError::HttpStatus { status: 500..=599 })
+                if lifecycle == Lifecycle::Auto =>
+            {
+                attempt(ClientLifecycleMode::Initialize).await
+            }
+            result => result,
         }
     })
     .await
