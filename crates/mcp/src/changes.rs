@@ -29,7 +29,8 @@ impl ToolsChanges {
     }
 
     /// Waits for a change since the last call, and for so long that changes are a second apart.
-    /// Cancel-safe. `None` once the connection is gone.
+    /// Cancel-safe. `None` once the [`crate::Connection`] was dropped; that its server went away is
+    /// not a change.
     pub async fn changed(&mut self) -> Option<()> {
         // A clone waits, and what it saw is marked as seen last: a cancelled wait forgets nothing.
         self.count.clone().changed().await.ok()?;

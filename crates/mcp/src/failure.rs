@@ -8,7 +8,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use crate::http::HttpFault;
 use crate::message::{MALFORMED, TOO_LARGE};
 use crate::session::Session;
-use crate::stdio::StdioError;
+use crate::stdio::{StdioError, WRITE_QUEUE};
 use crate::text::one_line;
 use crate::{CloseReason, McpError};
 
@@ -74,7 +74,7 @@ impl Failures {
         if let Some(error) = error.error.downcast_ref::<StdioError>() {
             return match error {
                 StdioError::TooLarge { limit } => McpError::RequestTooLarge { limit_bytes: *limit },
-                StdioError::QueueFull => McpError::Closed { reason: CloseReason::NotReading },
+                StdioError::QueueFull => McpError::Busy { limit: WRITE_QUEUE },
                 StdioError::Closed | StdioError::Encode(_) => {
                     McpError::Closed { reason: self.session.close_reason().unwrap_or(CloseReason::InputClosed) }
                 }

@@ -83,7 +83,7 @@ impl<T: Transport<RoleClient> + 'static> Gate<T> {
                     None
                 }
                 ServerNotification::SubscriptionsAcknowledgedNotification(_) => {
-                    Some(ServerJsonRpcMessage::Notification(notification))
+                    self.session.has_subscription().then_some(ServerJsonRpcMessage::Notification(notification))
                 }
                 ServerNotification::CancelledNotification(cancelled) => {
                     let id = cancelled.params.request_id.as_ref().and_then(number)?;
@@ -153,6 +153,15 @@ impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for Gate<T> {
         self.session.close(CloseReason::Requested);
         self.replies.abort_all();
         self.inner.close().await
+    }
+}
+
+impl<T> Drop for Gate<T> {
+    fn drop(&mut self) {
+        // A task of the library that panics takes the gate with it; nobody must wait for it.
+        if std::thread::panicking() {
+            self.session.close(CloseReason::SessionLost);
+        }
     }
 }
 

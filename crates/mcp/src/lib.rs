@@ -16,6 +16,8 @@
 //! Deliberately absent: starting and ending programs (the daemon does, in the sandbox), restarts and
 //! backoff, deciding which tools may run, OAuth, and the HTTP+SSE transport of 2024-11-05.
 
+#[cfg(test)]
+mod arbitrary;
 mod budget;
 pub mod catalog;
 mod changes;

@@ -184,6 +184,7 @@ pub(crate) fn number(id: &RequestId) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arbitrary::arbitrary_json;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -220,22 +221,6 @@ mod tests {
         assert!(matches!(parse(br#"{"level":"info"}"#), Parsed::Broken { id: None, too_large: false }));
         let batch = br#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}]"#;
         assert!(matches!(parse(batch), Parsed::Messages(messages) if messages.len() == 2));
-    }
-
-    fn arbitrary_json() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::from),
-            any::<i64>().prop_map(Value::from),
-            "[\\PC\"\\\\{}\\[\\],:]{0,12}".prop_map(Value::from),
-        ];
-        leaf.prop_recursive(4, 48, 6, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
-                prop::collection::btree_map("[a-z\"]{1,4}|id", inner, 0..6)
-                    .prop_map(|map| Value::Object(map.into_iter().collect())),
-            ]
-        })
     }
 
     fn count(value: &Value) -> (usize, usize) {

@@ -88,6 +88,10 @@ impl Session {
         is_subscription
     }
 
+    pub(crate) fn has_subscription(&self) -> bool {
+        self.0.pending.lock().values().any(|waits| !waits)
+    }
+
     pub(crate) fn is_pending(&self, id: i64) -> bool {
         self.0.pending.lock().contains_key(&id)
     }

@@ -9,4 +9,4 @@ mod stderr;
 mod transport;
 
 pub(crate) use stderr::StderrReader;
-pub(crate) use transport::{StdioError, StdioTransport};
+pub(crate) use transport::{StdioError, StdioTransport, WRITE_QUEUE};

@@ -19,7 +19,7 @@ use crate::message::{Parsed, id_in_head, id_in_tail, parse, stand_in};
 use crate::session::Session;
 
 /// Messages that may wait to be written.
-const WRITE_QUEUE: usize = 64;
+pub(crate) const WRITE_QUEUE: usize = 64;
 /// How long a single message may take to be written: the program does not read meanwhile.
 const WRITE_LIMIT: Duration = Duration::from_secs(60);
 /// How long what is queued may take to be written when the connection closes.

@@ -62,6 +62,8 @@ fn refers_outside(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arbitrary::arbitrary_json;
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn problem(schema: Value) -> Option<String> {
@@ -104,6 +106,36 @@ mod tests {
         ] {
             let problem = problem(schema.clone()).unwrap_or_else(|| panic!("{schema} was taken"));
             assert!(problem.contains(expected), "{problem}");
+        }
+    }
+
+    /// Schemas that are right, nearly right, and not at all.
+    fn schema_like() -> impl Strategy<Value = Value> {
+        let word =
+            prop_oneof![Just("type"), Just("properties"), Just("required"), Just("$ref"), Just("items"), Just("a")];
+        let leaf = prop_oneof![
+            Just(json!("object")),
+            Just(json!("string")),
+            Just(json!("#/properties/a")),
+            Just(json!("https://example.com/schema")),
+            arbitrary_json(),
+        ];
+        leaf.prop_recursive(4, 24, 4, move |inner| {
+            prop::collection::btree_map(word.clone(), inner, 0..4).prop_map(|map| {
+                map.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>().into()
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_keeps_the_promises(schema in schema_like()) {
+            if let Ok((taken, bytes)) = check(schema, 500, 5) {
+                let taken = Value::Object(taken);
+                prop_assert_eq!(&taken["type"], "object");
+                prop_assert!(bytes <= 500 && depth(&taken) <= 5 && !refers_outside(&taken));
+                prop_assert!(jsonschema::validator_for(&taken).is_ok());
+            }
         }
     }
 }

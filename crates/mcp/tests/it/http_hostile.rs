@@ -46,7 +46,8 @@ async fn call(connection: &Connection) -> Result<String, McpError> {
 
 #[tokio::test]
 async fn a_refusal_of_the_handshake_says_what_to_do() {
-    let cases: [(u16, &str, fn(&McpError) -> bool); 8] = [
+    type Expected = fn(&McpError) -> bool;
+    let cases: [(u16, &str, Expected); 8] = [
         (401, "headers", |error| matches!(error, McpError::Unauthorized { status: 401 })),
         (403, "headers", |error| matches!(error, McpError::Unauthorized { status: 403 })),
         (404, "/mcp", |error| matches!(error, McpError::NoEndpoint { status: 404 })),

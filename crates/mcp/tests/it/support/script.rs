@@ -1,6 +1,6 @@
 //! A server over a pair of in-memory streams, played by the test.
 
-use agentd_mcp::{ConnectError, ConnectOptions, Connection, StdioStreams};
+use agentd_mcp::{CallLimits, ConnectError, ConnectOptions, Connection, McpError, StdioStreams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
@@ -113,4 +113,14 @@ where
     })
     .await;
     (connection.expect("a connection"), played)
+}
+
+/// Calls a tool for its text.
+pub(crate) async fn call(connection: &Connection) -> Result<String, McpError> {
+    connection.call_tool("a", json!({}), CallLimits::default()).await.map(|output| output.text)
+}
+
+/// The connection still works: the script answers one more call with `ok`.
+pub(crate) async fn still_works(connection: &Connection) {
+    assert_eq!(call(connection).await.expect("an output"), "ok");
 }
