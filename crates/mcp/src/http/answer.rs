@@ -10,7 +10,7 @@ use sse_stream_for_rmcp::Sse;
 
 use super::client::HttpFault;
 use super::events::EventParser;
-use crate::message::{Parsed, parse, stand_in};
+use crate::message::{Parsed, number, parse, stand_in};
 use crate::session::Session;
 
 /// An answer whose head was read, and what its body may cost.
@@ -107,10 +107,16 @@ impl Reading {
             return (event.id.is_some() || event.retry.is_some()).then_some(event);
         }
         match parse(data.as_bytes()) {
-            Parsed::Messages(_) => Some(event),
+            // The library takes the first answer in a stream for the awaited one.
+            Parsed::Messages(messages) if messages.iter().all(|message| self.belongs_here(message)) => Some(event),
+            Parsed::Messages(_) => {
+                self.session.budget().charge_message(data.len());
+                None
+            }
             Parsed::Broken { too_large, id } => {
                 self.session.budget().charge_message(data.len());
-                let answers_this = id.is_none() || id == self.request;
+                // What is broken and names nobody is passed over: the answer may still come.
+                let answers_this = id == self.request || (id.is_none() && too_large);
                 self.failed(too_large).filter(|_| answers_this)
             }
             Parsed::Noise => {
@@ -118,6 +124,15 @@ impl Reading {
                 None
             }
         }
+    }
+
+    fn belongs_here(&self, message: &ServerJsonRpcMessage) -> bool {
+        let id = match message {
+            ServerJsonRpcMessage::Response(response) => Some(&response.id),
+            ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
+            ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => None,
+        };
+        self.request.is_none() || id.is_none_or(|id| number(id) == self.request)
     }
 
     /// An error in the place of the answer.

@@ -173,8 +173,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_gigabyte_without_a_line_end_takes_a_few_kilobytes() {
-        let mut reader = LineReader::new(tokio::io::repeat(b'x').take(1 << 30), 1 << 20, Budget::new());
+    async fn hundreds_of_megabytes_without_a_line_end_take_little_memory() {
+        let mut reader = LineReader::new(tokio::io::repeat(b'x').take(1 << 28), 1 << 20, Budget::new());
         assert!(matches!(reader.next().await, Ok(Some(Piece::OverlongStart(_)))));
         assert!(matches!(reader.next().await, Ok(Some(Piece::OverlongEnd(_)))));
         assert!(matches!(reader.next().await, Ok(None)));

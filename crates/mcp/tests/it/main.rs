@@ -11,6 +11,7 @@ mod support;
 
 mod http_eras;
 mod http_hostile;
+mod logs;
 mod real_servers;
 mod stdio_calls;
 mod stdio_floods;
