@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// How long the end of a program's error output is waited for, once its handshake failed.
-const STDERR_SETTLE: Duration = Duration::from_millis(300);
+const STDERR_SETTLE: Duration = Duration::from_secs(1);
 /// The library's own steps of closing take at most as long as this together.
 const CLOSE_LIMIT: Duration = Duration::from_secs(8);
 /// Telling the server that a request was given up.

@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agentd_base::Secret;
-use agentd_mcp::{CallLimits, CloseReason, ConnectOptions, Lifecycle};
+use agentd_mcp::{CallLimits, CloseReason, ConnectOptions, Connection, Lifecycle};
 use serde_json::json;
 
-use crate::support::http::{Answer, Asked, HttpServer, accepted, event, events, json_answer, status, stream, whole};
+use crate::support::http::{
+    Answer, Asked, HttpServer, accepted, client, event, events, json_answer, status, stream, whole,
+};
 use crate::support::{discovered, initialized, text_result, tool};
 
 /// A server of the older era without sessions, which answers in JSON.
@@ -161,7 +163,10 @@ async fn the_older_handshake_alone_can_be_asked_for() {
     })
     .await;
     let options = ConnectOptions { lifecycle: Lifecycle::Initialize, ..ConnectOptions::default() };
-    let connection = server.connect_with(options, &[]).await.expect("a connection");
+    // In a task of its own, as the daemon does it.
+    let url = server.url();
+    let connecting = tokio::spawn(async move { Connection::over_http(url, &[], client(), options).await });
+    let connection = connecting.await.expect("a task").expect("a connection");
     connection.close().await;
 }
 

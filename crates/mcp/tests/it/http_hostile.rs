@@ -288,10 +288,13 @@ async fn a_stream_that_breaks_again_and_again_is_not_asked_for_in_a_circle() {
         answer
     })
     .await;
+    let start = tokio::time::Instant::now();
     let connection = server.connect().await.expect("a connection");
     for _ in 0..200 {
         assert_eq!(call(&connection).await.expect("an output"), "ok");
     }
-    assert!(opened.load(Ordering::SeqCst) <= 5, "{} streams were opened", opened.load(Ordering::SeqCst));
+    // One a second, however long this machine takes.
+    let (opened, seconds) = (opened.load(Ordering::SeqCst), start.elapsed().as_secs());
+    assert!(opened as u64 <= seconds + 2, "{opened} streams were opened in {seconds} seconds");
     connection.close().await;
 }

@@ -147,6 +147,38 @@ async fn answers_may_come_in_any_order() {
     }
 }
 
+/// A daemon uses one connection from many tasks on many threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_is_shared_by_tasks() {
+    let connecting = tokio::spawn(connected(async |mut server| {
+        while let Some(request) = server.next().await {
+            match request["method"].as_str() {
+                Some("tools/call") => server.answer(&request, request["params"]["arguments"].clone()).await,
+                Some("tools/list") => server.answer(&request, json!({ "tools": [] })).await,
+                _ => {}
+            }
+        }
+    }));
+    let (connection, played) = connecting.await.expect("a task");
+    let connection = std::sync::Arc::new(connection);
+    let tasks: Vec<_> = (0..50)
+        .map(|number| {
+            let connection = std::sync::Arc::clone(&connection);
+            tokio::spawn(async move {
+                let output = connection.call_tool("a", text_result(&number.to_string()), CallLimits::default()).await;
+                assert_eq!(output.expect("an output").text, number.to_string());
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("a task");
+    }
+    let other = std::sync::Arc::clone(&connection);
+    tokio::spawn(async move { other.list_tools().await.map(drop) }).await.expect("a task").expect("a list");
+    tokio::spawn(async move { connection.close().await }).await.expect("a task");
+    played.await.expect("the script");
+}
+
 #[tokio::test]
 async fn requests_in_flight_are_bounded() {
     let options = ConnectOptions { max_requests_in_flight: 2, ..ConnectOptions::default() };
