@@ -143,3 +143,57 @@ impl Session {
         self.0.tail.lock().text()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn sent(session: &Session, id: i64, method: &str, params: Value) {
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        session.note_outgoing(&serde_json::from_value(message).expect("a message"));
+    }
+
+    #[test]
+    fn an_answer_is_awaited_once() {
+        let session = Session::new(0);
+        sent(&session, 1, "tools/list", json!({}));
+        assert!(!session.take_pending(2));
+        assert!(session.take_pending(1));
+        assert!(!session.take_pending(1));
+    }
+
+    #[test]
+    fn a_late_answer_to_an_earlier_handshake_is_nobodys() {
+        let session = Session::new(0);
+        sent(&session, 0, "server/discover", json!({}));
+        let client = json!({ "name": "a", "version": "1" });
+        let initialize = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
+        sent(&session, 1, "initialize", initialize);
+        assert!(!session.take_pending(0));
+        assert!(session.take_pending(1));
+    }
+
+    #[test]
+    fn a_subscription_waits_for_nothing() {
+        let session = Session::new(0);
+        sent(&session, 1, "subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
+        assert_eq!(session.only_pending(), None);
+        sent(&session, 2, "tools/list", json!({}));
+        assert_eq!(session.only_pending(), Some(2));
+        assert!(!session.take_subscription(2) && session.take_subscription(1));
+        sent(&session, 3, "tools/list", json!({}));
+        assert_eq!(session.only_pending(), None);
+        let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 3 } });
+        session.note_outgoing(&serde_json::from_value(cancelled).expect("a message"));
+        assert_eq!(session.only_pending(), Some(2));
+    }
+
+    #[tokio::test]
+    async fn the_first_reason_to_close_stands() {
+        let session = Session::new(0);
+        session.close(CloseReason::OutputClosed);
+        session.close(CloseReason::Requested);
+        assert_eq!(session.closed().await, CloseReason::OutputClosed);
+    }
+}

@@ -1,18 +1,20 @@
 //! An HTTP server on loopback, played by the test.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use agentd_base::Secret;
 use agentd_mcp::{ConnectError, ConnectOptions, Connection};
 use agentd_net::{GuardedClient, NetPolicy, PolicyHandle, Trust};
+use futures_util::StreamExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -20,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use url::Url;
 
-type Body = UnsyncBoxBody<Bytes, Infallible>;
+type Body = UnsyncBoxBody<Bytes, io::Error>;
 pub(crate) type Answer = Response<Body>;
 
 /// A request as it came.
@@ -78,7 +80,7 @@ impl HttpServer {
                     }
                 });
                 connections.spawn(async move {
-                    let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                    let builder = hyper::server::conn::http1::Builder::new();
                     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
                 });
             }
@@ -134,7 +136,7 @@ pub(crate) fn whole(status: u16, content_type: &str, body: impl Into<Bytes>) -> 
     Response::builder()
         .status(status)
         .header("content-type", content_type)
-        .body(Full::new(body.into()).boxed_unsync())
+        .body(Full::new(body.into()).map_err(io::Error::other).boxed_unsync())
         .expect("an answer")
 }
 
@@ -147,8 +149,10 @@ pub(crate) fn accepted() -> Answer {
 }
 
 pub(crate) fn status(status: u16) -> Answer {
-    let status = StatusCode::from_u16(status).expect("a status");
-    Response::builder().status(status).body(Full::default().boxed_unsync()).expect("an answer")
+    let mut answer = whole(200, "text/plain", "");
+    *answer.status_mut() = StatusCode::from_u16(status).expect("a status");
+    answer.headers_mut().clear();
+    answer
 }
 
 pub(crate) fn event(message: &Value) -> String {
@@ -159,7 +163,7 @@ pub(crate) fn event(message: &Value) -> String {
 pub(crate) fn stream() -> (mpsc::UnboundedSender<String>, Answer) {
     let (sender, mut receiver) = mpsc::unbounded_channel::<String>();
     let frames = futures_util::stream::poll_fn(move |cx| {
-        receiver.poll_recv(cx).map(|text| text.map(|text| Ok::<_, Infallible>(Frame::data(Bytes::from(text)))))
+        receiver.poll_recv(cx).map(|text| text.map(|text| Ok::<_, io::Error>(Frame::data(Bytes::from(text)))))
     });
     let answer = Response::builder().header("content-type", "text/event-stream");
     (sender, answer.body(StreamBody::new(frames).boxed_unsync()).expect("an answer"))
@@ -170,4 +174,18 @@ pub(crate) fn events(text: impl Into<String>) -> Answer {
     let (sender, answer) = stream();
     sender.send(text.into()).expect("a receiver");
     answer
+}
+
+/// A stream with these events that then breaks off.
+pub(crate) fn broken_events(text: impl Into<String>) -> Answer {
+    let first = futures_util::stream::iter([Ok(Frame::data(Bytes::from(text.into())))]);
+    let last = futures_util::stream::once(async {
+        // What was sent leaves first.
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        Err(io::Error::other("broken off"))
+    });
+    let body = StreamBody::new(first.chain(last)).boxed_unsync();
+    Response::builder().header("content-type", "text/event-stream").body(body).expect("an answer")
 }
