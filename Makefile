@@ -4,10 +4,11 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MODELS := models
+TOOL_SERVERS := .tool-servers
 PACKAGES := cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help run test check bench models tools postgres-tools openapi fuzz-api clean
+.PHONY: help run test check bench models tools postgres-tools openapi fuzz-api tool-servers clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -18,7 +19,8 @@ run: tools models ## Build and start the daemon with the model inside (the first
 	$(call say,starting)
 	exec ./target/release/agentd
 
-test: tools postgres-tools models ## Run every test, on SQLite and on a throwaway PostgreSQL
+test: export AGENTD_REQUIRE_TOOL_SERVERS := 1
+test: tools postgres-tools models tool-servers ## Run every test, on SQLite and on a throwaway PostgreSQL
 	$(call say,tests on SQLite)
 	record=$$(mktemp -d); trap 'rm -rf "$$record"' EXIT; export AGENTD_TEST_RECORD=$$record; \
 	cargo test --workspace; \
@@ -37,6 +39,9 @@ check: tools ## Format, lints, licences and sources of dependencies
 
 models: ## Fetch the weights of the model inside
 	@scripts/fetch-models.sh $(MODELS)
+
+tool-servers: tools ## Fetch the tool servers that the tests talk to
+	@scripts/fetch-tool-servers.sh $(TOOL_SERVERS)
 
 tools:
 	@scripts/install-packages.sh $(PACKAGES)

@@ -1,0 +1,36 @@
+//! What the daemon keeps of a server: how to reach it, whoever wrote that down.
+
+use agentd_base::Secret;
+
+/// A server that can be connected to.
+#[derive(Debug, Clone)]
+pub struct Registration {
+    pub name: String,
+    pub transport: RegistrationTransport,
+}
+
+#[derive(Debug, Clone)]
+pub enum RegistrationTransport {
+    Stdio {
+        /// A name that is looked up, or a path.
+        command: String,
+        arguments: Vec<String>,
+        environment: Vec<EnvironmentVariable>,
+    },
+    Http {
+        url: String,
+        headers: Vec<(String, Secret)>,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub struct EnvironmentVariable {
+    pub name: String,
+    pub value: EnvironmentValue,
+}
+
+#[derive(Debug, Clone)]
+pub enum EnvironmentValue {
+    Plain(String),
+    Secret(Secret),
+}

@@ -1,0 +1,180 @@
+//! Why there is no connection, or no answer. Sentences name what the owner can change; what the
+//! server wrote on its error output is not in them but in [`crate::Connection::diagnosis`] and
+//! [`ConnectError::diagnosis`].
+
+use std::fmt;
+
+use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_net::NetError;
+
+/// Why a connection ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CloseReason {
+    /// [`crate::Connection::close`], or the connection was dropped.
+    Requested,
+    /// The program closed its standard output, as one that ends does.
+    OutputClosed,
+    /// The program closed its standard input: it can be told nothing any more.
+    InputClosed,
+    /// The program did not read its standard input for as long as is bearable.
+    NotReading,
+    /// Reading from the program failed.
+    ReadFailed,
+    /// The server could not be reached several times in a row.
+    Unreachable,
+    /// The HTTP session ended and no new one could be opened.
+    SessionLost,
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Requested => "it was disconnected",
+            Self::OutputClosed => "the program ended or closed its output",
+            Self::InputClosed => "the program closed its input",
+            Self::NotReading => "the program stopped reading its input",
+            Self::ReadFailed => "reading from the program failed",
+            Self::Unreachable => "the server could not be reached several times in a row",
+            Self::SessionLost => "the server ended the session",
+        })
+    }
+}
+
+/// What went wrong between the daemon and a tool server.
+#[derive(Debug, thiserror::Error)]
+pub enum McpError {
+    #[error(
+        "the tool server did not finish the handshake within {seconds} seconds; if it is still being downloaded or \
+         started, connect again"
+    )]
+    HandshakeTimeout { seconds: u64 },
+    #[error("the tool server went away during the handshake: {reason}; its error output says more")]
+    EndedInHandshake { reason: CloseReason },
+    #[error("the tool server refused the handshake: {message}")]
+    HandshakeRefused { message: String },
+    #[error("what answered is not a tool server that speaks MCP: {problem}")]
+    NotMcp { problem: String },
+    #[error("the tool server speaks the protocol version {offered}, which is not known here")]
+    UnsupportedVersion { offered: String },
+    #[error("the tool server asks for a credential (HTTP {status}); add or correct it in the registration's headers")]
+    Unauthorized { status: u16 },
+    #[error(
+        "there is no MCP endpoint at this address (HTTP {status}); streamable HTTP servers are often found under /mcp"
+    )]
+    NoEndpoint { status: u16 },
+    #[error("the address answers with a redirect (HTTP {status}); register the address that it leads to")]
+    Redirect { status: u16 },
+    #[error("the tool server answered with HTTP {status}")]
+    HttpStatus { status: u16 },
+    #[error("the header `{name}` cannot be sent: {problem}")]
+    Header { name: String, problem: &'static str },
+    #[error("the request to the tool server failed")]
+    Net(#[source] NetError),
+    #[error("the tool server is not connected: {reason}")]
+    Closed { reason: CloseReason },
+    #[error("{limit} requests to this tool server already wait for their answers; wait for one of them")]
+    Busy { limit: usize },
+    #[error("the tool server did not answer within {seconds} seconds; the request was cancelled")]
+    Timeout { seconds: u64 },
+    #[error("the tool server refused the request (code {code}): {message}")]
+    Refused { code: i32, message: String },
+    #[error("the request is longer than {limit_bytes} bytes; send less at once")]
+    RequestTooLarge { limit_bytes: usize },
+    #[error("the tool server's answer is longer or more deeply nested than is accepted (at most {limit_bytes} bytes)")]
+    AnswerTooLarge { limit_bytes: usize },
+    #[error("the tool server's answer is not valid: {problem}")]
+    Malformed { problem: String },
+    #[error("the tool asks the user for input in the middle of its work, which is not supported here")]
+    InputRequired,
+    #[error("the input of a tool is a JSON object")]
+    InputNotObject,
+}
+
+impl DomainError for McpError {
+    fn kind(&self) -> ErrorKind {
+        let field =
+            |name: &str| ErrorKind::Invalid(vec![FieldProblem { field: name.to_owned(), message: self.to_string() }]);
+        match self {
+            Self::Header { name, .. } => field(&format!("headers.{name}")),
+            Self::InputNotObject => field("input"),
+            Self::RequestTooLarge { .. } => ErrorKind::TooLarge,
+            Self::Net(error) => error.kind(),
+            Self::Closed { .. } => ErrorKind::Conflict,
+            Self::Busy { .. } => ErrorKind::TooMany(std::time::Duration::from_secs(1)),
+            _ => ErrorKind::Upstream,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::HandshakeTimeout { .. } => "tool_server_handshake_timeout",
+            Self::EndedInHandshake { .. } => "tool_server_ended",
+            Self::HandshakeRefused { .. } => "tool_server_refused_handshake",
+            Self::NotMcp { .. } => "not_a_tool_server",
+            Self::UnsupportedVersion { .. } => "protocol_version_not_supported",
+            Self::Unauthorized { .. } => "tool_server_unauthorized",
+            Self::NoEndpoint { .. } => "tool_server_endpoint_missing",
+            Self::Redirect { .. } => "tool_server_redirects",
+            Self::HttpStatus { .. } => "tool_server_http_status",
+            Self::Header { .. } => "header_invalid",
+            Self::Net(error) => error.code(),
+            Self::Closed { .. } => "tool_server_not_connected",
+            Self::Busy { .. } => "tool_server_busy",
+            Self::Timeout { .. } => "tool_server_timeout",
+            Self::Refused { .. } => "tool_server_refused",
+            Self::RequestTooLarge { .. } => "request_too_large",
+            Self::AnswerTooLarge { .. } => "answer_too_large",
+            Self::Malformed { .. } => "answer_malformed",
+            Self::InputRequired => "input_required",
+            Self::InputNotObject => "input_not_an_object",
+        }
+    }
+}
+
+/// Why there is no connection, and what the program wrote before it came to that.
+#[derive(Debug)]
+pub struct ConnectError {
+    error: McpError,
+    diagnosis: String,
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+/// Stands in for its [`McpError`], whose sentence is its own: the chain goes on below that.
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl ConnectError {
+    pub(crate) fn new(error: McpError, diagnosis: String) -> Self {
+        Self { error, diagnosis }
+    }
+
+    #[must_use]
+    pub fn error(&self) -> &McpError {
+        &self.error
+    }
+
+    /// The end of what the program wrote on its error output, and on its standard output beside
+    /// the protocol. It may hold anything: show it to the owner, never to a model or a log.
+    #[must_use]
+    pub fn diagnosis(&self) -> &str {
+        &self.diagnosis
+    }
+}
+
+impl DomainError for ConnectError {
+    fn kind(&self) -> ErrorKind {
+        self.error.kind()
+    }
+
+    fn code(&self) -> &'static str {
+        self.error.code()
+    }
+}

@@ -1,0 +1,308 @@
+//! The protocol library's HTTP client, made of the guarded one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use agentd_net::{GuardedClient, GuardedRequest, NetError};
+use futures_util::stream::BoxStream;
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use parking_lot::Mutex;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream_for_rmcp::Sse;
+use tokio::time::Instant;
+use url::Url;
+
+use super::OwnerHeaders;
+use super::answer::Answer;
+use crate::CloseReason;
+use crate::message::{Parsed, number, parse};
+use crate::session::Session;
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const JSON: &str = "application/json";
+const EVENT_STREAM: &str = "text/event-stream";
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+
+const MAX_ERROR_BODY: usize = 64 * 1024;
+const MAX_SESSION_ID: usize = 1_024;
+/// Between two openings of an event stream, whatever the server says.
+const STREAM_PAUSE: Duration = Duration::from_secs(1);
+/// Failures to reach the server in a row, after which it counts as gone.
+const MAX_FAILURES: u32 = 3;
+
+/// Why a request brought no usable answer. No text carries an address's path or a header.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HttpFault {
+    #[error("the request failed")]
+    Net(#[source] NetError),
+    #[error("HTTP {0}")]
+    Status(u16),
+    #[error("the answer is too large")]
+    TooLarge,
+    #[error("the answer is not valid")]
+    Malformed,
+    #[error("the answer is of an unexpected type")]
+    ContentType,
+    #[error("the request is longer than is accepted")]
+    RequestTooLarge,
+}
+
+type Failure = StreamableHttpError<HttpFault>;
+
+/// Cheap to clone; all clones serve one session.
+#[derive(Debug, Clone)]
+pub(crate) struct GuardedHttp(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    client: GuardedClient,
+    url: Url,
+    headers: OwnerHeaders,
+    session: Session,
+    max_message_bytes: usize,
+    next_stream: Mutex<Option<Instant>>,
+    failures: AtomicU32,
+}
+
+impl GuardedHttp {
+    pub(crate) fn new(
+        client: GuardedClient,
+        url: Url,
+        headers: OwnerHeaders,
+        session: Session,
+        max_message_bytes: usize,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            client,
+            url,
+            headers,
+            session,
+            max_message_bytes,
+            next_stream: Mutex::default(),
+            failures: AtomicU32::new(0),
+        }))
+    }
+
+    /// A request to the registered address, which is the only one there is.
+    fn request(
+        &self,
+        method: Method,
+        session_id: Option<&str>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<GuardedRequest, Failure> {
+        let mut request =
+            self.0.client.request(method, self.0.url.clone()).map_err(|error| fail(HttpFault::Net(error)))?;
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        if let Some(value) = session_id.and_then(|id| HeaderValue::try_from(id).ok()) {
+            request = request.header(SESSION_ID, value);
+        }
+        Ok(self.0.headers.apply(request.header(header::ACCEPT, BOTH)))
+    }
+
+    async fn send(&self, request: GuardedRequest) -> Result<Answer, Failure> {
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => {
+                if self.0.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FAILURES {
+                    self.0.session.close(CloseReason::Unreachable);
+                }
+                return Err(fail(HttpFault::Net(error)));
+            }
+        };
+        self.0.failures.store(0, Ordering::Relaxed);
+        Ok(Answer {
+            response,
+            host: self.0.url.host_str().unwrap_or_default().to_owned(),
+            session: self.0.session.clone(),
+            max_message_bytes: self.0.max_message_bytes,
+        })
+    }
+
+    async fn post(
+        &self,
+        message: &ClientJsonRpcMessage,
+        session_id: Option<&str>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let body = serde_json::to_vec(message)?;
+        if body.len() > self.0.max_message_bytes {
+            return Err(fail(HttpFault::RequestTooLarge));
+        }
+        let request = self
+            .request(Method::POST, session_id, headers)?
+            .header(header::CONTENT_TYPE, HeaderValue::from_static(JSON))
+            .body(body);
+        let answer = self.send(request).await?;
+        let status = answer.response.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && session_id.is_some() {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let asked = match message {
+            ClientJsonRpcMessage::Request(request) => Some(&request.id),
+            _ => None,
+        };
+        if !status.is_success() {
+            return refusal(answer, status, message).await;
+        }
+        let new_session_id = session_id_of(&answer);
+        match content_type(&answer) {
+            // What is said in answer to a notification is of no use.
+            _ if asked.is_none() => Ok(StreamableHttpPostResponse::Accepted),
+            Some(ContentType::Json) => {
+                let message = answer.message().await.map_err(fail)?;
+                let answers_this = match &message {
+                    ServerJsonRpcMessage::Response(response) => number(&response.id) == asked.and_then(number),
+                    ServerJsonRpcMessage::Error(error) => {
+                        error.id.as_ref().is_none_or(|id| number(id) == asked.and_then(number))
+                    }
+                    ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => false,
+                };
+                if !answers_this {
+                    return Err(fail(HttpFault::Malformed));
+                }
+                Ok(StreamableHttpPostResponse::Json(message, new_session_id))
+            }
+            Some(ContentType::EventStream) => {
+                Ok(StreamableHttpPostResponse::Sse(answer.events(asked.and_then(number)), new_session_id))
+            }
+            None => Err(fail(HttpFault::ContentType)),
+        }
+    }
+
+    /// Waits until another event stream may be opened.
+    async fn pause(&self) {
+        let at = {
+            let now = Instant::now();
+            let mut next = self.0.next_stream.lock();
+            let at = next.map_or(now, |next| next.max(now));
+            *next = Some(at + STREAM_PAUSE);
+            at
+        };
+        tokio::time::sleep_until(at).await;
+    }
+}
+
+fn fail(fault: HttpFault) -> Failure {
+    StreamableHttpError::Client(fault)
+}
+
+enum ContentType {
+    Json,
+    EventStream,
+}
+
+fn content_type(answer: &Answer) -> Option<ContentType> {
+    let value = answer.response.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let essence = value.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case(JSON) {
+        Some(ContentType::Json)
+    } else if essence.eq_ignore_ascii_case(EVENT_STREAM) {
+        Some(ContentType::EventStream)
+    } else {
+        None
+    }
+}
+
+fn session_id_of(answer: &Answer) -> Option<String> {
+    let value = answer.response.headers().get(SESSION_ID)?.to_str().ok()?;
+    (value.len() <= MAX_SESSION_ID).then(|| value.to_owned())
+}
+
+/// An answer that is not a success: a JSON-RPC error where it carries one, else its status.
+async fn refusal(
+    answer: Answer,
+    status: StatusCode,
+    message: &ClientJsonRpcMessage,
+) -> Result<StreamableHttpPostResponse, Failure> {
+    let fault = || fail(HttpFault::Status(status.as_u16()));
+    let ClientJsonRpcMessage::Request(request) = message else { return Err(fault()) };
+    // Credentials come first: the status must not pass as an error of the protocol.
+    let may_hold_error = (status.is_client_error() || status.is_server_error())
+        && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
+    if !may_hold_error {
+        return Err(fault());
+    }
+    let body = answer.body(MAX_ERROR_BODY).await.unwrap_or_default();
+    let error = match parse(&body) {
+        Parsed::Messages(messages) => messages.into_iter().find_map(|message| match message {
+            ServerJsonRpcMessage::Error(error) => Some(error.error),
+            _ => None,
+        }),
+        _ => None,
+    };
+    let is_probe = matches!(request.request, ClientRequest::DiscoverRequest(_));
+    let error = match error {
+        Some(error) => error,
+        // A server of the older era refuses what is not `initialize`, each in its own way.
+        None if is_probe && status.is_client_error() => {
+            ErrorData::invalid_request(format!("HTTP {}", status.as_u16()), None)
+        }
+        None => return Err(fault()),
+    };
+    // Who could not read the request could not read its id.
+    let id: RequestId = request.id.clone();
+    Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, Some(id)), None))
+}
+
+impl StreamableHttpClient for GuardedHttp {
+    type Error = HttpFault;
+
+    async fn post_message(
+        &self,
+        _uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        self.post(&message, session_id.as_deref(), custom_headers).await
+    }
+
+    async fn delete_session(
+        &self,
+        _uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failure> {
+        // Whatever comes of it, the session is over; and the library would log its id.
+        let request = self.request(Method::DELETE, Some(&session_id), custom_headers)?;
+        let _ = self.send(request).await;
+        Ok(())
+    }
+
+    async fn get_stream(
+        &self,
+        _uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+        self.pause().await;
+        let mut request = self.request(Method::GET, session_id.as_deref(), custom_headers)?;
+        if let Some(value) = last_event_id.and_then(|id| HeaderValue::try_from(id).ok()) {
+            request = request.header(LAST_EVENT_ID, value);
+        }
+        let answer = self.send(request).await?;
+        match (answer.response.status(), content_type(&answer)) {
+            (status, Some(ContentType::EventStream)) if status.is_success() => Ok(answer.events(None)),
+            // To the library this means: do not ask again.
+            (status, _) if status.is_success() || status.is_client_error() => {
+                Err(StreamableHttpError::ServerDoesNotSupportSse)
+            }
+            (status, _) => Err(fail(HttpFault::Status(status.as_u16()))),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! A server's tools, page by page. What a server says of itself is not believed: a tool that
+//! cannot be offered is left out, with the reason, and the others stand.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::schema;
+use crate::ListLimits;
+use crate::text::{cut, one_line};
+
+const MAX_NAME: usize = 128;
+const MAX_TITLE: usize = 200;
+const MAX_CURSOR: usize = 4_096;
+/// Reasons that are kept; a server with more broken tools than that is broken itself.
+const MAX_LEFT_OUT: usize = 64;
+
+/// What a server says of a tool's nature. Hints of strangers: good enough to ask more often, never
+/// to ask less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct ToolHints {
+    pub read_only: Option<bool>,
+    pub destructive: Option<bool>,
+    pub idempotent: Option<bool>,
+    pub open_world: Option<bool>,
+}
+
+/// A tool that can be offered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ToolDescription {
+    /// 1 to 128 printable ASCII characters without spaces; unique within the server.
+    pub name: String,
+    pub title: Option<String>,
+    /// Written by the server: not to be trusted more than the server is.
+    pub description: String,
+    /// A JSON Schema whose `type` is `object`, which compiles.
+    pub input_schema: Map<String, Value>,
+    pub hints: ToolHints,
+}
+
+/// A tool that cannot be offered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOutTool {
+    /// As the server wrote it, in one short line; empty if it has none.
+    pub name: String,
+    /// Completes "left out, because".
+    pub reason: String,
+}
+
+/// All that a server offers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ToolList {
+    pub tools: Vec<ToolDescription>,
+    pub left_out: Vec<LeftOutTool>,
+    /// Why the list ends before the server's does.
+    pub cut_short: Option<String>,
+}
+
+/// Puts the pages together.
+#[derive(Debug)]
+pub(crate) struct Collector<'a> {
+    limits: &'a ListLimits,
+    list: ToolList,
+    names: HashSet<String>,
+    cursors: HashSet<String>,
+    bytes: usize,
+}
+
+impl<'a> Collector<'a> {
+    pub(crate) fn new(limits: &'a ListLimits) -> Self {
+        Self { limits, list: ToolList::default(), names: HashSet::new(), cursors: HashSet::new(), bytes: 0 }
+    }
+
+    /// Takes one page in; the cursor of the next, if it should be asked for.
+    ///
+    /// # Errors
+    /// A sentence on why this is no page at all.
+    pub(crate) fn take_page(&mut self, page: Value) -> Result<Option<String>, String> {
+        let Value::Object(mut page) = page else { return Err("the list of tools is not a JSON object".to_owned()) };
+        let Some(Value::Array(tools)) = page.remove("tools") else {
+            return Err("the list of tools has no tools in it".to_owned());
+        };
+        for tool in tools {
+            if self.list.tools.len() == self.limits.max_tools {
+                self.list.cut_short = Some(format!("it has more than {} tools", self.limits.max_tools));
+                return Ok(None);
+            }
+            if self.bytes > self.limits.max_total_bytes {
+                self.list.cut_short =
+                    Some(format!("its descriptions are longer than {} bytes", self.limits.max_total_bytes));
+                return Ok(None);
+            }
+            self.take_tool(tool);
+        }
+        let Some(Value::String(cursor)) = page.remove("nextCursor") else { return Ok(None) };
+        if cursor.len() > MAX_CURSOR || !self.cursors.insert(cursor.clone()) {
+            self.list.cut_short = Some("its pages repeat themselves".to_owned());
+            return Ok(None);
+        }
+        if self.cursors.len() == self.limits.max_pages {
+            self.list.cut_short = Some(format!("it has more than {} pages", self.limits.max_pages));
+            return Ok(None);
+        }
+        Ok(Some(cursor))
+    }
+
+    pub(crate) fn finish(self) -> ToolList {
+        self.list
+    }
+
+    fn take_tool(&mut self, tool: Value) {
+        let shown_name = tool.get("name").and_then(Value::as_str).map(|name| one_line(name, MAX_NAME));
+        match self.check(tool) {
+            Ok(tool) => {
+                self.names.insert(tool.name.clone());
+                self.list.tools.push(tool);
+            }
+            Err(reason) if self.list.left_out.len() < MAX_LEFT_OUT => {
+                self.list.left_out.push(LeftOutTool { name: shown_name.unwrap_or_default(), reason });
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn check(&mut self, tool: Value) -> Result<ToolDescription, String> {
+        let Value::Object(mut tool) = tool else { return Err("it is not described by a JSON object".to_owned()) };
+        let Some(Value::String(name)) = tool.remove("name") else { return Err("it has no name".to_owned()) };
+        if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!("its name is not made of 1 to {MAX_NAME} printable ASCII characters without spaces"));
+        }
+        if self.names.contains(&name) {
+            return Err("another tool has the same name".to_owned());
+        }
+        let schema = tool.remove("inputSchema").ok_or("it has no input schema")?;
+        let (input_schema, schema_bytes) =
+            schema::check(schema, self.limits.max_schema_bytes, self.limits.max_schema_depth)?;
+        let description = described(tool.remove("description"), self.limits.max_description_characters * 4);
+        let description = description.chars().take(self.limits.max_description_characters).collect::<String>();
+        self.bytes += schema_bytes + description.len() + name.len();
+        let hints = hints(tool.get("annotations"));
+        let mut title = described(tool.remove("title"), MAX_TITLE);
+        if title.is_empty() {
+            title = described(tool.get("annotations").and_then(|hints| hints.get("title")).cloned(), MAX_TITLE);
+        }
+        Ok(ToolDescription { name, title: (!title.is_empty()).then_some(title), description, input_schema, hints })
+    }
+}
+
+/// Text without control characters, at most `limit` bytes of it.
+fn described(text: Option<Value>, limit: usize) -> String {
+    let Some(Value::String(mut text)) = text else { return String::new() };
+    cut(&mut text, limit);
+    text.retain(|character| !character.is_control() || matches!(character, '\n' | '\t'));
+    text.trim().to_owned()
+}
+
+fn hints(annotations: Option<&Value>) -> ToolHints {
+    let hint = |name: &str| annotations.and_then(|annotations| annotations.get(name)).and_then(Value::as_bool);
+    ToolHints {
+        read_only: hint("readOnlyHint"),
+        destructive: hint("destructiveHint"),
+        idempotent: hint("idempotentHint"),
+        open_world: hint("openWorldHint"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn collect(pages: &[Value], limits: &ListLimits) -> (ToolList, usize) {
+        let mut collector = Collector::new(limits);
+        let mut taken = 0;
+        for page in pages {
+            taken += 1;
+            if collector.take_page(page.clone()).expect("a page").is_none() {
+                break;
+            }
+        }
+        (collector.finish(), taken)
+    }
+
+    fn tool(name: &str) -> Value {
+        json!({ "name": name, "description": "d", "inputSchema": { "type": "object" } })
+    }
+
+    #[test]
+    fn one_broken_tool_does_not_cost_the_others() {
+        let page = json!({ "tools": [
+            tool("good"), tool("good"), tool(""), tool("two words"), tool(&"x".repeat(129)), 7,
+            { "description": "nameless" }, { "name": "schemaless" },
+            { "name": "bad", "inputSchema": { "type": "array" } },
+            { "name": "better", "title": "T", "inputSchema": {}, "annotations": { "readOnlyHint": true } },
+        ] });
+        let (list, _) = collect(&[page], &ListLimits::default());
+        let names: Vec<_> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["good", "better"]);
+        assert_eq!(list.tools[1].hints.read_only, Some(true));
+        assert_eq!(list.left_out.len(), 8);
+        assert!(list.left_out.iter().all(|tool| tool.name.len() <= MAX_NAME + 3));
+        assert!(list.left_out[0].reason.contains("same name"));
+        assert_eq!(list.cut_short, None);
+    }
+
+    #[test]
+    fn pages_end_somewhere() {
+        let limits = ListLimits { max_pages: 5, max_tools: 7, ..ListLimits::default() };
+        let endless: Vec<Value> = (0..20).map(|n| json!({ "tools": [], "nextCursor": n.to_string() })).collect();
+        let (list, taken) = collect(&endless, &limits);
+        assert!(list.cut_short.is_some_and(|reason| reason.contains("pages")));
+        assert_eq!(taken, 5);
+        let circle = vec![json!({ "tools": [], "nextCursor": "a" }); 20];
+        let (list, taken) = collect(&circle, &limits);
+        assert!(list.cut_short.is_some_and(|reason| reason.contains("repeat")));
+        assert_eq!(taken, 2);
+        let many = json!({ "tools": (0..20).map(|n| tool(&n.to_string())).collect::<Vec<_>>(), "nextCursor": "a" });
+        let (list, taken) = collect(&[many.clone(), many], &limits);
+        assert_eq!((list.tools.len(), taken), (7, 1));
+        assert!(list.cut_short.is_some());
+    }
+
+    #[test]
+    fn descriptions_are_bounded_one_by_one_and_together() {
+        let limits = ListLimits { max_description_characters: 10, max_total_bytes: 100, ..ListLimits::default() };
+        let tools: Vec<Value> = (0..50)
+            .map(|n| json!({ "name": format!("t{n}"), "description": "ä\u{7}".repeat(5_000), "inputSchema": {} }))
+            .collect();
+        let (list, _) = collect(&[json!({ "tools": tools })], &limits);
+        assert!(list.tools.len() < 10 && list.cut_short.is_some());
+        assert_eq!(list.tools[0].description, "ä".repeat(10));
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        let limits = ListLimits::default();
+        for page in [json!([]), json!({}), json!({ "tools": {} }), json!(null)] {
+            assert!(Collector::new(&limits).take_page(page.clone()).is_err(), "{page}");
+        }
+    }
+}

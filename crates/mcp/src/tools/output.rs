@@ -1,0 +1,220 @@
+//! What a tool answered, cut to what was allowed.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::text::{cut, one_line};
+
+const MAX_ATTACHMENTS: usize = 32;
+const MAX_MIME_TYPE: usize = 100;
+const MAX_ADDRESS: usize = 500;
+
+/// Something in an answer that is not text. Its content is not kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Attachment {
+    /// `image`, `audio`, `resource` or `resource_link`.
+    pub kind: &'static str,
+    pub mime_type: String,
+    /// How much it would be, decoded; 0 for a link.
+    pub bytes: usize,
+    /// Of a resource.
+    pub uri: Option<String>,
+}
+
+/// What a tool answered.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ToolOutput {
+    /// All text blocks, in order, with a line in brackets in the place of each attachment.
+    pub text: String,
+    pub structured: Option<Value>,
+    /// The tool says that it failed; `text` says why.
+    pub is_error: bool,
+    pub attachments: Vec<Attachment>,
+    /// How many bytes of text there were, if that is more than `text` holds.
+    pub text_cut_from_bytes: Option<usize>,
+    /// The structured content was longer than the limit and is left out.
+    pub structured_left_out: bool,
+}
+
+/// # Errors
+/// A sentence on why this is no tool's answer.
+pub(crate) fn read_output(result: Value, max_bytes: usize) -> Result<ToolOutput, String> {
+    let Value::Object(mut result) = result else { return Err("it is not a JSON object".to_owned()) };
+    let content = result.remove("content");
+    let structured = result.remove("structuredContent");
+    if content.is_none() && structured.is_none() {
+        return Err("it has no content".to_owned());
+    }
+    let blocks = match content {
+        Some(Value::Array(blocks)) => blocks,
+        None => Vec::new(),
+        Some(_) => return Err("its content is not a list".to_owned()),
+    };
+    let mut output = ToolOutput {
+        is_error: result.get("isError").and_then(Value::as_bool).unwrap_or(false),
+        ..ToolOutput::default()
+    };
+    let mut text = Text { kept: String::new(), limit: max_bytes, whole_bytes: 0 };
+    for block in blocks {
+        let Value::Object(block) = block else { continue };
+        match read_block(&block) {
+            Block::Text(block) => text.push(block),
+            Block::Attachment(attachment) => {
+                text.push(&attachment.note());
+                if output.attachments.len() < MAX_ATTACHMENTS {
+                    output.attachments.push(attachment);
+                }
+            }
+            Block::Unknown(kind) => text.push(&format!("[content of the unknown kind `{kind}` left out]")),
+        }
+    }
+    match structured {
+        Some(structured) if structured.to_string().len() > max_bytes => output.structured_left_out = true,
+        structured => output.structured = structured,
+    }
+    output.text_cut_from_bytes = (text.whole_bytes > text.kept.len()).then_some(text.whole_bytes);
+    output.text = text.kept;
+    Ok(output)
+}
+
+struct Text {
+    kept: String,
+    limit: usize,
+    whole_bytes: usize,
+}
+
+impl Text {
+    fn push(&mut self, block: &str) {
+        if self.whole_bytes > 0 {
+            self.append("\n");
+        }
+        self.append(block);
+    }
+
+    /// Once something was cut, nothing is added: text with a hole in it would read as whole.
+    fn append(&mut self, more: &str) {
+        let was_whole = self.whole_bytes == self.kept.len();
+        self.whole_bytes += more.len();
+        if was_whole {
+            let room = self.limit.saturating_sub(self.kept.len());
+            self.kept.push_str(&more[..more.floor_char_boundary(room)]);
+        }
+    }
+}
+
+enum Block<'a> {
+    Text(&'a str),
+    Attachment(Attachment),
+    Unknown(String),
+}
+
+fn read_block(block: &Map<String, Value>) -> Block<'_> {
+    let text = |member: &str| block.get(member).and_then(Value::as_str);
+    let kind = text("type").unwrap_or_default();
+    let attachment = |kind, of: &Map<String, Value>, content: Option<&str>| {
+        let member = |name: &str| of.get(name).and_then(Value::as_str);
+        let mut mime_type = one_line(member("mimeType").unwrap_or("application/octet-stream"), MAX_MIME_TYPE);
+        cut(&mut mime_type, MAX_MIME_TYPE);
+        let uri = member("uri").map(|uri| one_line(uri, MAX_ADDRESS));
+        Block::Attachment(Attachment { kind, mime_type, bytes: content.map_or(0, decoded_bytes), uri })
+    };
+    match kind {
+        "text" => Block::Text(text("text").unwrap_or_default()),
+        "image" => attachment("image", block, text("data")),
+        "audio" => attachment("audio", block, text("data")),
+        "resource_link" => attachment("resource_link", block, None),
+        "resource" => match block.get("resource") {
+            Some(Value::Object(resource)) => match resource.get("text").and_then(Value::as_str) {
+                Some(text) => Block::Text(text),
+                None => attachment("resource", resource, resource.get("blob").and_then(Value::as_str)),
+            },
+            _ => Block::Unknown("resource".to_owned()),
+        },
+        other => Block::Unknown(one_line(other, 40)),
+    }
+}
+
+/// Of base64, without decoding it.
+fn decoded_bytes(base64: &str) -> usize {
+    base64.trim_end_matches('=').len() * 3 / 4
+}
+
+impl Attachment {
+    fn note(&self) -> String {
+        let Self { kind, mime_type, bytes, uri } = self;
+        match (uri, *bytes) {
+            (Some(uri), 0) => format!("[{} to {uri} ({mime_type})]", kind.replace('_', " ")),
+            (Some(uri), bytes) => format!("[{kind} {uri}, {mime_type}, {bytes} bytes, left out]"),
+            (None, bytes) => format!("[{kind}, {mime_type}, {bytes} bytes, left out]"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn reads_every_kind_of_content() {
+        let output = read_output(
+            json!({ "isError": true, "structuredContent": { "n": 1 }, "content": [
+                { "type": "text", "text": "one" },
+                { "type": "image", "data": "AAAA", "mimeType": "image/png" },
+                { "type": "resource", "resource": { "uri": "file:///a", "text": "two" } },
+                { "type": "resource", "resource": { "uri": "file:///b", "blob": "AAA=" } },
+                { "type": "resource_link", "uri": "https://example.com/c", "name": "c", "mimeType": "text/html" },
+                { "type": "hologram", "data": 3 }, 4,
+            ] }),
+            1_000,
+        )
+        .expect("an answer");
+        assert!(output.is_error);
+        assert_eq!(output.structured, Some(json!({ "n": 1 })));
+        let lines: Vec<_> = output.text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "one",
+                "[image, image/png, 3 bytes, left out]",
+                "two",
+                "[resource file:///b, application/octet-stream, 2 bytes, left out]",
+                "[resource link to https://example.com/c (text/html)]",
+                "[content of the unknown kind `hologram` left out]",
+            ]
+        );
+        assert_eq!(output.attachments.len(), 3);
+        assert_eq!(output.text_cut_from_bytes, None);
+    }
+
+    #[test]
+    fn too_much_is_cut_and_said() {
+        let image = json!({ "type": "image", "data": "AAAA", "mimeType": "x".repeat(10_000) });
+        let output = read_output(json!({ "content": vec![image; 100], "structuredContent": "y".repeat(500) }), 300);
+        let output = output.expect("an answer");
+        assert_eq!(output.attachments.len(), MAX_ATTACHMENTS);
+        assert!(output.attachments.iter().all(|image| image.mime_type.len() <= MAX_MIME_TYPE));
+        assert!(output.text.len() <= 300 && output.text_cut_from_bytes.is_some_and(|bytes| bytes > 300));
+        assert!(output.structured.is_none() && output.structured_left_out);
+    }
+
+    #[test]
+    fn what_is_no_answer_is_refused() {
+        for result in [json!({}), json!([]), json!({ "content": "text" }), json!({ "tools": [] })] {
+            assert!(read_output(result.clone(), 100).is_err(), "{result}");
+        }
+        assert!(read_output(json!({ "content": [] }), 100).is_ok_and(|output| output.text.is_empty()));
+    }
+
+    proptest! {
+        #[test]
+        fn the_text_is_the_beginning_of_the_whole(blocks in prop::collection::vec("\\PC{0,20}", 0..8), limit in 0usize..80) {
+            let content: Vec<Value> = blocks.iter().map(|text| json!({ "type": "text", "text": text })).collect();
+            let whole = read_output(json!({ "content": content }), usize::MAX).expect("an answer").text;
+            let cut = read_output(json!({ "content": content }), limit).expect("an answer");
+            prop_assert!(cut.text.len() <= limit && whole.starts_with(&cut.text));
+            prop_assert_eq!(cut.text_cut_from_bytes, (cut.text != whole).then_some(whole.len()));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Which input schemas are taken over from a server: objects of bounded size that compile and
+//! refer to nothing outside themselves.
+
+use serde_json::{Map, Value};
+
+/// # Errors
+/// A sentence on why a tool with this schema cannot be offered.
+pub(super) fn check(schema: Value, max_bytes: usize, max_depth: usize) -> Result<(Map<String, Value>, usize), String> {
+    let Value::Object(mut schema) = schema else {
+        return Err("its input schema is not a JSON object".to_owned());
+    };
+    match schema.get("type") {
+        Some(Value::String(kind)) if kind == "object" => {}
+        // Some servers leave it out for tools without input.
+        None => {
+            schema.insert("type".to_owned(), Value::from("object"));
+        }
+        Some(_) => return Err("its input schema does not describe an object".to_owned()),
+    }
+    let schema = Value::Object(schema);
+    if depth(&schema) > max_depth {
+        return Err(format!("its input schema is nested deeper than {max_depth} levels"));
+    }
+    let bytes = schema.to_string().len();
+    if bytes > max_bytes {
+        return Err(format!("its input schema is longer than {max_bytes} bytes"));
+    }
+    if refers_outside(&schema) {
+        return Err("its input schema refers to another document".to_owned());
+    }
+    if let Err(error) = jsonschema::validator_for(&schema) {
+        let problem = crate::text::one_line(&error.to_string(), 200);
+        return Err(format!("its input schema is not valid: {problem}"));
+    }
+    match schema {
+        Value::Object(schema) => Ok((schema, bytes)),
+        _ => Err("its input schema is not a JSON object".to_owned()),
+    }
+}
+
+/// Recursion is bounded: messages are nested at most 64 deep.
+fn depth(value: &Value) -> usize {
+    let deepest = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(members) => members.values().map(depth).max(),
+        _ => return 0,
+    };
+    deepest.unwrap_or(0) + 1
+}
+
+fn refers_outside(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(refers_outside),
+        Value::Object(members) => members.iter().any(|(key, value)| match value {
+            Value::String(target) => matches!(key.as_str(), "$ref" | "$dynamicRef") && !target.starts_with('#'),
+            _ => refers_outside(value),
+        }),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arbitrary::arbitrary_json;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn problem(schema: Value) -> Option<String> {
+        check(schema, 1_000, 8).err()
+    }
+
+    #[test]
+    fn takes_what_servers_really_send() {
+        assert_eq!(problem(json!({ "type": "object" })), None);
+        assert_eq!(problem(json!({})), None);
+        let schema = json!({
+            "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "additionalProperties": false,
+            "properties": { "path": { "type": "string" }, "n": { "type": ["integer", "null"], "minimum": 1 } },
+            "required": ["path"], "$defs": { "a": { "type": "string" } },
+        });
+        assert_eq!(problem(schema), None);
+    }
+
+    #[test]
+    fn names_what_is_wrong() {
+        let mut deep = json!({});
+        for _ in 0..10 {
+            deep = json!({ "properties": { "a": deep } });
+        }
+        for (schema, expected) in [
+            (json!("object"), "not a JSON object"),
+            (json!(null), "not a JSON object"),
+            (json!({ "type": "string" }), "describe an object"),
+            (json!({ "type": ["object", "null"] }), "describe an object"),
+            (json!({ "type": "object", "properties": { "a": { "type": "strnig" } } }), "not valid"),
+            (json!({ "type": "object", "properties": { "a": { "pattern": "(" } } }), "not valid"),
+            (json!({ "type": "object", "required": "a" }), "not valid"),
+            (
+                json!({ "type": "object", "properties": { "a": { "$ref": "http://example.com/s" } } }),
+                "another document",
+            ),
+            (json!({ "type": "object", "properties": { "a": { "$ref": "file:///etc/passwd" } } }), "another document"),
+            (json!({ "type": "object", "description": "x".repeat(2_000) }), "longer than"),
+            (deep, "deeper than"),
+        ] {
+            let problem = problem(schema.clone()).unwrap_or_else(|| panic!("{schema} was taken"));
+            assert!(problem.contains(expected), "{problem}");
+        }
+    }
+
+    /// Schemas that are right, nearly right, and not at all.
+    fn schema_like() -> impl Strategy<Value = Value> {
+        let word =
+            prop_oneof![Just("type"), Just("properties"), Just("required"), Just("$ref"), Just("items"), Just("a")];
+        let leaf = prop_oneof![
+            Just(json!("object")),
+            Just(json!("string")),
+            Just(json!("#/properties/a")),
+            Just(json!("https://example.com/schema")),
+            arbitrary_json(),
+        ];
+        leaf.prop_recursive(4, 24, 4, move |inner| {
+            prop::collection::btree_map(word.clone(), inner, 0..4).prop_map(|map| {
+                map.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>().into()
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_keeps_the_promises(schema in schema_like()) {
+            if let Ok((taken, bytes)) = check(schema, 500, 5) {
+                let taken = Value::Object(taken);
+                prop_assert_eq!(&taken["type"], "object");
+                prop_assert!(bytes <= 500 && depth(&taken) <= 5 && !refers_outside(&taken));
+                prop_assert!(jsonschema::validator_for(&taken).is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Streamable HTTP with servers of both eras, with and without sessions and streams.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use agentd_base::Secret;
+use agentd_mcp::{CallLimits, CloseReason, ConnectOptions, Connection, Lifecycle};
+use serde_json::json;
+
+use crate::support::http::{
+    Answer, Asked, HttpServer, accepted, client, event, events, json_answer, status, stream, whole,
+};
+use crate::support::{discovered, initialized, text_result, tool};
+
+/// A server of the older era without sessions, which answers in JSON.
+fn plain(asked: &Asked) -> Answer {
+    match asked.what() {
+        "initialize" => asked.result(initialized("2025-06-18")),
+        "tools/list" => asked.result(json!({ "tools": [tool("a")] })),
+        "tools/call" => asked.result(text_result("done")),
+        "ping" => asked.result(json!({})),
+        "server/discover" => json_answer(&json!({
+            "jsonrpc": "2.0", "id": asked.message["id"], "error": { "code": -32_601, "message": "Method not found" },
+        })),
+        "GET" | "DELETE" => status(405),
+        _ => accepted(),
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_sessions_that_answers_in_json() {
+    let server = HttpServer::start(|asked| plain(&asked)).await;
+    let connection = server.connect().await.expect("a connection");
+    assert_eq!(connection.info().protocol_version, "2025-06-18");
+    assert_eq!(connection.list_tools().await.expect("tools").tools[0].name, "a");
+    let output = connection.call_tool("a", json!({}), CallLimits::default()).await.expect("an output");
+    assert_eq!(output.text, "done");
+    connection.ping(Duration::from_secs(30)).await.expect("a sign of life");
+    connection.close().await;
+    assert_eq!(connection.closed().await, CloseReason::Requested);
+    let asked = server.asked();
+    let call = asked.iter().find(|asked| asked.what() == "tools/call").expect("the call");
+    assert_eq!(call.header("mcp-protocol-version"), Some("2025-06-18"));
+    assert_eq!(call.header("accept"), Some("application/json, text/event-stream"));
+}
+
+#[tokio::test]
+async fn a_server_with_sessions_and_streams() {
+    let (changes, open) = tokio::sync::oneshot::channel();
+    let changes = parking_lot::Mutex::new(Some(changes));
+    let server = HttpServer::start(move |asked| {
+        let mut answer = match asked.what() {
+            "GET" => {
+                let (sender, answer) = stream();
+                if let Some(changes) = changes.lock().take() {
+                    changes.send(sender).expect("the test");
+                }
+                answer
+            }
+            "DELETE" => status(200),
+            "server/discover" => whole(400, "text/plain", "Bad Request: no valid session ID provided"),
+            "initialize" => events(asked.result_event(initialized("2025-11-25"))),
+            "tools/call" => {
+                let log = event(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } }));
+                events(format!(": hello\n\n{log}{}", asked.result_event(text_result("done"))))
+            }
+            _ => plain(&asked),
+        };
+        answer.headers_mut().insert("mcp-session-id", "session-1".parse().expect("a value"));
+        answer
+    })
+    .await;
+    let headers = [("Authorization".to_owned(), Secret::new("Bearer s3cret".to_owned()))];
+    let connection = server.connect_with(ConnectOptions::default(), &headers).await.expect("a connection");
+    let mut tools_changes = connection.tools_changes();
+    let output = connection.call_tool("a", json!({}), CallLimits::default()).await.expect("an output");
+    assert_eq!(output.text, "done");
+    let open = open.await.expect("the stream of the server's own messages");
+    open.send(event(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }))).expect("the stream");
+    tools_changes.changed().await.expect("a change");
+    connection.close().await;
+    let asked = server.asked();
+    assert!(asked.iter().all(|asked| asked.header("authorization") == Some("Bearer s3cret")));
+    let after_handshake = asked.iter().skip_while(|asked| asked.what() != "notifications/initialized");
+    assert!(after_handshake.clone().count() >= 4);
+    assert!(after_handshake.clone().all(|asked| asked.header("mcp-session-id") == Some("session-1")));
+    assert_eq!(asked.last().map(|asked| asked.what().to_owned()).as_deref(), Some("DELETE"));
+}
+
+#[tokio::test]
+async fn a_server_of_the_newer_era() {
+    let server = HttpServer::start(|asked| match asked.what() {
+        "server/discover" => asked.result(discovered()),
+        "subscriptions/listen" => {
+            let acknowledged = event(&json!({
+                "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": { "_meta": { "io.modelcontextprotocol/subscriptionId": asked.message["id"] },
+                            "notifications": { "toolsListChanged": true } },
+            }));
+            let (sender, answer) = stream();
+            sender.send(acknowledged).expect("a receiver");
+            // It stays open.
+            std::mem::forget(sender);
+            answer
+        }
+        "initialize" => panic!("a server of the newer era was asked for the older handshake"),
+        _ => plain(&asked),
+    })
+    .await;
+    let connection = server.connect().await.expect("a connection");
+    assert_eq!(connection.info().protocol_version, "2026-07-28");
+    assert_eq!(connection.info().name, "scripted");
+    let output = connection.call_tool("a", json!({}), CallLimits::default()).await.expect("an output");
+    assert_eq!(output.text, "done");
+    connection.ping(Duration::from_secs(30)).await.expect("a sign of life");
+    connection.close().await;
+    let asked = server.asked();
+    let call = asked.iter().find(|asked| asked.what() == "tools/call").expect("the call");
+    assert_eq!(call.header("mcp-protocol-version"), Some("2026-07-28"));
+    assert_eq!((call.header("mcp-method"), call.header("mcp-name")), (Some("tools/call"), Some("a")));
+}
+
+#[tokio::test]
+async fn older_servers_may_refuse_the_newer_handshake_in_any_way() {
+    type Refusal = fn(&Asked) -> Answer;
+    let refusals: [Refusal; 8] = [
+        |_| status(400),
+        |_| whole(404, "text/html", "<h1>Not Found</h1>"),
+        |_| whole(422, "application/json", "{\"detail\":[]}"),
+        |_| whole(500, "text/plain", "Internal Server Error"),
+        |_| whole(200, "text/html", "<h1>Welcome</h1>"),
+        |_| accepted(),
+        |_| {
+            json_answer(
+                &json!({ "jsonrpc": "2.0", "id": "server-error", "error": { "code": -32_600, "message": "Bad" } }),
+            )
+        },
+        |_| {
+            whole(
+                400,
+                "application/json",
+                json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32_000, "message": "Bad" } }).to_string(),
+            )
+        },
+    ];
+    for (number, refusal) in refusals.into_iter().enumerate() {
+        let server = HttpServer::start(move |asked| match asked.what() {
+            "server/discover" => refusal(&asked),
+            _ => plain(&asked),
+        })
+        .await;
+        let connection = server.connect().await.unwrap_or_else(|error| panic!("refusal {number}: {error:?}"));
+        assert_eq!(connection.info().protocol_version, "2025-06-18");
+        connection.close().await;
+    }
+}
+
+#[tokio::test]
+async fn the_older_handshake_alone_can_be_asked_for() {
+    let server = HttpServer::start(|asked| {
+        assert_ne!(asked.what(), "server/discover");
+        plain(&asked)
+    })
+    .await;
+    let options = ConnectOptions { lifecycle: Lifecycle::Initialize, ..ConnectOptions::default() };
+    // In a task of its own, as the daemon does it.
+    let url = server.url();
+    let connecting = tokio::spawn(async move { Connection::over_http(url, &[], client(), options).await });
+    let connection = connecting.await.expect("a task").expect("a connection");
+    connection.close().await;
+}
+
+#[tokio::test]
+async fn a_session_that_expired_is_opened_anew_and_the_call_repeated() {
+    let sessions = AtomicUsize::new(0);
+    let server = HttpServer::start(move |asked| {
+        let current = format!("session-{}", sessions.load(Ordering::SeqCst));
+        match asked.what() {
+            "initialize" => {
+                let session = sessions.fetch_add(1, Ordering::SeqCst) + 1;
+                let mut answer = plain(&asked);
+                answer.headers_mut().insert("mcp-session-id", format!("session-{session}").parse().expect("a value"));
+                answer
+            }
+            "tools/call" if asked.header("mcp-session-id") == Some("session-1") => {
+                assert_eq!(current, "session-1");
+                status(404)
+            }
+            _ => plain(&asked),
+        }
+    })
+    .await;
+    let connection = server.connect().await.expect("a connection");
+    let output = connection.call_tool("a", json!({}), CallLimits::default()).await.expect("an output");
+    assert_eq!(output.text, "done");
+    let call = server.asked().into_iter().rfind(|asked| asked.what() == "tools/call").expect("the call");
+    assert_eq!(call.header("mcp-session-id"), Some("session-2"));
+    connection.close().await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_is_cancelled_at_the_server() {
+    let (arrived, has_arrived) = tokio::sync::oneshot::channel();
+    let (cancelled, was_cancelled) = tokio::sync::oneshot::channel();
+    let (arrived, cancelled) = (parking_lot::Mutex::new(Some(arrived)), parking_lot::Mutex::new(Some(cancelled)));
+    let held = parking_lot::Mutex::new(Vec::new());
+    let server = HttpServer::start(move |asked| match asked.what() {
+        "tools/call" => {
+            let (sender, answer) = stream();
+            held.lock().push(sender);
+            arrived.lock().take().expect("one call").send(asked.message["id"].clone()).expect("the test");
+            answer
+        }
+        "notifications/cancelled" => {
+            let id = asked.message["params"]["requestId"].clone();
+            cancelled.lock().take().expect("one cancellation").send(id).expect("the test");
+            accepted()
+        }
+        _ => plain(&asked),
+    })
+    .await;
+    let connection = server.connect().await.expect("a connection");
+    let id = tokio::select! {
+        result = connection.call_tool("slow", json!({}), CallLimits::default()) => panic!("{result:?}"),
+        id = has_arrived => id.expect("the call"),
+    };
+    assert_eq!(was_cancelled.await.expect("the cancellation"), id);
+    connection.close().await;
+}
+
+#[tokio::test]
+async fn slow_calls_do_not_hold_up_others() {
+    let held = parking_lot::Mutex::new(Vec::new());
+    let server = HttpServer::start(move |asked| match asked.message["params"]["name"].as_str() {
+        Some("slow") => {
+            let (sender, answer) = stream();
+            held.lock().push(sender);
+            answer
+        }
+        _ => plain(&asked),
+    })
+    .await;
+    let connection = server.connect().await.expect("a connection");
+    let slow = connection.call_tool("slow", json!({}), CallLimits::default());
+    let fast = async {
+        for _ in 0..20 {
+            connection.call_tool("fast", json!({}), CallLimits::default()).await.expect("an output");
+        }
+        connection.ping(Duration::from_secs(30)).await.expect("a sign of life");
+    };
+    tokio::select! {
+        result = slow => panic!("{result:?}"),
+        () = fast => {}
+    }
+    connection.close().await;
+}
