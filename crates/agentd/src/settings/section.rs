@@ -113,12 +113,23 @@ fn loosen(object: &mut Object) {
     object.required.clear();
     object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
     for property in object.properties.values_mut() {
-        if let RefOr::T(Schema::Object(inner)) = property
-            && !inner.properties.is_empty()
+        // An object with a default is written as both of (the object, its default); what is left out
+        // of a change has no default.
+        if let RefOr::T(Schema::AllOf(both)) = property
+            && let Some(inner) = both.items.iter().find(|item| is_inline_object(item)).cloned()
+        {
+            *property = inner;
+        }
+        if is_inline_object(property)
+            && let RefOr::T(Schema::Object(inner)) = property
         {
             loosen(inner);
         }
     }
+}
+
+fn is_inline_object(schema: &RefOr<Schema>) -> bool {
+    matches!(schema, RefOr::T(Schema::Object(object)) if !object.properties.is_empty())
 }
 
 fn replace_property(object: &mut Object, path: &str, schema: RefOr<Schema>) {
