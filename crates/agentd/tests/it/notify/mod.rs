@@ -5,7 +5,7 @@ mod email;
 mod sending;
 
 use agentd::notify::{Notification, NotificationId, NotifyError};
-use agentd_store::Tx;
+use agentd_store::{Tx, args};
 use serde_json::{Value, json};
 
 use crate::support::TestApp;
@@ -35,9 +35,11 @@ async fn shown(app: &TestApp, id: &NotificationId) -> Value {
     app.get(&format!("/api/notifications/{id}")).send().await.expect_status(200).json()
 }
 
-/// The events of a type, oldest first.
+/// The events of a type, oldest first. Straight from the table: whoever reads by cursor sees on
+/// PostgreSQL only what no transaction of any other test can still come before.
 async fn events(app: &TestApp, event_type: &str) -> Vec<Value> {
     let mut read = app.running().ground().db.read().await.expect("a connection");
-    let all = read.events_after(agentd_store::Seq::START, 1000).await.expect("events");
-    all.into_iter().filter(|event| event.event_type == event_type).map(|event| event.data).collect()
+    let sql = "SELECT data FROM outbox WHERE event_type = $1 ORDER BY seq";
+    let rows = read.fetch_all(sql, args![event_type]).await.expect("events");
+    rows.iter().map(|row| row.json("data").expect("JSON")).collect()
 }
