@@ -13,6 +13,7 @@
 
 mod local;
 pub mod protocol;
+pub mod tools;
 mod types;
 pub mod worker;
 

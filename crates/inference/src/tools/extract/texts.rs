@@ -1,0 +1,177 @@
+//! Texts that are used as they are: quotations, programs, what is to be said or looked for.
+
+use std::ops::Range;
+
+use crate::tools::fill::Filled;
+use crate::tools::form::Parameter;
+use crate::tools::literals::{Kind, Literal, Message, looks_like_code};
+use crate::tools::phrases::{Piece, after_colon, after_cue, clean, phrase_end, strip_lead};
+use crate::tools::words::{Word, actions, is_filler, stem};
+
+fn quoted<'m>(message: &'m Message, filled: &'m Filled) -> impl Iterator<Item = &'m Literal> {
+    message.literals.iter().filter(|literal| literal.quoted && filled.is_free(&literal.range))
+}
+
+fn free(filled: &Filled) -> impl Fn(&Piece) -> bool {
+    |piece| filled.is_free(&piece.range)
+}
+
+pub(crate) fn all_quoted(message: &Message) -> Vec<Piece> {
+    message.literals.iter().filter(|literal| literal.quoted).map(Piece::of).collect()
+}
+
+/// A program: fenced, quoted, or behind a colon.
+pub(crate) fn code(message: &Message, filled: &Filled) -> Option<Piece> {
+    let fenced = quoted(message, filled).find(|literal| literal.kind == Kind::Fence).map(Piece::of);
+    let inline = || quoted(message, filled).find(|literal| looks_like_code(&literal.value)).map(Piece::of);
+    let behind = || after_colon(message).filter(free(filled)).filter(|piece| looks_like_code(&piece.text));
+    fenced.or_else(inline).or_else(behind)
+}
+
+/// A command line: quoted, behind a colon, or behind "run".
+pub(crate) fn command(message: &Message, filled: &Filled) -> Option<Piece> {
+    let plain = |piece: &Piece| !looks_like_code(&piece.text) || piece.text.contains("$(");
+    if let Some(piece) = quoted(message, filled).map(Piece::of).find(plain) {
+        return Some(piece);
+    }
+    if let Some(piece) = after_colon(message).filter(free(filled)).filter(plain) {
+        return Some(piece);
+    }
+    let word = message.words.iter().find(|word| matches!(word.lower.as_str(), "run" | "execute" | "launch" | "running"))?;
+    let lead = strip_lead(message, word.end..message.text.len(), &["the", "this", "command", "shell"]);
+    let named = message.slice(&(word.end..lead.start)).contains("command");
+    let first = message.word_after(lead.start)?;
+    // "run the tests" says what, not how; the model finds the command.
+    let says_what = !named && (lead.start != word.end || is_filler(&first.lower) || first.capital);
+    if says_what || first.lower == "python" {
+        return None;
+    }
+    let end = command_end(message, lead.start);
+    let range = lead.start..end;
+    let text = message.slice(&range).trim_start();
+    let start = end - text.len();
+    let text = text.trim_end().trim_end_matches(['!', '?', ',', ';']).trim_end();
+    let text = text.strip_suffix('.').filter(|rest| !rest.ends_with([' ', '.', '/'])).unwrap_or(text);
+    (!text.is_empty()).then(|| Piece { text: text.to_owned(), range: start..start + text.len() }).filter(free(filled))
+}
+
+fn command_end(message: &Message, from: usize) -> usize {
+    let tails: [&[&str]; 12] = [
+        &["in", "the", "terminal"], &["in", "the", "shell"], &["in", "the", "console"], &["in", "a", "shell"], &["in", "bash"],
+        &["in", "the", "sandbox"], &["in", "the", "workspace"], &["for", "me"], &["please"], &["and", "stop"], &["and", "show"], &["and", "tell"],
+    ];
+    let more: [&[&str]; 6] = [&["with", "a", "timeout"], &["for", "at", "most"], &["in", "a", "terminal"], &["on", "the", "command"], &["and", "give"], &["and", "then"]];
+    tails
+        .iter()
+        .chain(&more)
+        .filter_map(|tail| {
+            let after = after_cue(message, tail)?;
+            message.words_before(after).nth(tail.len() - 1).map(|word| word.start)
+        })
+        .filter(|&start| start > from)
+        .min()
+        .unwrap_or(message.text.len())
+}
+
+const NAMING: &[&str] = &[
+    "the", "a", "an", "text", "word", "words", "string", "phrase", "line", "term", "pattern", "any", "all", "every", "occurrences",
+    "occurrence", "of", "mentions", "where", "for", "my", "files", "file",
+];
+
+/// What is to be looked for.
+pub(crate) fn query(message: &Message, filled: &Filled) -> Option<Piece> {
+    if let Some(literal) = quoted(message, filled).next() {
+        return Some(Piece::of(literal));
+    }
+    let cues: [&[&str]; 17] = [
+        &["the", "word"], &["the", "words"], &["the", "phrase"], &["the", "term"], &["the", "text"], &["the", "string"],
+        &["mentioning"], &["mention"], &["mentions"], &["containing"], &["contain"], &["contains"], &["for"], &["about"], &["grep"],
+        &["occurrences", "of"], &["find"],
+    ];
+    for cue in cues {
+        let Some(start) = after_cue(message, cue) else { continue };
+        let start = strip_lead(message, start..message.text.len(), NAMING).start;
+        let end = phrase_end(message, start, &["in", "inside", "under", "within"]);
+        let piece = (start < end).then(|| clean(message, start..end)).flatten().filter(free(filled));
+        // "search for it in the files" looks for nothing that stands here.
+        if let Some(piece) = piece.filter(|piece| piece.text.split_whitespace().count() <= 8 && !is_filler(&piece.text.to_lowercase())) {
+            return Some(piece);
+        }
+    }
+    let identifier = message.literals.iter().find(|literal| literal.kind == Kind::Identifier && filled.is_free(&literal.range));
+    identifier.map(Piece::of)
+}
+
+/// Things that are made up, not quoted.
+const COMPOSITIONS: &[&str] = &[
+    "poem", "story", "letter", "haiku", "song", "essay", "summary", "joke", "recipe", "introduction", "paragraph", "description", "plan",
+    "greeting", "outline", "article", "verse", "program", "script", "function", "list", "report", "draft", "tale", "limerick", "invitation",
+];
+
+/// What is to be written or said.
+pub(crate) fn content(message: &Message, filled: &Filled) -> Option<Piece> {
+    if let Some(literal) = quoted(message, filled).max_by_key(|literal| literal.value.len()) {
+        return Some(Piece::of(literal));
+    }
+    let cues: [&[&str]; 16] = [
+        &["saying", "that"], &["saying"], &["that", "says"], &["which", "says"], &["with", "the", "text"], &["with", "the", "content"],
+        &["with", "the", "contents"], &["with", "the", "words"], &["with", "the", "message"], &["with", "text"], &["with", "content"],
+        &["know", "that"], &["containing"], &["that", "reads"], &["that"], &["say"],
+    ];
+    let colon = after_colon(message).filter(free(filled));
+    if let Some(piece) = colon.and_then(|piece| clean_tail(message, piece)) {
+        return Some(piece).filter(|piece| !is_composition(message, &piece.range));
+    }
+    for cue in cues {
+        let Some(start) = after_cue(message, cue) else { continue };
+        let end = if matches!(cue, ["containing"]) { phrase_end(message, start, &[]) } else { say_end(message, start) };
+        let Some(piece) = clean(message, start..end).filter(free(filled)) else { continue };
+        return (!is_composition(message, &piece.range)).then_some(piece);
+    }
+    let verb = between(message)?;
+    let range = strip_lead(message, verb, &["down", "the", "text", "line", "words", "word", "a", "note", "that"]);
+    let piece = clean(message, range).filter(free(filled))?;
+    let only_names_a_file = piece.text.split_whitespace().all(|word| {
+        let lower = word.to_lowercase();
+        is_filler(&lower) || matches!(lower.as_str(), "file" | "new" | "text" | "called" | "named" | "document" | "note" | "empty")
+    });
+    (!only_names_a_file || matches!(piece.text.as_str(), "it" | "that" | "this")).then_some(piece).filter(|piece| !is_composition(message, &piece.range))
+}
+
+fn clean_tail(message: &Message, piece: Piece) -> Option<Piece> {
+    let end = piece.range.end;
+    clean(message, piece.range.start..end)
+}
+
+/// What is said goes on to the end of its sentence, or to a path.
+fn say_end(message: &Message, start: usize) -> usize {
+    phrase_end(message, start, &[])
+}
+
+/// What stands between the verb and the path: "write X to PATH".
+fn between(message: &Message) -> Option<Range<usize>> {
+    let write = actions(&stem("write"));
+    let verb = message.words.iter().take(6).find(|word| actions(&word.stem) & write != 0)?;
+    let path = message.literals.iter().find(|literal| literal.is_path() && literal.range.start > verb.end)?;
+    let connects = |word: &&Word| word.end <= path.range.start && word.start > verb.end && matches!(word.lower.as_str(), "to" | "in" | "into" | "as" | "under");
+    let connector = message.words.iter().rev().find(connects)?;
+    Some(verb.end..connector.start)
+}
+
+fn is_composition(message: &Message, range: &Range<usize>) -> bool {
+    let inside: Vec<&Word> = message.words.iter().filter(|word| word.start >= range.start && word.end <= range.end).collect();
+    let article = inside.first().is_some_and(|word| matches!(word.lower.as_str(), "a" | "an" | "some" | "my" | "the" | "two" | "three"));
+    article && inside.iter().take(6).any(|word| COMPOSITIONS.iter().any(|thing| stem(thing) == word.stem))
+}
+
+/// A value behind the parameter's own name ("with the title Plans"), or else a quotation.
+pub(crate) fn labelled(parameter: &Parameter, message: &Message, filled: &Filled) -> Option<Piece> {
+    for word in message.words.iter().filter(|word| parameter.stems.contains(&word.stem)) {
+        let start = strip_lead(message, word.end..message.text.len(), &["is", "of", "named", "called", "to", "as"]).start;
+        let end = phrase_end(message, start, &["and", "with", "for", "in"]);
+        if let Some(piece) = (start < end).then(|| clean(message, start..end)).flatten().filter(free(filled)) {
+            return Some(piece);
+        }
+    }
+    quoted(message, filled).next().map(Piece::of)
+}
