@@ -221,7 +221,7 @@ fn is_right(expected: &Map<String, Value>, input: &Value) -> bool {
 }
 
 /// `{"like": […]}` leaves case, spaces and a last full stop aside; `{"any_of": […]}` and
-/// `{"contains": […]}` say it themselves; anything else must be equal.
+/// `{"contains": […], "without": […]}` say it themselves; anything else must be equal.
 fn matches(wanted: &Value, value: &Value) -> bool {
     let list = |key: &str| wanted.get(key).and_then(Value::as_array);
     let text = value.as_str().unwrap_or_default();
@@ -233,7 +233,8 @@ fn matches(wanted: &Value, value: &Value) -> bool {
     } else if let Some(alternatives) = list("any_of_contains") {
         alternatives.iter().filter_map(Value::as_array).any(|parts| has_all(parts))
     } else if let Some(parts) = list("contains") {
-        has_all(parts)
+        let unwanted = list("without").is_some_and(|parts| parts.iter().filter_map(Value::as_str).any(|part| text.contains(part)));
+        has_all(parts) && !unwanted
     } else {
         wanted == value || wanted.as_f64().is_some_and(|wanted| value.as_f64() == Some(wanted))
     }

@@ -28,6 +28,8 @@ mod rank;
 mod request_kind;
 mod role;
 mod words;
+#[cfg(test)]
+mod debug_tests;
 
 pub use caller::{Called, call};
 pub use form::FormError;

@@ -117,7 +117,7 @@ pub(super) fn fit(
     }
     let verb = if verb_fits {
         VERB
-    } else if mood.verb != 0 && profile.verbs != 0 {
+    } else if mood.is_told && profile.verbs != 0 {
         OTHER_VERB
     } else {
         0.0

@@ -22,6 +22,8 @@ pub(super) enum RequestKind {
 pub(super) struct Mood {
     pub(super) kind: RequestKind,
     pub(super) verb: u32,
+    /// The verb leads an order, so another one cannot be meant.
+    pub(super) is_told: bool,
 }
 
 const COURTESY: &[&[&str]] = &[
@@ -64,7 +66,8 @@ pub(super) fn mood(message: &Message) -> Mood {
     let lower = first.map(|word| word.lower.as_str()).unwrap_or_default();
     let refuses = matches!(lower, "don't" | "never") || begins(rest, &["do", "not"]) || begins(rest, &["stop"]);
     // "what files are in docs", "which of my notes …" ask for a list.
-    let lists = matches!(lower, "what" | "which" | "what's") && !knows;
+    let second = rest.get(1).map(|word| word.lower.as_str()).unwrap_or_default();
+    let lists = !knows && (lower == "which" || lower == "what" && !QUESTION.contains(&second));
     let asks_later = || {
         message.text.trim_end().ends_with('?') || words.iter().any(|word| matches!(word.lower.as_str(), "how" | "what" | "what's" | "which"))
     };
@@ -83,12 +86,13 @@ pub(super) fn mood(message: &Message) -> Mood {
     } else {
         RequestKind::Question
     };
+    let is_told = kind == RequestKind::Order && verb != 0;
     let verb = match (verb, lists) {
         (0, true) => anywhere() | actions("list"),
         (0, false) => anywhere(),
         (verb, _) => verb,
     };
-    Mood { kind, verb }
+    Mood { kind, verb, is_told }
 }
 
 fn begins(words: &[Word], phrase: &[&str]) -> bool {

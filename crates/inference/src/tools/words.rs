@@ -132,7 +132,6 @@ const ACTIONS: &[&[&str]] = &[
     &["play", "listen", "start"],
     &["switch", "turn", "toggle", "dim", "set"],
     &["translate"],
-    &["create", "open", "file", "report", "add", "new"],
     &["remember", "memorize", "store", "save", "note"],
     &["buy", "order", "purchase"],
     &["book", "reserve"],

@@ -129,6 +129,9 @@ pub(crate) fn content(message: &Message, filled: &Filled) -> Option<Piece> {
         return (!is_composition(message, &piece.range)).then_some(piece);
     }
     let verb = between(message)?;
+    if is_composition(message, &verb) {
+        return None;
+    }
     let range = strip_lead(message, verb, &["down", "the", "text", "line", "words", "word", "a", "note", "that"]);
     let piece = clean(message, range).filter(free(filled))?;
     let only_names_a_file = piece.text.split_whitespace().all(|word| {
