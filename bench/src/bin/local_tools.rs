@@ -43,6 +43,8 @@ struct Tool {
     name: String,
     description: String,
     input_schema: Value,
+    /// Offered to the tasks of this half alone.
+    only: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -121,30 +123,31 @@ async fn run(path: &Path, suite: &Suite, verbose: bool, only: Option<&str>) {
     let spawner = Spawner::start().expect("a thread");
     let program = std::env::current_exe().expect("the path of this program");
     let model = LocalModel::new(LocalModelOptions::new(program, vec![WORKER.into()], spawner, Entropy::system()));
-    let tools: Vec<ToolSpec> = suite
-        .tools
-        .iter()
-        .map(|tool| ToolSpec {
+    let offered = |half: &str| -> Vec<ToolSpec> {
+        let tools = suite.tools.iter().filter(|tool| tool.only.as_deref().is_none_or(|only| only == half));
+        let spec = |tool: &Tool| ToolSpec {
             name: tool.name.clone(),
             description: tool.description.clone(),
             input_schema: tool.input_schema.clone(),
-        })
-        .collect();
+        };
+        tools.map(spec).collect()
+    };
     // Loading the file is not what is measured.
-    let warm = decide(&tools, "Use Python to print hello", &[]).expect("a tool for this");
+    let warm = decide(&offered("tune"), "Use Python to print hello", &[]).expect("a tool for this");
     call(&model, path, warm).await.expect("the model inside");
 
     let mut total = Row::default();
-    for half in ["tune", "held"] {
+    for half in ["tune", "held", "fresh"] {
         if only.is_some_and(|only| only != half) {
             continue;
         }
+        let tools = offered(half);
         let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
         for task in suite.tasks.iter().filter(|task| task.half == half) {
             let row = measure(&model, path, &tools, task, verbose).await;
             rows.entry(task.tool.as_deref().unwrap_or(NONE)).or_default().add(&row);
         }
-        println!("\nhalf `{half}`");
+        println!("\npart `{half}`");
         head();
         let mut sum = Row::default();
         for (name, row) in &rows {
@@ -155,7 +158,7 @@ async fn run(path: &Path, suite: &Suite, verbose: bool, only: Option<&str>) {
         shares(&sum);
         total.add(&sum);
     }
-    println!("\nboth halves");
+    println!("\nall parts");
     head();
     total.print("all");
     shares(&total);
@@ -226,15 +229,16 @@ fn matches(wanted: &Value, value: &Value) -> bool {
     let list = |key: &str| wanted.get(key).and_then(Value::as_array);
     let text = value.as_str().unwrap_or_default();
     let has_all = |parts: &[Value]| parts.iter().filter_map(Value::as_str).all(|part| text.contains(part));
+    let has_unwanted =
+        list("without").is_some_and(|parts| parts.iter().filter_map(Value::as_str).any(|part| text.contains(part)));
     if let Some(alternatives) = list("like") {
         alternatives.iter().filter_map(Value::as_str).any(|wanted| loose(wanted) == loose(text))
     } else if let Some(alternatives) = list("any_of") {
         alternatives.contains(value)
     } else if let Some(alternatives) = list("any_of_contains") {
-        alternatives.iter().filter_map(Value::as_array).any(|parts| has_all(parts))
+        alternatives.iter().filter_map(Value::as_array).any(|parts| has_all(parts)) && !has_unwanted
     } else if let Some(parts) = list("contains") {
-        let unwanted = list("without").is_some_and(|parts| parts.iter().filter_map(Value::as_str).any(|part| text.contains(part)));
-        has_all(parts) && !unwanted
+        has_all(parts) && !has_unwanted
     } else {
         wanted == value || wanted.as_f64().is_some_and(|wanted| value.as_f64() == Some(wanted))
     }

@@ -11,6 +11,7 @@
 //! Deliberately absent: the daemon's own model interface (it adapts to this one), choosing and
 //! downloading model files, and prompts.
 
+mod grammar_schema;
 mod local;
 pub mod protocol;
 pub mod tools;

@@ -8,6 +8,8 @@ use super::plan::Plan;
 use super::prompt;
 use crate::{LocalError, LocalErrorCode, LocalEvent, LocalModel};
 
+const MAX_TEXT_CHARACTERS: usize = 4000;
+
 /// What came of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Called {
@@ -34,7 +36,10 @@ pub async fn call(model: &LocalModel, model_path: &Path, plan: Plan) -> Result<C
                 if let LocalEvent::Finished { input_tokens, output_tokens, .. } = end {
                     (called.input_tokens, called.output_tokens) = (input_tokens, output_tokens);
                 }
-                parse(&text).unwrap_or_default()
+                match prompt::only_text(&plan) {
+                    Some((parameter, _)) => plain(&text).map(|text| (parameter.name.clone(), text)).into_iter().collect(),
+                    None => parse(&text).unwrap_or_default(),
+                }
             }
             Err(error) if matches!(error.code, LocalErrorCode::Invalid | LocalErrorCode::Internal | LocalErrorCode::ContextLength) => {
                 tracing::debug!(tool = plan.tool, %error, "the model inside could not write the input of a tool");
@@ -62,6 +67,21 @@ fn finish(plan: &Plan, written: Map<String, Value>) -> Option<Value> {
     plan.accepts(&input).then_some(input)
 }
 
+/// A reply that is a text: without the fence that many models put around code, and never empty.
+fn plain(reply: &str) -> Option<Value> {
+    let reply = reply.trim();
+    let inner = match reply.split_once("```") {
+        Some((_, fenced)) => {
+            let fenced = fenced.split("```").next().unwrap_or_default();
+            let (first, rest) = fenced.split_once('\n').unwrap_or(("", fenced));
+            if first.trim().contains(' ') { fenced } else { rest }
+        }
+        None => reply,
+    };
+    let text: String = inner.trim().chars().take(MAX_TEXT_CHARACTERS).collect();
+    (!text.is_empty()).then(|| Value::String(text))
+}
+
 /// The object in a reply. One that was cut off by the output limit is closed where it ends.
 fn parse(text: &str) -> Option<Map<String, Value>> {
     let text = text.trim();
@@ -87,6 +107,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_fence_around_code_is_no_part_of_it() {
+        for (reply, text) in [
+            ("print(1)", Some("print(1)")),
+            ("Here it is:\n```python\nprint(1)\n```\nIt prints 1.", Some("print(1)")),
+            ("```\nls -la", Some("ls -la")),
+            ("``` ```", None),
+            ("  ", None),
+        ] {
+            assert_eq!(plain(reply), text.map(Value::from), "{reply}");
+        }
+    }
 
     #[test]
     fn a_reply_that_was_cut_off_is_closed() {

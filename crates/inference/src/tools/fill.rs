@@ -49,12 +49,19 @@ pub(super) struct Filled {
     /// Required, and nowhere to be had.
     pub(super) missing: usize,
     pub(super) evidence: f32,
+    /// The tool has a parameter for a path, so that "in …" may name one.
+    pub(super) has_path: bool,
     used: Vec<Range<usize>>,
 }
 
 impl Filled {
     pub(super) fn is_free(&self, range: &Range<usize>) -> bool {
         !self.used.iter().any(|used| used.start < range.end && range.start < used.end)
+    }
+
+    /// Where the first piece begins that was taken behind `at`.
+    pub(super) fn next_used(&self, at: usize) -> Option<usize> {
+        self.used.iter().map(|used| used.start).filter(|&start| start >= at).min()
     }
 
     fn take(&mut self, parameter: &Parameter, value: Value, range: Option<Range<usize>>, evidence: f32) {
@@ -95,6 +102,7 @@ pub(super) fn fill(parameters: &[Parameter], message: &Message, background: Back
     let mut filled = Filled::default();
     let mut roles: Vec<(&Parameter, Role)> = parameters.iter().map(|parameter| (parameter, role(parameter))).collect();
     roles.sort_by_key(|(_, role)| *role);
+    filled.has_path = roles.iter().any(|(_, role)| matches!(role, Role::Path(_)));
     pairs(&roles, message, &mut filled);
     for (parameter, role) in &roles {
         if !filled.values.contains_key(&parameter.name) {
@@ -184,12 +192,18 @@ fn one(parameter: &Parameter, role: Role, message: &Message, background: Backgro
         Role::Command => extract::command(message, filled).map(|piece| (piece, evidence::CODE)),
         Role::Expression => extract::expression(message, filled).map(|piece| (piece, evidence::CALCULATION)),
         Role::Person => extract::person(message, filled).map(|piece| (piece, evidence::PERSON)),
+        Role::Language => extract::language(message, filled).map(|piece| (piece, evidence::PLACE)),
         Role::Query => extract::query(message, filled).map(|piece| (piece, evidence::TEXT)),
         Role::Content => extract::content(message, filled).map(|piece| (piece, evidence::TEXT)),
         Role::Place => extract::place(message, filled).map(|piece| (piece, evidence::PLACE)),
         Role::FromUnit | Role::ToUnit | Role::Old | Role::New | Role::Number => None,
         Role::Other => extract::labelled(parameter, message, filled).map(|piece| (piece, evidence::TEXT)),
     };
+    let found = found.or_else(|| match role {
+        Role::Content if parameter.required => extract::object(message, filled).map(|piece| (piece, 0.0)),
+        Role::Other if parameter.required => extract::attribute(message, filled).map(|piece| (piece, 0.0)),
+        _ => None,
+    });
     if let Some((piece, evidence)) = found {
         let (text, range) = (piece.text, piece.range);
         let is_pronoun = matches!(text.to_lowercase().as_str(), "it" | "that" | "this" | "the result" | "the text" | "the output" | "the answer");

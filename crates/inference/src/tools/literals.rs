@@ -64,7 +64,7 @@ impl Message {
                     && word.start < literal.range.end
             })
         };
-        let words = words(text).into_iter().filter(|word| !hidden(word)).collect();
+        let words = words(text).into_iter().filter(|word| !hidden(word)).take(MAX_WORDS).collect();
         Self { text: text.to_owned(), literals, words }
     }
 
@@ -87,10 +87,14 @@ impl Message {
     }
 }
 
+/// More of them are no small request.
+const MAX_LITERALS: usize = 64;
+const MAX_WORDS: usize = 400;
+
 fn literals(text: &str) -> Vec<Literal> {
     let mut found: Vec<Literal> = Vec::new();
     let mut at = 0;
-    while at < text.len() {
+    while at < text.len() && found.len() < MAX_LITERALS {
         let rest = &text[at..];
         if let Some((literal, next)) = quotation(text, at) {
             found.push(literal);

@@ -13,7 +13,7 @@ use super::words::Word;
 /// More tools than this are not looked at.
 const MAX_TOOLS: usize = 128;
 /// Longer messages are not requests that a small model could carry out.
-const MAX_MESSAGE_BYTES: usize = 32 * 1024;
+const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 /// Steps of one request.
 const MAX_STEPS: usize = 4;
 const MAX_DESCRIPTION: usize = 600;
@@ -115,10 +115,10 @@ pub fn decide(tools: &[ToolSpec], message: &str, past: &[PastCall]) -> Option<Pl
     if past.is_empty() && steps.len() == 1 {
         return best(&candidates, &whole, Background::default());
     }
-    let rarity_free: Vec<Message> = steps.iter().map(|step| Message::new(step)).collect();
+    let parts: Vec<Message> = steps.iter().map(|step| Message::new(step)).collect();
     let mut last_path: Option<String> = None;
     let mut done = past.len();
-    for step in &rarity_free {
+    for step in &parts {
         let background = Background {
             last_path: last_path.as_deref().filter(|_| refers_back(step)),
             last_result: past.last().map(|call| call.result.as_str()).filter(|result| !result.is_empty()),

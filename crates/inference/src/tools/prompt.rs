@@ -1,76 +1,99 @@
 //! What the model is asked when something is left for it to write.
+//!
+//! One open text is asked for as plain text: any text is a JSON string, and small models lose the
+//! thread in escapes and braces. Everything else is written under a grammar.
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
-
-use super::form::{Shape, object_grammar};
+use super::form::{Parameter, Shape, object_grammar};
 use super::plan::Plan;
 use super::role::Role;
 use crate::{ChatMessage, GenerateRequest};
 
-/// Room for the longest text that the grammar allows, quotes and escapes included.
-const MAX_OUTPUT_TOKENS: u32 = 320;
+const MAX_TEXT_TOKENS: u32 = 200;
+/// Room for the longest object that the grammar allows in practice.
+const MAX_OBJECT_TOKENS: u32 = 320;
 
-/// The request for what is open in `plan`: a JSON object of the open parameters alone.
-pub(super) fn request(plan: &Plan, model_path: &Path) -> GenerateRequest {
-    let fields = || plan.open.iter().map(|(parameter, _)| (parameter.name.as_str(), &parameter.shape));
-    let mut messages = Vec::new();
-    for (task, answer) in examples(plan) {
-        messages.push(ChatMessage::user(task));
-        messages.push(ChatMessage::assistant(answer));
+/// The one text that is open, where it is the only thing that is.
+pub(super) fn only_text(plan: &Plan) -> Option<(&Parameter, Role)> {
+    match plan.open.as_slice() {
+        [(parameter, role)] if matches!(parameter.shape, Shape::Text { .. }) => Some((parameter, *role)),
+        _ => None,
     }
-    messages.push(ChatMessage::user(task(plan, &plan.request)));
+}
+
+/// The request for what is open in `plan`.
+pub(super) fn request(plan: &Plan, model_path: &Path) -> GenerateRequest {
+    let (system, messages) = match only_text(plan) {
+        Some((parameter, role)) => text(plan, parameter, role),
+        None => object(plan),
+    };
+    let mut request = GenerateRequest::new(model_path, system, messages);
+    request.temperature = 0.0;
+    if only_text(plan).is_some() {
+        request.max_output_tokens = Some(MAX_TEXT_TOKENS);
+        request.stop = vec!["\nTask:".to_owned()];
+    } else {
+        request.max_output_tokens = Some(MAX_OBJECT_TOKENS);
+        let fields = plan.open.iter().map(|(parameter, _)| (parameter.name.as_str(), &parameter.shape));
+        request.grammar_schema = Some(object_grammar(fields));
+    }
+    request
+}
+
+/// Small models follow a few examples more than any words.
+fn text(plan: &Plan, parameter: &Parameter, role: Role) -> (String, Vec<ChatMessage>) {
+    let (system, label, examples): (&str, &str, &[(&str, &str)]) = match role {
+        Role::Code => (
+            "You write short programs that print their result.",
+            "Code",
+            &[
+                ("add 2 and 3", "print(2 + 3)"),
+                ("print Good morning", "print(\"Good morning\")"),
+                ("the sum of the numbers from 1 to 20", "print(sum(range(1, 21)))"),
+                ("reverse the word cat", "print(\"cat\"[::-1])"),
+                ("list the numbers from 3 to 6", "for i in range(3, 7): print(i)"),
+            ],
+        ),
+        Role::Command => (
+            "You write one shell command.",
+            "Command",
+            &[
+                ("Show who I am in the shell", "whoami"),
+                ("Run a command that shows the free memory", "free -h"),
+                ("Run the linter", "make lint"),
+                ("Show the last lines of app.log", "tail app.log"),
+            ],
+        ),
+        _ => {
+            let asked = if parameter.description.is_empty() { &parameter.name } else { &parameter.description };
+            let system = format!("You write short texts ({asked}). Answer with the text alone.");
+            return (system, vec![ChatMessage::user(&plan.request)]);
+        }
+    };
+    let ask = |task: &str| ChatMessage::user(format!("Task: {task}\n{label}:"));
+    let mut messages = Vec::with_capacity(2 * examples.len() + 1);
+    for (task, answer) in examples {
+        messages.push(ask(task));
+        messages.push(ChatMessage::assistant(*answer));
+    }
+    messages.push(ask(&plan.request));
+    (system.to_owned(), messages)
+}
+
+fn object(plan: &Plan) -> (String, Vec<ChatMessage>) {
+    let wanted: Vec<String> = plan
+        .open
+        .iter()
+        .map(|(parameter, _)| match parameter.description.as_str() {
+            "" => parameter.name.clone(),
+            description => format!("{} ({description})", parameter.name),
+        })
+        .collect();
     let system = format!(
         "You write the input of the tool {}: {} Answer with JSON alone.",
         plan.tool,
         plan.description.trim_end()
     );
-    let mut request = GenerateRequest::new(model_path, system, messages);
-    request.temperature = 0.0;
-    request.max_output_tokens = Some(MAX_OUTPUT_TOKENS);
-    request.grammar_schema = Some(object_grammar(fields()));
-    request
-}
-
-fn task(plan: &Plan, request: &str) -> String {
-    let described: Vec<String> = plan
-        .open
-        .iter()
-        .map(|(parameter, _)| {
-            if parameter.description.is_empty() { parameter.name.clone() } else { format!("{} ({})", parameter.name, parameter.description) }
-        })
-        .collect();
-    format!("Task: {request}\nWrite: {}", described.join(", "))
-}
-
-/// A few tasks of the same kind with their answers; small models follow these more than words.
-fn examples(plan: &Plan) -> Vec<(String, String)> {
-    let [(parameter, role)] = plan.open.as_slice() else { return Vec::new() };
-    if !matches!(parameter.shape, Shape::Text { .. }) {
-        return Vec::new();
-    }
-    let pairs: &[(&str, &str)] = match role {
-        Role::Code => &[
-            ("Use Python to add 2 and 3", "print(2 + 3)"),
-            ("Write a Python program that prints the squares from 1 to 4", "for i in range(1, 5):\n    print(i * i)"),
-            ("Run Python to print Good morning", "print(\"Good morning\")"),
-        ],
-        Role::Command => &[
-            ("Show who I am in the shell", "whoami"),
-            ("Run a command that shows the free memory", "free -h"),
-            ("Run the linter", "make lint"),
-        ],
-        _ => &[
-            ("Write two lines about rain to rain.txt", "Rain taps softly on the pane,\nand washes every street again."),
-            ("Save a short invitation to my party in party.txt", "Dear friends, you are invited to my party on Saturday at six. I hope to see you there!"),
-        ],
-    };
-    pairs
-        .iter()
-        .map(|(request, answer)| {
-            let fields: Map<String, Value> = [(parameter.name.clone(), Value::from(*answer))].into_iter().collect();
-            (task(plan, request), Value::Object(fields).to_string())
-        })
-        .collect()
+    (system, vec![ChatMessage::user(format!("Task: {}\nWrite: {}", plan.request, wanted.join(", ")))])
 }

@@ -25,6 +25,7 @@ pub(super) enum Role {
     Path(Wants),
     Expression,
     Person,
+    Language,
     Query,
     Place,
     Content,
@@ -88,6 +89,9 @@ pub(super) fn role(parameter: &Parameter) -> Role {
     }
     if has(&["pattern", "query", "search", "regex", "keyword", "term", "topic", "question"]) || only(&["q"]) {
         return Role::Query;
+    }
+    if has(&["language", "lang", "locale"]) {
+        return Role::Language;
     }
     if has(&["city", "location", "place", "town", "country", "region", "destination", "address"]) {
         return Role::Place;

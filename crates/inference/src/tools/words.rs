@@ -3,6 +3,9 @@
 //! The thesaurus holds everyday words in groups of one meaning. It names no tool; it is what lets
 //! "will it rain" meet a tool that says "weather forecast".
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 /// One word of a text, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
@@ -165,29 +168,36 @@ const THINGS: &[&[&str]] = &[
     &["translation", "translate"],
 ];
 
-/// How well a word of a message meets a word of a tool: 1 the same, less of the same meaning, 0 none.
-pub(super) fn likeness(ours: &str, theirs: &str) -> f32 {
-    if ours == theirs {
-        return 1.0;
-    }
-    let together = |groups: &[&[&str]]| {
-        groups.iter().any(|group| {
-            let has = |wanted: &str| group.iter().any(|word| stem(word) == wanted);
-            has(ours) && has(theirs)
-        })
-    };
-    if together(THINGS) { 0.8 } else { 0.0 }
-}
-
-/// The groups of [`ACTIONS`] that a stem belongs to, as bits.
-pub(super) fn actions(wanted: &str) -> u32 {
-    let mut bits = 0;
-    for (at, group) in ACTIONS.iter().enumerate() {
-        if group.iter().any(|word| stem(word) == wanted) {
-            bits |= 1 << at;
+/// The groups of each stem, as bits.
+fn groups(of: &'static [&'static [&'static str]]) -> HashMap<String, u32> {
+    let mut bits: HashMap<String, u32> = HashMap::new();
+    for (at, group) in of.iter().enumerate() {
+        for word in *group {
+            *bits.entry(stem(word)).or_default() |= 1 << at;
         }
     }
     bits
+}
+
+static ACTION_GROUPS: LazyLock<HashMap<String, u32>> = LazyLock::new(|| groups(ACTIONS));
+static THING_GROUPS: LazyLock<HashMap<String, u32>> = LazyLock::new(|| groups(THINGS));
+const _: () = assert!(ACTIONS.len() <= 32 && THINGS.len() <= 32, "a bit for each group");
+
+/// How well a word of a message meets a word of a tool: 1 the same, less of the same meaning, 0 none.
+pub(super) fn likeness(ours: &str, theirs: &str) -> f32 {
+    let things = |word: &str| THING_GROUPS.get(word).copied().unwrap_or_default();
+    if ours == theirs {
+        1.0
+    } else if things(ours) & things(theirs) != 0 {
+        0.8
+    } else {
+        0.0
+    }
+}
+
+/// The groups of [`ACTIONS`] that a stem belongs to, as bits.
+pub(super) fn actions(stem: &str) -> u32 {
+    ACTION_GROUPS.get(stem).copied().unwrap_or_default()
 }
 
 /// Small numbers as words.

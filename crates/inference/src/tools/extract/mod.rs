@@ -6,4 +6,4 @@ mod texts;
 
 pub(super) use measures::{choice, expression, flag, number_value, numbers, units};
 pub(super) use references::{email, path, person, place, url};
-pub(super) use texts::{all_quoted, code, command, content, labelled, query};
+pub(super) use texts::{all_quoted, attribute, code, command, content, labelled, language, object, query};

@@ -91,7 +91,8 @@ pub(crate) fn query(message: &Message, filled: &Filled) -> Option<Piece> {
     for cue in cues {
         let Some(start) = after_cue(message, cue) else { continue };
         let start = strip_lead(message, start..message.text.len(), NAMING).start;
-        let end = phrase_end(message, start, &["in", "inside", "under", "within"]);
+        let stops: &[&str] = if filled.has_path { &["in", "inside", "under", "within"] } else { &[] };
+        let end = phrase_end(message, start, stops);
         let piece = (start < end).then(|| clean(message, start..end)).flatten().filter(free(filled));
         // "search for it in the files" looks for nothing that stands here.
         if let Some(piece) = piece.filter(|piece| piece.text.split_whitespace().count() <= 8 && !is_filler(&piece.text.to_lowercase())) {
@@ -113,11 +114,15 @@ pub(crate) fn content(message: &Message, filled: &Filled) -> Option<Piece> {
     if let Some(literal) = quoted(message, filled).max_by_key(|literal| literal.value.len()) {
         return Some(Piece::of(literal));
     }
-    let cues: [&[&str]; 16] = [
+    let cues: [&[&str]; 17] = [
         &["saying", "that"], &["saying"], &["that", "says"], &["which", "says"], &["with", "the", "text"], &["with", "the", "content"],
         &["with", "the", "contents"], &["with", "the", "words"], &["with", "the", "message"], &["with", "text"], &["with", "content"],
-        &["know", "that"], &["containing"], &["that", "reads"], &["that"], &["say"],
+        &["know", "that"], &["containing"], &["that", "reads"], &["that"], &["say"], &["me", "to"],
     ];
+    let reminds = message.words.iter().find(|word| word.stem == "remind");
+    if let Some(to) = reminds.and_then(|verb| message.words.iter().find(|word| word.start > verb.end && word.lower == "to")) {
+        return clean(message, to.end..phrase_end(message, to.end, &[])).filter(free(filled));
+    }
     let colon = after_colon(message).filter(free(filled));
     if let Some(piece) = colon.and_then(|piece| clean_tail(message, piece)) {
         return Some(piece).filter(|piece| !is_composition(message, &piece.range));
@@ -177,4 +182,51 @@ pub(crate) fn labelled(parameter: &Parameter, message: &Message, filled: &Filled
         }
     }
     quoted(message, filled).next().map(Piece::of)
+}
+
+/// What the main verb acts on: "translate good night into French", up to what another parameter took.
+pub(crate) fn object(message: &Message, filled: &Filled) -> Option<Piece> {
+    let verb = message.words.iter().take(6).find(|word| actions(&word.stem) != 0)?;
+    let mut end = phrase_end(message, verb.end, &[]);
+    if let Some(taken) = filled.next_used(verb.end).filter(|&taken| taken < end) {
+        let connector = message.words_before(taken).next().filter(|word| {
+            word.start > verb.end && matches!(word.lower.as_str(), "to" | "into" | "in" | "for" | "at" | "on" | "from" | "with" | "by")
+        })?;
+        end = connector.start;
+    } else if filled.next_used(0).is_none() {
+        // Nothing else was found in this sentence: it says too little to be sure of this either.
+        return None;
+    }
+    let piece = clean(message, verb.end..end).filter(free(filled))?;
+    let says_something = piece.text.split_whitespace().any(|word| !is_filler(&word.to_lowercase()));
+    (says_something && !is_composition(message, &piece.range)).then_some(piece)
+}
+
+/// A short answer to "which?": a symbol, a name, or what follows "in", "for", "of".
+pub(crate) fn attribute(message: &Message, filled: &Filled) -> Option<Piece> {
+    let identifier = message.literals.iter().find(|literal| literal.kind == Kind::Identifier && filled.is_free(&literal.range));
+    if let Some(literal) = identifier {
+        return Some(Piece::of(literal));
+    }
+    message.words.iter().enumerate().find_map(|(at, word)| {
+        if !matches!(word.lower.as_str(), "in" | "for" | "of" | "to" | "called" | "named" | "by" | "about" | "from" | "on" | "at") {
+            return None;
+        }
+        let run = message.words[at + 1..].iter().skip_while(|word| matches!(word.lower.as_str(), "the" | "my" | "a" | "an" | "our"));
+        let run: Vec<&Word> = run.take_while(|word| !is_filler(&word.lower)).take(3).collect();
+        let range = run.first()?.start..run.last()?.end;
+        let joined = !message.slice(&(word.end..range.end)).contains([',', '.', '?', '!', ':', ';']);
+        (joined && filled.is_free(&range)).then(|| Piece { text: message.slice(&range).to_owned(), range })
+    })
+}
+
+const LANGUAGES: &[&str] = &[
+    "english", "spanish", "french", "german", "italian", "portuguese", "dutch", "polish", "russian", "ukrainian", "czech", "swedish",
+    "danish", "norwegian", "finnish", "greek", "turkish", "arabic", "hebrew", "hindi", "chinese", "mandarin", "japanese", "korean",
+    "vietnamese", "thai", "latin", "hungarian", "romanian", "bulgarian", "croatian", "serbian",
+];
+
+pub(crate) fn language(message: &Message, filled: &Filled) -> Option<Piece> {
+    let word = message.words.iter().rev().find(|word| LANGUAGES.contains(&word.lower.as_str()) && filled.is_free(&(word.start..word.end)))?;
+    Some(Piece { text: message.slice(&(word.start..word.end)).to_owned(), range: word.start..word.end })
 }

@@ -1,15 +1,20 @@
 //! The model inside the daemon: its file, and the trait that every model answers to.
+//!
+//! It has no tool calls of its own; where tools are offered, [`tools`] says whether one is called.
+//! Without tools, and where none fits, a reply is the model's own, piece by piece.
+
+mod tools;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use agentd_inference::{
-    ChatMessage, FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel,
+    FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel,
     LocalStream,
 };
 use agentd_llm::{
-    Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelMessage, ModelRequest,
-    ModelStream, Usage, UsageSource,
+    Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, ToolCall,
+    Usage, UsageSource,
 };
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -75,7 +80,7 @@ impl LocalOptions {
     }
 }
 
-/// One model file behind the common trait. Tools are not offered to it: who calls decides that.
+/// One model file behind the common trait.
 #[derive(Debug, Clone)]
 pub struct LocalBackend {
     model: LocalModel,
@@ -89,7 +94,7 @@ impl LocalBackend {
     }
 
     fn request(&self, request: ModelRequest) -> GenerateRequest {
-        let messages = request.messages.into_iter().map(message).collect();
+        let messages = tools::conversation(request.messages);
         let mut wanted = GenerateRequest::new(self.path.clone(), request.system.unwrap_or_default(), messages);
         #[allow(clippy::cast_possible_truncation, reason = "a temperature needs no more digits")]
         let temperature = request.temperature.unwrap_or(DEFAULT_TEMPERATURE) as f32;
@@ -99,31 +104,29 @@ impl LocalBackend {
     }
 }
 
-fn message(message: ModelMessage) -> ChatMessage {
-    match message {
-        ModelMessage::User { content } => ChatMessage::user(content),
-        ModelMessage::Assistant { content, .. } => ChatMessage::assistant(content),
-        ModelMessage::Tool { name, content, is_error, .. } => {
-            let what = if is_error { "failed" } else { "answered" };
-            ChatMessage::user(format!("The tool {name} {what}:\n{content}"))
-        }
-    }
-}
-
 impl ModelBackend for LocalBackend {
     fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
         let limit = request.timeout;
         let deadline = Instant::now() + limit;
-        let mut replies = self.model.generate(self.request(request));
         async move {
+            let (call, spent) = match self.tool_call(&request, deadline, limit).await? {
+                Some((call, spent)) => (call, spent),
+                None => (None, Usage::default()),
+            };
+            if let Some(call) = call {
+                let usage = Usage { source: UsageSource::Provider, ..spent };
+                let finish = ModelEvent::Finished(Finish { reason: FinishReason::ToolUse, usage });
+                return Ok(stream::iter([Ok(ModelEvent::ToolCall(call)), Ok(finish)]).boxed() as ModelStream);
+            }
+            let mut replies = self.model.generate(self.request(request));
             // Whatever fails before the first piece fails the call, as with a vendor.
-            let first = next(&mut replies, deadline, limit).await;
+            let first = next(&mut replies, deadline, limit).await.map(|item| item.map(|event| with(event, spent)));
             if let Some(Err(error)) = first {
                 return Err(error);
             }
             let rest = stream::unfold(Some(replies), move |replies| async move {
                 let mut replies = replies?;
-                let item = next(&mut replies, deadline, limit).await?;
+                let item = next(&mut replies, deadline, limit).await?.map(|event| with(event, spent));
                 let is_last = matches!(item, Err(_) | Ok(ModelEvent::Finished(_)));
                 Some((item, (!is_last).then_some(replies)))
             });
@@ -133,17 +136,61 @@ impl ModelBackend for LocalBackend {
     }
 }
 
+impl LocalBackend {
+    /// The call that this request leads to, and what it took; `None` where no tool fits.
+    async fn tool_call(
+        &self,
+        request: &ModelRequest,
+        deadline: Instant,
+        limit: Duration,
+    ) -> Result<Option<(Option<ToolCall>, Usage)>, ModelError> {
+        if request.tools.is_empty() {
+            return Ok(None);
+        }
+        let (asked, messages) = (request.clone(), request.messages.len());
+        let decided = tokio::task::spawn_blocking(move || tools::next_call(&asked)).await;
+        let plan = decided.map_err(|error| {
+            ModelError::new(ModelErrorCode::Internal, "choosing a tool for the model inside failed").with_source(error)
+        })?;
+        let Some(plan) = plan else { return Ok(None) };
+        match timeout_at(deadline, tools::make_call(&self.model, &self.path, plan, messages)).await {
+            Ok(Ok((call, called))) => {
+                let usage = Usage {
+                    input_tokens: called.input_tokens.into(),
+                    output_tokens: called.output_tokens.into(),
+                    ..Usage::default()
+                };
+                Ok(Some((call, usage)))
+            }
+            Ok(Err(error)) => Err(failure(error)),
+            Err(_) => Err(too_slow(limit)),
+        }
+    }
+}
+
+/// An event, with the tokens of a tool call that was tried before the reply.
+fn with(event: ModelEvent, spent: Usage) -> ModelEvent {
+    match event {
+        ModelEvent::Finished(mut finish) => {
+            finish.usage.input_tokens += spent.input_tokens;
+            finish.usage.output_tokens += spent.output_tokens;
+            ModelEvent::Finished(finish)
+        }
+        other => other,
+    }
+}
+
 async fn next(replies: &mut LocalStream, deadline: Instant, limit: Duration) -> Option<Result<ModelEvent, ModelError>> {
     match timeout_at(deadline, replies.next()).await {
         Ok(item) => item.map(|item| item.map(event).map_err(failure)),
-        Err(_) => {
-            let message = format!(
-                "the model inside did not finish within {} seconds; raise request_timeout_seconds",
-                limit.as_secs()
-            );
-            Some(Err(ModelError::new(ModelErrorCode::Timeout, message)))
-        }
+        Err(_) => Some(Err(too_slow(limit))),
     }
+}
+
+fn too_slow(limit: Duration) -> ModelError {
+    let message =
+        format!("the model inside did not finish within {} seconds; raise request_timeout_seconds", limit.as_secs());
+    ModelError::new(ModelErrorCode::Timeout, message)
 }
 
 fn event(event: LocalEvent) -> ModelEvent {
@@ -181,6 +228,7 @@ fn failure(error: LocalError) -> ModelError {
 mod tests {
     use agentd_base::Entropy;
     use agentd_inference::LocalModelOptions;
+    use agentd_llm::ModelMessage;
     use agentd_process::Spawner;
 
     use super::*;
