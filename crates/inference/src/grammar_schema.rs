@@ -99,7 +99,9 @@ fn kind(value: &Value) -> Result<(), LocalError> {
 
 fn required(object: &Map<String, Value>, value: &Value) -> Result<(), LocalError> {
     let properties = object.get("properties").and_then(Value::as_object);
-    let known = |name: &Value| name.as_str().is_some_and(|name| properties.is_some_and(|properties| properties.contains_key(name)));
+    let known = |name: &Value| {
+        name.as_str().is_some_and(|name| properties.is_some_and(|properties| properties.contains_key(name)))
+    };
     match value.as_array() {
         Some(names) if names.iter().all(known) => Ok(()),
         _ => refuse("`required` names something that is not described"),
@@ -126,7 +128,7 @@ mod tests {
     #[test]
     fn what_native_code_could_choke_on_is_refused() {
         let mut deep = json!({"type": "string"});
-        for _ in 0..5000 {
+        for _ in 0..100 {
             deep = json!({"type": "array", "items": deep});
         }
         let wide: Map<String, Value> = (0..500).map(|at| (format!("p{at}"), json!({}))).collect();

@@ -29,6 +29,9 @@ pub(super) struct Calculation {
     pub(super) doubtful: bool,
 }
 
+/// A verb, what links its numbers, the sign, and whether they change places.
+type Form = (&'static [&'static str], &'static [&'static [&'static str]], char, bool);
+
 const MAX_TOKENS: usize = 400;
 const MAX_DEPTH: usize = 32;
 
@@ -81,7 +84,8 @@ fn tokens(text: &str) -> Vec<Token> {
                 // "3pm", "5kg" and "1.2.0" are no numbers to calculate with.
                 let glued = text[end..].chars().next().is_some_and(|c| c.is_alphabetic() && c != 'x');
                 let plain = text[start..end].replace(',', "");
-                let item = if glued || plain.matches('.').count() > 1 { Item::Word(plain) } else { Item::Number(plain) };
+                let item =
+                    if glued || plain.matches('.').count() > 1 { Item::Word(plain) } else { Item::Number(plain) };
                 (item, end)
             }
             '+' | '/' | '^' => (Item::Sign(character), end),
@@ -135,7 +139,7 @@ impl Parser<'_> {
     /// "add 2 and 3", "the product of 4 and 5", "divide 9 by 3".
     fn leading_verb(&mut self) -> Option<String> {
         let start = self.at;
-        let forms: [(&[&str], &[&[&str]], char, bool); 8] = [
+        let forms: [Form; 8] = [
             (&["add"], &[&["and"], &["to"]], '+', false),
             (&["sum", "of"], &[&["and"]], '+', false),
             (&["subtract"], &[&["from"]], '-', true),
@@ -153,7 +157,8 @@ impl Parser<'_> {
             let Some(mut expression) = self.sum(0) else { continue };
             let mut linked = false;
             while let Some(next) = self.linked(links) {
-                expression = if swapped { format!("{next} {sign} {expression}") } else { format!("{expression} {sign} {next}") };
+                expression =
+                    if swapped { format!("{next} {sign} {expression}") } else { format!("{expression} {sign} {next}") };
                 self.operations += 1;
                 linked = true;
             }
@@ -292,7 +297,9 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_one_is_none() {
-        for text in ["I am 30", "call 555-0199", "on 2026/05/01", "at 3pm", "chapter 1.2.0", "()", "((((", "add it to the list"] {
+        for text in
+            ["I am 30", "call 555-0199", "on 2026/05/01", "at 3pm", "chapter 1.2.0", "()", "((((", "add it to the list"]
+        {
             assert_eq!(found(text), None, "{text}");
         }
     }

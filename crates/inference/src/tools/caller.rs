@@ -37,11 +37,18 @@ pub async fn call(model: &LocalModel, model_path: &Path, plan: Plan) -> Result<C
                     (called.input_tokens, called.output_tokens) = (input_tokens, output_tokens);
                 }
                 match prompt::only_text(&plan) {
-                    Some((parameter, _)) => plain(&text).map(|text| (parameter.name.clone(), text)).into_iter().collect(),
+                    Some((parameter, _)) => {
+                        plain(&text).map(|text| (parameter.name.clone(), text)).into_iter().collect()
+                    }
                     None => parse(&text).unwrap_or_default(),
                 }
             }
-            Err(error) if matches!(error.code, LocalErrorCode::Invalid | LocalErrorCode::Internal | LocalErrorCode::ContextLength) => {
+            Err(error)
+                if matches!(
+                    error.code,
+                    LocalErrorCode::Invalid | LocalErrorCode::Internal | LocalErrorCode::ContextLength
+                ) =>
+            {
                 tracing::debug!(tool = plan.tool, %error, "the model inside could not write the input of a tool");
                 return Ok(called);
             }
@@ -79,7 +86,7 @@ fn plain(reply: &str) -> Option<Value> {
         None => reply,
     };
     let text: String = inner.trim().chars().take(MAX_TEXT_CHARACTERS).collect();
-    (!text.is_empty()).then(|| Value::String(text))
+    if text.is_empty() { None } else { Some(Value::String(text)) }
 }
 
 /// The object in a reply. One that was cut off by the output limit is closed where it ends.

@@ -23,7 +23,7 @@ mod evidence {
     pub(super) const PATH: f32 = 1.2;
     pub(super) const CODE: f32 = 1.5;
     pub(super) const PERSON: f32 = 0.8;
-    pub(super) const PLACE: f32 = 0.8;
+    pub(super) const PLACE: f32 = 1.0;
     pub(super) const TEXT: f32 = 0.5;
     pub(super) const CHOICE: f32 = 0.4;
     pub(super) const COUNT: f32 = 0.4;
@@ -90,7 +90,9 @@ impl Filled {
         if let Some(sum) = super::arithmetic::calculation(&message.text)
             && !sum.doubtful
             && self.is_free(&sum.range)
-            && !message.literals.iter().any(|literal| literal.quoted && literal.range.start <= sum.range.start && sum.range.end <= literal.range.end)
+            && !message.literals.iter().any(|literal| {
+                literal.quoted && literal.range.start <= sum.range.start && sum.range.end <= literal.range.end
+            })
         {
             weight += 1.0;
         }
@@ -126,7 +128,9 @@ pub(super) fn fill(parameters: &[Parameter], message: &Message, background: Back
             if let Shape::Choice(values) = &parameter.shape {
                 filled.values.insert(parameter.name.clone(), values[0].clone());
             }
-        } else if matches!(&parameter.shape, Shape::Choice(_) | Shape::List { .. } | Shape::Record(_)) && background.may_compose {
+        } else if matches!(&parameter.shape, Shape::Choice(_) | Shape::List { .. } | Shape::Record(_))
+            && background.may_compose
+        {
             filled.open.push((parameter.clone(), role));
         } else {
             filled.missing += 1;
@@ -187,7 +191,9 @@ fn one(parameter: &Parameter, role: Role, message: &Message, background: Backgro
     let found = match role {
         Role::Url => extract::url(message, filled).map(|piece| (piece, evidence::URL)),
         Role::Email => extract::email(message, filled).map(|piece| (piece, evidence::PERSON)),
-        Role::Path(wants) => extract::path(message, filled, wants, parameter.required).map(|piece| (piece, evidence::PATH)),
+        Role::Path(wants) => {
+            extract::path(message, filled, wants, parameter.required).map(|piece| (piece, evidence::PATH))
+        }
         Role::Code => extract::code(message, filled).map(|piece| (piece, evidence::CODE)),
         Role::Command => extract::command(message, filled).map(|piece| (piece, evidence::CODE)),
         Role::Expression => extract::expression(message, filled).map(|piece| (piece, evidence::CALCULATION)),
@@ -206,7 +212,10 @@ fn one(parameter: &Parameter, role: Role, message: &Message, background: Backgro
     });
     if let Some((piece, evidence)) = found {
         let (text, range) = (piece.text, piece.range);
-        let is_pronoun = matches!(text.to_lowercase().as_str(), "it" | "that" | "this" | "the result" | "the text" | "the output" | "the answer");
+        let is_pronoun = matches!(
+            text.to_lowercase().as_str(),
+            "it" | "that" | "this" | "the result" | "the text" | "the output" | "the answer"
+        );
         if role == Role::Content && is_pronoun {
             if let Some(result) = background.last_result {
                 filled.take(parameter, result.into(), Some(range), evidence);

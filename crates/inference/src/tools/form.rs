@@ -36,12 +36,26 @@ pub enum FormError {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Shape {
-    Text { min: u64, max: Option<u64>, format: Option<String> },
-    Integer { min: Option<f64>, max: Option<f64> },
-    Number { min: Option<f64>, max: Option<f64> },
+    Text {
+        min: u64,
+        max: Option<u64>,
+        format: Option<String>,
+    },
+    Integer {
+        min: Option<f64>,
+        max: Option<f64>,
+    },
+    Number {
+        min: Option<f64>,
+        max: Option<f64>,
+    },
     Boolean,
     Choice(Vec<Value>),
-    List { item: Box<Shape>, min: u64, max: Option<u64> },
+    List {
+        item: Box<Shape>,
+        min: u64,
+        max: Option<u64>,
+    },
     /// Only what is required of a nested object is ever filled in.
     Record(Vec<(String, Shape)>),
 }
@@ -176,8 +190,11 @@ impl<'s> Reader<'s> {
         }
         if let Some(values) = object.get("enum") {
             let values = values.as_array().map(Vec::as_slice).unwrap_or_default();
-            let simple: Vec<Value> =
-                values.iter().filter(|value| !value.is_object() && !value.is_array() && !value.is_null()).cloned().collect();
+            let simple: Vec<Value> = values
+                .iter()
+                .filter(|value| !value.is_object() && !value.is_array() && !value.is_null())
+                .cloned()
+                .collect();
             return match simple.len() {
                 0 => unsupported("an enumeration of nothing simple"),
                 1..=MAX_CHOICES => Ok(Shape::Choice(simple)),
@@ -322,7 +339,10 @@ mod tests {
             (json!({"type": "object", "properties": many}), FormError::TooDeep),
             (json!({"properties": {"x": {"$ref": "#"}}, "required": ["x"]}), FormError::TooDeep),
             (json!({"properties": {"x": {"$ref": "#/properties/x"}}, "required": ["x"]}), FormError::TooDeep),
-            (json!({"$defs": {"a": {"items": {"anyOf": branch}, "type": "array"}}, "properties": {"x": {"$ref": "#/$defs/a"}}, "required": ["x"]}), FormError::TooDeep),
+            (
+                json!({"$defs": {"a": {"items": {"anyOf": branch}, "type": "array"}}, "properties": {"x": {"$ref": "#/$defs/a"}}, "required": ["x"]}),
+                FormError::TooDeep,
+            ),
             (json!({"type": "object", "description": "x".repeat(100_000)}), FormError::TooLarge),
             (json!([1]), FormError::NotAnObject),
             (json!({"type": "string"}), FormError::NotAnObject),

@@ -57,12 +57,11 @@ pub(super) struct Message {
 impl Message {
     pub(super) fn new(text: &str) -> Self {
         let literals = literals(text);
+        let hides = |literal: &Literal| literal.quoted || !matches!(literal.kind, Kind::Number | Kind::Identifier);
         let hidden = |word: &Word| {
-            literals.iter().any(|literal| {
-                !(matches!(literal.kind, Kind::Number | Kind::Identifier) && !literal.quoted)
-                    && literal.range.start < word.end
-                    && word.start < literal.range.end
-            })
+            literals
+                .iter()
+                .any(|literal| literal.range.start < word.end && word.start < literal.range.end && hides(literal))
         };
         let words = words(text).into_iter().filter(|word| !hidden(word)).take(MAX_WORDS).collect();
         Self { text: text.to_owned(), literals, words }
@@ -168,7 +167,8 @@ fn quotation(text: &str, at: usize) -> Option<(Literal, usize)> {
         if value.trim().is_empty() || (single && value.contains('\n')) {
             return None;
         }
-        let kind = if value.contains(char::is_whitespace) { Kind::Text } else { classify(&value).unwrap_or(Kind::Text) };
+        let kind =
+            if value.contains(char::is_whitespace) { Kind::Text } else { classify(&value).unwrap_or(Kind::Text) };
         return Some((Literal { kind, quoted: true, value, range: at..close + width }, close + width));
     }
 }
@@ -197,7 +197,8 @@ fn classify(token: &str) -> Option<Kind> {
     if number(token).is_some() {
         return Some(Kind::Number);
     }
-    if !token.chars().all(|c| c.is_alphanumeric() || "/._-~+#@*".contains(c)) || !token.contains(char::is_alphanumeric) {
+    if !token.chars().all(|c| c.is_alphanumeric() || "/._-~+#@*".contains(c)) || !token.contains(char::is_alphanumeric)
+    {
         return identifier(token);
     }
     let has_letter = token.contains(char::is_alphabetic);
@@ -223,8 +224,8 @@ fn classify(token: &str) -> Option<Kind> {
 }
 
 const DOMAINS: &[&str] = &[
-    "com", "org", "net", "io", "dev", "edu", "gov", "info", "de", "uk", "eu", "fr", "nl", "ch", "at", "it", "es", "app",
-    "ai", "co", "us",
+    "com", "org", "net", "io", "dev", "edu", "gov", "info", "de", "uk", "eu", "fr", "nl", "ch", "at", "it", "es",
+    "app", "ai", "co", "us",
 ];
 
 fn has_ending(token: &str) -> bool {
@@ -241,7 +242,9 @@ fn identifier(token: &str) -> Option<Kind> {
     let mixed = token.contains('_')
         || token.contains("::")
         || token.contains("()")
-        || (token.chars().any(|c| c.is_ascii_digit()) && !token.contains('%') && token.chars().any(|c| "._-".contains(c)))
+        || (token.chars().any(|c| c.is_ascii_digit())
+            && !token.contains('%')
+            && token.chars().any(|c| "._-".contains(c)))
         || inner.clone().any(char::is_uppercase);
     (mixed && token.chars().filter(|c| c.is_alphanumeric()).count() > 1).then_some(Kind::Identifier)
 }
@@ -250,17 +253,22 @@ fn identifier(token: &str) -> Option<Kind> {
 pub(super) fn number(token: &str) -> Option<f64> {
     let digits = token.trim_end_matches(['%', '°']);
     let unsigned = digits.strip_prefix(['-', '+']).unwrap_or(digits);
-    if !unsigned.starts_with(|c: char| c.is_ascii_digit()) || !unsigned.chars().all(|c| c.is_ascii_digit() || ".,".contains(c)) {
+    if !unsigned.starts_with(|c: char| c.is_ascii_digit())
+        || !unsigned.chars().all(|c| c.is_ascii_digit() || ".,".contains(c))
+    {
         return None;
     }
     let groups: Vec<&str> = digits.split(',').collect();
-    let grouped = groups.len() == 1 || groups[1..].iter().all(|group| group.split('.').next().is_some_and(|g| g.len() == 3));
+    let grouped =
+        groups.len() == 1 || groups[1..].iter().all(|group| group.split('.').next().is_some_and(|g| g.len() == 3));
     grouped.then(|| groups.concat()).and_then(|plain| plain.parse::<f64>().ok()).filter(|value| value.is_finite())
 }
 
 /// Whether a text looks like a program rather than a command line or prose.
 pub(super) fn looks_like_code(text: &str) -> bool {
-    let calls = text.char_indices().any(|(at, c)| c == '(' && at > 0 && text[..at].ends_with(|b: char| b.is_alphanumeric() || b == '_'));
+    let calls = text
+        .char_indices()
+        .any(|(at, c)| c == '(' && at > 0 && text[..at].ends_with(|b: char| b.is_alphanumeric() || b == '_'));
     calls || ["import ", "def ", "return ", "lambda "].iter().any(|word| text.contains(word)) || text.contains("\n    ")
 }
 
@@ -298,7 +306,9 @@ mod tests {
 
     #[test]
     fn plain_words_are_no_literals() {
-        for text in ["and/or", "90 km/h".split(' ').nth(1).unwrap(), "e.g. this", "don't do that, Bob's friend", "Hello. World"] {
+        for text in
+            ["and/or", "90 km/h".split(' ').nth(1).unwrap(), "e.g. this", "don't do that, Bob's friend", "Hello. World"]
+        {
             assert_eq!(kinds(text), [], "{text}");
         }
     }

@@ -27,9 +27,9 @@ mod prompt;
 mod rank;
 mod request_kind;
 mod role;
-mod words;
 #[cfg(test)]
-mod debug_tests;
+mod tests;
+mod words;
 
 pub use caller::{Called, call};
 pub use form::FormError;

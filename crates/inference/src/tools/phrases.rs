@@ -19,7 +19,11 @@ impl Piece {
 }
 
 /// Words that end a phrase when a path, a place or a politeness follows them.
-const ENDS: &[&str] = &["in", "into", "inside", "to", "from", "under", "within", "at", "on", "using", "with", "and", "please", "but"];
+const ENDS: &[&str] =
+    &["in", "into", "inside", "to", "from", "under", "within", "at", "on", "using", "with", "and", "please", "but"];
+
+/// Longer phrases are cut: they are no small request, and would be looked through again and again.
+const MAX_PHRASE_BYTES: usize = 2000;
 
 /// Where a phrase that begins at `from` ends: before a mark, or before a word that leads to
 /// something else (a path, a count), or at the end.
@@ -27,6 +31,10 @@ pub(super) fn phrase_end(message: &Message, from: usize, stops: &[&str]) -> usiz
     let text = &message.text;
     let mut end = text.len();
     for (offset, character) in text[from..].char_indices() {
+        if offset > MAX_PHRASE_BYTES {
+            end = from + offset;
+            break;
+        }
         let at = from + offset;
         if message.literals.iter().any(|literal| literal.range.start < at && at < literal.range.end) {
             continue;
@@ -63,10 +71,16 @@ fn leads_away(message: &Message, word: &Word) -> bool {
         }
     });
     let names_a_place = next_words.first().is_some_and(|next| {
-        matches!(next.lower.as_str(), "workspace" | "terminal" | "shell" | "bash" | "console" | "python" | "folder" | "directory")
+        matches!(
+            next.lower.as_str(),
+            "workspace" | "terminal" | "shell" | "bash" | "console" | "python" | "folder" | "directory"
+        )
     }) || next_words.first().is_some_and(|next| matches!(next.lower.as_str(), "the" | "my" | "a"))
         && next_words.get(1).is_some_and(|next| {
-            matches!(next.lower.as_str(), "workspace" | "terminal" | "shell" | "file" | "files" | "folder" | "directory" | "console" | "sandbox")
+            matches!(
+                next.lower.as_str(),
+                "workspace" | "terminal" | "shell" | "file" | "files" | "folder" | "directory" | "console" | "sandbox"
+            )
         });
     let limits = word.lower == "at" && next_words.first().is_some_and(|next| next.lower == "most");
     leads_to_path || names_a_place || limits
@@ -83,7 +97,8 @@ pub(super) fn clean(message: &Message, range: Range<usize>) -> Option<Piece> {
     }
     let range = start..start + trimmed.len();
     // A phrase that is one quotation is what is quoted.
-    if let Some(literal) = message.literal_at(start).filter(|literal| literal.quoted && literal.range.end >= range.end) {
+    if let Some(literal) = message.literal_at(start).filter(|literal| literal.quoted && literal.range.end >= range.end)
+    {
         return Some(Piece::of(literal));
     }
     Some(Piece { text: trimmed.to_owned(), range })
@@ -129,7 +144,23 @@ pub(super) fn strip_lead(message: &Message, range: Range<usize>, leads: &[&str])
     start..range.end
 }
 
-const NAMING: &[&str] = &["the", "word", "words", "text", "string", "every", "each", "all", "occurrence", "occurrences", "of", "line", "value", "phrase", "term"];
+const NAMING: &[&str] = &[
+    "the",
+    "word",
+    "words",
+    "text",
+    "string",
+    "every",
+    "each",
+    "all",
+    "occurrence",
+    "occurrences",
+    "of",
+    "line",
+    "value",
+    "phrase",
+    "term",
+];
 
 /// What is to be replaced, and by what.
 pub(super) fn replacement(message: &Message) -> Option<(Piece, Piece)> {
@@ -143,7 +174,9 @@ pub(super) fn replacement(message: &Message) -> Option<(Piece, Piece)> {
     ];
     for (cue, connectors) in verbs {
         let Some(start) = after_cue(message, cue) else { continue };
-        let Some(connector) = message.words.iter().find(|word| word.start > start && connectors.contains(&word.lower.as_str())) else {
+        let Some(connector) =
+            message.words.iter().find(|word| word.start > start && connectors.contains(&word.lower.as_str()))
+        else {
             continue;
         };
         let old_end = phrase_end(message, start, &[]).min(connector.start);
@@ -209,7 +242,10 @@ pub(super) fn quantities(message: &Message) -> Vec<Quantity> {
     for word in &message.words {
         let digits = word.lower.chars().take_while(char::is_ascii_digit).count();
         let attached = &word.lower[digits..];
-        if digits > 0 && !attached.is_empty() && !found.iter().any(|other| other.range.start <= word.start && word.start < other.range.end) {
+        if digits > 0
+            && !attached.is_empty()
+            && !found.iter().any(|other| other.range.start <= word.start && word.start < other.range.end)
+        {
             if let (Ok(value), Some(group)) = (word.lower[..digits].parse(), unit(attached)) {
                 found.push(Quantity { value, unit: Some((attached.to_owned(), group)), range: word.start..word.end });
             }

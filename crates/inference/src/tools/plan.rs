@@ -133,7 +133,13 @@ pub fn decide(tools: &[ToolSpec], message: &str, past: &[PastCall]) -> Option<Pl
             }
             done -= 1;
         }
-        last_path = step.literals.iter().rev().find(|literal| literal.is_path()).map(|literal| literal.value.clone()).or(last_path);
+        last_path = step
+            .literals
+            .iter()
+            .rev()
+            .find(|literal| literal.is_path())
+            .map(|literal| literal.value.clone())
+            .or(last_path);
     }
     None
 }
@@ -174,7 +180,8 @@ fn steps(message: &Message) -> Vec<String> {
     let words = &message.words;
     for (at, word) in words.iter().enumerate().skip(1) {
         let before = &words[at - 1];
-        let joined = |one: &Word, other: &Word| message.text[one.end..other.start].chars().all(|c| c == ' ' || c == ',');
+        let joined =
+            |one: &Word, other: &Word| message.text[one.end..other.start].chars().all(|c| c == ' ' || c == ',');
         let start = match word.lower.as_str() {
             "then" | "afterwards" | "finally" if before.lower == "and" && joined(before, word) => before.start,
             "then" | "afterwards" | "finally" => word.start,

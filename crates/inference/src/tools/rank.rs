@@ -39,7 +39,8 @@ impl Profile {
         let text = Message::new(&description);
         let name = identifier_stems(name);
         let first = text.words.first().map_or(0, |word| actions(&word.stem));
-        let mut terms: Vec<String> = text.words.iter().filter(|word| !is_filler(&word.lower)).map(|word| word.stem.clone()).collect();
+        let mut terms: Vec<String> =
+            text.words.iter().filter(|word| !is_filler(&word.lower)).map(|word| word.stem.clone()).collect();
         terms.extend(parameters.iter().flat_map(|parameter| parameter.stems.iter().cloned()));
         terms.retain(|term| !name.contains(term) && !is_filler(term) && term.len() > 1);
         terms.sort_unstable();
@@ -117,7 +118,7 @@ pub(super) fn fit(
     }
     let verb = if verb_fits {
         VERB
-    } else if mood.is_told && profile.verbs != 0 {
+    } else if mood.is_told && profile.verbs != 0 && hint == 0.0 {
         OTHER_VERB
     } else {
         0.0
@@ -137,7 +138,8 @@ pub(super) fn fit(
 
 /// The share of a hint's words that the message has; little overlap counts for nothing.
 fn similar(hint: &[String], message: &Message) -> f32 {
-    let has = |wanted: &String| message.words.iter().any(|word| word.stem == *wanted || likeness(&word.stem, wanted) > 0.5);
+    let has =
+        |wanted: &String| message.words.iter().any(|word| word.stem == *wanted || likeness(&word.stem, wanted) > 0.5);
     #[allow(clippy::cast_precision_loss, reason = "a handful of words")]
     let share = hint.iter().filter(|word| has(word)).count() as f32 / hint.len() as f32;
     if share >= 0.6 { share } else { 0.0 }
@@ -148,6 +150,8 @@ fn called_by_name(profile: &Profile, message: &Message) -> bool {
     message.words.iter().enumerate().any(|(at, word)| {
         profile.name.contains(&word.stem)
             && !is_filler(&word.lower)
-            && message.words[at.saturating_sub(2)..at].iter().any(|before| matches!(before.lower.as_str(), "use" | "using" | "with" | "via" | "through"))
+            && message.words[at.saturating_sub(2)..at]
+                .iter()
+                .any(|before| matches!(before.lower.as_str(), "use" | "using" | "with" | "via" | "through"))
     })
 }

@@ -27,36 +27,113 @@ pub(super) struct Mood {
 }
 
 const COURTESY: &[&[&str]] = &[
-    &["please"], &["kindly"], &["hey"], &["hi"], &["hello"], &["ok"], &["okay"], &["now"], &["then"], &["and"], &["also"], &["just"],
-    &["can", "you"], &["could", "you"], &["would", "you"], &["will", "you"], &["can", "i"], &["could", "i"], &["let", "me"],
-    &["i'd", "like", "you", "to"], &["i", "would", "like", "you", "to"], &["i'd", "like", "to"], &["i", "would", "like", "to"],
-    &["i", "want", "you", "to"], &["i", "want", "to"], &["i", "need", "you", "to"], &["i", "need", "to"], &["let's"], &["go", "and"],
-    &["use", "the"], &["quickly"], &["first"], &["next"], &["take", "a"], &["have", "a"],
+    &["please"],
+    &["kindly"],
+    &["hey"],
+    &["hi"],
+    &["hello"],
+    &["ok"],
+    &["okay"],
+    &["now"],
+    &["then"],
+    &["and"],
+    &["also"],
+    &["just"],
+    &["can", "you"],
+    &["could", "you"],
+    &["would", "you"],
+    &["will", "you"],
+    &["can", "i"],
+    &["could", "i"],
+    &["let", "me"],
+    &["i'd", "like", "you", "to"],
+    &["i", "would", "like", "you", "to"],
+    &["i'd", "like", "to"],
+    &["i", "would", "like", "to"],
+    &["i", "want", "you", "to"],
+    &["i", "want", "to"],
+    &["i", "need", "you", "to"],
+    &["i", "need", "to"],
+    &["let's"],
+    &["go", "and"],
+    &["use", "the"],
+    &["quickly"],
+    &["first"],
+    &["next"],
+    &["take", "a"],
+    &["have", "a"],
 ];
 
 const KNOWLEDGE: &[&[&str]] = &[
-    &["how", "do"], &["how", "does"], &["how", "did"], &["how", "to"], &["how", "can"], &["how", "should"], &["how", "would"], &["how", "are"],
-    &["why"], &["explain"], &["describe"], &["define"], &["suggest"], &["recommend"], &["imagine"], &["who"], &["whose"], &["when"],
-    &["what", "is", "a"], &["what", "is", "an"], &["what's", "a"], &["what's", "an"], &["what", "are"], &["what", "is", "the", "best"],
-    &["what", "is", "the", "difference"], &["what's", "the", "difference"], &["what's", "the", "best"], &["what", "is", "the", "meaning"],
-    &["what", "does", "the"], &["what", "does", "it", "mean"], &["what", "can", "you"], &["what", "do", "you"], &["is", "it"],
-    &["is", "there"], &["are", "there"], &["are", "you"], &["do", "you"], &["did", "you"], &["have", "you"], &["should"], &["can", "i"],
-    &["tell", "me", "a"], &["tell", "me", "about"], &["tell", "me", "something"], &["tell", "me", "why"], &["tell", "me", "how"],
-    &["give", "me", "a"], &["give", "me", "an"], &["write", "me", "a"], &["teach"],
+    &["how", "do"],
+    &["how", "does"],
+    &["how", "did"],
+    &["how", "to"],
+    &["how", "can"],
+    &["how", "should"],
+    &["how", "would"],
+    &["how", "are"],
+    &["why"],
+    &["explain"],
+    &["describe"],
+    &["define"],
+    &["suggest"],
+    &["recommend"],
+    &["imagine"],
+    &["who"],
+    &["whose"],
+    &["when"],
+    &["what", "is", "a"],
+    &["what", "is", "an"],
+    &["what's", "a"],
+    &["what's", "an"],
+    &["what", "are"],
+    &["what", "is", "the", "best"],
+    &["what", "is", "the", "difference"],
+    &["what's", "the", "difference"],
+    &["what's", "the", "best"],
+    &["what", "is", "the", "meaning"],
+    &["what", "does", "the"],
+    &["what", "does", "it", "mean"],
+    &["what", "can", "you"],
+    &["what", "do", "you"],
+    &["are", "you"],
+    &["do", "you"],
+    &["did", "you"],
+    &["have", "you"],
+    &["should"],
+    &["can", "i"],
+    &["tell", "me", "a"],
+    &["tell", "me", "about"],
+    &["tell", "me", "something"],
+    &["tell", "me", "why"],
+    &["tell", "me", "how"],
+    &["give", "me", "a"],
+    &["give", "me", "an"],
+    &["write", "me", "a"],
+    &["teach"],
 ];
 
 const QUESTION: &[&str] = &[
-    "what", "what's", "which", "where", "where's", "how", "how's", "is", "are", "do", "does", "did", "will", "would", "can", "could", "has",
-    "have", "should", "was", "were", "who's",
+    "what", "what's", "which", "where", "where's", "how", "how's", "is", "are", "do", "does", "did", "will", "would",
+    "can", "could", "has", "have", "should", "was", "were", "who's",
 ];
 
-const PERSONS: &[&str] = &["i", "i'm", "i've", "we", "we're", "he", "she", "they", "it", "it's", "my", "our", "his", "her", "thanks", "thank", "that", "this", "you"];
+/// Verbs that order without saying what.
+const ORDERS: &[&str] = &["use", "try", "let", "give", "set", "ask", "make", "do", "go", "put", "keep", "bring"];
+
+const PERSONS: &[&str] = &[
+    "i", "i'm", "i've", "we", "we're", "he", "she", "they", "it", "it's", "my", "our", "his", "her", "thanks", "thank",
+    "that", "this", "you",
+];
 
 pub(super) fn mood(message: &Message) -> Mood {
     let words = &message.words;
     let knows = KNOWLEDGE.iter().any(|opening| begins(words, opening));
     let mut from = 0;
-    while let Some(courtesy) = COURTESY.iter().filter(|phrase| begins(&words[from..], phrase)).max_by_key(|phrase| phrase.len()) {
+    while let Some(courtesy) =
+        COURTESY.iter().filter(|phrase| begins(&words[from..], phrase)).max_by_key(|phrase| phrase.len())
+    {
         from += courtesy.len();
     }
     let rest = &words[from..];
@@ -69,13 +146,14 @@ pub(super) fn mood(message: &Message) -> Mood {
     let second = rest.get(1).map(|word| word.lower.as_str()).unwrap_or_default();
     let lists = !knows && (lower == "which" || lower == "what" && !QUESTION.contains(&second));
     let asks_later = || {
-        message.text.trim_end().ends_with('?') || words.iter().any(|word| matches!(word.lower.as_str(), "how" | "what" | "what's" | "which"))
+        message.text.trim_end().ends_with('?')
+            || words.iter().any(|word| matches!(word.lower.as_str(), "how" | "what" | "what's" | "which"))
     };
     let kind = if refuses {
         RequestKind::Refusal
     } else if knows || KNOWLEDGE.iter().any(|opening| begins(rest, opening)) && from == 0 {
         RequestKind::Knowledge
-    } else if verb != 0 && !QUESTION.contains(&lower) {
+    } else if (verb != 0 || ORDERS.contains(&lower)) && !QUESTION.contains(&lower) {
         RequestKind::Order
     } else if QUESTION.contains(&lower) {
         RequestKind::Question

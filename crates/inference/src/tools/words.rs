@@ -74,7 +74,11 @@ pub(super) fn stem(lower: &str) -> String {
         stem = format!("{rest}y");
     } else if stem.ends_with("sses") || stem.ends_with("ches") || stem.ends_with("shes") || stem.ends_with("xes") {
         stem.truncate(stem.len() - 2);
-    } else if stem.ends_with('s') && !stem.ends_with("ss") && !stem.ends_with("us") && !stem.ends_with("is") && long(&stem, 3)
+    } else if stem.ends_with('s')
+        && !stem.ends_with("ss")
+        && !stem.ends_with("us")
+        && !stem.ends_with("is")
+        && long(&stem, 3)
     {
         stem.pop();
     }
@@ -107,13 +111,14 @@ pub(super) fn is_filler(lower: &str) -> bool {
 }
 
 const FILLERS: &[&str] = &[
-    "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could",
-    "did", "do", "does", "for", "from", "get", "give", "had", "has", "have", "he", "her", "hi", "him", "his", "how",
-    "i", "i'd", "i'm", "if", "in", "into", "is", "it", "it's", "its", "just", "know", "let", "like", "me", "much", "my",
-    "need", "of", "on", "one", "or", "our", "out", "over", "please", "she", "should", "so", "some", "than", "that",
-    "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "up", "us", "use", "using",
-    "want", "was", "we", "were", "what", "what's", "when", "where", "which", "who", "why", "will", "with", "would",
-    "you", "your", "return", "such", "not", "only", "piece", "another", "name", "number", "given", "make", "takes",
+    "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can",
+    "could", "did", "do", "does", "for", "from", "get", "give", "had", "has", "have", "he", "her", "hi", "him", "his",
+    "how", "i", "i'd", "i'm", "if", "in", "into", "is", "it", "it's", "its", "just", "know", "let", "like", "me",
+    "much", "my", "need", "of", "on", "one", "or", "our", "out", "over", "please", "she", "should", "so", "some",
+    "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "up", "us", "use",
+    "using", "want", "was", "we", "were", "what", "what's", "when", "where", "which", "who", "why", "will", "with",
+    "would", "you", "your", "return", "such", "not", "only", "piece", "another", "name", "number", "given", "make",
+    "takes",
 ];
 
 /// Verbs by meaning. A word may stand in several groups.
@@ -143,7 +148,10 @@ const ACTIONS: &[&[&str]] = &[
 
 /// Things by meaning.
 const THINGS: &[&[&str]] = &[
-    &["weather", "forecast", "rain", "raining", "rainy", "sunny", "snow", "umbrella", "storm", "wind", "windy", "degrees"],
+    &[
+        "weather", "forecast", "rain", "raining", "rainy", "sunny", "snow", "umbrella", "storm", "wind", "windy",
+        "degrees",
+    ],
     &["file", "document", "doc"],
     &["folder", "directory", "dir"],
     &["url", "link", "page", "webpage", "website", "site", "article", "web", "http", "https"],
@@ -189,7 +197,7 @@ pub(super) fn likeness(ours: &str, theirs: &str) -> f32 {
     if ours == theirs {
         1.0
     } else if things(ours) & things(theirs) != 0 {
-        0.8
+        0.85
     } else {
         0.0
     }
@@ -202,9 +210,8 @@ pub(super) fn actions(stem: &str) -> u32 {
 
 /// Small numbers as words.
 pub(super) fn number_word(lower: &str) -> Option<i64> {
-    const NAMES: &[&str] = &[
-        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-    ];
+    const NAMES: &[&str] =
+        &["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
     match lower {
         "fifteen" => Some(15),
         "twenty" => Some(20),

@@ -9,8 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use agentd_inference::{
-    FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel,
-    LocalStream,
+    FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel, LocalStream,
 };
 use agentd_llm::{
     Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, ToolCall,
@@ -23,6 +22,9 @@ use tokio::time::{Instant, timeout_at};
 /// Where nobody says. Models that fit inside are small, and small ones lose the thread at anything
 /// higher.
 const DEFAULT_TEMPERATURE: f64 = 0.0;
+
+/// Files below this hold models of fewer than about a thousand million parameters.
+const SMALL_MODEL_BYTES: u64 = 600 << 20;
 
 /// The model inside, and where its files lie.
 #[derive(Debug, Clone)]
@@ -118,6 +120,11 @@ impl ModelBackend for LocalBackend {
                 let finish = ModelEvent::Finished(Finish { reason: FinishReason::ToolUse, usage });
                 return Ok(stream::iter([Ok(ModelEvent::ToolCall(call)), Ok(finish)]).boxed() as ModelStream);
             }
+            if let Some(text) = self.short_result(&request).await {
+                let usage = Usage { source: UsageSource::Provider, ..spent };
+                let finish = ModelEvent::Finished(Finish { reason: FinishReason::Stop, usage });
+                return Ok(stream::iter([Ok(ModelEvent::Text(text)), Ok(finish)]).boxed() as ModelStream);
+            }
             let mut replies = self.model.generate(self.request(request));
             // Whatever fails before the first piece fails the call, as with a vendor.
             let first = next(&mut replies, deadline, limit).await.map(|item| item.map(|event| with(event, spent)));
@@ -137,6 +144,13 @@ impl ModelBackend for LocalBackend {
 }
 
 impl LocalBackend {
+    /// What a small model is not let retell.
+    async fn short_result(&self, request: &ModelRequest) -> Option<String> {
+        let text = tools::retold(&request.messages)?;
+        let file = tokio::fs::metadata(&self.path).await.ok()?;
+        (file.len() < SMALL_MODEL_BYTES).then_some(text)
+    }
+
     /// The call that this request leads to, and what it took; `None` where no tool fits.
     async fn tool_call(
         &self,

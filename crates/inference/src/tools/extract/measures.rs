@@ -20,9 +20,12 @@ pub(crate) fn expression(message: &Message, filled: &Filled) -> Option<Piece> {
     // "12-4" alone is as likely a range of pages.
     let asked = !found.doubtful
         || message.words.iter().any(|word| {
-            matches!(word.lower.as_str(), "calculate" | "compute" | "evaluate" | "solve") || word.lower == "what's" || word.lower == "what"
+            matches!(word.lower.as_str(), "calculate" | "compute" | "evaluate" | "solve")
+                || word.lower == "what's"
+                || word.lower == "what"
         });
-    (asked && !inside_literal && filled.is_free(&found.range)).then_some(Piece { text: found.expression, range: found.range })
+    (asked && !inside_literal && filled.is_free(&found.range))
+        .then_some(Piece { text: found.expression, range: found.range })
 }
 
 /// The value of an enumeration that the message names.
@@ -56,7 +59,9 @@ pub(crate) fn flag(parameter: &Parameter, message: &Message) -> bool {
     if says_all && message.words.iter().any(|word| ALL.contains(&word.lower.as_str())) {
         return true;
     }
-    let telling = |word: &&String| !is_filler(word) && !matches!(word.as_str(), "is" | "has" | "enabl" | "replac" | "includ" | "us");
+    let telling = |word: &&String| {
+        !is_filler(word) && !matches!(word.as_str(), "is" | "has" | "enabl" | "replac" | "includ" | "us")
+    };
     let telling: Vec<&String> = parameter.stems.iter().filter(telling).collect();
     !telling.is_empty() && telling.iter().all(|wanted| message.words.iter().any(|word| word.stem == **wanted))
 }
@@ -73,7 +78,10 @@ pub(crate) struct Units {
 pub(crate) fn units(message: &Message, from: &Parameter, to: &Parameter) -> Option<Units> {
     let quantity = quantities(message).into_iter().find(|quantity| quantity.unit.is_some())?;
     let (source, group) = quantity.unit.clone()?;
-    let unit_end = message.word_after(quantity.range.end).filter(|word| word.lower == source).map_or(quantity.range.end, |word| word.end);
+    let unit_end = message
+        .word_after(quantity.range.end)
+        .filter(|word| word.lower == source)
+        .map_or(quantity.range.end, |word| word.end);
     let mut target = None;
     for (at, word) in message.words.iter().enumerate() {
         let Some(found) = unit(&word.lower).filter(|found| *found != group) else { continue };
@@ -103,9 +111,10 @@ pub(crate) fn units(message: &Message, from: &Parameter, to: &Parameter) -> Opti
 /// A unit as the tool calls it.
 fn named(shape: &Shape, word: &str, group: usize) -> Option<Value> {
     match shape {
-        Shape::Choice(values) => {
-            values.iter().find(|value| value.as_str().and_then(|name| unit(&name.to_lowercase())) == Some(group)).cloned()
-        }
+        Shape::Choice(values) => values
+            .iter()
+            .find(|value| value.as_str().and_then(|name| unit(&name.to_lowercase())) == Some(group))
+            .cloned(),
         Shape::Text { .. } => Some(word.into()),
         _ => None,
     }
@@ -113,11 +122,14 @@ fn named(shape: &Shape, word: &str, group: usize) -> Option<Value> {
 
 /// `value` as this shape wants it, if it can.
 pub(crate) fn number_value(shape: &Shape, value: f64) -> Option<Value> {
-    let within = |min: &Option<f64>, max: &Option<f64>| min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max);
+    let within =
+        |min: &Option<f64>, max: &Option<f64>| min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max);
     let whole = value.fract() == 0.0 && value.abs() < 1e15;
     match shape {
         Shape::Integer { min, max } if whole && within(min, max) => Some(json!(truncate(value))),
-        Shape::Number { min, max } if within(min, max) => Some(if whole { json!(truncate(value)) } else { json!(value) }),
+        Shape::Number { min, max } if within(min, max) => {
+            Some(if whole { json!(truncate(value)) } else { json!(value) })
+        }
         _ => None,
     }
 }
@@ -155,7 +167,8 @@ pub(crate) fn numbers(roles: &[(&Parameter, Role)], message: &Message, filled: &
     if left.is_empty() {
         return;
     }
-    let numbers: Vec<Quantity> = quantities(message).into_iter().filter(|quantity| filled.is_free(&quantity.range)).collect();
+    let numbers: Vec<Quantity> =
+        quantities(message).into_iter().filter(|quantity| filled.is_free(&quantity.range)).collect();
     let mut matches = Vec::new();
     for (which, parameter) in left.iter().enumerate() {
         for (at, quantity) in numbers.iter().enumerate() {
@@ -183,18 +196,30 @@ pub(crate) fn numbers(roles: &[(&Parameter, Role)], message: &Message, filled: &
 
 /// How well a number and a parameter go together, and the value.
 fn affinity(parameter: &Parameter, quantity: &Quantity, message: &Message) -> Option<(u32, Value)> {
-    let adjacent_after = message.word_after(quantity.range.end).filter(|word| message.text[quantity.range.end..word.start].trim_matches([' ', '-']).is_empty());
-    let before: Vec<&str> = message.words_before(quantity.range.start).take(4).map(|word| word.lower.as_str()).collect();
-    let small = |word: &&str| matches!(*word, "of" | "is" | "to" | "at" | "the" | "most" | "a" | "up" | "only" | "from" | "number" | "by" | "=");
+    let adjacent_after = message
+        .word_after(quantity.range.end)
+        .filter(|word| message.text[quantity.range.end..word.start].trim_matches([' ', '-']).is_empty());
+    let before: Vec<&str> =
+        message.words_before(quantity.range.start).take(4).map(|word| word.lower.as_str()).collect();
+    let small = |word: &&str| {
+        matches!(
+            *word,
+            "of" | "is" | "to" | "at" | "the" | "most" | "a" | "up" | "only" | "from" | "number" | "by" | "="
+        )
+    };
     let left = before.iter().find(|word| !small(word)).map(|word| stem(word));
-    let limits = before.first().is_some_and(|word| matches!(*word, "first" | "top" | "most" | "maximum" | "max" | "last" | "only"))
+    let limits = before
+        .first()
+        .is_some_and(|word| matches!(*word, "first" | "top" | "most" | "maximum" | "max" | "last" | "only"))
         || before.first() == Some(&"to") && before.get(1) == Some(&"up")
         || before.first() == Some(&"than");
     let right = adjacent_after.map(|word| word.stem.clone());
     let in_name = |word: &Option<String>| word.as_ref().is_some_and(|word| parameter.stems.contains(word));
-    let in_description = |word: &Option<String>| word.as_ref().is_some_and(|word| parameter.description_stems.contains(word));
+    let in_description =
+        |word: &Option<String>| word.as_ref().is_some_and(|word| parameter.description_stems.contains(word));
     let seconds = parameter.stems.iter().any(|stem| matches!(stem.as_str(), "second" | "sec"));
-    let factor = right.as_ref().and_then(|right| SECOND.iter().find(|(name, _)| name == right)).map(|(_, factor)| *factor);
+    let factor =
+        right.as_ref().and_then(|right| SECOND.iter().find(|(name, _)| name == right)).map(|(_, factor)| *factor);
     if seconds || factor.is_some() && !in_name(&right) {
         // A time is given in units of time alone.
         let factor = factor.filter(|_| seconds)?;
@@ -203,11 +228,17 @@ fn affinity(parameter: &Parameter, quantity: &Quantity, message: &Message) -> Op
     let score = match manner(parameter) {
         Manner::Count => {
             let noun = if in_name(&right) { 3 } else { u32::from(in_description(&right)) * 2 };
-            let named = left.as_ref().is_some_and(|left| in_name(&Some(left.clone())) && matches!(left.as_str(), "limit" | "max" | "maximum" | "count" | "length"));
+            let named = left.as_ref().is_some_and(|left| {
+                in_name(&Some(left.clone()))
+                    && matches!(left.as_str(), "limit" | "max" | "maximum" | "count" | "length")
+            });
             noun + u32::from(named) * 3 + u32::from(limits)
         }
         Manner::Index => u32::from(in_name(&left)) * 3,
-        Manner::Plain => u32::from(in_name(&left) || in_name(&right)) * 3 + u32::from(in_description(&left) || in_description(&right)) * 2,
+        Manner::Plain => {
+            u32::from(in_name(&left) || in_name(&right)) * 3
+                + u32::from(in_description(&left) || in_description(&right)) * 2
+        }
     };
     number_value(&parameter.shape, quantity.value).map(|value| (score, value))
 }

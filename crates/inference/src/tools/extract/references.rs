@@ -45,7 +45,8 @@ pub(crate) fn path(message: &Message, filled: &Filled, wants: Wants, required: b
 fn named(message: &Message, filled: &Filled, wants: Wants) -> Option<Piece> {
     let piece = |word: &Word| {
         let range = word.start..word.end;
-        (filled.is_free(&range) && !is_filler(&word.lower)).then(|| Piece { text: message.slice(&range).to_owned(), range })
+        (filled.is_free(&range) && !is_filler(&word.lower))
+            .then(|| Piece { text: message.slice(&range).to_owned(), range })
     };
     for (at, word) in message.words.iter().enumerate() {
         let is_folder = FOLDER_WORDS.contains(&word.lower.as_str());
@@ -61,18 +62,31 @@ fn named(message: &Message, filled: &Filled, wants: Wants) -> Option<Piece> {
         }
         if is_named || is_folder {
             let quoted = message.literals.iter().find(|literal| {
-                literal.quoted && filled.is_free(&literal.range) && literal.range.start > word.end && literal.range.start <= word.end + 10
+                literal.quoted
+                    && filled.is_free(&literal.range)
+                    && literal.range.start > word.end
+                    && literal.range.start <= word.end + 10
             });
             if let Some(literal) = quoted.filter(|_| is_named) {
                 return Some(Piece::of(literal));
             }
             // "the folder photos", but not "the folder two levels deep".
             let bare = next.filter(|next| {
-                is_named || (crate::tools::words::number_word(&next.lower).is_none() && actions(&next.stem) == 0 && !is_filler(&next.lower))
+                is_named
+                    || (crate::tools::words::number_word(&next.lower).is_none()
+                        && actions(&next.stem) == 0
+                        && !is_filler(&next.lower))
             });
-            let before = at.checked_sub(1).and_then(|before| message.words.get(before)).filter(|before| adjacent(before, word));
+            let before =
+                at.checked_sub(1).and_then(|before| message.words.get(before)).filter(|before| adjacent(before, word));
             let before = before.filter(|before| {
-                is_folder && !is_named && actions(&before.stem) == 0 && !matches!(before.lower.as_str(), "workspace" | "current" | "whole" | "same" | "file" | "new" | "each" | "every" | "first")
+                is_folder
+                    && !is_named
+                    && actions(&before.stem) == 0
+                    && !matches!(
+                        before.lower.as_str(),
+                        "workspace" | "current" | "whole" | "same" | "file" | "new" | "each" | "every" | "first"
+                    )
             });
             if let Some(found) = before.and_then(piece).or_else(|| bare.and_then(piece)) {
                 return Some(found);
@@ -87,7 +101,8 @@ fn inside(message: &Message, filled: &Filled, wants: Wants) -> Option<Piece> {
     if wants == Wants::File {
         return None;
     }
-    let known = ["workspace", "terminal", "shell", "bash", "python", "file", "text", "general", "detail", "total", "order"];
+    let known =
+        ["workspace", "terminal", "shell", "bash", "python", "file", "text", "general", "detail", "total", "order"];
     message.words.windows(2).find_map(|pair| {
         let range = pair[1].start..pair[1].end;
         let leads = matches!(pair[0].lower.as_str(), "in" | "inside" | "under" | "within");
@@ -103,8 +118,35 @@ fn inside(message: &Message, filled: &Filled, wants: Wants) -> Option<Piece> {
 }
 
 const NOBODY: &[&str] = &[
-    "me", "us", "it", "him", "her", "them", "you", "that", "this", "a", "an", "the", "to", "my", "your", "everyone",
-    "what", "how", "why", "who", "when", "where", "if", "about", "more", "some", "something", "i", "we",
+    "me",
+    "us",
+    "it",
+    "him",
+    "her",
+    "them",
+    "you",
+    "that",
+    "this",
+    "a",
+    "an",
+    "the",
+    "to",
+    "my",
+    "your",
+    "everyone",
+    "what",
+    "how",
+    "why",
+    "who",
+    "when",
+    "where",
+    "if",
+    "about",
+    "more",
+    "some",
+    "something",
+    "i",
+    "we",
 ];
 
 /// Someone to whom something is sent or said.
@@ -126,7 +168,9 @@ pub(crate) fn person(message: &Message, filled: &Filled) -> Option<Piece> {
         // A lower-case name only right behind the verb: "text mom that", "tell my boss" is left alone.
         let follows = message.words.get(at + 2);
         let introduces = message.text[next.end..].trim_start().starts_with(':')
-            || follows.is_some_and(|word| matches!(word.lower.as_str(), "that" | "know" | "a" | "an" | "saying" | "about" | "i"));
+            || follows.is_some_and(|word| {
+                matches!(word.lower.as_str(), "that" | "know" | "a" | "an" | "saying" | "about" | "i")
+            });
         if word.lower != "to" && introduces && !is_filler(&next.lower) && actions(&next.stem) == 0 {
             let range = next.start..next.end;
             return Some(Piece { text: message.slice(&range).to_owned(), range }).filter(is_free);
@@ -136,8 +180,33 @@ pub(crate) fn person(message: &Message, filled: &Filled) -> Option<Piece> {
 }
 
 const NO_PLACE: &[&str] = &[
-    "today", "tomorrow", "tonight", "now", "please", "me", "the", "a", "an", "my", "our", "your", "this", "that", "it",
-    "general", "celsius", "fahrenheit", "detail", "weekend", "week", "morning", "evening", "next", "like", "be", "is",
+    "today",
+    "tomorrow",
+    "tonight",
+    "now",
+    "please",
+    "me",
+    "the",
+    "a",
+    "an",
+    "my",
+    "our",
+    "your",
+    "this",
+    "that",
+    "it",
+    "general",
+    "celsius",
+    "fahrenheit",
+    "detail",
+    "weekend",
+    "week",
+    "morning",
+    "evening",
+    "next",
+    "like",
+    "be",
+    "is",
 ];
 
 /// Where something is: a name, or words behind "in" and its like.
@@ -152,10 +221,14 @@ pub(crate) fn place(message: &Message, filled: &Filled) -> Option<Piece> {
         if !message.text[word.end..next.start].trim().is_empty() {
             continue;
         }
-        if let Some(name) = name_at(message, next.start).filter(is_free).filter(|_| !NO_PLACE.contains(&next.lower.as_str())) {
+        if let Some(name) =
+            name_at(message, next.start).filter(is_free).filter(|_| !NO_PLACE.contains(&next.lower.as_str()))
+        {
             return Some(name);
         }
-        let run = message.words[at + 1..].iter().take_while(|word| !NO_PLACE.contains(&word.lower.as_str()) && !is_filler(&word.lower));
+        let run = message.words[at + 1..]
+            .iter()
+            .take_while(|word| !NO_PLACE.contains(&word.lower.as_str()) && !is_filler(&word.lower));
         let run: Vec<&Word> = run.take(3).collect();
         if let (Some(first), Some(last)) = (run.first(), run.last()) {
             let range = first.start..last.end;
@@ -167,7 +240,9 @@ pub(crate) fn place(message: &Message, filled: &Filled) -> Option<Piece> {
     }
     // "Berlin weather": any name that does not merely begin the sentence.
     let named = message.words.iter().filter(|word| word.start > 0 || word.lower.ends_with("'s")).find_map(|word| {
-        name_at(message, word.start).filter(is_free).filter(|piece| !matches!(piece.text.as_str(), "I" | "I'm" | "I'd" | "I'll"))
+        name_at(message, word.start)
+            .filter(is_free)
+            .filter(|piece| !matches!(piece.text.as_str(), "I" | "I'm" | "I'd" | "I'll"))
     });
     behind.or(named)
 }

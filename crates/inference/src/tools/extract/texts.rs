@@ -37,7 +37,8 @@ pub(crate) fn command(message: &Message, filled: &Filled) -> Option<Piece> {
     if let Some(piece) = after_colon(message).filter(free(filled)).filter(plain) {
         return Some(piece);
     }
-    let word = message.words.iter().find(|word| matches!(word.lower.as_str(), "run" | "execute" | "launch" | "running"))?;
+    let word =
+        message.words.iter().find(|word| matches!(word.lower.as_str(), "run" | "execute" | "launch" | "running"))?;
     let lead = strip_lead(message, word.end..message.text.len(), &["the", "this", "command", "shell"]);
     let named = message.slice(&(word.end..lead.start)).contains("command");
     let first = message.word_after(lead.start)?;
@@ -57,10 +58,27 @@ pub(crate) fn command(message: &Message, filled: &Filled) -> Option<Piece> {
 
 fn command_end(message: &Message, from: usize) -> usize {
     let tails: [&[&str]; 12] = [
-        &["in", "the", "terminal"], &["in", "the", "shell"], &["in", "the", "console"], &["in", "a", "shell"], &["in", "bash"],
-        &["in", "the", "sandbox"], &["in", "the", "workspace"], &["for", "me"], &["please"], &["and", "stop"], &["and", "show"], &["and", "tell"],
+        &["in", "the", "terminal"],
+        &["in", "the", "shell"],
+        &["in", "the", "console"],
+        &["in", "a", "shell"],
+        &["in", "bash"],
+        &["in", "the", "sandbox"],
+        &["in", "the", "workspace"],
+        &["for", "me"],
+        &["please"],
+        &["and", "stop"],
+        &["and", "show"],
+        &["and", "tell"],
     ];
-    let more: [&[&str]; 6] = [&["with", "a", "timeout"], &["for", "at", "most"], &["in", "a", "terminal"], &["on", "the", "command"], &["and", "give"], &["and", "then"]];
+    let more: [&[&str]; 6] = [
+        &["with", "a", "timeout"],
+        &["for", "at", "most"],
+        &["in", "a", "terminal"],
+        &["on", "the", "command"],
+        &["and", "give"],
+        &["and", "then"],
+    ];
     tails
         .iter()
         .chain(&more)
@@ -74,8 +92,29 @@ fn command_end(message: &Message, from: usize) -> usize {
 }
 
 const NAMING: &[&str] = &[
-    "the", "a", "an", "text", "word", "words", "string", "phrase", "line", "term", "pattern", "any", "all", "every", "occurrences",
-    "occurrence", "of", "mentions", "where", "for", "my", "files", "file",
+    "the",
+    "a",
+    "an",
+    "text",
+    "word",
+    "words",
+    "string",
+    "phrase",
+    "line",
+    "term",
+    "pattern",
+    "any",
+    "all",
+    "every",
+    "occurrences",
+    "occurrence",
+    "of",
+    "mentions",
+    "where",
+    "for",
+    "my",
+    "files",
+    "file",
 ];
 
 /// What is to be looked for.
@@ -84,9 +123,23 @@ pub(crate) fn query(message: &Message, filled: &Filled) -> Option<Piece> {
         return Some(Piece::of(literal));
     }
     let cues: [&[&str]; 17] = [
-        &["the", "word"], &["the", "words"], &["the", "phrase"], &["the", "term"], &["the", "text"], &["the", "string"],
-        &["mentioning"], &["mention"], &["mentions"], &["containing"], &["contain"], &["contains"], &["for"], &["about"], &["grep"],
-        &["occurrences", "of"], &["find"],
+        &["the", "word"],
+        &["the", "words"],
+        &["the", "phrase"],
+        &["the", "term"],
+        &["the", "text"],
+        &["the", "string"],
+        &["mentioning"],
+        &["mention"],
+        &["mentions"],
+        &["containing"],
+        &["contain"],
+        &["contains"],
+        &["for"],
+        &["about"],
+        &["grep"],
+        &["occurrences", "of"],
+        &["find"],
     ];
     for cue in cues {
         let Some(start) = after_cue(message, cue) else { continue };
@@ -95,18 +148,45 @@ pub(crate) fn query(message: &Message, filled: &Filled) -> Option<Piece> {
         let end = phrase_end(message, start, stops);
         let piece = (start < end).then(|| clean(message, start..end)).flatten().filter(free(filled));
         // "search for it in the files" looks for nothing that stands here.
-        if let Some(piece) = piece.filter(|piece| piece.text.split_whitespace().count() <= 8 && !is_filler(&piece.text.to_lowercase())) {
+        if let Some(piece) =
+            piece.filter(|piece| piece.text.split_whitespace().count() <= 8 && !is_filler(&piece.text.to_lowercase()))
+        {
             return Some(piece);
         }
     }
-    let identifier = message.literals.iter().find(|literal| literal.kind == Kind::Identifier && filled.is_free(&literal.range));
+    let identifier =
+        message.literals.iter().find(|literal| literal.kind == Kind::Identifier && filled.is_free(&literal.range));
     identifier.map(Piece::of)
 }
 
 /// Things that are made up, not quoted.
 const COMPOSITIONS: &[&str] = &[
-    "poem", "story", "letter", "haiku", "song", "essay", "summary", "joke", "recipe", "introduction", "paragraph", "description", "plan",
-    "greeting", "outline", "article", "verse", "program", "script", "function", "list", "report", "draft", "tale", "limerick", "invitation",
+    "poem",
+    "story",
+    "letter",
+    "haiku",
+    "song",
+    "essay",
+    "summary",
+    "joke",
+    "recipe",
+    "introduction",
+    "paragraph",
+    "description",
+    "plan",
+    "greeting",
+    "outline",
+    "article",
+    "verse",
+    "program",
+    "script",
+    "function",
+    "list",
+    "report",
+    "draft",
+    "tale",
+    "limerick",
+    "invitation",
 ];
 
 /// What is to be written or said.
@@ -115,12 +195,28 @@ pub(crate) fn content(message: &Message, filled: &Filled) -> Option<Piece> {
         return Some(Piece::of(literal));
     }
     let cues: [&[&str]; 17] = [
-        &["saying", "that"], &["saying"], &["that", "says"], &["which", "says"], &["with", "the", "text"], &["with", "the", "content"],
-        &["with", "the", "contents"], &["with", "the", "words"], &["with", "the", "message"], &["with", "text"], &["with", "content"],
-        &["know", "that"], &["containing"], &["that", "reads"], &["that"], &["say"], &["me", "to"],
+        &["saying", "that"],
+        &["saying"],
+        &["that", "says"],
+        &["which", "says"],
+        &["with", "the", "text"],
+        &["with", "the", "content"],
+        &["with", "the", "contents"],
+        &["with", "the", "words"],
+        &["with", "the", "message"],
+        &["with", "text"],
+        &["with", "content"],
+        &["know", "that"],
+        &["containing"],
+        &["that", "reads"],
+        &["that"],
+        &["say"],
+        &["me", "to"],
     ];
     let reminds = message.words.iter().find(|word| word.stem == "remind");
-    if let Some(to) = reminds.and_then(|verb| message.words.iter().find(|word| word.start > verb.end && word.lower == "to")) {
+    if let Some(to) =
+        reminds.and_then(|verb| message.words.iter().find(|word| word.start > verb.end && word.lower == "to"))
+    {
         return clean(message, to.end..phrase_end(message, to.end, &[])).filter(free(filled));
     }
     let colon = after_colon(message).filter(free(filled));
@@ -141,9 +237,12 @@ pub(crate) fn content(message: &Message, filled: &Filled) -> Option<Piece> {
     let piece = clean(message, range).filter(free(filled))?;
     let only_names_a_file = piece.text.split_whitespace().all(|word| {
         let lower = word.to_lowercase();
-        is_filler(&lower) || matches!(lower.as_str(), "file" | "new" | "text" | "called" | "named" | "document" | "note" | "empty")
+        is_filler(&lower)
+            || matches!(lower.as_str(), "file" | "new" | "text" | "called" | "named" | "document" | "note" | "empty")
     });
-    (!only_names_a_file || matches!(piece.text.as_str(), "it" | "that" | "this")).then_some(piece).filter(|piece| !is_composition(message, &piece.range))
+    (!only_names_a_file || matches!(piece.text.as_str(), "it" | "that" | "this"))
+        .then_some(piece)
+        .filter(|piece| !is_composition(message, &piece.range))
 }
 
 fn clean_tail(message: &Message, piece: Piece) -> Option<Piece> {
@@ -161,21 +260,29 @@ fn between(message: &Message) -> Option<Range<usize>> {
     let write = actions(&stem("write"));
     let verb = message.words.iter().take(6).find(|word| actions(&word.stem) & write != 0)?;
     let path = message.literals.iter().find(|literal| literal.is_path() && literal.range.start > verb.end)?;
-    let connects = |word: &&Word| word.end <= path.range.start && word.start > verb.end && matches!(word.lower.as_str(), "to" | "in" | "into" | "as" | "under");
+    let connects = |word: &&Word| {
+        word.end <= path.range.start
+            && word.start > verb.end
+            && matches!(word.lower.as_str(), "to" | "in" | "into" | "as" | "under")
+    };
     let connector = message.words.iter().rev().find(connects)?;
     Some(verb.end..connector.start)
 }
 
 fn is_composition(message: &Message, range: &Range<usize>) -> bool {
-    let inside: Vec<&Word> = message.words.iter().filter(|word| word.start >= range.start && word.end <= range.end).collect();
-    let article = inside.first().is_some_and(|word| matches!(word.lower.as_str(), "a" | "an" | "some" | "my" | "the" | "two" | "three"));
+    let inside: Vec<&Word> =
+        message.words.iter().filter(|word| word.start >= range.start && word.end <= range.end).collect();
+    let article = inside
+        .first()
+        .is_some_and(|word| matches!(word.lower.as_str(), "a" | "an" | "some" | "my" | "the" | "two" | "three"));
     article && inside.iter().take(6).any(|word| COMPOSITIONS.iter().any(|thing| stem(thing) == word.stem))
 }
 
 /// A value behind the parameter's own name ("with the title Plans"), or else a quotation.
 pub(crate) fn labelled(parameter: &Parameter, message: &Message, filled: &Filled) -> Option<Piece> {
     for word in message.words.iter().filter(|word| parameter.stems.contains(&word.stem)) {
-        let start = strip_lead(message, word.end..message.text.len(), &["is", "of", "named", "called", "to", "as"]).start;
+        let start =
+            strip_lead(message, word.end..message.text.len(), &["is", "of", "named", "called", "to", "as"]).start;
         let end = phrase_end(message, start, &["and", "with", "for", "in"]);
         if let Some(piece) = (start < end).then(|| clean(message, start..end)).flatten().filter(free(filled)) {
             return Some(piece);
@@ -190,7 +297,8 @@ pub(crate) fn object(message: &Message, filled: &Filled) -> Option<Piece> {
     let mut end = phrase_end(message, verb.end, &[]);
     if let Some(taken) = filled.next_used(verb.end).filter(|&taken| taken < end) {
         let connector = message.words_before(taken).next().filter(|word| {
-            word.start > verb.end && matches!(word.lower.as_str(), "to" | "into" | "in" | "for" | "at" | "on" | "from" | "with" | "by")
+            word.start > verb.end
+                && matches!(word.lower.as_str(), "to" | "into" | "in" | "for" | "at" | "on" | "from" | "with" | "by")
         })?;
         end = connector.start;
     } else if filled.next_used(0).is_none() {
@@ -204,15 +312,21 @@ pub(crate) fn object(message: &Message, filled: &Filled) -> Option<Piece> {
 
 /// A short answer to "which?": a symbol, a name, or what follows "in", "for", "of".
 pub(crate) fn attribute(message: &Message, filled: &Filled) -> Option<Piece> {
-    let identifier = message.literals.iter().find(|literal| literal.kind == Kind::Identifier && filled.is_free(&literal.range));
+    let identifier =
+        message.literals.iter().find(|literal| literal.kind == Kind::Identifier && filled.is_free(&literal.range));
     if let Some(literal) = identifier {
         return Some(Piece::of(literal));
     }
     message.words.iter().enumerate().find_map(|(at, word)| {
-        if !matches!(word.lower.as_str(), "in" | "for" | "of" | "to" | "called" | "named" | "by" | "about" | "from" | "on" | "at") {
+        if !matches!(
+            word.lower.as_str(),
+            "in" | "for" | "of" | "to" | "called" | "named" | "by" | "about" | "from" | "on" | "at"
+        ) {
             return None;
         }
-        let run = message.words[at + 1..].iter().skip_while(|word| matches!(word.lower.as_str(), "the" | "my" | "a" | "an" | "our"));
+        let run = message.words[at + 1..]
+            .iter()
+            .skip_while(|word| matches!(word.lower.as_str(), "the" | "my" | "a" | "an" | "our"));
         let run: Vec<&Word> = run.take_while(|word| !is_filler(&word.lower)).take(3).collect();
         let range = run.first()?.start..run.last()?.end;
         let joined = !message.slice(&(word.end..range.end)).contains([',', '.', '?', '!', ':', ';']);
@@ -221,12 +335,45 @@ pub(crate) fn attribute(message: &Message, filled: &Filled) -> Option<Piece> {
 }
 
 const LANGUAGES: &[&str] = &[
-    "english", "spanish", "french", "german", "italian", "portuguese", "dutch", "polish", "russian", "ukrainian", "czech", "swedish",
-    "danish", "norwegian", "finnish", "greek", "turkish", "arabic", "hebrew", "hindi", "chinese", "mandarin", "japanese", "korean",
-    "vietnamese", "thai", "latin", "hungarian", "romanian", "bulgarian", "croatian", "serbian",
+    "english",
+    "spanish",
+    "french",
+    "german",
+    "italian",
+    "portuguese",
+    "dutch",
+    "polish",
+    "russian",
+    "ukrainian",
+    "czech",
+    "swedish",
+    "danish",
+    "norwegian",
+    "finnish",
+    "greek",
+    "turkish",
+    "arabic",
+    "hebrew",
+    "hindi",
+    "chinese",
+    "mandarin",
+    "japanese",
+    "korean",
+    "vietnamese",
+    "thai",
+    "latin",
+    "hungarian",
+    "romanian",
+    "bulgarian",
+    "croatian",
+    "serbian",
 ];
 
 pub(crate) fn language(message: &Message, filled: &Filled) -> Option<Piece> {
-    let word = message.words.iter().rev().find(|word| LANGUAGES.contains(&word.lower.as_str()) && filled.is_free(&(word.start..word.end)))?;
+    let word = message
+        .words
+        .iter()
+        .rev()
+        .find(|word| LANGUAGES.contains(&word.lower.as_str()) && filled.is_free(&(word.start..word.end)))?;
     Some(Piece { text: message.slice(&(word.start..word.end)).to_owned(), range: word.start..word.end })
 }
