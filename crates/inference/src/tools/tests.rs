@@ -1,7 +1,5 @@
 //! The whole decision, as its users see it: which tool, with which input, or none.
 
-use std::time::Instant;
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -147,18 +145,16 @@ fn an_input_that_the_schema_refuses_is_not_called() {
 }
 
 #[test]
-fn the_largest_request_is_decided() {
+fn the_largest_requests_come_to_an_end_and_call_nothing() {
     let mut offered = Vec::new();
-    for at in 0..150 {
+    for at in 0..40 {
         let names: Vec<String> = (0..12).map(|number| format!("parameter_{at}_{number}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         offered.push(tool(&format!("tool_{at}"), &"read the file ".repeat(500), text_parameters(&names)));
     }
-    let started = Instant::now();
     for message in ["read a/b.txt ".repeat(1200), "\"a\" ".repeat(4000), "(".repeat(16_000), "a.b, ".repeat(3200)] {
-        let _ = decide(&offered, &message, &[]);
+        assert!(decide(&offered, &message, &[]).is_none());
     }
-    println!("four of the largest requests took {:?}", started.elapsed());
 }
 
 proptest! {
