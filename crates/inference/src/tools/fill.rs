@@ -25,6 +25,9 @@ mod evidence {
     pub(super) const PERSON: f32 = 0.8;
     pub(super) const PLACE: f32 = 1.0;
     pub(super) const TEXT: f32 = 0.5;
+    pub(super) const QUOTED_QUERY: f32 = 1.0;
+    /// Any word behind "in" or "of" is a guess.
+    pub(super) const GUESS: f32 = -1.0;
     pub(super) const CHOICE: f32 = 0.4;
     pub(super) const COUNT: f32 = 0.4;
 }
@@ -199,7 +202,10 @@ fn one(parameter: &Parameter, role: Role, message: &Message, background: Backgro
         Role::Expression => extract::expression(message, filled).map(|piece| (piece, evidence::CALCULATION)),
         Role::Person => extract::person(message, filled).map(|piece| (piece, evidence::PERSON)),
         Role::Language => extract::language(message, filled).map(|piece| (piece, evidence::PLACE)),
-        Role::Query => extract::query(message, filled).map(|piece| (piece, evidence::TEXT)),
+        Role::Query => extract::query(message, filled).map(|piece| {
+            let literal = message.literals.iter().any(|literal| literal.range == piece.range);
+            (piece, if literal { evidence::QUOTED_QUERY } else { evidence::TEXT })
+        }),
         Role::Content => extract::content(message, filled).map(|piece| (piece, evidence::TEXT)),
         Role::Place => extract::place(message, filled).map(|piece| (piece, evidence::PLACE)),
         Role::FromUnit | Role::ToUnit | Role::Old | Role::New | Role::Number => None,
@@ -207,7 +213,10 @@ fn one(parameter: &Parameter, role: Role, message: &Message, background: Backgro
     };
     let found = found.or_else(|| match role {
         Role::Content if parameter.required => extract::object(message, filled).map(|piece| (piece, 0.0)),
-        Role::Other if parameter.required => extract::attribute(message, filled).map(|piece| (piece, 0.0)),
+        Role::Other if parameter.required => extract::attribute(message, filled).map(|piece| {
+            let named = piece.text.starts_with(char::is_uppercase);
+            (piece, if named { 0.0 } else { evidence::GUESS })
+        }),
         _ => None,
     });
     if let Some((piece, evidence)) = found {

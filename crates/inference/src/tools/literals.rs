@@ -208,6 +208,10 @@ fn classify(token: &str) -> Option<Kind> {
         if is_measure || matches!(lower.as_str(), "and/or" | "he/she" | "his/her" | "him/her" | "yes/no" | "w/o") {
             return None;
         }
+        let host = lower.split('/').next().unwrap_or_default();
+        if host.rsplit_once('.').is_some_and(|(name, ending)| !name.is_empty() && DOMAINS.contains(&ending)) {
+            return Some(Kind::Domain);
+        }
         if token.ends_with('/') {
             return Some(Kind::Folder);
         }
@@ -287,6 +291,7 @@ mod tests {
         for (text, kind, value) in [
             ("see https://a.example/b?c=1.", Kind::Url, "https://a.example/b?c=1"),
             ("open example.com now", Kind::Domain, "example.com"),
+            ("open example.com/a/b now", Kind::Domain, "example.com/a/b"),
             ("mail bob@example.com, please", Kind::Email, "bob@example.com"),
             ("read notes.txt!", Kind::File, "notes.txt"),
             ("read .env", Kind::File, ".env"),

@@ -164,12 +164,15 @@ const NAMING: &[&str] = &[
 
 /// What is to be replaced, and by what.
 pub(super) fn replacement(message: &Message) -> Option<(Piece, Piece)> {
-    let verbs: [(&[&str], &[&str]); 6] = [
+    let verbs: [(&[&str], &[&str]); 9] = [
         (&["replace"], &["with", "by"]),
         (&["swap"], &["for", "with"]),
         (&["exchange"], &["for", "with"]),
         (&["change"], &["to", "into"]),
         (&["rename"], &["to", "into"]),
+        (&["correct"], &["to", "into"]),
+        (&["update"], &["to"]),
+        (&["turn"], &["into", "to"]),
         (&["from"], &["to"]),
     ];
     for (cue, connectors) in verbs {
@@ -179,6 +182,13 @@ pub(super) fn replacement(message: &Message) -> Option<(Piece, Piece)> {
         else {
             continue;
         };
+        // "change the title from X to Y"
+        let from = message
+            .words
+            .iter()
+            .find(|word| word.lower == "from" && start < word.start && word.end < connector.start)
+            .map_or(start, |word| word.end);
+        let start = from;
         let old_end = phrase_end(message, start, &[]).min(connector.start);
         let old = clean(message, strip_lead(message, start..old_end, NAMING));
         let new_end = phrase_end(message, connector.end, &["everywhere"]);
@@ -209,7 +219,8 @@ pub(super) fn name_at(message: &Message, at: usize) -> Option<Piece> {
     let mut range: Option<Range<usize>> = None;
     for word in message.words.iter().filter(|word| word.start >= at) {
         let joined = range.as_ref().map_or(at, |range| range.end);
-        if !word.capital || !message.text[joined..word.start].trim().is_empty() {
+        let is_self = matches!(word.lower.as_str(), "i" | "i'm" | "i'll" | "i've" | "i'd");
+        if is_self || !word.capital || !message.text[joined..word.start].trim().is_empty() {
             break;
         }
         range = Some(range.map_or(word.start, |range| range.start)..word.end);

@@ -19,6 +19,8 @@ const VERB: f32 = 1.3;
 const OTHER_VERB: f32 = -1.0;
 const HINT: f32 = 3.0;
 const KNOWLEDGE: f32 = -3.0;
+/// Only the verb fits, and what it is done to is something else.
+const OFF_TOPIC: f32 = -1.5;
 const REMARK: f32 = -3.0;
 /// What the model has to make up speaks a little against the tool.
 const OPEN: f32 = -0.4;
@@ -110,6 +112,9 @@ pub(super) fn fit(
     let best = |term: &str| heard.iter().map(|word| likeness(word, term)).fold(0.0, f32::max) * rarity.weight(term);
     let by_name = NAME * profile.name.iter().filter(|term| !is_filler(term)).map(|term| best(term)).sum::<f32>();
     let by_description = DESCRIPTION * profile.description.iter().map(|term| best(term)).sum::<f32>();
+    // "list three reasons" is not for a tool that lists files.
+    let nouns = || profile.name.iter().filter(|term| actions(term) == 0 && !is_filler(term));
+    let speaks_of_it = nouns().next().is_none() || nouns().any(|term| best(term) > 0.0);
     let hint = profile.hints.iter().map(|hint| similar(hint, message)).fold(0.0, f32::max);
     let words = by_name.min(NAME_LIMIT) + by_description.min(DESCRIPTION_LIMIT) + hint * HINT;
     // What the model is to make up needs a reason in words.
@@ -132,7 +137,10 @@ pub(super) fn fit(
         RequestKind::Remark => REMARK,
         _ => 0.0,
     };
-    let score = words + verb + filled.evidence + open + kind - filled.unused(message);
+    let off_topic = if speaks_of_it || filled.evidence >= 1.0 || hint > 0.0 { 0.0 } else { OFF_TOPIC };
+    // What is left unused is what the model works with.
+    let unused = if !filled.open.is_empty() && called_by_name(profile, message) { 0.0 } else { filled.unused(message) };
+    let score = words + verb + filled.evidence + open + kind + off_topic - unused;
     Some(Fit { score, filled })
 }
 

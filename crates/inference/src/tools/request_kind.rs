@@ -164,9 +164,13 @@ pub(super) fn mood(message: &Message) -> Mood {
     } else {
         RequestKind::Question
     };
+    // "what is in notes.txt", "what's on that page" ask to be shown.
+    let shown = matches!(lower, "what" | "what's")
+        && rest.iter().any(|word| matches!(word.lower.as_str(), "in" | "inside" | "on" | "at"));
     let is_told = kind == RequestKind::Order && verb != 0;
     let verb = match (verb, lists) {
         (0, true) => anywhere() | actions("list"),
+        (0, false) if shown && kind == RequestKind::Question => anywhere() | actions("show"),
         (0, false) => anywhere(),
         (verb, _) => verb,
     };

@@ -124,7 +124,7 @@ const FILLERS: &[&str] = &[
 /// Verbs by meaning. A word may stand in several groups.
 const ACTIONS: &[&[&str]] = &[
     &["read", "open", "show", "display", "view", "print", "look", "see", "load", "say", "says"],
-    &["write", "save", "create", "store", "put", "record", "note", "make", "add", "jot"],
+    &["write", "save", "create", "store", "put", "record", "note", "make", "jot", "overwrite"],
     &["edit", "change", "replace", "modify", "update", "fix", "swap", "correct", "substitute", "rename"],
     &["list", "show", "enumerate", "browse"],
     &["search", "find", "grep", "look", "locate", "mention", "contain", "lookup", "used", "occur"],
@@ -133,6 +133,7 @@ const ACTIONS: &[&[&str]] = &[
     &["send", "tell", "text", "message", "notify", "email", "mail", "write", "inform", "ping", "post", "let"],
     &["calculate", "compute", "evaluate", "add", "subtract", "multiply", "divide", "sum", "solve"],
     &["convert", "change", "turn", "transform"],
+    &["append", "add"],
     &["delete", "remove", "erase", "drop", "clear"],
     &["copy", "duplicate", "clone"],
     &["move", "rename", "relocate"],
@@ -149,7 +150,22 @@ const ACTIONS: &[&[&str]] = &[
 /// Things by meaning.
 const THINGS: &[&[&str]] = &[
     &[
-        "weather", "forecast", "rain", "raining", "rainy", "sunny", "snow", "umbrella", "storm", "wind", "windy",
+        "weather",
+        "forecast",
+        "cold",
+        "warm",
+        "hot",
+        "cloudy",
+        "temperature",
+        "rain",
+        "raining",
+        "rainy",
+        "sunny",
+        "snow",
+        "umbrella",
+        "storm",
+        "wind",
+        "windy",
         "degrees",
     ],
     &["file", "document", "doc"],

@@ -169,6 +169,16 @@ pub(crate) fn numbers(roles: &[(&Parameter, Role)], message: &Message, filled: &
     }
     let numbers: Vec<Quantity> =
         quantities(message).into_iter().filter(|quantity| filled.is_free(&quantity.range)).collect();
+    if let Some((index, count, first, last)) = span(&left, &numbers, message) {
+        let length = numbers[last].value - numbers[first].value + 1.0;
+        if let (Some(start), Some(length)) =
+            (number_value(&index.shape, numbers[first].value), number_value(&count.shape, length))
+        {
+            filled.put_number(index, start, numbers[first].range.clone());
+            filled.put_number(count, length, numbers[last].range.clone());
+            return;
+        }
+    }
     let mut matches = Vec::new();
     for (which, parameter) in left.iter().enumerate() {
         for (at, quantity) in numbers.iter().enumerate() {
@@ -194,6 +204,24 @@ pub(crate) fn numbers(roles: &[(&Parameter, Role)], message: &Message, filled: &
     }
 }
 
+/// "lines 10 to 20", where one parameter is a first line and another a number of lines.
+fn span<'p>(
+    left: &[&'p Parameter],
+    numbers: &[Quantity],
+    message: &Message,
+) -> Option<(&'p Parameter, &'p Parameter, usize, usize)> {
+    let (first, last) = numbers.windows(2).enumerate().find_map(|(at, pair)| {
+        let between = message.text[pair[0].range.end..pair[1].range.start].trim();
+        (matches!(between, "to" | "-" | "–" | "through" | "until") && pair[0].value <= pair[1].value)
+            .then_some((at, at + 1))
+    })?;
+    let noun = message.words_before(numbers[first].range.start).find(|word| !is_filler(&word.lower))?;
+    let with = |wanted: Manner| {
+        left.iter().find(|parameter| manner(parameter) == wanted && parameter.stems.contains(&noun.stem)).copied()
+    };
+    Some((with(Manner::Index)?, with(Manner::Count)?, first, last))
+}
+
 /// How well a number and a parameter go together, and the value.
 fn affinity(parameter: &Parameter, quantity: &Quantity, message: &Message) -> Option<(u32, Value)> {
     let adjacent_after = message
@@ -208,11 +236,14 @@ fn affinity(parameter: &Parameter, quantity: &Quantity, message: &Message) -> Op
         )
     };
     let left = before.iter().find(|word| !small(word)).map(|word| stem(word));
-    let limits = before
-        .first()
-        .is_some_and(|word| matches!(*word, "first" | "top" | "most" | "maximum" | "max" | "last" | "only"))
-        || before.first() == Some(&"to") && before.get(1) == Some(&"up")
-        || before.first() == Some(&"than");
+    let limits =
+        before.first().is_some_and(|word| matches!(*word, "first" | "top" | "most" | "maximum" | "max" | "only"))
+            || before.first() == Some(&"to") && before.get(1) == Some(&"up")
+            || before.first() == Some(&"than");
+    // "the last 5" asks for an end that a limit cannot give.
+    if before.first() == Some(&"last") {
+        return None;
+    }
     let right = adjacent_after.map(|word| word.stem.clone());
     let in_name = |word: &Option<String>| word.as_ref().is_some_and(|word| parameter.stems.contains(word));
     let in_description =

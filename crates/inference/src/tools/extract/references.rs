@@ -244,5 +244,10 @@ pub(crate) fn place(message: &Message, filled: &Filled) -> Option<Piece> {
             .filter(is_free)
             .filter(|piece| !matches!(piece.text.as_str(), "I" | "I'm" | "I'd" | "I'll"))
     });
-    behind.or(named)
+    let first = || {
+        let word = message.words.first()?;
+        let plain = actions(&word.stem) == 0 && !is_filler(&word.lower) && !NO_PLACE.contains(&word.lower.as_str());
+        name_at(message, word.start).filter(is_free).filter(|_| plain)
+    };
+    behind.or(named).or_else(first)
 }
