@@ -158,11 +158,9 @@ impl LocalBackend {
         deadline: Instant,
         limit: Duration,
     ) -> Result<Option<(Option<ToolCall>, Usage)>, ModelError> {
-        if request.tools.is_empty() {
-            return Ok(None);
-        }
-        let (asked, messages) = (request.clone(), request.messages.len());
-        let decided = tokio::task::spawn_blocking(move || tools::next_call(&asked)).await;
+        let Some(asked) = tools::asked(request) else { return Ok(None) };
+        let messages = request.messages.len();
+        let decided = tokio::task::spawn_blocking(move || asked.next_call()).await;
         let plan = decided.map_err(|error| {
             ModelError::new(ModelErrorCode::Internal, "choosing a tool for the model inside failed").with_source(error)
         })?;

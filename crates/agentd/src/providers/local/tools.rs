@@ -14,9 +14,24 @@ use agentd_llm::{ModelMessage, ModelRequest, ToolCall};
 const MAX_RESULT_CHARACTERS: usize = 6000;
 const MAX_RETOLD_BYTES: usize = 2000;
 
-/// The call that should come next, if one fits. Pure, but not instant: for a thread that may work.
-pub(super) fn next_call(request: &ModelRequest) -> Option<Plan> {
-    let at = last_question(&request.messages)?;
+/// What a decision is made of: the offered tools, what the person wrote last, what was called since.
+#[derive(Debug)]
+pub(super) struct Asked {
+    tools: Vec<ToolSpec>,
+    question: String,
+    past: Vec<PastCall>,
+}
+
+impl Asked {
+    /// The call that should come next, if one fits. Not instant: for a thread that may work.
+    pub(super) fn next_call(&self) -> Option<Plan> {
+        decide(&self.tools, &self.question, &self.past)
+    }
+}
+
+/// `None` without tools, and without anything that a person wrote.
+pub(super) fn asked(request: &ModelRequest) -> Option<Asked> {
+    let at = last_question(&request.messages).filter(|_| !request.tools.is_empty())?;
     let ModelMessage::User { content } = &request.messages[at] else { return None };
     let tools: Vec<ToolSpec> = request
         .tools
@@ -27,7 +42,7 @@ pub(super) fn next_call(request: &ModelRequest) -> Option<Plan> {
             input_schema: tool.input_schema.clone(),
         })
         .collect();
-    decide(&tools, content, &past_calls(&request.messages[at + 1..]))
+    Some(Asked { tools, question: content.clone(), past: past_calls(&request.messages[at + 1..]) })
 }
 
 /// Carries `plan` out. The id follows what the vendors' clients make where a vendor gives none.
@@ -175,6 +190,10 @@ mod tests {
             max_output_tokens: None,
             timeout: Duration::from_secs(1),
         }
+    }
+
+    fn next_call(request: &ModelRequest) -> Option<Plan> {
+        asked(request)?.next_call()
     }
 
     #[test]
