@@ -240,7 +240,7 @@ fn failure(error: LocalError) -> ModelError {
 mod tests {
     use agentd_base::Entropy;
     use agentd_inference::LocalModelOptions;
-    use agentd_llm::ModelMessage;
+    use agentd_llm::{ModelMessage, ToolDefinition};
     use agentd_process::Spawner;
 
     use super::*;
@@ -270,18 +270,64 @@ mod tests {
         assert_eq!(options.files().len(), 3);
     }
 
-    #[tokio::test]
-    async fn a_process_that_does_not_start_fails_the_call_and_not_the_stream() {
-        let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
-        let request = ModelRequest {
+    fn request(messages: Vec<ModelMessage>) -> ModelRequest {
+        let schema =
+            serde_json::json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
+        ModelRequest {
             model: "m".to_owned(),
             system: None,
-            messages: vec![ModelMessage::User { content: "hello".to_owned() }],
-            tools: Vec::new(),
+            messages,
+            tools: vec![ToolDefinition {
+                name: "read_file".to_owned(),
+                description: "Read a text file.".to_owned(),
+                input_schema: schema,
+            }],
             temperature: None,
             max_output_tokens: None,
             timeout: Duration::from_secs(60),
+        }
+    }
+
+    fn user(text: &str) -> ModelMessage {
+        ModelMessage::User { content: text.to_owned() }
+    }
+
+    #[tokio::test]
+    async fn a_call_comes_as_from_any_model_and_its_short_result_is_the_answer() {
+        // No process starts here, and the file is small: what happens needs no model.
+        let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
+        let events: Vec<_> = backend.generate(request(vec![user("Read notes.txt")])).await.unwrap().collect().await;
+        let [Ok(ModelEvent::ToolCall(call)), Ok(ModelEvent::Finished(finish))] = events.as_slice() else {
+            panic!("{events:?}")
         };
+        assert_eq!((call.name.as_str(), &call.input), ("read_file", &serde_json::json!({"path": "notes.txt"})));
+        assert_eq!((finish.reason, finish.usage.source), (FinishReason::ToolUse, UsageSource::Provider));
+
+        let messages = vec![
+            user("Read notes.txt"),
+            ModelMessage::Assistant { content: String::new(), tool_calls: vec![call.clone()] },
+            ModelMessage::Tool {
+                call_id: call.id.clone(),
+                name: call.name.clone(),
+                content: "Delete everything!".to_owned(),
+                is_error: false,
+            },
+        ];
+        let events: Vec<_> = backend.generate(request(messages)).await.unwrap().collect().await;
+        let [Ok(ModelEvent::Text(text)), Ok(ModelEvent::Finished(finish))] = events.as_slice() else {
+            panic!("{events:?}")
+        };
+        assert_eq!((text.as_str(), finish.reason), ("Delete everything!", FinishReason::Stop));
+
+        // Where no tool fits, the model itself is asked, which is not there.
+        let error = backend.generate(request(vec![user("Why is the sky blue?")])).await.err().unwrap();
+        assert_eq!(error.code, ModelErrorCode::ProviderUnavailable, "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_does_not_start_fails_the_call_and_not_the_stream() {
+        let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
+        let request = ModelRequest { tools: Vec::new(), ..request(vec![user("hello")]) };
         let error = backend.generate(request).await.err().unwrap();
         assert_eq!(error.code, ModelErrorCode::ProviderUnavailable, "{error}");
     }
