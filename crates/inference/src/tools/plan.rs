@@ -8,7 +8,7 @@ use super::literals::Message;
 use super::rank::{Fit, Profile, Rarity, THRESHOLD, fit};
 use super::request_kind::mood;
 use super::role::Role;
-use super::words::Word;
+use super::words::{Word, actions};
 
 /// More tools than this are not looked at.
 const MAX_TOOLS: usize = 128;
@@ -182,6 +182,11 @@ fn steps(message: &Message) -> Vec<String> {
         let before = &words[at - 1];
         let joined =
             |one: &Word, other: &Word| message.text[one.end..other.start].chars().all(|c| c == ' ' || c == ',');
+        // "tell Bob that we eat and then leave" is one step: only an order begins another.
+        let mut next = words[at + 1..].iter().skip_while(|word| word.lower == "please");
+        if next.next().is_none_or(|word| actions(&word.stem) == 0) {
+            continue;
+        }
         let start = match word.lower.as_str() {
             "then" | "afterwards" | "finally" if before.lower == "and" && joined(before, word) => before.start,
             "then" | "afterwards" | "finally" => word.start,
@@ -193,7 +198,7 @@ fn steps(message: &Message) -> Vec<String> {
     let mut from = 0;
     for (start, end) in cuts.into_iter().take(MAX_STEPS - 1) {
         if from < start {
-            parts.push(message.text[from..start].trim_matches([' ', ',', '.', ';', '\n']).to_owned());
+            parts.push(message.text[from..start].trim_matches([' ', ',', ';', '\n']).trim_end_matches('.').to_owned());
         }
         from = end;
     }

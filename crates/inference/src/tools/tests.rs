@@ -108,6 +108,8 @@ fn steps_are_taken_in_order_and_never_twice() {
             ("delete-file".to_owned(), json!({"path": "a.txt"})),
         ]
     );
+    let one = decide(&tools(), "Write \"x\" to a.txt and then leave it alone", &[]).unwrap();
+    assert_eq!(one.tool, "write_file");
     past.truncate(1);
     past[0].failed = true;
     assert!(decide(&tools(), message, &past).is_none());
