@@ -8,7 +8,7 @@ TOOL_SERVERS := .tool-servers
 PACKAGES := cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help run test check bench models tools postgres-tools openapi fuzz-api tool-servers clean
+.PHONY: help run test check bench bench-local-tools models tools postgres-tools openapi fuzz-api tool-servers clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -68,6 +68,13 @@ bench: tools models ## Measure what docs/benchmarks.md quotes (takes minutes)
 	target/release/chat
 	$(call say,the model inside against its engine)
 	target/release/local_model $(firstword $(wildcard $(MODELS)/*.gguf))
+
+export MODEL
+bench-local-tools: tools models ## Measure how well a model inside calls tools: MODEL=path takes any GGUF
+	$(call say,building)
+	cargo build --release --package agentd-bench --features local-model --bin local_tools
+	$(call say,tool calls)
+	target/release/local_tools "$${MODEL:-$$(ls $(MODELS)/*.gguf | head -n 1)}" $(if $(VERBOSE),--verbose)
 
 clean: ## Remove what was built
 	cargo clean
