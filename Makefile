@@ -59,13 +59,15 @@ fuzz-api: tools ## Send generated requests for every operation of the document t
 bench: tools models ## Measure what docs/benchmarks.md quotes (takes minutes)
 	$(call say,building)
 	cargo build --release --package agentd
-	cargo build --release --package agentd-bench --features local-model
+	cargo build --release --package agentd-bench --features local-model,embedded
 	$(call say,cold start and idle memory)
 	target/release/start
 	$(call say,GET /api/agents against a bare handler)
 	target/release/http
 	$(call say,chat turns)
 	target/release/chat
+	$(call say,rounds of tools)
+	target/release/tools
 	$(call say,the model inside against its engine)
 	target/release/local_model $(firstword $(wildcard $(MODELS)/*.gguf))
 

@@ -84,10 +84,10 @@ impl Daemon {
         self.services.providers.shut_down().await;
     }
 
-    /// Whether replies are being written.
+    /// How many replies are being written here.
     #[must_use]
-    pub fn is_busy(&self) -> bool {
-        self.services.engine.running_turns() > 0
+    pub fn running_turns(&self) -> usize {
+        self.services.engine.running_turns()
     }
 
     /// What agents can do; a program that embeds the daemon may add to it.

@@ -522,6 +522,8 @@ async fn a_long_conversation_becomes_a_summary_and_stays_whole() {
         let prices =
             "[[price]]\nprovider = \"openai\"\nmodel = \"tiny\"\ninput = 1\noutput = 1\ncontext_window = 2000\n";
         std::fs::write(folder.join("prices.toml"), prices).expect("a price table");
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&folder, private).expect("a private folder");
     })
     .await;
     let talk = Talk::on(
