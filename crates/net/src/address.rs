@@ -13,7 +13,7 @@ pub enum AddressClass {
     /// RFC 1918, unique local, carrier-grade NAT, IETF protocol assignments, benchmarking,
     /// deprecated site-local.
     Private,
-    /// `127.0.0.0/8`, `::1`.
+    /// `127.0.0.0/8`, `::1`; for [`crate::Trust::Steered`] also the machine's own public addresses.
     Loopback,
     /// `169.254.0.0/16`, `fe80::/10`.
     LinkLocal,
@@ -24,9 +24,17 @@ pub enum AddressClass {
     Unreachable,
 }
 
-/// Metadata services: EC2 and most clouds, Alibaba, Azure's wire server.
-const METADATA_V4: [Ipv4Addr; 3] =
-    [Ipv4Addr::new(169, 254, 169, 254), Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16)];
+/// Metadata services: EC2 and most clouds, ECS and EKS credentials, Tencent, Alibaba, Azure's wire
+/// server, Oracle's classic cloud.
+const METADATA_V4: [Ipv4Addr; 7] = [
+    Ipv4Addr::new(169, 254, 169, 254),
+    Ipv4Addr::new(169, 254, 170, 2),
+    Ipv4Addr::new(169, 254, 170, 23),
+    Ipv4Addr::new(169, 254, 0, 23),
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(168, 63, 129, 16),
+    Ipv4Addr::new(192, 0, 0, 192),
+];
 
 /// Metadata services over IPv6: EC2, EKS pod identity, Google, Scaleway.
 const METADATA_V6: [Ipv6Addr; 4] = [
@@ -37,13 +45,15 @@ const METADATA_V6: [Ipv6Addr; 4] = [
 ];
 
 /// Names under which metadata services answer, whatever they resolve to.
-const METADATA_NAMES: [&str; 6] = [
+const METADATA_NAMES: [&str; 8] = [
     "metadata",
     "metadata.google.internal",
     "metadata.goog",
     "metadata.azure.internal",
     "instance-data",
     "instance-data.ec2.internal",
+    "metadata.tencentyun.com",
+    "rancher-metadata",
 ];
 
 impl AddressClass {
@@ -101,46 +111,56 @@ impl AddressClass {
         if address.is_unspecified() || address.is_multicast() {
             return Self::Unreachable;
         }
-        if let Some(carried) = Self::of_carried(address) {
-            return carried;
-        }
         let s = address.segments();
+        let carried = carried_v4(address).into_iter().map(Self::of_v4);
+        match s {
+            // How long the operator's prefix is cannot be seen, so each layout that holds an address counts.
+            [0x64, 0xff9b, 1, ..] => {
+                carried.filter(|class| *class != Self::Unreachable).max().unwrap_or(Self::Unreachable)
+            }
+            [0, 0, 0, 0, 0, 0xffff | 0, ..]
+            | [0, 0, 0, 0, 0xffff, 0, ..]
+            | [0x64, 0xff9b, 0, 0, 0, 0, ..]
+            | [0x2002, ..]
+            | [0x2001, 0, ..] => carried.max().unwrap_or(Self::Unreachable),
+            _ => carried.fold(Self::of_prefix(s), Self::max),
+        }
+    }
+
+    /// The class of an IPv6 address that is not judged by an IPv4 address inside.
+    fn of_prefix(s: [u16; 8]) -> Self {
         match s[0] {
             0xfe80..=0xfebf => Self::LinkLocal,
             0xfc00..=0xfdff | 0xfec0..=0xfeff => Self::Private,
-            // Benchmarking, ORCHID, documentation.
-            0x2001 if s[1] == 2 && s[2] == 0 => Self::Private,
-            0x2001 if s[1] == 0xdb8 || (s[1] & 0xfff0) == 0x10 => Self::Unreachable,
+            // IETF protocol assignments (2001::/23): benchmarking, anycast to the nearest router, ORCHID.
+            0x2001 if s[1] < 0x200 => Self::Private,
+            // Documentation.
+            0x2001 if s[1] == 0xdb8 => Self::Unreachable,
             0x3fff if s[1] < 0x1000 => Self::Unreachable,
             0x2000..=0x3fff => Self::Public,
             _ => Self::Unreachable,
         }
     }
+}
 
-    /// The class of the IPv4 address inside, for the forms that have one.
-    fn of_carried(address: Ipv6Addr) -> Option<Self> {
-        let o = address.octets();
-        let s = address.segments();
-        let v4 = |i: usize, j: usize, k: usize, l: usize| Self::of_v4(Ipv4Addr::new(o[i], o[j], o[k], o[l]));
-        match s {
-            // Mapped (::ffff:0:0/96), compatible (::/96), translated (::ffff:0:0:0/96).
-            [0, 0, 0, 0, 0, 0xffff | 0, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => Some(v4(12, 13, 14, 15)),
-            // NAT64, well-known prefix (RFC 6052).
-            [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(v4(12, 13, 14, 15)),
-            // NAT64, local-use prefix (RFC 8215): how long the operator's prefix is cannot be seen, so
-            // each layout of RFC 6052 that holds an address counts.
-            [0x64, 0xff9b, 1, ..] => {
-                let layouts = [v4(12, 13, 14, 15), v4(6, 7, 9, 10), v4(7, 9, 10, 11), v4(9, 10, 11, 12)];
-                let held = layouts.into_iter().filter(|class| *class != Self::Unreachable).max();
-                Some(held.unwrap_or(Self::Unreachable))
-            }
-            [0x2002, ..] => Some(v4(2, 3, 4, 5)),
-            // Teredo (RFC 4380): the server, and the client with all bits flipped.
-            [0x2001, 0, ..] => {
-                let client = Ipv4Addr::new(!o[12], !o[13], !o[14], !o[15]);
-                Some(v4(4, 5, 6, 7).max(Self::of_v4(client)))
-            }
-            _ => None,
-        }
+/// The IPv4 addresses that an IPv6 address may stand for: where its packets come out, if the
+/// network translates or tunnels them.
+pub(crate) fn carried_v4(address: Ipv6Addr) -> Vec<Ipv4Addr> {
+    let o = address.octets();
+    let v4 = |i: usize, j: usize, k: usize, l: usize| Ipv4Addr::new(o[i], o[j], o[k], o[l]);
+    match address.segments() {
+        // Mapped (::ffff:0:0/96), compatible (::/96), translated (::ffff:0:0:0/96).
+        [0, 0, 0, 0, 0, 0xffff | 0, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => vec![v4(12, 13, 14, 15)],
+        // NAT64, well-known prefix (RFC 6052).
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => vec![v4(12, 13, 14, 15)],
+        // NAT64, local-use prefix (RFC 8215), in the layouts of RFC 6052 for /96, /48, /56 and /64.
+        [0x64, 0xff9b, 1, ..] => vec![v4(12, 13, 14, 15), v4(6, 7, 9, 10), v4(7, 9, 10, 11), v4(9, 10, 11, 12)],
+        // 6to4 (RFC 3056).
+        [0x2002, ..] => vec![v4(2, 3, 4, 5)],
+        // Teredo (RFC 4380): the server, and the client with all bits flipped.
+        [0x2001, 0, ..] => vec![v4(4, 5, 6, 7), Ipv4Addr::new(!o[12], !o[13], !o[14], !o[15])],
+        // ISATAP (RFC 5214), below any prefix.
+        [_, _, _, _, 0 | 0x200, 0x5efe, ..] => vec![v4(12, 13, 14, 15)],
+        _ => Vec::new(),
     }
 }

@@ -1,16 +1,17 @@
 //! The HTTP client that every outbound request uses.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use parking_lot::Mutex;
-use url::Url;
+use url::{Host, Url};
 
-use crate::resolver::GuardedResolver;
-use crate::{Lookup, NetError, NetPolicy, PolicyHandle, SystemLookup, Trust, tls};
+use crate::resolver::{GuardedResolver, resolve_permitted};
+use crate::{Lookup, NetError, NetPolicy, PolicyHandle, SystemLookup, Trust, headers, literal_guard, tls};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -49,7 +50,7 @@ impl GuardedClient {
     /// Costs nothing until the first request.
     #[must_use]
     pub fn new(policy: PolicyHandle, trust: Trust) -> Self {
-        Self::with_lookup(policy, trust, Arc::new(SystemLookup))
+        Self::with_lookup(policy, trust, Arc::new(SystemLookup::default()))
     }
 
     /// As [`Self::new`], with names looked up in `lookup`.
@@ -67,6 +68,22 @@ impl GuardedClient {
         self.0.policy.current().check_url(url, self.0.trust)
     }
 
+    /// [`Self::check_url`], and for a name what it resolves to at this moment: the addresses that a
+    /// request would try. A request resolves anew, so this decides nothing for it.
+    ///
+    /// # Errors
+    /// A refusal, or [`NetError::Resolve`].
+    pub async fn resolve(&self, url: &Url) -> Result<Vec<IpAddr>, NetError> {
+        let policy = self.0.policy.current();
+        policy.check_url(url, self.0.trust)?;
+        match url.host() {
+            Some(Host::Domain(name)) => resolve_permitted(&policy, self.0.trust, self.0.lookup.as_ref(), name).await,
+            Some(Host::Ipv4(address)) => Ok(vec![address.into()]),
+            Some(Host::Ipv6(address)) => Ok(vec![address.into()]),
+            None => Err(NetError::NoHost),
+        }
+    }
+
     /// Starts a request after [`Self::check_url`].
     ///
     /// # Errors
@@ -76,12 +93,13 @@ impl GuardedClient {
         policy.check_url(&url, self.0.trust)?;
         let host = url.host_str().unwrap_or_default().to_owned();
         let client = self.client_for(policy, url.scheme() == "https")?;
-        Ok(GuardedRequest { host, builder: client.request(method, url) })
+        Ok(GuardedRequest { host, builder: client.request(method, url), problem: None })
     }
 
-    /// The client underneath, for libraries that insist on one. It resolves only to permitted
-    /// addresses and follows no redirect, but IP literals do not pass its resolver: the caller
-    /// must call [`Self::check_url`] for each URL, and must not keep the client beyond one task.
+    /// The client underneath, for libraries that insist on one. It connects only to permitted
+    /// addresses, by name or literal, and follows no redirect, but it knows no ports and keeps the
+    /// policy of this moment: call [`Self::check_url`] for each URL, and do not keep the client beyond
+    /// one task.
     ///
     /// # Errors
     /// [`NetError::Client`].
@@ -106,10 +124,12 @@ impl GuardedClient {
 }
 
 fn build(resolver: GuardedResolver, secure: bool) -> Result<reqwest::Client, NetError> {
+    let guard = literal_guard::guard(Arc::clone(&resolver.policy), resolver.trust);
     reqwest::Client::builder()
         .tls_backend_preconfigured(if secure { tls::with_machine_roots()? } else { tls::without_roots()? })
         .dns_resolver(resolver)
         .no_proxy()
+        .proxy(guard)
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .user_agent(USER_AGENT)
@@ -126,17 +146,23 @@ fn build(resolver: GuardedResolver, secure: bool) -> Result<reqwest::Client, Net
 pub struct GuardedRequest {
     host: String,
     builder: reqwest::RequestBuilder,
+    problem: Option<&'static str>,
 }
 
 impl GuardedRequest {
+    /// Sets a header. `Host` and the headers that describe the connection are not for a caller to
+    /// set: with them [`Self::send`] fails.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.problem = self.problem.or(headers::problem_with(&name));
         self.builder = self.builder.header(name, value);
         self
     }
 
+    /// As [`Self::header`], for several.
     #[must_use]
     pub fn headers(mut self, headers: HeaderMap) -> Self {
+        self.problem = self.problem.or_else(|| headers.keys().find_map(headers::problem_with));
         self.builder = self.builder.headers(headers);
         self
     }
@@ -161,6 +187,9 @@ impl GuardedRequest {
     /// A refusal by the resolver, or what failed on the way. Reading the body afterwards may
     /// fail too: see [`NetError::from_reqwest`].
     pub async fn send(self) -> Result<reqwest::Response, NetError> {
+        if let Some(problem) = self.problem {
+            return Err(NetError::Request { problem });
+        }
         self.builder.send().await.map_err(|error| NetError::from_reqwest(&self.host, error))
     }
 }

@@ -19,6 +19,16 @@ pub enum NetError {
     Blocked { host: String },
     #[error("{host} is {}, which {}; {}", class.describe(), reason(*trust), remedy(*class))]
     Refused { host: String, class: AddressClass, trust: Trust },
+    #[error("port {port} of {host} belongs to another protocol than HTTP; {}", port_remedy(*port))]
+    Port { host: String, port: u16 },
+    #[error("port {port} of {host} is not among the ports in {setting}; add it there to reach it")]
+    PortNotListed { host: String, port: u16, setting: &'static str },
+    #[error("{host} redirects more than {limit} times; ask for the page it should lead to")]
+    TooManyRedirects { host: String, limit: usize },
+    #[error("{host} redirects {problem}")]
+    Redirect { host: String, problem: &'static str },
+    #[error("{host} answers in the encoding {encoding}, which was not asked for")]
+    Encoding { host: String, encoding: String },
     #[error("the name {host} could not be resolved; check its spelling and this machine's DNS")]
     Resolve { host: String, source: Source },
     #[error("{host} did not accept a connection")]
@@ -47,11 +57,23 @@ fn remedy(class: AddressClass) -> &'static str {
     }
 }
 
+fn port_remedy(port: u16) -> &'static str {
+    if port == 0 { "write the server's own port" } else { "name the host in security.allowed_hosts to permit it" }
+}
+
 impl NetError {
     /// Whether the policy said no: trying again is of no use until settings change.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Scheme { .. } | Self::NoHost | Self::Blocked { .. } | Self::Refused { .. })
+        matches!(
+            self,
+            Self::Scheme { .. }
+                | Self::NoHost
+                | Self::Blocked { .. }
+                | Self::Refused { .. }
+                | Self::Port { .. }
+                | Self::PortNotListed { .. }
+        )
     }
 
     /// Turns a failure of the HTTP client into one of ours; a refusal of the resolver, which the
@@ -82,12 +104,21 @@ impl NetError {
 impl DomainError for NetError {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::Scheme { .. } | Self::NoHost | Self::Blocked { .. } | Self::Refused { .. } => {
+            Self::Scheme { .. }
+            | Self::NoHost
+            | Self::Blocked { .. }
+            | Self::Refused { .. }
+            | Self::Port { .. }
+            | Self::PortNotListed { .. } => {
                 ErrorKind::Invalid(vec![FieldProblem { field: "url".to_owned(), message: self.to_string() }])
             }
-            Self::Resolve { .. } | Self::Connect { .. } | Self::Timeout { .. } | Self::Transport { .. } => {
-                ErrorKind::Upstream
-            }
+            Self::Resolve { .. }
+            | Self::Connect { .. }
+            | Self::Timeout { .. }
+            | Self::Transport { .. }
+            | Self::TooManyRedirects { .. }
+            | Self::Redirect { .. }
+            | Self::Encoding { .. } => ErrorKind::Upstream,
             Self::Request { .. } | Self::Client { .. } => ErrorKind::Internal,
         }
     }
@@ -98,6 +129,10 @@ impl DomainError for NetError {
             Self::NoHost => "host_missing",
             Self::Blocked { .. } => "host_blocked",
             Self::Refused { .. } => "address_refused",
+            Self::Port { .. } | Self::PortNotListed { .. } => "port_refused",
+            Self::TooManyRedirects { .. } => "too_many_redirects",
+            Self::Redirect { .. } => "redirect_refused",
+            Self::Encoding { .. } => "encoding_not_supported",
             Self::Resolve { .. } => "name_not_resolved",
             Self::Connect { .. } => "connection_refused",
             Self::Timeout { .. } => "upstream_timeout",

@@ -40,7 +40,8 @@ impl HostPattern {
         }
     }
 
-    /// Whether this entry names `address`. An IPv4 address matches however IPv6 wraps it.
+    /// Whether this entry names `address`. IPv4 and v4-mapped IPv6 are the same; what else IPv6
+    /// may carry is for the caller to unwrap.
     #[must_use]
     pub fn matches_address(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -51,10 +52,27 @@ impl HostPattern {
         }
     }
 
-    /// Whether this names one host or address on purpose, and not a whole domain.
+    /// Whether this names one address and no other.
+    #[must_use]
+    pub fn is_one_address(&self) -> bool {
+        match self {
+            Self::Address(_) => true,
+            Self::Block { network: IpAddr::V4(_), prefix } => *prefix == 32,
+            Self::Block { network: IpAddr::V6(_), prefix } => *prefix == 128,
+            Self::Name(_) | Self::Below(_) => false,
+        }
+    }
+
+    /// Whether this names one host, one address or a block inside the link-local ones, and not a
+    /// whole domain or a large part of the address space.
     #[must_use]
     pub fn is_explicit(&self) -> bool {
-        !matches!(self, Self::Below(_))
+        match self {
+            Self::Name(_) | Self::Address(_) => true,
+            Self::Block { network: IpAddr::V4(_), prefix } => *prefix >= 16,
+            Self::Block { network: IpAddr::V6(_), prefix } => *prefix >= 10,
+            Self::Below(_) => false,
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-use crate::{AddressClass, HostPattern, NetError};
+use crate::address::carried_v4;
+use crate::{AddressClass, HostPattern, NetError, own_address, ports};
 
 /// Who chose the address of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,8 +32,10 @@ impl Trust {
 /// The owner's two lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetPolicy {
-    /// What may be reached although its address would not be. A `*.` entry opens private and
-    /// loopback addresses; link-local and metadata ones need an entry of their own.
+    /// What may be reached although its address would not be. A `*.` entry or a wide block opens
+    /// private and loopback addresses; link-local ones need an entry of their own, and metadata
+    /// services their very address or name: a name that an owner trusts for something else must
+    /// not lead there by what it resolves to.
     pub allowed_hosts: Vec<HostPattern>,
     /// What may never be reached, whoever asks.
     pub blocked_hosts: Vec<HostPattern>,
@@ -42,17 +45,43 @@ impl NetPolicy {
     /// Checks all that can be known of `url` before its name is resolved.
     ///
     /// # Errors
-    /// [`NetError::Scheme`], [`NetError::NoHost`], [`NetError::Blocked`] or [`NetError::Refused`].
+    /// [`NetError::Scheme`], [`NetError::NoHost`], or as [`Self::check_target`].
     pub fn check_url(&self, url: &Url, trust: Trust) -> Result<(), NetError> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(NetError::Scheme { scheme: url.scheme().to_owned() });
         }
-        match url.host() {
-            Some(Host::Domain(name)) => self.check_name(name, trust),
-            Some(Host::Ipv4(address)) => self.check_address(&address.to_string(), address.into(), trust),
-            Some(Host::Ipv6(address)) => self.check_address(&address.to_string(), address.into(), trust),
-            None => Err(NetError::NoHost),
+        let host = url.host().ok_or(NetError::NoHost)?;
+        self.check_target(&host, url.port_or_known_default().unwrap_or_default(), trust)
+    }
+
+    /// Checks a parsed host and a port, as far as that goes before a name is resolved.
+    ///
+    /// # Errors
+    /// [`NetError::Blocked`], [`NetError::Refused`] or [`NetError::Port`].
+    pub fn check_target<S: AsRef<str>>(&self, host: &Host<S>, port: u16, trust: Trust) -> Result<(), NetError> {
+        let text = match host {
+            Host::Domain(name) => normalized(name.as_ref()),
+            Host::Ipv4(address) => address.to_string(),
+            Host::Ipv6(address) => address.to_string(),
+        };
+        let named = match host {
+            Host::Domain(_) => {
+                self.check_name(&text, trust)?;
+                self.allowed_hosts.iter().any(|entry| entry.matches_name(&text))
+            }
+            Host::Ipv4(address) => self.check_literal(&text, (*address).into(), trust)?,
+            Host::Ipv6(address) => self.check_literal(&text, (*address).into(), trust)?,
+        };
+        if port == 0 || (trust == Trust::Steered && !named && ports::belongs_to_another_protocol(port)) {
+            return Err(NetError::Port { host: text, port });
         }
+        Ok(())
+    }
+
+    /// [`Self::check_address`], and whether `allowed_hosts` names the address.
+    fn check_literal(&self, text: &str, address: IpAddr, trust: Trust) -> Result<bool, NetError> {
+        self.check_address(text, address, trust)?;
+        Ok(self.allowed_hosts.iter().any(|entry| entry.matches_address(address)))
     }
 
     /// Checks a host name by itself; its addresses still have to pass [`Self::check_address`].
@@ -64,7 +93,7 @@ impl NetPolicy {
         if self.blocked_hosts.iter().any(|entry| entry.matches_name(&host)) {
             return Err(NetError::Blocked { host });
         }
-        let named = self.allowed_hosts.iter().any(|entry| entry.is_explicit() && entry.matches_name(&host));
+        let named = self.allowed_hosts.contains(&HostPattern::Name(host.clone()));
         if AddressClass::is_metadata_name(&host) && !named {
             return Err(NetError::Refused { host, class: AddressClass::Metadata, trust });
         }
@@ -77,27 +106,48 @@ impl NetPolicy {
     /// [`NetError::Blocked`] or [`NetError::Refused`].
     pub fn check_address(&self, host: &str, address: IpAddr, trust: Trust) -> Result<(), NetError> {
         let host = normalized(host);
-        if self.blocked_hosts.iter().any(|entry| entry.matches_address(address) || entry.matches_name(&host)) {
+        let carried = match address {
+            IpAddr::V4(_) => Vec::new(),
+            IpAddr::V6(v6) => carried_v4(v6),
+        };
+        // A block holds however the address is wrapped: what it carries is where it leads.
+        let is_blocked = self.blocked_hosts.iter().any(|entry| {
+            entry.matches_name(&host)
+                || entry.matches_address(address)
+                || carried.iter().any(|inside| entry.matches_address((*inside).into()))
+        });
+        if is_blocked {
             return Err(NetError::Blocked { host });
         }
-        let class = AddressClass::of(address);
+        let mut class = AddressClass::of(address);
+        if class == AddressClass::Public
+            && trust == Trust::Steered
+            && (own_address::is_own(address) || carried.iter().any(|inside| own_address::is_own((*inside).into())))
+        {
+            class = AddressClass::Loopback;
+        }
         if trust.may_reach(class) {
             return Ok(());
         }
-        let named = self.allowed_hosts.iter().any(|entry| {
-            let opens = match class {
-                AddressClass::Unreachable => false,
-                AddressClass::LinkLocal | AddressClass::Metadata => entry.is_explicit(),
-                AddressClass::Public | AddressClass::Private | AddressClass::Loopback => true,
-            };
-            opens && (entry.matches_address(address) || entry.matches_name(&host))
+        let named = self.allowed_hosts.iter().any(|entry| match class {
+            AddressClass::Unreachable => false,
+            AddressClass::Metadata => {
+                (entry.is_one_address() && entry.matches_address(address))
+                    || (AddressClass::is_metadata_name(&host) && *entry == HostPattern::Name(host.clone()))
+            }
+            AddressClass::LinkLocal => {
+                entry.is_explicit() && (entry.matches_address(address) || entry.matches_name(&host))
+            }
+            AddressClass::Public | AddressClass::Private | AddressClass::Loopback => {
+                entry.matches_address(address) || entry.matches_name(&host)
+            }
         });
         if named { Ok(()) } else { Err(NetError::Refused { host, class, trust }) }
     }
 }
 
 fn normalized(host: &str) -> String {
-    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+    host.trim_end_matches('.').to_ascii_lowercase()
 }
 
 /// The policy in force. Cheap to clone; every clone sees what [`Self::set`] sets.

@@ -1,0 +1,78 @@
+//! From a checked host to a connection, for whatever does not use the HTTP client.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use url::Host;
+
+use crate::resolver::resolve_permitted;
+use crate::{Lookup, NetError, NetPolicy, PolicyHandle, Trust};
+
+/// A connection being made.
+pub type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
+
+/// How a connection to a checked address is made; tests lead it elsewhere.
+pub trait Connect: Send + Sync + 'static {
+    fn connect(&self, address: SocketAddr) -> Connecting;
+}
+
+/// TCP, as the operating system does it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemConnect;
+
+impl Connect for SystemConnect {
+    fn connect(&self, address: SocketAddr) -> Connecting {
+        Box::pin(async move {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        })
+    }
+}
+
+/// Connects to what the policy in force permits: one lookup, and only addresses that passed.
+pub(crate) struct Dialer {
+    pub(crate) policy: PolicyHandle,
+    pub(crate) trust: Trust,
+    pub(crate) lookup: Arc<dyn Lookup>,
+    pub(crate) connect: Arc<dyn Connect>,
+    /// For all addresses of a name together.
+    pub(crate) connect_time: Duration,
+}
+
+/// A connection, and under which policy to which address it was made.
+pub(crate) struct Dialed {
+    pub(crate) stream: TcpStream,
+    pub(crate) address: IpAddr,
+    pub(crate) policy: Arc<NetPolicy>,
+}
+
+impl Dialer {
+    pub(crate) async fn dial(&self, host: &Host, port: u16) -> Result<Dialed, NetError> {
+        let policy = self.policy.current();
+        policy.check_target(host, port, self.trust)?;
+        let addresses = match host {
+            Host::Domain(name) => resolve_permitted(&policy, self.trust, self.lookup.as_ref(), name).await?,
+            Host::Ipv4(address) => vec![IpAddr::from(*address)],
+            Host::Ipv6(address) => vec![IpAddr::from(*address)],
+        };
+        let name = host.to_string();
+        let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+        let share = self.connect_time / count;
+        let mut failure = NetError::Timeout { host: name.clone() };
+        for address in addresses {
+            let connecting = self.connect.connect(SocketAddr::new(address, port));
+            match tokio::time::timeout(share, connecting).await {
+                Ok(Ok(stream)) => return Ok(Dialed { stream, address, policy }),
+                Ok(Err(error)) => failure = NetError::Connect { host: name.clone(), source: Arc::new(error) },
+                Err(_) => {}
+            }
+        }
+        Err(failure)
+    }
+}

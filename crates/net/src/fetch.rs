@@ -1,0 +1,309 @@
+//! A whole exchange for an address that others can steer: redirects checked one by one, everything
+//! bounded, credentials only for the place they were meant for.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::write::MultiGzDecoder;
+use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_ENCODING, LOCATION};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use url::Url;
+
+use crate::{GuardedClient, NetError, headers};
+
+/// What one fetch may cost.
+#[derive(Debug, Clone, Copy)]
+pub struct FetchLimits {
+    /// Followed; one more is an error.
+    pub redirects: usize,
+    /// Of the decoded body; what is behind is cut off.
+    pub body_bytes: usize,
+    /// For everything, redirects and body included.
+    pub total_time: Duration,
+    /// Between two pieces of an answer.
+    pub idle_time: Duration,
+}
+
+impl Default for FetchLimits {
+    /// 5 redirects, 10 MiB, 30 s, 10 s.
+    fn default() -> Self {
+        Self {
+            redirects: 5,
+            body_bytes: 10 << 20,
+            total_time: Duration::from_secs(30),
+            idle_time: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What to ask for.
+#[derive(Debug, Clone)]
+pub struct FetchRequest {
+    pub method: Method,
+    pub url: Url,
+    /// Sent to the URL's own origin alone. Of these only `Accept` and `Accept-Language` follow a
+    /// redirect to another origin: any other may be a credential.
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl FetchRequest {
+    #[must_use]
+    pub fn get(url: Url) -> Self {
+        Self { method: Method::GET, url, headers: HeaderMap::new(), body: Bytes::new() }
+    }
+}
+
+/// An answer, whatever its status, at the end of all redirects.
+#[derive(Debug, Clone)]
+pub struct Fetched {
+    /// Where the answer came from.
+    pub url: Url,
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    /// Decoded.
+    pub body: Bytes,
+    /// Whether the body was longer than [`FetchLimits::body_bytes`].
+    pub is_truncated: bool,
+}
+
+impl GuardedClient {
+    /// Does what `request` asks for and follows redirects, each one checked like a request of its
+    /// own. A redirect from `https` to `http` is refused, and so is one that would carry a body to
+    /// another origin. Dropping the future ends the exchange.
+    ///
+    /// # Errors
+    /// A refusal (of the address or of one that it redirects to), what failed on the way,
+    /// [`NetError::TooManyRedirects`], [`NetError::Redirect`], [`NetError::Encoding`], or
+    /// [`NetError::Request`] for headers that are not the caller's to set.
+    pub async fn fetch(&self, request: FetchRequest, limits: FetchLimits) -> Result<Fetched, NetError> {
+        let host = host_of(&request.url);
+        if let Some(problem) = request.headers.keys().find_map(headers::problem_with) {
+            return Err(NetError::Request { problem });
+        }
+        match tokio::time::timeout(limits.total_time, self.follow(request, limits)).await {
+            Ok(fetched) => fetched,
+            Err(_) => Err(NetError::Timeout { host }),
+        }
+    }
+
+    async fn follow(&self, mut request: FetchRequest, limits: FetchLimits) -> Result<Fetched, NetError> {
+        let first_host = host_of(&request.url);
+        for _ in 0..=limits.redirects {
+            let response = self.send_once(&request, limits).await?;
+            let Some(next) = redirect_target(&request.url, response.status(), response.headers())? else {
+                return read(request.url, response, limits).await;
+            };
+            request = redirected(request, response.status(), next)?;
+        }
+        Err(NetError::TooManyRedirects { host: first_host, limit: limits.redirects })
+    }
+
+    async fn send_once(&self, request: &FetchRequest, limits: FetchLimits) -> Result<reqwest::Response, NetError> {
+        let mut sent = request.headers.clone();
+        sent.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        let mut outgoing = self.request(request.method.clone(), request.url.clone())?.headers(sent);
+        if !request.body.is_empty() {
+            outgoing = outgoing.body(request.body.clone());
+        }
+        match tokio::time::timeout(limits.idle_time, outgoing.send()).await {
+            Ok(response) => response,
+            Err(_) => Err(NetError::Timeout { host: host_of(&request.url) }),
+        }
+    }
+}
+
+fn host_of(url: &Url) -> String {
+    url.host_str().unwrap_or_default().to_owned()
+}
+
+/// Where the answer leads, if it is a redirect with a location.
+fn redirect_target(from: &Url, status: StatusCode, headers: &HeaderMap) -> Result<Option<Url>, NetError> {
+    if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let Some(location) = headers.get(LOCATION) else { return Ok(None) };
+    let unreadable = || NetError::Redirect { host: host_of(from), problem: "to something that is not an address" };
+    // Browsers read the bytes as UTF-8.
+    let location = std::str::from_utf8(location.as_bytes()).map_err(|_| unreadable())?;
+    let mut next = from.join(location).map_err(|_| unreadable())?;
+    // A redirect may choose a place, not who we are there. (Other schemes are refused with the address.)
+    let is_http = matches!(next.scheme(), "http" | "https");
+    if is_http && next.origin() != from.origin() && (next.set_username("").is_err() || next.set_password(None).is_err())
+    {
+        return Err(unreadable());
+    }
+    Ok(Some(next))
+}
+
+/// The request that follows, with less in it the further it goes.
+fn redirected(mut request: FetchRequest, status: StatusCode, next: Url) -> Result<FetchRequest, NetError> {
+    let refuse = |problem| NetError::Redirect { host: host_of(&request.url), problem };
+    if request.url.scheme() == "https" && next.scheme() == "http" {
+        return Err(refuse("from https to http, where anyone on the way could change the answer"));
+    }
+    let becomes_get = match status.as_u16() {
+        303 => request.method != Method::HEAD,
+        301 | 302 => request.method == Method::POST,
+        _ => false,
+    };
+    if becomes_get {
+        request.method = Method::GET;
+        request.body = Bytes::new();
+        request.headers = kept(&request.headers, |name| !name.starts_with("content-"));
+    }
+    if next.origin() != request.url.origin() {
+        if !request.body.is_empty() {
+            return Err(NetError::Redirect {
+                host: host_of(&request.url),
+                problem: "to another origin, which must not get what was meant for this one",
+            });
+        }
+        request.headers = kept(&request.headers, |name| name == ACCEPT || name == ACCEPT_LANGUAGE);
+    }
+    request.url = next;
+    Ok(request)
+}
+
+fn kept(headers: &HeaderMap, keeps: impl Fn(&str) -> bool) -> HeaderMap {
+    headers.iter().filter(|(name, _)| keeps(name.as_str())).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+async fn read(url: Url, mut response: reqwest::Response, limits: FetchLimits) -> Result<Fetched, NetError> {
+    let host = host_of(&url);
+    let (status, mut headers) = (response.status(), response.headers().clone());
+    let mut body = match encoding(&headers) {
+        None => Body::Plain(Bounded::new(limits.body_bytes)),
+        Some(name) if name == "gzip" || name == "x-gzip" => {
+            Body::Gzip(Box::new(MultiGzDecoder::new(Bounded::new(limits.body_bytes))))
+        }
+        Some(encoding) => return Err(NetError::Encoding { host, encoding }),
+    };
+    let mut has_body = false;
+    loop {
+        let piece = match tokio::time::timeout(limits.idle_time, response.chunk()).await {
+            Ok(piece) => piece.map_err(|error| NetError::from_reqwest(&host, error))?,
+            Err(_) => return Err(NetError::Timeout { host }),
+        };
+        let Some(piece) = piece else { break };
+        has_body |= !piece.is_empty();
+        if !body.take(&piece).map_err(|source| NetError::Transport { host: host.clone(), source: Arc::new(source) })? {
+            break;
+        }
+    }
+    if !has_body {
+        // An answer to HEAD names the encoding of a body that it does not have.
+        body = Body::Plain(Bounded::new(0));
+    }
+    let bounded = body.finish().map_err(|source| NetError::Transport { host, source: Arc::new(source) })?;
+    headers.remove(CONTENT_ENCODING);
+    Ok(Fetched { url, status, headers, body: bounded.bytes.into(), is_truncated: bounded.is_full })
+}
+
+/// The content coding, unless it is none.
+fn encoding(headers: &HeaderMap) -> Option<String> {
+    let mut all = headers.get_all(CONTENT_ENCODING).iter();
+    let first = String::from_utf8_lossy(all.next()?.as_bytes()).trim().to_ascii_lowercase();
+    let is_only = all.next().is_none();
+    match first.as_str() {
+        "" | "identity" if is_only => None,
+        _ if is_only => Some(first.chars().take(40).collect()),
+        _ => Some("several layers".to_owned()),
+    }
+}
+
+/// Takes up to `limit` bytes, then says that it is full by an error, which ends decoding there.
+struct Bounded {
+    bytes: Vec<u8>,
+    limit: usize,
+    is_full: bool,
+}
+
+impl Bounded {
+    fn new(limit: usize) -> Self {
+        Self { bytes: Vec::new(), limit, is_full: false }
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, piece: &[u8]) -> std::io::Result<usize> {
+        let room = self.limit - self.bytes.len();
+        self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.len() > room {
+            self.is_full = true;
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+enum Body {
+    Plain(Bounded),
+    Gzip(Box<MultiGzDecoder<Bounded>>),
+}
+
+impl Body {
+    /// Whether there is room for more.
+    fn take(&mut self, piece: &[u8]) -> std::io::Result<bool> {
+        let (taken, bounded) = match self {
+            Self::Plain(bounded) => (bounded.write_all(piece), &*bounded),
+            Self::Gzip(decoder) => (decoder.write_all(piece), decoder.get_ref()),
+        };
+        match taken {
+            Err(_) if bounded.is_full => Ok(false),
+            Err(error) => Err(error),
+            Ok(()) => Ok(true),
+        }
+    }
+
+    fn finish(self) -> std::io::Result<Bounded> {
+        match self {
+            Self::Plain(bounded) => Ok(bounded),
+            Self::Gzip(mut decoder) => {
+                // A cut-off body ends in the middle of its encoding.
+                if !decoder.get_ref().is_full {
+                    match decoder.try_finish() {
+                        Err(error) if !decoder.get_ref().is_full => return Err(error),
+                        _ => {}
+                    }
+                }
+                let bounded = decoder.get_mut();
+                Ok(Bounded {
+                    bytes: std::mem::take(&mut bounded.bytes),
+                    limit: bounded.limit,
+                    is_full: bounded.is_full,
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn follow(from: &str, status: u16, location: &str) -> Result<FetchRequest, NetError> {
+        let mut request = FetchRequest::get(Url::parse(from).unwrap());
+        request.headers.insert("x-api-key", HeaderValue::from_static("secret"));
+        let status = StatusCode::from_u16(status).unwrap();
+        let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::try_from(location).unwrap())]);
+        let next = redirect_target(&request.url, status, &headers)?.unwrap();
+        redirected(request, status, next)
+    }
+
+    #[test]
+    fn the_way_from_https_leads_only_to_https() {
+        assert!(matches!(follow("https://a.example/", 302, "http://a.example/"), Err(NetError::Redirect { .. })));
+        assert!(follow("http://a.example/", 302, "https://a.example/").unwrap().headers.is_empty(), "another origin");
+        assert_eq!(follow("https://a.example/x/y", 302, "../z").unwrap().url.as_str(), "https://a.example/z");
+        assert_eq!(follow("https://a.example/", 302, "//b.example/").unwrap().url.as_str(), "https://b.example/");
+        assert!(follow("https://a.example/", 302, "//a.example:444/").unwrap().headers.is_empty(), "another port");
+        assert_eq!(follow("https://a.example/", 307, "https://a.example:443/x").unwrap().headers.len(), 1);
+    }
+}

@@ -1,0 +1,30 @@
+//! Who may use the proxy. On a socket file the file's mode decides; on a port, a credential.
+
+use agentd_base::Secret;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use http::header::PROXY_AUTHORIZATION;
+use subtle::ConstantTimeEq;
+
+pub(super) const USER: &str = "agentd";
+
+/// The value that `Proxy-Authorization` must have; none on a socket file.
+pub(super) struct Access(Option<Secret>);
+
+impl Access {
+    pub(super) fn new(password: Option<Secret>) -> Self {
+        Self(
+            password.map(|password| {
+                Secret::new(format!("Basic {}", STANDARD.encode(format!("{USER}:{}", password.expose()))))
+            }),
+        )
+    }
+
+    pub(super) fn permits(&self, headers: &HeaderMap) -> bool {
+        let Some(expected) = &self.0 else { return true };
+        headers
+            .get(PROXY_AUTHORIZATION)
+            .is_some_and(|given| given.as_bytes().ct_eq(expected.expose().as_bytes()).into())
+    }
+}

@@ -1,0 +1,167 @@
+//! The sockets that a proxy listens on.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+
+use super::{ProxyError, ProxyListener, SocketOwner};
+
+const BACKLOG: i32 = 128;
+
+pub(super) struct Bound {
+    pub(super) acceptor: Acceptor,
+    pub(super) socket: Option<SocketFile>,
+    pub(super) address: Option<SocketAddr>,
+}
+
+pub(super) enum Acceptor {
+    Unix(UnixListener),
+    Loopback(TcpListener),
+}
+
+impl Acceptor {
+    pub(super) async fn accept(&self) -> io::Result<ClientStream> {
+        match self {
+            Self::Unix(listener) => Ok(ClientStream::Unix(listener.accept().await?.0)),
+            Self::Loopback(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(ClientStream::Tcp(stream))
+            }
+        }
+    }
+}
+
+pub(super) fn bind(listener: &ProxyListener) -> Result<Bound, ProxyError> {
+    match listener {
+        ProxyListener::Unix { path, owner } => {
+            let (listener, socket) = bind_unix(path, *owner)?;
+            Ok(Bound { acceptor: Acceptor::Unix(listener), socket: Some(socket), address: None })
+        }
+        ProxyListener::Loopback => {
+            let port = |source| ProxyError::Port { source };
+            let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(port)?;
+            listener.set_nonblocking(true).map_err(port)?;
+            let address = listener.local_addr().map_err(port)?;
+            let listener = TcpListener::from_std(listener).map_err(port)?;
+            Ok(Bound { acceptor: Acceptor::Loopback(listener), socket: None, address: Some(address) })
+        }
+    }
+}
+
+/// The socket gets its mode before it gets its name, and its owner before it listens, so that at
+/// no moment anybody else can connect.
+fn bind_unix(path: &Path, owner: Option<SocketOwner>) -> Result<(UnixListener, SocketFile), ProxyError> {
+    let failed = |source: io::Error| ProxyError::Socket { path: path.to_owned(), source };
+    remove_stale(path)?;
+    let name = SocketAddrUnix::new(path).map_err(|error| failed(error.into()))?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .map_err(|error| failed(error.into()))?;
+    // On Linux a socket's name takes the mode that the socket has.
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(|error| failed(error.into()))?;
+    rustix::net::bind(&socket, &name).map_err(|error| failed(error.into()))?;
+    let file = SocketFile::of(path).map_err(failed)?;
+    if let Some(SocketOwner { uid, gid }) = owner {
+        let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        rustix::fs::chownat(CWD, path, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|error| ProxyError::Owner { path: path.to_owned(), uid, source: error.into() })?;
+    }
+    rustix::net::listen(&socket, BACKLOG).map_err(|error| failed(error.into()))?;
+    let listener = UnixListener::from_std(socket.into()).map_err(failed)?;
+    Ok((listener, file))
+}
+
+/// Removes a socket that nobody listens on any more.
+fn remove_stale(path: &Path) -> Result<(), ProxyError> {
+    let failed = |source: io::Error| ProxyError::Socket { path: path.to_owned(), source };
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(failed)?,
+    };
+    let is_dead = found.file_type().is_socket()
+        && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    if !is_dead {
+        return Err(ProxyError::Occupied { path: path.to_owned() });
+    }
+    fs::remove_file(path).map_err(failed)
+}
+
+/// Removes the file when dropped, unless another has taken its place.
+pub(super) struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), identity: identity(path)? })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|found| found == self.identity)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(%error, path = %self.path.display(), "a proxy's socket file could not be removed");
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// One client's connection, of either kind.
+pub(super) enum ClientStream {
+    Unix(tokio::net::UnixStream),
+    Tcp(TcpStream),
+}
+
+impl AsyncRead for ClientStream {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for ClientStream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Unix(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

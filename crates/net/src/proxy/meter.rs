@@ -1,0 +1,158 @@
+//! What passes through one connection, and when that must end.
+
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+use url::Host;
+
+use crate::{NetPolicy, PolicyHandle, Trust};
+
+/// Where a connection leads; asked again when the policy has changed.
+pub(super) struct Permission {
+    pub(super) policy: PolicyHandle,
+    pub(super) granted_under: ArcSwap<NetPolicy>,
+    pub(super) trust: Trust,
+    pub(super) host: Host,
+    pub(super) port: u16,
+    pub(super) address: IpAddr,
+}
+
+impl Permission {
+    fn holds(&self) -> bool {
+        let current = self.policy.current();
+        if Arc::ptr_eq(&current, &self.granted_under.load()) {
+            return true;
+        }
+        let holds = current.check_target(&self.host, self.port, self.trust).is_ok()
+            && current.check_address(&self.host.to_string(), self.address, self.trust).is_ok();
+        if holds {
+            self.granted_under.store(current);
+        }
+        holds
+    }
+}
+
+/// Shared by a stream and whoever watches over it.
+pub(super) struct Meter {
+    started: Instant,
+    idle_time: Duration,
+    total_time: Option<Duration>,
+    bytes_each_way: Option<u64>,
+    permission: Option<Permission>,
+    /// Milliseconds after `started`.
+    last_progress_ms: AtomicU64,
+    read: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Meter {
+    pub(super) fn new(idle_time: Duration) -> Self {
+        Self {
+            started: Instant::now(),
+            idle_time,
+            total_time: None,
+            bytes_each_way: None,
+            permission: None,
+            last_progress_ms: AtomicU64::new(0),
+            read: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn bounded(mut self, total_time: Duration, bytes_each_way: Option<u64>) -> Self {
+        (self.total_time, self.bytes_each_way) = (Some(total_time), bytes_each_way);
+        self
+    }
+
+    pub(super) fn permitted(mut self, permission: Permission) -> Self {
+        self.permission = Some(permission);
+        self
+    }
+
+    /// Returns when the connection has been idle or open for too long.
+    pub(super) async fn expired(&self) {
+        loop {
+            let now = Instant::now();
+            let idle_until =
+                self.started + Duration::from_millis(self.last_progress_ms.load(Ordering::Relaxed)) + self.idle_time;
+            let until = self.total_time.map_or(idle_until, |total| idle_until.min(self.started + total));
+            if until <= now {
+                return;
+            }
+            tokio::time::sleep_until(until).await;
+        }
+    }
+
+    fn check_permission(&self) -> io::Result<()> {
+        match &self.permission {
+            Some(permission) if !permission.holds() => Err(io::ErrorKind::PermissionDenied.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn count(&self, direction: &AtomicU64, bytes: usize) -> io::Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let so_far = direction.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let elapsed_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_progress_ms.store(elapsed_ms, Ordering::Relaxed);
+        match self.bytes_each_way {
+            Some(limit) if so_far > limit => Err(io::ErrorKind::QuotaExceeded.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A stream whose every piece is counted, and checked before it passes.
+pub(super) struct Metered<S> {
+    stream: S,
+    meter: Arc<Meter>,
+}
+
+impl<S> Metered<S> {
+    pub(super) fn new(stream: S, meter: Arc<Meter>) -> Self {
+        Self { stream, meter }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        std::task::ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
+        let bytes = buffer.filled().len() - before;
+        let checked = this.meter.check_permission().and_then(|()| this.meter.count(&this.meter.read, bytes));
+        if checked.is_err() {
+            buffer.set_filled(before);
+        }
+        Poll::Ready(checked)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        this.meter.check_permission()?;
+        let written = std::task::ready!(Pin::new(&mut this.stream).poll_write(context, bytes))?;
+        this.meter.count(&this.meter.written, written)?;
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}

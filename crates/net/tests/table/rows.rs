@@ -1,0 +1,246 @@
+//! The addresses and tricks.
+
+use agentd_net::AddressClass;
+
+/// What a URL really is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Leads to an address of this class.
+    Leads(AddressClass),
+    /// Leads to a port of another protocol than HTTP.
+    OtherProtocol,
+    /// Can be reached by nobody: no URL, no scheme of ours, no port.
+    Nonsense,
+}
+
+pub(crate) struct Row {
+    /// As an attacker writes it.
+    pub(crate) url: &'static str,
+    /// What the name resolves to, lookup by lookup (the last answer again afterwards).
+    pub(crate) answers: &'static [&'static [&'static str]],
+    pub(crate) kind: Kind,
+    pub(crate) why: &'static str,
+}
+
+const fn literal(url: &'static str, class: AddressClass, why: &'static str) -> Row {
+    Row { url, answers: &[], kind: Kind::Leads(class), why }
+}
+
+const fn name(
+    url: &'static str,
+    answers: &'static [&'static [&'static str]],
+    class: AddressClass,
+    why: &'static str,
+) -> Row {
+    Row { url, answers, kind: Kind::Leads(class), why }
+}
+
+const fn other_protocol(url: &'static str, why: &'static str) -> Row {
+    Row { url, answers: &[&["1.1.1.1"]], kind: Kind::OtherProtocol, why }
+}
+
+const fn nonsense(url: &'static str, why: &'static str) -> Row {
+    Row { url, answers: &[], kind: Kind::Nonsense, why }
+}
+
+use AddressClass::{LinkLocal, Loopback, Metadata, Private, Public, Unreachable};
+
+#[rustfmt::skip]
+pub(crate) const ROWS: &[Row] = &[
+    // Public, and the neighbours of special blocks.
+    literal("http://1.1.1.1/", Public, "public"),
+    literal("https://1.1.1.1/", Public, "public, with TLS"),
+    literal("http://1.1.1.1:8080/", Public, "a port of the web"),
+    literal("http://16843009/", Public, "public, as one number"),
+    literal("http://9.255.255.255/", Public, "below 10/8"),
+    literal("http://11.0.0.0/", Public, "above 10/8"),
+    literal("http://100.63.255.255/", Public, "below carrier-grade NAT"),
+    literal("http://100.128.0.0/", Public, "above carrier-grade NAT"),
+    literal("http://126.255.255.255/", Public, "below loopback"),
+    literal("http://128.0.0.1/", Public, "above loopback"),
+    literal("http://169.253.255.255/", Public, "below link-local"),
+    literal("http://169.255.0.0/", Public, "above link-local"),
+    literal("http://172.15.255.255/", Public, "below 172.16/12"),
+    literal("http://172.32.0.0/", Public, "above 172.16/12"),
+    literal("http://192.0.1.1/", Public, "between protocol assignments and documentation"),
+    literal("http://192.167.255.255/", Public, "below 192.168/16"),
+    literal("http://192.169.0.0/", Public, "above 192.168/16"),
+    literal("http://198.17.255.255/", Public, "below benchmarking"),
+    literal("http://198.20.0.0/", Public, "above benchmarking"),
+    literal("http://223.255.255.255/", Public, "below multicast"),
+    literal("http://[2606:4700:4700::1111]/", Public, "public IPv6"),
+    literal("http://[2001:4860:4860::8888]/", Public, "public IPv6 above 2001::/23"),
+    literal("http://user:secret@1.1.1.1/", Public, "userinfo before a public host"),
+    literal("http://127.0.0.1%2F@1.1.1.1/", Public, "a loopback address as user name"),
+    literal("http://1.1.1.1#@127.0.0.1/", Public, "a loopback address in the fragment"),
+    literal("http://1.1.1.1?@127.0.0.1/", Public, "a loopback address in the query"),
+    literal("http://1.1.1.1\\@127.0.0.1/", Public, "a backslash is a slash: the rest is the path"),
+    // Private.
+    literal("http://10.0.0.1/", Private, "RFC 1918"),
+    literal("http://172.16.0.1/", Private, "RFC 1918"),
+    literal("http://172.31.255.255/", Private, "RFC 1918, last address"),
+    literal("http://192.168.1.1/", Private, "RFC 1918"),
+    literal("http://012.0.0.1/", Private, "10.0.0.1 in octal"),
+    literal("http://0xc0a80101/", Private, "192.168.1.1 in hex"),
+    literal("http://10.1/", Private, "short form"),
+    literal("http://100.64.0.1/", Private, "carrier-grade NAT"),
+    literal("http://100.127.255.255/", Private, "carrier-grade NAT, last address"),
+    literal("http://192.0.0.8/", Private, "IETF protocol assignments"),
+    literal("http://198.18.0.1/", Private, "benchmarking"),
+    literal("http://198.19.255.255/", Private, "benchmarking, last address"),
+    literal("http://[fc00::1]/", Private, "unique local"),
+    literal("http://[fdff:ffff::1]/", Private, "unique local"),
+    literal("http://[fec0::1]/", Private, "site-local"),
+    literal("http://[2001:2::1]/", Private, "benchmarking"),
+    literal("http://[2001:1::1]/", Private, "anycast to the nearest port control server"),
+    literal("http://[2001:20::1]/", Private, "ORCHIDv2, no place on a network"),
+    // Loopback in every notation.
+    literal("http://127.0.0.1/", Loopback, "loopback"),
+    literal("https://127.0.0.1/", Loopback, "loopback, with TLS"),
+    literal("http://127.255.255.254/", Loopback, "the far end of loopback"),
+    literal("http://127.1/", Loopback, "short form"),
+    literal("http://127.0.1/", Loopback, "short form"),
+    literal("http://2130706433/", Loopback, "one number"),
+    literal("http://0x7f000001/", Loopback, "one number in hex"),
+    literal("http://0x7f.1/", Loopback, "hex and short"),
+    literal("http://0x7F.0x0.0x0.0x1/", Loopback, "hex"),
+    literal("http://0177.0.0.1/", Loopback, "octal"),
+    literal("http://017700000001/", Loopback, "one number in octal"),
+    literal("http://0177.0x0.0.1/", Loopback, "octal and hex"),
+    literal("http://127.0.0.1./", Loopback, "trailing dot"),
+    literal("http://%31%32%37.0.0.1/", Loopback, "percent-encoded digits"),
+    literal("http://１２７.０.０.１/", Loopback, "full-width digits"),
+    literal("http://①②⑦.⓪.⓪.①/", Loopback, "circled digits"),
+    literal("http://127。0。0。1/", Loopback, "ideographic full stops"),
+    literal("http://user:pass@127.0.0.1:8080/", Loopback, "behind userinfo"),
+    literal("http://1.1.1.1@127.0.0.1/", Loopback, "a public address as user name"),
+    literal("http://1.1.1.1:80@127.0.0.1/", Loopback, "a public address and port as userinfo"),
+    literal("http://127.0.0.1\\@1.1.1.1/", Loopback, "a backslash is a slash: the rest is the path"),
+    literal("http://127.0.0.1#@1.1.1.1/", Loopback, "the rest is the fragment"),
+    literal("http:127.0.0.1/", Loopback, "no slashes"),
+    literal("http:/127.0.0.1/", Loopback, "one slash"),
+    literal("http:\\\\127.0.0.1\\", Loopback, "backslashes for slashes"),
+    literal("http:///127.0.0.1/", Loopback, "three slashes"),
+    literal(" http://127.0.0.1/ ", Loopback, "spaces around"),
+    literal("ht\ttp://127.0.0.1/", Loopback, "a tab in the scheme"),
+    literal("http://127.\n0.0.1/", Loopback, "a newline in the host"),
+    literal("http://127.0.0.1\r\n/", Loopback, "a line end behind the host"),
+    literal("HTTP://127.0.0.1/", Loopback, "upper-case scheme"),
+    literal("http://[::1]/", Loopback, "IPv6 loopback"),
+    literal("http://[0:0:0:0:0:0:0:1]/", Loopback, "written out"),
+    literal("http://[0000::0001]/", Loopback, "leading zeros"),
+    literal("http://[::ffff:127.0.0.1]/", Loopback, "v4-mapped"),
+    literal("http://[::ffff:7f00:1]/", Loopback, "v4-mapped in hex"),
+    literal("http://[::127.0.0.1]/", Loopback, "v4-compatible"),
+    literal("http://[::ffff:0:127.0.0.1]/", Loopback, "v4-translated"),
+    literal("http://[64:ff9b::127.0.0.1]/", Loopback, "NAT64"),
+    literal("http://[2002:7f00:1::]/", Loopback, "6to4"),
+    literal("http://[2606:4700::5efe:7f00:1]/", Loopback, "ISATAP"),
+    // IPv6 that carries something else.
+    literal("http://[64:ff9b::8.8.8.8]/", Public, "NAT64 to a public address"),
+    literal("http://[64:ff9b::10.0.0.1]/", Private, "NAT64"),
+    literal("http://[64:ff9b:1::8.8.8.8]/", Public, "local NAT64 to a public address"),
+    literal("http://[64:ff9b:1::192.168.0.1]/", Private, "local NAT64"),
+    literal("http://[64:ff9b:1:a9fe:a9:fe00::]/", Metadata, "local NAT64 with a prefix of 48 bits"),
+    literal("http://[64:ff9b:2::8.8.8.8]/", Unreachable, "beside the NAT64 prefixes"),
+    literal("http://[2002:808:808::1]/", Public, "6to4 to a public address"),
+    literal("http://[2002:a00:1::1]/", Private, "6to4"),
+    literal("http://[2001:0:808:808:0:0:f7f7:f7f7]/", Public, "Teredo, all public"),
+    literal("http://[2001:0:808:808:0:0:80ff:fffe]/", Loopback, "Teredo, the client inside out"),
+    literal("http://[2001:0:a00:1:0:0:f7f7:f7f7]/", Private, "Teredo, the server"),
+    literal("http://[::ffff:169.254.169.254]/", Metadata, "v4-mapped"),
+    // Link-local and metadata.
+    literal("http://169.254.1.1/", LinkLocal, "link-local"),
+    literal("http://[fe80::1]/", LinkLocal, "link-local"),
+    literal("http://[febf::1]/", LinkLocal, "link-local, last block"),
+    literal("http://[fe80::a9fe:a9fe]/", LinkLocal, "OpenStack's metadata service"),
+    literal("http://169.254.169.254/latest/meta-data/", Metadata, "AWS, Google, Azure, Oracle, DigitalOcean"),
+    literal("http://169.254.170.2/", Metadata, "ECS task credentials"),
+    literal("http://169.254.170.23/", Metadata, "EKS pod identity"),
+    literal("http://169.254.0.23/", Metadata, "Tencent"),
+    literal("http://2852039166/", Metadata, "169.254.169.254 as one number"),
+    literal("http://0xa9fea9fe/", Metadata, "in hex"),
+    literal("http://0251.0376.0251.0376/", Metadata, "in octal"),
+    literal("http://169.254.43518/", Metadata, "short form"),
+    literal("http://[64:ff9b::a9fe:a9fe]/", Metadata, "NAT64"),
+    literal("http://[2002:a9fe:a9fe::]/", Metadata, "6to4"),
+    literal("http://100.100.100.200/", Metadata, "Alibaba"),
+    literal("http://168.63.129.16/", Metadata, "Azure's wire server"),
+    literal("http://192.0.0.192/", Metadata, "Oracle's classic cloud"),
+    literal("http://[fd00:ec2::254]/", Metadata, "AWS over IPv6"),
+    literal("http://[fd20:ce::254]/", Metadata, "Google over IPv6"),
+    name("http://metadata.google.internal/", &[&["1.1.1.1"]], Metadata, "by name, whatever it resolves to"),
+    name("http://METADATA.GOOGLE.INTERNAL./", &[&["1.1.1.1"]], Metadata, "upper case, trailing dot"),
+    name("http://metadata.google.internal../", &[&["1.1.1.1"]], Metadata, "two trailing dots"),
+    name("http://ｍetadata.google。internal/", &[&["1.1.1.1"]], Metadata, "full-width letter and dot"),
+    name("http://metadata/", &[&["1.1.1.1"]], Metadata, "short name"),
+    name("http://instance-data.ec2.internal/", &[&["1.1.1.1"]], Metadata, "AWS by name"),
+    // Nothing can be there.
+    literal("http://0/", Unreachable, "0.0.0.0, which some systems route to loopback"),
+    literal("http://0.0.0.0/", Unreachable, "unspecified"),
+    literal("http://0.1.2.3/", Unreachable, "this network"),
+    literal("http://[::]/", Unreachable, "unspecified"),
+    literal("http://[::ffff:0.0.0.0]/", Unreachable, "unspecified, v4-mapped"),
+    literal("http://192.0.2.1/", Unreachable, "documentation"),
+    literal("http://198.51.100.1/", Unreachable, "documentation"),
+    literal("http://203.0.113.1/", Unreachable, "documentation"),
+    literal("http://192.88.99.1/", Unreachable, "6to4 relays"),
+    literal("http://224.0.0.1/", Unreachable, "multicast"),
+    literal("http://240.0.0.1/", Unreachable, "reserved"),
+    literal("http://255.255.255.255/", Unreachable, "broadcast"),
+    literal("http://[ff02::1]/", Unreachable, "multicast"),
+    literal("http://[2001:db8::1]/", Unreachable, "documentation"),
+    literal("http://[3fff::1]/", Unreachable, "documentation"),
+    literal("http://[100::1]/", Unreachable, "discard"),
+    literal("http://[5f00::1]/", Unreachable, "segment routing"),
+    literal("http://[4000::1]/", Unreachable, "not allocated"),
+    // Names, by what they resolve to.
+    name("http://www.example/", &[&["1.1.1.1", "2606:4700:4700::1111"]], Public, "a public name"),
+    name("https://www.example/", &[&["1.1.1.1"]], Public, "a public name, with TLS"),
+    name("http://bücher.example/", &[&["1.1.1.1"]], Public, "an international name"),
+    name("http://mixed.example/", &[&["10.0.0.5", "1.1.1.1", "::1"]], Public, "only the public one of several addresses"),
+    name("http://rebinding.example/", &[&["1.1.1.1"], &["127.0.0.1"]], Public, "public first, then loopback: looked up once"),
+    name("http://localhost/", &[&["127.0.0.1", "::1"]], Loopback, "localhost"),
+    name("http://LocalHost./", &[&["127.0.0.1"]], Loopback, "localhost with a trailing dot"),
+    name("http://127.0.0.1.wildcard-dns.example/", &[&["127.0.0.1"]], Loopback, "a public name for loopback"),
+    name("http://mapped.example/", &[&["::ffff:127.0.0.1"]], Loopback, "a name for a v4-mapped address"),
+    name("http://intranet.example/", &[&["10.0.0.5"]], Private, "a name for a private address"),
+    name("http://printer.local/", &[&["169.254.7.7"]], LinkLocal, "a name for a link-local address"),
+    name("http://innocent.example/", &[&["169.254.169.254"]], Metadata, "a public name for a metadata service"),
+    name("http://innocent6.example/", &[&["fd00:ec2::254"]], Metadata, "a public name for a metadata service over IPv6"),
+    name("http://nat64.example/", &[&["64:ff9b::a9fe:a9fe"]], Metadata, "a public name for a metadata service by NAT64"),
+    name("http://zero.example/", &[&["0.0.0.0"]], Unreachable, "a name for the unspecified address"),
+    // Ports of other protocols.
+    other_protocol("http://1.1.1.1:25/", "mail"),
+    other_protocol("http://1.1.1.1:22/", "SSH"),
+    other_protocol("http://mail.example:587/", "mail, by name"),
+    other_protocol("https://chat.example:6697/", "chat, with TLS"),
+    // Nobody can mean these.
+    nonsense("http://1.1.1.1:0/", "port 0"),
+    nonsense("http://1.1.1.1:65536/", "no port"),
+    nonsense("http://1.1.1.1:80:80/", "two ports"),
+    nonsense("http://256.256.256.256/", "no address"),
+    nonsense("http://4294967296/", "too large a number"),
+    nonsense("http://1.1.1.1.1/", "five parts"),
+    nonsense("http://08.0.0.1/", "no octal number"),
+    nonsense("http://127.0.0.1%00.example.com/", "a zero byte in the host"),
+    nonsense("http://127.0.0.1%0d%0a.example.com/", "a line end in the host"),
+    nonsense("http://exam ple.com/", "a space in the host"),
+    nonsense("http://[fe80::1%25eth0]/", "a zone id"),
+    nonsense("http://[::1%lo]/", "a zone id"),
+    nonsense("http://[::ffff:0x7f000001]/", "hex inside IPv6"),
+    nonsense("http://[::1/", "an open bracket"),
+    nonsense("http://::1/", "IPv6 without brackets"),
+    nonsense("http:///", "no host"),
+    nonsense("http://@/", "no host behind userinfo"),
+    nonsense("ftp://1.1.1.1/", "another scheme"),
+    nonsense("file:///etc/passwd", "a file"),
+    nonsense("gopher://127.0.0.1:6379/_FLUSHALL", "another scheme"),
+    nonsense("dict://127.0.0.1:11211/stats", "another scheme"),
+    nonsense("ws://1.1.1.1/", "a WebSocket is asked for by http"),
+    nonsense("data:text/plain,x", "no host at all"),
+    nonsense("javascript:alert(1)", "no host at all"),
+    nonsense("unix:/run/docker.sock", "a socket file"),
+    nonsense("//127.0.0.1/", "no scheme"),
+    nonsense("", "nothing"),
+];
