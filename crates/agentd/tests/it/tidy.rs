@@ -117,7 +117,7 @@ fn crates_use_only_the_edges_of_the_table() {
         let used = dependencies
             .lines()
             .filter_map(|line| line.strip_prefix("agentd-"))
-            .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric()).collect::<String>());
+            .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '-').collect::<String>());
         let targets = allowed.get(&name).unwrap_or_else(|| panic!("crate {name} is not in the table"));
         wrong.extend(used.filter(|target| !targets.contains(target)).map(|target| format!("{name} uses {target}")));
     }

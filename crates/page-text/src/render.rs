@@ -1,0 +1,82 @@
+//! From the chosen blocks to one text.
+
+use std::collections::HashSet;
+
+use crate::reader::{Block, Form, Read};
+use crate::{MAX_LINKS, MAX_TEXT_BYTES, ReadablePage, cut, selection};
+
+const MAX_INDENT: usize = 8;
+
+pub(crate) fn page(read: Read) -> ReadablePage {
+    let chosen = selection::select(&read.blocks);
+    let mut text = String::new();
+    let mut before: Option<&Block> = None;
+    for (block, _) in read.blocks.iter().zip(&chosen).filter(|(_, chosen)| **chosen) {
+        if let Some(before) = before {
+            text.push_str(if is_one_body(before, block) { "\n" } else { "\n\n" });
+        }
+        let starts_table = !before.is_some_and(|before| matches!(before.form, Form::Row { .. }));
+        write(block, starts_table, &mut text);
+        before = Some(block);
+    }
+    let mut is_truncated = cut(&mut text, MAX_TEXT_BYTES) || read.is_truncated;
+    let mut seen = HashSet::new();
+    let mut links = Vec::new();
+    let of_chosen =
+        read.blocks.into_iter().zip(chosen).filter(|(_, chosen)| *chosen).flat_map(|(block, _)| block.links);
+    for link in of_chosen {
+        if !seen.insert(link.url.clone()) {
+            continue;
+        }
+        if links.len() == MAX_LINKS {
+            is_truncated = true;
+            break;
+        }
+        links.push(link);
+    }
+    ReadablePage { title: read.title, text, links, is_truncated }
+}
+
+/// Whether no empty line stands between the two.
+fn is_one_body(before: &Block, block: &Block) -> bool {
+    matches!((&before.form, &block.form), (Form::Row { .. }, Form::Row { .. }) | (Form::Item { .. }, Form::Item { .. }))
+}
+
+fn write(block: &Block, starts_table: bool, text: &mut String) {
+    let body = match &block.form {
+        Form::Paragraph => block.text.clone(),
+        Form::Heading(level) => format!("{} {}", "#".repeat(usize::from(*level)), block.text),
+        Form::Item { depth, marker } => {
+            let indent = "  ".repeat(depth.saturating_sub(1).min(MAX_INDENT));
+            let marker = if marker.is_empty() { "  ".to_owned() } else { format!("{marker} ") };
+            format!("{indent}{marker}{}", block.text.replace('\n', &format!("\n{indent}  ")))
+        }
+        Form::Code => {
+            let fence = fence(&block.text);
+            format!("{fence}\n{}\n{fence}", block.text)
+        }
+        Form::Row { cells, is_header } => {
+            let row = format!("| {} |", block.text);
+            if *is_header && starts_table { format!("{row}\n|{}", " --- |".repeat(*cells)) } else { row }
+        }
+    };
+    if block.is_quote {
+        for (number, line) in body.lines().enumerate() {
+            text.push_str(if number == 0 { "> " } else { "\n> " });
+            text.push_str(line);
+        }
+    } else {
+        text.push_str(&body);
+    }
+}
+
+/// Longer than any in the code, so that code cannot end it.
+fn fence(code: &str) -> String {
+    let mut longest = 0;
+    let mut run = 0;
+    for character in code.chars() {
+        run = if character == '`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    "`".repeat((longest + 1).clamp(3, 100))
+}
