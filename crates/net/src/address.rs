@@ -164,3 +164,39 @@ pub(crate) fn carried_v4(address: Ipv6Addr) -> Vec<Ipv4Addr> {
         _ => Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn wrapping_an_address_changes_nothing(bits: u32, rest: u64) {
+            let v4 = Ipv4Addr::from_bits(bits);
+            let class = AddressClass::of(v4.into());
+            let wide = u128::from(bits);
+            let wrapped = |bits: u128| AddressClass::of(Ipv6Addr::from_bits(bits).into());
+            prop_assert_eq!(wrapped((0xffff << 32) | wide), class, "mapped");
+            prop_assert_eq!(wrapped((0x64_ff9b << 96) | wide), class, "NAT64");
+            prop_assert_eq!(wrapped((0x2002 << 112) | (wide << 80) | u128::from(rest)), class, "6to4");
+            if bits > 1 {
+                prop_assert_eq!(wrapped(wide), class, "compatible");
+            }
+            let inverted = u128::from(!bits);
+            let teredo = |server: u32| (0x2001_0000 << 96) | (u128::from(server) << 64) | inverted;
+            prop_assert!(wrapped(teredo(0x0101_0101)) == class, "Teredo");
+            prop_assert!(wrapped((0x2606_4700 << 96) | (0x5efe << 32) | wide) >= class, "ISATAP");
+            let local = wrapped((0x64_ff9b_0001 << 80) | wide);
+            prop_assert!(class == AddressClass::Unreachable || local >= class, "local NAT64");
+        }
+
+        #[test]
+        fn any_address_has_a_class_and_what_is_public_is_global(bits: u128) {
+            let address = Ipv6Addr::from_bits(bits);
+            if AddressClass::of(address.into()) == AddressClass::Public && carried_v4(address).is_empty() {
+                prop_assert_eq!(bits >> 125, 1, "2000::/3");
+            }
+        }
+    }
+}

@@ -54,6 +54,9 @@ pub(super) async fn forward(
     });
     let mut response = match sender.send_request(request).await {
         Ok(response) => response,
+        Err(_) if meter.is_expired() => {
+            return refusal::of_error(&NetError::Timeout { host: target.host.to_string() });
+        }
         Err(error) => return refusal::of_error(&failed(target, error)),
     };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {

@@ -77,17 +77,20 @@ impl Meter {
         self
     }
 
+    fn deadline(&self) -> Instant {
+        let last_progress = self.started + Duration::from_millis(self.last_progress_ms.load(Ordering::Relaxed));
+        let idle_until = last_progress + self.idle_time;
+        self.total_time.map_or(idle_until, |total| idle_until.min(self.started + total))
+    }
+
+    pub(super) fn is_expired(&self) -> bool {
+        self.deadline() <= Instant::now()
+    }
+
     /// Returns when the connection has been idle or open for too long.
     pub(super) async fn expired(&self) {
-        loop {
-            let now = Instant::now();
-            let idle_until =
-                self.started + Duration::from_millis(self.last_progress_ms.load(Ordering::Relaxed)) + self.idle_time;
-            let until = self.total_time.map_or(idle_until, |total| idle_until.min(self.started + total));
-            if until <= now {
-                return;
-            }
-            tokio::time::sleep_until(until).await;
+        while !self.is_expired() {
+            tokio::time::sleep_until(self.deadline()).await;
         }
     }
 

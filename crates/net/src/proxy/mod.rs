@@ -72,9 +72,10 @@ pub struct ProxyLimits {
     pub head_time: Duration,
     /// For connecting to all addresses of a name together, after at most 5 s of looking it up.
     pub connect_time: Duration,
-    /// Without a byte in either direction.
+    /// Without a byte in either direction, on the client's side or the server's.
     pub idle_time: Duration,
-    /// For one exchange or tunnel.
+    /// For one exchange or tunnel. A client's connection ends after little more, however many
+    /// exchanges it served.
     pub total_time: Duration,
     /// For one exchange or tunnel, each way.
     pub bytes_each_way: Option<u64>,

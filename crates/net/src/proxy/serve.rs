@@ -73,7 +73,10 @@ pub(super) async fn accept(shared: Arc<Shared>, acceptor: Acceptor) {
 }
 
 async fn serve(shared: Arc<Shared>, stream: ClientStream, place: Place) {
-    let meter = Arc::new(Meter::new(shared.limits.idle_time));
+    let limits = shared.limits;
+    // Whoever reads a byte a minute is not idle, and must go all the same.
+    let total_time = limits.total_time + limits.connect_time + limits.head_time;
+    let meter = Arc::new(Meter::new(limits.idle_time).bounded(total_time, None));
     let stream = TokioIo::new(Metered::new(stream, Arc::clone(&meter)));
     let service = service_fn(|request| {
         let (shared, place) = (Arc::clone(&shared), Arc::clone(&place));
@@ -81,9 +84,9 @@ async fn serve(shared: Arc<Shared>, stream: ClientStream, place: Place) {
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(shared.limits.head_time)
-        .max_buf_size(shared.limits.head_bytes.max(SMALLEST_BUFFER))
-        .max_header_size(shared.limits.head_bytes)
+        .header_read_timeout(limits.head_time)
+        .max_buf_size(limits.head_bytes.max(SMALLEST_BUFFER))
+        .max_header_size(limits.head_bytes)
         .serve_connection(stream, service)
         .with_upgrades();
     tokio::select! {

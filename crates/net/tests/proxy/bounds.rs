@@ -76,7 +76,7 @@ async fn a_server_that_never_answers_is_given_up() {
     let (port, _heads) = serve("").await;
     let bench = with(|limits| limits.total_time = SHORT);
     let answer = bench.ask(&format!("GET http://local.example:{port}/ HTTP/1.1\r\nhost: x\r\n\r\n")).await;
-    assert!(answer.starts_with("HTTP/1.1 50") && answer.contains("local.example"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 504 ") && answer.contains("local.example"), "{answer}");
 }
 
 #[tokio::test]
@@ -129,4 +129,25 @@ async fn one_client_too_many_waits_for_a_place() {
     drop(first);
     assert!(answered.await.unwrap(), "served while the only place was taken");
     assert!(read_head(&mut second).await.starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
+async fn a_client_that_reads_ever_so_slowly_is_cut_off() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (gone, end) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_head(&mut stream).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
+        while stream.write_all(&[b'x'; 8192]).await.is_ok() {}
+        let _ = gone.send(());
+    });
+    let bench = with(|limits| (limits.total_time, limits.connect_time, limits.head_time) = (SHORT, SHORT, SHORT));
+    let mut client = bench.client().await;
+    let request = format!("GET http://local.example:{port}/ HTTP/1.1\r\nhost: x\r\n\r\n");
+    client.write_all(request.as_bytes()).await.unwrap();
+    end.await.unwrap();
+    // Writing fails once the proxy has closed; reading would first drain what was sent.
+    while client.write_all(b"x").await.is_ok() {}
 }
