@@ -35,7 +35,8 @@ use crate::page::Pages;
 use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
-use crate::{agents, auth, chat, monitoring, page, providers, settings, setup};
+use crate::skills::{BuiltinTools, CheckSandbox, CodeRunner, CustomTools, SandboxSettings, Skills, SkillsRoutes};
+use crate::{agents, auth, chat, monitoring, page, providers, settings, setup, skills};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -63,6 +64,8 @@ struct Services {
     auth: Auth,
     providers: Providers,
     agents: Agents,
+    skills: Skills,
+    tools: SkillsRoutes,
     engine: Engine,
     chat: Chat,
     setup: Setup,
@@ -80,6 +83,12 @@ impl Daemon {
         self.services.providers.shut_down().await;
     }
 
+    /// What agents can do; a program that embeds the daemon may add to it.
+    #[must_use]
+    pub fn skills(&self) -> &Skills {
+        &self.services.skills
+    }
+
     /// Whether no API key was ever made.
     pub async fn is_bootstrapping(&self) -> bool {
         self.services.auth.bootstrap_state().await.is_ok_and(|state| state.bootstrap_mode)
@@ -95,6 +104,7 @@ fn routes(services: &Services) -> Routes {
         .merge(auth::routes().with_state(services.auth.clone()))
         .merge(providers::routes().with_state(services.providers.clone()))
         .merge(agents::routes().with_state(services.agents.clone()))
+        .merge(skills::routes().with_state(services.tools.clone()))
         .merge(chat::routes().with_state(services.chat.clone()))
         .merge(setup::routes().with_state(services.setup.clone()))
 }
@@ -109,6 +119,7 @@ pub fn document() -> OpenApi {
         auth::routes().into_document(),
         providers::routes().into_document(),
         agents::routes().into_document(),
+        skills::routes().into_document(),
         chat::routes().into_document(),
         setup::routes().into_document(),
     ] {
@@ -169,6 +180,20 @@ impl monitoring::ReportsBootstrap for Bootstrap {
     }
 }
 
+/// Every category of settings.
+fn registry() -> Registry {
+    Registry::new().with::<SandboxSettings>()
+}
+
+/// The sources of tools that skills has itself.
+fn tools(ground: &Ground, settings: &Settings, skills: &Skills, runner: &CodeRunner) -> SkillsRoutes {
+    let builtin = BuiltinTools::new(ground, settings, runner.clone());
+    let custom = CustomTools::new(ground, settings, runner.clone(), skills.clone());
+    skills.register(Arc::new(builtin.clone()));
+    skills.register(Arc::new(custom.clone()));
+    SkillsRoutes { builtin, custom, runner: runner.clone(), settings: settings.clone() }
+}
+
 /// Wires everything over an open ground.
 ///
 /// # Errors
@@ -186,7 +211,7 @@ pub async fn compose(
     let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()));
     // Before anybody reads what it may still have to put in place.
     backup.finish_interrupted().await.map_err(|e| StartError::domain(&e))?;
-    let settings = Settings::open(&ground, vault, Registry::new()).await.map_err(|e| StartError::domain(&e))?;
+    let settings = Settings::open(&ground, vault, registry()).await.map_err(|e| StartError::domain(&e))?;
     let options = AuthOptions {
         api_key_required: config.api_key_required,
         listens_beyond_loopback: !address.ip().is_loopback(),
@@ -196,8 +221,12 @@ pub async fn compose(
     if let Some(path) = &config.bootstrap_api_key_file {
         auth.adopt_bootstrap_key_file(path).await.map_err(|e| StartError::domain(&e))?;
     }
-    let program = std::env::current_exe().map_err(|e| StartError::domain(&e))?;
+    let program = match &config.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe().map_err(|e| StartError::domain(&e))?,
+    };
     let spawner = Spawner::start().map_err(|e| StartError::domain(&e))?;
+    let runner = CodeRunner::new(&ground, settings.clone(), spawner.clone(), program.clone());
     let mut local = LocalModelOptions::new(program, vec!["inference-worker".into()], spawner, ground.entropy.clone());
     local.idle_unload = IDLE_UNLOAD;
     // `make models` puts the weights beside the sources, where `make run` starts the daemon.
@@ -207,6 +236,8 @@ pub async fn compose(
     let prices = PriceTable::load(&ground.data_dir.root().join("prices.toml")).map_err(|e| StartError::domain(&e))?;
     let providers = Providers::new(&ground, settings.clone(), local, prices);
     let agents = Agents::new(ground.clone(), settings.clone());
+    let skills = Skills::new();
+    let tools = tools(&ground, &settings, &skills, &runner);
     let engine = Engine::new(ground.clone(), settings.clone(), agents.clone(), providers.clone());
     let chat = Chat::new(ground.clone(), agents.clone(), engine.clone());
     // Conversations before sessions: their purge takes the logs along.
@@ -220,8 +251,19 @@ pub async fn compose(
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
     rest.set_engine(engine.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
-    let services =
-        Services { monitoring, backup, settings, auth: auth.clone(), providers, agents, engine, chat, setup };
+    let services = Services {
+        monitoring,
+        backup,
+        settings,
+        auth: auth.clone(),
+        providers,
+        agents,
+        skills,
+        tools,
+        engine,
+        chat,
+        setup,
+    };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone()))));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
     let router = behind_doors(open, &services, &ground, config, address);
@@ -240,5 +282,6 @@ pub async fn compose(
     workers.add(PurgeAgents(services.agents.clone()));
     workers.add(PurgeConversations(services.chat.clone()));
     workers.add(KeepSessions(services.engine.clone()));
+    workers.add(CheckSandbox(runner));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

@@ -99,4 +99,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0007_chat.sql"),
         postgres: include_str!("../migrations/postgres/0007_chat.sql"),
     },
+    Migration {
+        version: 9,
+        name: "skills",
+        sqlite: include_str!("../migrations/sqlite/0009_skills.sql"),
+        postgres: include_str!("../migrations/postgres/0009_skills.sql"),
+    },
 ];

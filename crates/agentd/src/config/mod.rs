@@ -34,6 +34,8 @@ pub struct Config {
     pub log: String,
     pub log_format: LogFormat,
     pub bootstrap_api_key_file: Option<PathBuf>,
+    /// The binary that child processes are started from; `None`: the one that runs.
+    pub program: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -157,6 +159,7 @@ impl Config {
             log,
             log_format,
             bootstrap_api_key_file: source.bootstrap_api_key_file,
+            program: source.program,
         })
     }
 

@@ -33,6 +33,7 @@ pub use error::SettingsError;
 pub use language::Language;
 pub use model::{AgentSettings, DateFormat, InterfaceSettings, ProfileSettings, SecuritySettings, Theme};
 pub use routes::{SettingsRoutes, routes};
+pub(crate) use section::section_patch;
 pub use section::{PartialObject, Registry, ResetGroup, Section, patch_schema};
 pub use service::Settings;
 pub use vault::{Vault, VaultError};

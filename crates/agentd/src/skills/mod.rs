@@ -26,11 +26,16 @@ mod tool;
 mod workspace;
 
 pub use builtin::{BuiltinTool, BuiltinTools};
-pub use custom::CustomTools;
+pub use custom::{
+    CustomTool, CustomToolChange, CustomToolId, CustomTools, HttpMethod, HttpRequestChange, HttpToolRequest,
+    ListedTool, ToolKind,
+};
 pub use error::SkillError;
 pub use offer::Offer;
 pub use routes::{SkillsRoutes, routes};
-pub use sandbox::{CheckSandbox, CodeRunner, INIT_SUBCOMMAND, SandboxSettings};
+pub use sandbox::{
+    CheckSandbox, CodeOutcome, CodeRunner, INIT_SUBCOMMAND, Interpreter, SandboxBackend, SandboxSettings, SandboxState,
+};
 pub use schema::InputSchema;
 pub use service::Skills;
 pub use tool::{Effect, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};

@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn long_lines_are_broken() {
-        let text = broken(&format!("{}\nshort\n{}", "é".repeat(MAX_LINE_CHARACTERS * 2 + 1), "x".repeat(MAX_LINE_CHARACTERS)));
+        let text =
+            broken(&format!("{}\nshort\n{}", "é".repeat(MAX_LINE_CHARACTERS * 2 + 1), "x".repeat(MAX_LINE_CHARACTERS)));
         let lengths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
         assert_eq!(lengths, [MAX_LINE_CHARACTERS, MAX_LINE_CHARACTERS, 1, 5, MAX_LINE_CHARACTERS]);
     }

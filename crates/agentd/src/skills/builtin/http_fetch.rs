@@ -60,9 +60,12 @@ struct Input {
 
 impl HttpFetch {
     async fn fetch(&self, input: Input) -> Result<ToolOutput, ToolError> {
-        let url = Url::parse(&input.url).map_err(|error| ToolError::Invalid(format!("the URL is not valid: {error}")))?;
+        let url =
+            Url::parse(&input.url).map_err(|error| ToolError::Invalid(format!("the URL is not valid: {error}")))?;
         let mut request = FetchRequest::get(url);
-        request.headers.insert(ACCEPT, HeaderValue::from_static("text/html, text/*;q=0.9, application/json;q=0.9, */*;q=0.5"));
+        request
+            .headers
+            .insert(ACCEPT, HeaderValue::from_static("text/html, text/*;q=0.9, application/json;q=0.9, */*;q=0.5"));
         let fetched = self.client.fetch(request, LIMITS).await.map_err(|error| ToolError::Failed(error.to_string()))?;
         let content_type = fetched.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (status, url) = (fetched.status, fetched.url);
@@ -71,7 +74,8 @@ impl HttpFetch {
         let page = tokio::task::spawn_blocking(move || read_body(&body, stated.as_deref(), &base)).await;
         let page = page.map_err(|_| ToolError::Failed("the page could not be read".to_owned()))?;
         if !status.is_success() {
-            let said = page.map(|page| page.text.chars().take(SHOWN_CHARACTERS).collect::<String>()).unwrap_or_default();
+            let said =
+                page.map(|page| page.text.chars().take(SHOWN_CHARACTERS).collect::<String>()).unwrap_or_default();
             let said = if said.trim().is_empty() { String::new() } else { format!("; it said: {said}") };
             return Err(ToolError::Failed(format!("the server answered {status}{said}")));
         }

@@ -160,5 +160,6 @@ fn describe(name: &str, description: &str, schema: Value, effect: Effect, time_l
 
 /// An input that fits its schema.
 fn parse<I: DeserializeOwned>(input: Map<String, Value>) -> Result<I, ToolError> {
-    serde_json::from_value(Value::Object(input)).map_err(|error| ToolError::Invalid(format!("the input does not fit: {error}")))
+    serde_json::from_value(Value::Object(input))
+        .map_err(|error| ToolError::Invalid(format!("the input does not fit: {error}")))
 }

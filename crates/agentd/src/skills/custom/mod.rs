@@ -15,7 +15,5 @@ mod run;
 mod service;
 mod template;
 
-pub use model::{
-    CustomTool, CustomToolChange, CustomToolId, HttpMethod, HttpRequestChange, HttpToolRequest, ToolKind,
-};
+pub use model::{CustomTool, CustomToolChange, CustomToolId, HttpMethod, HttpRequestChange, HttpToolRequest, ToolKind};
 pub use service::{CustomTools, ListedTool};

@@ -322,21 +322,29 @@ impl HttpToolRequest {
             match Template::parse(value) {
                 Err(problem) => problems.add(&field, problem),
                 Ok(template) => {
-                    let fits = value.len() <= MAX_HEADER_BYTES
-                        && HeaderValue::from_str(&template.plain(&Map::new())).is_ok();
+                    let fits =
+                        value.len() <= MAX_HEADER_BYTES && HeaderValue::from_str(&template.plain(&Map::new())).is_ok();
                     problems.require(fits, &field, "must be the value of a header: at most 8192 bytes in one line");
                 }
             }
         }
         for name in &self.secret_headers {
-            check_header_name(name, &format!("request.secret_headers.{}", name.chars().take(64).collect::<String>()), problems);
+            check_header_name(
+                name,
+                &format!("request.secret_headers.{}", name.chars().take(64).collect::<String>()),
+                problems,
+            );
         }
         if self.has_steered_host() && !self.secret_headers.is_empty() {
             let message = "must be empty when the host has placeholders: a model could send the secrets anywhere";
             problems.add("request.secret_headers", message);
         }
         if let Some(body) = &self.body {
-            problems.require(body.len() <= MAX_BODY_BYTES, "request.body", format!("must be at most {MAX_BODY_BYTES} bytes"));
+            problems.require(
+                body.len() <= MAX_BODY_BYTES,
+                "request.body",
+                format!("must be at most {MAX_BODY_BYTES} bytes"),
+            );
             match Template::parse(body) {
                 Err(problem) => problems.add("request.body", problem),
                 Ok(template) => {

@@ -147,7 +147,16 @@ mod tests {
 
     #[test]
     fn only_fields_of_the_input_stand_between_braces() {
-        for bad in ["{{", "{{x}}", "{{input}}", "{{input.}}", "{{input.a b}}", "{{input.a..b}}", "{{secret.a}}", "{{{input.a}}}"] {
+        for bad in [
+            "{{",
+            "{{x}}",
+            "{{input}}",
+            "{{input.}}",
+            "{{input.a b}}",
+            "{{input.a..b}}",
+            "{{secret.a}}",
+            "{{{input.a}}}",
+        ] {
             assert!(Template::parse(bad).is_err(), "{bad}");
         }
         for good in ["", "plain", "{{input.a}}", "{{ input.a.b-c }}x{{input.d}}", "}}", "{\"a\": {\"b\": 1}}"] {
@@ -159,9 +168,14 @@ mod tests {
     fn a_value_is_written_as_its_place_needs() {
         let input = input(&json!({"q": "a&b=\"c\"/..\n", "n": 7, "deep": {"list": [1, "x"]}}));
         let render = |text: &str| Template::parse(text).unwrap();
-        assert_eq!(render("https://x.example/{{input.q}}").url_encoded(&input), "https://x.example/a%26b%3D%22c%22%2F..%0A");
+        assert_eq!(
+            render("https://x.example/{{input.q}}").url_encoded(&input),
+            "https://x.example/a%26b%3D%22c%22%2F..%0A"
+        );
         assert_eq!(render("{{input.n}}-{{input.gone}}-{{input.deep.list}}").plain(&input), "7--[1,\"x\"]");
-        let body = render(r#"{"text": "say {{input.q}} \" {{input.n}}", "n": {{input.n}}, "l": {{input.deep.list}}, "g": {{input.gone}}}"#);
+        let body = render(
+            r#"{"text": "say {{input.q}} \" {{input.n}}", "n": {{input.n}}, "l": {{input.deep.list}}, "g": {{input.gone}}}"#,
+        );
         let parsed: Value = serde_json::from_str(&body.json(&input)).unwrap();
         let expected = json!({"text": "say a&b=\"c\"/..\n \" 7", "n": 7, "l": [1, "x"], "g": null});
         assert_eq!(parsed, expected);

@@ -16,5 +16,6 @@ mod worker;
 pub use interpreter::Interpreter;
 pub use outcome::CodeOutcome;
 pub use runner::{CodeRunner, INIT_SUBCOMMAND, SandboxState};
-pub use settings::{SandboxBackend, SandboxPatch, SandboxSettings};
+pub(super) use settings::SandboxPatch;
+pub use settings::{SandboxBackend, SandboxSettings};
 pub use worker::CheckSandbox;

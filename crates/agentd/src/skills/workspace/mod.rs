@@ -30,7 +30,6 @@ use rustix::io::Errno;
 pub(super) use error::WorkspaceError;
 pub(super) use path::RelativePath;
 pub(super) use walk::{Entry, EntryKind, Listing};
-pub(super) use write::Written;
 
 /// Opens a folder and nothing else, without reading or following anything.
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -107,6 +106,3 @@ fn require_plain(stat: &Stat, path: &RelativePath) -> Result<(), WorkspaceError>
         _ => Err(WorkspaceError::Special { path: path() }),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -17,8 +17,6 @@ const READ: OFlags =
 pub(in crate::skills) struct OpenFile {
     file: File,
     pub(in crate::skills) bytes: u64,
-    /// Of its permissions, those that a replacement keeps.
-    pub(super) mode: Mode,
 }
 
 impl Workspace {
@@ -45,7 +43,7 @@ impl Workspace {
         let stat = fstat(&file).map_err(|e| path.failed(e))?;
         require_plain(&stat, path)?;
         let bytes = u64::try_from(stat.st_size).unwrap_or(0);
-        Ok(OpenFile { file: file.into(), bytes, mode: Mode::from_raw_mode(stat.st_mode & 0o777) })
+        Ok(OpenFile { file: file.into(), bytes })
     }
 
     /// The whole of a file.

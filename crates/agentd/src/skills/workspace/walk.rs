@@ -84,10 +84,9 @@ impl Workspace {
 fn kind(folder: impl std::os::fd::AsFd, name: &str, stat: &Stat) -> EntryKind {
     match file_type(stat) {
         FileType::Directory => EntryKind::Folder,
-        FileType::RegularFile => EntryKind::File {
-            bytes: u64::try_from(stat.st_size).unwrap_or(0),
-            has_many_names: stat.st_nlink > 1,
-        },
+        FileType::RegularFile => {
+            EntryKind::File { bytes: u64::try_from(stat.st_size).unwrap_or(0), has_many_names: stat.st_nlink > 1 }
+        }
         FileType::Symlink => {
             let target = readlinkat(folder, name, Vec::new()).unwrap_or_default();
             let target = target.to_string_lossy().chars().filter(|c| !c.is_control()).take(200).collect();

@@ -142,3 +142,6 @@ impl Patience {
 fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,7 +46,8 @@ pub(in crate::skills::builtin) fn read_file() -> Arc<dyn Tool> {
         "required": ["path"],
         "additionalProperties": false,
     });
-    let text = "Reads a text file of the workspace. Answers its lines with their numbers, and says when there are more.";
+    let text =
+        "Reads a text file of the workspace. Answers its lines with their numbers, and says when there are more.";
     let description = describe("read_file", text, schema, Effect::Reads, CALL_LIMIT);
     tool(description, |input: Input, context: ToolCallContext| async move {
         let path = RelativePath::parse_file(&input.path)?;

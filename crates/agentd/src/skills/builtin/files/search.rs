@@ -59,7 +59,15 @@ pub(in crate::skills::builtin) fn search_files() -> Arc<dyn Tool> {
         let pattern = compile(&input.pattern)?;
         let wanted = input.max_results.unwrap_or(DEFAULT_RESULTS);
         blocking(&context, move |workspace, patience| {
-            let mut search = Search { workspace, pattern, patience, wanted, found: Vec::new(), text_bytes: 0, left: Left::default() };
+            let mut search = Search {
+                workspace,
+                pattern,
+                patience,
+                wanted,
+                found: Vec::new(),
+                text_bytes: 0,
+                left: Left::default(),
+            };
             search.run(&path)?;
             Ok(search.finish())
         })
@@ -70,7 +78,9 @@ pub(in crate::skills::builtin) fn search_files() -> Arc<dyn Tool> {
 fn compile(pattern: &str) -> Result<Regex, ToolError> {
     let built = RegexBuilder::new(pattern).size_limit(MAX_PATTERN_SIZE).dfa_size_limit(8 * MAX_PATTERN_SIZE).build();
     built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => ToolError::Invalid("the pattern is too large; write a simpler one".to_owned()),
+        regex::Error::CompiledTooBig(_) => {
+            ToolError::Invalid("the pattern is too large; write a simpler one".to_owned())
+        }
         error => ToolError::Invalid(format!("the pattern is no regular expression: {error}")),
     })
 }
@@ -161,10 +171,8 @@ impl Search<'_> {
 
     fn is_over(&mut self) -> bool {
         let is_full = self.found.len() >= self.wanted || self.text_bytes >= MAX_TEXT_BYTES;
-        let is_over = is_full
-            || self.left.files >= MAX_FILES
-            || self.left.bytes >= MAX_TOTAL_BYTES
-            || self.patience.is_over();
+        let is_over =
+            is_full || self.left.files >= MAX_FILES || self.left.bytes >= MAX_TOTAL_BYTES || self.patience.is_over();
         self.left.is_cut |= is_over;
         is_over
     }
@@ -177,13 +185,29 @@ impl Search<'_> {
             } else {
                 "not everything was searched; name a folder"
             };
-            let _ = write!(text, "\n[{} in {}; {reason}]", counted(self.found.len(), "line"), counted(self.left.files, "file"));
+            let _ = write!(
+                text,
+                "\n[{} in {}; {reason}]",
+                counted(self.found.len(), "line"),
+                counted(self.left.files, "file")
+            );
         }
         if self.left.too_large > 0 {
-            let _ = write!(text, "\n[{} of more than {MAX_FILE_BYTES} bytes passed over]", counted(self.left.too_large, "file"));
+            let _ = write!(
+                text,
+                "\n[{} of more than {MAX_FILE_BYTES} bytes passed over]",
+                counted(self.left.too_large, "file")
+            );
         }
         if self.left.unreadable > 0 {
-            let _ = write!(text, "\n[{} could not be read or may lie outside]", match self.left.unreadable { 1 => "1 entry".to_owned(), many => format!("{many} entries") });
+            let _ = write!(
+                text,
+                "\n[{} could not be read or may lie outside]",
+                match self.left.unreadable {
+                    1 => "1 entry".to_owned(),
+                    many => format!("{many} entries"),
+                }
+            );
         }
         ToolOutput::text(text)
     }

@@ -40,10 +40,9 @@ pub(in crate::skills::builtin) fn write_file(files: &Files) -> Arc<dyn Tool> {
             }
             let _turn = files.turn(&context, &path).await;
             let (mark, shown, bytes) = (files.mark(), path.to_string(), input.content.len());
-            let written = blocking(&context, move |workspace, _| {
-                Ok(workspace.write(&path, input.content.as_bytes(), &mark)?)
-            })
-            .await?;
+            let written =
+                blocking(&context, move |workspace, _| Ok(workspace.write(&path, input.content.as_bytes(), &mark)?))
+                    .await?;
             Ok(ToolOutput::json(json!({"path": shown, "bytes": bytes, "created": written.is_new})))
         }
     })

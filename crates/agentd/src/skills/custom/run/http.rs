@@ -189,10 +189,17 @@ mod tests {
 
     #[test]
     fn who_chooses_the_host_decides_whose_request_it_is() {
-        for steered in ["https://{{input.h}}/x", "https://api.{{input.h}}", "http://a.example:{{input.p}}/", "https://{{input.h}}?x", "https://a{{input.h}}\\x"] {
+        for steered in [
+            "https://{{input.h}}/x",
+            "https://api.{{input.h}}",
+            "http://a.example:{{input.p}}/",
+            "https://{{input.h}}?x",
+            "https://a{{input.h}}\\x",
+        ] {
             assert!(request(steered, None).has_steered_host(), "{steered}");
         }
-        for own in ["https://a.example/{{input.h}}", "https://a.example?{{input.h}}=1", "https://a.example#{{input.h}}"] {
+        for own in ["https://a.example/{{input.h}}", "https://a.example?{{input.h}}=1", "https://a.example#{{input.h}}"]
+        {
             assert!(!request(own, None).has_steered_host(), "{own}");
         }
     }

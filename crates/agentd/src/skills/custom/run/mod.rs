@@ -94,9 +94,7 @@ impl Tool for RunnableTool {
                 (ToolKind::Python, _) => {
                     python::run(&self.means.runner, &self.means.entropy, source, input, self.timeout(), &context).await
                 }
-                (ToolKind::Shell, _) => {
-                    shell::run(&self.means.runner, source, &input, self.timeout(), &context).await
-                }
+                (ToolKind::Shell, _) => shell::run(&self.means.runner, source, &input, self.timeout(), &context).await,
                 (ToolKind::Http, Some(request)) => {
                     let client = if request.has_steered_host() { &self.means.steered } else { &self.means.owner };
                     http::run(client, request, &self.secrets, &input, self.timeout()).await

@@ -62,8 +62,10 @@ mod tests {
         let input = json!({"city": "Köln", "max-count": 3, "list": [1], "none": null, "nul": "a\u{0}b", "long": "x".repeat(MAX_VARIABLE_BYTES + 1)});
         let found = variables(input.as_object().unwrap());
         let expected = [("INPUT_CITY", "Köln"), ("INPUT_LIST", "[1]"), ("INPUT_MAX_COUNT", "3"), ("INPUT_NONE", "")];
-        let mut found: Vec<(String, String)> =
-            found.into_iter().map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap())).collect();
+        let mut found: Vec<(String, String)> = found
+            .into_iter()
+            .map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap()))
+            .collect();
         found.sort();
         assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
