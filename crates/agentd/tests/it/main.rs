@@ -22,4 +22,5 @@ mod providers;
 mod secrets;
 mod settings;
 mod setup;
+mod skills;
 mod tidy;

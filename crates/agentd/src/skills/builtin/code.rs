@@ -17,6 +17,9 @@ use crate::skills::tool::{Effect, Tool, ToolCallContext, ToolDescription, ToolEr
 /// A single argument of a program can be no longer (MAX_ARG_STRLEN), its end included.
 const MAX_CODE_BYTES: usize = 120 * 1024;
 
+/// Of each stream; the middle of what is longer is left out, with a note.
+const KEPT_BYTES: usize = 48 * 1024;
+
 /// The two tools, made anew when the settings that they tell a model about change.
 pub(super) struct CodeTools {
     runner: CodeRunner,
@@ -116,6 +119,7 @@ impl Tool for CodeTool {
                 Interpreter::Python => ("python3", ["-c".to_owned(), input.code]),
             };
             let mut request = RunRequest::new(program, arguments);
+            request.limits.kept_bytes = KEPT_BYTES;
             request.limits.time = input.timeout_seconds.map(|seconds| Duration::from_secs(seconds.into()));
             let outcome = self.runner.run(request, &context).await?;
             Ok(ToolOutput { value: outcome.into_object() })
