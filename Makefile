@@ -20,7 +20,9 @@ run: tools models ## Build and start the daemon with the model inside (the first
 
 test: tools postgres-tools models ## Run every test, on SQLite and on a throwaway PostgreSQL
 	$(call say,tests on SQLite)
-	cargo test --workspace
+	record=$$(mktemp -d); trap 'rm -rf "$$record"' EXIT; export AGENTD_TEST_RECORD=$$record; \
+	cargo test --workspace; \
+	cargo test --workspace --test it -- --ignored --exact coverage::every_operation_was_answered_with_success
 	$(call say,tests on PostgreSQL)
 	scripts/with-postgres.sh cargo test --package agentd-store --package agentd
 

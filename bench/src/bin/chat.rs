@@ -160,7 +160,7 @@ impl Target {
 async fn measure() -> Outcome<()> {
     let provider = start_provider()?;
     let folder = tempfile::tempdir()?;
-    let daemon = DaemonUnderTest::start_with_owner(folder.path())?;
+    let daemon = DaemonUnderTest::start_with_owner(&folder.path().join("data"))?;
     for (role, vendor) in ROLES {
         let key = json!({"api_key": "k", "base_url": provider.base_url(role)});
         daemon.call("PUT", &format!("/api/providers/{}/key", vendor.id()), &key)?;

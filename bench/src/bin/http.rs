@@ -42,7 +42,7 @@ async fn serve_bare(port: u16, body: String) -> Outcome<()> {
 #[allow(clippy::disallowed_methods, reason = "a benchmark is no daemon")]
 async fn measure() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
-    let daemon = DaemonUnderTest::start_with_owner(folder.path())?;
+    let daemon = DaemonUnderTest::start_with_owner(&folder.path().join("data"))?;
     for number in 0..10 {
         let agent = json!({"svc_name": format!("agent-{number}"), "user_name": "Owner", "archetype": ["assistant", "researcher"]});
         daemon.call("POST", "/api/agents", &agent)?;

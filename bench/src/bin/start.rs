@@ -17,7 +17,7 @@ const RUNS: usize = 20;
 #[allow(clippy::disallowed_methods, reason = "a benchmark is no daemon")]
 fn main() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
-    let daemon = DaemonUnderTest::start_with_owner(folder.path())?;
+    let daemon = DaemonUnderTest::start_with_owner(&folder.path().join("data"))?;
     for number in 0..AGENTS {
         let agent = json!({"svc_name": format!("agent-{number}"), "user_name": "Owner", "archetype": "assistant"});
         daemon.call("POST", "/api/agents", &agent)?;
@@ -30,7 +30,7 @@ fn main() -> Outcome<()> {
         Command::new("/bin/true").stdout(Stdio::null()).status()?;
         let reference = began.elapsed();
         let began = Instant::now();
-        let daemon = DaemonUnderTest::spawn(folder.path())?;
+        let daemon = DaemonUnderTest::spawn(&folder.path().join("data"))?;
         daemon.wait_until_ready()?;
         let start = began.elapsed();
         if run > 0 {

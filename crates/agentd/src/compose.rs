@@ -24,19 +24,21 @@ use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 
 use crate::agents::{Agents, PurgeAgents};
 use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
-use crate::backup::{Backup, local_routes};
+use crate::backup::{Backup, WhileBusy, local_routes};
+use crate::channels::ChannelSettings;
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
 use crate::engine::{Engine, KeepSessions};
-use crate::ground::{Ground, PurgeAnswers, StoredLedger, Workers};
+use crate::ground::{Ground, PruneEvents, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
+use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
 use crate::page::Pages;
 use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
 use crate::skills::{BuiltinTools, CheckSandbox, CodeRunner, CustomTools, SandboxSettings, Skills, SkillsRoutes};
-use crate::{agents, auth, chat, monitoring, page, providers, settings, setup, skills};
+use crate::{agents, auth, channels, chat, monitoring, notify, page, providers, settings, setup, skills};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -69,24 +71,36 @@ struct Services {
     engine: Engine,
     chat: Chat,
     setup: Setup,
+    notify: Notify,
 }
 
-/// A reply may use so much of the time that a drain has; the rest is for what follows.
-const SHARE_FOR_REPLIES: u32 = 2;
 /// The model inside is unloaded after this long without work.
 const IDLE_UNLOAD: Duration = Duration::from_secs(300);
 
 impl Daemon {
-    /// Brings running work to its end; what takes longer than `limit` is marked and left.
-    pub async fn drain(&self, limit: Duration) {
-        self.services.engine.drain(limit / SHARE_FOR_REPLIES).await;
+    /// Brings running work to its end; a reply or message that takes longer than `grace` is
+    /// interrupted.
+    pub async fn drain(&self, grace: Duration) {
+        tokio::join!(self.services.engine.drain(grace), self.services.notify.drain(grace));
         self.services.providers.shut_down().await;
+    }
+
+    /// Whether replies are being written.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.services.engine.running_turns() > 0
     }
 
     /// What agents can do; a program that embeds the daemon may add to it.
     #[must_use]
     pub fn skills(&self) -> &Skills {
         &self.services.skills
+    }
+
+    /// Durable sending, for what enqueues messages from outside of a request.
+    #[must_use]
+    pub fn notify(&self) -> &Notify {
+        &self.services.notify
     }
 
     /// Whether no API key was ever made.
@@ -107,6 +121,8 @@ fn routes(services: &Services) -> Routes {
         .merge(skills::routes().with_state(services.tools.clone()))
         .merge(chat::routes().with_state(services.chat.clone()))
         .merge(setup::routes().with_state(services.setup.clone()))
+        .merge(notify::routes().with_state(services.notify.clone()))
+        .merge(channels::routes().with_state(services.settings.settings.clone()))
 }
 
 /// The OpenAPI document, from the code alone.
@@ -122,6 +138,8 @@ pub fn document() -> OpenApi {
         skills::routes().into_document(),
         chat::routes().into_document(),
         setup::routes().into_document(),
+        notify::routes().into_document(),
+        channels::routes().into_document(),
     ] {
         document.merge(part);
     }
@@ -170,7 +188,7 @@ struct Bootstrap(Auth);
 impl monitoring::ReportsBootstrap for Bootstrap {
     fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async move {
-            match self.0.bootstrap_state().await {
+            match self.0.recent_bootstrap_state().await {
                 Ok(state) => Ok(state.bootstrap_mode),
                 Err(AuthError::Store(error)) => Err(error),
                 // Reading the state fails in no other way.
@@ -182,7 +200,7 @@ impl monitoring::ReportsBootstrap for Bootstrap {
 
 /// Every category of settings.
 fn registry() -> Registry {
-    Registry::new().with::<SandboxSettings>()
+    Registry::new().with::<ChannelSettings>().with::<SandboxSettings>()
 }
 
 /// The sources of tools that skills has itself.
@@ -194,7 +212,8 @@ fn tools(ground: &Ground, settings: &Settings, skills: &Skills, runner: &CodeRun
     SkillsRoutes { builtin, custom, runner: runner.clone(), settings: settings.clone() }
 }
 
-/// Wires everything over an open ground.
+/// Wires everything over an open ground. `while_busy` is what to do while another daemon on the
+/// same data directory restores.
 ///
 /// # Errors
 /// What a domain cannot start without is missing.
@@ -203,14 +222,15 @@ pub async fn compose(
     config: &Config,
     address: SocketAddr,
     readiness: Readiness,
+    while_busy: WhileBusy,
 ) -> Result<Daemon, StartError> {
     let key_file = config.secret_key_file.clone().unwrap_or_else(|| ground.data_dir.secret_key());
     let vault = Vault::open(&ground.db, &ground.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
-    let mut workers = Workers::default();
+    let mut workers = Workers::new(ground.panics.clone());
     let rest = rest::Rest::new(readiness.clone(), workers.pause());
     let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()));
     // Before anybody reads what it may still have to put in place.
-    backup.finish_interrupted().await.map_err(|e| StartError::domain(&e))?;
+    backup.finish_interrupted(while_busy).await.map_err(|e| StartError::domain(&e))?;
     let settings = Settings::open(&ground, vault, registry()).await.map_err(|e| StartError::domain(&e))?;
     let options = AuthOptions {
         api_key_required: config.api_key_required,
@@ -238,17 +258,21 @@ pub async fn compose(
     let agents = Agents::new(ground.clone(), settings.clone());
     let skills = Skills::new();
     let tools = tools(&ground, &settings, &skills, &runner);
-    let engine = Engine::new(ground.clone(), settings.clone(), agents.clone(), providers.clone());
+    let engine = Engine::new(ground.clone(), settings.clone(), agents.clone(), providers.clone(), skills.clone());
     let chat = Chat::new(ground.clone(), agents.clone(), engine.clone());
     // Conversations before sessions: their purge takes the logs along.
     agents.register(Arc::new(chat.clone()));
     agents.register(Arc::new(engine.clone()));
     engine.register(Arc::new(chat.clone()));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
-    let setup = Setup::new(settings.clone(), auth.clone(), providers.clone(), agents.clone());
+    let setup = Setup::new(ground.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
+    let notify_options =
+        NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
+    let notify = Notify::new(&ground, settings.clone(), notify_options);
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
+    figures::register_panics(monitoring.metrics(), &ground.panics);
     rest.set_engine(engine.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
     let services = Services {
@@ -263,6 +287,7 @@ pub async fn compose(
         engine,
         chat,
         setup,
+        notify,
     };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone()))));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
@@ -277,11 +302,14 @@ pub async fn compose(
             .layer(from_fn(catch_panic))
     });
     workers.add(PurgeAnswers(ground.db.clone()));
+    workers.add(PruneEvents(ground.db.clone()));
     workers.add(KeyUseWriter(auth.clone()));
     workers.add(LoginPurge(auth));
     workers.add(PurgeAgents(services.agents.clone()));
     workers.add(PurgeConversations(services.chat.clone()));
     workers.add(KeepSessions(services.engine.clone()));
     workers.add(CheckSandbox(runner));
+    workers.add(DeliverNotifications(services.notify.clone()));
+    workers.add(PurgeNotifications(services.notify.clone()));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

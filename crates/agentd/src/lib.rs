@@ -6,6 +6,7 @@
 pub mod agents;
 pub mod auth;
 pub mod backup;
+pub mod channels;
 pub mod chat;
 pub mod cli;
 pub mod compose;
@@ -14,6 +15,7 @@ pub mod engine;
 pub mod ground;
 pub mod lifecycle;
 pub mod monitoring;
+pub mod notify;
 pub mod page;
 pub mod providers;
 pub mod settings;

@@ -15,7 +15,7 @@ use crate::{Lookup, NetError, NetPolicy, PolicyHandle, SystemLookup, Trust, head
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
-const IDLE_CONNECTIONS_PER_HOST: usize = 8;
+const IDLE_CONNECTIONS_PER_HOST: usize = 256;
 const USER_AGENT: &str = concat!("agentd/", env!("CARGO_PKG_VERSION"));
 
 /// A client that reaches only what its [`Trust`] and the policy in force permit. Cheap to clone;

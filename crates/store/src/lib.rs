@@ -29,6 +29,7 @@ mod postgres;
 mod queue;
 mod read;
 mod row;
+mod server_clock;
 mod shared;
 mod snapshot;
 mod sqlite;
@@ -50,6 +51,7 @@ pub use outbox::{CursorStart, Event, EventId, NewEvent, Seq};
 pub use queue::{Enqueued, Item, ItemId, ItemStatus, Lease, NewItem, QueueStats};
 pub use read::Read;
 pub use row::Row;
+pub use server_clock::server_clock_ahead;
 pub use snapshot::Snapshot;
 pub use topic::Topic;
 pub use tx::Tx;
@@ -100,9 +102,27 @@ pub const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0007_chat.sql"),
     },
     Migration {
+        version: 8,
+        name: "tools",
+        sqlite: include_str!("../migrations/sqlite/0008_tools.sql"),
+        postgres: include_str!("../migrations/postgres/0008_tools.sql"),
+    },
+    Migration {
         version: 9,
+        name: "message_cuts",
+        sqlite: include_str!("../migrations/sqlite/0009_message_cuts.sql"),
+        postgres: include_str!("../migrations/postgres/0009_message_cuts.sql"),
+    },
+    Migration {
+        version: 10,
+        name: "notify",
+        sqlite: include_str!("../migrations/sqlite/0010_notify.sql"),
+        postgres: include_str!("../migrations/postgres/0010_notify.sql"),
+    },
+    Migration {
+        version: 11,
         name: "skills",
-        sqlite: include_str!("../migrations/sqlite/0009_skills.sql"),
-        postgres: include_str!("../migrations/postgres/0009_skills.sql"),
+        sqlite: include_str!("../migrations/sqlite/0011_skills.sql"),
+        postgres: include_str!("../migrations/postgres/0011_skills.sql"),
     },
 ];

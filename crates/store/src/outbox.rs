@@ -5,12 +5,16 @@
 //! Notifications only wake; the rows are the truth.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use agentd_base::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::read::Read;
 use crate::row::Row;
+use crate::shared::Shared;
 use crate::topic::Topic;
 use crate::{Args, Db, Dialect, StoreError, Tx, args};
 
@@ -23,6 +27,9 @@ crate::stored_ids!(EventId);
 
 /// Bumped when events were committed.
 pub(crate) const OUTBOX: Topic = Topic::new("store.outbox");
+
+/// When to look again for events that are committed but not final.
+const SOON: Duration = Duration::from_millis(20);
 
 /// An event's place in the order of all events. Opaque: compare and store it, compute nothing. A
 /// restored backup numbers anew, see [`Db::database_id`].
@@ -144,7 +151,6 @@ impl Read {
 
     /// Events that are committed but not final will not be notified again, so look again soon.
     async fn wake_when_settled(&mut self, after: Seq) -> Result<(), StoreError> {
-        const SOON: std::time::Duration = std::time::Duration::from_millis(20);
         let hidden = self
             .fetch_optional(
                 "SELECT 1 AS hidden FROM outbox WHERE (tx_id, seq) > ($1, $2) \
@@ -153,11 +159,7 @@ impl Read {
             )
             .await?;
         if hidden.is_some() {
-            let shared = std::sync::Arc::clone(&self.shared);
-            tokio::spawn(async move {
-                tokio::time::sleep(SOON).await;
-                shared.signals.bump(OUTBOX.name());
-            });
+            wake_soon(&self.shared);
         }
         Ok(())
     }
@@ -299,6 +301,21 @@ impl Tx {
     }
 }
 
+/// Wakes the watchers after a moment, once, however many readers ask for it meanwhile: each of them
+/// is woken, and would ask again.
+fn wake_soon(shared: &Arc<Shared>) {
+    if shared.is_outbox_wake_due.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        tokio::time::sleep(SOON).await;
+        // First, so that who reads too early once more is woken once more.
+        shared.is_outbox_wake_due.store(false, Ordering::Release);
+        shared.signals.bump(OUTBOX.name());
+    });
+}
+
 impl Db {
     /// Tells when there may be new events. It only wakes: look into the outbox, and also look every
     /// few seconds without it.
@@ -310,5 +327,39 @@ impl Db {
     /// Wakes everyone who watches the outbox in this process.
     pub fn wake_outbox(&self) {
         self.shared().signals.bump(OUTBOX.name());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+
+    use agentd_base::id::IdGenerator;
+    use agentd_base::{Clock, Entropy};
+
+    use super::*;
+    use crate::topic::Signals;
+
+    #[tokio::test(start_paused = true)]
+    async fn readers_that_look_too_early_share_one_timer() {
+        let (clock, entropy) = (Clock::system(), Entropy::seeded(1));
+        let shared = Arc::new(Shared {
+            dialect: Dialect::Postgres,
+            ids: IdGenerator::new(clock.clone(), entropy.clone()),
+            clock,
+            entropy,
+            data_dir: std::path::PathBuf::new(),
+            signals: Signals::default(),
+            is_outbox_wake_due: AtomicBool::new(false),
+            idempotency_records: AtomicU64::new(0),
+        });
+        let signal = shared.signals.signal(OUTBOX.name());
+        for wakes in 1..=3 {
+            for _ in 0..100 {
+                wake_soon(&shared);
+            }
+            tokio::time::sleep(SOON * 2).await;
+            assert_eq!(signal.generation(), wakes);
+        }
     }
 }

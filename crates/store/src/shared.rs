@@ -1,7 +1,7 @@
 //! What every handle of one open database shares.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy};
@@ -17,6 +17,8 @@ pub(crate) struct Shared {
     pub(crate) entropy: Entropy,
     pub(crate) data_dir: PathBuf,
     pub(crate) signals: Signals,
+    /// Whether somebody will wake the outbox's watchers soon: one timer is enough for all.
+    pub(crate) is_outbox_wake_due: AtomicBool,
     /// Paces the trimming of idempotency records.
     pub(crate) idempotency_records: AtomicU64,
 }

@@ -4,10 +4,13 @@
 //! before it answers, and the value remembers the generations that it was loaded under, read before
 //! the rows were. On SQLite an unchanged value costs an atomic compare and an `Arc` clone. On
 //! PostgreSQL, where other replicas write too, it costs one small query for the topics' versions.
+//! [`Snapshot::get_recent`] makes that query at most once in a while, for what anybody may ask.
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use agentd_base::Timestamp;
 use arc_swap::ArcSwapOption;
 use tokio::sync::Mutex;
 
@@ -20,6 +23,14 @@ struct Loaded<T> {
     value: Arc<T>,
 }
 
+/// What asking for the versions said, and when that was.
+struct Asked {
+    at: Timestamp,
+    /// Of this process's topics, before it asked.
+    generations: Box<[u64]>,
+    outcome: Result<(), StoreError>,
+}
+
 /// A cached derived value.
 pub struct Snapshot<T> {
     db: Db,
@@ -28,6 +39,8 @@ pub struct Snapshot<T> {
     loaded: ArcSwapOption<Loaded<T>>,
     /// One load at a time: those who wait find its result.
     loading: Mutex<()>,
+    asked: ArcSwapOption<Asked>,
+    asking: Mutex<()>,
 }
 
 impl<T> fmt::Debug for Snapshot<T> {
@@ -42,7 +55,15 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     #[must_use]
     pub fn new(db: &Db, topics: &'static [Topic]) -> Self {
         let signals = topics.iter().map(|topic| db.shared().signals.signal(topic.name())).collect();
-        Self { db: db.clone(), topics, signals, loaded: ArcSwapOption::empty(), loading: Mutex::new(()) }
+        Self {
+            db: db.clone(),
+            topics,
+            signals,
+            loaded: ArcSwapOption::empty(),
+            loading: Mutex::new(()),
+            asked: ArcSwapOption::empty(),
+            asking: Mutex::new(()),
+        }
     }
 
     /// The present value; `load` makes it anew when a topic has changed.
@@ -58,6 +79,66 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
             Dialect::Sqlite => self.get_local(load).await,
             Dialect::Postgres => self.get_shared(load).await,
         }
+    }
+
+    /// The value as it was at most `age` ago. A change that this process made, or has heard of, is
+    /// always in it. However many ask, the database is asked once in `age` and change; that it is away
+    /// is remembered for as long.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn get_recent<E, L>(&self, age: Duration, load: L) -> Result<Arc<T>, E>
+    where
+        L: AsyncFn(&mut Read) -> Result<T, E>,
+        E: From<StoreError>,
+    {
+        if self.db.dialect() == Dialect::Sqlite {
+            return self.get_local(load).await;
+        }
+        if let Some(known) = self.known_for(age) {
+            return Ok(known?);
+        }
+        let _one_at_a_time = self.asking.lock().await;
+        if let Some(known) = self.known_for(age) {
+            return Ok(known?);
+        }
+        let generations = self.generations();
+        let asked = async { self.versions(&mut self.db.read().await?).await }.await;
+        // When it was asked is when the answer came: an outage is noticed after seconds.
+        let note =
+            |outcome| self.asked.store(Some(Arc::new(Asked { at: self.db.clock().now(), generations, outcome })));
+        let value = match asked {
+            Ok(versions) => match self.loaded_under(&versions) {
+                Some(value) => value,
+                None => self.get_shared(load).await?,
+            },
+            Err(error) => {
+                note(Err(error.clone()));
+                return Err(error.into());
+            }
+        };
+        note(Ok(()));
+        Ok(value)
+    }
+
+    /// What was found out within `age`, unless something has changed since.
+    fn known_for(&self, age: Duration) -> Option<Result<Arc<T>, StoreError>> {
+        let asked = self.asked.load();
+        let asked = asked.as_ref()?;
+        let now = self.db.clock().now();
+        // A clock that was set back makes it old rather than eternal.
+        let is_recent = asked.at <= now && now.since(asked.at) < age && asked.generations == self.generations();
+        if !is_recent {
+            return None;
+        }
+        match &asked.outcome {
+            Ok(()) => self.last().map(Ok),
+            Err(error) => Some(Err(error.clone())),
+        }
+    }
+
+    fn generations(&self) -> Box<[u64]> {
+        self.signals.iter().map(|signal| signal.generation()).collect()
     }
 
     /// The value that was loaded last, perhaps of before a change; nothing is waited for.
@@ -79,7 +160,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
             return Ok(value);
         }
         // Read before the rows: a change in between makes the value look older than it is.
-        let versions = self.signals.iter().map(|signal| signal.generation()).collect();
+        let versions = self.generations();
         let mut read = self.db.read_snapshot().await?;
         let value = Arc::new(load(&mut read).await?);
         self.loaded.store(Some(Arc::new(Loaded { versions, value: Arc::clone(&value) })));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use agentd_base::Secret;
 use axum::Router;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
@@ -205,6 +205,8 @@ pub struct Routes<S = ()> {
     any_scope: OpenApiRouter<S>,
     streams: OpenApiRouter<S>,
     protected: OpenApiRouter<S>,
+    /// Protected ones whose bodies may weigh so many bytes.
+    protected_up_to: Vec<(usize, OpenApiRouter<S>)>,
 }
 
 impl<S> std::fmt::Debug for Routes<S> {
@@ -221,6 +223,7 @@ impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
             any_scope: OpenApiRouter::new(),
             streams: OpenApiRouter::new(),
             protected: OpenApiRouter::new(),
+            protected_up_to: Vec::new(),
         }
     }
 }
@@ -257,7 +260,9 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// GET routes that browsers open without headers: a credential, or `?ticket=`.
     #[must_use]
     pub fn streams(mut self, router: OpenApiRouter<S>) -> Self {
-        self.streams = self.streams.merge(with_security(router, &credential()));
+        let mut accepted = credential();
+        accepted.push(SecurityRequirement::new("ticket", Vec::<String>::new()));
+        self.streams = self.streams.merge(with_security(router, &accepted));
         self
     }
 
@@ -268,6 +273,14 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
+    /// As [`Self::protected`], with bodies of up to `bytes`. The limit is known here and not only to
+    /// the handler, because idempotency reads the body before it.
+    #[must_use]
+    pub fn protected_up_to(mut self, bytes: usize, router: OpenApiRouter<S>) -> Self {
+        self.protected_up_to.push((bytes, with_security(router, &credential())));
+        self
+    }
+
     /// Gives the handlers their state.
     pub fn with_state<T: Clone + Send + Sync + 'static>(self, state: S) -> Routes<T> {
         Routes {
@@ -275,6 +288,11 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             open_until_first_key: self.open_until_first_key.with_state(state.clone()),
             any_scope: self.any_scope.with_state(state.clone()),
             streams: self.streams.with_state(state.clone()),
+            protected_up_to: self
+                .protected_up_to
+                .into_iter()
+                .map(|(bytes, router)| (bytes, router.with_state(state.clone())))
+                .collect(),
             protected: self.protected.with_state(state),
         }
     }
@@ -283,7 +301,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     #[must_use]
     pub fn into_document(self) -> OpenApi {
         let mut document = self.public.into_openapi();
-        for router in [self.open_until_first_key, self.any_scope, self.streams, self.protected] {
+        let groups = [self.open_until_first_key, self.any_scope, self.streams, self.protected];
+        for router in groups.into_iter().chain(self.protected_up_to.into_iter().map(|(_, router)| router)) {
             document.merge(router.into_openapi());
         }
         document
@@ -292,13 +311,15 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 
 impl Routes<()> {
     #[must_use]
-    pub fn merge(self, other: Self) -> Self {
+    pub fn merge(mut self, other: Self) -> Self {
+        self.protected_up_to.extend(other.protected_up_to);
         Self {
             public: self.public.merge(other.public),
             open_until_first_key: self.open_until_first_key.merge(other.open_until_first_key),
             any_scope: self.any_scope.merge(other.any_scope),
             streams: self.streams.merge(other.streams),
             protected: self.protected.merge(other.protected),
+            protected_up_to: self.protected_up_to,
         }
     }
 
@@ -311,7 +332,7 @@ impl Routes<()> {
             let router = router.split_for_parts().0;
             if router.has_routes() { close(router) } else { router }
         };
-        let router = guard(self.public, &|router| router.route_layer(from_fn(let_everybody_in)))
+        let mut router = guard(self.public, &|router| router.route_layer(from_fn(let_everybody_in)))
             .merge(guard(self.open_until_first_key, &|router| {
                 router.route_layer(from_fn_with_state(door.clone(), require_or_open))
             }))
@@ -324,6 +345,12 @@ impl Routes<()> {
             .merge(guard(self.protected, &|router| {
                 router.route_layer(from_fn_with_state(door.clone(), require_authentication))
             }));
+        for (bytes, group) in self.protected_up_to {
+            router = router.merge(guard(group, &|router| {
+                let limit = DefaultBodyLimit::max(bytes);
+                router.route_layer(from_fn_with_state(door.clone(), require_authentication)).route_layer(limit)
+            }));
+        }
         let for_missing = Arc::clone(&auth);
         router
             .method_not_allowed_fallback(move |request: Request| {

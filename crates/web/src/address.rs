@@ -34,7 +34,9 @@ impl TrustedProxies {
         Ok(Self(networks))
     }
 
-    fn contains(&self, address: IpAddr) -> bool {
+    /// Whether the address is one of a trusted proxy.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|(network, prefix)| match (network, address) {
             (IpAddr::V4(network), IpAddr::V4(address)) => {
                 let mask = u32::MAX.checked_shl(32 - u32::from(*prefix)).unwrap_or(0);

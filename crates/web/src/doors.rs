@@ -23,6 +23,7 @@ use crate::cors::{CorsPolicy, is_preflight};
 use crate::fallback::panicked;
 use crate::host::HostPolicy;
 use crate::observe::{Observation, RequestId, X_REQUEST_ID};
+use crate::pace::Pace;
 use crate::security_headers::add_security_headers;
 
 /// The route that answered, told to the doors by an answer's extensions.
@@ -74,8 +75,9 @@ impl Doors {
             refused.into_response()
         } else {
             self.trusted_proxies.record(&mut request);
+            let (request, pace) = Pace::watch(request);
             match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
-                Ok(Ok(response)) => response,
+                Ok(Ok(response)) => pace.judge(response),
                 Err(panic) => panicked(&*panic),
             }
         };

@@ -34,7 +34,7 @@ where
     }
 }
 
-fn body_error(rejection: &axum::extract::rejection::BytesRejection) -> ApiError {
+pub(crate) fn body_error(rejection: &axum::extract::rejection::BytesRejection) -> ApiError {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,

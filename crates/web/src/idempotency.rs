@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::sha256;
-use axum::body::{Body, to_bytes};
-use axum::extract::{MatchedPath, Request};
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 
 use crate::caller::Caller;
 use crate::error::ApiError;
+use crate::extract::body_error;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -128,9 +129,9 @@ pub(crate) async fn check_idempotency(
     };
     let template = request.extensions().get::<MatchedPath>().map_or(String::new(), |path| path.as_str().to_owned());
     let (mut parts, body) = request.into_parts();
-    let body = to_bytes(body, crate::limits::UPLOAD)
-        .await
-        .map_err(|_| ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "The request body is too large"))?;
+    // As much as the route takes: its limit is in the extensions by now.
+    let whole = Request::from_parts(parts.clone(), body);
+    let body = Bytes::from_request(whole, &()).await.map_err(|rejection| body_error(&rejection))?;
     let mut fingerprint_input = parts.uri.path().as_bytes().to_vec();
     fingerprint_input.push(0);
     fingerprint_input.extend_from_slice(&body);
@@ -145,23 +146,30 @@ pub(crate) async fn check_idempotency(
         return Err(still_under_way());
     }
     let _under_way = UnderWay { guard, entry };
-    if let Some(found) = guard.ledger.find(&known).await? {
-        match answer_again(&known, found)? {
-            Replay::Response(response) => return Ok(response),
-            Replay::Reattach(id) => {
-                parts.extensions.insert(ReattachTo(id));
-            }
-        }
-    }
     parts.extensions.insert(IdempotencyKey(Some(known.clone())));
-    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
-    // Another replica may have committed the same key in between: our change was then rolled
-    // back with a conflict, and the answer is the one that the other gave.
+    let attach_to = |id| {
+        let mut parts = parts.clone();
+        parts.extensions.insert(ReattachTo(id));
+        Request::from_parts(parts, Body::from(body.clone()))
+    };
+    if let Some(found) = guard.ledger.find(&known).await? {
+        return Ok(match answer_again(&known, found)? {
+            Replay::Response(response) => response,
+            Replay::Reattach(id) => next.run(attach_to(id)).await,
+        });
+    }
+    let first = Request::from_parts(parts.clone(), Body::from(body.clone()));
+    let response = next.clone().run(first).await;
+    // The same key may have been committed in between, by another replica or by an earlier request
+    // whose client went away before its answer: our change was then rolled back with a conflict,
+    // and the answer is the one that the other gave.
     if response.status() == StatusCode::CONFLICT
         && let Some(found) = guard.ledger.find(&known).await?
-        && let Replay::Response(replayed) = answer_again(&known, found)?
     {
-        return Ok(replayed);
+        return Ok(match answer_again(&known, found)? {
+            Replay::Response(replayed) => replayed,
+            Replay::Reattach(id) => next.run(attach_to(id)).await,
+        });
     }
     Ok(response)
 }

@@ -18,6 +18,7 @@ mod host;
 mod idempotency;
 mod observe;
 mod openapi;
+mod pace;
 mod schema;
 mod security_headers;
 

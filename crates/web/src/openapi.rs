@@ -28,6 +28,13 @@ pub fn complete_document(document: &mut OpenApi) {
         "api_key",
         SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description("X-API-Key", "An API key (`svc_…`)"))),
     );
+    components.add_security_scheme(
+        "ticket",
+        SecurityScheme::ApiKey(ApiKey::Query(ApiKeyValue::with_description(
+            "ticket",
+            "A ticket of `POST /api/auth/ticket`, good for one connection, for what a browser opens without headers",
+        ))),
+    );
     for (path, item) in &mut document.paths.paths {
         let is_probe = path.starts_with("/health") || path == "/api/health" || path == "/api/metrics/prometheus";
         let methods = [
@@ -71,6 +78,7 @@ fn complete_operation(operation: &mut Operation, changes: bool, is_probe: bool) 
         statuses.push(("404", "There is no such thing"));
     }
     if has_body {
+        statuses.push(("408", "The body came too slowly"));
         statuses.push(("413", "The body is too large"));
         statuses.push(("415", "The body is not of the media type that is taken here"));
     }

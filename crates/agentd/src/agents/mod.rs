@@ -24,4 +24,5 @@ pub use error::AgentError;
 pub use model::{Agent, AgentId, AgentProfile, CreateAgent, EvolutionChoice};
 pub use routes::{AgentFields, AgentView, routes};
 pub use service::{Agents, OwnsAgentData};
+pub use store::is_living;
 pub use worker::PurgeAgents;

@@ -1,6 +1,7 @@
 //! What can go wrong with a backup.
 
 use std::io;
+use std::path::PathBuf;
 
 use agentd_base::{DomainError, ErrorKind};
 use agentd_store::StoreError;
@@ -33,6 +34,12 @@ pub enum BackupError {
         "The database was restored, but its files and secrets did not follow; restart the daemon, which finishes it"
     )]
     Unfinished { source: Box<BackupError> },
+    /// Somebody removed what waited to be put in place.
+    #[error(
+        "The database was restored, but the files that waited in {} are gone; remove restore.json beside it to go on with the files as they are, then restore the archive again",
+        .folder.display()
+    )]
+    FilesGone { folder: PathBuf },
     #[error("Reading or writing {what} failed; check the disk's space and permissions")]
     Files { what: String, source: io::Error },
     #[error("The secrets cannot be sealed: {reason}")]
@@ -66,7 +73,9 @@ impl DomainError for BackupError {
             | Self::MalformedPassphrase => ErrorKind::Invalid(Vec::new()),
             Self::Busy => ErrorKind::Conflict,
             Self::NotAtRest { .. } => ErrorKind::Unavailable,
-            Self::Unfinished { .. } | Self::Sealing { .. } | Self::Files { .. } => ErrorKind::Internal,
+            Self::Unfinished { .. } | Self::FilesGone { .. } | Self::Sealing { .. } | Self::Files { .. } => {
+                ErrorKind::Internal
+            }
             Self::Store(StoreError::Dump { .. }) => ErrorKind::Invalid(Vec::new()),
             Self::Vault(error) => error.kind(),
             Self::Store(error) => error.kind(),
@@ -83,7 +92,9 @@ impl DomainError for BackupError {
             Self::MalformedPassphrase => "malformed_passphrase",
             Self::Busy => "busy",
             Self::NotAtRest { .. } => "not_at_rest",
-            Self::Unfinished { .. } | Self::Sealing { .. } | Self::Files { .. } => "internal_error",
+            Self::Unfinished { .. } | Self::FilesGone { .. } | Self::Sealing { .. } | Self::Files { .. } => {
+                "internal_error"
+            }
             Self::Store(StoreError::Dump { .. }) => "bad_archive",
             Self::Vault(error) => error.code(),
             Self::Store(error) => error.code(),

@@ -11,7 +11,10 @@
 //! | there | another | the load happened: secrets and folders are put in place, then both are removed |
 //!
 //! Putting in place is repeatable: a folder moves only while it still waits, and what it replaces is
-//! moved aside first.
+//! moved aside first. Something under `replaced/` proves that a folder was on its way; one that is
+//! gone without that proof was taken away by somebody else, which is an error and no success.
+//!
+//! Whoever calls anything here holds the backup lock of the data directory, which replicas share.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -103,20 +106,34 @@ impl Waiting {
     /// Moves the folders to where they belong. May be called again after it was cut off.
     pub(super) fn put_in_place(&self) -> Result<(), BackupError> {
         let replaced = self.path().join(REPLACED);
-        fs::create_dir_all(&replaced).map_err(BackupError::files("the folder of the restore"))?;
+        make_or_keep(&replaced).map_err(|error| self.missing("the folder of the restore", error))?;
         for folder in FOLDERS {
             let (new, place, old) = (self.path().join(folder), self.root.join(folder), replaced.join(folder));
             let failed = || BackupError::files(format!("the folder {folder}"));
             // Every folder waited here, see `commit`: one that does not was moved already.
             if !exists(&new) {
-                continue;
+                if exists(&old) {
+                    continue;
+                }
+                return Err(BackupError::FilesGone { folder: self.path() });
             }
-            if exists(&place) && !exists(&old) {
-                fs::rename(&place, &old).map_err(failed())?;
+            if !exists(&old) {
+                if exists(&place) {
+                    fs::rename(&place, &old).map_err(failed())?;
+                } else {
+                    fs::create_dir(&old).map_err(failed())?;
+                }
             }
             fs::rename(&new, &place).map_err(failed())?;
         }
         sync_folder(&self.root)
+    }
+
+    fn missing(&self, what: &str, error: io::Error) -> BackupError {
+        match error.kind() {
+            io::ErrorKind::NotFound => BackupError::FilesGone { folder: self.path() },
+            _ => BackupError::files(what)(error),
+        }
     }
 
     /// Forgets the restore: the journal first, so that nothing half removed is ever put in place.
@@ -138,6 +155,14 @@ fn journal_path(root: &Path) -> PathBuf {
 
 fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
+}
+
+/// Never the folders above it: that they are there is part of what is checked.
+fn make_or_keep(folder: &Path) -> io::Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        outcome => outcome,
+    }
 }
 
 fn sync_folder(folder: &Path) -> Result<(), BackupError> {
@@ -176,17 +201,26 @@ pub(super) fn find_leftover(data_dir: &DataDir, database_id: &str) -> Result<Lef
     Ok(if journal.database_id == database_id { Leftover::ToForget(waiting) } else { Leftover::ToFinish(waiting) })
 }
 
-/// Removes folders that no journal speaks of. Only at a start, when no restore runs.
+/// Whether a restore left anything, or is under way.
+pub(super) fn has_traces(data_dir: &DataDir) -> bool {
+    exists(&journal_path(data_dir.root())) || waiting_folders(data_dir).next().is_some()
+}
+
+/// Removes folders that no journal speaks of.
 pub(super) fn remove_abandoned(data_dir: &DataDir) {
-    let Ok(entries) = fs::read_dir(data_dir.root()) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if name.to_str().is_some_and(|name| name.starts_with(PREFIX))
-            && entry.file_type().is_ok_and(|kind| kind.is_dir())
-        {
-            remove_folder(&entry.path());
-        }
+    for folder in waiting_folders(data_dir) {
+        remove_folder(&folder);
     }
+}
+
+fn waiting_folders(data_dir: &DataDir) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(data_dir.root()).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| {
+            entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX))
+                && entry.file_type().is_ok_and(|kind| kind.is_dir())
+        })
+        .map(|entry| entry.path())
 }
 
 #[cfg(test)]
@@ -196,7 +230,7 @@ mod tests {
     /// A data directory with an old state, and a restore that waits with a new one.
     fn prepared() -> (tempfile::TempDir, DataDir, Waiting) {
         let folder = tempfile::tempdir().unwrap();
-        let data_dir = DataDir::open(folder.path()).unwrap();
+        let data_dir = DataDir::open(&folder.path().join("data")).unwrap();
         for (name, text) in [("agents", "old"), ("recordings", "old")] {
             fs::create_dir(data_dir.root().join(name)).unwrap();
             fs::write(data_dir.root().join(name).join("file"), text).unwrap();
@@ -235,9 +269,11 @@ mod tests {
     #[test]
     fn putting_in_place_can_be_cut_off_after_any_rename() {
         // The renames of an undisturbed run, done one by one and then left.
-        let renames: [(&str, &str); 5] = [
+        let renames: [(&str, &str); 6] = [
             ("agents", "restore-1/replaced/agents"),
             ("restore-1/agents", "agents"),
+            // Nothing is replaced here: a folder says so.
+            ("empty", "restore-1/replaced/avatars"),
             ("restore-1/avatars", "avatars"),
             ("recordings", "restore-1/replaced/recordings"),
             ("restore-1/recordings", "recordings"),
@@ -246,6 +282,7 @@ mod tests {
             let (_folder, data_dir, waiting) = prepared();
             waiting.commit("a").unwrap();
             fs::create_dir_all(waiting.path().join(REPLACED)).unwrap();
+            fs::create_dir(data_dir.root().join("empty")).unwrap();
             for (from, to) in renames.iter().take(done) {
                 fs::rename(data_dir.root().join(from), data_dir.root().join(to)).unwrap();
             }
@@ -257,9 +294,23 @@ mod tests {
     }
 
     #[test]
+    fn files_that_were_taken_away_are_not_taken_for_moved() {
+        for taken in ["", "agents", "avatars"] {
+            let (_folder, data_dir, waiting) = prepared();
+            waiting.commit("a").unwrap();
+            fs::remove_dir_all(waiting.path().join(taken)).unwrap();
+            let outcome = waiting.put_in_place();
+            assert!(matches!(outcome, Err(BackupError::FilesGone { .. })), "{taken}: {outcome:?}");
+            assert!(matches!(find_leftover(&data_dir, "b").unwrap(), Leftover::ToFinish(_)));
+        }
+    }
+
+    #[test]
     fn abandoned_folders_go_and_nothing_else() {
         let (_folder, data_dir, waiting) = prepared();
+        assert!(has_traces(&data_dir));
         remove_abandoned(&data_dir);
+        assert!(!has_traces(&data_dir));
         assert!(!waiting.path().exists());
         assert_eq!(state(&data_dir), [Some("old".to_owned()), None, Some("old".to_owned())]);
     }

@@ -9,7 +9,8 @@
 //!
 //! Invariants: nothing is changed before the whole archive was read and every hash agreed; the
 //! database is replaced in one transaction; a journal makes the files follow the database,
-//! whatever moment the daemon is killed at; symlinks are stored as links and never followed;
+//! whatever moment the daemon is killed at; one daemon at a time works on backups among all that
+//! share a data directory; symlinks are stored as links and never followed;
 //! memory does not grow with what is stored.
 //!
 //! Deliberately absent: models, which can be fetched again; the key file, without which the
@@ -27,6 +28,6 @@ mod service;
 pub use error::BackupError;
 pub use model::{Manifest, RestoreReport, SecretName};
 pub use routes::{PASSPHRASE_HEADER, local_routes};
-pub use service::{Backup, Quiesce};
+pub use service::{Backup, Quiesce, WhileBusy};
 
 pub use archive::{ArchiveSummary, verify};

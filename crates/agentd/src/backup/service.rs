@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
@@ -12,19 +13,31 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
 use tokio::io::AsyncSeekExt;
-use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio_stream::wrappers::ReceiverStream;
 
 use super::archive::{self, PipeReader, PipeWriter, Source, Unpacked, pipe};
 use super::error::BackupError;
-use super::journal::{Leftover, SealedSecret, Waiting, find_leftover, remove_abandoned};
+use super::journal::{Leftover, SealedSecret, Waiting, find_leftover, has_traces, remove_abandoned};
 use super::model::{DATABASE, FORMAT, FORMAT_VERSION, Manifest, RestoreReport, SecretName, StoredSecret};
 use super::sealing::{self, MIN_PASSPHRASE};
-use crate::ground::{DataDir, Ground};
+use crate::ground::{DataDir, FileLock, Ground};
 use crate::settings::Vault;
 
 /// The table that never travels in a dump; its rows are sealed with the data directory's own key.
 const SECRETS_TABLE: &str = "secrets";
+
+/// An archive of which nothing comes for so long will not come.
+const STALLED_AFTER: Duration = Duration::from_secs(60);
+/// How soon a start looks again whether another daemon's restore is over.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// What a start does while another daemon on the same data directory backs up or restores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhileBusy {
+    /// A daemon has time: it is unready meanwhile.
+    Wait,
+    /// A command says so and ends.
+    Refuse,
+}
 
 /// Brings the daemon to rest.
 pub trait Quiesce: Send + Sync {
@@ -43,7 +56,6 @@ pub struct Backup {
     data_dir: Arc<DataDir>,
     vault: Vault,
     quiesce: Arc<dyn Quiesce>,
-    one_at_a_time: Arc<Mutex<()>>,
 }
 
 impl std::fmt::Debug for Backup {
@@ -63,7 +75,6 @@ impl Backup {
             data_dir: Arc::clone(&ground.data_dir),
             vault,
             quiesce,
-            one_at_a_time: Arc::default(),
         }
     }
 
@@ -106,7 +117,7 @@ impl Backup {
         };
         let (sink, chunks) = pipe();
         tokio::task::spawn_blocking(move || write(source, sink));
-        Ok(ReceiverStream::new(chunks).map(move |chunk| {
+        Ok(chunks.map(move |chunk| {
             // The turn ends with the stream.
             let _turn = &turn;
             chunk
@@ -125,25 +136,25 @@ impl Backup {
         E: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
         let this = self.clone();
-        let turn = self.begin()?;
-        let waiting = Waiting::create(&this.data_dir, &this.ids.next_ulid())?;
-        let unpacked = match unpack(archive, &waiting.path()).await {
-            Ok(unpacked) => unpacked,
-            Err(error) => {
-                waiting.remove()?;
-                return Err(error);
-            }
-        };
-        // From here on it runs to its end, even if the client goes away.
-        let replacing = tokio::spawn(async move {
-            let outcome = this.replace(&waiting, unpacked, passphrase).await;
-            drop(turn);
-            match outcome {
+        // It runs to its end, even if the client goes away: a part of an archive is noticed and
+        // removed, a whole one is restored.
+        let restoring = tokio::spawn(async move {
+            // Held until nothing of the restore waits any more.
+            let _turn = this.begin()?;
+            let waiting = Waiting::create(&this.data_dir, &this.ids.next_ulid())?;
+            let unpacked = match unpack(archive, &waiting.path()).await {
+                Ok(unpacked) => unpacked,
+                Err(error) => {
+                    waiting.remove()?;
+                    return Err(error);
+                }
+            };
+            match this.replace(&waiting, unpacked, passphrase).await {
                 Ok(report) => waiting.remove().map(|()| report),
                 Err(error) => this.give_up(waiting, error).await,
             }
         });
-        replacing.await.unwrap_or_else(|_| {
+        restoring.await.unwrap_or_else(|_| {
             Err(BackupError::NotAtRest { reason: "the restore ended unexpectedly; restart the daemon".to_owned() })
         })
     }
@@ -152,8 +163,14 @@ impl Backup {
     /// works on the data; whether there was one to finish.
     ///
     /// # Errors
-    /// Files cannot be moved or secrets not be stored; the next start tries again.
-    pub async fn finish_interrupted(&self) -> Result<bool, BackupError> {
+    /// Files cannot be moved or secrets not be stored; the next start tries again. `Busy` when
+    /// another daemon is at it and this one shall not wait.
+    pub async fn finish_interrupted(&self, while_busy: WhileBusy) -> Result<bool, BackupError> {
+        // What another daemon begins from here on finds this one as one that runs already.
+        if !has_traces(&self.data_dir) {
+            return Ok(false);
+        }
+        let _turn = self.await_turn(while_busy).await?;
         match find_leftover(&self.data_dir, &self.db.database_id().await?)? {
             Leftover::Nothing => {
                 remove_abandoned(&self.data_dir);
@@ -244,8 +261,24 @@ impl Backup {
         waiting.put_in_place()
     }
 
-    fn begin(&self) -> Result<OwnedMutexGuard<()>, BackupError> {
-        Arc::clone(&self.one_at_a_time).try_lock_owned().map_err(|_| BackupError::Busy)
+    /// The turn of this daemon among all that share the data directory.
+    fn begin(&self) -> Result<FileLock, BackupError> {
+        let taken = FileLock::try_take(&self.data_dir.backup_lock());
+        taken.map_err(BackupError::files("the backup lock"))?.ok_or(BackupError::Busy)
+    }
+
+    async fn await_turn(&self, while_busy: WhileBusy) -> Result<FileLock, BackupError> {
+        let mut is_told = false;
+        loop {
+            match self.begin() {
+                Err(BackupError::Busy) if while_busy == WhileBusy::Wait => {}
+                outcome => return outcome,
+            }
+            if !std::mem::replace(&mut is_told, true) {
+                tracing::warn!("another daemon on this data directory restores or backs up; waiting for its end");
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
     }
 
     async fn secret_names(&self) -> Result<Vec<SecretName>, BackupError> {
@@ -287,12 +320,12 @@ fn check_length(passphrase: Option<&Secret>) -> Result<(), BackupError> {
     }
 }
 
-fn write(source: Source, sink: PipeWriter) {
-    let sender = sink.sender();
-    if let Err(error) = archive::write(source, sink) {
+fn write(source: Source, mut sink: PipeWriter) {
+    let outcome = archive::write(source, &mut sink);
+    if let Err(error) = &outcome {
         tracing::warn!(%error, "a backup was not finished");
-        PipeWriter::fail(&sender, error);
     }
+    sink.finish(outcome);
 }
 
 async fn unpack<S, E>(archive: S, folder: &Path) -> Result<Unpacked, BackupError>
@@ -303,9 +336,15 @@ where
     let (sender, source) = PipeReader::new();
     let feeding = tokio::spawn(async move {
         let mut archive = std::pin::pin!(archive);
-        while let Some(chunk) = archive.next().await {
+        loop {
+            let chunk = match tokio::time::timeout(STALLED_AFTER, archive.next()).await {
+                Ok(Some(chunk)) => chunk.map_err(io::Error::other),
+                Ok(None) => break,
+                Err(_) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it stopped coming")),
+            };
+            let is_last = chunk.is_err();
             // Nobody who takes more has found something wrong.
-            if sender.send(chunk.map_err(io::Error::other)).await.is_err() {
+            if sender.send(chunk).await.is_err() || is_last {
                 break;
             }
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::agents::AgentId;
-use crate::engine::{SessionId, SessionStatus};
+use crate::engine::{Round, SessionId, SessionStatus, ToolUse};
 
 agentd_base::typed_id!(
     /// The id of a conversation.
@@ -88,6 +88,19 @@ named!(
     }
 );
 
+impl Conversation {
+    /// What the agent may do in this conversation.
+    #[must_use]
+    pub fn tool_use(&self) -> ToolUse {
+        match (self.mode, self.execution_mode) {
+            (Mode::Chat, _) => ToolUse::None,
+            (Mode::Plan, _) => ToolUse::ReadingOnly,
+            (Mode::Agent, ExecutionMode::Autonomous) => ToolUse::Free,
+            (Mode::Agent, ExecutionMode::ApprovalRequired) => ToolUse::Asking,
+        }
+    }
+}
+
 impl From<SessionStatus> for MessageStatus {
     fn from(status: SessionStatus) -> Self {
         match status {
@@ -110,17 +123,22 @@ pub struct Conversation {
     pub message_count: u64,
     /// Rises with every change of the messages.
     pub revision: u64,
+    /// What stands for the messages up to position `summary_through` when a model is asked.
+    pub summary: Option<String>,
+    pub summary_through: u64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Message {
     pub id: MessageId,
     pub conversation_id: ConversationId,
     pub position: u64,
     pub role: Role,
     pub content: String,
+    /// What was done for it; empty where no tool was used.
+    pub rounds: Vec<Round>,
     pub status: MessageStatus,
     /// The log of the turn that wrote it.
     pub session_id: Option<SessionId>,

@@ -1,4 +1,5 @@
-//! Deletes the rows of conversations that were deleted, a batch a transaction.
+//! Deletes the rows of conversations that were deleted and of messages that were cut off, a batch a
+//! transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::model::ConversationId;
 use super::service::Chat;
-use super::store;
+use super::store::{self, MessageCut};
 use crate::engine::{find_running_in_conversation, forget_sessions};
 use crate::ground::{Worker, WorkerError};
 
@@ -43,22 +44,59 @@ impl Worker for PurgeConversations {
 
 impl PurgeConversations {
     async fn run(&self) -> Result<bool, WorkerError> {
+        let has_purged = self.purge_hidden().await?;
+        Ok(self.purge_cuts().await? || has_purged)
+    }
+
+    /// Looks past those whose reply has not ended yet: they must not hold up the others.
+    async fn purge_hidden(&self) -> Result<bool, WorkerError> {
         let db = &self.0.ground().db;
-        let hidden = store::list_hidden(&mut db.read().await?, CONVERSATIONS_A_BATCH).await?;
+        let mut last = None;
         let mut has_purged = false;
-        for id in hidden {
-            has_purged |= db
-                .write(async move |tx: &mut Tx| {
-                    // Its reply was told to end; its last words come first.
-                    if find_running_in_conversation(tx, id.as_str()).await?.is_some() {
-                        return Ok(false);
-                    }
-                    purge_conversation(tx, &id).await?;
-                    Ok::<_, StoreError>(true)
-                })
-                .await?;
+        while !has_purged {
+            let mut ready = Vec::new();
+            let mut read = db.read().await?;
+            let hidden = store::list_hidden(&mut read, last.as_ref(), CONVERSATIONS_A_BATCH).await?;
+            let Some(newest) = hidden.last() else { break };
+            last = Some(newest.clone());
+            for (_, id) in hidden {
+                // It was told to end; its last words come first.
+                if find_running_in_conversation(&mut read, id.as_str()).await?.is_none() {
+                    ready.push(id);
+                }
+            }
+            drop(read);
+            for id in ready {
+                // No reply begins in a conversation that is hidden.
+                db.write(async move |tx: &mut Tx| purge_conversation(tx, &id).await).await?;
+                has_purged = true;
+            }
         }
         Ok(has_purged)
+    }
+
+    async fn purge_cuts(&self) -> Result<bool, WorkerError> {
+        let db = &self.0.ground().db;
+        let cuts = store::list_cuts(&mut db.read().await?, CONVERSATIONS_A_BATCH).await?;
+        let has_purged = !cuts.is_empty();
+        for cut in cuts {
+            db.write(async move |tx: &mut Tx| purge_cut(tx, &cut).await).await?;
+        }
+        Ok(has_purged)
+    }
+}
+
+/// Deletes a batch of the messages of a cut and the logs of the replies among them, and the cut with
+/// the last of them.
+async fn purge_cut(tx: &mut Tx, cut: &MessageCut) -> Result<(), StoreError> {
+    let oldest = store::list_cut_off(tx, cut, MESSAGES_A_BATCH).await?;
+    let sessions: Vec<_> = oldest.iter().filter_map(|(_, session)| session.clone()).collect();
+    if !forget_sessions(tx, &sessions, ROWS_A_BATCH).await? {
+        return Ok(());
+    }
+    match oldest.last() {
+        Some((position, _)) => store::delete_cut_off(tx, cut, *position).await,
+        None => store::delete_cut(tx, cut).await,
     }
 }
 

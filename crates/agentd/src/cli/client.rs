@@ -20,7 +20,7 @@ use tower::ServiceExt;
 
 use super::error::CliError;
 use crate::config::Config;
-use crate::lifecycle::{Offline, StartError};
+use crate::lifecycle::{Offline, StartError, require_clock_agreement};
 
 /// A daemon that answers at all does so within this time.
 const TIME_LIMIT: Duration = Duration::from_secs(15);
@@ -52,7 +52,9 @@ impl LocalClient {
         if let Some(running) = Self::running(config).await? {
             return Ok(running);
         }
-        match Offline::open(config.clone(), Clock::system(), Entropy::system()).await {
+        let clock = Clock::system();
+        require_clock_agreement(config, &clock).await?;
+        match Offline::open(config.clone(), clock, Entropy::system()).await {
             Ok(offline) => Ok(Self(Way::InProcess(Box::new(offline)))),
             Err(StartError::Store(source @ StoreError::AlreadyRunning { .. })) => {
                 Err(CliError::NotAnswering { data_dir: config.data_dir.clone(), source: Box::new(source) })

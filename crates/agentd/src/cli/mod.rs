@@ -128,12 +128,11 @@ fn wait_for<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, 
     Ok(outcome?)
 }
 
-#[allow(clippy::print_stderr, reason = "the command line speaks to a person")]
 fn say_error(error: &dyn std::error::Error) {
-    eprintln!("agentd: {error}");
+    terminal::say(format_args!("agentd: {error}"));
     let mut source = error.source();
     while let Some(cause) = source {
-        eprintln!("  because: {cause}");
+        terminal::say(format_args!("  because: {cause}"));
         source = cause.source();
     }
 }

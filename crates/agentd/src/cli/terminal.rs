@@ -1,22 +1,63 @@
 //! Results go to stdout, talk goes to stderr. Colours only where a person looks and wants them.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
 /// Writes a line of the result. A reader that went away is no failure of ours.
 pub(super) fn print_line(text: impl std::fmt::Display) {
-    drop(writeln!(std::io::stdout().lock(), "{text}"));
+    let stdout = std::io::stdout();
+    let line = for_reader(format!("{text}\n"), stdout.is_terminal());
+    drop(stdout.lock().write_all(line.as_bytes()));
 }
 
 /// Writes a piece of the result at once.
 pub(super) fn print_piece(text: &str) {
-    let mut stdout = std::io::stdout().lock();
+    let stdout = std::io::stdout();
+    let text = if stdout.is_terminal() { without_controls(text) } else { Cow::Borrowed(text) };
+    let mut stdout = stdout.lock();
     drop(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
 }
 
 /// Says something to the person.
 pub(super) fn say(text: impl std::fmt::Display) {
-    drop(writeln!(std::io::stderr().lock(), "{text}"));
+    let stderr = std::io::stderr();
+    let line = for_reader(format!("{text}\n"), stderr.is_terminal());
+    drop(stderr.lock().write_all(line.as_bytes()));
 }
+
+fn for_reader(text: String, is_terminal: bool) -> String {
+    if is_terminal { with_colours_alone(&text) } else { text }
+}
+
+/// Drops everything that a terminal would take for a command: what a model or another program
+/// wrote must not set the clipboard, move the cursor, or hide what was said.
+fn without_controls(text: &str) -> Cow<'_, str> {
+    let is_harmless = |sign: char| !sign.is_control() || matches!(sign, '\n' | '\t');
+    if text.chars().all(is_harmless) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().filter(|sign| is_harmless(*sign)).collect())
+}
+
+/// The same, for a line that may hold what a [`Style`] put in; all that it can do is colour.
+fn with_colours_alone(text: &str) -> String {
+    let mut parts = text.split('\x1b');
+    let mut clean = without_controls(parts.next().unwrap_or_default()).into_owned();
+    for part in parts {
+        if CODES.iter().any(|code| part.strip_prefix('[').is_some_and(|rest| rest.starts_with(&format!("{code}m")))) {
+            clean.push('\x1b');
+        }
+        clean.push_str(&without_controls(part));
+    }
+    clean
+}
+
+const RESET: &str = "0";
+const FAINT: &str = "2";
+const RED: &str = "31";
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const CODES: [&str; 5] = [RESET, FAINT, RED, GREEN, YELLOW];
 
 /// How text is set off, if at all.
 #[derive(Debug, Clone, Copy)]
@@ -43,23 +84,26 @@ impl Style {
     }
 
     pub(super) fn green(self, text: &str) -> String {
-        self.wrap("32", text)
+        self.wrap(GREEN, text)
     }
 
     pub(super) fn yellow(self, text: &str) -> String {
-        self.wrap("33", text)
+        self.wrap(YELLOW, text)
     }
 
     pub(super) fn red(self, text: &str) -> String {
-        self.wrap("31", text)
+        self.wrap(RED, text)
     }
 
     pub(super) fn faint(self, text: &str) -> String {
-        self.wrap("2", text)
+        self.wrap(FAINT, text)
     }
 
     fn wrap(self, code: &str, text: &str) -> String {
-        if self.is_coloured { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if !self.is_coloured {
+            return text.to_owned();
+        }
+        format!("\x1b[{code}m{}\x1b[{RESET}m", without_controls(text))
     }
 }
 
@@ -80,4 +124,35 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn commands_to_the_terminal_are_dropped() {
+        let set_clipboard = "a\x1b]52;c;ZXZpbA==\x07b\u{9b}2Jc\r\n\td\x7f";
+        assert_eq!(without_controls(set_clipboard), "a]52;c;ZXZpbA==b2Jc\n\td");
+        let style = Style { is_coloured: true };
+        let line = format!("{} {set_clipboard}", style.red("x\x1b[2Jy"));
+        assert_eq!(with_colours_alone(&line), "\x1b[31mx[2Jy\x1b[0m a]52;c;ZXZpbA==b2Jc\n\td");
+        assert_eq!(with_colours_alone("\x1b[38;5;1m\x1b[2J\x1b\x1b[2m"), "[38;5;1m[2J\x1b[2m");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_but_colours_comes_through(text in "(?s).*") {
+            let clean = with_colours_alone(&text);
+            for (position, _) in clean.match_indices('\x1b') {
+                let after = clean.get(position + 1..).unwrap_or_default();
+                let is_colour = CODES.iter().any(|code| after.starts_with(&format!("[{code}m")));
+                prop_assert!(is_colour);
+            }
+            let without = clean.replace('\x1b', "");
+            prop_assert!(without.chars().all(|sign| !sign.is_control() || matches!(sign, '\n' | '\t')));
+        }
+    }
 }

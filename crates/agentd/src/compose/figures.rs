@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::auth::Auth;
 use crate::engine::{Engine, SessionStatus, TurnObserver};
+use crate::ground::TaskPanics;
 use crate::monitoring::{CountBy, Family, FamilyKind, Metrics, Sample, source};
 use crate::providers::Providers;
 
@@ -78,6 +79,24 @@ pub(super) fn register(metrics: &Metrics, auth: &Auth, providers: &Providers, en
             labels: &[],
         },
         || async { Ok(Sample::plain(0.0)) },
+    ));
+}
+
+/// Registers how often background tasks panicked.
+pub(super) fn register_panics(metrics: &Metrics, panics: &TaskPanics) {
+    let panics = panics.clone();
+    metrics.add_source(source(
+        Family {
+            name: "svc_worker_panics_total",
+            help: "Panics of background workers, each of which began anew; more than none is a mistake in the program.",
+            kind: FamilyKind::Counter,
+            labels: &["worker"],
+        },
+        move || {
+            let counts = panics.counts();
+            let sample = |(task, count): (&str, u64)| Sample { labels: vec![task.to_owned()], value: float(count) };
+            async move { Ok(counts.into_iter().map(sample).collect()) }
+        },
     ));
 }
 

@@ -8,9 +8,11 @@ mod source;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use agentd_base::Secret;
 use agentd_web::TrustedProxies;
+use url::Url;
 
 pub use source::ConfigSource;
 
@@ -36,6 +38,11 @@ pub struct Config {
     pub bootstrap_api_key_file: Option<PathBuf>,
     /// The binary that child processes are started from; `None`: the one that runs.
     pub program: Option<PathBuf>,
+    /// Certificates (DER) that mail servers may be vouched for by, besides those of the machine. No
+    /// flag, variable or file sets it: it is there for tests.
+    pub extra_tls_roots: Vec<Vec<u8>>,
+    /// How long one e-mail may take. Nothing but a test sets it either.
+    pub email_time_limit: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,6 +58,7 @@ pub enum LogFormat {
 pub struct ConfigError(pub Vec<String>);
 
 pub const DEFAULT_PORT: u16 = 7878;
+const DEFAULT_EMAIL_TIME_LIMIT: Duration = Duration::from_secs(45);
 const DEFAULT_LOG: &str = "info";
 const DEFAULT_UI_DEV_ORIGIN: &str = "http://localhost:5173";
 
@@ -85,20 +93,21 @@ impl Config {
                 "SVC_DATABASE_URL must begin with postgres://; leave it out to use the embedded database".to_owned(),
             );
         }
-        let base_url = source.base_url.map(|url| url.trim_end_matches('/').to_owned());
-        if let Some(url) = &base_url
-            && origin_host(url).is_none()
-        {
-            problems.push(format!("SVC_BASE_URL is `{url}`, which is no address such as https://agents.example.com"));
-        }
+        let base_url = source.base_url.as_deref().map(|text| {
+            web_address(text).map(|url| url.as_str().trim_end_matches('/').to_owned()).unwrap_or_else(|| {
+                problems
+                    .push(format!("SVC_BASE_URL is `{text}`, which is no address such as https://agents.example.com"));
+                String::new()
+            })
+        });
         let mut cors_origins = Vec::new();
         for origin in list(source.cors_origins.as_deref()) {
-            if origin_host(&origin).is_none() || origin.matches('/').count() > 2 {
-                problems.push(format!(
+            match web_address(&origin).filter(|url| url.path() == "/") {
+                Some(url) => cors_origins.push(origin_of(&url)),
+                None => problems.push(format!(
                     "SVC_CORS_ORIGINS names `{origin}`, which is no origin such as https://ui.example.com"
-                ));
+                )),
             }
-            cors_origins.push(origin);
         }
         let allowed_hosts = list(source.allowed_hosts.as_deref());
         for host in &allowed_hosts {
@@ -112,12 +121,13 @@ impl Config {
             problems.push(format!("SVC_TRUSTED_PROXIES: {problem}"));
             TrustedProxies::default()
         });
-        let ui_dev_origin = source.ui_dev_origin.unwrap_or_else(|| DEFAULT_UI_DEV_ORIGIN.to_owned());
-        if origin_host(&ui_dev_origin).is_none() {
+        let ui_dev_origin = source.ui_dev_origin.as_deref().unwrap_or(DEFAULT_UI_DEV_ORIGIN);
+        let ui_dev_origin = web_address(ui_dev_origin).map(|url| origin_of(&url)).unwrap_or_else(|| {
             problems.push(format!(
                 "SVC_UI_DEV_ORIGIN is `{ui_dev_origin}`, which is no origin such as {DEFAULT_UI_DEV_ORIGIN}"
             ));
-        }
+            String::new()
+        });
         let log = source.log.unwrap_or_else(|| DEFAULT_LOG.to_owned());
         if log.parse::<tracing_subscriber::filter::EnvFilter>().is_err() {
             problems.push(format!(
@@ -160,13 +170,15 @@ impl Config {
             log_format,
             bootstrap_api_key_file: source.bootstrap_api_key_file,
             program: source.program,
+            extra_tls_roots: Vec::new(),
+            email_time_limit: DEFAULT_EMAIL_TIME_LIMIT,
         })
     }
 
     /// Every name that requests may use in their `Host` header.
     #[must_use]
     pub fn host_names(&self) -> Vec<String> {
-        let own = origin_host(&self.base_url).map(str::to_owned);
+        let own = web_address(&self.base_url).and_then(|url| url.host_str().map(str::to_owned));
         self.allowed_hosts.iter().cloned().chain(own).collect()
     }
 
@@ -174,7 +186,10 @@ impl Config {
     /// (port 0 becomes a real one only then).
     #[must_use]
     pub fn allowed_origins(&self, address: SocketAddr) -> Vec<String> {
-        let mut origins = vec![self.ui_dev_origin.clone(), self.base_url.clone(), own_origin(address)];
+        // A browser's `Origin` has neither the path nor the usual port of the base URL.
+        let outside = web_address(&self.base_url).map(|url| origin_of(&url));
+        let mut origins = vec![self.ui_dev_origin.clone(), own_origin(address)];
+        origins.extend(outside);
         if address.ip().is_loopback() || address.ip().is_unspecified() {
             origins.push(format!("http://localhost:{}", address.port()));
             origins.push(format!("http://127.0.0.1:{}", address.port()));
@@ -196,16 +211,24 @@ fn list(text: Option<&str>) -> Vec<String> {
     entries.filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
 }
 
-/// The host of an `http` or `https` address.
-fn origin_host(url: &str) -> Option<&str> {
-    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
-    let authority = rest.split('/').next()?;
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    };
-    let is_plain = !host.is_empty() && !host.contains(['@', ' ', '?', '#', '*']);
-    is_plain.then_some(host)
+/// An `http` or `https` address of a host, without credentials, query and fragment.
+fn web_address(text: &str) -> Option<Url> {
+    // The parser would also take `https:host` and the like.
+    let is_spelled_out = ["http://", "https://"]
+        .iter()
+        .any(|scheme| text.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme)));
+    let url = Url::parse(text).ok().filter(|_| is_spelled_out)?;
+    let is_plain = url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none()
+        && url.host_str().is_some_and(|host| !host.contains('*'));
+    is_plain.then_some(url)
+}
+
+/// As a browser writes it in `Origin`.
+fn origin_of(url: &Url) -> String {
+    url.origin().ascii_serialization()
 }
 
 #[cfg(test)]
@@ -257,5 +280,33 @@ mod tests {
         let config = Config::from_source(source).unwrap();
         assert_eq!(config.base_url, "https://agents.example:8443");
         assert_eq!(config.host_names(), ["agents.example"]);
+    }
+
+    #[test]
+    fn an_origin_is_what_a_browser_writes() {
+        for (base_url, origin) in [
+            ("https://agents.example:443", "https://agents.example"),
+            ("http://Agents.Example:80/", "http://agents.example"),
+            ("https://agents.example/daemon/", "https://agents.example"),
+            ("https://agents.example:8443/daemon", "https://agents.example:8443"),
+            ("http://[::1]:80", "http://[::1]"),
+        ] {
+            let source = ConfigSource {
+                base_url: Some(base_url.into()),
+                cors_origins: Some("https://UI.example:443/".into()),
+                ..ConfigSource::default()
+            };
+            let config = Config::from_source(source).unwrap();
+            let origins = config.allowed_origins(config.listen);
+            assert!(origins.iter().any(|found| found == origin), "{origin} in {origins:?}");
+            assert!(origins.iter().any(|found| found == "https://ui.example"), "{origins:?}");
+            assert!(!config.base_url.ends_with('/'));
+        }
+        for base_url in
+            ["https:agents.example", "https://u:p@agents.example", "https://a.example/?x", "ftp://a.example"]
+        {
+            let source = ConfigSource { base_url: Some(base_url.into()), ..ConfigSource::default() };
+            assert!(Config::from_source(source).is_err(), "{base_url}");
+        }
     }
 }

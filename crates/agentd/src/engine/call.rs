@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_llm::{
-    Finish, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, Usage, UsageSource,
+    Finish, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, ToolCall, ToolDefinition,
+    Usage, UsageSource,
 };
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -25,12 +26,15 @@ pub(super) struct CallOptions {
     pub(super) temperature: Option<f64>,
     pub(super) max_output_tokens: Option<u32>,
     pub(super) timeout: Duration,
+    pub(super) tools: Arc<[ToolDefinition]>,
 }
 
 /// What comes of a call, in order; nothing follows `End`.
 #[derive(Debug)]
 pub(super) enum CallEvent {
     Text(String),
+    /// Comes before the end.
+    ToolCall(ToolCall),
     End(Result<Finish, ModelError>),
 }
 
@@ -48,7 +52,10 @@ pub(super) struct Call {
     state: State,
     /// Generated characters, reasoning included, for an estimate.
     output_tokens: u64,
+    /// It has said something, be it a call of a tool.
     has_text: bool,
+    /// The provider may have read the prompt.
+    is_sent: bool,
     retries: u32,
     halvings: u32,
     usages: Vec<Usage>,
@@ -64,6 +71,7 @@ impl Call {
             state: State::Over,
             output_tokens: 0,
             has_text: false,
+            is_sent: false,
             retries: 0,
             halvings: 0,
             usages: Vec::new(),
@@ -77,7 +85,7 @@ impl Call {
             model: self.options.model.clone(),
             system: Some(self.prompt.system_text()),
             messages: self.prompt.messages.clone(),
-            tools: Vec::new(),
+            tools: self.options.tools.to_vec(),
             temperature: self.options.temperature,
             max_output_tokens: self.options.max_output_tokens,
             timeout: self.options.timeout,
@@ -90,7 +98,10 @@ impl Call {
     pub(super) async fn next(&mut self) -> Option<CallEvent> {
         loop {
             match &mut self.state {
-                State::Opening(opening) => match opening.await {
+                State::Opening(opening) => match {
+                    self.is_sent = true;
+                    opening.await
+                } {
                     Ok(stream) => self.state = State::Reading(stream),
                     Err(error) => {
                         if let Some(end) = self.failed(error) {
@@ -109,8 +120,13 @@ impl Call {
                         return Some(CallEvent::Text(text));
                     }
                     Some(Ok(ModelEvent::Reasoning(text))) => self.output_tokens += estimate_tokens(&text),
-                    // No tools are offered, so a call of one is of no use.
-                    Some(Ok(ModelEvent::ToolCall(_))) => {}
+                    Some(Ok(ModelEvent::ToolCall(call))) => {
+                        self.has_text = true;
+                        // A model that calls tools although none were offered is not heard.
+                        if !self.options.tools.is_empty() {
+                            return Some(CallEvent::ToolCall(call));
+                        }
+                    }
                     Some(Ok(ModelEvent::Finished(finish))) => {
                         self.state = State::Over;
                         let usage = match finish.usage.source {
@@ -143,8 +159,9 @@ impl Call {
     /// Ends the attempt; `None` when another one follows.
     fn failed(&mut self, error: ModelError) -> Option<CallEvent> {
         self.state = State::Over;
-        let usage = self.cut_usage();
+        let usage = self.failed_usage(&error);
         self.usages.push(usage);
+        self.is_sent = false;
         if !self.has_text {
             self.output_tokens = 0;
             if error.code == ModelErrorCode::ContextLength && self.halvings < MAX_HALVINGS && self.prompt.halve() {
@@ -172,18 +189,20 @@ impl Call {
         }
     }
 
-    /// Of an attempt that did not come to its end: a guess if the model had begun, else nothing is
-    /// known, and nothing was most likely used.
-    fn cut_usage(&self) -> Usage {
-        if self.output_tokens > 0 { self.estimated() } else { Usage::default() }
+    /// Of an attempt that failed: a guess if the model had begun or may still be working, else
+    /// nothing is known, and nothing was most likely used.
+    fn failed_usage(&self, error: &ModelError) -> Usage {
+        let has_begun = self.output_tokens > 0 || error.code == ModelErrorCode::Timeout;
+        if has_begun { self.estimated() } else { Usage::default() }
     }
 
-    /// The usage of every attempt. A running one is given up.
-    pub(super) fn into_usages(mut self) -> Vec<Usage> {
-        if matches!(self.state, State::Opening(_) | State::Reading(_)) {
-            self.usages.push(self.cut_usage());
+    /// The prompt, and the usage of every attempt. A running one is given up; its prompt was sent,
+    /// so it is counted.
+    pub(super) fn into_parts(mut self) -> (Prompt, Vec<Usage>) {
+        if self.is_sent && matches!(self.state, State::Opening(_) | State::Reading(_)) {
+            self.usages.push(self.estimated());
         }
-        self.usages
+        (self.prompt, self.usages)
     }
 }
 
@@ -210,8 +229,9 @@ mod tests {
             temperature: None,
             max_output_tokens: None,
             timeout: Duration::from_secs(60),
+            tools: Arc::default(),
         };
-        Call::new(Arc::new(backend.clone()), options, Prompt::new("S".to_owned(), history))
+        Call::new(Arc::new(backend.clone()), options, Prompt::new("S".to_owned(), history, false))
     }
 
     fn question() -> Vec<HistoryMessage> {
@@ -227,13 +247,14 @@ mod tests {
         while let Some(event) = call.next().await {
             match event {
                 CallEvent::Text(piece) => text.push_str(&piece),
+                CallEvent::ToolCall(call) => panic!("no tool was offered: {call:?}"),
                 CallEvent::End(end) => {
                     assert!(call.next().await.is_none());
-                    return (text, Some(end), call.into_usages());
+                    return (text, Some(end), call.into_parts().1);
                 }
             }
         }
-        (text, None, call.into_usages())
+        (text, None, call.into_parts().1)
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,8 +1,10 @@
 //! The prompt: what of a conversation goes to the model, in a form that every vendor takes.
 
-use agentd_llm::ModelMessage;
+use agentd_llm::{ModelMessage, ToolCall};
+use serde::{Deserialize, Serialize};
 
 use super::model::HistoryMessage;
+use super::rounds::{CallProgress, CallStatus, Round, read_by_model, remembered_by_model};
 
 /// Said to the model where the beginning was left out.
 const LEFT_OUT: &str = "(The oldest messages of this conversation were left out because they no longer fit.)";
@@ -10,22 +12,39 @@ const LEFT_OUT: &str = "(The oldest messages of this conversation were left out 
 const OPENING: &str = "(The conversation begins with the assistant.)";
 /// What the wire format adds to a message.
 const TOKENS_A_MESSAGE: u64 = 4;
+const RESULT_LEFT_OUT: &str = "(This result was left out to make room; call the tool again if it is needed.)";
 
 /// What the model is given, and about how many tokens that is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Prompt {
     pub(super) system: String,
     pub(super) messages: Vec<ModelMessage>,
     is_cut: bool,
+    /// What stands for the oldest messages.
+    #[serde(default)]
+    summary: Option<String>,
+    /// For each message the last entry of the history that it holds; one shorter than the messages
+    /// for each that came after.
+    #[serde(default)]
+    origins: Vec<usize>,
 }
 
 impl Prompt {
     /// Notes join the system prompt, neighbours of one role become one message, and the user
-    /// begins.
-    pub(super) fn new(system: String, history: Vec<HistoryMessage>) -> Self {
-        let mut prompt = Self { system, messages: Vec::with_capacity(history.len() + 1), is_cut: false };
-        for message in history {
+    /// begins. Tools that were used before are shown as calls where tools are offered now; vendors
+    /// refuse them otherwise, so then they are told in words.
+    pub(super) fn new(system: String, history: Vec<HistoryMessage>, has_tools: bool) -> Self {
+        let mut prompt = Self { system, messages: Vec::with_capacity(history.len() + 1), ..Self::default() };
+        for (position, message) in history.into_iter().enumerate() {
             match message {
+                HistoryMessage::Worked(rounds) if has_tools => prompt.push_rounds(position, rounds),
+                HistoryMessage::Worked(rounds) => {
+                    let text = in_words(&rounds);
+                    match prompt.messages.last_mut() {
+                        Some(ModelMessage::Assistant { content, .. }) => join(content, &text),
+                        _ => prompt.messages.push(ModelMessage::Assistant { content: text, tool_calls: Vec::new() }),
+                    }
+                }
                 HistoryMessage::Note(text) => {
                     prompt.system.push_str("\n\n");
                     prompt.system.push_str(&text);
@@ -37,28 +56,180 @@ impl Prompt {
                 // A reply that was cut off before its first word says nothing.
                 HistoryMessage::Assistant(text) if text.trim().is_empty() => {}
                 HistoryMessage::Assistant(text) => match prompt.messages.last_mut() {
-                    Some(ModelMessage::Assistant { content, .. }) => join(content, &text),
+                    Some(ModelMessage::Assistant { content, tool_calls }) if tool_calls.is_empty() => {
+                        join(content, &text);
+                    }
                     _ => prompt.messages.push(ModelMessage::Assistant { content: text, tool_calls: Vec::new() }),
                 },
+            }
+            prompt.origins.resize(prompt.messages.len(), position);
+            if let Some(last) = prompt.origins.last_mut() {
+                *last = position;
             }
         }
         prompt.let_user_begin();
         prompt
     }
 
-    fn let_user_begin(&mut self) {
-        if !matches!(self.messages.first(), Some(ModelMessage::User { .. })) {
-            self.messages.insert(0, ModelMessage::User { content: OPENING.to_owned() });
+    /// One question with its own instructions.
+    pub(super) fn alone(system: String, question: String) -> Self {
+        Self { system, messages: vec![ModelMessage::User { content: question }], ..Self::default() }
+    }
+
+    /// Says something more to the model before the conversation.
+    pub(super) fn add_note(&mut self, note: &str) {
+        join(&mut self.system, note);
+    }
+
+    /// What is to be answered.
+    pub(super) fn last_request(&self) -> Option<&str> {
+        self.messages.iter().rev().find_map(|message| match message {
+            ModelMessage::User { content } => Some(content.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The same for a call without tools, where vendors refuse what refers to them.
+    pub(super) fn without_calls(mut self) -> Self {
+        let mut told: Vec<ModelMessage> = Vec::with_capacity(self.messages.len());
+        for message in self.messages {
+            let (is_user, text) = match message {
+                ModelMessage::User { content } => (true, content),
+                ModelMessage::Assistant { content, .. } => (false, content),
+                ModelMessage::Tool { name, content, .. } => (true, format!("[{name} answered: {content}]")),
+            };
+            if text.trim().is_empty() {
+                continue;
+            }
+            match (told.last_mut(), is_user) {
+                (Some(ModelMessage::User { content }), true)
+                | (Some(ModelMessage::Assistant { content, .. }), false) => join(content, &text),
+                (_, true) => told.push(ModelMessage::User { content: text }),
+                (_, false) => told.push(ModelMessage::Assistant { content: text, tool_calls: Vec::new() }),
+            }
+        }
+        self.messages = told;
+        self.origins.clear();
+        self
+    }
+
+    pub(super) fn summary(&self) -> Option<&str> {
+        self.summary.as_deref()
+    }
+
+    /// What an earlier summary said of messages that are not here any more.
+    pub(super) fn set_summary(&mut self, summary: Option<String>) {
+        self.summary = summary;
+    }
+
+    /// The oldest messages, where the whole is longer than `limit`, so that about `keep` tokens are
+    /// left; and the last entry of the history among them. What is to be answered never is.
+    pub(super) fn oldest_beyond(&self, limit: u64, keep: u64) -> Option<(Vec<ModelMessage>, usize)> {
+        if self.tokens() <= limit {
+            return None;
+        }
+        let question = self.messages.iter().rposition(|message| matches!(message, ModelMessage::User { .. }))?;
+        let mut kept: u64 = self.messages[question..].iter().map(message_tokens).sum();
+        let mut split = question;
+        for position in (0..question).rev() {
+            kept += message_tokens(&self.messages[position]);
+            if kept > keep {
+                break;
+            }
+            if matches!(self.messages[position], ModelMessage::User { .. }) {
+                split = position;
+            }
+        }
+        let through = *self.origins.get(split.checked_sub(1)?)?;
+        Some((self.messages[..split].to_vec(), through))
+    }
+
+    /// Puts a summary in the place of everything up to entry `through` of the history.
+    pub(super) fn put_summary(&mut self, summary: String, through: usize) {
+        let gone = self.origins.iter().take_while(|origin| **origin <= through).count();
+        self.messages.drain(..gone);
+        self.origins.drain(..gone);
+        self.summary = Some(summary);
+        self.let_user_begin();
+    }
+
+    fn push_rounds(&mut self, position: usize, rounds: Vec<Round>) {
+        for round in rounds {
+            if round.calls.is_empty() && round.text.trim().is_empty() {
+                continue;
+            }
+            let id = |call: &str| format!("m{position}.{call}");
+            let calls = round.calls.iter().map(|call| ToolCall::new(id(&call.id), &call.tool, call.input.clone()));
+            self.messages.push(ModelMessage::Assistant { content: round.text, tool_calls: calls.collect() });
+            for call in &round.calls {
+                self.messages.push(ModelMessage::Tool {
+                    call_id: id(&call.id),
+                    name: call.tool.clone(),
+                    content: remembered_by_model(call),
+                    is_error: call.status != CallStatus::Done,
+                });
+            }
         }
     }
 
-    /// The system prompt, with a word about what was left out.
+    /// What the model said and what came of its calls, for its next word.
+    pub(super) fn push_round(&mut self, text: &str, calls: &[CallProgress]) {
+        let tool_calls = calls.iter().map(|progress| progress.call.clone()).collect();
+        self.messages.push(ModelMessage::Assistant { content: text.to_owned(), tool_calls });
+        for progress in calls {
+            let (content, is_error) = match &progress.outcome {
+                Some(outcome) => (read_by_model(&outcome.output), outcome.is_error()),
+                None => ("There is no result.".to_owned(), true),
+            };
+            let (call_id, name) = (progress.call.id.clone(), progress.call.name.clone());
+            self.messages.push(ModelMessage::Tool { call_id, name, content, is_error });
+        }
+    }
+
+    /// Makes room within a turn: first the results of its older rounds go, then the oldest messages.
+    pub(super) fn make_room(&mut self, limit: u64) {
+        let mut tokens = self.tokens();
+        // The newest results are what the model waits for.
+        let newest = self.messages.iter().rposition(|message| matches!(message, ModelMessage::Assistant { .. }));
+        for message in self.messages.iter_mut().take(newest.unwrap_or(0)) {
+            if tokens <= limit {
+                return;
+            }
+            if let ModelMessage::Tool { content, .. } = message
+                && content.len() > RESULT_LEFT_OUT.len()
+            {
+                tokens -= estimate_tokens(content);
+                RESULT_LEFT_OUT.clone_into(content);
+                tokens += estimate_tokens(content);
+            }
+        }
+        self.fit(limit);
+    }
+
+    fn let_user_begin(&mut self) {
+        if !matches!(self.messages.first(), Some(ModelMessage::User { .. })) {
+            self.messages.insert(0, ModelMessage::User { content: OPENING.to_owned() });
+            self.origins.insert(0, self.origins.first().copied().unwrap_or_default());
+        }
+    }
+
+    /// The system prompt, with what stands for messages that are not here.
     pub(super) fn system_text(&self) -> String {
-        if self.is_cut { format!("{}\n\n{LEFT_OUT}", self.system) } else { self.system.clone() }
+        let mut text = self.system.clone();
+        if let Some(summary) = &self.summary {
+            text.push_str("\n\nWhat was said before, in short:\n");
+            text.push_str(summary);
+        }
+        if self.is_cut {
+            join(&mut text, LEFT_OUT);
+        }
+        text
     }
 
     pub(super) fn tokens(&self) -> u64 {
-        estimate_tokens(&self.system) + self.messages.iter().map(message_tokens).sum::<u64>()
+        estimate_tokens(&self.system)
+            + self.summary.as_deref().map_or(0, estimate_tokens)
+            + self.messages.iter().map(message_tokens).sum::<u64>()
     }
 
     /// Leaves out the oldest messages until at most `limit` tokens are left; what is to be answered
@@ -68,17 +239,24 @@ impl Prompt {
         if tokens <= limit || self.messages.len() <= 1 {
             return false;
         }
+        // What is to be answered, and all that was done for it since.
+        let question = self.messages.iter().rposition(|message| matches!(message, ModelMessage::User { .. }));
+        let question = question.unwrap_or(self.messages.len() - 1);
         let mut first = 0;
-        while tokens > limit && first + 1 < self.messages.len() {
+        while tokens > limit && first < question {
             tokens -= message_tokens(&self.messages[first]);
             first += 1;
-            // An answer without its question helps nobody.
-            while first + 1 < self.messages.len() && !matches!(self.messages[first], ModelMessage::User { .. }) {
+            // An answer without its question helps nobody, a result without its call is refused.
+            while first < question && !matches!(self.messages[first], ModelMessage::User { .. }) {
                 tokens -= message_tokens(&self.messages[first]);
                 first += 1;
             }
         }
+        if first == 0 {
+            return false;
+        }
         self.messages.drain(..first);
+        self.origins.drain(..first.min(self.origins.len()));
         self.let_user_begin();
         self.is_cut = true;
         true
@@ -97,18 +275,33 @@ pub(super) fn prompt_limit(window: u64, max_output_tokens: Option<u32>) -> u64 {
     window.saturating_sub(answer)
 }
 
+/// Tools that were used, for a model that is offered none.
+fn in_words(rounds: &[Round]) -> String {
+    let mut words = String::new();
+    for round in rounds {
+        if !round.text.trim().is_empty() {
+            words.push_str(&round.text);
+            words.push('\n');
+        }
+        for call in &round.calls {
+            words.push_str(&format!("[used {}: {}]\n", call.tool, remembered_by_model(call)));
+        }
+    }
+    words.trim_end().to_owned()
+}
+
 fn join(content: &mut String, text: &str) {
     content.push_str("\n\n");
     content.push_str(text);
 }
 
 fn message_tokens(message: &ModelMessage) -> u64 {
-    let content = match message {
-        ModelMessage::User { content }
-        | ModelMessage::Assistant { content, .. }
-        | ModelMessage::Tool { content, .. } => content,
+    let (content, calls) = match message {
+        ModelMessage::Assistant { content, tool_calls } => (content, tool_calls.as_slice()),
+        ModelMessage::User { content } | ModelMessage::Tool { content, .. } => (content, [].as_slice()),
     };
-    estimate_tokens(content) + TOKENS_A_MESSAGE
+    let calls: u64 = calls.iter().map(|call| estimate_tokens(&call.input.to_string()) + TOKENS_A_MESSAGE).sum();
+    estimate_tokens(content) + calls + TOKENS_A_MESSAGE
 }
 
 /// A guess without the model's tokenizer: four ASCII characters a token, one of any others.
@@ -143,6 +336,7 @@ mod tests {
                 HistoryMessage::Note("N".to_owned()),
                 HistoryMessage::User("b".to_owned()),
             ],
+            false,
         );
         assert_eq!(prompt.system_text(), "S\n\nN");
         assert_eq!(prompt.messages, [user(OPENING), assistant("welcome"), user("a\n\nb")]);
@@ -158,7 +352,7 @@ mod tests {
             HistoryMessage::Assistant("yes".to_owned()),
             HistoryMessage::User("last".to_owned()),
         ];
-        let mut prompt = Prompt::new("S".to_owned(), history);
+        let mut prompt = Prompt::new("S".to_owned(), history, false);
         assert!(!prompt.fit(10_000));
         assert!(prompt.fit(60));
         assert_eq!(prompt.messages, [user("last but one"), assistant("yes"), user("last")]);
@@ -189,7 +383,7 @@ mod tests {
         fn whatever_was_said_the_prompt_is_one_that_vendors_take(history in history(), question in "[a-z]{1,20}", limit in 0u64..400) {
             let mut history = history;
             history.push(HistoryMessage::User(question.clone()));
-            let mut prompt = Prompt::new("S".to_owned(), history);
+            let mut prompt = Prompt::new("S".to_owned(), history, false);
             let whole = prompt.tokens();
             prompt.fit(limit);
             prop_assert!(prompt.tokens() <= whole);

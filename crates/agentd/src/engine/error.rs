@@ -3,6 +3,7 @@
 use agentd_base::{DomainError, ErrorKind};
 use agentd_store::StoreError;
 
+use super::approvals::ApprovalStatus;
 use super::model::{SessionId, SessionStatus};
 use crate::agents::AgentError;
 use crate::providers::ProviderError;
@@ -18,6 +19,10 @@ pub enum EngineError {
     NotFound { session_id: String },
     #[error("the session is over already, it is {}", .status.as_str())]
     Ended { status: SessionStatus },
+    #[error("there is no approval `{id}` here; GET /api/chat/approvals lists those there are")]
+    ApprovalNotFound { id: String },
+    #[error("this was answered already, it is {}", .status.as_str())]
+    ApprovalAnswered { status: ApprovalStatus },
     #[error("the daemon is going down and takes no new messages; send it again when it is back")]
     Draining,
     #[error("{limit} replies are being written already; try again when one of them is done")]
@@ -39,8 +44,10 @@ pub enum EngineError {
 impl DomainError for EngineError {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::TurnInProgress { .. } | Self::Ended { .. } | Self::Lost => ErrorKind::Conflict,
-            Self::NotFound { .. } | Self::AgentGone => ErrorKind::NotFound,
+            Self::TurnInProgress { .. } | Self::Ended { .. } | Self::ApprovalAnswered { .. } | Self::Lost => {
+                ErrorKind::Conflict
+            }
+            Self::NotFound { .. } | Self::ApprovalNotFound { .. } | Self::AgentGone => ErrorKind::NotFound,
             Self::Draining | Self::TooManyTurns { .. } => ErrorKind::Unavailable,
             Self::Agent(error) => error.kind(),
             Self::Provider(error) => error.kind(),
@@ -53,6 +60,8 @@ impl DomainError for EngineError {
             Self::TurnInProgress { .. } => "turn_in_progress",
             Self::NotFound { .. } => "session_not_found",
             Self::Ended { .. } => "session_ended",
+            Self::ApprovalNotFound { .. } => "approval_not_found",
+            Self::ApprovalAnswered { .. } => "approval_answered",
             Self::Draining => "draining",
             Self::TooManyTurns { .. } => "too_many_turns",
             Self::AgentGone => "agent_not_found",

@@ -15,6 +15,7 @@
 //! | – | [`Engine::start`] | running |
 //! | running | the model came to its end | done |
 //! | running | the model or the store failed | failed |
+//! | running | a tool needs an approval, and nothing else is left to do | running, waiting |
 //! | running | [`Engine::cancel`], or its agent or conversation was deleted | cancelled |
 //! | running | the daemon was stopped or killed; the lease ended | interrupted |
 //!
@@ -23,9 +24,19 @@
 //! second (`rate_limit` only with such a header). A prompt that was too long is cut in half and
 //! sent again, up to three times.
 //!
-//! Deliberately absent: tools, recall and compaction. A history that does not fit the model's
-//! window loses its oldest messages, and the model is told so.
+//! Tools: what the model asks for is checked against each tool's schema, asked about where that is
+//! due, run side by side, and given back in order; a call that fails in any way is a result that the
+//! model reads. `tool_use` is stored before a tool starts, so after a crash it is known which calls
+//! may have had an effect; none is run again by itself. A turn that waits for an approval is held by
+//! nobody and by no memory: its state is a row.
+//!
+//! Before the window is full, the oldest part of a conversation becomes a summary; what was said
+//! stays whole where it is kept. What still does not fit is left out, and the model is told so.
+//!
+//! Deliberately absent: recall, and what tools there are.
 
+mod approvals;
+mod aside;
 mod call;
 mod context;
 mod error;
@@ -33,15 +44,22 @@ mod follow;
 mod holder;
 mod live;
 mod model;
+mod park;
 mod recovery;
+mod rounds;
 mod service;
 mod store;
+mod tools;
 mod transcript;
 mod turn;
 mod worker;
 
+pub use approvals::{Approval, ApprovalId, ApprovalStatus, Approvals, DecidesApproval, RequestApproval};
 pub use error::EngineError;
-pub use model::{EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn};
+pub use model::{
+    EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse,
+};
+pub use rounds::{CallRecord, CallStatus, Round};
 pub use service::Engine;
 pub use store::{cancel_in_conversation, find_running_in_conversation, forget_sessions};
 pub use transcript::{Transcript, TurnObserver};

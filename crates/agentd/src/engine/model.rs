@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::approvals::Approval;
+use super::rounds::{CallProgress, Outcome, Round, as_object};
 use crate::agents::{Agent, AgentId};
 
 agentd_base::typed_id!(
@@ -63,6 +65,8 @@ pub struct Session {
     pub owner: String,
     pub started_at: Timestamp,
     pub completed_at: Option<Timestamp>,
+    /// Since when it waits for an approval; nobody holds it then.
+    pub waiting_since: Option<Timestamp>,
 }
 
 impl Session {
@@ -81,18 +85,25 @@ impl Session {
 pub enum EventKind {
     Start,
     Token,
+    ToolUse,
+    ToolResult,
+    ApprovalRequest,
     Done,
     Error,
 }
 
 impl EventKind {
-    const ALL: [Self; 4] = [Self::Start, Self::Token, Self::Done, Self::Error];
+    const ALL: [Self; 7] =
+        [Self::Start, Self::Token, Self::ToolUse, Self::ToolResult, Self::ApprovalRequest, Self::Done, Self::Error];
 
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
             Self::Token => "token",
+            Self::ToolUse => "tool_use",
+            Self::ToolResult => "tool_result",
+            Self::ApprovalRequest => "approval_request",
             Self::Done => "done",
             Self::Error => "error",
         }
@@ -123,6 +134,44 @@ impl SessionEvent {
         Self { seq, kind: EventKind::Token, data: json!({ "content": content }).to_string().into() }
     }
 
+    /// A tool is about to run. Stored before it does.
+    pub(super) fn tool_use(seq: u64, round: u32, call: &CallProgress) -> Self {
+        let data = json!({
+            "tool": call.call.name,
+            "input": as_object(&call.call.input),
+            "call_id": call.id,
+            "round": round,
+        });
+        Self { seq, kind: EventKind::ToolUse, data: data.to_string().into() }
+    }
+
+    pub(super) fn tool_result(seq: u64, round: u32, call: &CallProgress, outcome: &Outcome) -> Self {
+        let mut data = json!({
+            "tool": call.call.name,
+            "output": outcome.output,
+            "call_id": call.id,
+            "round": round,
+            "status": outcome.status,
+        });
+        // Where no `tool_use` went before, this is the only place that shows what was asked for.
+        if call.approval_id.is_some() && outcome.is_error() {
+            data["input"] = as_object(&call.call.input);
+        }
+        Self { seq, kind: EventKind::ToolResult, data: data.to_string().into() }
+    }
+
+    pub(super) fn approval_request(seq: u64, call_id: &str, approval: &Approval) -> Self {
+        let data = json!({
+            "approval_id": approval.id,
+            "tool": approval.tool,
+            "input": approval.input,
+            "input_sha256": approval.input_sha256,
+            "call_id": call_id,
+            "expires_at": approval.expires_at,
+        });
+        Self { seq, kind: EventKind::ApprovalRequest, data: data.to_string().into() }
+    }
+
     pub(super) fn error(seq: u64, code: &str, message: &str) -> Self {
         Self { seq, kind: EventKind::Error, data: json!({"code": code, "message": message}).to_string().into() }
     }
@@ -145,10 +194,12 @@ impl SessionEvent {
 }
 
 /// What was said before, oldest first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum HistoryMessage {
     User(String),
     Assistant(String),
+    /// An answer for which tools were used.
+    Worked(Vec<Round>),
     /// Becomes part of the system prompt.
     Note(String),
 }
@@ -159,14 +210,33 @@ pub struct StartTurn {
     pub agent: Arc<Agent>,
     /// What is to be answered stands last.
     pub history: Vec<HistoryMessage>,
+    /// What the [`Transcript`](super::Transcript) calls each entry of the history; may be left out.
+    pub keys: Vec<u64>,
+    /// What stands for still older messages.
+    pub summary: Option<String>,
     /// Goes before the agent's and the settings' model.
     pub model: Option<String>,
     /// At most one turn runs in a conversation.
     pub conversation_id: Option<String>,
     /// The reply's message, as the events name it.
     pub message_id: Option<String>,
-    /// The [`Transcript`] that keeps the reply.
+    /// The [`Transcript`](super::Transcript) that keeps the reply.
     pub transcript: Option<&'static str>,
+    pub tools: ToolUse,
+}
+
+/// What an agent may do in a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolUse {
+    /// Words alone.
+    None,
+    /// Tools that change nothing.
+    ReadingOnly,
+    /// Every tool; those that act ask first.
+    Asking,
+    /// Every tool. What `security.approval_tools` names asks first all the same.
+    Free,
 }
 
 /// How a turn ended.
@@ -177,5 +247,7 @@ pub struct Reply {
     pub message_id: Option<String>,
     /// All the text that was shown.
     pub content: String,
+    /// What was done for it; empty where no tool was used.
+    pub rounds: Vec<Round>,
     pub status: SessionStatus,
 }

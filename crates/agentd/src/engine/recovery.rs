@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use agentd_llm::{Usage, UsageSource};
-use agentd_store::{Dialect, Tx};
-use serde::Deserialize;
+use agentd_store::{Dialect, StoreError, Tx};
 
 use super::context::estimate_tokens;
 use super::error::EngineError;
-use super::model::{EventKind, Reply, Session, SessionEvent, SessionStatus};
+use super::model::{Reply, Session, SessionEvent, SessionStatus};
+use super::rounds::{LogReader, Round, close_calls};
 use super::service::Inner;
 use super::store;
 
@@ -18,11 +18,6 @@ const SESSIONS_A_BATCH: usize = 50;
 /// More than all replicas together run.
 const MAX_RUNNING: u32 = 50_000;
 const EVENTS_A_READ: u32 = 1_000;
-
-#[derive(Deserialize)]
-struct Token {
-    content: String,
-}
 
 /// Ends running sessions that nobody holds any more; answers whether there may be more. With one
 /// database for this daemon alone, whatever it does not run itself is nobody's.
@@ -40,17 +35,37 @@ pub(super) async fn interrupt_abandoned(engine: &Arc<Inner>) -> Result<bool, Eng
         !is_held
     });
     let is_full = abandoned.len() > SESSIONS_A_BATCH;
+    drop(read);
     for (session, _) in abandoned.into_iter().take(SESSIONS_A_BATCH) {
+        if put_back(engine, &session).await? {
+            continue;
+        }
         // Read before the transaction: should its owner write once more after all, the number of
         // our last event is taken and nothing changes.
-        let (content, last_seq) = read_text(&mut read, &session).await?;
-        interrupt(engine, session, content, last_seq).await?;
+        let log = read_log(&mut engine.ground.db.read().await?, &session).await?;
+        match interrupt(engine, session, log).await {
+            // It is held after all.
+            Err(EngineError::Store(StoreError::Unique { .. })) => {}
+            other => other?,
+        }
     }
     Ok(is_full)
 }
 
-async fn interrupt(engine: &Arc<Inner>, session: Session, content: String, last_seq: u64) -> Result<(), EngineError> {
+/// A turn that was taken up after its approval and had done nothing yet waits again.
+async fn put_back(engine: &Arc<Inner>, session: &Session) -> Result<bool, EngineError> {
+    let (id, owner) = (session.id.clone(), session.owner.clone());
+    let put_back = async move |tx: &mut Tx| {
+        let now = tx.clock().now();
+        store::parked::put_back(tx, &id, &owner, now).await
+    };
+    Ok(engine.ground.db.write::<_, StoreError, _>(put_back).await?)
+}
+
+async fn interrupt(engine: &Arc<Inner>, session: Session, log: StoredLog) -> Result<(), EngineError> {
     let (here, id) = (Arc::clone(engine), session.id.clone());
+    let StoredLog { content, mut rounds, last_seq } = log;
+    close_calls(&mut rounds);
     let ended = engine
         .ground
         .db
@@ -63,21 +78,22 @@ async fn interrupt(engine: &Arc<Inner>, session: Session, content: String, last_
             }
             store::insert_events(tx, &session.id, &[SessionEvent::error(last_seq + 1, "internal", INTERRUPTED)])
                 .await?;
-            let usage = match content.is_empty() {
-                true => Usage::default(),
-                false => Usage {
-                    input_tokens: session.prompt_tokens_estimate,
-                    output_tokens: estimate_tokens(&content),
-                    source: UsageSource::Estimated,
-                    ..Usage::default()
-                },
+            // Its prompt was most likely read, whether or not an answer had begun.
+            let usage = Usage {
+                input_tokens: session.prompt_tokens_estimate,
+                output_tokens: estimate_tokens(&content),
+                source: UsageSource::Estimated,
+                ..Usage::default()
             };
             here.record_usage(tx, &session, usage).await?;
+            let now = tx.clock().now();
+            store::approvals::cancel_of_session(tx, &session.id, now).await?;
             let reply = Reply {
                 session_id: session.id.clone(),
                 conversation_id: session.conversation_id.clone(),
                 message_id: session.message_id.clone(),
                 content: content.clone(),
+                rounds: rounds.clone(),
                 status: SessionStatus::Interrupted,
             };
             here.settle(tx, &session, &reply).await?;
@@ -90,25 +106,26 @@ async fn interrupt(engine: &Arc<Inner>, session: Session, content: String, last_
     Ok(())
 }
 
-/// Everything that was shown, and the number of the last event.
-pub(super) async fn read_text(
-    read: &mut agentd_store::Read,
-    session: &Session,
-) -> Result<(String, u64), agentd_store::StoreError> {
-    let (mut content, mut seen) = (String::new(), 0);
+/// What the store holds of a session.
+pub(super) struct StoredLog {
+    /// Everything that was said.
+    pub(super) content: String,
+    pub(super) rounds: Vec<Round>,
+    /// The number of the last event.
+    pub(super) last_seq: u64,
+}
+
+pub(super) async fn read_log(read: &mut agentd_store::Read, session: &Session) -> Result<StoredLog, StoreError> {
+    let (mut reader, mut seen) = (LogReader::default(), 0);
     loop {
         let events = store::list_events(read, &session.id, seen, EVENTS_A_READ).await?;
-        let count = events.len() as u64;
-        for event in events {
+        for event in &events {
             seen = event.seq;
-            if event.kind == EventKind::Token
-                && let Ok(token) = serde_json::from_str::<Token>(&event.data)
-            {
-                content.push_str(&token.content);
-            }
+            reader.take(event);
         }
-        if count < u64::from(EVENTS_A_READ) {
-            return Ok((content, seen));
+        if events.len() < EVENTS_A_READ as usize {
+            let (content, rounds) = reader.finish();
+            return Ok(StoredLog { content, rounds, last_seq: seen });
         }
     }
 }

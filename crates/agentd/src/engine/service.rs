@@ -1,42 +1,48 @@
 //! What can be done with the engine.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use agentd_llm::Usage;
+use agentd_llm::{ModelBackend, ToolDefinition, Usage};
 use agentd_store::{Read, StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture, join_all};
 use futures_util::{Stream, StreamExt};
 use parking_lot::RwLock;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot, watch};
 
-use super::call::{Call, CallOptions};
-use super::context::{Prompt, prompt_limit};
+use super::approvals::Approvals;
+use super::call::CallOptions;
+use super::context::Prompt;
 use super::error::EngineError;
 use super::holder::Holder;
-use super::live::{LiveTurns, Stop};
-use super::model::{Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn};
+use super::live::{LiveTurns, Place, Stop};
+use super::model::{Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse};
+use super::rounds::Round;
 use super::transcript::{Transcript, TurnObserver};
-use super::turn::Turn;
-use super::{follow, recovery, store};
-use crate::agents::{AgentId, Agents, OwnsAgentData};
+use super::turn::{Log, Spent, Turn};
+use super::{follow, park, recovery, store};
+use crate::agents::{Agent, AgentId, Agents, OwnsAgentData};
 use crate::ground::Ground;
 use crate::providers::{ModelCall, ModelWish, Providers};
 use crate::settings::Settings;
+use crate::skills::{Offer, Skills};
 
-const LEASE: Duration = Duration::from_secs(30);
+pub(super) const LEASE: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// How long a turn that was told to end may take to write its end down.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// How long the caller of a cancellation waits for the end.
 const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+const WOKEN_A_BATCH: u32 = 50;
 
 pub(super) struct Inner {
     pub(super) ground: Ground,
-    settings: Settings,
-    agents: Agents,
-    providers: Providers,
+    pub(super) settings: Settings,
+    pub(super) agents: Agents,
+    pub(super) providers: Providers,
+    skills: Skills,
+    pub(super) approvals: Approvals,
     pub(super) live: Arc<LiveTurns>,
     pub(super) holder: Holder,
     transcripts: RwLock<Vec<Arc<dyn Transcript>>>,
@@ -65,8 +71,10 @@ impl Inner {
 
 impl Engine {
     #[must_use]
-    pub fn new(ground: Ground, settings: Settings, agents: Agents, providers: Providers) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(ground: Ground, settings: Settings, agents: Agents, providers: Providers, skills: Skills) -> Self {
+        Self(Arc::new_cyclic(|engine| Inner {
+            approvals: Approvals::new(ground.clone(), settings.clone(), engine.clone()),
+            skills,
             holder: Holder::of_this_process(&ground.instance),
             ground,
             settings,
@@ -98,7 +106,25 @@ impl Engine {
     /// The store's refusal.
     pub async fn recover(&self) -> Result<(), EngineError> {
         while recovery::interrupt_abandoned(&self.0).await? {}
+        self.wake_decided().await?;
         Ok(())
+    }
+
+    /// What owners are asked.
+    #[must_use]
+    pub fn approvals(&self) -> &Approvals {
+        &self.0.approvals
+    }
+
+    /// Takes up turns whose approvals were decided while nobody looked; answers whether there may
+    /// be more.
+    pub(super) async fn wake_decided(&self) -> Result<bool, EngineError> {
+        let decided = store::parked::list_decided(&mut self.0.ground.db.read().await?, WOKEN_A_BATCH).await?;
+        let mut has_woken = false;
+        for id in &decided {
+            has_woken |= park::wake(&self.0, id).await?;
+        }
+        Ok(has_woken && decided.len() == WOKEN_A_BATCH as usize)
     }
 
     /// Starts a turn and answers when it is stored: `open` is the caller's part of that
@@ -112,29 +138,34 @@ impl Engine {
         F: AsyncFn(&mut Tx, &SessionId) -> Result<(), E> + Send + 'static,
         E: From<StoreError> + From<EngineError> + Send + 'static,
     {
-        let (session, call) = self.prepare(turn).await?;
-        let id = session.id.clone();
-        let place = self.0.live.enter(&id, &session.agent_id)?;
-        self.supervise();
-        let session = Arc::new(session);
-        let (inner, row) = (Arc::clone(&self.0), Arc::clone(&session));
-        let stored = async move {
-            let db = inner.ground.db.clone();
-            db.write(async move |tx: &mut Tx| {
-                inner.insert(tx, &row).await?;
-                open(tx, &row.id).await
-            })
-            .await
+        let prepared = self.prepare(turn).await?;
+        let id = prepared.session.id.clone();
+        let place = self.0.live.enter(&id, &prepared.session.agent_id)?;
+        self.0.supervise();
+        let turn = prepared.into_turn(Arc::clone(&self.0), place);
+        let (inner, row) = (Arc::clone(&self.0), Arc::clone(&turn.session));
+        let entered = Arc::new(Notify::new());
+        let stored = {
+            let entered = Arc::clone(&entered);
+            async move {
+                let db = inner.ground.db.clone();
+                db.write(async move |tx: &mut Tx| {
+                    inner.insert(tx, &row).await?;
+                    open(tx, &row.id).await?;
+                    entered.notify_one();
+                    Ok(())
+                })
+                .await
+            }
         };
         let (caller, answer) = oneshot::channel();
-        let turn = Turn { engine: Arc::clone(&self.0), session, call, place };
         // A task: whoever asked may go away before the transaction is through.
-        tokio::spawn(turn.run::<E>(Box::pin(stored), caller));
+        tokio::spawn(turn.run::<E>(Box::pin(stored), entered, caller));
         answer.await.unwrap_or_else(|_| Err(EngineError::Store(StoreError::Closed).into()))?;
         Ok(id)
     }
 
-    async fn prepare(&self, turn: StartTurn) -> Result<(Session, Call), EngineError> {
+    async fn prepare(&self, turn: StartTurn) -> Result<Prepared, EngineError> {
         let inner = &*self.0;
         if inner.ground.draining.is_cancelled() {
             return Err(EngineError::Draining);
@@ -144,11 +175,10 @@ impl Engine {
         let wish = ModelWish::parse(turn.model.as_deref())
             .or(ModelWish::new(profile.provider.as_deref(), profile.model.as_deref()));
         let resolved = inner.providers.resolve(wish).await?;
-        let settings = inner.settings.agent();
-        let mut prompt = Prompt::new(inner.agents.system_prompt(&turn.agent), turn.history);
-        if let Some(window) = resolved.context_window {
-            prompt.fit(prompt_limit(window, settings.max_output_tokens));
-        }
+        let offer = inner.offer(&turn.agent, turn.tools).await;
+        let mut prompt = Prompt::new(inner.agents.system_prompt(&turn.agent), turn.history, !offer.is_empty());
+        let options = inner.call_options(resolved.model.clone(), &offer);
+        prompt.set_summary(turn.summary);
         let session = Session {
             id: SessionId::generate(&inner.ground.ids),
             agent_id: turn.agent.id.clone(),
@@ -156,21 +186,26 @@ impl Engine {
             message_id: turn.message_id,
             transcript: turn.transcript.map(str::to_owned),
             provider: resolved.provider,
-            model: resolved.model.clone(),
+            model: resolved.model,
             prompt_tokens_estimate: prompt.tokens(),
             status: SessionStatus::Running,
             error_code: None,
             owner: inner.holder.as_str().to_owned(),
             started_at: inner.ground.clock.now(),
             completed_at: None,
+            waiting_since: None,
         };
-        let options = CallOptions {
-            model: resolved.model,
-            temperature: settings.temperature,
-            max_output_tokens: settings.max_output_tokens,
-            timeout: Duration::from_secs(u64::from(settings.request_timeout_seconds)),
-        };
-        Ok((session, Call::new(resolved.backend, options, prompt)))
+        Ok(Prepared {
+            session,
+            agent: turn.agent,
+            backend: resolved.backend,
+            window: resolved.context_window,
+            options,
+            prompt,
+            offer,
+            tools: turn.tools,
+            keys: turn.keys,
+        })
     }
 
     /// The events of a session after number `after`, or all of them, and then live, to the last
@@ -188,13 +223,14 @@ impl Engine {
         found.ok_or_else(|| EngineError::NotFound { session_id: id.as_str().chars().take(80).collect() })
     }
 
-    /// The text that a running session has shown so far.
+    /// What a running session has shown so far: its words, and what it did.
     ///
     /// # Errors
     /// The store's refusal.
-    pub async fn text_so_far(&self, read: &mut Read, id: &SessionId) -> Result<String, EngineError> {
-        let Some(session) = store::find_session(read, id).await? else { return Ok(String::new()) };
-        Ok(recovery::read_text(read, &session).await?.0)
+    pub async fn shown_so_far(&self, read: &mut Read, id: &SessionId) -> Result<(String, Vec<Round>), EngineError> {
+        let Some(session) = store::find_session(read, id).await? else { return Ok(Default::default()) };
+        let log = recovery::read_log(read, &session).await?;
+        Ok((log.content, log.rounds))
     }
 
     /// Ends a running session, wherever it runs, and answers it as it is then.
@@ -216,6 +252,8 @@ impl Engine {
     pub async fn await_cancelled(&self, id: &SessionId) {
         if let Some(live) = self.0.live.find(id) {
             live.stop(Stop::Cancel);
+        } else if let Err(error) = park::wake(&self.0, id).await {
+            tracing::warn!(session = %id, %error, "a waiting session that is to be cancelled ends later");
         }
         // Whoever runs it ends its log; following that is how anybody learns of it.
         let end = async {
@@ -250,16 +288,112 @@ impl Engine {
     pub(super) fn inner(&self) -> &Arc<Inner> {
         &self.0
     }
+}
+
+/// A turn before it has a place and a row.
+struct Prepared {
+    session: Session,
+    agent: Arc<Agent>,
+    backend: Arc<dyn ModelBackend>,
+    window: Option<u64>,
+    options: CallOptions,
+    prompt: Prompt,
+    offer: Offer,
+    tools: ToolUse,
+    keys: Vec<u64>,
+}
+
+impl Prepared {
+    fn into_turn(self, engine: Arc<Inner>, place: Place) -> Turn {
+        let mut turn = Turn {
+            engine,
+            session: Arc::new(self.session),
+            agent: self.agent,
+            place,
+            backend: self.backend,
+            options: self.options,
+            window: self.window,
+            prompt: self.prompt,
+            offer: self.offer,
+            tools: self.tools,
+            log: Log::new(),
+            rounds: Vec::new(),
+            told: Vec::new(),
+            keys: self.keys,
+            unrecorded: Vec::new(),
+            spent: Spent::default(),
+            has_asked: false,
+        };
+        // What becomes a summary must not be left out before.
+        if !turn.must_compact() {
+            turn.fit_prompt();
+        }
+        turn
+    }
+}
+
+impl Inner {
+    /// The tools of a turn.
+    pub(super) async fn offer(&self, agent: &Agent, tools: ToolUse) -> Offer {
+        match tools {
+            ToolUse::None => Offer::default(),
+            ToolUse::ReadingOnly => self.skills.offer(agent).await.reading_only(),
+            ToolUse::Asking | ToolUse::Free => self.skills.offer(agent).await,
+        }
+    }
+
+    pub(super) fn call_options(&self, model: String, offer: &Offer) -> CallOptions {
+        let settings = self.settings.agent();
+        CallOptions {
+            model,
+            temperature: settings.temperature,
+            max_output_tokens: settings.max_output_tokens,
+            timeout: Duration::from_secs(u64::from(settings.request_timeout_seconds)),
+            tools: offer
+                .iter()
+                .map(|tool| {
+                    let description = tool.description();
+                    ToolDefinition {
+                        name: description.name.clone(),
+                        description: description.description.clone(),
+                        input_schema: description.input_schema.value().clone(),
+                    }
+                })
+                .collect(),
+        }
+    }
+
+    pub(super) fn max_parallel_tools(&self) -> usize {
+        self.settings.strategy().max_parallel_tools as usize
+    }
+
+    /// Gives a summary to whoever keeps the conversation.
+    pub(super) async fn keep_summary(
+        &self,
+        session: &Session,
+        summary: String,
+        through: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let (Some(conversation_id), Some(through)) = (session.conversation_id.clone(), through) else { return Ok(()) };
+        let Some(keeper) = self.transcript(session) else { return Ok(()) };
+        let keep = async move |tx: &mut Tx| keeper.keep_summary(tx, &conversation_id, &summary, through).await;
+        self.ground.db.write(keep).await
+    }
+
+    fn transcript(&self, session: &Session) -> Option<Arc<dyn Transcript>> {
+        let name = session.transcript.as_deref()?;
+        self.transcripts.read().iter().find(|keeper| keeper.name() == name).cloned()
+    }
 
     /// Starts, once, what renews leases and hears of cancellations. A daemon that never runs a
     /// turn has nothing to supervise.
-    fn supervise(&self) {
-        if self.0.is_supervised.swap(true, Ordering::AcqRel) {
+    pub(super) fn supervise(self: &Arc<Self>) {
+        if self.is_supervised.swap(true, Ordering::AcqRel) {
             return;
         }
-        let mut cancels = self.0.ground.db.watch(store::CANCELS);
-        let engine = Arc::downgrade(&self.0);
-        tokio::spawn(async move {
+        let cancels = self.ground.db.watch(store::CANCELS);
+        let engine = Arc::downgrade(self);
+        let look_after = async |engine: Weak<Inner>, mut cancels: watch::Receiver<u64>| {
             let mut heartbeat = tokio::time::interval(HEARTBEAT);
             heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
@@ -271,7 +405,7 @@ impl Engine {
                     _ = heartbeat.tick() => false,
                 };
                 let Some(engine) = engine.upgrade() else { return };
-                if engine.live.count() == 0 {
+                if engine.live.count() == 0 && !is_cancel {
                     continue;
                 }
                 let outcome = if is_cancel { engine.hear_cancels().await } else { engine.renew_leases().await };
@@ -279,11 +413,11 @@ impl Engine {
                     tracing::warn!(%error, "running sessions cannot be looked after now");
                 }
             }
-        });
+        };
+        let work = move || look_after(engine.clone(), cancels.clone());
+        self.ground.supervise("engine.supervisor", work);
     }
-}
 
-impl Inner {
     async fn insert(&self, tx: &mut Tx, session: &Session) -> Result<(), EngineError> {
         if !self.agents.is_alive(tx, &session.agent_id).await? {
             return Err(EngineError::AgentGone);
@@ -299,17 +433,24 @@ impl Inner {
         }
     }
 
-    async fn renew_leases(&self) -> Result<(), StoreError> {
+    async fn renew_leases(&self) -> Result<(), EngineError> {
         let owner = self.holder.as_str().to_owned();
-        self.ground.db.write_relaxed(async move |tx: &mut Tx| store::renew_leases(tx, &owner, LEASE).await).await
+        let renew = async move |tx: &mut Tx| store::renew_leases(tx, &owner, LEASE).await;
+        Ok(self.ground.db.write_relaxed::<_, StoreError, _>(renew).await?)
     }
 
-    async fn hear_cancels(&self) -> Result<(), StoreError> {
+    async fn hear_cancels(self: &Arc<Self>) -> Result<(), EngineError> {
         let mut read = self.ground.db.read().await?;
         for id in store::list_cancelled(&mut read, self.holder.as_str()).await? {
             if let Some(live) = self.live.find(&id) {
                 live.stop(Stop::Cancel);
             }
+        }
+        // Those that wait are held by nobody: any replica may end them.
+        let waiting = store::parked::list_decided(&mut read, WOKEN_A_BATCH).await?;
+        drop(read);
+        for id in &waiting {
+            park::wake(self, id).await?;
         }
         Ok(())
     }
@@ -347,8 +488,7 @@ impl Inner {
     /// Gives the reply to whoever keeps it.
     pub(super) async fn settle(&self, tx: &mut Tx, session: &Session, reply: &Reply) -> Result<(), StoreError> {
         let Some(name) = &session.transcript else { return Ok(()) };
-        let keeper = self.transcripts.read().iter().find(|keeper| keeper.name() == name).cloned();
-        match keeper {
+        match self.transcript(session) {
             Some(keeper) => keeper.settle(tx, reply).await,
             None => {
                 tracing::error!(transcript = name, "nobody keeps the replies of a session");
@@ -388,7 +528,7 @@ impl OwnsAgentData for Engine {
         Box::pin(async move {
             let sessions = store::list_of_agent(tx, agent, limit.min(50)).await?;
             if sessions.is_empty() {
-                return Ok(false);
+                return Ok(store::approvals::delete_of_agent(tx, agent, limit).await? > 0);
             }
             // A turn that still runs notices by its next write.
             store::delete_sessions(tx, &sessions, limit).await?;

@@ -12,6 +12,16 @@ pub trait Transcript: Send + Sync {
 
     /// Keeps the reply, in the transaction that ends the session. May run more than once.
     fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<(), StoreError>>;
+
+    /// Keeps a summary of everything up to the entry that [`StartTurn::keys`](super::StartTurn) called
+    /// `through`, to be given instead of it from now on. What was said stays whole.
+    fn keep_summary<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        conversation_id: &'t str,
+        summary: &'t str,
+        through: u64,
+    ) -> LocalBoxFuture<'t, Result<(), StoreError>>;
 }
 
 /// Hears how each turn of this process ended, once that is stored. For figures.

@@ -1,26 +1,33 @@
-//! One running turn: a task of its own, from the call of the model to the end of its log.
+//! One running turn: a task of its own, from the first call of the model to the end of its log.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Backoff;
-use agentd_llm::{Finish, ModelError, Usage};
+use agentd_llm::{ModelBackend, ModelError, ToolCall, Usage};
 use agentd_store::{StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, OptionFuture};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
-use super::call::{Call, CallEvent};
+use super::call::{Call, CallEvent, CallOptions};
+use super::context::{Prompt, prompt_limit};
 use super::error::EngineError;
 use super::live::{Place, Stop};
-use super::model::{Reply, Session, SessionEvent, SessionStatus};
+use super::model::{Reply, Session, SessionEvent, SessionStatus, ToolUse};
+use super::rounds::{Round, close_calls};
 use super::service::Inner;
 use super::store;
+use super::tools::AfterTools;
+use crate::agents::Agent;
+use crate::skills::Offer;
 
 /// Pieces that wait for the store; at this many the model is read no further.
 const MAX_WAITING: usize = 512;
 /// A reply longer than this is cut off.
 const MAX_REPLY_BYTES: usize = 8 << 20;
+/// More calls in one answer are not heard.
+const MAX_CALLS: usize = 64;
 /// While the database is away, a turn keeps what it has and tries again, for half a minute.
 const STORE_BACKOFF: Backoff =
     Backoff { base: Duration::from_millis(50), multiplier: 2.0, cap: Duration::from_secs(2), jitter: 0.2 };
@@ -29,41 +36,96 @@ const STORE_ATTEMPTS: u32 = 20;
 pub(super) struct Turn {
     pub(super) engine: Arc<Inner>,
     pub(super) session: Arc<Session>,
-    pub(super) call: Call,
+    pub(super) agent: Arc<Agent>,
     pub(super) place: Place,
+    pub(super) backend: Arc<dyn ModelBackend>,
+    pub(super) options: CallOptions,
+    /// How many tokens the model's window has, where that is known.
+    pub(super) window: Option<u64>,
+    pub(super) prompt: Prompt,
+    pub(super) offer: Offer,
+    pub(super) tools: ToolUse,
+    pub(super) log: Log,
+    pub(super) rounds: Vec<Round>,
+    /// Calls of the present round whose results stand in the log already.
+    pub(super) told: Vec<String>,
+    /// What the transcript calls the entries of the history.
+    pub(super) keys: Vec<u64>,
+    /// Calls that are counted but not written down yet.
+    pub(super) unrecorded: Vec<Usage>,
+    pub(super) spent: Spent,
+    /// Some of its calls asked for approval.
+    pub(super) has_asked: bool,
+}
+
+/// Tokens of all the calls of a turn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Spent {
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
 }
 
 /// How the model's part ended.
-enum End {
-    Finished(Finish),
+pub(super) enum End {
+    Finished,
     Failed(ModelError),
     Stopped(Stop),
     TooLong,
+    TooManyRounds(u32),
 }
 
+/// Why a turn cannot be brought to its end, with what is not counted yet.
+pub(super) type GivenUp = (EngineError, Vec<Usage>);
+
 /// A write of tokens under way; it answers what may then be shown.
-type Writing = BoxFuture<'static, Result<Vec<SessionEvent>, StoreError>>;
+type Writing = BoxFuture<'static, Result<Vec<SessionEvent>, EngineError>>;
 
 /// What was said. `waiting` is what is not stored yet.
-struct Log {
-    text: String,
-    next_seq: u64,
-    waiting: Vec<SessionEvent>,
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    pub(super) text: String,
+    /// Of the present round.
+    pub(super) round_text: String,
+    pub(super) next_seq: u64,
+    pub(super) waiting: Vec<SessionEvent>,
+    pub(super) calls: Vec<ToolCall>,
 }
 
 impl Log {
+    pub(super) fn new() -> Self {
+        Self { next_seq: 1, ..Self::default() }
+    }
+
+    /// The next number.
+    pub(super) fn number(&mut self) -> u64 {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        seq
+    }
+
     /// Takes what the model said; answers the end, if it is one.
     fn take(&mut self, event: Option<CallEvent>) -> Option<End> {
         match event? {
             CallEvent::Text(text) => {
                 // The one character that PostgreSQL cannot store.
-                let text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
-                self.waiting.push(SessionEvent::token(self.next_seq, &text));
-                self.next_seq += 1;
+                let mut text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
+                self.round_text.push_str(&text);
+                if self.round_text.len() == text.len() && !self.text.is_empty() {
+                    // Words of different rounds are different paragraphs.
+                    text.insert_str(0, "\n\n");
+                }
+                let seq = self.number();
+                self.waiting.push(SessionEvent::token(seq, &text));
                 self.text.push_str(&text);
                 (self.text.len() > MAX_REPLY_BYTES).then_some(End::TooLong)
             }
-            CallEvent::End(Ok(finish)) => Some(End::Finished(finish)),
+            CallEvent::ToolCall(call) => {
+                if self.calls.len() < MAX_CALLS {
+                    self.calls.push(call);
+                }
+                None
+            }
+            CallEvent::End(Ok(_)) => Some(End::Finished),
             CallEvent::End(Err(error)) => Some(End::Failed(error)),
         }
     }
@@ -74,20 +136,32 @@ impl Log {
 }
 
 impl Turn {
+    /// A call of the model with the prompt as it is; the prompt comes back with its end.
+    fn call(&mut self) -> Call {
+        let prompt = std::mem::take(&mut self.prompt);
+        Call::new(Arc::clone(&self.backend), self.options.clone(), prompt)
+    }
+
     /// Runs the turn. `stored` is the transaction that brings it into the world; the caller is told
-    /// of its outcome at once.
+    /// of its outcome at once. The model is asked when that transaction has done its part without a
+    /// refusal (`entered`): while it is committed, not before, because a call costs money.
     pub(super) async fn run<E: Send>(
         mut self,
         mut stored: BoxFuture<'static, Result<(), E>>,
+        entered: Arc<Notify>,
         caller: oneshot::Sender<Result<(), E>>,
     ) {
-        let mut log = Log { text: String::new(), next_seq: 1, waiting: Vec::new() };
+        // What needs a word with the model first is done when the turn is there to see.
+        let is_prepared = !self.needs_preparation();
+        let mut call = self.call();
         let mut end = None;
+        let mut may_ask = false;
         let outcome = loop {
             tokio::select! {
                 biased;
                 outcome = &mut stored => break outcome,
-                event = self.call.next(), if end.is_none() && log.has_room() => end = log.take(event),
+                () = entered.notified(), if is_prepared && !may_ask => may_ask = true,
+                event = call.next(), if may_ask && end.is_none() && self.log.has_room() => end = self.log.take(event),
             }
         };
         let is_stored = outcome.is_ok();
@@ -96,37 +170,135 @@ impl Turn {
         }
         // The caller may have gone away; the turn does not mind.
         drop(caller.send(outcome));
-        if !is_stored {
+        if is_stored && is_prepared {
+            self.go_on(call, end).await;
             return;
         }
+        if is_stored {
+            self.prompt = call.into_parts().0;
+            self.prepare_and_go_on().await;
+            return;
+        }
+        let usages = call.into_parts().1;
+        if !usages.is_empty() {
+            count_of_nobody(&self.engine, &self.session, usages).await;
+        }
+    }
+
+    /// Whether the model is to be asked something before it answers.
+    fn needs_preparation(&self) -> bool {
+        self.wants_plan() || self.must_compact()
+    }
+
+    async fn prepare_and_go_on(mut self) {
         let (engine, session) = (Arc::clone(&self.engine), Arc::clone(&self.session));
-        let written = match self.write_down(&mut log, end).await {
-            Ok(end) => self.finish(log, end).await,
-            Err(error) => Err((error.into(), self.call.into_usages())),
+        let prepared = async {
+            if let Some(stop) = self.compact().await? {
+                return Ok(Some(stop));
+            }
+            self.plan_ahead().await
         };
-        if let Err((error, usages)) = written {
+        let ended = match prepared.await {
+            Ok(None) => {
+                let call = self.call();
+                self.converse(call, None).await
+            }
+            Ok(Some(stop)) => self.finish(End::Stopped(stop), Vec::new()).await,
+            Err(given_up) => Err(given_up),
+        };
+        if let Err((error, usages)) = ended {
             give_up(&engine, &session, &error, usages).await;
         }
     }
 
+    /// Goes on with tools, and then with the model, until there is an end.
+    pub(super) async fn go_on_after(self, after: AfterTools) {
+        let (engine, session) = (Arc::clone(&self.engine), Arc::clone(&self.session));
+        if let Err((error, usages)) = self.after_tools(after).await {
+            give_up(&engine, &session, &error, usages).await;
+        }
+    }
+
+    async fn go_on(self, call: Call, end: Option<End>) {
+        let (engine, session) = (Arc::clone(&self.engine), Arc::clone(&self.session));
+        if let Err((error, usages)) = self.converse(call, end).await {
+            give_up(&engine, &session, &error, usages).await;
+        }
+    }
+
+    async fn after_tools(mut self, after: AfterTools) -> Result<(), GivenUp> {
+        match after {
+            AfterTools::Again => {
+                let call = self.call();
+                self.converse(call, None).await
+            }
+            AfterTools::Ended(end) => self.finish(end, Vec::new()).await,
+            AfterTools::Parked => Ok(()),
+        }
+    }
+
+    /// Model, tools, model, … to the end.
+    async fn converse(mut self, mut call: Call, mut end: Option<End>) -> Result<(), GivenUp> {
+        loop {
+            let ended = self.write_down(&mut call, end.take()).await;
+            let (prompt, usages) = call.into_parts();
+            self.prompt = prompt;
+            let ended = match ended {
+                Ok(ended) => ended,
+                Err(error) => return Err((error, usages)),
+            };
+            if matches!(ended, End::Finished) && self.log.calls.is_empty() {
+                return self.conclude(usages).await;
+            }
+            if !matches!(ended, End::Finished) {
+                return self.finish(ended, usages).await;
+            }
+            match self.use_tools(usages).await? {
+                AfterTools::Again => call = self.call(),
+                after => return Box::pin(self.after_tools(after)).await,
+            }
+        }
+    }
+
+    /// The model has given its answer; a second look may change it.
+    async fn conclude(mut self, usages: Vec<Usage>) -> Result<(), GivenUp> {
+        let end = match self.reflect().await {
+            Ok(None) => End::Finished,
+            Ok(Some(better)) => {
+                let text = format!("\n\n{better}");
+                let seq = self.log.number();
+                self.log.waiting.push(SessionEvent::token(seq, &text));
+                self.log.text.push_str(&text);
+                self.log.round_text.push_str(&text);
+                End::Finished
+            }
+            Err(stop) => End::Stopped(stop),
+        };
+        self.finish(end, usages).await
+    }
+
     /// Stores and shows pieces as they come, until the model's part is over. What is read while a
-    /// write is under way goes into the next one; what is left in `log` is stored with the end.
-    async fn write_down(&mut self, log: &mut Log, mut end: Option<End>) -> Result<End, StoreError> {
+    /// write is under way goes into the next one; what is left in the log is stored with the end.
+    async fn write_down(&mut self, call: &mut Call, mut end: Option<End>) -> Result<End, EngineError> {
         let mut stops = self.place.live.stops();
         let mut writing: Option<Writing> = None;
+        let mut has_shown = false;
         let end = loop {
-            // All that is there already, so that it shares one write, or even the end's.
-            while end.is_none() && log.has_room() {
-                match self.call.next().now_or_never() {
-                    Some(event) => end = log.take(event),
+            // All that is there already, so that it shares one write, or even the end's. The first
+            // words wait for nothing.
+            while end.is_none() && self.log.has_room() && (has_shown || self.log.waiting.is_empty()) {
+                match call.next().now_or_never() {
+                    Some(event) => end = self.log.take(event),
                     None => break,
                 }
             }
+            if writing.is_none() && !self.log.waiting.is_empty() && (end.is_none() || !has_shown) {
+                let events = std::mem::take(&mut self.log.waiting);
+                writing = Some(self.write(events));
+                has_shown = true;
+            }
             if let Some(end) = end.take() {
                 break end;
-            }
-            if writing.is_none() && !log.waiting.is_empty() {
-                writing = Some(self.write(std::mem::take(&mut log.waiting)));
             }
             tokio::select! {
                 biased;
@@ -135,7 +307,7 @@ impl Turn {
                     writing = None;
                     self.place.live.publish(written?);
                 }
-                event = self.call.next(), if log.has_room() => end = log.take(event),
+                event = call.next(), if self.log.has_room() => end = self.log.take(event),
             }
         };
         if let Some(writing) = writing {
@@ -153,18 +325,35 @@ impl Turn {
                 engine
                     .ground
                     .db
-                    .write_relaxed(async move |tx: &mut Tx| store::insert_events(tx, &session.id, &events).await)
+                    .write_relaxed(async move |tx: &mut Tx| Ok(store::insert_events(tx, &session.id, &events).await?))
             };
-            persist(&engine, |error| Some(error), write).await?;
+            match persist(&engine, write).await {
+                Ok(()) => {}
+                Err(error) if is_taken(&error) => confirm_written(&engine, &session, &events, error).await?,
+                Err(error) => return Err(error),
+            }
             Ok(Arc::unwrap_or_clone(events))
         })
     }
 
+    /// Whether the prompt leaves room for an answer; makes it where it can.
+    pub(super) fn fit_prompt(&mut self) {
+        if let Some(window) = self.window {
+            self.prompt.make_room(prompt_limit(window, self.options.max_output_tokens));
+        }
+    }
+
     /// The last event, the state, the usage and what the caller keeps: one transaction.
-    async fn finish(self, log: Log, end: End) -> Result<(), (EngineError, Vec<Usage>)> {
-        let Self { engine, session, call, place } = self;
-        let (status, error_code, last) = last_event(&session, log.next_seq, &end);
-        let usages = call.into_usages();
+    pub(super) async fn finish(mut self, end: End, mut usages: Vec<Usage>) -> Result<(), GivenUp> {
+        self.count(&usages);
+        usages.append(&mut self.unrecorded);
+        let seq = self.log.number();
+        let (status, error_code, last) = last_event(&self.session, seq, self.spent, &end);
+        let Self { engine, session, place, mut log, mut rounds, has_asked, .. } = self;
+        if !rounds.is_empty() {
+            rounds.push(Round { text: std::mem::take(&mut log.round_text), calls: Vec::new() });
+            close_calls(&mut rounds);
+        }
         let mut events = log.waiting;
         events.push(last);
         let reply = Reply {
@@ -172,6 +361,7 @@ impl Turn {
             conversation_id: session.conversation_id.clone(),
             message_id: session.message_id.clone(),
             content: log.text,
+            rounds,
             status,
         };
         let ending = Arc::new((reply, events, usages));
@@ -180,23 +370,44 @@ impl Turn {
             engine.ground.db.write(async move |tx: &mut Tx| {
                 let (reply, events, usages) = &*ending;
                 if !store::end_session(tx, &session.id, &session.owner, status, error_code).await? {
-                    return Err(EngineError::Lost);
+                    // A commit whose answer was lost came through after all.
+                    return match store::ended_by(tx, &session.id, &session.owner).await? == Some(status) {
+                        true => Ok(()),
+                        false => Err(EngineError::Lost),
+                    };
                 }
                 store::insert_events(tx, &session.id, events).await?;
                 for usage in usages {
                     here.record_usage(tx, &session, *usage).await?;
                 }
+                if has_asked {
+                    let now = tx.clock().now();
+                    store::approvals::cancel_of_session(tx, &session.id, now).await?;
+                    store::parked::delete_state(tx, &session.id).await?;
+                }
                 here.settle(tx, &session, reply).await?;
                 Ok(())
             })
         };
-        match persist(&engine, store_error, write).await {
+        match persist(&engine, write).await {
             Ok(()) => {
                 engine.ended(status);
                 place.live.publish(ending.1.iter().cloned());
                 Ok(())
             }
             Err(error) => Err((error, ending.2.clone())),
+        }
+    }
+
+    /// It cannot be brought to its end.
+    pub(super) async fn abandon(self, (error, usages): GivenUp) {
+        give_up(&self.engine, &self.session, &error, usages).await;
+    }
+
+    pub(super) fn count(&mut self, usages: &[Usage]) {
+        for usage in usages {
+            self.spent.input_tokens += usage.input_tokens;
+            self.spent.output_tokens += usage.output_tokens;
         }
     }
 }
@@ -208,8 +419,26 @@ fn store_error(error: &EngineError) -> Option<&StoreError> {
     }
 }
 
+fn is_taken(error: &EngineError) -> bool {
+    matches!(store_error(error), Some(StoreError::Unique { .. }))
+}
+
+/// The numbers are taken. Either a commit of ours whose answer was lost came through after all, or
+/// the session belongs to somebody else by now.
+async fn confirm_written(
+    engine: &Inner,
+    session: &Session,
+    events: &[SessionEvent],
+    error: EngineError,
+) -> Result<(), EngineError> {
+    let (Some(first), Ok(count)) = (events.first(), u32::try_from(events.len())) else { return Ok(()) };
+    let mut read = engine.ground.db.read().await?;
+    let stored = store::list_events(&mut read, &session.id, first.seq.saturating_sub(1), count).await?;
+    if stored == events { Ok(()) } else { Err(error) }
+}
+
 /// How a turn is told to end early; never returns while nobody says so.
-async fn stopped(stops: &mut watch::Receiver<Option<Stop>>) -> Stop {
+pub(super) async fn stopped(stops: &mut watch::Receiver<Option<Stop>>) -> Stop {
     let told = stops.wait_for(Option::is_some).await.map(|stop| *stop);
     match told {
         Ok(Some(stop)) => stop,
@@ -218,13 +447,9 @@ async fn stopped(stops: &mut watch::Receiver<Option<Stop>>) -> Stop {
 }
 
 /// Writes again while the database is away.
-async fn persist<E, F>(
-    engine: &Inner,
-    store_error: impl Fn(&E) -> Option<&StoreError>,
-    write: impl Fn() -> F,
-) -> Result<(), E>
+pub(super) async fn persist<F>(engine: &Inner, write: impl Fn() -> F) -> Result<(), EngineError>
 where
-    F: Future<Output = Result<(), E>>,
+    F: Future<Output = Result<(), EngineError>>,
 {
     let mut attempt = 1;
     loop {
@@ -241,12 +466,17 @@ where
     }
 }
 
-fn last_event(session: &Session, seq: u64, end: &End) -> (SessionStatus, Option<&'static str>, SessionEvent) {
+fn last_event(
+    session: &Session,
+    seq: u64,
+    spent: Spent,
+    end: &End,
+) -> (SessionStatus, Option<&'static str>, SessionEvent) {
     let error =
         |status, code: &'static str, message: &str| (status, Some(code), SessionEvent::error(seq, code, message));
     match end {
-        End::Finished(finish) => {
-            let (input, output) = (finish.usage.input_tokens, finish.usage.output_tokens);
+        End::Finished => {
+            let (input, output) = (spent.input_tokens, spent.output_tokens);
             (SessionStatus::Done, None, SessionEvent::done(seq, session.message_id.as_deref(), input, output))
         }
         End::Failed(failure) => error(SessionStatus::Failed, failure.code.as_str(), &failure.to_string()),
@@ -256,6 +486,14 @@ fn last_event(session: &Session, seq: u64, end: &End) -> (SessionStatus, Option<
             SessionStatus::Failed,
             "internal",
             "The reply grew longer than 8 MiB and was cut off; ask for less at once.",
+        ),
+        End::TooManyRounds(limit) => error(
+            SessionStatus::Failed,
+            "tool_limit",
+            &format!(
+                "The agent used tools {limit} times in a row without coming to an answer; raise max_tool_rounds of \
+                 PUT /api/settings/agent, or ask for a smaller step."
+            ),
         ),
     }
 }
@@ -273,6 +511,11 @@ async fn give_up(engine: &Arc<Inner>, session: &Arc<Session>, error: &EngineErro
         return;
     }
     engine.ended(SessionStatus::Cancelled);
+    count_of_nobody(engine, session, usages).await;
+}
+
+/// Counts calls whose session is not there.
+async fn count_of_nobody(engine: &Arc<Inner>, session: &Arc<Session>, usages: Vec<Usage>) {
     let (here, row) = (Arc::clone(engine), Arc::clone(session));
     let counted: Result<(), StoreError> = engine
         .ground

@@ -36,7 +36,9 @@ impl Worker for KeepSessions {
 impl KeepSessions {
     async fn run(&self) -> Result<bool, WorkerError> {
         let has_abandoned = recovery::interrupt_abandoned(self.0.inner()).await?;
-        Ok(self.forget_ended().await? || has_abandoned)
+        let has_overdue = self.0.approvals().sweep().await?;
+        let has_decided = self.0.wake_decided().await?;
+        Ok(self.forget_ended().await? || has_abandoned || has_overdue || has_decided)
     }
 
     async fn forget_ended(&self) -> Result<bool, WorkerError> {

@@ -4,8 +4,10 @@
 //! Deliberately absent: anything that knows a domain.
 
 mod data_dir;
+mod file_lock;
 mod once;
 mod purge;
+mod supervise;
 mod worker;
 
 use std::sync::Arc;
@@ -15,9 +17,11 @@ use agentd_base::{Clock, Entropy};
 use agentd_store::Db;
 use tokio_util::sync::CancellationToken;
 
-pub use data_dir::DataDir;
+pub use data_dir::{DataDir, DataDirError};
+pub use file_lock::FileLock;
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
-pub use purge::PurgeAnswers;
+pub use purge::{PruneEvents, PurgeAnswers};
+pub use supervise::TaskPanics;
 pub use worker::{Worker, WorkerError, WorkerPause, Workers};
 
 /// Cheap to clone.
@@ -32,4 +36,17 @@ pub struct Ground {
     pub instance: Arc<str>,
     /// Cancelled when the daemon begins to drain: streams end, workers stop claiming.
     pub draining: CancellationToken,
+    pub panics: TaskPanics,
+}
+
+impl Ground {
+    /// Spawns a task that the daemon cannot do without: what `work` makes runs until it ends by itself,
+    /// and is made anew after a panic.
+    pub fn supervise<W, F>(&self, task: &'static str, work: W)
+    where
+        W: FnMut() -> F + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        tokio::spawn(supervise::supervise(task, self.panics.clone(), self.draining.clone(), work));
+    }
 }

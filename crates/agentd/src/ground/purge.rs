@@ -1,4 +1,8 @@
-//! Forgets stored answers of `Idempotency-Key` after their day is over.
+//! Forgets what has had its time: stored answers of `Idempotency-Key` after their day, events after
+//! their week.
+//!
+//! Neither needs a lease: each call deletes a bounded batch, and of two replicas that meet on the
+//! same rows one is run again and finds them gone.
 
 use std::time::Duration;
 
@@ -8,6 +12,8 @@ use futures_util::future::BoxFuture;
 use super::{Worker, WorkerError};
 
 const BATCH: u32 = 500;
+/// Events that every consumer has read are kept this long, for people who look back.
+const EVENTS_ARE_KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Deletes a batch a call.
 #[derive(Debug, Clone)]
@@ -26,6 +32,28 @@ impl Worker for PurgeAnswers {
         Box::pin(async move {
             let purged = self.0.write(async |tx: &mut Tx| Ok::<_, StoreError>(tx.purge_answers(BATCH).await?)).await?;
             Ok(purged >= u64::from(BATCH))
+        })
+    }
+}
+
+/// Deletes a batch of old events a call, never one that a consumer has still to read.
+#[derive(Debug, Clone)]
+pub struct PruneEvents(pub Db);
+
+impl Worker for PruneEvents {
+    fn name(&self) -> &'static str {
+        "prune_events"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(600)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        Box::pin(async move {
+            let before = self.0.clock().now() - EVENTS_ARE_KEPT_FOR;
+            let prune = async move |tx: &mut Tx| Ok::<_, StoreError>(tx.prune_outbox(before, BATCH).await?);
+            Ok(self.0.write(prune).await? >= u64::from(BATCH))
         })
     }
 }

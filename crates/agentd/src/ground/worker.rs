@@ -9,6 +9,8 @@ use tokio::sync::{Notify, OwnedRwLockWriteGuard, RwLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::supervise::{TaskPanics, supervise};
+
 /// What a worker failed with; it is logged, and the worker runs again later.
 pub type WorkerError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -33,6 +35,7 @@ pub trait Worker: Send + Sync + 'static {
 pub struct Workers {
     all: Vec<Arc<dyn Worker>>,
     pause: WorkerPause,
+    panics: TaskPanics,
 }
 
 /// Holds all workers still. Cheap to clone.
@@ -53,6 +56,12 @@ impl std::fmt::Debug for Workers {
 }
 
 impl Workers {
+    /// None yet. Their panics are counted in `panics`.
+    #[must_use]
+    pub fn new(panics: TaskPanics) -> Self {
+        Self { panics, ..Self::default() }
+    }
+
     pub fn add(&mut self, worker: impl Worker) {
         self.all.push(Arc::new(worker));
     }
@@ -83,7 +92,10 @@ impl Workers {
     /// Starts a loop for each worker; they end when `draining` is cancelled.
     pub fn spawn(&self, tracker: &TaskTracker, draining: &CancellationToken) {
         for worker in &self.all {
-            tracker.spawn(drive(Arc::clone(worker), self.pause.clone(), draining.clone()));
+            let (worker, pause, signal) = (Arc::clone(worker), self.pause.clone(), draining.clone());
+            let name = worker.name();
+            let work = move || drive(Arc::clone(&worker), pause.clone(), signal.clone());
+            tracker.spawn(supervise(name, self.panics.clone(), draining.clone(), work));
         }
     }
 }
@@ -128,5 +140,50 @@ async fn drive(worker: Arc<dyn Worker>, pause: WorkerPause, draining: Cancellati
             () = woken => {}
             () = tokio::time::sleep(wait) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// Goes wrong on its first run.
+    struct Frail {
+        runs: AtomicU32,
+        second: Arc<Notify>,
+    }
+
+    impl Worker for Frail {
+        fn name(&self) -> &'static str {
+            "frail"
+        }
+
+        fn interval(&self) -> Duration {
+            Duration::from_secs(1)
+        }
+
+        fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+            Box::pin(async {
+                assert!(self.runs.fetch_add(1, Ordering::SeqCst) > 0, "the first run goes wrong");
+                self.second.notify_one();
+                Ok(false)
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_panicked_works_again() {
+        let (second, panics) = (Arc::new(Notify::new()), TaskPanics::default());
+        let mut workers = Workers::new(panics.clone());
+        workers.add(Frail { runs: AtomicU32::new(0), second: Arc::clone(&second) });
+        let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
+        workers.spawn(&tracker, &draining);
+        second.notified().await;
+        assert_eq!(panics.counts(), [("frail", 1)]);
+        draining.cancel();
+        tracker.close();
+        tracker.wait().await;
     }
 }

@@ -5,14 +5,20 @@ use std::path::PathBuf;
 
 use agentd_store::StoreError;
 
+use crate::ground::DataDirError;
+
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("the data directory {} cannot be used; check that it may be written, or name another with SVC_DATA_DIR", .path.display())]
-    DataDir { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
     #[error("cannot listen on {address}; is another daemon running there? Choose another port with SVC_PORT")]
     Listen { address: SocketAddr, source: std::io::Error },
     #[error("the private socket {} cannot be made", .path.display())]
     Socket { path: PathBuf, source: std::io::Error },
+    #[error(
+        "{difference}, and beyond 10 seconds replicas would take each other's work away; set both clocks by NTP, for instance with `timedatectl set-ntp true`, and start again"
+    )]
+    ClocksDisagree { difference: String },
     #[error("signals cannot be listened for")]
     Signals { source: std::io::Error },
     #[error(transparent)]

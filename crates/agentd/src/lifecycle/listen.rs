@@ -1,4 +1,5 @@
-//! Accepts connections and serves HTTP/1.1 on them.
+//! Accepts connections and serves HTTP/1.1 on them. How many, and from whom, is the gate's to say;
+//! how slowly a request's body may come is the matter of the doors behind.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,31 +11,39 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::front::Front;
+use super::peers::PeerGate;
 
-/// More connections than this wait in the kernel's queue.
-const MAX_CONNECTIONS: usize = 8192;
 /// A client that is slower than this to send its headers is not one.
 const HEADER_TIME_LIMIT: Duration = Duration::from_secs(30);
 
-pub(super) async fn serve_tcp(listener: TcpListener, front: Front, tracker: TaskTracker, stop: CancellationToken) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+pub(super) async fn serve_tcp(
+    listener: TcpListener,
+    gate: Arc<PeerGate>,
+    front: Front,
+    tracker: TaskTracker,
+    stop: CancellationToken,
+) {
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        // Who finds no place waits in the kernel's queue.
+        let Some(Some(place)) = stop.run_until_cancelled(gate.place()).await else { return };
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, peer)) => {
+                let Some(admitted) = gate.admit(peer.ip()) else {
+                    tracing::debug!(%peer, "a connection is refused: its peer has too many");
+                    continue;
+                };
                 let (front, stop) = (front.clone(), stop.clone());
                 tracker.spawn(async move {
                     serve_peer(stream, peer, front, stop).await;
-                    drop(place);
+                    drop((admitted, place));
                 });
             }
             Err(error) => {

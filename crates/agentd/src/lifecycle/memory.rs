@@ -1,4 +1,5 @@
-//! Gives back the memory of code that is not in use, that of the start above all.
+//! Gives back memory that is not in use: what was freed and the allocator still keeps, and code,
+//! that of the start above all.
 //!
 //! The kernel maps the pages around each piece of code that runs, so a start that touches a little
 //! of everything leaves most of the binary resident for months. Unmapped, the pages stay in the
@@ -6,8 +7,27 @@
 
 use std::path::Path;
 
+/// Gives back what is not in use. Takes milliseconds, so it is for quiet moments.
+pub(super) fn give_back() {
+    return_freed();
+    release_idle_code();
+}
+
+/// The allocator keeps freed memory for the next busy hour, and that is often far away.
+#[cfg(target_env = "gnu")]
+#[allow(unsafe_code, reason = "the allocator is reached through C")]
+fn return_freed() {
+    // SAFETY: takes the allocator's own locks and touches freed memory alone (malloc_trim(3)).
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn return_freed() {}
+
 /// Unmaps the resident pages of the binary's code. They come back one by one when they run.
-pub(super) fn release_idle_code() {
+fn release_idle_code() {
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
     let Ok(program) = std::env::current_exe() else { return };
     for range in maps.lines().filter_map(|line| code_of(line, &program)) {
@@ -54,7 +74,7 @@ mod tests {
 
     #[test]
     fn code_runs_on_after_its_pages_were_released() {
-        release_idle_code();
+        give_back();
         assert!(std::fs::read_to_string("/proc/self/maps").is_ok());
     }
 }

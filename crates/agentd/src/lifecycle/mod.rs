@@ -4,12 +4,15 @@
 //! signal drains within [`DRAIN_LIMIT`], a second one ends the process at once; the database is
 //! closed only when nothing uses it any more.
 
+mod clock;
 mod error;
 mod front;
 mod listen;
 mod local_socket;
 mod memory;
 mod offline;
+mod open_files;
+mod peers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,21 +23,35 @@ use agentd_base::{Clock, Entropy};
 use agentd_store::{DatabaseUrl, Db, DbOptions, MIGRATIONS};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::backup::WhileBusy;
 use crate::compose::{Daemon, compose};
 use crate::config::{Config, own_origin};
-use crate::ground::{DataDir, Ground};
+use crate::ground::{DataDir, Ground, TaskPanics};
 use crate::monitoring::Readiness;
 
+pub use clock::{ClockAgreement, compare_clocks, require_clock_agreement};
 pub use error::StartError;
 use front::Front;
 pub use local_socket::LocalRouter;
+use local_socket::LocalSocket;
 pub use offline::Offline;
+use peers::PeerGate;
 
-/// How long a drain may take: running replies have this long to reach their end.
+/// From the signal to the end of the process, at most. What follows are shares of it, each counted
+/// from the signal, so that time which one stage did not need is the next one's.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
+/// Running replies have until then to reach their end.
+const REPLIES_END_BY: f64 = 0.45;
+/// Those that did not are marked, and the model inside has ended.
+const TURNS_STOP_BY: f64 = 0.75;
+/// Connections and workers are cut off.
+const CONNECTIONS_END_BY: f64 = 0.85;
+/// The database is closed, or left as a killed daemon would leave it, which loses nothing.
+const CLOSED_BY: f64 = 0.95;
 
 /// When the first round of the background workers is over.
 const START_SETTLES_IN: Duration = Duration::from_millis(500);
@@ -70,8 +87,7 @@ impl Running {
         entropy: Entropy,
         worker_mode: WorkerMode,
     ) -> Result<Self, StartError> {
-        let data_dir = DataDir::open(&config.data_dir)
-            .map_err(|source| StartError::DataDir { path: config.data_dir.clone(), source })?;
+        let data_dir = DataDir::open(&config.data_dir)?;
         let listener = TcpListener::bind(config.listen)
             .await
             .map_err(|source| StartError::Listen { address: config.listen, source })?;
@@ -80,7 +96,9 @@ impl Running {
         let stop_listening = CancellationToken::new();
         let readiness = Readiness::starting();
         let front = Front::starting(readiness.clone());
-        tracker.spawn(listen::serve_tcp(listener, front.clone(), tracker.clone(), stop_listening.clone()));
+        let open_files = open_files::raise_limit();
+        let gate = Arc::new(PeerGate::new(open_files::connection_places(open_files), config.trusted_proxies.clone()));
+        tracker.spawn(listen::serve_tcp(listener, gate, front.clone(), tracker.clone(), stop_listening.clone()));
 
         let ids = IdGenerator::new(clock.clone(), entropy.clone());
         let db = Db::open(DbOptions {
@@ -100,8 +118,9 @@ impl Running {
             entropy,
             data_dir: Arc::new(data_dir),
             draining: CancellationToken::new(),
+            panics: TaskPanics::default(),
         };
-        let daemon = match compose(ground.clone(), &config, address, readiness.clone()).await {
+        let daemon = match compose(ground.clone(), &config, address, readiness.clone(), WhileBusy::Wait).await {
             Ok(daemon) => daemon,
             Err(error) => {
                 // The lock on the data directory goes with the database, and not some time later.
@@ -110,10 +129,11 @@ impl Running {
                 return Err(error);
             }
         };
-        let socket = local_socket::bind(&ground.data_dir.socket())
+        let socket = LocalSocket::claim(&ground.data_dir)
             .map_err(|source| StartError::Socket { path: ground.data_dir.socket(), source })?;
         tracker.spawn(local_socket::serve(
             socket,
+            Arc::clone(&ground.data_dir),
             Arc::clone(&daemon.local_router),
             tracker.clone(),
             stop_listening.clone(),
@@ -136,26 +156,34 @@ impl Running {
         &self.ground
     }
 
-    /// Drains and closes: no new connections, running replies get their end or are marked,
-    /// workers stop, the database is closed.
+    /// Drains and closes within [`DRAIN_LIMIT`]: no new connections, running replies get their end or
+    /// are marked, workers stop, the database is closed.
     pub async fn shut_down(self) {
+        self.shut_down_within(DRAIN_LIMIT).await;
+    }
+
+    /// [`Self::shut_down`] with another limit. What has not ended by then is left as it is: the next
+    /// start finds it as after a kill.
+    pub async fn shut_down_within(self, limit: Duration) {
+        let begun = Instant::now();
         self.readiness.set_draining();
         self.ground.draining.cancel();
-        self.daemon.drain(DRAIN_LIMIT).await;
+        let replies = self.daemon.drain(limit.mul_f64(REPLIES_END_BY));
+        if timeout_at(begun + limit.mul_f64(TURNS_STOP_BY), replies).await.is_err() {
+            tracing::warn!("some replies did not end in time and are marked at the next start");
+        }
         self.stop_listening.cancel();
         self.tracker.close();
-        if tokio::time::timeout(DRAIN_LIMIT, self.tracker.wait()).await.is_err() {
+        if timeout_at(begun + limit.mul_f64(CONNECTIONS_END_BY), self.tracker.wait()).await.is_err() {
             tracing::warn!("some connections or workers did not end in time and are cut off");
         }
-        self.ground.db.close().await;
-        // A socket file that stays behind would make the command line wait for nobody.
-        if let Err(error) = std::fs::remove_file(self.ground.data_dir.socket()) {
-            tracing::debug!(%error, "the private socket was already gone");
+        if timeout_at(begun + limit.mul_f64(CLOSED_BY), self.ground.db.close()).await.is_err() {
+            tracing::warn!("the database is still in use and is left without closing it; nothing is lost by that");
         }
     }
 }
 
-/// Runs until a signal ends it.
+/// Runs until a signal ends it. `clock` is the machine's.
 ///
 /// # Errors
 /// What kept it from starting.
@@ -164,19 +192,26 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|source| StartError::Signals { source })?;
     let base_url = config.base_url.clone();
     let listen = config.listen;
+    let starting = async {
+        require_clock_agreement(&config, &clock).await?;
+        Running::start(config, clock.clone(), entropy, WorkerMode::Spawned).await
+    };
     let running = tokio::select! {
-        running = Running::start(config, clock, entropy, WorkerMode::Spawned) => running?,
+        running = starting => running?,
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
     };
     announce(&running, listen, &base_url).await;
     // First when the workers have had their turn and nothing of the start is needed any more; then
     // again and again, for what only a busy hour needed.
-    tokio::spawn(async {
+    let daemon = running.daemon.clone();
+    tokio::spawn(async move {
         let mut pause = START_SETTLES_IN;
         loop {
             tokio::time::sleep(pause).await;
-            memory::release_idle_code();
+            if !daemon.is_busy() {
+                memory::give_back();
+            }
             pause = BETWEEN_RELEASES;
         }
     });

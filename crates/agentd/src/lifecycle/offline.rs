@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::StartError;
 use super::local_socket::LocalRouter;
+use crate::backup::WhileBusy;
 use crate::compose::compose;
 use crate::config::Config;
-use crate::ground::{DataDir, Ground};
+use crate::ground::{DataDir, Ground, TaskPanics};
 use crate::monitoring::Readiness;
 
 /// Holds the data directory's lock, so that no daemon starts meanwhile.
@@ -31,8 +32,7 @@ impl Offline {
     /// # Errors
     /// What would keep a daemon from starting; a daemon that runs is one of them.
     pub async fn open(config: Config, clock: Clock, entropy: Entropy) -> Result<Self, StartError> {
-        let data_dir = DataDir::open(&config.data_dir)
-            .map_err(|source| StartError::DataDir { path: config.data_dir.clone(), source })?;
+        let data_dir = DataDir::open(&config.data_dir)?;
         let ids = IdGenerator::new(clock.clone(), entropy.clone());
         let db = Db::open(DbOptions {
             url: DatabaseUrl::parse(config.database_url.as_ref(), data_dir.root())?,
@@ -52,11 +52,12 @@ impl Offline {
             entropy,
             data_dir: Arc::new(data_dir),
             draining: draining.clone(),
+            panics: TaskPanics::default(),
         };
         let readiness = Readiness::starting();
         // Nobody can reach it there; the address only fills in what pages would show.
         let address: SocketAddr = config.listen;
-        let daemon = compose(ground, &config, address, readiness.clone()).await?;
+        let daemon = compose(ground, &config, address, readiness.clone(), WhileBusy::Refuse).await?;
         readiness.set_ready();
         Ok(Self { router: daemon.local_router, db, draining })
     }

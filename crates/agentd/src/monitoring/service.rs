@@ -17,6 +17,8 @@ use super::store;
 
 /// The domain that knows credentials says whether bootstrap mode is on.
 pub trait ReportsBootstrap: Send + Sync {
+    /// Asks the database once a second at most: everybody may ask for it.
+    ///
     /// # Errors
     /// The database is away.
     fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>>;

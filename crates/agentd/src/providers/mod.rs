@@ -32,4 +32,4 @@ pub use model::{
     ProviderReport, ProviderStatus, ProviderView, ReportedFailure, ResolvedModel, TokenTotal, UsageFigures, UsageId,
 };
 pub use routes::routes;
-pub use service::Providers;
+pub use service::{PreparedProvider, Providers};

@@ -33,7 +33,8 @@ struct ProviderList {
 #[derive(Debug, Deserialize, ToSchema)]
 struct UpdateProviderKey {
     /// The vendor's API key. May be left out when `base_url` names a server that needs none, such
-    /// as Ollama. `{"set": true}`, as it is shown, keeps the present one.
+    /// as Ollama. `{"set": true}`, as it is shown, keeps the present one; not when `base_url` now
+    /// leads to another server, which must not be given a key that was meant for the one before.
     #[serde(default)]
     #[schema(value_type = Option<SecretUpdate>)]
     api_key: Patch<SecretUpdate>,

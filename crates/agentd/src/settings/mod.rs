@@ -3,7 +3,7 @@
 //! A category is a [`Section`]: one plain struct whose schema says what it holds and within which
 //! limits. The domain that reads a category owns it, registers it in a [`Registry`], and gets the
 //! reading, the partial change, reset, export and import of it from here. The sections of this
-//! folder are profile, interface, security and agent.
+//! folder are profile, interface, security, agent, strategy, proactive and email.
 //!
 //! Invariants
 //! - Reading is a load of a pointer; nothing that reads settings ever waits.
@@ -22,6 +22,7 @@ mod avatar;
 mod error;
 mod language;
 mod model;
+mod overlay;
 mod routes;
 mod section;
 mod service;
@@ -31,9 +32,13 @@ mod vault;
 pub use avatar::AVATAR_PATH;
 pub use error::SettingsError;
 pub use language::Language;
-pub use model::{AgentSettings, DateFormat, InterfaceSettings, ProfileSettings, SecuritySettings, Theme};
+pub use model::{
+    AgentSettings, CHANNEL_PLATFORMS, DateFormat, EmailSettings, EmailTls, InterfaceSettings, Planning,
+    ProactiveSettings, ProfileSettings, QuietHours, SecuritySettings, StrategySettings, Theme, is_agent_name,
+    is_email_address,
+};
 pub use routes::{SettingsRoutes, routes};
 pub(crate) use section::section_patch;
 pub use section::{PartialObject, Registry, ResetGroup, Section, patch_schema};
-pub use service::Settings;
+pub use service::{Settings, SettingsChange, WrittenSettings};
 pub use vault::{Vault, VaultError};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agentd_base::Timestamp;
 use agentd_web::{ApiError, IdempotencyKey, Json, Path, Routes, limits};
 use axum::extract::multipart::MultipartRejection;
-use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request, State};
+use axum::extract::{FromRequest, Multipart, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
@@ -18,9 +18,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::error::SettingsError;
-use super::model::{AgentPatch, InterfacePatch, ProfilePatch, SecurityPatch};
+use super::model::{
+    AgentPatch, EmailPatch, InterfacePatch, ProactivePatch, ProfilePatch, SecurityPatch, StrategyPatch,
+};
 use super::section::{PartialObject, ResetGroup};
-use super::{AgentSettings, InterfaceSettings, ProfileSettings, SecuritySettings, Settings};
+use super::{
+    AgentSettings, EmailSettings, InterfaceSettings, ProactiveSettings, ProfileSettings, SecuritySettings, Settings,
+    StrategySettings,
+};
 use crate::ground::record_once;
 
 /// What a multipart body weighs beyond the file in it.
@@ -36,22 +41,23 @@ pub struct SettingsRoutes {
 
 #[must_use]
 pub fn routes() -> Routes<SettingsRoutes> {
-    let upload = OpenApiRouter::new()
-        .routes(routes!(upload_avatar))
-        .layer(DefaultBodyLimit::max(limits::UPLOAD + MULTIPART_OVERHEAD));
-    let import = OpenApiRouter::new().routes(routes!(import_settings)).layer(DefaultBodyLimit::max(limits::IMPORT));
     let protected = OpenApiRouter::new()
         .routes(routes!(list_settings))
         .routes(routes!(get_profile_settings, update_profile_settings))
         .routes(routes!(get_interface_settings, update_interface_settings))
         .routes(routes!(get_security_settings, update_security_settings))
         .routes(routes!(get_agent_settings, update_agent_settings))
+        .routes(routes!(get_strategy_settings, update_strategy_settings))
+        .routes(routes!(get_proactive_settings, update_proactive_settings))
+        .routes(routes!(get_email_settings, update_email_settings))
         .routes(routes!(reset_settings))
         .routes(routes!(reset_security_settings))
-        .routes(routes!(export_settings))
-        .merge(upload)
-        .merge(import);
-    Routes::new().protected(protected).public(OpenApiRouter::new().routes(routes!(show_avatar)))
+        .routes(routes!(export_settings));
+    Routes::new()
+        .protected(protected)
+        .protected_up_to(limits::UPLOAD + MULTIPART_OVERHEAD, OpenApiRouter::new().routes(routes!(upload_avatar)))
+        .protected_up_to(limits::IMPORT, OpenApiRouter::new().routes(routes!(import_settings)))
+        .public(OpenApiRouter::new().routes(routes!(show_avatar)))
 }
 
 type Answer<T> = Result<Json<T>, ApiError>;
@@ -73,6 +79,9 @@ impl PartialSchema for AllSettings {
             ("interface", InterfaceSettings::name()),
             ("security", SecuritySettings::name()),
             ("agent", AgentSettings::name()),
+            ("strategy", StrategySettings::name()),
+            ("proactive", ProactiveSettings::name()),
+            ("email", EmailSettings::name()),
         ];
         for (name, schema) in names {
             object = object.property(name, Ref::from_schema_name(schema)).required(name);
@@ -153,14 +162,40 @@ category!(
     AgentSettings,
     AgentPatch
 );
+category!(
+    "/api/settings/strategy",
+    get_strategy_settings,
+    "How a turn goes about its work",
+    update_strategy_settings,
+    "Changes how a turn goes about its work",
+    StrategySettings,
+    StrategyPatch
+);
+category!(
+    "/api/settings/proactive",
+    get_proactive_settings,
+    "When agents may begin by themselves",
+    update_proactive_settings,
+    "Changes when agents may begin by themselves",
+    ProactiveSettings,
+    ProactivePatch
+);
+category!(
+    "/api/settings/email",
+    get_email_settings,
+    "The mail server",
+    update_email_settings,
+    "Changes the mail server",
+    EmailSettings,
+    EmailPatch
+);
 
 /// Puts the general settings back to their defaults
 ///
 /// Everything but profile, email, security, skills and channels.
 #[utoipa::path(post, path = "/api/settings/reset", tag = "Settings", responses((status = 200, body = AllSettings)))]
 async fn reset_settings(State(state): State<SettingsRoutes>) -> Answer<AllSettings> {
-    state.settings.reset(ResetGroup::General).await?;
-    Ok(Json(AllSettings(state.settings.view_all().await?)))
+    Ok(Json(AllSettings(state.settings.reset(ResetGroup::General).await?)))
 }
 
 /// Puts the security settings back to their defaults
@@ -168,9 +203,9 @@ async fn reset_settings(State(state): State<SettingsRoutes>) -> Answer<AllSettin
     post, path = "/api/settings/security/reset", tag = "Settings",
     responses((status = 200, body = SecuritySettings)),
 )]
-async fn reset_security_settings(State(state): State<SettingsRoutes>) -> Answer<Arc<SecuritySettings>> {
+async fn reset_security_settings(State(state): State<SettingsRoutes>) -> Answer<SecuritySettings> {
     state.settings.reset(ResetGroup::Security).await?;
-    Ok(Json(state.settings.security()))
+    Ok(Json(SecuritySettings::default()))
 }
 
 /// What an export holds, and an import takes.
@@ -222,8 +257,7 @@ async fn export_settings(State(state): State<SettingsRoutes>) -> Result<Response
     responses((status = 200, body = AllSettings)),
 )]
 async fn import_settings(State(state): State<SettingsRoutes>, Json(file): Json<SettingsFile>) -> Answer<AllSettings> {
-    state.settings.import(file.settings).await?;
-    Ok(Json(AllSettings(state.settings.view_all().await?)))
+    Ok(Json(AllSettings(state.settings.import(file.settings).await?)))
 }
 
 /// The picture, as `multipart/form-data`.

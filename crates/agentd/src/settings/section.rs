@@ -1,6 +1,6 @@
 //! What a category of settings is, and the list of all of them.
 //!
-//! A change is a JSON object that is laid over the stored one, field by field. What a field may
+//! A change is a JSON object that is laid over the stored one, field by field, at any depth. What a field may
 //! hold says the schema of the struct, which is also what the document shows; what a schema cannot
 //! say says [`Section::validate`]. So a category is one struct, not three.
 
@@ -13,8 +13,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::openapi::schema::AdditionalProperties;
-use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Schema};
+use utoipa::openapi::{Object, ObjectBuilder, OneOfBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
+
+use super::overlay;
 
 /// Which reset puts a section back to its defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +37,8 @@ pub trait Section:
     const NAME: &'static str;
     const RESET: ResetGroup;
     /// Write-only fields, which are `Option<SecretState>` in the struct: a request gives them as
-    /// text, they are kept in the vault under the scope `settings.<NAME>`.
+    /// text, they are kept in the vault under the scope `settings.<NAME>`. One inside an object is
+    /// named by its path, `discord.bot_token`; the object is `#[schema(inline)]`.
     const SECRETS: &'static [&'static str] = &[];
     /// The schema of a change; made with [`section_patch!`].
     type Patch: ToSchema + 'static;
@@ -86,10 +89,9 @@ pub(crate) use section_patch;
 pub fn patch_schema<S: Section>(description: &str) -> RefOr<Schema> {
     let mut schema = S::schema();
     if let RefOr::T(Schema::Object(object)) = &mut schema {
-        object.required.clear();
+        loosen(object);
         object.description = Some(description.to_owned());
-        object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
-        for field in S::SECRETS {
+        for path in S::SECRETS {
             let update = OneOfBuilder::new()
                 .item(ObjectBuilder::new().schema_type(utoipa::openapi::Type::Null))
                 .item(
@@ -100,10 +102,36 @@ pub fn patch_schema<S: Section>(description: &str) -> RefOr<Schema> {
                         .write_only(true),
                 )
                 .item(SecretState::schema());
-            object.properties.insert((*field).to_owned(), RefOr::T(Schema::OneOf(update.build())));
+            replace_property(object, path, RefOr::T(Schema::OneOf(update.build())));
         }
     }
     schema
+}
+
+/// Every field may be left out, and others are refused; of objects inside likewise.
+fn loosen(object: &mut Object) {
+    object.required.clear();
+    object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+    for property in object.properties.values_mut() {
+        if let RefOr::T(Schema::Object(inner)) = property
+            && !inner.properties.is_empty()
+        {
+            loosen(inner);
+        }
+    }
+}
+
+fn replace_property(object: &mut Object, path: &str, schema: RefOr<Schema>) {
+    match path.split_once('.') {
+        None => {
+            object.properties.insert(path.to_owned(), schema);
+        }
+        Some((first, rest)) => {
+            if let Some(RefOr::T(Schema::Object(inner))) = object.properties.get_mut(first) {
+                replace_property(inner, rest, schema);
+            }
+        }
+    }
 }
 
 /// A change as it came: an object whose fields the section's own schema judges.
@@ -145,32 +173,28 @@ fn check_change<S: Section>(mut fields: Map<String, Value>) -> CheckedChange {
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
-    fields.retain(|name, _| !problems.iter().any(|problem| is_below(&problem.field, name)));
+    for problem in &problems {
+        overlay::prune(&mut fields, &problem.field);
+    }
     let secrets = S::SECRETS
         .iter()
-        .filter_map(|name| Some((*name, serde_json::from_value(fields.remove(*name)?).ok()?)))
+        .filter_map(|path| Some((*path, serde_json::from_value(overlay::take(&mut fields, path)?).ok()?)))
         .collect();
     CheckedChange { fields, secrets, problems }
-}
-
-fn is_below(path: &str, field: &str) -> bool {
-    path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 fn apply_change<S: Section>(stored: Option<&Value>, change: &CheckedChange) -> Result<Changed, serde_json::Error> {
     let mut problems = change.problems.clone();
     let mut whole = serde_json::to_value(read_stored::<S>(stored)?)?;
     if let Value::Object(whole) = &mut whole {
-        for (name, value) in &change.fields {
-            whole.insert(name.clone(), value.clone());
-        }
-        for (name, secret) in &change.secrets {
+        overlay::lay_over(whole, &change.fields);
+        for (path, secret) in &change.secrets {
             let state = match secret {
                 Patch::Set(SecretUpdate::New(_)) => serde_json::to_value(SecretState { set: true })?,
                 Patch::Clear => Value::Null,
                 Patch::Keep | Patch::Set(SecretUpdate::Shown(_)) => continue,
             };
-            whole.insert((*name).to_owned(), state);
+            overlay::put(whole, path, state);
         }
     }
     match serde_json::from_value::<S>(whole) {
@@ -262,6 +286,9 @@ impl Registry {
             .with::<super::InterfaceSettings>()
             .with::<super::SecuritySettings>()
             .with::<super::AgentSettings>()
+            .with::<super::StrategySettings>()
+            .with::<super::ProactiveSettings>()
+            .with::<super::EmailSettings>()
     }
 
     /// Adds the section of a domain. One that is there already stays as it is.

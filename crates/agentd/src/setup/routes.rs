@@ -85,7 +85,7 @@ struct SetupProvider {
     #[schema(min_length = 1, max_length = 64)]
     provider: String,
     /// The vendor's key. May be left out where a `base_url` names a server that wants none, and for
-    /// what is set up already.
+    /// what is set up already, unless `base_url` now leads to another server.
     #[schema(value_type = Option<String>, format = Password, min_length = 1, max_length = 4096, write_only)]
     api_key: Option<Secret>,
     /// As the vendor's own SDK takes it; OpenAI's ends in `/v1`.

@@ -1,7 +1,7 @@
 //! The steps, each through the façade of its domain.
 
-use agentd_base::{Patch, Secret, SecretUpdate};
-use agentd_store::Recorder;
+use agentd_base::{FieldProblem, Patch, Secret, SecretUpdate};
+use agentd_store::{Db, Recorder, Tx};
 use agentd_web::Caller;
 use serde_json::{Map, Value};
 
@@ -10,11 +10,12 @@ use super::model::Progress;
 use crate::agents::{Agent, Agents, CreateAgent};
 use crate::auth::{Auth, IssuedKey, LoggedIn, NewKey};
 use crate::providers::{ModelWish, ProviderChange, ProviderError, Providers};
-use crate::settings::{AgentSettings, PartialObject, Settings};
+use crate::settings::{AgentSettings, PartialObject, Settings, SettingsError};
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Setup {
+    db: Db,
     settings: Settings,
     auth: Auth,
     providers: Providers,
@@ -34,8 +35,8 @@ pub struct ProviderChoice {
 
 impl Setup {
     #[must_use]
-    pub fn new(settings: Settings, auth: Auth, providers: Providers, agents: Agents) -> Self {
-        Self { settings, auth, providers, agents }
+    pub fn new(db: Db, settings: Settings, auth: Auth, providers: Providers, agents: Agents) -> Self {
+        Self { db, settings, auth, providers, agents }
     }
 
     /// What is done.
@@ -75,31 +76,59 @@ impl Setup {
         Ok(self.auth.register(caller, username, password, recorder).await?)
     }
 
-    /// Sets a provider up and makes it the default, with the model if one is named. The model
-    /// inside is only chosen: a model is then one of its files.
+    /// Sets a provider up and makes it the default, with the model if one is named: both or
+    /// neither. The model inside is only chosen: a model is then one of its files.
     ///
     /// # Errors
-    /// As [`Providers::set_key`] and [`Settings::update`].
+    /// `Invalid` with every bad field, or as [`Providers::set_key`]; then nothing has changed.
     pub async fn choose_provider(&self, choice: ProviderChoice) -> Result<(), SetupError> {
         let ProviderChoice { provider, api_key, base_url, model } = choice;
         let found = self.providers.get(&provider).await?;
         let is_inside = found.local.is_some();
+        let mut problems = Vec::new();
+        let mut prepared = None;
         if !is_inside || api_key.is_some() || base_url.is_some() {
             let change = ProviderChange {
                 api_key: api_key.map_or(Patch::Keep, |key| Patch::Set(SecretUpdate::New(key))),
                 base_url: base_url.map_or(Patch::Keep, Patch::Set),
                 default_model: Patch::Keep,
             };
-            self.providers.set_key(&found.id, change).await?;
+            match self.providers.prepare(&found.id, change) {
+                Ok(provider) => prepared = Some(provider),
+                Err(ProviderError::Invalid(found)) => problems = found,
+                Err(error) => return Err(error.into()),
+            }
         }
-        let mut change = Map::from_iter([("default_provider".to_owned(), Value::from(found.id))]);
+        let mut default = Map::from_iter([("default_provider".to_owned(), Value::from(found.id))]);
         if is_inside {
-            change.insert("default_model".to_owned(), Value::Null);
-            change.extend(model.map(|file| ("local_model".to_owned(), Value::from(file))));
+            default.insert("default_model".to_owned(), Value::Null);
+            default.extend(model.map(|file| ("local_model".to_owned(), Value::from(file))));
         } else {
-            change.insert("default_model".to_owned(), Value::from(model));
+            default.insert("default_model".to_owned(), Value::from(model));
         }
-        self.settings.update::<AgentSettings>(PartialObject(change)).await?;
+        let default = self.settings.prepare::<AgentSettings>(PartialObject(default)).await;
+        let (providers, settings, to_write) = (self.providers.clone(), self.settings.clone(), prepared.clone());
+        let work = async move |tx: &mut Tx| {
+            let mut problems = problems.clone();
+            if let Some(provider) = &to_write {
+                match providers.write(tx, provider).await {
+                    Err(ProviderError::Invalid(found)) => problems.extend(found),
+                    other => other?,
+                }
+            }
+            match settings.write(tx, &default).await {
+                Ok(written) if problems.is_empty() => return Ok(written),
+                Ok(_) => {}
+                Err(SettingsError::Invalid(found)) => problems.extend(found.into_iter().map(as_asked)),
+                Err(error) => return Err(error.into()),
+            }
+            Err(SetupError::Invalid(problems))
+        };
+        let written = self.db.write(work).await?;
+        if let Some(provider) = &prepared {
+            self.providers.written(provider);
+        }
+        self.settings.put_in_force(written).await;
         Ok(())
     }
 
@@ -124,4 +153,14 @@ impl Setup {
         let new = NewKey::named(key_name.unwrap_or_else(|| "first".to_owned()));
         Ok(self.auth.create_first_key(caller, new, recorder).await?)
     }
+}
+
+/// A problem of a setting under the name that the wizard has for it.
+fn as_asked(problem: FieldProblem) -> FieldProblem {
+    let field = match problem.field.as_str() {
+        "default_model" | "local_model" => "model".to_owned(),
+        "default_provider" => "provider".to_owned(),
+        _ => problem.field,
+    };
+    FieldProblem { field, message: problem.message }
 }

@@ -203,6 +203,31 @@ async fn a_deleted_agent_leaves_nothing_behind() {
     assert_eq!(talk.conversation(&kept).await["agent_id"], other["id"]);
 }
 
+/// However many conversations an agent has, deleting it writes none of them.
+#[tokio::test]
+async fn conversations_go_out_of_sight_with_their_agent() {
+    let talk = Talk::saying(&["a"]).await;
+    let app = &talk.app;
+    let id = started(&talk.exchange(&json!({"content": "hello"})).await, "conversation_id");
+    let untouched = async || {
+        let mut read = app.running().ground().db.read().await.expect("a connection");
+        let sql = "SELECT COUNT(*) FROM conversations WHERE deleted_at IS NULL";
+        read.fetch_one(sql, args![]).await.expect("a count").first::<u64>().expect("a number")
+    };
+    app.delete("/api/agents/scout").send().await.expect_status(200);
+    assert_eq!(untouched().await, 1);
+    let path = format!("/api/chat/conversations/{id}");
+    app.get(&path).send().await.expect_error(404, "conversation_not_found");
+    app.put(&path).json(&json!({"title": "x"})).send().await.expect_error(404, "conversation_not_found");
+    app.delete(&path).send().await.expect_error(404, "conversation_not_found");
+    assert_eq!(app.get("/api/chat/conversations").send().await.json()["total"], 0);
+    let inject = json!({"conversation_id": id, "role": "user", "content": "x"});
+    app.post("/api/chat/messages/inject").json(&inject).send().await.expect_error(404, "conversation_not_found");
+    talk.send(&json!({"conversation_id": id, "content": "x"})).send().await.expect_status(404);
+    app.run_workers().await;
+    assert_eq!(untouched().await, 0);
+}
+
 #[tokio::test]
 async fn a_name_is_free_at_once_and_the_old_files_stay_away() {
     let app = TestApp::with_owner().await;

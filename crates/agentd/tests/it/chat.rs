@@ -194,6 +194,101 @@ async fn messages_are_removed_from_either_end() {
     app.post("/api/chat/messages/truncate").json(&body).send().await.expect_error(404, "conversation_not_found");
 }
 
+async fn count(app: &TestApp, sql: &'static str) -> u64 {
+    let mut read = app.running().ground().db.read().await.expect("a connection");
+    read.fetch_one(sql, agentd_store::args![]).await.expect("a count").first().expect("a number")
+}
+
+/// What is cut off is out of sight at once, however much it is, and nothing of it is left afterwards.
+#[tokio::test]
+async fn what_is_cut_off_is_gone_at_once_and_deleted_in_batches() {
+    let app = TestApp::with_owner().await;
+    create_agent(&app, "scout").await;
+    let conversation = create(&app, json!({})).await["id"].as_str().expect("an id").to_owned();
+    let path = format!("/api/chat/conversations/{conversation}");
+    let inject = async |content: String| {
+        let body = json!({"conversation_id": conversation, "role": "user", "content": content});
+        app.post("/api/chat/messages/inject").json(&body).send().await.expect_status(201).json()["id"].clone()
+    };
+    let truncate = async |more: Value| {
+        let mut body = more;
+        body["conversation_id"] = json!(conversation);
+        let answer = app.post("/api/chat/messages/truncate").json(&body).send().await;
+        answer.expect_status(200).json()["removed"].as_u64().expect("a number")
+    };
+    // Beside a list that does the same.
+    let mut expected: Vec<Value> = Vec::new();
+    for round in 0..4 {
+        for number in 0..20 {
+            expected.push(inject(format!("{round} {number}")).await);
+        }
+        let last = expected[expected.len() - 1 - 3 * round].clone();
+        assert_eq!(truncate(json!({"after_message_id": last})).await, 3 * round as u64);
+        expected.truncate(expected.len() - 3 * round);
+        let keep = 30 - 5 * round;
+        assert_eq!(truncate(json!({"keep_last": keep})).await, expected.len().saturating_sub(keep) as u64);
+        expected.drain(..expected.len().saturating_sub(keep));
+        let shown = app.get(&format!("{path}?limit=200")).send().await.expect_status(200).json();
+        let ids: Vec<Value> = shown["messages"].as_array().expect("messages").iter().map(|m| m["id"].clone()).collect();
+        assert_eq!((ids, &shown["message_count"]), (expected.clone(), &json!(expected.len())), "round {round}");
+        if round == 2 {
+            app.run_workers().await;
+        }
+    }
+    assert!(count(&app, "SELECT COUNT(*) FROM messages").await > expected.len() as u64, "deleted later");
+    app.run_workers().await;
+    assert_eq!(count(&app, "SELECT COUNT(*) FROM messages").await, expected.len() as u64);
+    assert_eq!(count(&app, "SELECT COUNT(*) FROM message_cuts").await, 0);
+    assert_eq!(app.get(&path).send().await.json()["message_count"], json!(expected.len()));
+}
+
+#[tokio::test]
+async fn the_log_of_a_reply_goes_with_the_reply() {
+    let talk = Talk::saying(&["a"]).await;
+    let first = talk.exchange(&json!({"content": "one"})).await;
+    let conversation = started(&first, "conversation_id");
+    let second = talk.exchange(&json!({"content": "two", "conversation_id": conversation})).await;
+    let truncate = async |body: Value| {
+        talk.app.post("/api/chat/messages/truncate").json(&body).send().await.expect_status(200).json()
+    };
+    // The second reply without its question, then the first question without its reply.
+    let body = json!({"conversation_id": conversation, "after_message_id": started(&first, "message_id")});
+    assert_eq!(truncate(body).await, json!({"removed": 2}));
+    assert_eq!(truncate(json!({"conversation_id": conversation, "keep_last": 1})).await, json!({"removed": 1}));
+    talk.app.run_workers().await;
+    talk.follow(&started(&second, "session_id")).send().await.expect_error(404, "session_not_found");
+    talk.follow(&started(&first, "session_id")).send().await.expect_status(200);
+}
+
+/// Replies that do not end must not keep other conversations from being purged.
+#[tokio::test]
+async fn a_purge_looks_past_what_it_must_wait_for() {
+    let gate = Gate::new();
+    let talk = Talk::with(Script::always(Reply::text(["a", "b"], COUNTED).gated(&gate))).await;
+    let mut streams = Vec::new();
+    for _ in 0..25 {
+        streams.push(talk.send(&json!({"content": "hello"})).stream().await);
+    }
+    // As if they had been told to end, and did not.
+    let hide = async |tx: &mut agentd_store::Tx| {
+        tx.execute("UPDATE conversations SET deleted_at = 1", agentd_store::args![]).await
+    };
+    let hidden: Result<u64, agentd_store::StoreError> = talk.app.running().ground().db.write(hide).await;
+    assert_eq!(hidden.expect("hidden"), 25);
+    let made = create(&talk.app, json!({})).await;
+    let path = format!("/api/chat/conversations/{}", made["id"].as_str().expect("an id"));
+    talk.app.delete(&path).send().await.expect_status(200);
+    assert_eq!(count(&talk.app, "SELECT COUNT(*) FROM conversations").await, 26);
+    talk.app.run_workers().await;
+    assert_eq!(count(&talk.app, "SELECT COUNT(*) FROM conversations").await, 25);
+    gate.open();
+    for stream in streams {
+        stream.collect().await;
+    }
+    talk.app.run_workers().await;
+    assert_eq!(count(&talk.app, "SELECT COUNT(*) FROM conversations").await, 0);
+}
+
 #[tokio::test]
 async fn nothing_is_removed_while_a_reply_is_written() {
     let gate = Gate::new();

@@ -1,6 +1,10 @@
 //! The doors in their order: headers, CORS, host, authentication; and what every error looks like.
 
-use serde_json::json;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::support::TestApp;
 
@@ -104,4 +108,62 @@ async fn the_start_page_shows_its_own_address() {
     let page = app.get("/").send().await.expect_status(200);
     assert!(page.text().contains(&app.url("/api/auth/register")));
     assert!(page.header("content-security-policy").is_some_and(|policy| policy.contains("default-src 'none'")));
+}
+
+#[tokio::test]
+async fn pages_of_the_base_url_are_our_own() {
+    let app = TestApp::start_with(|source| source.base_url = Some("https://Agents.example:443/daemon/".into())).await;
+    let allowed = async |origin: &str| {
+        let answer = app.get("/api/auth/bootstrap").header("host", "agents.example").header("origin", origin).send();
+        answer.await.expect_status(200).header("access-control-allow-origin").map(str::to_owned)
+    };
+    // As a browser writes it: without the path, and without the port that the scheme implies.
+    assert_eq!(allowed("https://agents.example").await.as_deref(), Some("https://agents.example"));
+    assert_eq!(allowed("http://agents.example").await, None);
+    assert_eq!(allowed("https://agents.example:8443").await, None);
+}
+
+/// Begins a request without a credential, and sends only the beginning of its body.
+pub async fn begin_slow_request(app: &TestApp) -> TcpStream {
+    let mut stream = TcpStream::connect(app.address).await.expect("a connection");
+    let head = "POST /api/auth/login HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                content-length: 1000\r\n\r\n{";
+    stream.write_all(head.as_bytes()).await.expect("written");
+    stream
+}
+
+/// The whole answer, up to the end of the connection.
+async fn expect_too_slow(stream: &mut TcpStream) {
+    let mut answer = String::new();
+    let reading = tokio::time::timeout(Duration::from_secs(300), stream.read_to_string(&mut answer));
+    reading.await.expect("its place is given back").expect("an answer and the end");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    assert!(head.starts_with("HTTP/1.1 408 ") && head.to_lowercase().contains("x-request-id"), "{head}");
+    let body: Value = serde_json::from_str(body).expect("JSON");
+    assert_eq!(body["code"], "body_too_slow");
+}
+
+#[tokio::test]
+async fn a_body_that_comes_too_slowly_gives_its_place_back() {
+    let app = TestApp::start().await;
+    let mut silent = begin_slow_request(&app).await;
+    let mut dripping = begin_slow_request(&app).await;
+    // From here on time passes when everybody waits.
+    tokio::time::pause();
+    expect_too_slow(&mut silent).await;
+    let (mut reader, mut writer) = dripping.split();
+    let drip = async {
+        loop {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            if writer.write_all(b" ").await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    let mut first = [0; 12];
+    tokio::select! {
+        () = drip => {}
+        read = reader.read_exact(&mut first) => assert_eq!((read.expect("an answer"), &first), (12, b"HTTP/1.1 408")),
+        () = tokio::time::sleep(Duration::from_secs(300)) => panic!("its place is still taken"),
+    }
 }

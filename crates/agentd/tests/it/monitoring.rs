@@ -6,6 +6,7 @@ use agentd::monitoring::Phase;
 use serde_json::json;
 
 use crate::support::TestApp;
+use crate::support::talk::Talk;
 
 #[tokio::test]
 async fn the_probes_say_how_the_daemon_is() {
@@ -90,6 +91,7 @@ async fn the_figures_are_there_and_count() {
         "svc_scheduler_jobs_active",
         "svc_build_info",
         "svc_queue_depth",
+        "svc_worker_panics_total",
         "svc_http_requests_total",
         "svc_http_request_duration_seconds",
         "process_resident_memory_bytes",
@@ -144,4 +146,69 @@ async fn paths_and_methods_from_outside_make_no_new_lines() {
     assert!(!text.contains("made-up") && !text.contains("MADE"), "{text}");
     let unmatched = r#"svc_http_requests_total{route="unmatched",method="GET",status="4xx"}"#;
     assert_eq!(value(&text, unmatched), Some(50.0), "{text}");
+}
+
+/// What strangers may ask for costs no connection to the database once it is known.
+#[tokio::test]
+async fn strangers_ask_the_database_once_a_second() {
+    let app = TestApp::with_owner().await;
+    let ask = async || {
+        app.get("/api/health").anonymous().send().await.expect_status(200);
+        app.get("/api/auth/bootstrap").anonymous().send().await.expect_status(200);
+        app.get("/api/agents").anonymous().send().await.expect_error(401, "missing_credential");
+        app.get("/api/nothing").anonymous().send().await.expect_error(401, "missing_credential");
+        app.post("/api/setup/status").anonymous().send().await.expect_error(401, "missing_credential");
+    };
+    ask().await;
+    // Every connection for reading is taken: who needs one has to wait, and is refused in the end.
+    let db = &app.running().ground().db;
+    let readers = if db.dialect() == agentd_store::Dialect::Sqlite { 4 } else { 8 };
+    let mut held = Vec::new();
+    for _ in 0..readers {
+        held.push(db.read().await.expect("a connection"));
+    }
+    ask().await;
+    drop(held);
+    app.clock.advance(Duration::from_secs(1));
+    ask().await;
+}
+
+/// Whichever models are used most: what is shown in all is what was counted in all.
+#[tokio::test]
+async fn tokens_of_many_models_are_counted_once() {
+    let talk = Talk::saying(&["x"]).await;
+    let ask = async |model: String| {
+        talk.exchange(&json!({"content": "hello", "model": model})).await;
+    };
+    let shown = async || {
+        let text = scrape(&talk.app).await;
+        let lines = text.lines().filter(|line| line.starts_with("svc_token_usage_total{"));
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum::<f64>()
+    };
+    // Each call is of 7 and 3 tokens.
+    for model in 0..30 {
+        ask(format!("model-{model:02}")).await;
+    }
+    assert_eq!(shown().await, 300.0);
+    // The least used become the most used, and then others do.
+    for (round, models) in [(1, 20..30), (2, 0..10), (3, 20..30)] {
+        for model in models {
+            for _ in 0..round {
+                ask(format!("model-{model:02}")).await;
+            }
+        }
+        let calls: usize = 30 + (1..=round).map(|round| 10 * round).sum::<usize>();
+        assert_eq!(shown().await, 10.0 * calls as f64, "after round {round}");
+    }
+}
+
+/// What the daemon cannot do without is supervised, and says so before anything goes wrong.
+#[tokio::test]
+async fn supervised_tasks_have_a_figure_from_the_start() {
+    let talk = Talk::saying(&["x"]).await;
+    talk.exchange(&json!({"content": "hello"})).await;
+    let text = scrape(&talk.app).await;
+    for task in ["settings.follow", "engine.supervisor"] {
+        assert_eq!(value(&text, &format!("svc_worker_panics_total{{worker=\"{task}\"}}")), Some(0.0), "{text}");
+    }
 }

@@ -53,3 +53,21 @@ fn every_operation_says_what_it_is() {
     }
     assert!(ids.len() > 30, "the document has lost its operations");
 }
+
+/// A browser opens a stream without headers: what takes a ticket in its address must say so.
+#[test]
+fn streams_say_that_they_take_a_ticket() {
+    let schemes = DOCUMENT["components"]["securitySchemes"].as_object().expect("schemes");
+    assert_eq!((&schemes["ticket"]["in"], &schemes["ticket"]["name"]), (&"query".into(), &"ticket".into()));
+    let mut streams = 0;
+    for operation in operations() {
+        let requirements = operation.value["security"].as_array().cloned().unwrap_or_default();
+        let named: Vec<&String> = requirements.iter().filter_map(|one| one.as_object()?.keys().next()).collect();
+        assert!(named.iter().all(|name| schemes.contains_key(*name)), "{}: {named:?}", operation.id);
+        let is_stream = !operation.value["responses"]["200"]["content"]["text/event-stream"].is_null();
+        let takes_ticket = named.iter().any(|name| *name == "ticket");
+        assert_eq!(takes_ticket, is_stream && operation.method == "get", "{}", operation.id);
+        streams += usize::from(takes_ticket);
+    }
+    assert!(streams > 0, "there are streams");
+}

@@ -123,6 +123,28 @@ async fn what_is_left_out_stays_and_null_clears() {
 }
 
 #[tokio::test]
+async fn a_key_is_asked_for_again_when_the_server_is_another() {
+    let app = TestApp::with_owner().await;
+    put(&app, "openai", json!({"api_key": KEY})).await.expect_status(200);
+    let server = "http://127.0.0.1:9/v1";
+    for change in [json!({"base_url": server}), json!({"base_url": server, "api_key": {"set": true}})] {
+        let refused = put(&app, "openai", change).await.expect_error(400, "invalid_request");
+        assert_eq!(refused.bad_fields(), ["api_key"]);
+    }
+    assert_eq!(shown(&app, "openai").await["base_url"], Value::Null);
+    // The vendor's own address in other words is no other server.
+    put(&app, "openai", json!({"base_url": "https://api.openai.com:443/v2"})).await.expect_status(200);
+    put(&app, "openai", json!({"base_url": server, "api_key": KEY})).await.expect_status(200);
+    put(&app, "openai", json!({"base_url": "http://127.0.0.1:9/v2", "default_model": "m"})).await.expect_status(200);
+    // Back to the vendor is another server too.
+    let refused = put(&app, "openai", json!({"base_url": null})).await.expect_error(400, "invalid_request");
+    assert_eq!(refused.bad_fields(), ["api_key"]);
+    let view = put(&app, "openai", json!({"base_url": "http://127.0.0.1:8/v1", "api_key": null})).await;
+    assert_eq!(view.expect_status(200).json()["key"], Value::Null);
+    put(&app, "openai", json!({"base_url": server})).await.expect_status(200);
+}
+
+#[tokio::test]
 async fn nonsense_is_refused_and_changes_nothing() {
     let app = TestApp::with_owner().await;
     let before = app.get("/api/providers").send().await.json();

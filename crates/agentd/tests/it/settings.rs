@@ -2,12 +2,14 @@
 //! key file behind stored secrets.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
+use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
 use crate::support::{TestApp, TestResponse};
 
-const CATEGORIES: [&str; 4] = ["profile", "interface", "security", "agent"];
+const CATEGORIES: [&str; 7] = ["profile", "interface", "security", "agent", "strategy", "proactive", "email"];
 
 /// The smallest GIF there is.
 const GIF: &[u8] = b"GIF89a\x01\0\x01\0\0\xff\0,\0\0\0\0\x01\0\x01\0\0\x02\0;";
@@ -52,6 +54,66 @@ async fn every_category_has_its_defaults_and_stands_in_the_whole() {
     assert_eq!(security["private_hook_targets"], true);
     assert_eq!(all["agent"]["daily_token_limit"], Value::Null);
     assert_eq!(all["profile"]["timezone"], "UTC");
+    let strategy =
+        json!({"planning": "auto", "reflection": false, "max_parallel_tools": 8, "compaction_threshold": 0.8});
+    assert_eq!(all["strategy"], strategy);
+    let proactive = json!({
+        "enabled": false, "quiet_hours": {"start": "22:00", "end": "08:00", "timezone": null},
+        "max_per_day": 3, "delivery": null,
+    });
+    assert_eq!(all["proactive"], proactive);
+    let email = json!({
+        "enabled": false, "smtp_host": null, "smtp_port": 587, "tls": "starttls", "username": null,
+        "password": null, "from_address": null,
+    });
+    assert_eq!(all["email"], email);
+}
+
+#[tokio::test]
+async fn an_object_inside_a_category_is_changed_field_by_field() {
+    let app = TestApp::with_owner().await;
+    let change = json!({"quiet_hours": {"start": "21:30", "timezone": "europe/berlin"}, "delivery": "slack:#general"});
+    let changed = put(&app, "proactive", change).await.expect_status(200).json();
+    assert_eq!(changed["quiet_hours"], json!({"start": "21:30", "end": "08:00", "timezone": "Europe/Berlin"}));
+    let changed = put(&app, "proactive", json!({"quiet_hours": {"timezone": null}})).await.expect_status(200).json();
+    assert_eq!(changed["quiet_hours"], json!({"start": "21:30", "end": "08:00", "timezone": null}));
+    let refused = put(&app, "proactive", json!({"quiet_hours": {"start": "9:00", "begin": "x", "end": "25:00"}})).await;
+    let mut fields = refused.expect_error(400, "invalid_request").bad_fields();
+    fields.sort();
+    assert_eq!(fields, ["quiet_hours.begin", "quiet_hours.end", "quiet_hours.start"]);
+}
+
+#[tokio::test]
+async fn the_password_of_the_mail_server_is_write_only() {
+    let mut app = TestApp::with_owner().await;
+    let email = json!({
+        "enabled": true, "smtp_host": "Mail.Example.ORG", "from_address": "a@example.org", "username": "a",
+        "password": "mail-password-1",
+    });
+    let set = put(&app, "email", email).await.expect_status(200);
+    assert!(!set.text().contains("mail-password-1"), "{}", set.text());
+    assert_eq!(
+        (&set.json()["password"], &set.json()["smtp_host"]),
+        (&json!({"set": true}), &json!("mail.example.org"))
+    );
+    let kept = put(&app, "email", json!({"password": {"set": true}, "smtp_port": 465})).await.expect_status(200).json();
+    assert_eq!((&kept["password"], &kept["smtp_port"]), (&json!({"set": true}), &json!(465)));
+    app.post("/api/settings/reset").send().await.expect_status(200);
+    app.restart().await;
+    assert_eq!(get(&app, "email").await, kept, "the general reset leaves email");
+    let export = app.get("/api/settings/export").send().await.expect_status(200);
+    assert!(!export.text().contains("password"), "{}", export.text());
+    let other = TestApp::with_owner().await;
+    let imported = other.post("/api/settings/import").json(&export.json()).send().await.expect_status(200).json();
+    assert_eq!((&imported["email"]["username"], &imported["email"]["password"]), (&json!("a"), &Value::Null));
+    let cleared = put(&app, "email", json!({"password": null})).await.expect_status(200).json();
+    assert_eq!(cleared["password"], Value::Null);
+    // Enabling needs to know where to and from whom.
+    put(&app, "email", json!({"enabled": false, "smtp_host": null})).await.expect_status(200);
+    let refused = put(&app, "email", json!({"enabled": true, "from_address": null})).await;
+    let mut fields = refused.expect_error(400, "invalid_request").bad_fields();
+    fields.sort();
+    assert_eq!(fields, ["from_address", "smtp_host"]);
 }
 
 #[tokio::test]
@@ -113,6 +175,25 @@ async fn nonsense_is_refused_by_name_and_changes_nothing() {
         ("agent", "instructions", vec![json!(null), json!(long)]),
         ("agent", "daily_token_limit", vec![json!(-1), json!(1.5), json!("10")]),
         ("agent", "total_token_limit", vec![json!(-1), json!(u64::MAX)]),
+        ("strategy", "planning", vec![json!("sometimes"), json!(null), json!(1)]),
+        ("strategy", "reflection", vec![json!("yes"), json!(null)]),
+        ("strategy", "max_parallel_tools", vec![json!(0), json!(33), json!(1.5), json!(null)]),
+        ("strategy", "compaction_threshold", vec![json!(0.2), json!(0.96), json!("half"), json!(null)]),
+        ("proactive", "enabled", vec![json!(null), json!(1)]),
+        ("proactive", "quiet_hours", vec![json!(null), json!("22:00-08:00"), json!([])]),
+        ("proactive", "max_per_day", vec![json!(-1), json!(101), json!(null)]),
+        ("proactive", "delivery", vec![json!("slack"), json!("slak:#x"), json!("email:nobody"), json!("slack: x")]),
+        ("email", "enabled", vec![json!("on"), json!(null)]),
+        (
+            "email",
+            "smtp_host",
+            vec![json!(""), json!("a b"), json!("mail.example.org:25"), json!("smtp://x"), json!(1)],
+        ),
+        ("email", "smtp_port", vec![json!(0), json!(65536), json!("25"), json!(null)]),
+        ("email", "tls", vec![json!("ssl"), json!(null), json!(true)]),
+        ("email", "username", vec![json!(""), json!("a\nb"), json!(7)]),
+        ("email", "password", vec![json!(""), json!(7), json!({"set": "yes"}), json!("x".repeat(9000))]),
+        ("email", "from_address", vec![json!("nobody"), json!("a@b.c\r\nBcc: x@y.z"), json!("")]),
         (
             "agent",
             "local_model",
@@ -124,7 +205,10 @@ async fn nonsense_is_refused_by_name_and_changes_nothing() {
         for value in values {
             let shown = value.to_string().chars().take(40).collect::<String>();
             let refused = put(&app, category, json!({field: value})).await.expect_error(400, "invalid_request");
-            let named = refused.bad_fields().iter().any(|bad| bad == field || bad.starts_with(&format!("{field}[")));
+            let named = refused
+                .bad_fields()
+                .iter()
+                .any(|bad| bad == field || ["[", "."].iter().any(|next| bad.starts_with(&format!("{field}{next}"))));
             assert!(named, "{category}.{field} = {shown}: {}", refused.text());
         }
     }
@@ -323,4 +407,62 @@ async fn the_key_file_is_private_and_another_one_is_refused() {
     app.try_start().await.unwrap();
     let providers = app.get("/api/providers").send().await.expect_status(200);
     assert!(providers.text().contains(r#"{"set":true}"#), "{}", providers.text());
+}
+
+/// Changes a row behind the daemon's back, as a disk or another program would.
+async fn store_raw(app: &TestApp, category: &'static str, value: &'static str) {
+    let db = &app.running().ground().db;
+    let work = async move |tx: &mut Tx| {
+        tx.execute("DELETE FROM settings WHERE section = $1", args![category]).await?;
+        let sql = "INSERT INTO settings (section, value, updated_at) VALUES ($1, $2, 0)";
+        tx.execute(sql, args![category, value]).await
+    };
+    let written: Result<u64, StoreError> = db.write(work).await;
+    written.expect("written");
+}
+
+fn avatar_files(app: &TestApp) -> usize {
+    std::fs::read_dir(app.data_dir().join("avatars")).map_or(0, Iterator::count)
+}
+
+/// A change that is committed is answered as done, and what belongs to it is done too, although the
+/// settings as a whole cannot be read just then; they come into force when they can.
+#[tokio::test]
+async fn what_is_committed_is_done_whether_or_not_it_can_be_read() {
+    let app = TestApp::with_owner().await;
+    let first = upload(&app, "file", GIF).await.expect_status(200).json()["avatar_url"].clone();
+    store_raw(&app, "interface", r#"{"language": 7}"#).await;
+    let second = upload(&app, "file", GIF).await.expect_status(200).json()["avatar_url"].clone();
+    app.get(second.as_str().expect("an address")).send().await.expect_status(200);
+    app.get(first.as_str().expect("an address")).send().await.expect_status(404);
+    assert_eq!(avatar_files(&app), 1);
+    let changed = put(&app, "profile", json!({"display_name": "Ada"})).await.expect_status(200).json();
+    assert_eq!((&changed["display_name"], &changed["avatar_url"]), (&json!("Ada"), &second));
+    let changed = put(&app, "security", json!({"session_ttl_seconds": 120})).await.expect_status(200).json();
+    assert_eq!(changed["session_ttl_seconds"], 120);
+    // These answer every category, so that one which cannot be read refuses them whole.
+    let import = json!({"settings": {"profile": {"display_name": "Eve"}}});
+    app.post("/api/settings/import").json(&import).send().await.expect_status(500);
+
+    store_raw(&app, "interface", "{}").await;
+    // Asks for no settings anew, so that it shows what is in force by itself.
+    let account = json!({"username": "owner", "password": "correct horse"});
+    let in_force = async {
+        loop {
+            let session = app.post("/api/auth/login").json(&account).send().await.expect_status(200).json();
+            if session["expires_in"] == 120 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), in_force).await.expect("the change comes into force");
+    assert_eq!(get(&app, "profile").await["display_name"], "Ada");
+}
+
+#[tokio::test]
+async fn a_picture_that_is_refused_leaves_no_file() {
+    let app = TestApp::with_owner().await;
+    store_raw(&app, "profile", r#"{"theme": 7}"#).await;
+    upload(&app, "file", GIF).await.expect_status(500);
+    assert_eq!(avatar_files(&app), 0);
 }

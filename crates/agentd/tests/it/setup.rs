@@ -124,6 +124,39 @@ async fn bad_steps_are_refused_and_change_nothing() {
     provider(json!({"provider": "openai"})).await.expect_status(200);
 }
 
+/// A provider and its place as the default are one step: both or neither.
+#[tokio::test]
+async fn a_provider_is_set_up_whole_or_not_at_all() {
+    let app = TestApp::start().await;
+    let before = status(&app).await;
+    let provider = |body: Value| app.post("/api/setup/provider").json(&body).send();
+    let refused = provider(json!({"provider": "openai", "api_key": "sk-test", "model": "two words"})).await;
+    assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["model"]);
+    assert_eq!(status(&app).await, before);
+    let refused = provider(json!({"provider": "openai", "api_key": "a b", "model": "two words"})).await;
+    assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["api_key", "model"]);
+    let refused = provider(json!({"provider": "openai", "model": "two words"})).await;
+    assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["api_key", "model"]);
+    let refused = provider(json!({"provider": "local", "model": "../x.gguf"})).await;
+    assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["model"]);
+    assert_eq!(status(&app).await, before);
+}
+
+/// Until the first key exists anybody may take this step: not to have the stored key sent elsewhere.
+#[tokio::test]
+async fn a_stored_key_goes_to_no_other_server() {
+    let app = TestApp::start().await;
+    let provider = |body: Value| app.post("/api/setup/provider").json(&body).send();
+    provider(json!({"provider": "openai", "api_key": "sk-test"})).await.expect_status(200);
+    let elsewhere = json!({"provider": "openai", "base_url": "http://127.0.0.1:9/v1"});
+    assert_eq!(provider(elsewhere.clone()).await.expect_error(400, "invalid_request").bad_fields(), ["api_key"]);
+    let mut with_key = elsewhere;
+    with_key["api_key"] = json!("sk-other");
+    provider(with_key).await.expect_status(200);
+    let same_server = json!({"provider": "openai", "base_url": "http://127.0.0.1:9/v2"});
+    provider(same_server).await.expect_status(200);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_wizard_gives_one_key() {
     let app = TestApp::start().await;

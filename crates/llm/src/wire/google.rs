@@ -9,14 +9,14 @@ use crate::ModelRequest;
 use crate::wire::Call;
 
 pub(super) fn call(request: &ModelRequest) -> Call {
-    // The SDK takes `gemini-…` as well as `models/gemini-…`, `tunedModels/…`.
-    let name = if request.model.contains('/') { request.model.clone() } else { format!("models/{}", request.model) };
-    let mut path: Vec<String> = name.split('/').map(str::to_owned).collect();
-    if let Some(last) = path.last_mut() {
-        last.push_str(":streamGenerateContent");
-    }
+    // The SDK takes `gemini-…` as well as `models/gemini-…`, `tunedModels/…`. Any other slash
+    // belongs to the name and is encoded: a name must not lead to another endpoint.
+    let (collection, name) = match request.model.split_once('/') {
+        Some((collection @ ("models" | "tunedModels"), name)) => (collection, name),
+        _ => ("models", request.model.as_str()),
+    };
     Call {
-        path,
+        path: vec![collection.to_owned(), format!("{name}:streamGenerateContent")],
         query: Some(("alt", "sse")),
         body: serde_json::to_vec(&request::body(request)),
         decoder: Box::new(stream::ContentDecoder::new(request.messages.len())),

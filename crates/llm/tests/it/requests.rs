@@ -240,12 +240,25 @@ async fn a_signature_of_google_goes_back_to_google() {
 #[tokio::test]
 async fn a_models_name_cannot_leave_its_place_in_the_path() {
     let fake = FakeVendor::start(Vendor::Google, Script::queue([])).await.unwrap();
-    for model in ["../../admin", "x?key=1", "a#b", "models/../x"] {
+    let names = [
+        ("gemini-3.5-flash", "models/gemini-3.5-flash"),
+        ("models/gemini-3.5-flash", "models/gemini-3.5-flash"),
+        ("tunedModels/mine", "tunedModels/mine"),
+        ("cachedContents/theirs", "models/cachedContents%2Ftheirs"),
+        ("models/a/operations/b", "models/a%2Foperations%2Fb"),
+        ("../../admin", "models/..%2F..%2Fadmin"),
+        ("x?key=1", "models/x%3Fkey=1"),
+        ("a#b", "models/a%23b"),
+        ("models/../x", "models/..%2Fx"),
+    ];
+    for (model, _) in names {
         let request = ModelRequest { model: model.to_owned(), ..request() };
         let _ = backend(&fake, Vendor::Google).generate(request).await;
     }
-    for request in fake.requests() {
-        assert!(request.path.starts_with("/v1beta/"), "{}", request.path);
+    let sent = fake.requests();
+    assert_eq!(sent.len(), names.len());
+    for (request, (_, path)) in sent.iter().zip(names) {
+        assert_eq!(request.path, format!("/v1beta/{path}:streamGenerateContent"));
         assert_eq!(request.query.as_deref(), Some("alt=sse"));
     }
 }

@@ -10,6 +10,7 @@ stored_ids!(KeyId, TicketId);
 
 const KEY_PREFIX: &str = "svc_";
 pub(crate) const SESSION_PREFIX: &str = "sess_";
+pub(crate) const TICKET_PREFIX: &str = "ticket_";
 /// 256 bits in hex.
 const LEAST_KEY_DIGITS: usize = 64;
 /// A credential longer than this is none of ours, and is not even looked up.
@@ -74,6 +75,12 @@ pub(crate) fn is_session(credential: &Secret) -> bool {
     credential.expose().len() <= LONGEST_CREDENTIAL && credential.expose().starts_with(SESSION_PREFIX)
 }
 
+/// Tickets are only ever made by us, so their form is known to the letter.
+pub(crate) fn is_ticket(credential: &Secret) -> bool {
+    let digits = credential.expose().strip_prefix(TICKET_PREFIX).unwrap_or_default();
+    digits.len() == LEAST_KEY_DIGITS && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// Whether a key that was not made by us has the form, and at least the strength, of ours.
 pub(crate) fn check_bootstrap_key(key: &Secret) -> bool {
     let digits = key.expose().strip_prefix(KEY_PREFIX).unwrap_or_default();
@@ -98,6 +105,17 @@ pub(crate) fn scope_of(name: &str) -> Scope {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_made_as_a_ticket_has_the_form_of_one() {
+        assert!(is_ticket(&agentd_base::Entropy::seeded(1).secret(TICKET_PREFIX)));
+        for other in ["", "ticket_", "ticket_00", &format!("svc_{}", "0a".repeat(32))] {
+            assert!(!is_ticket(&Secret::new(other.to_owned())), "{other}");
+        }
+        for (digits, count) in [("0a", 31), ("0a", 33), ("0A", 32), ("0g", 32)] {
+            assert!(!is_ticket(&Secret::new(format!("{TICKET_PREFIX}{}", digits.repeat(count)))));
+        }
+    }
 
     #[test]
     fn only_strong_keys_are_adopted() {

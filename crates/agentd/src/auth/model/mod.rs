@@ -10,5 +10,7 @@ pub use account::{LoggedIn, User, UserId, UserSessionId};
 pub use bootstrap::BootstrapState;
 pub(super) use bootstrap::{By, Closed, Doors, Refusal};
 pub use key::{ApiKey, IssuedKey, IssuedTicket, KeyId, NewKey, TicketId};
-pub(super) use key::{SESSION_PREFIX, check_bootstrap_key, is_key, is_session, scope_name, scope_of};
+pub(super) use key::{
+    SESSION_PREFIX, TICKET_PREFIX, check_bootstrap_key, is_key, is_session, is_ticket, scope_name, scope_of,
+};
 pub(super) use throttle::{LoginPolicy, Network, Standing, judge};

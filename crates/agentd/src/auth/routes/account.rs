@@ -31,7 +31,7 @@ pub(super) struct BootstrapView {
     responses((status = 200, description = "What is still to be done", body = BootstrapView)),
 )]
 pub(super) async fn get_bootstrap(State(auth): State<Auth>) -> ApiResult<Json<BootstrapView>> {
-    let state = auth.bootstrap_state().await?;
+    let state = auth.recent_bootstrap_state().await?;
     Ok(Json(BootstrapView { needs_setup: state.needs_setup }))
 }
 

@@ -12,7 +12,7 @@ use super::Auth;
 use super::cache::{CredentialCache, Known};
 use super::uses::NotedUse;
 use crate::auth::error::AuthError;
-use crate::auth::model::{Closed, is_key, is_session};
+use crate::auth::model::{Closed, is_key, is_session, is_ticket};
 use crate::auth::store;
 use crate::auth::store::Hash;
 
@@ -38,9 +38,14 @@ impl Authenticate for Auth {
     fn admit_anonymous(&self, origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>> {
         let origin = origin.map(str::to_owned);
         Box::pin(async move {
-            let state = self.bootstrap_state().await.map_err(unavailable)?;
             let now = self.0.ground.clock.now();
-            match self.0.doors.admit(state, origin.as_deref(), now) {
+            let admit = |state| self.0.doors.admit(state, origin.as_deref(), now);
+            // Doors that were closed a moment ago stay closed; open ones must be so now.
+            let mut admitted = admit(self.recent_bootstrap_state().await.map_err(unavailable)?);
+            if admitted.is_ok() {
+                admitted = admit(self.bootstrap_state().await.map_err(unavailable)?);
+            }
+            match admitted {
                 Ok(()) => Ok(()),
                 Err(Closed::ForeignOrigin) => Err(AccessDenied::Refused {
                     code: "foreign_origin",
@@ -169,15 +174,22 @@ impl Auth {
         }))
     }
 
+    /// Only a ticket that is there costs a transaction: this door is open to everybody.
     async fn take_ticket(&self, ticket: &Secret) -> Result<Option<Caller>, AuthError> {
+        if !is_ticket(ticket) {
+            return Ok(None);
+        }
         let hash = ticket.sha256();
+        if !store::tickets::has_ticket(&mut self.0.ground.db.read().await?, &hash).await? {
+            return Ok(None);
+        }
         let taken =
             self.0.ground.db.write_relaxed(async move |tx: &mut Tx| store::tickets::take_ticket(tx, &hash).await).await;
         Ok(taken?)
     }
 
     async fn refuse(&self, refused: Refused) -> AccessDenied {
-        match self.bootstrap_state().await {
+        match self.recent_bootstrap_state().await {
             Err(error) => unavailable(error),
             Ok(state) if state.bootstrap_mode => AccessDenied::Refused {
                 code: "bootstrap",

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Secret;
-use agentd_store::{Snapshot, Topic};
+use agentd_store::{Read, Snapshot, Topic};
 use agentd_web::{Caller, CallerKind};
 
 use super::error::AuthError;
@@ -29,6 +29,9 @@ pub(super) use uses::KeyUses;
 
 /// Changes when a credential stops being valid or bootstrap moves on.
 pub const CREDENTIALS: Topic = Topic::new("credentials");
+
+/// How old the state of bootstrap may be that strangers are told.
+const ANONYMOUS_STATE_AGE: Duration = Duration::from_secs(1);
 
 /// How the process was started.
 #[derive(Debug, Clone)]
@@ -100,6 +103,16 @@ impl Auth {
         let state =
             self.0.state.get(async |read| store::bootstrap::get_state(read).await.map_err(AuthError::from)).await?;
         Ok(*state)
+    }
+
+    /// The same for those whom nobody knows: on PostgreSQL what another replica did may be a second
+    /// late, and the database is asked once a second, however often they come.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn recent_bootstrap_state(&self) -> Result<BootstrapState, AuthError> {
+        let load = async |read: &mut Read| store::bootstrap::get_state(read).await.map_err(AuthError::from);
+        Ok(*self.0.state.get_recent(ANONYMOUS_STATE_AGE, load).await?)
     }
 
     /// How many sessions of logged-in users have not expired.

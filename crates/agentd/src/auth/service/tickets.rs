@@ -7,7 +7,7 @@ use agentd_web::{Caller, CallerKind};
 
 use super::Auth;
 use crate::auth::error::AuthError;
-use crate::auth::model::{IssuedTicket, TicketId};
+use crate::auth::model::{IssuedTicket, TICKET_PREFIX, TicketId};
 use crate::auth::store;
 
 const TICKET_TTL: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ impl Auth {
         let ground = &self.0.ground;
         let issued = IssuedTicket {
             id: TicketId::generate(&ground.ids),
-            ticket: ground.entropy.secret("ticket_"),
+            ticket: ground.entropy.secret(TICKET_PREFIX),
             expires_in_seconds: TICKET_TTL.as_secs(),
         };
         ground

@@ -60,6 +60,12 @@ pub(crate) async fn count_tickets(read: &mut Read, credential_id: &str) -> Resul
     .get("tickets")
 }
 
+/// Whether there is such a ticket, good or expired.
+pub(crate) async fn has_ticket(read: &mut Read, ticket_hash: &Hash) -> Result<bool, StoreError> {
+    let row = read.fetch_optional("SELECT id FROM auth_tickets WHERE ticket_hash = $1", args![*ticket_hash]).await?;
+    Ok(row.is_some())
+}
+
 /// Uses a ticket up: of several requests with it, one gets its caller.
 pub(crate) async fn take_ticket(tx: &mut Tx, ticket_hash: &Hash) -> Result<Option<Caller>, StoreError> {
     let now = tx.clock().now();

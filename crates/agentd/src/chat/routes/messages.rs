@@ -13,7 +13,7 @@ use crate::chat::error::ChatError;
 use crate::chat::model::{ConversationId, Cut, Message, MessageId, MessageStatus, Role};
 use crate::chat::service::{Chat, InjectMessage, SendMessage};
 use crate::chat::sse::event_stream;
-use crate::engine::SessionId;
+use crate::engine::{CallRecord, SessionId};
 use crate::ground::{record_once, record_stream_once};
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -24,7 +24,7 @@ pub(super) struct MessageView {
     content: String,
     status: MessageStatus,
     /// The tools that were used for it.
-    tool_calls: Vec<serde_json::Value>,
+    tool_calls: Vec<CallRecord>,
     created_at: Timestamp,
 }
 
@@ -36,7 +36,7 @@ impl From<Message> for MessageView {
             role: message.role,
             content: message.content,
             status: message.status,
-            tool_calls: Vec::new(),
+            tool_calls: message.rounds.into_iter().flat_map(|round| round.calls).collect(),
             created_at: message.created_at,
         }
     }
@@ -107,7 +107,9 @@ pub(super) struct Welcome {
 /// Send a message; the answer is the reply as Server-Sent Events
 ///
 /// Events, each with its number as `id`: `start {conversation_id, message_id, session_id}`, `token {content}` for each
-/// piece that the model sends, then `done {message_id, input_tokens, output_tokens, total_tokens}` or
+/// piece that the model sends, `tool_use {tool, input, call_id, round}` before a tool runs and
+/// `tool_result {tool, output, call_id, round, status}` after it, `approval_request {approval_id, tool, input,
+/// input_sha256, call_id, expires_at}` where the owner is asked, then `done {message_id, input_tokens, output_tokens, total_tokens}` or
 /// `error {code, message}` with a code of `rate_limit`, `auth`, `overloaded`, `context_length`, `provider_unavailable`,
 /// `timeout`, `cancelled`, `tool_limit`, `internal`. A comment every 15 seconds keeps proxies from closing. A client
 /// that goes away does not stop the reply; `GET /api/chat/sessions/{session_id}/stream` shows it again. One reply at a

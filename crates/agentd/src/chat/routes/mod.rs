@@ -1,5 +1,6 @@
 //! `/api/chat`.
 
+mod approvals;
 mod conversations;
 mod messages;
 mod sessions;
@@ -22,6 +23,9 @@ pub fn routes() -> Routes<Chat> {
                 ))
                 .routes(routes!(conversations::get_mode, conversations::update_mode))
                 .routes(routes!(conversations::get_execution_mode, conversations::update_execution_mode))
+                .routes(routes!(approvals::list_approvals))
+                .routes(routes!(approvals::answer_approval))
+                .routes(routes!(approvals::respond_to_approval))
                 .routes(routes!(messages::stream_message))
                 .routes(routes!(messages::inject_message))
                 .routes(routes!(messages::truncate_messages))

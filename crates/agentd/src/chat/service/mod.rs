@@ -14,7 +14,7 @@ use super::error::ChatError;
 use super::model::{Conversation, ConversationId, Cut, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
 use super::purge::purge_conversation;
 use super::store;
-use super::store::TitleSource;
+use super::store::{MessageCut, TitleSource};
 use super::title::{UNTITLED, title_from};
 use crate::agents::{AgentError, AgentId, Agents, OwnsAgentData};
 use crate::engine::{Engine, Reply, Transcript, cancel_in_conversation, find_running_in_conversation};
@@ -125,6 +125,8 @@ impl Chat {
             execution_mode: ExecutionMode::Autonomous,
             message_count: 0,
             revision: 0,
+            summary: None,
+            summary_through: 0,
             created_at: now,
             updated_at: now,
         }
@@ -168,7 +170,7 @@ impl Chat {
             if message.status == MessageStatus::Running
                 && let Some(session) = &message.session_id
             {
-                message.content = self.0.engine.text_so_far(&mut read, session).await?;
+                (message.content, message.rounds) = self.0.engine.shown_so_far(&mut read, session).await?;
             }
         }
         Ok((conversation, messages))
@@ -236,6 +238,7 @@ impl Chat {
             position: 0,
             role: wanted.role,
             content: wanted.content,
+            rounds: Vec::new(),
             status: MessageStatus::Complete,
             session_id: None,
             created_at: self.0.ground.clock.now(),
@@ -255,43 +258,47 @@ impl Chat {
             .await
     }
 
-    /// Removes messages; answers how many.
+    /// Removes messages; answers how many. All are out of sight at once; the rows and the logs of
+    /// replies among them go afterwards.
     ///
     /// # Errors
     /// `ConversationNotFound`, `MessageNotFound`, `Busy` while a reply is written, or the store's
     /// refusal.
     pub async fn truncate(&self, id: &ConversationId, cut: Cut) -> Result<u64, ChatError> {
         let id = id.clone();
-        self.0
+        let removed = self
+            .0
             .ground
             .db
             .write(async move |tx: &mut Tx| {
-                if store::find_conversation(tx, &id).await?.is_none() {
-                    return Err(ChatError::no_conversation(id.as_str()));
-                }
+                let found = store::find_conversation(tx, &id).await?;
+                let conversation = found.ok_or_else(|| ChatError::no_conversation(id.as_str()))?;
                 if let Some(session_id) = find_running_in_conversation(tx, id.as_str()).await? {
                     return Err(ChatError::Busy { session_id });
                 }
-                let removed = match &cut {
+                let (after, through) = match &cut {
                     Cut::After(message) => match store::find_position(tx, &id, message).await? {
-                        Some(position) => store::delete_after(tx, &id, position).await?,
+                        // Every message there is has a position that the revision has reached.
+                        Some(position) => (position, conversation.revision),
                         None => {
                             let id = message.as_str().chars().take(80).collect();
                             return Err(ChatError::MessageNotFound { id });
                         }
                     },
                     Cut::KeepLast(keep) => match store::find_last_beyond(tx, &id, *keep).await? {
-                        Some(position) => store::delete_through(tx, &id, position).await?,
-                        None => 0,
+                        Some(position) => (0, position),
+                        None => return Ok(0),
                     },
                 };
-                if removed > 0 {
-                    let now = tx.clock().now();
-                    store::note_removed(tx, &id, removed, now).await?;
-                }
-                Ok(removed)
+                let now = tx.clock().now();
+                let cut = MessageCut { conversation_id: id.clone(), after, through };
+                Ok(store::cut_messages(tx, &cut, now).await?)
             })
-            .await
+            .await?;
+        if removed > 0 {
+            self.0.purge_wake.notify_one();
+        }
+        Ok(removed)
     }
 
     /// The engine, for the logs of replies.
@@ -331,8 +338,19 @@ impl Transcript for Chat {
                 return Ok(());
             };
             let now = tx.clock().now();
-            store::settle_reply(tx, conversation, message, &reply.content, reply.status.into(), now).await
+            store::settle_reply(tx, conversation, message, &reply.content, &reply.rounds, reply.status.into(), now)
+                .await
         })
+    }
+
+    fn keep_summary<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        conversation_id: &'t str,
+        summary: &'t str,
+        through: u64,
+    ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        Box::pin(store::set_summary(tx, conversation_id, summary, through))
     }
 }
 
@@ -341,11 +359,9 @@ impl OwnsAgentData for Chat {
         "conversations"
     }
 
-    fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
-        Box::pin(async move {
-            let now = tx.clock().now();
-            store::hide_of_agent(tx, agent, now).await
-        })
+    /// Nothing to write: a conversation is out of sight with its agent.
+    fn hide<'t>(&'t self, _tx: &'t mut Tx, _agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn purge<'t>(

@@ -10,7 +10,7 @@ use super::super::store::{self, TitleSource};
 use super::super::title::title_from;
 use super::{Chat, TRANSCRIPT, require_text};
 use crate::agents::Agent;
-use crate::engine::{HistoryMessage, SessionId, StartTurn};
+use crate::engine::{EngineError, HistoryMessage, SessionId, StartTurn, find_running_in_conversation};
 
 /// More of a conversation is never sent to a model.
 const HISTORY_MESSAGES: u32 = 200;
@@ -35,6 +35,8 @@ struct Place {
     conversation: Conversation,
     agent: Arc<Agent>,
     history: Vec<HistoryMessage>,
+    /// The position of each.
+    keys: Vec<u64>,
     is_new: bool,
 }
 
@@ -81,7 +83,7 @@ impl Chat {
                 None => self.0.agents.default_agent().await?,
             };
             let conversation = self.blank(agent.id.clone());
-            return Ok(Place { conversation, agent, history: Vec::new(), is_new: true });
+            return Ok(Place { conversation, agent, history: Vec::new(), keys: Vec::new(), is_new: true });
         };
         let mut read = self.0.ground.db.read().await?;
         let found = store::find_conversation(&mut read, id).await?;
@@ -89,12 +91,19 @@ impl Chat {
         if wanted.is_some_and(|agent| agent.id != conversation.agent_id) {
             return Err(ChatError::invalid("agent_id", "is not the agent of this conversation; leave it out"));
         }
+        // Asked before a model is: a call that is refused anyway costs nothing.
+        if let Some(session_id) = find_running_in_conversation(&mut read, id.as_str()).await? {
+            let conversation_id = id.to_string();
+            return Err(EngineError::TurnInProgress { conversation_id, session_id }.into());
+        }
         // Read after the revision: what changes in between is noticed when the message is stored.
-        let messages = store::list_newest(&mut read, id, HISTORY_MESSAGES).await?;
+        let summarised = conversation.summary_through;
+        let messages = store::list_newest(&mut read, id, summarised, HISTORY_MESSAGES).await?;
         drop(read);
         let agent = self.0.agents.get(conversation.agent_id.as_str()).await?;
+        let keys = messages.iter().map(|message| message.position).collect();
         let history = messages.into_iter().map(history_message).collect();
-        Ok(Place { conversation, agent, history, is_new: false })
+        Ok(Place { conversation, agent, history, keys, is_new: false })
     }
 
     async fn start(
@@ -103,7 +112,7 @@ impl Chat {
         place: Place,
         recorder: Recorder<SessionId>,
     ) -> Result<SessionId, OpenError> {
-        let Place { conversation, agent, mut history, is_new } = place;
+        let Place { conversation, agent, mut history, keys, is_new } = place;
         if conversation.mode == Mode::Plan {
             history.push(HistoryMessage::Note(PLAN_NOTE.to_owned()));
         }
@@ -116,6 +125,7 @@ impl Chat {
             position: conversation.revision + position,
             role,
             content,
+            rounds: Vec::new(),
             status,
             session_id: None,
             created_at: now,
@@ -125,10 +135,13 @@ impl Chat {
         let turn = StartTurn {
             agent,
             history,
+            keys,
+            summary: conversation.summary.clone(),
             model: message.model.clone(),
             conversation_id: Some(conversation.id.to_string()),
             message_id: Some(reply.id.to_string()),
             transcript: Some(TRANSCRIPT),
+            tools: conversation.tool_use(),
         };
         let open = async move |tx: &mut Tx, session: &SessionId| {
             if is_new {
@@ -150,6 +163,7 @@ impl Chat {
 fn history_message(message: Message) -> HistoryMessage {
     match message.role {
         Role::User => HistoryMessage::User(message.content),
+        Role::Assistant if !message.rounds.is_empty() => HistoryMessage::Worked(message.rounds),
         Role::Assistant => HistoryMessage::Assistant(message.content),
         Role::System => HistoryMessage::Note(message.content),
     }

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 
 use super::super::error::ChatError;
 use super::Chat;
-use crate::engine::{EventKind, HistoryMessage, SessionId, StartTurn};
+use crate::engine::{EventKind, HistoryMessage, SessionId, StartTurn, ToolUse};
 
 impl Chat {
     /// Lets an agent write a welcome; answers the session that shows it. Nothing of it is kept
@@ -32,10 +32,13 @@ impl Chat {
         let turn = StartTurn {
             agent,
             history: vec![HistoryMessage::User(request)],
+            keys: Vec::new(),
+            summary: None,
             model: None,
             conversation_id: None,
             message_id: None,
             transcript: None,
+            tools: ToolUse::None,
         };
         let open = async move |tx: &mut Tx, session: &SessionId| {
             recorder.record(tx, session).await?;
@@ -60,7 +63,7 @@ impl Chat {
                 EventKind::Error => {
                     return Err(ChatError::NoAnswer { code: field("code"), message: field("message") });
                 }
-                EventKind::Start => {}
+                EventKind::Start | EventKind::ToolUse | EventKind::ToolResult | EventKind::ApprovalRequest => {}
             }
         }
         Err(ChatError::NoAnswer { code: "internal".to_owned(), message: "the session broke off".to_owned() })

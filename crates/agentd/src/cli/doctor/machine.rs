@@ -6,6 +6,7 @@ use agentd_base::{Clock, Timestamp};
 
 use super::report::Report;
 use crate::config::Config;
+use crate::lifecycle::{ClockAgreement, compare_clocks};
 
 /// The clock of a machine that was built before this program cannot be right.
 const OLDEST: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
@@ -19,6 +20,20 @@ pub(super) fn check_clock(report: &mut Report) {
         }
         _ if now < OLDEST => report.broken("clock", format!("it says {now}, before this program was made"), remedy),
         _ => report.good("clock", now.to_string()),
+    }
+}
+
+/// Of a server that cannot be asked the check of the database speaks.
+pub(super) async fn check_clock_agreement(config: &Config, report: &mut Report) {
+    const CHECK: &str = "database clock";
+    let remedy = "set both clocks by NTP, for instance with `timedatectl set-ntp true`";
+    match compare_clocks(config, &Clock::system()).await {
+        Ok(ClockAgreement::Alone) | Err(_) => {}
+        Ok(ClockAgreement::Good(difference)) => report.good(CHECK, difference),
+        Ok(ClockAgreement::Warning(difference)) => report.warning(CHECK, difference, remedy),
+        Ok(ClockAgreement::Unusable(difference)) => {
+            report.broken(CHECK, format!("{difference}, so no daemon starts"), remedy);
+        }
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) async fn run(config: Result<Config, ConfigError>, arguments: DoctorAr
             storage::check_database(&config, &mut report).await;
             storage::check_key_file(&config, &mut report);
             machine::check_clock(&mut report);
+            machine::check_clock_agreement(&config, &mut report).await;
             machine::check_model(&config, &mut report);
             daemon::check_exposure(&config, running.as_ref(), &mut report);
         }

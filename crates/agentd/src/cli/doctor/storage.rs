@@ -7,6 +7,7 @@ use agentd_store::{DatabaseUrl, Inspection, StoreError, inspect};
 
 use super::report::Report;
 use crate::config::Config;
+use crate::ground::DataDir;
 use crate::settings::{Vault, VaultError};
 
 const MIB: u64 = 1024 * 1024;
@@ -50,7 +51,13 @@ pub(super) fn check_data_dir(config: &Config, report: &mut Report) {
         );
         return;
     }
-    if found.mode() & 0o077 != 0 {
+    if found.mode() & 0o077 != 0 && !DataDir::is_ours(path) {
+        report.broken(
+            CHECK,
+            format!("{shown} is open to others (mode {:o}) and holds nothing of this program", found.mode() & 0o777),
+            format!("name a directory of its own with SVC_DATA_DIR, or chmod 700 {shown}"),
+        );
+    } else if found.mode() & 0o077 != 0 {
         report.warning(
             CHECK,
             format!("{shown} can be read by others (mode {:o})", found.mode() & 0o777),

@@ -12,7 +12,7 @@ pub use usage::{ModelCall, TokenTotal, UsageFigures, UsageId};
 pub use view::{LocalModelState, LocalModelView, ProviderView};
 pub use wish::{ModelWish, ResolvedModel};
 
-pub(super) use provider::{Outcome, ProviderRow, known_ids, parse_base_url, parse_key};
+pub(super) use provider::{Outcome, ProviderRow, known_ids, parse_base_url, parse_key, server_of};
 pub(super) use usage::{UsageRow, until_midnight};
 use wish::is_provider;
 

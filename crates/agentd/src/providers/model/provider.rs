@@ -5,7 +5,7 @@ use std::time::Duration;
 use agentd_base::{Patch, Secret, SecretUpdate, Timestamp};
 use agentd_llm::{ModelError, ModelErrorCode, Vendor};
 use serde::Serialize;
-use url::Url;
+use url::{Origin, Url};
 use utoipa::ToSchema;
 
 /// The id of the model inside the daemon.
@@ -139,6 +139,11 @@ pub(in crate::providers) fn parse_base_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
+/// The server that a vendor's requests, and with them its key, go to: scheme, host and port.
+pub(in crate::providers) fn server_of(vendor: Vendor, base_url: Option<&str>) -> Option<Origin> {
+    Url::parse(base_url.unwrap_or(vendor.default_base_url())).ok().map(|url| url.origin())
+}
+
 /// A key as it was pasted: blanks and line ends around it are no part of it.
 pub(in crate::providers) fn parse_key(key: &Secret) -> Result<Secret, &'static str> {
     let text = key.expose().trim();
@@ -174,6 +179,17 @@ mod tests {
             "javascript:alert(1)",
         ] {
             assert!(parse_base_url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_a_scheme_a_host_and_a_port() {
+        let server = |url| server_of(Vendor::Openai, url);
+        assert_eq!(server(None), server(Some("https://api.openai.com:443/v2/")));
+        assert_eq!(server(Some("http://127.0.0.1:9/a")), server(Some("http://127.0.0.1:9/b")));
+        for other in ["http://api.openai.com/v1", "https://api.openai.com:8443/v1", "https://api.openai.com.x.example"]
+        {
+            assert_ne!(server(None), server(Some(other)), "{other}");
         }
     }
 

@@ -67,12 +67,12 @@ pub(super) fn is_provider(id: &str) -> bool {
 }
 
 /// What there is to choose from.
-#[derive(Debug, Clone)]
-pub(in crate::providers) struct Candidates {
+pub(in crate::providers) struct Candidates<'a> {
     /// Configured vendors in their documented order, each with its default model.
     pub(in crate::providers) vendors: Vec<(Vendor, String)>,
-    /// The model file when the model inside can run, else what would make it run.
-    pub(in crate::providers) local: Result<String, String>,
+    /// The model file when the model inside can run, else what would make it run. Looks into
+    /// folders, so it is asked only when it matters.
+    pub(in crate::providers) local: &'a dyn Fn() -> Result<String, String>,
     /// The agent settings, which rank below every wish.
     pub(in crate::providers) default: ModelWish,
 }
@@ -86,22 +86,21 @@ pub(in crate::providers) enum Choice {
 
 /// # Errors
 /// A sentence on what is missing and what would mend it.
-pub(in crate::providers) fn choose(wish: ModelWish, candidates: &Candidates) -> Result<Choice, String> {
+pub(in crate::providers) fn choose(wish: ModelWish, candidates: &Candidates<'_>) -> Result<Choice, String> {
     let wish = wish.or(candidates.default.clone());
     match (wish.provider, wish.model) {
         (Some(provider), model) => named(&provider, model, candidates),
         (None, Some(model)) => by_name(&model, candidates),
-        (None, None) => match (candidates.vendors.first(), &candidates.local) {
-            (Some((vendor, model)), _) => Ok(Choice::Vendor { vendor: *vendor, model: model.clone() }),
-            (None, Ok(_)) => Ok(Choice::Local),
-            (None, Err(missing)) => Err(format!(
+        (None, None) => match candidates.vendors.first() {
+            Some((vendor, model)) => Ok(Choice::Vendor { vendor: *vendor, model: model.clone() }),
+            None => (candidates.local)().map(|_| Choice::Local).map_err(|missing| format!(
                 "no provider has a key. Give one its key with PUT /api/providers/{{id}}/key, or use the model inside: {missing}"
             )),
         },
     }
 }
 
-fn named(provider: &str, model: Option<String>, candidates: &Candidates) -> Result<Choice, String> {
+fn named(provider: &str, model: Option<String>, candidates: &Candidates<'_>) -> Result<Choice, String> {
     if provider == LOCAL {
         return local(model.as_deref(), candidates);
     }
@@ -116,10 +115,10 @@ fn named(provider: &str, model: Option<String>, candidates: &Candidates) -> Resu
     }
 }
 
-fn local(model: Option<&str>, candidates: &Candidates) -> Result<Choice, String> {
-    let file = candidates.local.as_ref().map_err(Clone::clone)?;
+fn local(model: Option<&str>, candidates: &Candidates<'_>) -> Result<Choice, String> {
+    let file = (candidates.local)()?;
     match model {
-        Some(wanted) if !is_same_file(wanted, file) => Err(format!(
+        Some(wanted) if !is_same_file(wanted, &file) => Err(format!(
             "the model inside is {file}, not {wanted}; choose the file with `local_model` of PUT /api/settings/agent"
         )),
         _ => Ok(Choice::Local),
@@ -131,8 +130,8 @@ fn is_same_file(wanted: &str, file: &str) -> bool {
 }
 
 /// Whose model a bare name is, by how vendors name theirs.
-fn by_name(model: &str, candidates: &Candidates) -> Result<Choice, String> {
-    if candidates.local.as_ref().is_ok_and(|file| is_same_file(model, file)) {
+fn by_name(model: &str, candidates: &Candidates<'_>) -> Result<Choice, String> {
+    if (candidates.local)().is_ok_and(|file| is_same_file(model, &file)) {
         return Ok(Choice::Local);
     }
     if let Some(vendor) = vendor_of(model)
@@ -174,10 +173,10 @@ fn vendor_of(model: &str) -> Option<Vendor> {
 mod tests {
     use super::*;
 
-    fn candidates(vendors: &[Vendor], local: bool) -> Candidates {
+    fn candidates(vendors: &[Vendor], local: bool) -> Candidates<'static> {
         Candidates {
             vendors: vendors.iter().map(|vendor| (*vendor, vendor.default_model().to_owned())).collect(),
-            local: if local { Ok("small.gguf".to_owned()) } else { Err("run `make models`".to_owned()) },
+            local: if local { &|| Ok("small.gguf".to_owned()) } else { &|| Err("run `make models`".to_owned()) },
             default: ModelWish::default(),
         }
     }

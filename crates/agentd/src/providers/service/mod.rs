@@ -1,5 +1,6 @@
 //! Providers: setting them up, choosing a model, and counting what it used.
 
+mod key;
 mod setup;
 mod tracked;
 mod usage;
@@ -22,6 +23,7 @@ use super::model::{Candidates, Choice, LOCAL, ModelWish, Outcome, PriceTable, Re
 use super::store;
 use crate::ground::Ground;
 use crate::settings::{Settings, Vault, VaultError};
+pub use key::PreparedProvider;
 
 /// The vault's scope for keys.
 const KEYS: &str = "providers";
@@ -99,7 +101,7 @@ impl Providers {
         let usable = configured.iter().filter(|provider| provider.backend.is_ok());
         let candidates = Candidates {
             vendors: usable.map(|provider| (provider.vendor, provider.default_model.clone())).collect(),
-            local: self.0.local.find(agent.local_model.as_deref()).map(|path| file_name(&path)),
+            local: &|| self.0.local.find(agent.local_model.as_deref()).map(|path| file_name(&path)),
             default: ModelWish::new(agent.default_provider.as_deref(), agent.default_model.as_deref()),
         };
         let choice = choose(wish, &candidates).map_err(ProviderError::no_model)?;

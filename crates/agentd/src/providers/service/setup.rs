@@ -1,26 +1,25 @@
-//! Listing providers, changing and testing them.
+//! Listing providers and testing them.
 
 use std::time::Duration;
 
-use agentd_base::{Patch, Problems, Secret, SecretState, SecretUpdate};
+use agentd_base::SecretState;
 use agentd_inference::LocalState;
 use agentd_llm::{ModelBackend, ModelError, ModelEvent, ModelMessage, ModelRequest, Usage, Vendor};
 use agentd_store::Tx;
 use futures_util::StreamExt;
 use tokio::time::Instant;
 
-use super::{Configured, KEYS, Providers, canonical, file_name};
+use super::{Configured, Providers, canonical, file_name};
 use crate::providers::error::ProviderError;
 use crate::providers::local::LocalBackend;
 use crate::providers::model::{
-    LOCAL, LocalModelState, LocalModelView, ModelCall, Outcome, ProviderChange, ProviderReport, ProviderRow,
-    ProviderStatus, ProviderView, ReportedFailure, parse_base_url, parse_key,
+    LOCAL, LocalModelState, LocalModelView, ModelCall, Outcome, ProviderReport, ProviderRow, ProviderStatus,
+    ProviderView, ReportedFailure,
 };
 use crate::providers::store;
 
 const LOCAL_NAME: &str = "The model inside the daemon";
 const LOCAL_TEST_LIMIT: Duration = Duration::from_secs(60);
-const MAX_MODEL_NAME: usize = 200;
 
 impl Providers {
     /// Every provider in the documented order, `local` last.
@@ -49,66 +48,6 @@ impl Providers {
         let id = canonical(id)?;
         let found = self.list().await?.into_iter().find(|view| view.id == id);
         found.ok_or_else(|| ProviderError::Unknown { id: id.to_owned(), known: super::known_ids() })
-    }
-
-    /// Sets, keeps or clears key, base URL and default model of a vendor. A key is needed unless
-    /// a base URL names a server that needs none.
-    ///
-    /// # Errors
-    /// `Unknown`, `LocalHasNoKey`, or `Invalid` with every bad field; then nothing has changed.
-    pub async fn set_key(&self, id: &str, change: ProviderChange) -> Result<ProviderView, ProviderError> {
-        let id = canonical(id)?;
-        if id == LOCAL {
-            return Err(ProviderError::LocalHasNoKey);
-        }
-        let change = self.checked(change)?;
-        let vault = self.0.vault.clone();
-        let work = async move |tx: &mut Tx| {
-            let has_key = match &change.key {
-                Patch::Set(_) => true,
-                Patch::Clear => false,
-                Patch::Keep => vault.contains(tx, KEYS, id).await?,
-            };
-            let mut row = store::find_provider(tx, id).await?.unwrap_or_default();
-            change.base_url.clone().apply(&mut row.base_url);
-            change.default_model.clone().apply(&mut row.default_model);
-            if !has_key && row.base_url.is_none() {
-                let mut problems = Problems::new();
-                problems.add("api_key", "is required, unless base_url names a server that needs no key");
-                return Err(ProviderError::Invalid(problems.into_result().err().unwrap_or_default()));
-            }
-            match &change.key {
-                Patch::Set(key) => vault.put(tx, KEYS, id, key).await?,
-                Patch::Clear => vault.clear(tx, KEYS, id).await?,
-                Patch::Keep => {}
-            }
-            let updated_at = tx.clock().now();
-            store::upsert_provider(tx, &ProviderRow { id: id.to_owned(), updated_at, ..row }).await?;
-            Ok(())
-        };
-        self.0.db.write(work).await?;
-        // It was said of what was there before.
-        self.0.outcomes.lock().remove(id);
-        self.get(id).await
-    }
-
-    /// Forgets key, base URL and default model of a vendor.
-    ///
-    /// # Errors
-    /// `Unknown` or `LocalHasNoKey`.
-    pub async fn clear_key(&self, id: &str) -> Result<ProviderView, ProviderError> {
-        let id = canonical(id)?;
-        if id == LOCAL {
-            return Err(ProviderError::LocalHasNoKey);
-        }
-        let vault = self.0.vault.clone();
-        let work = async move |tx: &mut Tx| {
-            vault.clear(tx, KEYS, id).await?;
-            store::delete_provider(tx, id).await
-        };
-        self.0.db.write(work).await?;
-        self.0.outcomes.lock().remove(id);
-        self.get(id).await
     }
 
     /// Asks the provider whether it answers. A vendor is asked for its models, which costs no
@@ -178,40 +117,6 @@ impl Providers {
 
     fn available_models(&self) -> Vec<String> {
         self.0.local.files().iter().map(|path| file_name(path)).collect()
-    }
-
-    fn checked(&self, change: ProviderChange) -> Result<CheckedChange, ProviderError> {
-        let mut problems = Problems::new();
-        let key = match change.api_key {
-            Patch::Keep | Patch::Set(SecretUpdate::Shown(_)) => Patch::Keep,
-            Patch::Clear => Patch::Clear,
-            Patch::Set(SecretUpdate::New(key)) => match parse_key(&key) {
-                Ok(key) => Patch::Set(key),
-                Err(message) => {
-                    problems.add("api_key", message);
-                    Patch::Keep
-                }
-            },
-        };
-        if let Patch::Set(text) = &change.base_url {
-            let checked = parse_base_url(text)
-                .and_then(|url| self.0.client.check_url(&url).map_err(|refusal| refusal.to_string()));
-            if let Err(message) = checked {
-                problems.add("base_url", message);
-            }
-        }
-        if let Patch::Set(model) = &change.default_model {
-            let is_name = !model.is_empty()
-                && model.chars().count() <= MAX_MODEL_NAME
-                && !model.chars().any(|c| c.is_whitespace() || c.is_control());
-            problems.require(is_name, "default_model", "must be the provider's name of a model, without spaces");
-        }
-        problems.into_result().map_err(ProviderError::Invalid)?;
-        let base_url = match change.base_url {
-            Patch::Set(text) => Patch::Set(text.trim().to_owned()),
-            other => other,
-        };
-        Ok(CheckedChange { key, base_url, default_model: change.default_model })
     }
 
     fn vendor_view(&self, vendor: Vendor, row: Option<&ProviderRow>, configured: Option<&Configured>) -> ProviderView {
@@ -287,13 +192,6 @@ impl Providers {
             }),
         }
     }
-}
-
-/// A change whose values are good.
-struct CheckedChange {
-    key: Patch<Secret>,
-    base_url: Patch<String>,
-    default_model: Patch<String>,
 }
 
 enum Tested {

@@ -9,9 +9,6 @@ use crate::providers::store;
 
 /// Over how many rows replicas spread each sum.
 const SHARDS: u32 = 8;
-/// Models with figures of their own; the rest are counted together.
-const MODELS_SHOWN: usize = 24;
-const OTHER: &str = "other";
 
 impl Providers {
     /// Stores what a call used and what it cost, in the transaction that ends it.
@@ -69,22 +66,13 @@ impl Providers {
         })
     }
 
-    /// Tokens of all time by model and type. Models beyond the first few dozen are `other`, so
-    /// that the number of labels is bounded.
+    /// Tokens of all time by model and type, those with the most tokens first. As many as there are
+    /// models: who shows them bounds their number, and decides once and for all which it shows.
     ///
     /// # Errors
     /// The database is away.
     pub async fn token_totals(&self) -> Result<Vec<TokenTotal>, ProviderError> {
         let models = store::list_token_totals(&mut self.0.db.read().await?).await?;
-        let (shown, rest) = models.split_at(models.len().min(MODELS_SHOWN));
-        let mut totals: Vec<TokenTotal> = shown.iter().flatten().cloned().collect();
-        if let Some(first) = rest.first() {
-            totals.extend(first.iter().map(|total| TokenTotal {
-                model: OTHER.to_owned(),
-                kind: total.kind,
-                tokens: rest.iter().flatten().filter(|other| other.kind == total.kind).map(|other| other.tokens).sum(),
-            }));
-        }
-        Ok(totals)
+        Ok(models.into_iter().flatten().collect())
     }
 }

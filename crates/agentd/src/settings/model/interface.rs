@@ -91,7 +91,8 @@ impl Section for InterfaceSettings {
 }
 
 /// The form of an agent's `svc_name`, which its id has too.
-fn is_agent_name(text: &str) -> bool {
+#[must_use]
+pub fn is_agent_name(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
     text.len() <= 63
         && text.bytes().all(is_inner)

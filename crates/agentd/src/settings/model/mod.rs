@@ -1,16 +1,25 @@
 //! The categories that belong to the daemon as a whole, with their defaults and rules.
 
 mod agent;
+mod email;
 mod interface;
+mod proactive;
 mod profile;
 mod security;
+mod strategy;
 
 pub use agent::AgentSettings;
-pub use interface::{DateFormat, InterfaceSettings};
-pub use profile::{ProfileSettings, Theme};
+pub use email::{EmailSettings, EmailTls};
+pub use interface::{DateFormat, InterfaceSettings, is_agent_name};
+pub use proactive::{CHANNEL_PLATFORMS, ProactiveSettings, QuietHours};
+pub use profile::{ProfileSettings, Theme, is_email_address};
 pub use security::SecuritySettings;
+pub use strategy::{Planning, StrategySettings};
 
 pub(super) use agent::AgentPatch;
+pub(super) use email::EmailPatch;
 pub(super) use interface::InterfacePatch;
+pub(super) use proactive::ProactivePatch;
 pub(super) use profile::ProfilePatch;
 pub(super) use security::SecurityPatch;
+pub(super) use strategy::StrategyPatch;

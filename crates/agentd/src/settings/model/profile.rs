@@ -78,7 +78,7 @@ impl Section for ProfileSettings {
             "must not contain line breaks or other control characters",
         );
         problems.require(
-            self.email.is_empty() || is_email(&self.email),
+            self.email.is_empty() || is_email_address(&self.email),
             "email",
             "must be an address such as name@example.org",
         );
@@ -96,13 +96,14 @@ impl Section for ProfileSettings {
 }
 
 /// Whether this is an IANA name. `Etc/Unknown`, and text that only looks like a zone, is none.
-fn is_time_zone(name: &str) -> bool {
+pub(super) fn is_time_zone(name: &str) -> bool {
     jiff::tz::TimeZone::get(name).is_ok_and(|zone| zone.iana_name().is_some())
 }
 
 /// One `@`, a local part of printable ASCII or letters, and a domain with a dot. What is beyond
 /// that only the mail server knows.
-fn is_email(text: &str) -> bool {
+#[must_use]
+pub fn is_email_address(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"@<>()[],;:\\\"".contains(c);
     let is_label = |label: &str| {
@@ -125,12 +126,12 @@ mod tests {
     #[test]
     fn tells_addresses_from_nonsense() {
         for good in ["a@b.co", "first.last+tag@sub.example.org", "jörg@bücher.example"] {
-            assert!(is_email(good), "{good}");
+            assert!(is_email_address(good), "{good}");
         }
         for bad in
             ["a", "@b.co", "a@", "a@b", "a b@c.de", "a@b..c", "a@-b.c", "a@b@c.de", "a@b.c\nBcc: x@y.z", "<a@b.c>"]
         {
-            assert!(!is_email(bad), "{bad}");
+            assert!(!is_email_address(bad), "{bad}");
         }
     }
 

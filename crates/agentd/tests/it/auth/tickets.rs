@@ -121,3 +121,19 @@ async fn a_ticket_opens_one_stream_from_an_address_without_headers() {
     let key = app.key.clone().expect("a key");
     stream(&key).send().await.expect_error(401, "invalid_credential");
 }
+
+/// The door of streams is open to everybody: a made-up ticket must not queue for the one writer.
+#[tokio::test]
+async fn a_ticket_that_is_none_waits_for_no_writer() {
+    let app = TestApp::with_owner().await;
+    let ticket = text(&app.post("/api/auth/ticket").send().await.expect_status(200).json(), "ticket");
+    let stream = |ticket: &str| app.get(&format!("/api/chat/sessions/sess_unknown/stream?ticket={ticket}")).anonymous();
+    let held = app.hold_writes("auth_tickets").await;
+    let well_formed = format!("ticket_{}", "0a".repeat(32));
+    for none in ["junk", "ticket_00", &well_formed] {
+        let answer = tokio::time::timeout(Duration::from_secs(30), stream(none).send()).await;
+        answer.expect("an answer while nothing can be written").expect_error(401, "invalid_credential");
+    }
+    held.release().await;
+    stream(&ticket).send().await.expect_status(404);
+}

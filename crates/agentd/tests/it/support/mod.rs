@@ -3,12 +3,14 @@
 
 pub mod database;
 pub mod document;
+pub mod hold;
 pub mod process;
+pub mod record;
 pub mod request;
 pub mod talk;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentd::config::{Config, ConfigSource};
@@ -90,10 +92,21 @@ impl TestApp {
 
     /// A second daemon over the same database; `None` on SQLite, which has one alone.
     pub async fn replica(&self) -> Option<Self> {
-        self.source.database_url.as_ref()?;
         let folder = tempfile::tempdir().expect("a temporary folder");
+        let data_dir = folder.path().join("data");
+        self.replica_in(folder, data_dir).await
+    }
+
+    /// One that shares the data directory, too, as is documented.
+    pub async fn replica_on_same_data_dir(&self) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        self.replica_in(folder, self.data_dir().to_path_buf()).await
+    }
+
+    async fn replica_in(&self, folder: TempDir, data_dir: PathBuf) -> Option<Self> {
+        self.source.database_url.as_ref()?;
         let source = ConfigSource {
-            data_dir: Some(folder.path().join("data")),
+            data_dir: Some(data_dir),
             secret_key_file: Some(self.data_dir().join("secret.key")),
             ..self.source.clone()
         };
@@ -150,6 +163,13 @@ impl TestApp {
     pub async fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             running.shut_down().await;
+        }
+    }
+
+    /// Ends the daemon in order, with less time than it has.
+    pub async fn stop_within(&mut self, limit: Duration) {
+        if let Some(running) = self.running.take() {
+            running.shut_down_within(limit).await;
         }
     }
 

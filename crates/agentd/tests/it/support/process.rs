@@ -75,9 +75,21 @@ impl TestProcess {
     /// Starts the process and waits until it says that it is ready, and where. The system chooses the
     /// port: one that was free a moment ago may be another test's by now.
     pub async fn spawn(&mut self) {
+        self.spawn_as(self.command()).await;
+    }
+
+    /// The same, after the shell has run `setting`.
+    pub async fn spawn_after(&mut self, setting: &str) {
+        let plain = self.command();
+        let mut command = Command::new("sh");
+        command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.args(["-c", &format!("{setting} && exec \"$0\""), BINARY]).stdin(Stdio::null());
+        self.spawn_as(command).await;
+    }
+
+    async fn spawn_as(&mut self, mut command: Command) {
         let before = self.log().len();
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log"));
-        let mut command = self.command();
         command.env("SVC_PORT", "0").env("SVC_LOG", "trace").stdout(Stdio::null()).stderr(log.expect("a log file"));
         self.child = Some(command.spawn().expect("the process starts"));
         for _ in 0..2000 {
@@ -98,6 +110,13 @@ impl TestProcess {
         let log = self.log();
         let lines: Vec<&str> = log.lines().rev().take(20).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+
+    /// A line of what the kernel lets the process have, such as `Max open files`.
+    pub fn kernel_limit(&self, name: &str) -> String {
+        let id = self.child.as_ref().expect("a running process").id();
+        let limits = std::fs::read_to_string(format!("/proc/{id}/limits")).expect("the limits");
+        limits.lines().find(|line| line.starts_with(name)).expect("the limit").to_owned()
     }
 
     /// `kill -9`

@@ -7,7 +7,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::Value;
 
-use super::document;
+use super::{document, record};
 
 pub struct TestRequest {
     builder: reqwest::RequestBuilder,
@@ -60,6 +60,9 @@ impl TestRequest {
             builder = builder.bearer_auth(key);
         }
         let response = builder.send().await.expect("the daemon answers");
+        if let Some(operation) = document::find(self.method.as_str(), &self.path) {
+            record::note(&operation.id, response.status().as_u16());
+        }
         (self.method, self.path, response)
     }
 

@@ -25,7 +25,12 @@ pub struct Talk {
 impl Talk {
     /// An owner, the agent `scout`, and a vendor that follows the script.
     pub async fn with(script: Script) -> Self {
-        let app = TestApp::with_owner().await;
+        Self::on(TestApp::start().await, script).await
+    }
+
+    /// The same on a daemon that is there and has no owner yet.
+    pub async fn on(mut app: TestApp, script: Script) -> Self {
+        app.make_owner().await;
         let vendor = FakeVendor::start(Vendor::Openai, script).await.expect("a fake vendor");
         use_vendor(&app, &vendor).await;
         create_agent(&app, "scout").await;

@@ -21,10 +21,11 @@ use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::model::params::LlamaModelParams;
 use llama_cpp_2::token::LlamaToken;
+use llama_cpp_2::token_type::LlamaTokenAttr;
 
 use crate::worker::llama::sequence::LlamaSequence;
 use crate::worker::scheduler::Model;
-use crate::worker::template::ChatTemplate;
+use crate::worker::template::{ChatTemplate, SpecialTokens};
 use crate::{GenerateRequest, LocalError, LocalErrorCode};
 
 /// Tokens that the engine takes at once; the scheduler never gives it more.
@@ -79,7 +80,14 @@ impl Engine {
         let piece =
             |token: LlamaToken| String::from_utf8_lossy(&vocabulary.token_to_piece(token, true, None)).into_owned();
         let text = |token: LlamaToken| if token.0 < 0 { String::new() } else { piece(token) };
-        let control = vocabulary.tokens().filter(|&token| vocabulary.is_control(token)).map(piece).collect();
+        let special = SpecialTokens {
+            control: vocabulary.tokens().filter(|&token| vocabulary.is_control(token)).map(piece).collect(),
+            user_defined: vocabulary
+                .tokens()
+                .filter(|&token| vocabulary.attr(token).contains(LlamaTokenAttr::UserDefined))
+                .map(piece)
+                .collect(),
+        };
         let source = model.chat_template(None).ok().and_then(|template| template.to_string().ok());
         let mut stop_texts: Vec<String> = [vocabulary.eos(), vocabulary.eot()].map(text).into();
         if source.is_none() {
@@ -90,7 +98,7 @@ impl Engine {
         // this form: others, such as `</s>`, also occur in ordinary text.
         stop_texts.retain(|text| text.starts_with("<|") && text.ends_with("|>"));
         stop_texts.dedup();
-        let template = ChatTemplate::new(source, text(vocabulary.bos()), text(vocabulary.eos()), control, now)
+        let template = ChatTemplate::new(source, text(vocabulary.bos()), text(vocabulary.eos()), special, now)
             .map_err(|error| unreadable(path, &error.to_string()))?;
         let trained = model.n_ctx_train();
         let context_length = if trained == 0 { context_length } else { context_length.min(trained) };

@@ -1,5 +1,8 @@
 //! Rows of sessions and of their events.
 
+pub(super) mod approvals;
+pub(super) mod parked;
+
 use std::time::Duration;
 
 use agentd_base::Timestamp;
@@ -15,7 +18,7 @@ pub(super) const CANCELS: Topic = Topic::new("engine.cancels");
 const BATCHES: [usize; 4] = [64, 16, 4, 1];
 
 const COLUMNS: &str = "id, agent_id, conversation_id, message_id, transcript, provider, model, \
-    prompt_tokens_estimate, status, error_code, owner, started_at, completed_at";
+    prompt_tokens_estimate, status, error_code, owner, started_at, completed_at, waiting_since";
 
 fn session(row: &Row) -> Result<Session, StoreError> {
     Ok(Session {
@@ -32,6 +35,7 @@ fn session(row: &Row) -> Result<Session, StoreError> {
         owner: row.get("owner")?,
         started_at: row.get("started_at")?,
         completed_at: row.get("completed_at")?,
+        waiting_since: row.get("waiting_since")?,
     })
 }
 
@@ -82,10 +86,11 @@ pub async fn find_running_in_conversation(
     row.map(|row| row.get("id")).transpose()
 }
 
-/// Running sessions with the end of their lease, the oldest lease first.
+/// Running sessions that do not wait, with the end of their lease, the oldest lease first.
 pub(super) async fn list_running(read: &mut Read, limit: u32) -> Result<Vec<(Session, Timestamp)>, StoreError> {
     let sql = format!(
-        "SELECT {COLUMNS}, lease_until FROM sessions WHERE status = 'running' ORDER BY lease_until, id LIMIT $1"
+        "SELECT {COLUMNS}, lease_until FROM sessions \
+         WHERE status = 'running' AND waiting_since IS NULL ORDER BY lease_until, id LIMIT $1"
     );
     let rows = read.fetch_all(sql, args![limit]).await?;
     rows.iter().map(|row| Ok((session(row)?, row.get("lease_until")?))).collect()
@@ -115,6 +120,21 @@ pub(super) async fn end_session(
         )
         .await?;
     Ok(ended == 1)
+}
+
+/// How a session ended that `owner` held to its end.
+pub(super) async fn ended_by(
+    read: &mut Read,
+    id: &SessionId,
+    owner: &str,
+) -> Result<Option<SessionStatus>, StoreError> {
+    let row = read
+        .fetch_optional(
+            "SELECT status FROM sessions WHERE id = $1 AND owner = $2 AND status <> 'running'",
+            args![id, owner],
+        )
+        .await?;
+    row.map(|row| Ok(SessionStatus::from_stored(&row.get::<String>("status")?))).transpose()
 }
 
 /// Adds events; a number that is there already, or a session that is not, fails.
@@ -246,6 +266,8 @@ pub(super) async fn delete_sessions(tx: &mut Tx, ids: &[SessionId], limit: u32) 
             return Ok(false);
         }
         left -= deleted;
+        tx.execute("DELETE FROM parked_turns WHERE session_id = $1", args![id]).await?;
+        tx.execute("DELETE FROM approvals WHERE session_id = $1", args![id]).await?;
         tx.execute("DELETE FROM sessions WHERE id = $1", args![id]).await?;
     }
     Ok(true)

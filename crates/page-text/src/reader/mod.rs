@@ -1,22 +1,21 @@
 //! From the tokens of a page to blocks of text.
 
+mod blocks;
+mod links;
+
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
 use url::Url;
 
-use crate::element::{Kind, Tag};
-use crate::stack::{Open, Stack};
-use crate::{Link, MAX_TEXT_BYTES, chrome, inline};
+use blocks::Row;
+use links::OpenLink;
 
-const MAX_BLOCKS: usize = 50_000;
-const MAX_CELLS: usize = 200;
+use crate::element::{Kind, Tag, fingerprint};
+use crate::stack::{Open, Stack};
+use crate::{Link, chrome, inline};
+
 const MAX_TITLE_CHARACTERS: usize = 300;
 const MAX_LINK_CHARACTERS: usize = 200;
-/// How many addresses are resolved; those that turn out alike or surround the content count too.
-const MAX_ADDRESSES: usize = 5_000;
-const MAX_ADDRESS_BYTES: usize = 2_048;
-/// A longer cell is a column of the page, not of a table.
-const MAX_TABLE_CELL_BYTES: usize = 400;
 
 /// What a block is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,20 +63,6 @@ pub(crate) fn read(html: &str, base_url: &Url) -> Read {
     emitter.naively_switch_states(true);
     let Ok(_) = Tokenizer::new_with_emitter(html, emitter).next().transpose();
     reader.finish()
-}
-
-struct OpenLink {
-    url: String,
-    /// Where its text starts in the text that flows now.
-    from: usize,
-    /// What has already gone into blocks.
-    text: String,
-}
-
-#[derive(Default)]
-struct Row {
-    cells: Vec<Block>,
-    is_header: bool,
 }
 
 struct Reader {
@@ -168,8 +153,7 @@ impl Reader {
             }
             return;
         }
-        let is_closed_dialog =
-            kind == Kind::Chrome && tag.name == crate::element::fingerprint(b"dialog") && !tag.is_open;
+        let is_closed_dialog = kind == Kind::Chrome && tag.name == fingerprint(b"dialog") && !tag.is_open;
         // A page that fades its body in is still a page.
         if kind.has_end_tag() && (kind == Kind::Skip || is_closed_dialog || (tag.is_invisible() && !tag.is_root)) {
             if kind.is_block() {
@@ -217,7 +201,7 @@ impl Reader {
         }
         open.is_chrome = match kind {
             // The head of an article is part of it.
-            Kind::Chrome => self.stack.counts.main == 0 || tag.name != crate::element::fingerprint(b"header"),
+            Kind::Chrome => self.stack.counts.main == 0 || tag.name != fingerprint(b"header"),
             Kind::Main => false,
             _ => !tag.is_root && chrome::is_named(&tag.words),
         };
@@ -225,7 +209,7 @@ impl Reader {
     }
 
     fn next_marker(&mut self, tag: &Tag) -> String {
-        let is_definition = !tag.is_term && tag.name == crate::element::fingerprint(b"dd");
+        let is_definition = !tag.is_term && tag.name == fingerprint(b"dd");
         match self.stack.list_mut() {
             _ if is_definition => String::new(),
             Some(list) if list.kind == (Kind::List { is_ordered: true }) => {
@@ -307,180 +291,6 @@ impl Reader {
         if self.other_title.is_empty() && matches!(tag.property.as_str(), "og:title" | "twitter:title" | "title") {
             self.other_title = inline::one_line(&tag.content, MAX_TITLE_CHARACTERS);
         }
-    }
-
-    fn base(&mut self, tag: &Tag) {
-        if !self.has_base
-            && let Some(base) = self.address(&tag.href)
-        {
-            (self.base, self.has_base) = (base, true);
-        }
-    }
-
-    fn address(&self, href: &str) -> Option<Url> {
-        let href = href.trim();
-        if href.is_empty() || href.len() > MAX_ADDRESS_BYTES || self.base.as_str().len() > 2 * MAX_ADDRESS_BYTES {
-            return None;
-        }
-        self.base.join(href).ok().filter(|url| matches!(url.scheme(), "http" | "https"))
-    }
-
-    fn open_link(&mut self, href: &str) {
-        self.close_link();
-        if href.trim().starts_with('#') || self.addresses >= MAX_ADDRESSES {
-            return;
-        }
-        self.addresses += 1;
-        if let Some(url) = self.address(href) {
-            self.link = Some(OpenLink { url: url.into(), from: self.flowing.len(), text: String::new() });
-        }
-    }
-
-    fn close_link(&mut self) {
-        self.keep_link_text();
-        if let Some(link) = self.link.take() {
-            let text = inline::one_line(&link.text, MAX_LINK_CHARACTERS);
-            let text = if text.is_empty() { link.url.clone() } else { text };
-            let closed = Link { text, url: link.url };
-            // A link around whole blocks belongs to the last of them.
-            match self.read.blocks.last_mut().filter(|_| self.flowing.is_empty() && self.rows.is_empty()) {
-                Some(block) if !link.text.trim().is_empty() => block.links.push(closed),
-                _ => self.flowing_links.push(closed),
-            }
-        }
-    }
-
-    /// Before the flowing text goes: what of it belongs to the open link.
-    fn keep_link_text(&mut self) {
-        if let Some(link) = &mut self.link {
-            let said = self.flowing.get(link.from..).unwrap_or_default();
-            self.flowing_link_bytes += said.len();
-            if link.text.len() < MAX_LINK_CHARACTERS * 4 {
-                link.text.push(' ');
-                link.text.push_str(said);
-            }
-            link.from = self.flowing.len();
-        }
-    }
-
-    /// The text that has flowed so far, and how much of it was in links.
-    fn take_flowing(&mut self) -> (String, usize) {
-        self.keep_link_text();
-        if let Some(link) = &mut self.link {
-            link.from = 0;
-        }
-        (std::mem::take(&mut self.flowing), std::mem::take(&mut self.flowing_link_bytes))
-    }
-
-    /// Ends the block that flows, because an element of `kind` starts or ends.
-    fn break_block(&mut self, kind: Kind) {
-        let is_soft = matches!(kind, Kind::Block | Kind::Paragraph | Kind::Cell { .. });
-        if is_soft && self.stack.is_in_cell() {
-            self.line_break();
-            if kind == Kind::Paragraph {
-                self.line_break();
-            }
-            return;
-        }
-        if self.stack.is_in_cell() {
-            // Such a table lays a page out; its cells follow each other like columns.
-            self.cells_as_paragraphs();
-        }
-        // Code is broken into elements for its colours.
-        if self.stack.counts.preformatted > 0 && kind != Kind::Preformatted {
-            return;
-        }
-        let (mut text, link_bytes) = self.take_flowing();
-        let form = if self.stack.counts.preformatted > 0 {
-            Form::Code
-        } else if let Some(level) = self.stack.heading {
-            text = inline::one_line(&text, usize::MAX / 4);
-            Form::Heading(level)
-        } else if self.stack.counts.lists > 0 {
-            if text.trim().is_empty() {
-                self.flowing_link_bytes += link_bytes;
-                return;
-            }
-            Form::Item { depth: self.stack.counts.lists, marker: self.marker.take().unwrap_or_default() }
-        } else {
-            Form::Paragraph
-        };
-        self.emit(form, text, link_bytes);
-    }
-
-    fn end_cell(&mut self) {
-        if !self.stack.is_in_cell() {
-            return self.break_block(Kind::Quote);
-        }
-        let (mut text, link_bytes) = self.take_flowing();
-        text.truncate(text.trim_end().len());
-        let mut cell = self.block(Form::Paragraph, text, link_bytes);
-        cell.links = std::mem::take(&mut self.flowing_links);
-        match self.rows.last_mut() {
-            Some(row) if row.cells.len() < MAX_CELLS => row.cells.push(cell),
-            Some(_) => self.read.is_truncated = true,
-            None => self.push(cell),
-        }
-    }
-
-    fn end_row(&mut self) {
-        let Some(row) = self.rows.last() else { return };
-        let filled = row.cells.iter().filter(|cell| !cell.text.is_empty()).count();
-        if filled < 2 || row.cells.iter().any(|cell| cell.text.len() > MAX_TABLE_CELL_BYTES) {
-            self.cells_as_paragraphs();
-            self.rows.pop();
-            return;
-        }
-        let Some(row) = self.rows.pop() else { return };
-        let form = Form::Row { cells: row.cells.len(), is_header: row.is_header };
-        let link_bytes = row.cells.iter().map(|cell| cell.link_bytes).sum();
-        let one_line = |cell: &Block| inline::one_line(&cell.text, MAX_TABLE_CELL_BYTES).replace('|', "\\|");
-        let cells: Vec<String> = row.cells.iter().map(one_line).collect();
-        let mut block = self.block(form, cells.join(" | "), link_bytes);
-        block.links = row.cells.into_iter().flat_map(|cell| cell.links).collect();
-        self.push(block);
-    }
-
-    fn cells_as_paragraphs(&mut self) {
-        let cells = self.rows.last_mut().map(|row| std::mem::take(&mut row.cells)).unwrap_or_default();
-        for cell in cells {
-            self.push(cell);
-        }
-    }
-
-    fn emit(&mut self, form: Form, mut text: String, link_bytes: usize) {
-        text.truncate(text.trim_end().len());
-        if form == Form::Code {
-            let blank = text.len() - text.trim_start_matches('\n').len();
-            text.drain(..blank);
-        }
-        let mut block = self.block(form, text, link_bytes);
-        block.links = std::mem::take(&mut self.flowing_links);
-        self.push(block);
-    }
-
-    /// A block of what is open now, without links.
-    fn block(&self, form: Form, text: String, link_bytes: usize) -> Block {
-        let counts = &self.stack.counts;
-        let (is_main, is_chrome, is_quote) = (counts.main > 0, counts.chrome > 0, counts.quotes > 0);
-        Block { form, text, link_bytes, links: Vec::new(), is_main, is_chrome, is_quote }
-    }
-
-    fn push(&mut self, mut block: Block) {
-        if block.form != Form::Code && block.text.starts_with(char::is_whitespace) {
-            block.text = block.text.trim_start().to_owned();
-        }
-        if block.text.trim_matches(['`', ' ', '\n']).is_empty() {
-            // Links around pictures go with what comes next.
-            self.flowing_links.append(&mut block.links);
-            return;
-        }
-        self.text_bytes += block.text.len();
-        if self.text_bytes > MAX_TEXT_BYTES || self.read.blocks.len() >= MAX_BLOCKS {
-            self.is_full = true;
-            self.read.is_truncated = true;
-        }
-        self.read.blocks.push(block);
     }
 
     fn finish(mut self) -> Read {

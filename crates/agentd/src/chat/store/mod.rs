@@ -1,14 +1,26 @@
 //! Rows of conversations and messages.
 
+mod cuts;
+
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, ValueError, args};
 
-use super::model::{Conversation, ConversationId, Message, MessageId, MessageStatus};
-use crate::agents::AgentId;
-use crate::engine::SessionId;
+use super::model::{Conversation, ConversationId, Message, MessageStatus};
+use crate::agents::{AgentId, is_living};
+use crate::engine::{Round, SessionId};
 
-const CONVERSATION: &str = "id, agent_id, title, mode, execution_mode, message_count, revision, created_at, updated_at";
-const MESSAGE: &str = "id, conversation_id, position, role, content, status, session_id, created_at";
+const CONVERSATION: &str = "id, agent_id, title, mode, execution_mode, message_count, revision, summary, \
+    summary_through, created_at, updated_at";
+const MESSAGE: &str = "id, conversation_id, position, role, content, rounds, status, session_id, created_at";
+/// The condition of a message that was not cut off.
+const IS_KEPT: &str = "NOT EXISTS (SELECT 1 FROM message_cuts WHERE message_cuts.conversation_id = \
+    messages.conversation_id AND messages.position > message_cuts.after_position \
+    AND messages.position <= message_cuts.through_position)";
+
+/// The condition of a conversation that can be seen: neither it nor its agent was deleted.
+fn is_visible() -> String {
+    format!("deleted_at IS NULL AND {}", is_living("conversations.agent_id"))
+}
 
 fn named<T>(row: &Row, column: &str, parse: fn(&str) -> Option<T>) -> Result<T, StoreError> {
     let text: String = row.get(column)?;
@@ -27,6 +39,8 @@ fn conversation(row: &Row) -> Result<Conversation, StoreError> {
         execution_mode: named(row, "execution_mode", super::ExecutionMode::from_stored)?,
         message_count: row.get("message_count")?,
         revision: row.get("revision")?,
+        summary: row.get("summary")?,
+        summary_through: row.get("summary_through")?,
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
     })
@@ -39,11 +53,20 @@ fn message(row: &Row) -> Result<Message, StoreError> {
         position: row.get("position")?,
         role: named(row, "role", super::Role::from_stored)?,
         content: row.get("content")?,
+        // Written by us, so it can be read.
+        rounds: row
+            .get::<Option<String>>("rounds")?
+            .and_then(|rounds| serde_json::from_str(&rounds).ok())
+            .unwrap_or_default(),
         status: named(row, "status", MessageStatus::from_stored)?,
         session_id: row.get("session_id")?,
         created_at: row.get("created_at")?,
     })
 }
+
+pub(super) use cuts::{
+    MessageCut, cut_messages, delete_cut, delete_cut_off, find_last_beyond, find_position, list_cut_off, list_cuts,
+};
 
 /// Where the title of a conversation comes from.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +114,7 @@ pub(super) async fn find_conversation(
     read: &mut Read,
     id: &ConversationId,
 ) -> Result<Option<Conversation>, StoreError> {
-    let sql = format!("SELECT {CONVERSATION} FROM conversations WHERE id = $1 AND deleted_at IS NULL");
+    let sql = format!("SELECT {CONVERSATION} FROM conversations WHERE id = $1 AND {}", is_visible());
     read.fetch_optional(sql, args![id]).await?.as_ref().map(conversation).transpose()
 }
 
@@ -102,22 +125,24 @@ pub(super) async fn list_conversations(
     limit: u32,
     offset: u64,
 ) -> Result<(Vec<Conversation>, u64), StoreError> {
+    let is_visible = is_visible();
     let (rows, total) = match agent {
         None => {
             let sql = format!(
-                "SELECT {CONVERSATION} FROM conversations WHERE deleted_at IS NULL \
+                "SELECT {CONVERSATION} FROM conversations WHERE {is_visible} \
                  ORDER BY updated_at DESC, id DESC LIMIT $1 OFFSET $2"
             );
             let rows = read.fetch_all(sql, args![limit, offset]).await?;
-            (rows, read.fetch_one("SELECT COUNT(*) FROM conversations WHERE deleted_at IS NULL", args![]).await?)
+            let sql = format!("SELECT COUNT(*) FROM conversations WHERE {is_visible}");
+            (rows, read.fetch_one(sql, args![]).await?)
         }
         Some(agent) => {
             let sql = format!(
-                "SELECT {CONVERSATION} FROM conversations WHERE agent_id = $3 AND deleted_at IS NULL \
+                "SELECT {CONVERSATION} FROM conversations WHERE agent_id = $3 AND {is_visible} \
                  ORDER BY updated_at DESC, id DESC LIMIT $1 OFFSET $2"
             );
             let rows = read.fetch_all(sql, args![limit, offset, agent]).await?;
-            let sql = "SELECT COUNT(*) FROM conversations WHERE agent_id = $1 AND deleted_at IS NULL";
+            let sql = format!("SELECT COUNT(*) FROM conversations WHERE agent_id = $1 AND {is_visible}");
             (rows, read.fetch_one(sql, args![agent]).await?)
         }
     };
@@ -132,9 +157,11 @@ pub(super) async fn update_conversation(
 ) -> Result<bool, StoreError> {
     let updated = tx
         .execute(
-            "UPDATE conversations SET title = $2, mode = $3, execution_mode = $4, updated_at = $5, \
-             title_source = CASE WHEN $6 = 1 THEN 'owner' ELSE title_source END \
-             WHERE id = $1 AND deleted_at IS NULL",
+            format!(
+                "UPDATE conversations SET title = $2, mode = $3, execution_mode = $4, updated_at = $5, \
+                 title_source = CASE WHEN $6 = 1 THEN 'owner' ELSE title_source END WHERE id = $1 AND {}",
+                is_visible()
+            ),
             args![
                 &conversation.id,
                 &conversation.title,
@@ -159,10 +186,13 @@ pub(super) async fn reserve_messages(
 ) -> Result<bool, StoreError> {
     let reserved = tx
         .execute(
-            "UPDATE conversations SET revision = revision + $3, message_count = message_count + $3, updated_at = $4, \
-             title = CASE WHEN title_source = 'default' THEN $5 ELSE title END, \
-             title_source = CASE WHEN title_source = 'default' THEN 'rule' ELSE title_source END \
-             WHERE id = $1 AND revision = $2 AND deleted_at IS NULL",
+            format!(
+                "UPDATE conversations SET revision = revision + $3, message_count = message_count + $3, \
+                 updated_at = $4, title = CASE WHEN title_source = 'default' THEN $5 ELSE title END, \
+                 title_source = CASE WHEN title_source = 'default' THEN 'rule' ELSE title_source END \
+                 WHERE id = $1 AND revision = $2 AND {}",
+                is_visible()
+            ),
             args![id, revision, count, now, title],
         )
         .await?;
@@ -179,10 +209,13 @@ pub(super) async fn reserve_next(
 ) -> Result<Option<u64>, StoreError> {
     let row = tx
         .fetch_optional(
-            "UPDATE conversations SET revision = revision + 1, message_count = message_count + 1, updated_at = $2, \
-             title = CASE WHEN title_source = 'default' AND $4 = 1 THEN $3 ELSE title END, \
-             title_source = CASE WHEN title_source = 'default' AND $4 = 1 THEN 'rule' ELSE title_source END \
-             WHERE id = $1 AND deleted_at IS NULL RETURNING revision",
+            format!(
+                "UPDATE conversations SET revision = revision + 1, message_count = message_count + 1, \
+                 updated_at = $2, title = CASE WHEN title_source = 'default' AND $4 = 1 THEN $3 ELSE title END, \
+                 title_source = CASE WHEN title_source = 'default' AND $4 = 1 THEN 'rule' ELSE title_source END \
+                 WHERE id = $1 AND {} RETURNING revision",
+                is_visible()
+            ),
             args![id, now, title.unwrap_or_default(), title.is_some()],
         )
         .await?;
@@ -229,22 +262,41 @@ pub(super) async fn insert_exchange(tx: &mut Tx, question: &Message, reply: &Mes
     .map(|_| ())
 }
 
-/// A page of messages, oldest first.
+/// Characters of messages that are read at once; single ones may be longer.
+const MAX_CHARACTERS: u32 = 8 << 20;
+
+/// A page of messages, oldest first; fewer than `limit` where they are very long, but never none.
 pub(super) async fn list_messages(
     read: &mut Read,
     id: &ConversationId,
     limit: u32,
     offset: u64,
 ) -> Result<Vec<Message>, StoreError> {
-    let sql = format!("SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 ORDER BY position LIMIT $2 OFFSET $3");
-    read.fetch_all(sql, args![id, limit, offset]).await?.iter().map(message).collect()
+    let sql = within_budget("ASC", "LIMIT $4 OFFSET $5");
+    read.fetch_all(sql, args![id, 0_u64, MAX_CHARACTERS, limit, offset]).await?.iter().map(message).collect()
 }
 
-/// The newest messages, oldest first.
-pub(super) async fn list_newest(read: &mut Read, id: &ConversationId, limit: u32) -> Result<Vec<Message>, StoreError> {
-    let sql = format!("SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 ORDER BY position DESC LIMIT $2");
-    let rows = read.fetch_all(sql, args![id, limit]).await?;
+/// The newest messages after position `after`, oldest first; fewer than `limit` where they are very
+/// long.
+pub(super) async fn list_newest(
+    read: &mut Read,
+    id: &ConversationId,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<Message>, StoreError> {
+    let rows = read.fetch_all(within_budget("DESC", "LIMIT $4"), args![id, after, MAX_CHARACTERS, limit]).await?;
     rows.iter().rev().map(message).collect()
+}
+
+/// Messages in order until the budget of characters is spent, the first one in any case.
+fn within_budget(order: &str, part: &str) -> String {
+    format!(
+        "SELECT {MESSAGE} FROM (SELECT {MESSAGE}, \
+         SUM(LENGTH(content) + COALESCE(LENGTH(rounds), 0)) OVER (ORDER BY position {order}) AS so_far, \
+         ROW_NUMBER() OVER (ORDER BY position {order}) AS nth \
+         FROM (SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 AND position > $2 AND {IS_KEPT} \
+         ORDER BY position {order} {part}) AS part) AS page WHERE so_far <= $3 OR nth = 1 ORDER BY position {order}"
+    )
 }
 
 /// Writes a reply down as it ended.
@@ -253,12 +305,14 @@ pub(super) async fn settle_reply(
     conversation_id: &str,
     message_id: &str,
     content: &str,
+    rounds: &[Round],
     status: MessageStatus,
     now: Timestamp,
 ) -> Result<(), StoreError> {
+    let rounds = (!rounds.is_empty()).then(|| serde_json::to_string(rounds).unwrap_or_default());
     tx.execute(
-        "UPDATE messages SET content = $2, status = $3 WHERE id = $1",
-        args![message_id, content, status.as_str()],
+        "UPDATE messages SET content = $2, rounds = $3, status = $4 WHERE id = $1",
+        args![message_id, content, rounds, status.as_str()],
     )
     .await?;
     tx.execute(
@@ -269,50 +323,20 @@ pub(super) async fn settle_reply(
     .map(|_| ())
 }
 
-pub(super) async fn find_position(
-    read: &mut Read,
-    id: &ConversationId,
-    message: &MessageId,
-) -> Result<Option<u64>, StoreError> {
-    let row = read
-        .fetch_optional("SELECT position FROM messages WHERE id = $2 AND conversation_id = $1", args![id, message])
-        .await?;
-    row.map(|row| row.get("position")).transpose()
-}
-
-/// The position of the newest message that is not among the last `keep`.
-pub(super) async fn find_last_beyond(
-    read: &mut Read,
-    id: &ConversationId,
-    keep: u64,
-) -> Result<Option<u64>, StoreError> {
-    let row = read
-        .fetch_optional(
-            "SELECT position FROM messages WHERE conversation_id = $1 ORDER BY position DESC LIMIT 1 OFFSET $2",
-            args![id, keep],
-        )
-        .await?;
-    row.map(|row| row.get("position")).transpose()
-}
-
-pub(super) async fn delete_after(tx: &mut Tx, id: &ConversationId, position: u64) -> Result<u64, StoreError> {
-    tx.execute("DELETE FROM messages WHERE conversation_id = $1 AND position > $2", args![id, position]).await
-}
-
 pub(super) async fn delete_through(tx: &mut Tx, id: &ConversationId, position: u64) -> Result<u64, StoreError> {
     tx.execute("DELETE FROM messages WHERE conversation_id = $1 AND position <= $2", args![id, position]).await
 }
 
-pub(super) async fn note_removed(
+/// Keeps a summary, unless a newer one is there.
+pub(super) async fn set_summary(
     tx: &mut Tx,
-    id: &ConversationId,
-    removed: u64,
-    now: Timestamp,
+    conversation_id: &str,
+    summary: &str,
+    through: u64,
 ) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE conversations SET message_count = message_count - $2, revision = revision + 1, updated_at = $3 \
-         WHERE id = $1",
-        args![id, removed, now],
+        "UPDATE conversations SET summary = $2, summary_through = $3 WHERE id = $1 AND summary_through < $3",
+        args![conversation_id, summary, through],
     )
     .await
     .map(|_| ())
@@ -321,26 +345,23 @@ pub(super) async fn note_removed(
 /// Takes a conversation out of sight; answers whether it was there.
 pub(super) async fn hide_conversation(tx: &mut Tx, id: &ConversationId, now: Timestamp) -> Result<bool, StoreError> {
     let hidden = tx
-        .execute("UPDATE conversations SET deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL", args![id, now])
+        .execute(format!("UPDATE conversations SET deleted_at = $2 WHERE id = $1 AND {}", is_visible()), args![id, now])
         .await?;
     Ok(hidden == 1)
 }
 
-pub(super) async fn hide_of_agent(tx: &mut Tx, agent: &AgentId, now: Timestamp) -> Result<(), StoreError> {
-    tx.execute("UPDATE conversations SET deleted_at = $2 WHERE agent_id = $1 AND deleted_at IS NULL", args![agent, now])
-        .await
-        .map(|_| ())
-}
-
-/// Deleted conversations whose rows are still there.
-pub(super) async fn list_hidden(read: &mut Read, limit: u32) -> Result<Vec<ConversationId>, StoreError> {
-    let rows = read
-        .fetch_all(
-            "SELECT id FROM conversations WHERE deleted_at IS NOT NULL ORDER BY deleted_at LIMIT $1",
-            args![limit],
-        )
-        .await?;
-    rows.iter().map(|row| row.get("id")).collect()
+/// Deleted conversations whose rows are still there, those behind `after` in the order in which they
+/// were deleted.
+pub(super) async fn list_hidden(
+    read: &mut Read,
+    after: Option<&(Timestamp, ConversationId)>,
+    limit: u32,
+) -> Result<Vec<(Timestamp, ConversationId)>, StoreError> {
+    let sql = "SELECT deleted_at, id FROM conversations WHERE deleted_at >= $1 AND (deleted_at > $1 OR id > $2) \
+               ORDER BY deleted_at, id LIMIT $3";
+    let (at, id) = after.map_or((Timestamp::from_micros(0), ""), |(at, id)| (*at, id.as_str()));
+    let rows = read.fetch_all(sql, args![at, id, limit]).await?;
+    rows.iter().map(|row| Ok((row.get("deleted_at")?, row.get("id")?))).collect()
 }
 
 pub(super) async fn list_of_agent(
@@ -368,5 +389,6 @@ pub(super) async fn list_oldest(
 }
 
 pub(super) async fn delete_conversation(tx: &mut Tx, id: &ConversationId) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM message_cuts WHERE conversation_id = $1", args![id]).await?;
     tx.execute("DELETE FROM conversations WHERE id = $1", args![id]).await.map(|_| ())
 }

@@ -1,0 +1,216 @@
+//! One struct a platform: the common fields, and its own credentials.
+
+use agentd_base::{Problems, SecretState};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::rules::{ChannelRules, Platform, SenderPolicy};
+use crate::settings::{ResetGroup, Section, section_patch};
+
+/// A platform's settings; the common fields stand in each, so that each is one flat object.
+macro_rules! platform_settings {
+    ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+        #[serde(default)]
+        pub struct $name {
+            /// Whether messages are taken and sent.
+            pub enabled: bool,
+            /// Id or `svc_name` of the agent that answers; `null`: the default agent.
+            #[schema(min_length = 1, max_length = 64)]
+            pub agent_id: Option<String>,
+            /// Where the platform's API is; `null`: where the platform has it.
+            #[schema(max_length = 2048)]
+            pub api_base_url: Option<String>,
+            /// Who may talk to the agent.
+            pub sender_policy: SenderPolicy,
+            /// Ids of senders on the platform; for the policy `allowlist`.
+            #[schema(max_items = 1000)]
+            pub allowed_senders: Vec<String>,
+            /// Tools that a message may set to work, beyond those that only read; `*` at the end
+            /// stands for any rest.
+            #[schema(max_items = 200)]
+            pub tools: Vec<String>,
+            $($(#[$field_meta])* pub $field: $type,)*
+        }
+
+        impl $name {
+            /// What it has in common with the others.
+            #[must_use]
+            pub fn rules(&self) -> ChannelRules {
+                ChannelRules {
+                    enabled: self.enabled,
+                    agent_id: self.agent_id.clone(),
+                    api_base_url: self.api_base_url.clone(),
+                    sender_policy: self.sender_policy,
+                    allowed_senders: self.allowed_senders.clone(),
+                    tools: self.tools.clone(),
+                }
+            }
+        }
+    };
+}
+
+platform_settings!(
+    /// Discord.
+    DiscordSettings {
+        #[schema(min_length = 1, max_length = 32)]
+        application_id: Option<String>,
+        /// The application's Ed25519 key, 64 hexadecimal characters: what signs its requests.
+        #[schema(min_length = 64, max_length = 64)]
+        public_key: Option<String>,
+        /// Write-only.
+        bot_token: Option<SecretState>,
+    }
+);
+
+platform_settings!(
+    /// Slack.
+    SlackSettings {
+        /// Write-only; signs the platform's requests.
+        signing_secret: Option<SecretState>,
+        /// Write-only.
+        bot_token: Option<SecretState>,
+    }
+);
+
+platform_settings!(
+    /// Telegram.
+    TelegramSettings {
+        /// Write-only; the platform sends it with each request.
+        secret_token: Option<SecretState>,
+        /// Write-only.
+        bot_token: Option<SecretState>,
+    }
+);
+
+platform_settings!(
+    /// WhatsApp.
+    WhatsappSettings {
+        /// Write-only; signs the platform's requests.
+        app_secret: Option<SecretState>,
+        /// Write-only; the platform says it when it asks whether this address is ours.
+        verify_token: Option<SecretState>,
+        /// Write-only.
+        access_token: Option<SecretState>,
+        #[schema(min_length = 1, max_length = 32)]
+        phone_number_id: Option<String>,
+    }
+);
+
+platform_settings!(
+    /// Microsoft Teams.
+    TeamsSettings {
+        #[schema(min_length = 1, max_length = 64)]
+        app_id: Option<String>,
+        /// Write-only.
+        app_password: Option<SecretState>,
+        #[schema(min_length = 1, max_length = 64)]
+        tenant_id: Option<String>,
+    }
+);
+
+platform_settings!(
+    /// Google Chat.
+    GoogleChatSettings {
+        /// What the platform's tokens are made out to: the project's number, or this daemon's address.
+        #[schema(min_length = 1, max_length = 2048)]
+        audience: Option<String>,
+        /// Write-only; the key file of the service account, JSON as text.
+        service_account: Option<SecretState>,
+    }
+);
+
+/// The settings of every platform.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct ChannelSettings {
+    #[schema(inline)]
+    pub discord: DiscordSettings,
+    #[schema(inline)]
+    pub slack: SlackSettings,
+    #[schema(inline)]
+    pub telegram: TelegramSettings,
+    #[schema(inline)]
+    pub whatsapp: WhatsappSettings,
+    #[schema(inline)]
+    pub teams: TeamsSettings,
+    #[schema(inline)]
+    pub google_chat: GoogleChatSettings,
+}
+
+section_patch!(
+    /// Any fields of any platforms; those left out stay as they are.
+    ChannelPatch, ChannelSettings
+);
+
+impl ChannelSettings {
+    /// What is set for a platform besides its credentials.
+    #[must_use]
+    pub fn rules(&self, platform: Platform) -> ChannelRules {
+        match platform {
+            Platform::Discord => self.discord.rules(),
+            Platform::Slack => self.slack.rules(),
+            Platform::Telegram => self.telegram.rules(),
+            Platform::Whatsapp => self.whatsapp.rules(),
+            Platform::Teams => self.teams.rules(),
+            Platform::GoogleChat => self.google_chat.rules(),
+        }
+    }
+}
+
+impl Section for ChannelSettings {
+    const NAME: &'static str = "channels";
+    const RESET: ResetGroup = ResetGroup::Never;
+    const SECRETS: &'static [&'static str] = &[
+        "discord.bot_token",
+        "slack.signing_secret",
+        "slack.bot_token",
+        "telegram.secret_token",
+        "telegram.bot_token",
+        "whatsapp.app_secret",
+        "whatsapp.verify_token",
+        "whatsapp.access_token",
+        "teams.app_password",
+        "google_chat.service_account",
+    ];
+    type Patch = ChannelPatch;
+
+    fn normalize(&mut self) {
+        if let Some(key) = &mut self.discord.public_key {
+            key.make_ascii_lowercase();
+        }
+    }
+
+    fn validate(&self, problems: &mut Problems) {
+        for platform in Platform::ALL {
+            self.rules(platform).validate(platform, problems);
+        }
+        let mut require = |field: &str, value: &Option<String>, holds: fn(&str) -> bool, message: &str| {
+            problems.require(value.as_deref().is_none_or(holds), field, message);
+        };
+        require("discord.application_id", &self.discord.application_id, is_number, "must be the application's number");
+        require("discord.public_key", &self.discord.public_key, is_key, "must be 64 hexadecimal characters");
+        require("whatsapp.phone_number_id", &self.whatsapp.phone_number_id, is_number, "must be a number");
+        require("teams.app_id", &self.teams.app_id, is_id, "must be the application's id, such as a UUID");
+        require("teams.tenant_id", &self.teams.tenant_id, is_id, "must be the tenant's id or its domain");
+        require("google_chat.audience", &self.google_chat.audience, is_word, "must not contain spaces");
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_id(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
+}
+
+/// 32 bytes in hex.
+fn is_key(text: &str) -> bool {
+    hex::decode(text).is_ok_and(|bytes| bytes.len() == 32)
+}
+
+fn is_word(text: &str) -> bool {
+    !text.chars().any(|c| c.is_whitespace() || c.is_control())
+}

@@ -1,0 +1,301 @@
+//! What an owner is asked before it happens.
+//!
+//! | state | by | next |
+//! |---|---|---|
+//! | – | a tool that must ask, or [`Approvals::request`] | pending |
+//! | pending | the owner's answer | approved, rejected |
+//! | pending | nobody answered in time | expired |
+//! | pending | its turn ended otherwise | cancelled |
+//!
+//! An answer is stored before anything comes of it. What is approved is exactly what runs: the
+//! whole input is shown, and held against its hash again before the tool gets it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use agentd_base::{Page, Timestamp};
+use agentd_store::{StoreError, Tx};
+use futures_util::future::LocalBoxFuture;
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+
+use super::error::EngineError;
+use super::model::SessionId;
+use super::service::Inner;
+use super::store::approvals as store;
+use crate::agents::AgentId;
+use crate::ground::Ground;
+use crate::settings::Settings;
+
+agentd_base::typed_id!(
+    /// The id of an approval.
+    ApprovalId,
+    "appr"
+);
+agentd_store::stored_ids!(ApprovalId);
+
+/// The kind of those that a turn asks for.
+pub(super) const TOOL: &str = "tool";
+const MAX_REASON_CHARACTERS: usize = 2_000;
+const EXPIRED_A_BATCH: u32 = 100;
+/// How long decisions are kept.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalStatus {
+    Pending,
+    Approved,
+    Rejected,
+    Expired,
+    Cancelled,
+}
+
+impl ApprovalStatus {
+    const ALL: [Self; 5] = [Self::Pending, Self::Approved, Self::Rejected, Self::Expired, Self::Cancelled];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Rejected => "rejected",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// What the database holds is one of these: a rule of the table says so.
+    pub(super) fn from_stored(text: &str) -> Self {
+        Self::ALL.into_iter().find(|status| status.as_str() == text).unwrap_or(Self::Cancelled)
+    }
+}
+
+/// Something that waits for an owner's word, or waited for it.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Approval {
+    pub id: ApprovalId,
+    /// `tool`, or what else asks.
+    pub kind: String,
+    pub agent_id: AgentId,
+    /// The turn that waits for it.
+    #[schema(value_type = Option<String>)]
+    pub session_id: Option<SessionId>,
+    pub conversation_id: Option<String>,
+    pub call_id: Option<String>,
+    pub tool: String,
+    /// The whole of what is to happen.
+    #[schema(value_type = Object)]
+    pub input: Value,
+    /// SHA-256 over tool and input, in hex; what runs is held against it.
+    pub input_sha256: String,
+    pub status: ApprovalStatus,
+    /// Why, in the owner's words.
+    pub reason: Option<String>,
+    pub requested_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub decided_at: Option<Timestamp>,
+}
+
+/// An approval that no turn waits for.
+#[derive(Debug, Clone)]
+pub struct RequestApproval {
+    /// The [`DecidesApproval::kind`] of who acts on the answer.
+    pub kind: &'static str,
+    pub agent_id: AgentId,
+    /// What is shown as the tool.
+    pub tool: String,
+    pub input: Value,
+    pub ttl: Duration,
+}
+
+/// Acts on answers to approvals of its kind.
+pub trait DecidesApproval: Send + Sync {
+    fn kind(&self) -> &'static str;
+
+    /// Runs in the transaction that stores the answer, so it happens with it or not at all; may run
+    /// more than once.
+    fn decided<'t>(&'t self, tx: &'t mut Tx, approval: &'t Approval) -> LocalBoxFuture<'t, Result<(), StoreError>>;
+}
+
+/// SHA-256 over a tool's name and its whole input.
+pub(super) fn fingerprint(tool: &str, input: &Value) -> String {
+    hex::encode(Sha256::digest(json!([tool, input]).to_string()))
+}
+
+/// Every approval. Cheap to clone.
+#[derive(Clone)]
+pub struct Approvals {
+    ground: Ground,
+    settings: Settings,
+    engine: Weak<Inner>,
+    deciders: Arc<RwLock<Vec<Arc<dyn DecidesApproval>>>>,
+}
+
+impl std::fmt::Debug for Approvals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Approvals").finish_non_exhaustive()
+    }
+}
+
+impl Approvals {
+    pub(super) fn new(ground: Ground, settings: Settings, engine: Weak<Inner>) -> Self {
+        Self { ground, settings, engine, deciders: Arc::default() }
+    }
+
+    /// Registers who acts on a kind. Called while the daemon is composed.
+    pub fn register(&self, decider: Arc<dyn DecidesApproval>) {
+        self.deciders.write().push(decider);
+    }
+
+    /// An approval for a call of a tool, not stored yet.
+    pub(super) fn for_call(
+        &self,
+        session: &super::model::Session,
+        call_id: &str,
+        tool: &str,
+        input: &Value,
+    ) -> Approval {
+        let ttl = Duration::from_secs(u64::from(self.settings.security().approval_ttl_seconds));
+        let now = self.ground.clock.now();
+        Approval {
+            id: ApprovalId::generate(&self.ground.ids),
+            kind: TOOL.to_owned(),
+            agent_id: session.agent_id.clone(),
+            session_id: Some(session.id.clone()),
+            conversation_id: session.conversation_id.clone(),
+            call_id: Some(call_id.to_owned()),
+            tool: tool.to_owned(),
+            input: input.clone(),
+            input_sha256: fingerprint(tool, input),
+            status: ApprovalStatus::Pending,
+            reason: None,
+            requested_at: now,
+            expires_at: now + ttl,
+            decided_at: None,
+        }
+    }
+
+    /// Asks for something that no turn waits for, with the caller's own change.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn request(&self, tx: &mut Tx, wanted: &RequestApproval) -> Result<Approval, StoreError> {
+        let now = tx.clock().now();
+        let approval = Approval {
+            id: ApprovalId::generate(&self.ground.ids),
+            kind: wanted.kind.to_owned(),
+            agent_id: wanted.agent_id.clone(),
+            session_id: None,
+            conversation_id: None,
+            call_id: None,
+            tool: wanted.tool.clone(),
+            input: wanted.input.clone(),
+            input_sha256: fingerprint(&wanted.tool, &wanted.input),
+            status: ApprovalStatus::Pending,
+            reason: None,
+            requested_at: now,
+            expires_at: now + wanted.ttl,
+            decided_at: None,
+        };
+        store::insert_approval(tx, &approval).await?;
+        Ok(approval)
+    }
+
+    /// The newest first, with how many there are.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn list(&self, status: Option<ApprovalStatus>, page: Page) -> Result<(Vec<Approval>, u64), EngineError> {
+        let mut read = self.ground.db.read_snapshot().await?;
+        Ok(store::list_approvals(&mut read, status, page.limit, page.offset).await?)
+    }
+
+    /// Stores the owner's answer and lets go on what waited for it. `conversation_id`, where given,
+    /// must be the approval's.
+    ///
+    /// # Errors
+    /// `ApprovalNotFound`, `ApprovalAnswered` when there is an answer already or its time is over,
+    /// or the store's refusal.
+    pub async fn decide(
+        &self,
+        id: &ApprovalId,
+        conversation_id: Option<&str>,
+        is_approved: bool,
+        reason: Option<String>,
+    ) -> Result<Approval, EngineError> {
+        let status = if is_approved { ApprovalStatus::Approved } else { ApprovalStatus::Rejected };
+        let reason = reason.map(|reason| reason.trim().chars().take(MAX_REASON_CHARACTERS).collect::<String>());
+        let reason = reason.filter(|reason| !reason.is_empty());
+        let (here, id, conversation_id) = (self.clone(), id.clone(), conversation_id.map(str::to_owned));
+        let decided = self
+            .ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                let not_found = || EngineError::ApprovalNotFound { id: id.as_str().chars().take(80).collect() };
+                let found = store::find_approval(tx, &id).await?;
+                let mut approval = found
+                    .filter(|found| conversation_id.is_none() || found.conversation_id == conversation_id)
+                    .ok_or_else(not_found)?;
+                let now = tx.clock().now();
+                if approval.status != ApprovalStatus::Pending {
+                    return Err(EngineError::ApprovalAnswered { status: approval.status });
+                }
+                if approval.expires_at <= now {
+                    return Err(EngineError::ApprovalAnswered { status: ApprovalStatus::Expired });
+                }
+                if !store::decide(tx, &id, status, reason.as_deref(), now).await? {
+                    return Err(StoreError::Contended.into());
+                }
+                approval.status = status;
+                approval.reason.clone_from(&reason);
+                approval.decided_at = Some(now);
+                here.tell(tx, &approval).await?;
+                Ok(approval)
+            })
+            .await?;
+        self.go_on(&decided).await;
+        Ok(decided)
+    }
+
+    async fn tell(&self, tx: &mut Tx, approval: &Approval) -> Result<(), StoreError> {
+        let decider = self.deciders.read().iter().find(|decider| decider.kind() == approval.kind).cloned();
+        match decider {
+            Some(decider) => decider.decided(tx, approval).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Wakes the turn that waited. Should that fail, the worker finds it.
+    async fn go_on(&self, approval: &Approval) {
+        let (Some(session), Some(engine)) = (&approval.session_id, self.engine.upgrade()) else { return };
+        if let Err(error) = super::park::wake(&engine, session).await {
+            tracing::warn!(%session, %error, "a turn that was approved goes on later");
+        }
+    }
+
+    /// Lets overdue ones expire and forgets old answers; answers whether there may be more.
+    pub(super) async fn sweep(&self) -> Result<bool, EngineError> {
+        let here = self.clone();
+        let expired = self
+            .ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                let now = tx.clock().now();
+                let expired = store::expire(tx, now, EXPIRED_A_BATCH).await?;
+                for approval in &expired {
+                    here.tell(tx, approval).await?;
+                }
+                store::delete_decided(tx, now - KEPT, EXPIRED_A_BATCH).await?;
+                Ok::<_, StoreError>(expired)
+            })
+            .await?;
+        for approval in &expired {
+            self.go_on(approval).await;
+        }
+        Ok(expired.len() == EXPIRED_A_BATCH as usize)
+    }
+}

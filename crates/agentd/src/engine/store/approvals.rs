@@ -1,0 +1,150 @@
+//! Rows of approvals.
+
+use agentd_base::Timestamp;
+use agentd_store::{Read, Row, StoreError, Tx, args};
+
+use crate::agents::AgentId;
+use crate::engine::approvals::{Approval, ApprovalId, ApprovalStatus};
+use crate::engine::model::SessionId;
+
+const COLUMNS: &str = "id, kind, agent_id, session_id, conversation_id, call_id, tool, input, input_sha256, status, \
+    reason, requested_at, expires_at, decided_at";
+
+fn approval(row: &Row) -> Result<Approval, StoreError> {
+    Ok(Approval {
+        id: row.get("id")?,
+        kind: row.get("kind")?,
+        agent_id: row.get("agent_id")?,
+        session_id: row.get("session_id")?,
+        conversation_id: row.get("conversation_id")?,
+        call_id: row.get("call_id")?,
+        tool: row.get("tool")?,
+        // Written by us from a value, so it is JSON.
+        input: serde_json::from_str(&row.get::<String>("input")?).unwrap_or_default(),
+        input_sha256: row.get("input_sha256")?,
+        status: ApprovalStatus::from_stored(&row.get::<String>("status")?),
+        reason: row.get("reason")?,
+        requested_at: row.get("requested_at")?,
+        expires_at: row.get("expires_at")?,
+        decided_at: row.get("decided_at")?,
+    })
+}
+
+pub(in crate::engine) async fn insert_approval(tx: &mut Tx, approval: &Approval) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO approvals (id, kind, agent_id, session_id, conversation_id, call_id, tool, input, input_sha256, \
+         status, requested_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'pending', $10, $11)",
+        args![
+            &approval.id,
+            &approval.kind,
+            &approval.agent_id,
+            &approval.session_id,
+            &approval.conversation_id,
+            &approval.call_id,
+            &approval.tool,
+            approval.input.to_string(),
+            &approval.input_sha256,
+            approval.requested_at,
+            approval.expires_at
+        ],
+    )
+    .await
+    .map(|_| ())
+}
+
+pub(in crate::engine) async fn find_approval(read: &mut Read, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
+    let row = read.fetch_optional(format!("SELECT {COLUMNS} FROM approvals WHERE id = $1"), args![id]).await?;
+    row.as_ref().map(approval).transpose()
+}
+
+/// The newest first, with how many there are.
+pub(in crate::engine) async fn list_approvals(
+    read: &mut Read,
+    status: Option<ApprovalStatus>,
+    limit: u32,
+    offset: u64,
+) -> Result<(Vec<Approval>, u64), StoreError> {
+    // An empty name stands for any.
+    let status = status.map_or("", ApprovalStatus::as_str);
+    let sql = format!(
+        "SELECT {COLUMNS} FROM approvals WHERE ($1 = '' OR status = $1) \
+         ORDER BY requested_at DESC, id DESC LIMIT $2 OFFSET $3"
+    );
+    let rows = read.fetch_all(sql, args![status, limit, offset]).await?;
+    let total = read.fetch_one("SELECT COUNT(*) FROM approvals WHERE ($1 = '' OR status = $1)", args![status]).await?;
+    Ok((rows.iter().map(approval).collect::<Result<_, _>>()?, total.first()?))
+}
+
+pub(in crate::engine) async fn list_of_session(
+    read: &mut Read,
+    session: &SessionId,
+) -> Result<Vec<Approval>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM approvals WHERE session_id = $1");
+    read.fetch_all(sql, args![session]).await?.iter().map(approval).collect()
+}
+
+pub(in crate::engine) async fn has_pending(read: &mut Read, session: &SessionId) -> Result<bool, StoreError> {
+    let row = read
+        .fetch_optional("SELECT 1 FROM approvals WHERE session_id = $1 AND status = 'pending' LIMIT 1", args![session])
+        .await?;
+    Ok(row.is_some())
+}
+
+/// Writes a decision; answers whether it was still to be made.
+pub(in crate::engine) async fn decide(
+    tx: &mut Tx,
+    id: &ApprovalId,
+    status: ApprovalStatus,
+    reason: Option<&str>,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let decided = tx
+        .execute(
+            "UPDATE approvals SET status = $2, reason = $3, decided_at = $4 WHERE id = $1 AND status = 'pending'",
+            args![id, status.as_str(), reason, now],
+        )
+        .await?;
+    Ok(decided == 1)
+}
+
+/// What nobody decides any more, because its session is over.
+pub(in crate::engine) async fn cancel_of_session(
+    tx: &mut Tx,
+    session: &SessionId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE approvals SET status = 'cancelled', decided_at = $2 WHERE session_id = $1 AND status = 'pending'",
+        args![session, now],
+    )
+    .await
+    .map(|_| ())
+}
+
+/// Lets the oldest overdue ones expire; answers them.
+pub(in crate::engine) async fn expire(tx: &mut Tx, now: Timestamp, limit: u32) -> Result<Vec<Approval>, StoreError> {
+    let sql = format!(
+        "UPDATE approvals SET status = 'expired', decided_at = $1 WHERE id IN \
+         (SELECT id FROM approvals WHERE status = 'pending' AND expires_at <= $1 ORDER BY expires_at LIMIT $2) \
+         RETURNING {COLUMNS}"
+    );
+    tx.fetch_all(sql, args![now, limit]).await?.iter().map(approval).collect()
+}
+
+/// Forgets old decisions.
+pub(in crate::engine) async fn delete_decided(tx: &mut Tx, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+    tx.execute(
+        "DELETE FROM approvals WHERE id IN (SELECT id FROM approvals WHERE status <> 'pending' AND decided_at < $1 \
+         LIMIT $2)",
+        args![before, limit],
+    )
+    .await
+}
+
+pub(in crate::engine) async fn delete_of_agent(tx: &mut Tx, agent: &AgentId, limit: u32) -> Result<u64, StoreError> {
+    tx.execute(
+        "DELETE FROM approvals WHERE id IN (SELECT id FROM approvals WHERE agent_id = $1 LIMIT $2)",
+        args![agent, limit],
+    )
+    .await
+}

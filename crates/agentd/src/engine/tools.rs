@@ -1,0 +1,380 @@
+//! The tools of one round: ask where that is due, run side by side, store each step before it is
+//! shown, and give the results back to the model in the order of its calls.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use agentd_llm::{ModelError, ModelErrorCode, Usage};
+use agentd_store::Tx;
+use futures_util::FutureExt;
+use serde_json::{Map, Value};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::approvals::{Approval, ApprovalStatus, fingerprint};
+use super::aside::PLAN;
+use super::error::EngineError;
+use super::model::{SessionEvent, ToolUse};
+use super::rounds::{CallProgress, CallStatus, Outcome, Round};
+use super::turn::{End, GivenUp, Turn, persist, stopped};
+use super::{park, store};
+use crate::skills::{Effect, Tool, ToolCallContext, ToolDescription, ToolError};
+
+/// What follows a round of tools.
+pub(super) enum AfterTools {
+    /// The model is asked again.
+    Again,
+    /// An owner is asked; somebody takes the turn up again when there is an answer.
+    Parked,
+    Ended(End),
+}
+
+/// What a round begins with, in one transaction.
+#[derive(Default)]
+struct Opening {
+    events: Vec<SessionEvent>,
+    approvals: Vec<Approval>,
+    usages: Vec<Usage>,
+    /// The turn was parked; from here on it may not be taken up again from where it stood.
+    unpark: bool,
+}
+
+/// Calls that may run, in order, with their checked inputs.
+type Ready = VecDeque<(usize, Map<String, Value>)>;
+
+impl Turn {
+    /// Does what the model asked for. `usages` are those of the call that asked.
+    pub(super) async fn use_tools(&mut self, usages: Vec<Usage>) -> Result<AfterTools, GivenUp> {
+        self.count(&usages);
+        let limit = self.engine.settings.agent().max_tool_rounds;
+        let round = self.round();
+        let mut calls: Vec<CallProgress> = std::mem::take(&mut self.log.calls)
+            .into_iter()
+            .enumerate()
+            .map(|(index, mut call)| {
+                let id = format!("{round}.{index}");
+                // Some vendors leave it out, and models repeat themselves.
+                if call.id.is_empty() {
+                    call.id = format!("call_{round}_{index}");
+                }
+                CallProgress { id, call, approval_id: None, outcome: None }
+            })
+            .collect();
+        let used = self.rounds.iter().filter(|round| round.calls.iter().any(|call| call.tool != PLAN)).count();
+        if used >= limit as usize {
+            let text = std::mem::take(&mut self.log.round_text);
+            self.rounds.push(Round { text, calls: Vec::new() });
+            return self.write_usages(usages).await.map(|()| AfterTools::Ended(End::TooManyRounds(limit)));
+        }
+        let mut ready = Ready::new();
+        let mut opening = Opening { usages, ..Opening::default() };
+        for (index, progress) in calls.iter_mut().enumerate() {
+            self.plan(index, progress, &mut ready, &mut opening);
+        }
+        self.run_round(calls, ready, opening).await
+    }
+
+    fn round(&self) -> u32 {
+        u32::try_from(self.rounds.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Decides what becomes of one call.
+    fn plan(&mut self, index: usize, progress: &mut CallProgress, ready: &mut Ready, opening: &mut Opening) {
+        let Some(tool) = self.offer.find(&progress.call.name) else {
+            let names: Vec<&str> = self.offer.iter().map(|tool| tool.description().name.as_str()).collect();
+            progress.outcome =
+                Some(Outcome::failed(format!("there is no such tool; those there are: {}", names.join(", "))));
+            return;
+        };
+        let description = tool.description();
+        let input = match description.input_schema.check(&progress.call.input) {
+            Ok(input) => input,
+            Err(problem) => {
+                progress.outcome = Some(Outcome::failed(problem));
+                return;
+            }
+        };
+        if !self.must_ask(description) {
+            ready.push_back((index, input));
+            return;
+        }
+        let input = Value::Object(input);
+        let approval = self.engine.approvals.for_call(&self.session, &progress.id, &description.name, &input);
+        progress.approval_id = Some(approval.id.to_string());
+        // What is shown is what runs.
+        progress.call.input = input;
+        let seq = self.log.number();
+        opening.events.push(SessionEvent::approval_request(seq, &progress.id, &approval));
+        opening.approvals.push(approval);
+        self.has_asked = true;
+    }
+
+    fn must_ask(&self, description: &ToolDescription) -> bool {
+        let security = self.engine.settings.security();
+        let is_named = security.approval_tools.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => description.name.starts_with(start),
+            None => description.name == *pattern,
+        });
+        is_named || (self.tools == ToolUse::Asking && description.effect == Effect::Acts)
+    }
+
+    /// Takes up a round whose approvals are decided.
+    pub(super) async fn resume_round(
+        &mut self,
+        mut calls: Vec<CallProgress>,
+        decisions: &[Approval],
+    ) -> Result<AfterTools, GivenUp> {
+        let ready = self.apply(&mut calls, decisions);
+        self.run_round(calls, ready, Opening { unpark: true, ..Opening::default() }).await
+    }
+
+    /// What an answer means: the input that runs, or what the model is told instead.
+    fn decided(&self, progress: &CallProgress, decision: Option<&Approval>) -> Result<Map<String, Value>, Outcome> {
+        let Some(decision) = decision else {
+            return Err(Outcome::refused(CallStatus::Expired, "the approval was never answered"));
+        };
+        let because = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        match decision.status {
+            ApprovalStatus::Approved => {}
+            ApprovalStatus::Rejected => {
+                return Err(Outcome::refused(CallStatus::Rejected, format!("the owner said no{because}")));
+            }
+            _ => return Err(Outcome::refused(CallStatus::Expired, "nobody approved this in time")),
+        }
+        let tool = self.offer.find(&progress.call.name).ok_or_else(|| Outcome::failed("the tool is gone by now"))?;
+        if fingerprint(&progress.call.name, &progress.call.input) != decision.input_sha256 {
+            return Err(Outcome::failed("what was approved is not what was to run, so nothing ran"));
+        }
+        tool.description().input_schema.check(&progress.call.input).map_err(Outcome::failed)
+    }
+
+    /// Runs what is ready, waits for what is not decided, and tells the model.
+    async fn run_round(
+        &mut self,
+        mut calls: Vec<CallProgress>,
+        mut ready: Ready,
+        mut opening: Opening,
+    ) -> Result<AfterTools, GivenUp> {
+        let round = self.round();
+        // What was refused before it began is over at once.
+        for progress in &calls {
+            if let (Some(outcome), false) = (&progress.outcome, self.is_told(&progress.id)) {
+                let seq = self.log.number();
+                if progress.approval_id.is_none() {
+                    opening.events.push(SessionEvent::tool_use(seq, round, progress));
+                    let seq = self.log.number();
+                    opening.events.push(SessionEvent::tool_result(seq, round, progress, outcome));
+                } else {
+                    opening.events.push(SessionEvent::tool_result(seq, round, progress, outcome));
+                }
+            }
+        }
+        let cancelled = CancellationToken::new();
+        // However this ends: what still runs is told.
+        let _guard = cancelled.clone().drop_guard();
+        let mut running = JoinSet::new();
+        let most = self.engine.max_parallel_tools();
+        let mut starting = self.take_ready(&mut ready, most, &calls, &mut opening.events);
+        self.open_round(opening).await?;
+        let mut stops = self.place.live.stops();
+        loop {
+            for (index, input) in starting.drain(..) {
+                self.launch(&mut running, index, &calls[index], input, &cancelled);
+            }
+            if running.is_empty() {
+                break;
+            }
+            let mut done: HashMap<usize, Outcome> = HashMap::new();
+            tokio::select! {
+                biased;
+                stop = stopped(&mut stops) => {
+                    cancelled.cancel();
+                    running.shutdown().await;
+                    self.keep_round(&calls);
+                    return Ok(AfterTools::Ended(End::Stopped(stop)));
+                }
+                Some(finished) = running.join_next() => done.extend(finished.ok()),
+            }
+            // Those that ended at the same time share a write.
+            while let Some(Ok(finished)) = running.try_join_next() {
+                done.insert(finished.0, finished.1);
+            }
+            let mut events = Vec::with_capacity(2 * done.len());
+            let mut order: Vec<usize> = done.keys().copied().collect();
+            order.sort_unstable();
+            for index in order {
+                let Some(outcome) = done.remove(&index) else { continue };
+                let seq = self.log.number();
+                events.push(SessionEvent::tool_result(seq, round, &calls[index], &outcome));
+                calls[index].outcome = Some(outcome);
+            }
+            starting = self.take_ready(&mut ready, most.saturating_sub(running.len()), &calls, &mut events);
+            self.open_round(Opening { events, ..Opening::default() }).await?;
+        }
+        if calls.iter().any(|progress| progress.outcome.is_none()) {
+            return self.wait_for_approvals(calls).await;
+        }
+        self.keep_round(&calls);
+        let text = self.rounds.last().map(|round| round.text.clone()).unwrap_or_default();
+        self.prompt.push_round(&text, &calls);
+        self.fit_prompt();
+        if let Err(error) = self.engine.providers.check_budget().await {
+            let failure = ModelError::new(ModelErrorCode::RateLimit, error.to_string());
+            return Ok(AfterTools::Ended(End::Failed(failure)));
+        }
+        Ok(AfterTools::Again)
+    }
+
+    /// Whether the result of a call stands in the log already: those of a turn that was parked.
+    fn is_told(&self, call_id: &str) -> bool {
+        self.told.iter().any(|told| told == call_id)
+    }
+
+    /// What is done of the round is kept with the reply, whatever comes.
+    pub(super) fn keep_round(&mut self, calls: &[CallProgress]) {
+        let text = std::mem::take(&mut self.log.round_text);
+        self.told.clear();
+        self.rounds.push(Round { text, calls: calls.iter().map(CallProgress::record).collect() });
+    }
+
+    /// The next calls to run, each with the event that says so.
+    fn take_ready(
+        &mut self,
+        ready: &mut Ready,
+        count: usize,
+        calls: &[CallProgress],
+        events: &mut Vec<SessionEvent>,
+    ) -> Vec<(usize, Map<String, Value>)> {
+        let count = count.min(ready.len());
+        let round = self.round();
+        ready
+            .drain(..count)
+            .map(|(index, input)| {
+                let seq = self.log.number();
+                events.push(SessionEvent::tool_use(seq, round, &calls[index]));
+                (index, input)
+            })
+            .collect()
+    }
+
+    fn launch(
+        &self,
+        running: &mut JoinSet<(usize, Outcome)>,
+        index: usize,
+        progress: &CallProgress,
+        input: Map<String, Value>,
+        cancelled: &CancellationToken,
+    ) {
+        // It was there when the round was planned.
+        let Some(tool) = self.offer.find(&progress.call.name).cloned() else { return };
+        let context = match self.engine.agents.workspace(&self.agent) {
+            Ok(workspace) => ToolCallContext {
+                agent: Arc::clone(&self.agent),
+                workspace,
+                session_id: self.session.id.to_string(),
+                conversation_id: self.session.conversation_id.clone(),
+                call_id: format!("{}.{}", self.session.id, progress.id),
+                cancelled: cancelled.child_token(),
+            },
+            Err(error) => {
+                let sentence = error.to_string();
+                running.spawn(async move { (index, Outcome::failed(sentence)) });
+                return;
+            }
+        };
+        running.spawn(async move { (index, run_tool(tool.as_ref(), input, context).await) });
+    }
+
+    /// Stores what a round begins or goes on with, and shows it.
+    async fn open_round(&mut self, opening: Opening) -> Result<(), GivenUp> {
+        let Opening { events: new, approvals, mut usages, unpark } = opening;
+        usages.append(&mut self.unrecorded);
+        let mut events = std::mem::take(&mut self.log.waiting);
+        events.extend(new);
+        if events.is_empty() && approvals.is_empty() && usages.is_empty() && !unpark {
+            return Ok(());
+        }
+        let opening = Arc::new((events, approvals, usages));
+        let (engine, session) = (&self.engine, &self.session);
+        let write = || {
+            let (here, session, opening) = (Arc::clone(engine), Arc::clone(session), Arc::clone(&opening));
+            let is_full = unpark || !opening.1.is_empty();
+            let body = async move |tx: &mut Tx| {
+                let (events, approvals, usages) = &*opening;
+                if unpark {
+                    store::parked::delete_state(tx, &session.id).await?;
+                }
+                store::insert_events(tx, &session.id, events).await?;
+                for approval in approvals {
+                    store::approvals::insert_approval(tx, approval).await?;
+                }
+                for usage in usages {
+                    here.record_usage(tx, &session, *usage).await?;
+                }
+                Ok::<_, EngineError>(())
+            };
+            let db = engine.ground.db.clone();
+            async move { if is_full { db.write(body).await } else { db.write_relaxed(body).await } }
+        };
+        if let Err(error) = persist(engine, write).await {
+            return Err((error, opening.2.clone()));
+        }
+        self.place.live.publish(opening.0.iter().cloned());
+        Ok(())
+    }
+
+    async fn write_usages(&mut self, usages: Vec<Usage>) -> Result<(), GivenUp> {
+        self.open_round(Opening { usages, ..Opening::default() }).await
+    }
+
+    /// Stores and shows what waits in the log.
+    pub(super) async fn store_waiting(&mut self) -> Result<(), GivenUp> {
+        self.open_round(Opening::default()).await
+    }
+
+    /// Nothing is left to do but wait: lets go of the session, unless the answers are there already.
+    async fn wait_for_approvals(&mut self, mut calls: Vec<CallProgress>) -> Result<AfterTools, GivenUp> {
+        let decisions = match park::park(self, &calls).await.map_err(|error| (error, Vec::new()))? {
+            park::Parked::Yes => return Ok(AfterTools::Parked),
+            park::Parked::AlreadyDecided(decisions) => decisions,
+        };
+        self.told = told(&calls);
+        let ready = self.apply(&mut calls, &decisions);
+        Box::pin(self.run_round(calls, ready, Opening::default())).await
+    }
+
+    /// Brings the answers to the calls that waited for them; answers what may run now.
+    fn apply(&self, calls: &mut [CallProgress], decisions: &[Approval]) -> Ready {
+        let mut ready = Ready::new();
+        for (index, progress) in calls.iter_mut().enumerate().filter(|(_, progress)| progress.outcome.is_none()) {
+            let decision = decisions.iter().find(|known| Some(known.id.as_str()) == progress.approval_id.as_deref());
+            match self.decided(progress, decision) {
+                Ok(input) => ready.push_back((index, input)),
+                Err(outcome) => progress.outcome = Some(outcome),
+            }
+        }
+        ready
+    }
+}
+
+/// The calls whose results stand in the log.
+pub(super) fn told(calls: &[CallProgress]) -> Vec<String> {
+    calls.iter().filter(|progress| progress.outcome.is_some()).map(|progress| progress.id.clone()).collect()
+}
+
+/// One call, within its time limit; a panic is a failure of the tool alone.
+async fn run_tool(tool: &dyn Tool, input: Map<String, Value>, context: ToolCallContext) -> Outcome {
+    let limit = tool.description().time_limit;
+    let cancelled = context.cancelled.clone();
+    let call = AssertUnwindSafe(tool.call(input, context)).catch_unwind();
+    let result = match tokio::time::timeout(limit, call).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(ToolError::Failed("the tool broke down; the daemon's log says more".to_owned())),
+        Err(_) => {
+            cancelled.cancel();
+            Err(ToolError::TimedOut(limit))
+        }
+    };
+    Outcome::of(result)
+}

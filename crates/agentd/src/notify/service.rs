@@ -1,0 +1,246 @@
+//! Taking messages, showing them, trying them again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::{FieldProblem, Page};
+use agentd_net::{GuardedClient, Trust};
+use agentd_store::{NewEvent, NewItem, Recorder, StoreError, Tx};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::email::{Email, EmailOptions};
+use super::error::NotifyError;
+use super::model::{
+    BODY_LIMIT, DEFAULT_ATTEMPTS, MOST_ATTEMPTS, Notification, NotificationId, NotificationStatus, StoredNotification,
+    shown_channel,
+};
+use super::store;
+use super::transport::{Transport, Transports};
+use super::webhook::Webhook;
+use crate::ground::Ground;
+use crate::settings::{Settings, is_email_address};
+
+/// The queue of the messages.
+pub(super) const QUEUE: &str = "notify";
+/// A test is answered while somebody waits for it.
+const TEST_LIMIT: Duration = Duration::from_secs(20);
+
+/// What compose decides.
+#[derive(Debug, Clone)]
+pub struct NotifyOptions {
+    /// Certificates (DER) that mail servers may be vouched for by, besides those of the machine.
+    pub extra_tls_roots: Vec<Vec<u8>>,
+    /// How long one e-mail may take, from the lookup of the server to its last word.
+    pub email_time_limit: Duration,
+}
+
+struct Inner {
+    ground: Ground,
+    email: Arc<Email>,
+    transports: Transports,
+    /// How many messages are on their way.
+    running: watch::Sender<usize>,
+    wake: Arc<tokio::sync::Notify>,
+}
+
+/// Durable sending. Cheap to clone.
+#[derive(Clone)]
+pub struct Notify(Arc<Inner>);
+
+impl std::fmt::Debug for Notify {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Notify").field("running", &*self.0.running.borrow()).finish_non_exhaustive()
+    }
+}
+
+impl Notify {
+    /// With the transports `email` and `webhook`.
+    #[must_use]
+    pub fn new(ground: &Ground, settings: Settings, options: NotifyOptions) -> Self {
+        let client = GuardedClient::new(settings.policy(), Trust::Owner);
+        let options = EmailOptions { extra_tls_roots: options.extra_tls_roots, time_limit: options.email_time_limit };
+        let email = Arc::new(Email::new(settings, ground.clock.clone(), options));
+        let notify = Self(Arc::new(Inner {
+            ground: ground.clone(),
+            email: Arc::clone(&email),
+            transports: Transports::default(),
+            running: watch::Sender::new(0),
+            wake: Arc::default(),
+        }));
+        notify.register(email);
+        notify.register(Arc::new(Webhook::new(client)));
+        tokio::spawn(wake_when_enqueued(ground.clone(), Arc::clone(&notify.0.wake)));
+        notify
+    }
+
+    /// Adds a way to send; one that is there for the same platform is replaced.
+    pub fn register(&self, transport: Arc<dyn Transport>) {
+        self.0.transports.register(transport);
+    }
+
+    pub(super) fn ground(&self) -> &Ground {
+        &self.0.ground
+    }
+
+    pub(super) fn transports(&self) -> &Transports {
+        &self.0.transports
+    }
+
+    pub(super) fn running(&self) -> &watch::Sender<usize> {
+        &self.0.running
+    }
+
+    pub(super) fn wake(&self) -> Arc<tokio::sync::Notify> {
+        Arc::clone(&self.0.wake)
+    }
+
+    /// Takes a message: it is sent once `tx` has committed, and never if it does not. Where one
+    /// with the same idempotency key is kept, that one is answered.
+    ///
+    /// # Errors
+    /// `BodyTooLarge`, before anything was written; or what the database refuses.
+    pub async fn enqueue(&self, tx: &mut Tx, new: &Notification) -> Result<NotificationId, NotifyError> {
+        if new.body.len() > BODY_LIMIT {
+            return Err(NotifyError::BodyTooLarge { bytes: new.body.len() });
+        }
+        let id = NotificationId::generate(&self.0.ground.ids);
+        if !store::insert_notification(tx, &id, new).await? {
+            let key = new.idempotency_key.as_deref().unwrap_or_default();
+            return store::find_id_by_key(tx, key).await?.ok_or(NotifyError::NotFound);
+        }
+        let attempts = new.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).clamp(1, MOST_ATTEMPTS);
+        add_item(tx, &id, attempts).await?;
+        Ok(id)
+    }
+
+    /// The newest first, and how many there are.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn list(
+        &self,
+        status: Option<NotificationStatus>,
+        page: Page,
+    ) -> Result<(Vec<StoredNotification>, u64), NotifyError> {
+        Ok(store::list_notifications(&mut self.0.ground.db.read().await?, status, page).await?)
+    }
+
+    /// # Errors
+    /// `NotFound`, or what the database refuses.
+    pub async fn get(&self, id: &NotificationId) -> Result<StoredNotification, NotifyError> {
+        let found = store::find_notification(&mut self.0.ground.db.read().await?, id).await?;
+        found.ok_or(NotifyError::NotFound)
+    }
+
+    /// Tries a dead letter again, with its attempts allowed anew.
+    ///
+    /// # Errors
+    /// `NotFound`; `NotDead` in any other state; or what the database refuses.
+    pub async fn retry(
+        &self,
+        id: NotificationId,
+        recorder: Recorder<StoredNotification>,
+    ) -> Result<StoredNotification, NotifyError> {
+        let work = async move |tx: &mut Tx| {
+            let found = store::find_notification(tx, &id).await?.ok_or(NotifyError::NotFound)?;
+            if found.status != NotificationStatus::DeadLetter {
+                return Err(NotifyError::NotDead { status: found.status.as_str() });
+            }
+            let item = store::find_item_id(tx, &id).await?.ok_or(NotifyError::NotFound)?;
+            if !tx.retry_dead_letter(&item).await? {
+                add_item(tx, &id, DEFAULT_ATTEMPTS).await?;
+            }
+            store::update_retried(tx, &id).await?;
+            let retried = store::find_notification(tx, &id).await?.ok_or(NotifyError::NotFound)?;
+            recorder.record(tx, &retried).await?;
+            Ok(retried)
+        };
+        self.0.ground.db.write(work).await
+    }
+
+    /// Sends a mail at once with the present settings, and answers when the server has taken it.
+    ///
+    /// # Errors
+    /// `Invalid` address, or an `EmailError` that says what failed.
+    pub async fn send_test_email(&self, to: &str, recorder: Recorder<()>) -> Result<(), NotifyError> {
+        if !is_email_address(to) {
+            let message = "must be an address such as name@example.org".to_owned();
+            return Err(NotifyError::Invalid(vec![FieldProblem { field: "to".to_owned(), message }]));
+        }
+        self.0.email.send_test(to, &self.0.ground.ids, TEST_LIMIT).await?;
+        self.0.ground.db.write(async move |tx: &mut Tx| Ok::<_, StoreError>(recorder.record(tx, &()).await?)).await?;
+        Ok(())
+    }
+
+    /// Waits until nothing is on its way any more, at most for `limit`. What is cut off then is
+    /// sent again after its lease.
+    pub async fn drain(&self, limit: Duration) {
+        let mut running = self.0.running.subscribe();
+        if tokio::time::timeout(limit, running.wait_for(|running| *running == 0)).await.is_err() {
+            tracing::warn!("some messages were still being sent and are cut off; they will be tried again");
+        }
+    }
+}
+
+/// A place in the queue for a message that has none.
+async fn add_item(tx: &mut Tx, id: &NotificationId, max_attempts: u32) -> Result<(), StoreError> {
+    let run_at = tx.clock().now();
+    let payload = json!({"notification_id": id});
+    let item = NewItem { queue: QUEUE.to_owned(), dedup_key: None, payload, run_at, max_attempts };
+    let item = tx.enqueue(item).await?;
+    store::update_item(tx, id, item.id()).await
+}
+
+/// Gives a place in the queue back to a message that lost it.
+pub(super) async fn add_lost_item(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
+    add_item(tx, id, DEFAULT_ATTEMPTS).await
+}
+
+/// What is told of a message besides how it ended.
+fn event_data(message: &StoredNotification, attempts: u32) -> Value {
+    json!({
+        "notification_id": message.id,
+        "platform": message.platform,
+        "channel": shown_channel(&message.platform, &message.channel),
+        "subject": message.subject,
+        "format": message.format,
+        "attempts": attempts,
+    })
+}
+
+/// Tells the hooks how a message ended.
+pub(super) async fn emit_ended(
+    tx: &mut Tx,
+    message: &StoredNotification,
+    attempts: u32,
+    outcome: Result<Option<&str>, &str>,
+) -> Result<(), StoreError> {
+    let mut data = event_data(message, attempts);
+    let event_type = match outcome {
+        Ok(reference) => {
+            data["reference"] = json!(reference);
+            "channel.message.sent"
+        }
+        Err(error) => {
+            data["error"] = json!(error);
+            "channel.message.failed"
+        }
+    };
+    let mut event = NewEvent::new(event_type, data);
+    event.agent.clone_from(&message.agent);
+    tx.emit(event).await?;
+    Ok(())
+}
+
+/// Passes the queue's signal on to the worker until the daemon drains.
+async fn wake_when_enqueued(ground: Ground, wake: Arc<tokio::sync::Notify>) {
+    let mut enqueued = ground.db.watch_queue(QUEUE);
+    loop {
+        tokio::select! {
+            () = ground.draining.cancelled() => return,
+            changed = enqueued.changed() => if changed.is_err() { return },
+        }
+        wake.notify_one();
+    }
+}

@@ -1,0 +1,183 @@
+//! Rows of notifications.
+
+use agentd_base::{Page, Timestamp};
+use agentd_store::{Args, ItemId, Read, Row, StoreError, Tx, args};
+
+use super::model::{MessageFormat, Notification, NotificationId, NotificationStatus, StoredNotification, one_line};
+
+const COLUMNS: &str = "id, platform, channel, agent, subject, body, format, status, attempt_count, next_attempt_at, \
+                       reference, error, created_at, updated_at";
+
+fn notification(row: &Row) -> Result<StoredNotification, StoreError> {
+    let (format, status): (String, String) = (row.get("format")?, row.get("status")?);
+    Ok(StoredNotification {
+        id: row.get("id")?,
+        platform: row.get("platform")?,
+        channel: row.get("channel")?,
+        agent: row.get("agent")?,
+        subject: row.get("subject")?,
+        body: row.get("body")?,
+        // The schema lets nothing else in.
+        format: MessageFormat::parse(&format).unwrap_or_default(),
+        status: NotificationStatus::parse(&status).unwrap_or(NotificationStatus::DeadLetter),
+        attempt_count: row.get("attempt_count")?,
+        next_attempt_at: row.get("next_attempt_at")?,
+        reference: row.get("reference")?,
+        error: row.get("error")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+    })
+}
+
+pub(super) async fn find_id_by_key(read: &mut Read, key: &str) -> Result<Option<NotificationId>, StoreError> {
+    let row = read.fetch_optional("SELECT id FROM notifications WHERE idempotency_key = $1", args![key]).await?;
+    row.map(|row| row.get("id")).transpose()
+}
+
+/// Whether it was added: not when its idempotency key is taken.
+pub(super) async fn insert_notification(
+    tx: &mut Tx,
+    id: &NotificationId,
+    new: &Notification,
+) -> Result<bool, StoreError> {
+    let now = tx.clock().now();
+    let added = tx
+        .execute(
+            "INSERT INTO notifications (id, idempotency_key, item_id, platform, channel, agent, subject, body, format, \
+             status, attempt_count, next_attempt_at, created_at, updated_at) \
+             VALUES ($1, $2, '', $3, $4, $5, $6, $7, $8, 'pending', 0, $9, $9, $9) \
+             ON CONFLICT (idempotency_key) DO NOTHING",
+            args![
+                id,
+                new.idempotency_key.as_deref(),
+                new.target.platform(),
+                new.target.channel(),
+                new.agent.as_deref(),
+                one_line(&new.subject),
+                // PostgreSQL's text has no place for it.
+                new.body.replace('\0', "\u{fffd}"),
+                new.format.as_str(),
+                now
+            ],
+        )
+        .await?;
+    Ok(added == 1)
+}
+
+pub(super) async fn update_item(tx: &mut Tx, id: &NotificationId, item: &ItemId) -> Result<(), StoreError> {
+    tx.execute("UPDATE notifications SET item_id = $2 WHERE id = $1", args![id, item]).await?;
+    Ok(())
+}
+
+pub(super) async fn find_notification(
+    read: &mut Read,
+    id: &NotificationId,
+) -> Result<Option<StoredNotification>, StoreError> {
+    let row = read.fetch_optional(format!("SELECT {COLUMNS} FROM notifications WHERE id = $1"), args![id]).await?;
+    row.as_ref().map(notification).transpose()
+}
+
+pub(super) async fn find_item_id(read: &mut Read, id: &NotificationId) -> Result<Option<ItemId>, StoreError> {
+    let row = read.fetch_optional("SELECT item_id FROM notifications WHERE id = $1", args![id]).await?;
+    row.map(|row| row.get("item_id")).transpose()
+}
+
+/// The newest first, and how many there are.
+pub(super) async fn list_notifications(
+    read: &mut Read,
+    status: Option<NotificationStatus>,
+    page: Page,
+) -> Result<(Vec<StoredNotification>, u64), StoreError> {
+    let mut args = Args::new();
+    let condition = match status {
+        None => String::new(),
+        Some(status) => format!("WHERE status = ${}", args.push(status.as_str())),
+    };
+    let sql = format!("SELECT COUNT(*) AS total FROM notifications {condition}");
+    let total = read.fetch_one(sql, args.clone()).await?.get("total")?;
+    let (limit, offset) = (args.push(page.limit), args.push(page.offset));
+    let sql = format!(
+        "SELECT {COLUMNS} FROM notifications {condition} ORDER BY created_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}"
+    );
+    let rows = read.fetch_all(sql, args).await?;
+    Ok((rows.iter().map(notification).collect::<Result<_, _>>()?, total))
+}
+
+pub(super) async fn update_sent(
+    tx: &mut Tx,
+    id: &NotificationId,
+    attempt: u32,
+    reference: Option<&str>,
+) -> Result<(), StoreError> {
+    let now = tx.clock().now();
+    tx.execute(
+        "UPDATE notifications SET status = 'sent', attempt_count = $2, next_attempt_at = NULL, reference = $3, \
+         error = NULL, updated_at = $4 WHERE id = $1",
+        args![id, attempt, reference, now],
+    )
+    .await?;
+    Ok(())
+}
+
+/// After a failed attempt: pending again at `next_attempt_at`, or a dead letter without one.
+pub(super) async fn update_failed(
+    tx: &mut Tx,
+    id: &NotificationId,
+    attempt: u32,
+    error: &str,
+    next_attempt_at: Option<Timestamp>,
+) -> Result<(), StoreError> {
+    let status = match next_attempt_at {
+        Some(_) => NotificationStatus::Pending,
+        None => NotificationStatus::DeadLetter,
+    };
+    let now = tx.clock().now();
+    tx.execute(
+        "UPDATE notifications SET status = $2, attempt_count = $3, next_attempt_at = $4, error = $5, updated_at = $6 \
+         WHERE id = $1",
+        args![id, status.as_str(), attempt, next_attempt_at, error, now],
+    )
+    .await?;
+    Ok(())
+}
+
+/// A dead letter that is to be tried again; the last error stays to be seen.
+pub(super) async fn update_retried(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
+    let now = tx.clock().now();
+    tx.execute(
+        "UPDATE notifications SET status = 'pending', attempt_count = 0, next_attempt_at = $2, updated_at = $2 \
+         WHERE id = $1",
+        args![id, now],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Pending ones that nothing has happened to since `before`, the oldest first.
+pub(super) async fn list_stale(
+    read: &mut Read,
+    before: Timestamp,
+    limit: u32,
+) -> Result<Vec<(NotificationId, ItemId)>, StoreError> {
+    let sql = "SELECT id, item_id FROM notifications WHERE status = 'pending' AND updated_at < $1 \
+               ORDER BY created_at, id LIMIT $2";
+    let rows = read.fetch_all(sql, args![before, limit]).await?;
+    rows.iter().map(|row| Ok((row.get("id")?, row.get("item_id")?))).collect()
+}
+
+/// What ended before `before`, the longest ago first.
+pub(super) async fn list_ended(
+    read: &mut Read,
+    before: Timestamp,
+    limit: u32,
+) -> Result<Vec<(NotificationId, ItemId)>, StoreError> {
+    let sql = "SELECT id, item_id FROM notifications WHERE status <> 'pending' AND updated_at < $1 \
+               ORDER BY updated_at LIMIT $2";
+    let rows = read.fetch_all(sql, args![before, limit]).await?;
+    rows.iter().map(|row| Ok((row.get("id")?, row.get("item_id")?))).collect()
+}
+
+pub(super) async fn delete_notification(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM notifications WHERE id = $1", args![id]).await?;
+    Ok(())
+}

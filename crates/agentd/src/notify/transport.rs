@@ -1,0 +1,92 @@
+//! What a platform must be able to do, and those that can do it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use futures_util::future::BoxFuture;
+use parking_lot::RwLock;
+
+use super::model::{MessageFormat, NotificationId};
+
+/// A message on its way to one platform.
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    /// The same in every attempt.
+    pub id: NotificationId,
+    /// What stands behind the colon of the target.
+    pub channel: String,
+    /// One line; may be empty.
+    pub subject: String,
+    pub body: String,
+    pub format: MessageFormat,
+    pub created_at: Timestamp,
+}
+
+/// The other side has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// What the other side knows it by.
+    pub reference: Option<String>,
+}
+
+/// Whether a failed attempt is repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// After the usual delay.
+    Later,
+    /// The other side said when.
+    After(Duration),
+    /// It was refused for good.
+    Never,
+}
+
+/// Why an attempt failed: a sentence for the owner, without anything secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct DeliveryFailure {
+    pub message: String,
+    pub retry: Retry,
+}
+
+impl DeliveryFailure {
+    #[must_use]
+    pub fn later(message: impl Into<String>) -> Self {
+        Self { message: message.into(), retry: Retry::Later }
+    }
+
+    #[must_use]
+    pub fn for_good(message: impl Into<String>) -> Self {
+        Self { message: message.into(), retry: Retry::Never }
+    }
+}
+
+/// Sends messages to one platform. It must not answer success before the other side has the message,
+/// and be ready to be dropped anywhere.
+pub trait Transport: Send + Sync + 'static {
+    /// What stands before the colon of its targets.
+    fn platform(&self) -> &'static str;
+
+    /// Sends one message.
+    fn deliver<'a>(&'a self, message: &'a Outgoing) -> BoxFuture<'a, Result<Delivered, DeliveryFailure>>;
+}
+
+/// The transports by their platforms.
+#[derive(Default)]
+pub(super) struct Transports(RwLock<BTreeMap<&'static str, Arc<dyn Transport>>>);
+
+impl Transports {
+    /// The last one that is registered for a platform counts.
+    pub(super) fn register(&self, transport: Arc<dyn Transport>) {
+        self.0.write().insert(transport.platform(), transport);
+    }
+
+    pub(super) fn find(&self, platform: &str) -> Result<Arc<dyn Transport>, DeliveryFailure> {
+        let known = self.0.read();
+        known.get(platform).cloned().ok_or_else(|| {
+            let names = known.keys().copied().collect::<Vec<_>>().join(", ");
+            DeliveryFailure::later(format!("there is no way to send to `{platform}`; there is: {names}"))
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! `webhook:<url>`: a message as JSON by POST.
+//!
+//! The body has the form of an event: `{id, type: "notification", timestamp, data: {subject, body,
+//! format}}`; of the format `json`, `data.body` is the value itself. The headers `X-Svc-Event`,
+//! `X-Svc-Delivery` (the id, the same in every attempt) and `X-Svc-Timestamp` (seconds) go with it.
+
+use std::time::Duration;
+
+use agentd_net::{GuardedClient, NetError};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use serde_json::{Value, json};
+use url::Url;
+
+use super::model::{MessageFormat, Target, shown_channel};
+use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};
+
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct Webhook {
+    client: GuardedClient,
+}
+
+impl Webhook {
+    pub(super) fn new(client: GuardedClient) -> Self {
+        Self { client }
+    }
+
+    async fn post(&self, message: &Outgoing) -> Result<Delivered, DeliveryFailure> {
+        // It was read from a target, so it is one.
+        let url =
+            Url::parse(&message.channel).map_err(|_| DeliveryFailure::for_good("the webhook has no valid url"))?;
+        let host = shown_channel(Target::WEBHOOK, &message.channel);
+        // A refusal too is tried again: the owner may permit the address meanwhile.
+        let failed = |error: NetError| DeliveryFailure::later(error.to_string());
+        let request = self.client.request(Method::POST, url).map_err(failed)?;
+        let request = request.headers(headers(message)).body(body(message).to_string()).timeout(TIME_LIMIT);
+        let response = request.send().await.map_err(failed)?;
+        judge(&host, response.status(), response.headers())
+    }
+}
+
+impl Transport for Webhook {
+    fn platform(&self) -> &'static str {
+        Target::WEBHOOK
+    }
+
+    fn deliver<'a>(&'a self, message: &'a Outgoing) -> BoxFuture<'a, Result<Delivered, DeliveryFailure>> {
+        self.post(message).boxed()
+    }
+}
+
+fn body(message: &Outgoing) -> Value {
+    let text = || Value::from(message.body.as_str());
+    let content = match message.format {
+        MessageFormat::Json => serde_json::from_str(&message.body).unwrap_or_else(|_| text()),
+        _ => text(),
+    };
+    json!({
+        "id": message.id,
+        "type": "notification",
+        "timestamp": message.created_at,
+        "data": {"subject": message.subject, "body": content, "format": message.format},
+    })
+}
+
+fn headers(message: &Outgoing) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(HeaderName::from_static("x-svc-event"), HeaderValue::from_static("notification"));
+    if let Ok(id) = HeaderValue::from_str(message.id.as_str()) {
+        headers.insert(HeaderName::from_static("x-svc-delivery"), id);
+    }
+    let seconds = message.created_at.to_jiff().as_second();
+    headers.insert(HeaderName::from_static("x-svc-timestamp"), HeaderValue::from(seconds));
+    headers
+}
+
+fn judge(host: &str, status: StatusCode, headers: &HeaderMap) -> Result<Delivered, DeliveryFailure> {
+    if status.is_success() {
+        return Ok(Delivered::default());
+    }
+    let message = match status {
+        _ if status.is_redirection() => {
+            format!("{host} answered {status}, and redirects are not followed; name the address it leads to")
+        }
+        StatusCode::GONE => format!("{host} answered {status}: nobody listens there any more"),
+        _ => format!("{host} answered {status}"),
+    };
+    let asked_for = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let retry = match (status, asked_for) {
+        (StatusCode::GONE, _) => Retry::Never,
+        (_, Some(seconds)) => Retry::After(Duration::from_secs(seconds)),
+        _ => Retry::Later,
+    };
+    Err(DeliveryFailure { message, retry })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(status: u16, retry_after: Option<&str>) -> Option<Retry> {
+        let mut headers = HeaderMap::new();
+        if let Some(value) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from_str(value).unwrap());
+        }
+        judge("https://x", StatusCode::from_u16(status).unwrap(), &headers).err().map(|failure| failure.retry)
+    }
+
+    #[test]
+    fn answers_are_judged() {
+        assert_eq!((judged(200, None), judged(204, None)), (None, None));
+        assert_eq!(
+            (judged(500, None), judged(404, None), judged(302, None)),
+            (Some(Retry::Later), Some(Retry::Later), Some(Retry::Later))
+        );
+        assert_eq!(judged(410, Some("5")), Some(Retry::Never));
+        assert_eq!(judged(503, Some(" 120 ")), Some(Retry::After(Duration::from_secs(120))));
+        assert_eq!(judged(429, Some("soon")), Some(Retry::Later));
+    }
+}

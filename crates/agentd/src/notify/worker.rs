@@ -1,0 +1,256 @@
+//! Sends what is due, and forgets what has ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_store::{ItemStatus, Lease, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+
+use super::model::{BACKOFF, KEPT, NotificationId, NotificationStatus, StoredNotification};
+use super::service::{Notify, QUEUE, add_lost_item, emit_ended};
+use super::store;
+use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry};
+use crate::ground::{Worker, WorkerError};
+
+const AT_ONCE: usize = 4;
+/// Renewed while a message is on its way, so that a daemon that died holds nothing for long.
+const LEASE: Duration = Duration::from_secs(30);
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Whatever a transport does, it is over by then.
+const DELIVERY_LIMIT: Duration = Duration::from_secs(60);
+/// So that the daemon can come to rest while a message is on its way.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// The other side may not put us off for longer.
+const LONGEST_DELAY: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// Claims what is due and sends it, a few at once.
+#[derive(Debug)]
+pub struct DeliverNotifications(pub Notify);
+
+#[derive(Deserialize)]
+struct Payload {
+    notification_id: NotificationId,
+}
+
+impl Worker for DeliverNotifications {
+    fn name(&self) -> &'static str {
+        "notify.deliver"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    fn wake(&self) -> Option<Arc<tokio::sync::Notify>> {
+        Some(self.0.wake())
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        self.run().boxed()
+    }
+}
+
+impl DeliverNotifications {
+    async fn run(&self) -> Result<bool, WorkerError> {
+        let ground = self.0.ground();
+        let mut running = self.0.running().subscribe();
+        let before = *running.borrow_and_update();
+        let free = AT_ONCE.saturating_sub(before);
+        let due = ground.db.read().await?.next_due(QUEUE).await?;
+        if free > 0 && due.is_some_and(|due| due <= ground.clock.now()) {
+            let limit = u32::try_from(free).unwrap_or(1);
+            for lease in ground.db.claim(QUEUE, &ground.instance, limit, LEASE).await? {
+                let place = Place::take(&self.0);
+                // In a task of its own: what has begun is not cut off when the workers stop.
+                tokio::spawn(async move { attempt(place, lease).await });
+            }
+        }
+        let now_running = *running.borrow_and_update();
+        if now_running == 0 {
+            return Ok(false);
+        }
+        // Until one has ended, and a place is free.
+        let ended = running.wait_for(|running| *running < now_running);
+        let _ = tokio::time::timeout(LONGEST_WAIT, ended).await;
+        Ok(true)
+    }
+}
+
+/// One of the places for messages on their way; free again when it is dropped.
+struct Place(Notify);
+
+impl Place {
+    fn take(notify: &Notify) -> Self {
+        notify.running().send_modify(|running| *running += 1);
+        Self(notify.clone())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.running().send_modify(|running| *running -= 1);
+    }
+}
+
+async fn attempt(place: Place, lease: Lease) {
+    let notify = &place.0;
+    let item = lease.id.clone();
+    match send_and_record(notify, lease).await {
+        Ok(()) => {}
+        Err(StoreError::LostLease { .. }) => {
+            tracing::warn!(%item, "another replica has taken a message over that was being sent here");
+        }
+        Err(error) => {
+            tracing::warn!(%item, %error, "how a message was sent could not be recorded; it will be tried again");
+        }
+    }
+}
+
+async fn send_and_record(notify: &Notify, lease: Lease) -> Result<(), StoreError> {
+    let ground = notify.ground();
+    let payload: Payload = lease.payload()?;
+    let found = store::find_notification(&mut ground.db.read().await?, &payload.notification_id).await?;
+    let Some(message) = found.filter(|message| message.status == NotificationStatus::Pending) else {
+        return ground.db.write(async move |tx: &mut Tx| tx.complete(&lease).await).await;
+    };
+    let sent = tokio::select! {
+        sent = send(notify, &message) => sent,
+        lost = keep(notify, &lease) => return Err(lost),
+    };
+    if let Err(failure) = &sent {
+        tracing::info!(id = %message.id, platform = message.platform, attempt = lease.attempt, error = %failure, "a message could not be sent");
+    }
+    ground.db.write(async move |tx: &mut Tx| record(tx, &lease, &message, &sent).await).await
+}
+
+/// Renews the lease until it is lost.
+async fn keep(notify: &Notify, lease: &Lease) -> StoreError {
+    loop {
+        tokio::time::sleep(HEARTBEAT).await;
+        let held = lease.clone();
+        let renewed = notify.ground().db.write_relaxed(async move |tx: &mut Tx| tx.heartbeat(&held, LEASE).await).await;
+        match renewed {
+            Err(lost @ StoreError::LostLease { .. }) => return lost,
+            // The database may be back before the lease is over.
+            Err(error) => tracing::warn!(%error, "the lease of a message could not be renewed"),
+            Ok(()) => {}
+        }
+    }
+}
+
+async fn send(notify: &Notify, message: &StoredNotification) -> Result<Delivered, DeliveryFailure> {
+    let transport = notify.transports().find(&message.platform)?;
+    let outgoing = Outgoing {
+        id: message.id.clone(),
+        channel: message.channel.clone(),
+        subject: message.subject.clone(),
+        body: message.body.clone(),
+        format: message.format,
+        created_at: message.created_at,
+    };
+    let delivered = tokio::time::timeout(DELIVERY_LIMIT, transport.deliver(&outgoing)).await;
+    delivered.unwrap_or_else(|_| {
+        let message = format!("sending took longer than {} seconds", DELIVERY_LIMIT.as_secs());
+        Err(DeliveryFailure::later(message))
+    })
+}
+
+/// Writes down what came of an attempt: the queue's item, the row and the event in one transaction.
+async fn record(
+    tx: &mut Tx,
+    lease: &Lease,
+    message: &StoredNotification,
+    sent: &Result<Delivered, DeliveryFailure>,
+) -> Result<(), StoreError> {
+    let failure = match sent {
+        Ok(delivered) => {
+            tx.complete(lease).await?;
+            let reference = delivered.reference.as_deref();
+            store::update_sent(tx, &message.id, lease.attempt, reference).await?;
+            return emit_ended(tx, message, lease.attempt, Ok(reference)).await;
+        }
+        Err(failure) => failure,
+    };
+    let again = match failure.retry {
+        Retry::Later => tx.fail(lease, &failure.message, &BACKOFF).await?,
+        Retry::After(delay) => tx.fail_for(lease, &failure.message, delay.min(LONGEST_DELAY)).await?,
+        Retry::Never => {
+            tx.bury(lease, &failure.message).await?;
+            None
+        }
+    };
+    store::update_failed(tx, &message.id, lease.attempt, &failure.message, again).await?;
+    if again.is_none() {
+        emit_ended(tx, message, lease.attempt, Err(&failure.message)).await?;
+    }
+    Ok(())
+}
+
+/// Forgets what ended long ago, and finds messages whose last attempt ended with the daemon that
+/// made it.
+#[derive(Debug)]
+pub struct PurgeNotifications(pub Notify);
+
+const BATCH: u32 = 100;
+/// Longer than a message can be on its way.
+const STALE: Duration = Duration::from_secs(5 * 60);
+const LAST_ATTEMPT_LOST: &str =
+    "the daemon ended during the last attempt, so nobody knows whether it arrived; retry it if it did not";
+
+impl Worker for PurgeNotifications {
+    fn name(&self) -> &'static str {
+        "notify.purge"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        self.run().boxed()
+    }
+}
+
+impl PurgeNotifications {
+    async fn run(&self) -> Result<bool, WorkerError> {
+        let ground = self.0.ground();
+        let now = ground.clock.now();
+        let stale = store::list_stale(&mut ground.db.read().await?, now - STALE, BATCH).await?;
+        for (id, _) in stale {
+            ground.db.write(async move |tx: &mut Tx| settle(tx, &id).await).await?;
+        }
+        let ended = store::list_ended(&mut ground.db.read().await?, now - KEPT, BATCH).await?;
+        let is_full = ended.len() == BATCH as usize;
+        if !ended.is_empty() {
+            let forget = async move |tx: &mut Tx| {
+                for (id, item) in &ended {
+                    tx.remove_item(item).await?;
+                    store::delete_notification(tx, id).await?;
+                }
+                Ok::<_, StoreError>(())
+            };
+            ground.db.write(forget).await?;
+        }
+        Ok(is_full)
+    }
+}
+
+/// Holds a pending message against its item in the queue, which decides.
+async fn settle(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
+    let Some(message) = store::find_notification(tx, id).await? else { return Ok(()) };
+    let Some(item) = store::find_item_id(tx, id).await? else { return Ok(()) };
+    if message.status != NotificationStatus::Pending {
+        return Ok(());
+    }
+    match tx.find_item(&item).await? {
+        Some(item) if item.status == ItemStatus::DeadLetter => {
+            store::update_failed(tx, id, item.attempt, LAST_ATTEMPT_LOST, None).await?;
+            emit_ended(tx, &message, item.attempt, Err(LAST_ATTEMPT_LOST)).await
+        }
+        Some(item) if item.status == ItemStatus::Done => add_lost_item(tx, id).await,
+        Some(_) => Ok(()),
+        None => add_lost_item(tx, id).await,
+    }
+}

@@ -1,0 +1,245 @@
+//! Changes: read, merged, checked and written in one transaction, then put in force.
+//!
+//! What is answered is what the transaction has left, not what is in force: that the new state cannot
+//! be read right afterwards does not undo the change, and must not look as if it did.
+
+use std::sync::Arc;
+
+use agentd_base::{FieldProblem, Patch, SecretUpdate};
+use agentd_store::{Read, Tx};
+use serde_json::{Map, Value};
+
+use super::{Settings, load, typed, views};
+use crate::settings::avatar;
+use crate::settings::error::SettingsError;
+use crate::settings::section::{
+    CheckedChange, LoadedSection, PartialObject, Registered, Registry, ResetGroup, Section, secret_scope,
+};
+use crate::settings::vault::Vault;
+use crate::settings::{ProfileSettings, overlay, store};
+
+/// A change of one section that its schema has been held against; the section's own rules judge it
+/// when it is written.
+#[derive(Clone)]
+pub struct SettingsChange {
+    pub(super) section: Registered,
+    pub(super) change: CheckedChange,
+}
+
+impl std::fmt::Debug for SettingsChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SettingsChange").field("section", &self.section.name).finish_non_exhaustive()
+    }
+}
+
+/// What a transaction has written; to be given to [`Settings::put_in_force`] after its commit.
+#[must_use]
+pub struct WrittenSettings {
+    /// In the order of the changes.
+    pub(super) sections: Vec<LoadedSection>,
+    replaced_avatar: Option<String>,
+}
+
+impl std::fmt::Debug for WrittenSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WrittenSettings").finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// A change of a section, for a transaction of the caller's.
+    pub async fn prepare<S: Section>(&self, change: PartialObject) -> SettingsChange {
+        self.prepared(Registered::of::<S>(), change.0).await
+    }
+
+    async fn prepared(&self, section: Registered, fields: Map<String, Value>) -> SettingsChange {
+        let mut change = section.check(fields);
+        self.check_avatar(section.name, &mut change).await;
+        SettingsChange { section, change }
+    }
+
+    /// Writes a prepared change beside the caller's own.
+    ///
+    /// # Errors
+    /// `Invalid` with every bad field; the transaction must then be given up.
+    pub async fn write(&self, tx: &mut Tx, change: &SettingsChange) -> Result<WrittenSettings, SettingsError> {
+        write_all(tx, &self.0.vault, std::slice::from_ref(change), |_| String::new()).await
+    }
+
+    /// Puts in force what was committed. It is committed whatever happens here: should the new state
+    /// not be readable now, it is in force as soon as it is.
+    pub async fn put_in_force(&self, written: WrittenSettings) {
+        if let Some(file) = written.replaced_avatar {
+            avatar::remove(&self.0.data_dir.avatars(), &file).await;
+        }
+        self.refresh_committed().await;
+    }
+
+    async fn refresh_committed(&self) {
+        if let Err(error) = self.refresh().await {
+            tracing::warn!(%error, "changed settings are stored and cannot be read now; they come into force later");
+        }
+    }
+
+    /// Lays `change` over the section and answers the whole of it.
+    ///
+    /// # Errors
+    /// `Invalid` with every bad field; then nothing has changed.
+    pub async fn update<S: Section>(&self, change: PartialObject) -> Result<Arc<S>, SettingsError> {
+        let change = self.prepare::<S>(change).await;
+        let settings = self.clone();
+        let written = self.0.db.write(async move |tx: &mut Tx| settings.write(tx, &change).await).await?;
+        let section = typed(written.sections.first());
+        self.put_in_force(written).await;
+        Ok(section)
+    }
+
+    /// Puts the sections of a group back to their defaults; answers every section.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn reset(&self, group: ResetGroup) -> Result<Map<String, Value>, SettingsError> {
+        let (vault, registry) = (self.0.vault.clone(), Arc::clone(&self.0.registry));
+        let work = async move |tx: &mut Tx| {
+            for section in registry.iter().filter(|section| section.reset == group) {
+                store::delete_section(tx, section.name).await?;
+                for name in section.secrets {
+                    vault.clear(tx, &secret_scope(section.name), name).await?;
+                }
+            }
+            all_views(&registry, tx).await
+        };
+        let views = self.0.db.write(work).await?;
+        self.refresh_committed().await;
+        Ok(views)
+    }
+
+    /// Every section for a file: without secrets, and without what is a file of this daemon.
+    ///
+    /// # Errors
+    /// As [`Self::refresh`].
+    pub async fn export(&self) -> Result<Map<String, Value>, SettingsError> {
+        let mut all = self.view_all().await?;
+        for section in self.0.registry.iter() {
+            if let Some(Value::Object(fields)) = all.get_mut(section.name) {
+                for path in section.secrets {
+                    overlay::take(fields, path);
+                }
+            }
+        }
+        if let Some(Value::Object(profile)) = all.get_mut(ProfileSettings::NAME)
+            && profile.get("avatar_url").and_then(Value::as_str).is_some_and(|url| avatar::own_file(url).is_some())
+        {
+            profile.remove("avatar_url");
+        }
+        Ok(all)
+    }
+
+    /// Lays every section of an export over the present ones, all or none, and answers every section.
+    /// Write-only fields stay as they are here.
+    ///
+    /// # Errors
+    /// `Invalid` with every section and field that is not known or not valid.
+    pub async fn import(&self, sections: Map<String, Value>) -> Result<Map<String, Value>, SettingsError> {
+        let mut changes = Vec::new();
+        let mut problems = Vec::new();
+        for (name, value) in sections {
+            let shown: String = name.chars().take(64).collect();
+            let field = format!("settings.{shown}");
+            match (self.0.registry.find(&name), value) {
+                (None, _) => {
+                    let known = self.0.registry.names().join(", ");
+                    problems.push(FieldProblem { field, message: format!("is not known here; known are: {known}") });
+                }
+                (Some(section), Value::Object(fields)) => {
+                    let mut prepared = self.prepared(*section, fields).await;
+                    prepared.change.secrets.clear();
+                    changes.push(prepared);
+                }
+                (Some(_), _) => problems.push(FieldProblem { field, message: "must be an object".to_owned() }),
+            }
+        }
+        if !problems.is_empty() {
+            // What is wrong within the known sections is worth knowing at the same time.
+            for SettingsChange { section, change } in &changes {
+                problems.extend(change.problems.iter().map(|problem| below(section.name, problem)));
+            }
+            return Err(SettingsError::Invalid(problems));
+        }
+        let (vault, registry) = (self.0.vault.clone(), Arc::clone(&self.0.registry));
+        let work = async move |tx: &mut Tx| {
+            let written = write_all(tx, &vault, &changes, |section| format!("settings.{section}.")).await?;
+            Ok::<_, SettingsError>((written, all_views(&registry, tx).await?))
+        };
+        let (written, views) = self.0.db.write(work).await?;
+        self.put_in_force(written).await;
+        Ok(views)
+    }
+}
+
+/// Reads, merges, checks and writes. `prefix` goes before the names of bad fields.
+pub(super) async fn write_all(
+    tx: &mut Tx,
+    vault: &Vault,
+    changes: &[SettingsChange],
+    prefix: impl Fn(&str) -> String,
+) -> Result<WrittenSettings, SettingsError> {
+    let mut problems = Vec::new();
+    let mut written = WrittenSettings { sections: Vec::new(), replaced_avatar: None };
+    for SettingsChange { section, change } in changes {
+        let unreadable = |source| SettingsError::Unreadable { section: section.name, source };
+        let stored = store::find_section(tx, section.name).await?;
+        let changed = section.apply(stored.as_ref(), change).map_err(unreadable)?;
+        let prefix = prefix(section.name);
+        problems.extend(
+            changed
+                .problems
+                .into_iter()
+                .map(|problem| FieldProblem { field: format!("{prefix}{}", problem.field), message: problem.message }),
+        );
+        if !problems.is_empty() {
+            continue;
+        }
+        if section.name == ProfileSettings::NAME {
+            written.replaced_avatar = replaced(stored.as_ref(), &changed.value);
+        }
+        write_secrets(tx, vault, section.name, &change.secrets).await?;
+        store::upsert_section(tx, section.name, &changed.value).await?;
+        written.sections.push(section.load(Some(&changed.value)).map_err(unreadable)?);
+    }
+    if problems.is_empty() { Ok(written) } else { Err(SettingsError::Invalid(problems)) }
+}
+
+async fn all_views(registry: &Registry, read: &mut Read) -> Result<Map<String, Value>, SettingsError> {
+    Ok(views(registry, &load(registry, read).await?.sections))
+}
+
+async fn write_secrets(
+    tx: &mut Tx,
+    vault: &Vault,
+    section: &str,
+    secrets: &[(&'static str, Patch<SecretUpdate>)],
+) -> Result<(), SettingsError> {
+    let scope = secret_scope(section);
+    for (name, update) in secrets {
+        match update {
+            Patch::Set(SecretUpdate::New(secret)) => vault.put(tx, &scope, name, secret).await?,
+            Patch::Clear => vault.clear(tx, &scope, name).await?,
+            Patch::Keep | Patch::Set(SecretUpdate::Shown(_)) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The file of ours that was shown before and is not any more.
+fn replaced(before: Option<&Value>, after: &Value) -> Option<String> {
+    let before = before?.get("avatar_url")?.as_str()?;
+    if after.get("avatar_url").and_then(Value::as_str) == Some(before) {
+        return None;
+    }
+    avatar::own_file(before).map(str::to_owned)
+}
+
+fn below(section: &str, problem: &FieldProblem) -> FieldProblem {
+    FieldProblem { field: format!("settings.{section}.{}", problem.field), message: problem.message.clone() }
+}

@@ -1,0 +1,80 @@
+//! The owner's picture, a file beside a setting: the setting decides which file is shown.
+
+use agentd_base::FieldProblem;
+use agentd_store::{Recorder, StoreError, Tx};
+use serde_json::{Map, Value};
+
+use super::Settings;
+use super::change::{SettingsChange, write_all};
+use crate::settings::avatar::{self, PictureKind};
+use crate::settings::error::SettingsError;
+use crate::settings::section::{CheckedChange, Registered, Section};
+use crate::settings::{AVATAR_PATH, ProfileSettings};
+
+impl Settings {
+    /// Stores a picture and shows it; the one before is removed. Answers its address.
+    ///
+    /// # Errors
+    /// `Invalid` when the bytes are no picture, or it cannot be stored.
+    pub async fn set_avatar(&self, bytes: &[u8], recorder: Recorder<String>) -> Result<String, SettingsError> {
+        let Some(kind) = PictureKind::of(bytes) else {
+            return Err(SettingsError::field("file", "must be a picture: PNG, JPEG, GIF or WebP"));
+        };
+        let folder = self.0.data_dir.avatars();
+        self.0.data_dir.make_folder(&folder).map_err(SettingsError::AvatarFile)?;
+        let file = avatar::store(&folder, kind, bytes, &self.0.entropy).await.map_err(SettingsError::AvatarFile)?;
+        let url = format!("{AVATAR_PATH}{file}");
+        let section = Registered::of::<ProfileSettings>();
+        let change = section.check(Map::from_iter([("avatar_url".to_owned(), Value::from(url.clone()))]));
+        let (vault, recorded) = (self.0.vault.clone(), url.clone());
+        let changes = [SettingsChange { section, change }];
+        let work = async move |tx: &mut Tx| {
+            let written = write_all(tx, &vault, &changes, |_| String::new()).await?;
+            recorder.record(tx, &recorded).await?;
+            Ok::<_, SettingsError>(written)
+        };
+        match self.0.db.write(work).await {
+            Ok(written) => {
+                self.put_in_force(written).await;
+                Ok(url)
+            }
+            Err(error) => {
+                if is_definite(&error) {
+                    avatar::remove(&folder, &file).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The bytes of a picture and their media type.
+    ///
+    /// # Errors
+    /// `AvatarNotFound`, also for every name that is not one of ours.
+    pub async fn read_avatar(&self, file: &str) -> Result<(Vec<u8>, &'static str), SettingsError> {
+        let kind = avatar::kind_of_name(file).ok_or(SettingsError::AvatarNotFound)?;
+        match tokio::fs::read(self.0.data_dir.avatars().join(file)).await {
+            Ok(bytes) => Ok((bytes, kind.media_type())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(SettingsError::AvatarNotFound),
+            Err(error) => Err(SettingsError::AvatarFile(error)),
+        }
+    }
+
+    /// A picture of this daemon must be there to be shown.
+    pub(super) async fn check_avatar(&self, section: &str, change: &mut CheckedChange) {
+        if section != ProfileSettings::NAME {
+            return;
+        }
+        let Some(file) = change.field("avatar_url").and_then(Value::as_str).and_then(avatar::own_file) else { return };
+        if !tokio::fs::try_exists(self.0.data_dir.avatars().join(file)).await.unwrap_or(true) {
+            let message = "names a picture that is not here; upload it with POST /api/settings/avatar".to_owned();
+            change.problems.push(FieldProblem { field: "avatar_url".to_owned(), message });
+        }
+    }
+}
+
+/// Whether nothing was changed for certain. A database that went away may have committed all the
+/// same, and would then name a file that is not there.
+fn is_definite(error: &SettingsError) -> bool {
+    !matches!(error, SettingsError::Store(StoreError::Unavailable { .. } | StoreError::Closed))
+}

@@ -1,0 +1,99 @@
+//! What an archive carries over.
+
+use super::*;
+
+#[tokio::test]
+async fn an_archive_carries_everything_over_and_nothing_else() {
+    let old = filled(Fixture::new().await).await;
+    let archive = old.archive(None).await;
+    let state = old.state().await;
+    assert!(state.len() > 60, "{state:#?}");
+    for new in [Fixture::new().await, Fixture::embedded().await] {
+        new.set_mark("of the new one").await;
+        new.write("agents/other/file", b"of the new one");
+        new.write("recordings/file", b"of the new one");
+        new.write("models/own.gguf", b"stays");
+        let report = new.restore(&archive, None).await.unwrap();
+        assert_eq!(new.state().await, state);
+        assert_eq!((report.rows >= 50, report.files), (true, 6));
+        assert!(!new.root().join("models/large.gguf").exists() && new.root().join("models/own.gguf").exists());
+        assert_eq!(new.leftovers(), Vec::<String>::new());
+        assert!(!new.rest.is_resting.load(Ordering::SeqCst), "it is ready again");
+    }
+}
+
+#[tokio::test]
+async fn it_moves_between_the_databases_and_back() {
+    let old = filled(Fixture::new().await).await;
+    let state = old.state().await;
+    let embedded = Fixture::embedded().await;
+    embedded.restore(&old.archive(None).await, None).await.unwrap();
+    let again = Fixture::new().await;
+    again.restore(&embedded.archive(None).await, None).await.unwrap();
+    assert_eq!(again.state().await, state);
+}
+
+#[tokio::test]
+async fn secrets_travel_only_under_a_passphrase() {
+    let old = filled(Fixture::new().await).await;
+    let plain = old.archive(None).await;
+    let sealed = old.archive(Some("correct horse")).await;
+    for archive in [&plain, &sealed] {
+        let text = unzip(archive).unwrap();
+        assert!(!text.windows(6).any(|window| window == b"sk-one" || window == b"sk-two"));
+    }
+
+    let new = Fixture::new().await;
+    let report = new.restore(&plain, None).await.unwrap();
+    assert_eq!(report.secrets_missing.len(), 2);
+    assert!(matches!(new.restore(&plain, Some("correct horse")).await, Err(BackupError::NoSecrets)));
+
+    // What the daemon knows already need not be entered again; what the archive does not know goes.
+    new.set_secret("openai", "sk-mine").await;
+    new.set_secret("groq", "sk-other").await;
+    let report = new.restore(&plain, None).await.unwrap();
+    assert_eq!(report.secrets_missing.iter().map(|name| name.name.as_str()).collect::<Vec<_>>(), ["mistral"]);
+    assert_eq!(new.secrets().await, [("openai".to_owned(), "sk-mine".to_owned())]);
+
+    let before = new.state().await;
+    assert!(matches!(new.restore(&sealed, Some("wrong house")).await, Err(BackupError::WrongPassphrase)));
+    assert_eq!(new.state().await, before);
+    assert_eq!(new.leftovers(), Vec::<String>::new());
+    let report = new.restore(&sealed, Some("correct horse")).await.unwrap();
+    assert!(report.secrets_missing.is_empty());
+    assert_eq!(new.secrets().await, old.secrets().await);
+    assert!(matches!(
+        old.backup.create(Some(Secret::new("short".into()))).await.map(|_| ()),
+        Err(BackupError::ShortPassphrase { .. })
+    ));
+}
+
+#[tokio::test]
+async fn work_goes_on_during_a_backup() {
+    let fixture = Arc::new(filled(Fixture::new().await).await);
+    let is_done = Arc::new(AtomicBool::new(false));
+    let writing = tokio::spawn({
+        let (fixture, is_done) = (Arc::clone(&fixture), Arc::clone(&is_done));
+        async move {
+            let mut written = 0;
+            while !is_done.load(Ordering::SeqCst) {
+                fixture.set_mark(&format!("during {written:05}")).await;
+                fixture.write("agents/ada/log.txt", "x".repeat(written * 97).as_bytes());
+                written += 1;
+            }
+            written
+        }
+    });
+    for _ in 0..5 {
+        let archive = fixture.archive(None).await;
+        let new = Fixture::embedded().await;
+        new.restore(&archive, None).await.unwrap();
+        // A state that once was: what was written is there without a gap.
+        let during: Vec<String> = new.state().await.into_iter().filter(|line| line.starts_with("row during")).collect();
+        for (number, line) in during.iter().enumerate() {
+            assert_eq!(line, &format!("row during {number:05}"));
+        }
+    }
+    is_done.store(true, Ordering::SeqCst);
+    assert!(writing.await.unwrap() > 0);
+}

@@ -1,0 +1,223 @@
+//! Backups at the seam of the domain: what an archive carries over, and what it refuses.
+//!
+//! Bringing to rest is stood in for; `cli.rs` has the real one.
+
+mod carrying;
+mod refusing;
+mod turns;
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use agentd::backup::{Backup, BackupError, Quiesce, RestoreReport, WhileBusy};
+use agentd::ground::{DataDir, Ground, TaskPanics};
+use agentd::settings::Vault;
+use agentd_base::id::IdGenerator;
+use agentd_base::{Entropy, MockClock, Secret, Timestamp, sha256};
+use agentd_store::{DatabaseUrl, Db, DbOptions, MIGRATIONS, StoreError, Tx, args};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{START, ScratchDatabase};
+
+#[derive(Default)]
+struct Rest {
+    is_resting: Arc<AtomicBool>,
+    rests: AtomicU32,
+}
+
+impl Quiesce for Rest {
+    fn quiesce(&self) -> BoxFuture<'_, Result<Box<dyn Send + Sync>, String>> {
+        struct Resting(Arc<AtomicBool>);
+        impl Drop for Resting {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::SeqCst);
+            }
+        }
+        self.rests.fetch_add(1, Ordering::SeqCst);
+        self.is_resting.store(true, Ordering::SeqCst);
+        let resting: Box<dyn Send + Sync> = Box::new(Resting(Arc::clone(&self.is_resting)));
+        async { Ok(resting) }.boxed()
+    }
+}
+
+struct Fixture {
+    ground: Ground,
+    backup: Backup,
+    vault: Vault,
+    rest: Arc<Rest>,
+    _folder: tempfile::TempDir,
+    _database: Option<ScratchDatabase>,
+}
+
+impl Fixture {
+    /// On the database that the tests run on.
+    async fn new() -> Self {
+        let database = ScratchDatabase::create().await;
+        Self::on(database).await
+    }
+
+    /// On SQLite, whatever the tests run on.
+    async fn embedded() -> Self {
+        Self::on(None).await
+    }
+
+    async fn on(database: Option<ScratchDatabase>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::open(&folder.path().join("data")).unwrap();
+        let clock = MockClock::new(Timestamp::parse(START).unwrap()).clock();
+        let entropy = Entropy::system();
+        let ids = IdGenerator::new(clock.clone(), entropy.clone());
+        let address = database.as_ref().map(|database| Secret::new(database.url().to_owned()));
+        let db = Db::open(DbOptions {
+            url: DatabaseUrl::parse(address.as_ref(), data_dir.root()).unwrap(),
+            data_dir: data_dir.root().to_path_buf(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            entropy: entropy.clone(),
+            migrations: MIGRATIONS,
+        })
+        .await
+        .unwrap();
+        let data_dir = Arc::new(data_dir);
+        let draining = CancellationToken::new();
+        let panics = TaskPanics::default();
+        let ground = Ground { db, clock, instance: ids.next_ulid().into(), ids, entropy, data_dir, draining, panics };
+        let rest = Arc::new(Rest::default());
+        let vault = Vault::open(&ground.db, &ground.entropy, &ground.data_dir.secret_key()).await.unwrap();
+        let backup = Backup::new(&ground, vault.clone(), Arc::clone(&rest) as _);
+        Self { ground, backup, vault, rest, _folder: folder, _database: database }
+    }
+
+    fn root(&self) -> &Path {
+        self.ground.data_dir.root()
+    }
+
+    fn write(&self, path: &str, content: &[u8]) {
+        let path = self.root().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    async fn set_mark(&self, text: &str) {
+        let text = text.to_owned();
+        self.ground
+            .db
+            .write(async move |tx: &mut Tx| {
+                tx.execute(
+                    "INSERT INTO cursors (consumer, tx_id, seq, updated_at) VALUES ($1, 0, 0, 0) \
+                     ON CONFLICT (consumer) DO NOTHING",
+                    args![&text],
+                )
+                .await?;
+                Ok::<_, StoreError>(())
+            })
+            .await
+            .unwrap();
+    }
+
+    async fn set_secret(&self, name: &'static str, secret: &str) {
+        let (vault, secret) = (self.vault.clone(), Secret::new(secret.to_owned()));
+        let keep = async move |tx: &mut Tx| vault.put(tx, "providers", name, &secret).await;
+        self.ground.db.write::<_, StoreError, _>(keep).await.unwrap();
+    }
+
+    /// Names and plaintexts.
+    async fn secrets(&self) -> Vec<(String, String)> {
+        let mut read = self.ground.db.read().await.unwrap();
+        let mut secrets = Vec::new();
+        for (scope, name) in self.vault.names(&mut read).await.unwrap() {
+            let secret = self.vault.get_in(&mut read, &scope, &name).await.unwrap().unwrap();
+            secrets.push((name, secret.expose().to_owned()));
+        }
+        secrets
+    }
+
+    /// Everything that a backup carries: rows, files with their modes, links, secrets.
+    async fn state(&self) -> Vec<String> {
+        let mut read = self.ground.db.read().await.unwrap();
+        let rows = read.fetch_all("SELECT consumer FROM cursors ORDER BY consumer", args![]).await.unwrap();
+        let mut state: Vec<String> =
+            rows.iter().map(|row| format!("row {}", row.get::<String>("consumer").unwrap())).collect();
+        for folder in ["agents", "avatars", "recordings"] {
+            describe(self.root(), &self.root().join(folder), &mut state);
+        }
+        state
+    }
+
+    async fn archive(&self, passphrase: Option<&str>) -> Vec<u8> {
+        let stream = self.backup.create(passphrase.map(|text| Secret::new(text.into()))).await.unwrap();
+        let mut stream = std::pin::pin!(stream);
+        let mut archive = Vec::new();
+        while let Some(chunk) = stream.next().await {
+            archive.extend_from_slice(&chunk.unwrap());
+        }
+        archive
+    }
+
+    async fn restore(&self, archive: &[u8], passphrase: Option<&str>) -> Result<RestoreReport, BackupError> {
+        // In pieces that fall anywhere.
+        let pieces: Vec<Result<Bytes, std::io::Error>> =
+            archive.chunks(1021).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+        self.backup.restore(stream::iter(pieces), passphrase.map(|text| Secret::new(text.into()))).await
+    }
+
+    fn leftovers(&self) -> Vec<String> {
+        let names = std::fs::read_dir(self.root()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with("restore")).collect()
+    }
+}
+
+fn describe(root: &Path, folder: &Path, state: &mut Vec<String>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        let name = format!("{:?}", path.strip_prefix(root).unwrap());
+        let found = path.symlink_metadata().unwrap();
+        if found.is_symlink() {
+            state.push(format!("link {name} {:?}", std::fs::read_link(&path).unwrap()));
+        } else if found.is_dir() {
+            state.push(format!("folder {name}"));
+            describe(root, &path, state);
+        } else {
+            let hash = hex::encode(sha256(&std::fs::read(&path).unwrap()));
+            state.push(format!("file {name} {:o} {hash}", found.permissions().mode() & 0o777));
+        }
+    }
+}
+
+/// A daemon with something of everything.
+async fn filled(fixture: Fixture) -> Fixture {
+    use std::os::unix::ffi::OsStrExt;
+    for number in 0..50 {
+        fixture.set_mark(&format!("mark {number}")).await;
+    }
+    fixture.write("agents/ada/notes.txt", b"remember");
+    fixture.write("agents/ada/deep/er/Gr\u{fc}\u{df}e.bin", &vec![7; 300_000]);
+    fixture.write(&format!("agents/ada/{}/{}", "long".repeat(30), "name".repeat(50)), b"long");
+    fixture.write("agents/ada/run.sh", b"#!/bin/sh\n");
+    fixture.write("avatars/owner.png", b"png");
+    fixture.write("models/large.gguf", b"is not carried");
+    std::fs::create_dir_all(fixture.root().join("agents/empty")).unwrap();
+    let script = fixture.root().join("agents/ada/run.sh");
+    std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let odd = Path::new("agents/ada").join(std::ffi::OsStr::from_bytes(b"\xff\\x"));
+    std::fs::write(fixture.root().join(odd), b"odd").unwrap();
+    for (target, link) in [("notes.txt", "agents/ada/link"), ("/etc", "agents/ada/outside"), ("../..", "agents/up")] {
+        std::os::unix::fs::symlink(target, fixture.root().join(link)).unwrap();
+    }
+    fixture.set_secret("openai", "sk-one").await;
+    fixture.set_secret("mistral", "sk-two").await;
+    fixture
+}
+
+fn unzip(archive: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(archive).read_to_end(&mut plain).ok().map(|_| plain)
+}

@@ -1,0 +1,121 @@
+//! One at a time, among all that share a data directory, and what one that was cut off leaves.
+
+use super::*;
+
+#[tokio::test]
+async fn one_at_a_time() {
+    let fixture = filled(Fixture::new().await).await;
+    // Incompressible and larger than every buffer, so that the archive waits for its reader.
+    let mut noise = vec![0; 4 * 1024 * 1024];
+    Entropy::seeded(3).fill(&mut noise);
+    fixture.write("agents/ada/noise.bin", &noise);
+    let first = fixture.backup.create(None).await.unwrap();
+    assert!(matches!(fixture.backup.create(None).await.map(|_| ()), Err(BackupError::Busy)));
+    assert!(matches!(fixture.restore(b"", None).await, Err(BackupError::Busy)));
+    // A reader that goes away ends the backup.
+    drop(first);
+    loop {
+        match fixture.backup.create(None).await {
+            Ok(_) => break,
+            Err(BackupError::Busy) => tokio::task::yield_now().await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_killed_restore_left_is_finished_or_forgotten() {
+    let fixture = filled(Fixture::new().await).await;
+    let before = fixture.state().await;
+    // Killed while it unpacked.
+    fixture.write("restore-01abc/agents/half", b"half");
+    assert!(!fixture.backup.finish_interrupted(WhileBusy::Refuse).await.unwrap());
+    assert_eq!((fixture.state().await, fixture.leftovers()), (before.clone(), Vec::new()));
+
+    // Killed before the database was replaced, then after it.
+    let id = fixture.ground.db.database_id().await.unwrap();
+    for (journal_id, is_finished) in [(id.as_str(), false), ("another", true)] {
+        fixture.write("restore-01abc/agents/new/file", b"new");
+        fixture.write("restore-01abc/avatars/new", b"new");
+        std::fs::create_dir_all(fixture.root().join("restore-01abc/recordings")).unwrap();
+        let journal = serde_json::json!({"database_id": journal_id, "folder": "restore-01abc"});
+        fixture.write("restore.json", journal.to_string().as_bytes());
+        assert_eq!(fixture.backup.finish_interrupted(WhileBusy::Refuse).await.unwrap(), is_finished);
+        assert_eq!(fixture.leftovers(), Vec::<String>::new());
+        assert_eq!(fixture.root().join("agents/new/file").exists(), is_finished);
+        assert_eq!(fixture.root().join("agents/ada").exists(), !is_finished);
+    }
+}
+
+impl Fixture {
+    /// The backups of another daemon that shares the data directory and the database.
+    fn replica(&self) -> Backup {
+        Backup::new(&self.ground, self.vault.clone(), Arc::new(Rest::default()))
+    }
+
+    /// A restore whose archive comes as the test sends it.
+    fn begin_restore(&self) -> (Uploading, tokio::task::JoinHandle<Result<RestoreReport, BackupError>>) {
+        let (sender, receiver) = tokio::sync::mpsc::channel(1);
+        let archive = stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
+        let backup = self.backup.clone();
+        (sender, tokio::spawn(async move { backup.restore(archive, None).await }))
+    }
+
+    /// Waits until a restore unpacks.
+    async fn unpacking(&self) {
+        while self.leftovers().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+type Uploading = tokio::sync::mpsc::Sender<Result<Bytes, std::io::Error>>;
+
+#[tokio::test]
+async fn a_replica_on_the_same_data_directory_leaves_a_running_restore_alone() {
+    let old = filled(Fixture::new().await).await;
+    let (archive, state) = (old.archive(None).await, old.state().await);
+    let new = Fixture::new().await;
+    let replica = new.replica();
+    let (uploading, restoring) = new.begin_restore();
+    let (first, second) = archive.split_at(archive.len() / 2);
+    uploading.send(Ok(Bytes::copy_from_slice(first))).await.unwrap();
+    new.unpacking().await;
+
+    // A command beside it says so, a daemon that starts waits.
+    assert!(matches!(replica.finish_interrupted(WhileBusy::Refuse).await, Err(BackupError::Busy)));
+    assert!(matches!(replica.create(None).await.map(|_| ()), Err(BackupError::Busy)));
+    let none = stream::iter(Vec::<Result<Bytes, std::io::Error>>::new());
+    assert!(matches!(replica.restore(none, None).await, Err(BackupError::Busy)));
+    let mut starting = std::pin::pin!(replica.finish_interrupted(WhileBusy::Wait));
+    assert!(futures_util::poll!(&mut starting).is_pending());
+
+    uploading.send(Ok(Bytes::copy_from_slice(second))).await.unwrap();
+    drop(uploading);
+    restoring.await.unwrap().unwrap();
+    assert!(!starting.await.unwrap(), "there is nothing left to finish");
+    assert_eq!((new.state().await, new.leftovers()), (state, Vec::new()));
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_leaves_nothing_on_the_disk() {
+    let archive = filled(Fixture::new().await).await.archive(None).await;
+    let new = Fixture::new().await;
+    new.write("agents/stays/file", b"stays");
+    let before = new.state().await;
+    let (uploading, restoring) = new.begin_restore();
+    uploading.send(Ok(Bytes::copy_from_slice(&archive[..archive.len() / 2]))).await.unwrap();
+    new.unpacking().await;
+    // As the server does when the connection breaks: the request is dropped, and its body with it.
+    restoring.abort();
+    assert!(restoring.await.unwrap_err().is_cancelled());
+    drop(uploading);
+    while !new.leftovers().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(new.state().await, before);
+    // The turn is free a moment later.
+    while let Err(error) = new.restore(&archive, None).await {
+        assert!(matches!(error, BackupError::Busy), "{error}");
+    }
+}

@@ -1,0 +1,121 @@
+//! `/api/channels`: what is set for each chat platform.
+
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, TestResponse};
+
+const PLATFORMS: [&str; 6] = ["discord", "slack", "telegram", "whatsapp", "teams", "google_chat"];
+
+async fn put(app: &TestApp, change: Value) -> TestResponse {
+    app.put("/api/channels/settings").json(&change).send().await
+}
+
+async fn get(app: &TestApp) -> Value {
+    app.get("/api/channels/settings").send().await.expect_status(200).json()
+}
+
+#[tokio::test]
+async fn every_platform_begins_off_and_wary_of_strangers() {
+    let app = TestApp::with_owner().await;
+    let all = get(&app).await;
+    assert_eq!(all.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>(), PLATFORMS);
+    for platform in PLATFORMS {
+        let settings = &all[platform];
+        assert_eq!(
+            (&settings["enabled"], &settings["sender_policy"]),
+            (&json!(false), &json!("pairing")),
+            "{platform}"
+        );
+        assert_eq!((&settings["tools"], &settings["allowed_senders"]), (&json!([]), &json!([])), "{platform}");
+    }
+    assert_eq!(app.get("/api/settings").send().await.json()["channels"], all);
+}
+
+#[tokio::test]
+async fn a_change_touches_the_fields_that_it_names() {
+    let mut app = TestApp::with_owner().await;
+    let change = json!({
+        "discord": {"enabled": true, "agent_id": "ada", "public_key": "AB".repeat(32), "bot_token": "discord-token-1"},
+        "slack": {"signing_secret": "slack-secret-1", "tools": ["http_fetch", "device_*"]},
+    });
+    let answer = put(&app, change).await.expect_status(200);
+    assert!(!answer.text().contains("token-1") && !answer.text().contains("secret-1"), "{}", answer.text());
+    let first = answer.json();
+    assert_eq!(first["discord"]["public_key"], "ab".repeat(32));
+    assert_eq!(first["discord"]["bot_token"], json!({"set": true}));
+    assert_eq!(first["slack"]["signing_secret"], json!({"set": true}));
+    assert_eq!(first["slack"]["bot_token"], Value::Null);
+    let second =
+        json!({"discord": {"sender_policy": "allowlist", "allowed_senders": ["123"], "bot_token": {"set": true}}});
+    let second = put(&app, second).await.expect_status(200).json();
+    assert_eq!((&second["discord"]["enabled"], &second["discord"]["agent_id"]), (&json!(true), &json!("ada")));
+    assert_eq!(second["discord"]["bot_token"], json!({"set": true}));
+    assert_eq!(second["slack"], first["slack"]);
+    let cleared = put(&app, json!({"discord": {"bot_token": null, "agent_id": null}})).await.expect_status(200).json();
+    assert_eq!((&cleared["discord"]["bot_token"], &cleared["discord"]["agent_id"]), (&Value::Null, &Value::Null));
+    assert_eq!(cleared["discord"]["sender_policy"], "allowlist");
+    app.restart().await;
+    assert_eq!(get(&app).await, cleared);
+}
+
+#[tokio::test]
+async fn what_is_not_known_is_refused_with_what_is() {
+    let app = TestApp::with_owner().await;
+    let before = get(&app).await;
+    let refused = put(&app, json!({"irc": {"enabled": true}})).await.expect_error(400, "invalid_request");
+    assert_eq!(refused.bad_fields(), ["irc"]);
+    assert!(refused.text().contains("discord, slack, telegram, whatsapp, teams, google_chat"), "{}", refused.text());
+    let refused = put(&app, json!({"slack": {"bot_tokne": "x", "enabled": true}})).await;
+    let refused = refused.expect_error(400, "invalid_request");
+    assert_eq!(refused.bad_fields(), ["slack.bot_tokne"]);
+    assert!(refused.text().contains("signing_secret") && !refused.text().contains("public_key"), "{}", refused.text());
+    let nonsense = json!({
+        "discord": {"public_key": "z".repeat(64), "application_id": "a b", "agent_id": "No Name", "enabled": "yes"},
+        "slack": {"api_base_url": "ftp://x", "sender_policy": "everyone", "allowed_senders": ["a b"], "tools": ["a b", "*x"]},
+        "telegram": 1,
+        "whatsapp": {"phone_number_id": "x", "app_secret": 7},
+        "teams": {"tenant_id": "a/b", "app_password": ""},
+        "google_chat": {"audience": "a b"},
+    });
+    let refused = put(&app, nonsense).await.expect_error(400, "invalid_request");
+    let mut fields = refused.bad_fields();
+    fields.sort();
+    let expected = [
+        "discord.agent_id",
+        "discord.application_id",
+        "discord.enabled",
+        "discord.public_key",
+        "google_chat.audience",
+        "slack.allowed_senders[0]",
+        "slack.api_base_url",
+        "slack.sender_policy",
+        "slack.tools[0]",
+        "slack.tools[1]",
+        "teams.app_password",
+        "teams.tenant_id",
+        "telegram",
+        "whatsapp.app_secret",
+        "whatsapp.phone_number_id",
+    ];
+    assert_eq!(fields, expected, "{}", refused.text());
+    assert_eq!(get(&app).await, before);
+}
+
+#[tokio::test]
+async fn resets_leave_channels_and_exports_leave_secrets() {
+    let app = TestApp::with_owner().await;
+    let change = json!({"telegram": {"enabled": true, "bot_token": "telegram-token-1", "tools": ["http_fetch"]}});
+    put(&app, change).await.expect_status(200);
+    app.post("/api/settings/reset").send().await.expect_status(200);
+    app.post("/api/settings/security/reset").send().await.expect_status(200);
+    assert_eq!(get(&app).await["telegram"]["bot_token"], json!({"set": true}));
+    let export = app.get("/api/settings/export").send().await.expect_status(200);
+    assert!(!export.text().contains("telegram-token-1") && !export.text().contains("bot_token"), "{}", export.text());
+
+    let other = TestApp::with_owner().await;
+    put(&other, json!({"telegram": {"bot_token": "another-token"}})).await.expect_status(200);
+    let imported = other.post("/api/settings/import").json(&export.json()).send().await.expect_status(200).json();
+    assert_eq!(imported["channels"]["telegram"]["tools"], json!(["http_fetch"]));
+    assert_eq!(imported["channels"]["telegram"]["bot_token"], json!({"set": true}), "secrets stay as they are here");
+    assert_eq!(imported["channels"]["slack"]["bot_token"], Value::Null);
+}
