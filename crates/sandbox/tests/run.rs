@@ -78,7 +78,10 @@ async fn a_program_reads_its_input_and_answers() {
         assert_eq!(outcome.stdout.to_text(), "hello", "{:?} {outcome:?}", outcome.tier);
         assert_eq!(outcome.ended, Ended::Exited { code: 0 });
         let outcome = machine.shell("echo out; echo err >&2; exit 3").await;
-        assert_eq!((outcome.ended.clone(), text(&outcome)), (Ended::Exited { code: 3 }, ("out\n".into(), "err\n".into())));
+        assert_eq!(
+            (outcome.ended.clone(), text(&outcome)),
+            (Ended::Exited { code: 3 }, ("out\n".into(), "err\n".into()))
+        );
         assert_eq!(machine.shell("kill -15 $$").await.ended, Ended::Signaled { signal: 15 });
     }
 }
