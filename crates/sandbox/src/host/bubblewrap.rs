@@ -10,23 +10,12 @@ pub(crate) const PROXY_SOCKET: &str = "/run/proxy.sock";
 /// The user and the group that the program believes to be.
 const ID_INSIDE: &str = "1000";
 
-/// `/etc` of a machine with one user.
-pub(crate) const ACCOUNTS: [(&str, &str); 4] = [
-    (
-        "/etc/passwd",
-        "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nsandbox:x:1000:1000:sandbox:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-    ),
-    ("/etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"),
-    ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
-    ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n"),
-];
-
 /// What the root is made of.
 #[derive(Debug)]
 pub(crate) struct Root<'a> {
     pub(crate) exposures: &'a [Exposure],
-    /// Descriptors with the texts of [`ACCOUNTS`].
-    pub(crate) accounts: &'a [(&'static str, i32)],
+    /// The directory that is `/etc` inside.
+    pub(crate) etc: &'a Path,
     pub(crate) proxy_socket: Option<&'a Path>,
     pub(crate) tmp_bytes: u64,
     pub(crate) shared_memory_bytes: u64,
@@ -50,12 +39,7 @@ pub(crate) fn arguments(root: &Root<'_>) -> Vec<OsString> {
             Err(_) => arguments.words(["--ro-bind"]).paths([path, path]),
         };
     }
-    for path in paths::configuration() {
-        arguments.words(["--ro-bind"]).paths([path.as_path(), path.as_path()]);
-    }
-    for (path, descriptor) in root.accounts {
-        arguments.words(["--ro-bind-data", &descriptor.to_string(), path]);
-    }
+    arguments.words(["--ro-bind"]).paths([root.etc, Path::new("/etc")]);
     arguments
         .words(["--proc", "/proc", "--dev", "/dev"])
         .words(["--perms", "1777", "--size", &root.shared_memory_bytes.to_string(), "--tmpfs", "/dev/shm"])

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::canary::{self, Doubt};
 use super::launch::{Entry, Host, Identity};
 use super::users::Users;
-use super::{bubblewrap, has_capability, is_initial_user_namespace, landlock_version};
+use super::{bubblewrap, etc, has_capability, is_initial_user_namespace, landlock_version};
 use crate::{Backend, SandboxError, Tier};
 
 /// CAP_SYS_ADMIN of linux/capability.h.
@@ -64,7 +64,7 @@ impl Evaluation {
 pub(crate) async fn evaluate(host: &Host, users: &Arc<Users>, backend: Backend) -> Evaluation {
     let tiers: &[Tier] = match backend {
         Backend::None => {
-            let entry = Entry { tier: Tier::None, identity: Identity::Daemon };
+            let entry = Entry { tier: Tier::None, identity: Identity::Daemon, etc: None };
             let reason = "it was chosen by hand: code runs without a sandbox".to_owned();
             let status = Status { backend, tier: Some(Tier::None), reason, remedy: None, attempts: Vec::new() };
             return Evaluation { entry: Some(entry), status };
@@ -111,9 +111,16 @@ async fn attempt(host: &Host, users: &Arc<Users>, tier: Tier) -> (Option<Entry>,
     if identities.is_empty() {
         return unavailable(NO_MOUNTS.to_owned(), Some(namespace_remedy()));
     }
+    let etc = match tier {
+        Tier::Bubblewrap => match etc::make(&host.state_directory) {
+            Ok(etc) => Some(Arc::new(etc)),
+            Err(error) => return unavailable(format!("its /etc could not be made: {error}"), None),
+        },
+        Tier::Landlock | Tier::None => None,
+    };
     let mut doubts = Vec::new();
     for identity in identities {
-        let entry = Entry { tier, identity };
+        let entry = Entry { tier, identity, etc: etc.clone() };
         match canary::prove(host, &entry).await {
             Ok(()) => {
                 let user = match entry.identity {

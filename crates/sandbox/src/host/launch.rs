@@ -37,6 +37,8 @@ pub(crate) enum Identity {
 pub(crate) struct Entry {
     pub(crate) tier: Tier,
     pub(crate) identity: Identity,
+    /// Its `/etc`, where it has one of its own.
+    pub(crate) etc: Option<Arc<tempfile::TempDir>>,
 }
 
 /// What all runs have in common.
@@ -57,6 +59,7 @@ pub(crate) struct Host {
 pub(crate) struct Resources {
     _user: Option<UserLease>,
     _directory: Option<tempfile::TempDir>,
+    _etc: Option<Arc<tempfile::TempDir>>,
 }
 
 #[derive(Debug)]
@@ -88,9 +91,10 @@ impl Host {
         }
         let writable: Vec<PathBuf> = policy.writable_paths.iter().chain(&request.writable_paths).cloned().collect();
         let mut exposures = paths::resolve(&request.readable_paths, &writable, &self.guarded)?;
-        if exposures.len() >= MAX_EXPOSURES {
-            let path = exposures.remove(MAX_EXPOSURES - 1).path;
-            return Err(SandboxError::PathRefused { path, reason: "a run can see 255 paths at most" });
+        // Beside these there are the box's own `/etc` and a socket.
+        if exposures.len() > MAX_EXPOSURES - 2 {
+            let path = exposures.swap_remove(0).path;
+            return Err(SandboxError::PathRefused { path, reason: "a run can see 254 paths at most" });
         }
         let bounds = bounds(policy, request);
         let mut prepared = Preparation::new(self, entry, exposures, bounds).await?;
@@ -145,6 +149,7 @@ struct Preparation {
     exposures: Vec<Exposure>,
     user: Option<UserLease>,
     directory: Option<tempfile::TempDir>,
+    etc: Option<Arc<tempfile::TempDir>>,
     /// `/tmp` as the program knows it.
     temporary: PathBuf,
     own_user: bool,
@@ -167,6 +172,7 @@ impl Preparation {
             own_user: user.is_some() || (entry.tier == Tier::Bubblewrap && counts_processes_per_namespace()),
             user,
             directory: None,
+            etc: entry.etc.clone(),
             temporary: PathBuf::from("/tmp"),
             memory_backed: Vec::new(),
             proxy_socket: None,
@@ -256,7 +262,7 @@ impl Preparation {
             before_exec,
             ..SpawnRequest::default()
         };
-        Ok((request, Resources { _user: self.user, _directory: self.directory }))
+        Ok((request, Resources { _user: self.user, _directory: self.directory, _etc: self.etc }))
     }
 
     fn stage(&self) -> Result<Option<BeforeExec>, SandboxError> {
@@ -265,19 +271,20 @@ impl Preparation {
         let mut exposures = self.exposures.clone();
         let socket = self.proxy_socket.iter().cloned();
         exposures.extend(socket.map(|path| Exposure { path, is_directory: false, writable: true }));
+        let etc = self.etc.iter().map(|etc| etc.path().to_owned());
+        exposures.extend(etc.map(|path| Exposure { path, is_directory: true, writable: false }));
+        exposures.sort_by(|one, other| one.path.cmp(&other.path));
         let stage =
             Stage::new(user, &exposures, own_tmp_bytes).map_err(SandboxError::prepare("the view of the files"))?;
         Ok(Some(stage.before_exec()))
     }
 
-    fn bubblewrap(&mut self) -> Result<Vec<OsString>, SandboxError> {
-        let mut accounts = Vec::new();
-        for (path, text) in bubblewrap::ACCOUNTS {
-            accounts.push((path, self.pass_text("account", text.as_bytes())?));
-        }
+    fn bubblewrap(&self) -> Result<Vec<OsString>, SandboxError> {
+        let missing = || SandboxError::prepare("its /etc")(io::ErrorKind::NotFound.into());
+        let etc = self.etc.as_ref().ok_or_else(missing)?;
         Ok(bubblewrap::arguments(&bubblewrap::Root {
             exposures: &self.exposures,
-            accounts: &accounts,
+            etc: etc.path(),
             proxy_socket: self.proxy_socket.as_deref(),
             tmp_bytes: self.tmp_bytes,
             shared_memory_bytes: self.shared_memory_bytes,

@@ -3,6 +3,7 @@
 
 pub(crate) mod bubblewrap;
 pub(crate) mod canary;
+pub(crate) mod etc;
 pub(crate) mod evaluation;
 pub(crate) mod launch;
 pub(crate) mod paths;

@@ -33,6 +33,8 @@ struct Lent {
     target: CString,
     is_directory: bool,
     writable: bool,
+    /// Its name has to be made anew.
+    is_covered: bool,
 }
 
 #[derive(Debug)]
@@ -46,13 +48,15 @@ struct Cover {
 pub(crate) struct Stage {
     user: u32,
     namespace: std::sync::Arc<OwnedFd>,
+    /// Shuts what belongs to everyone: modes let anyone touch it, and Landlock does not look.
+    is_rest_read_only: bool,
     covers: Vec<Cover>,
     directories: Vec<CString>,
     lent: Vec<Lent>,
 }
 
 impl Stage {
-    /// `own_tmp_bytes`: gives the program a `/tmp` of its own of this size.
+    /// `own_tmp_bytes`: the program stays in this view, and gets a `/tmp` of its own of this size.
     pub(crate) fn new(user: &UserLease, exposures: &[Exposure], own_tmp_bytes: Option<u64>) -> io::Result<Self> {
         let mut roots: BTreeSet<PathBuf> = exposures.iter().filter_map(|exposure| barred(&exposure.path)).collect();
         let id = user.id();
@@ -78,7 +82,8 @@ impl Stage {
         let mut directories = BTreeSet::new();
         let mut lent = Vec::new();
         for exposure in exposures {
-            if let Some(root) = roots.iter().find(|root| exposure.path.starts_with(root)) {
+            let root = roots.iter().find(|root| exposure.path.starts_with(root));
+            if let Some(root) = root {
                 let ways = exposure.path.ancestors().skip(1).take_while(|way| way != root && way.starts_with(root));
                 directories.extend(ways.map(Path::to_path_buf));
             }
@@ -91,11 +96,13 @@ impl Stage {
                 target: text(&exposure.path)?,
                 is_directory: exposure.is_directory,
                 writable: exposure.writable,
+                is_covered: root.is_some(),
             });
         }
         Ok(Self {
             user: id,
             namespace: std::sync::Arc::clone(&user.namespace),
+            is_rest_read_only: own_tmp_bytes.is_some(),
             covers,
             // In order, so each comes after what it lies in.
             directories: directories.iter().map(|path| text(path)).collect::<io::Result<_>>()?,
@@ -116,6 +123,9 @@ impl Stage {
             *mount = self.copy_mount(lent)?;
         }
         calls::own_mounts()?;
+        if self.is_rest_read_only {
+            calls::make_all_read_only()?;
+        }
         for cover in &self.covers {
             calls::mount_tmpfs(&cover.target, &cover.options)?;
         }
@@ -123,9 +133,9 @@ impl Stage {
             calls::make_directory(directory)?;
         }
         for (lent, mount) in self.lent.iter().zip(mounts) {
-            if lent.is_directory {
+            if lent.is_covered && lent.is_directory {
                 calls::make_directory(&lent.target)?;
-            } else {
+            } else if lent.is_covered {
                 calls::make_file(&lent.target)?;
             }
             calls::attach(mount, &lent.target)?;
@@ -196,18 +206,7 @@ mod calls {
             propagation: 0,
             user_namespace: namespace as u64,
         };
-        // SAFETY: the structure has the size that is passed and lives through the call.
-        check(unsafe {
-            libc::syscall(
-                libc::SYS_mount_setattr,
-                mount,
-                c"".as_ptr(),
-                libc::AT_EMPTY_PATH,
-                &raw const attributes,
-                size_of::<MountAttributes>(),
-            )
-        })?;
-        Ok(())
+        set_attributes(mount, c"", libc::AT_EMPTY_PATH, &attributes)
     }
 
     /// Leaves the view of the mounts that the daemon has; what is mounted from here on stays here.
@@ -219,6 +218,33 @@ mod calls {
         check(unsafe { libc::mount(none, c"/".as_ptr(), none, flags, std::ptr::null()) }.into())?;
         // SAFETY: a plain number. Directories made from here on are for others too.
         unsafe { libc::umask(0o022) };
+        Ok(())
+    }
+
+    /// Every mount that there is in this view.
+    pub(super) fn make_all_read_only() -> io::Result<()> {
+        const AT_RECURSIVE: libc::c_int = 0x8000;
+        let attributes = MountAttributes { set: MOUNT_ATTR_RDONLY, clear: 0, propagation: 0, user_namespace: 0 };
+        set_attributes(libc::AT_FDCWD, c"/", AT_RECURSIVE, &attributes)
+    }
+
+    fn set_attributes(
+        directory: RawFd,
+        path: &CStr,
+        flags: libc::c_int,
+        attributes: &MountAttributes,
+    ) -> io::Result<()> {
+        // SAFETY: the structure has the size that is passed and lives through the call.
+        check(unsafe {
+            libc::syscall(
+                libc::SYS_mount_setattr,
+                directory,
+                path.as_ptr(),
+                flags,
+                std::ptr::from_ref(attributes),
+                size_of::<MountAttributes>(),
+            )
+        })?;
         Ok(())
     }
 

@@ -48,6 +48,8 @@ impl Confinement {
     /// In the new process. The order matters: each step needs what a later one takes away.
     pub(crate) fn apply(&mut self) -> io::Result<()> {
         rustix::process::setsid()?;
+        // Code that runs for others yields to the daemon; a refusal costs only politeness.
+        let _ = rustix::process::nice(5);
         for (resource, bound) in &self.bounds {
             lower(*resource, *bound)?;
         }

@@ -29,6 +29,7 @@ pub(crate) struct Meter {
     page_bytes: u64,
     pub(crate) busy: bool,
     last_resident_pages: u64,
+    last_lost_bytes: u64,
 }
 
 impl Meter {
@@ -51,6 +52,7 @@ impl Meter {
             page_bytes: rustix::param::page_size() as u64,
             busy: true,
             last_resident_pages: 0,
+            last_lost_bytes: 0,
         })
     }
 
@@ -67,9 +69,11 @@ impl Meter {
         if self.is_memory_exceeded(&processes, in_files) {
             return Some(Report::MemoryLimit);
         }
-        let filled = self.disks.iter().any(|(path, before)| {
-            free_bytes(path).is_ok_and(|free| before.saturating_sub(free) > self.bounds.disk_bytes)
-        });
+        let losses = self.disks.iter().map(|(path, before)| before.saturating_sub(free_bytes(path).unwrap_or(*before)));
+        let lost = losses.max().unwrap_or(0);
+        self.busy |= lost.abs_diff(self.last_lost_bytes) > 1 << 20;
+        self.last_lost_bytes = lost;
+        let filled = lost > self.bounds.disk_bytes;
         (filled && self.written_bytes(&processes) > self.bounds.disk_bytes).then_some(Report::DiskLimit)
     }
 

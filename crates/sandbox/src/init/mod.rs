@@ -82,7 +82,7 @@ fn run(plan_descriptor: i32) -> io::Result<()> {
 
 fn supervised(plan: Plan, control: &OwnedFd, guard: Option<&OwnedFd>) -> Report {
     let not_started = |error: io::Error| Report::NotStarted { reason: error.to_string() };
-    lower_own_weight();
+    offer_to_end_first();
     let meter = match meter::Meter::start(&plan) {
         Ok(meter) => meter,
         Err(error) => return not_started(error),
@@ -147,10 +147,8 @@ fn start(plan: &Plan, proxy_port: Option<u16>) -> io::Result<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Code that runs for others yields to the daemon, and is what the kernel ends first when memory
-/// runs out. Either may be refused, and costs only politeness.
-fn lower_own_weight() {
-    let _ = rustix::process::setpriority_process(None, 5);
+/// A box is what the kernel ends first when memory runs out. It may be refused.
+fn offer_to_end_first() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "900");
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
 }
