@@ -297,12 +297,16 @@ async fn rounds_are_limited() {
 #[tokio::test]
 async fn modes_decide_what_is_offered() {
     let bench = Bench::with(vec![says("ok")]).await;
-    for (mode, expected) in [("chat", 0), ("plan", 5), ("agent", 6)] {
+    let is_builtin = |name: &str| name.contains("_file") || matches!(name, "shell" | "python" | "http_fetch");
+    for (mode, expected, writes) in [("chat", 0, false), ("plan", 5, false), ("agent", 6, true)] {
         let id = bench.conversation(json!({"mode": mode})).await;
         bench.talk.exchange(&json!({"content": "go", "conversation_id": id})).await;
         let count = bench.talk.vendor.requests().len();
-        let tools = bench.request(count - 1)["tools"].as_array().map_or(0, Vec::len);
-        assert_eq!(tools, expected, "{mode}");
+        let tools = bench.request(count - 1)["tools"].as_array().cloned().unwrap_or_default();
+        let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().expect("a name")).collect();
+        assert_eq!(names.iter().filter(|name| !is_builtin(name)).count(), expected, "{mode}: {names:?}");
+        assert_eq!(names.contains(&"read_file"), mode != "chat", "{mode}: {names:?}");
+        assert_eq!(names.contains(&"write_file"), writes, "{mode}: {names:?}");
     }
 }
 
