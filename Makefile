@@ -4,10 +4,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MODELS := models
-PACKAGES := cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
+PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help run test check bench models tools postgres-tools openapi fuzz-api clean
+.PHONY: help run test check bench security models tools postgres-tools openapi fuzz-api clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -32,6 +32,10 @@ check: tools ## Format, lints, licences and sources of dependencies
 	$(call say,licences and sources of dependencies)
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
+
+security: tools ## Try to break out of the sandbox, on every tier that this machine provides
+	$(call say,escape suite)
+	cargo test --quiet --package agentd-sandbox --test escape
 
 models: ## Fetch the weights of the model inside
 	@scripts/fetch-models.sh $(MODELS)
