@@ -4,18 +4,25 @@
 //! sees everything, but also what others use and free meanwhile. What files there are that this run
 //! made takes a walk, which is made only when much was written since the last one, and does not
 //! see how much older files grew. Neither counts unless the processes wrote as much: a program may
-//! rewrite one file as often as it likes.
+//! rewrite one file as often as it likes. The first question is asked of a few minutes at a time,
+//! or every server that runs for weeks would one day be guilty of what others use.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use super::tree::Stat;
 
 /// Files that one walk looks at; a larger directory is judged by what the file system lost.
 const MAX_WALK: usize = 200_000;
+/// For how long what file systems lost is held against the run.
+const WINDOW: Duration = Duration::from_secs(600);
+/// A process that is starting or ending may refuse once or twice; one that refuses for this many
+/// looks has something to hide.
+const REFUSALS: u32 = 10;
 
 pub(crate) struct Disk {
     bound: u64,
@@ -25,8 +32,11 @@ pub(crate) struct Disk {
     started: SystemTime,
     /// Opened early: later this process may not open its own files any more.
     own_io: Option<File>,
+    window_since: Instant,
+    written_before: u64,
     written_at_walk: u64,
     lost: u64,
+    refusals: BTreeMap<i32, u32>,
 }
 
 impl Disk {
@@ -46,8 +56,11 @@ impl Disk {
             free_before,
             started: kernel_time()?,
             own_io: File::open("/proc/self/io").ok(),
+            window_since: Instant::now(),
+            written_before: 0,
             written_at_walk: 0,
             lost: 0,
+            refusals: BTreeMap::new(),
         })
     }
 
@@ -61,33 +74,44 @@ impl Disk {
         *busy |= lost.abs_diff(self.lost) > 1 << 20;
         self.lost = lost;
         let written = self.written_bytes(processes);
-        if written <= self.bound {
-            return false;
-        }
-        if lost > self.bound {
+        let is_refused = self.refusals.values().any(|looks| *looks >= REFUSALS);
+        if lost > self.bound && (written.saturating_sub(self.written_before) > self.bound || is_refused) {
             return true;
         }
-        if written - self.written_at_walk < self.bound / 2 {
+        if self.window_since.elapsed() > WINDOW {
+            self.window_since = Instant::now();
+            self.written_before = written;
+            for (path, free) in &mut self.free_before {
+                *free = free_bytes(path).unwrap_or(*free);
+            }
+        }
+        if written <= self.bound || written.saturating_sub(self.written_at_walk) < self.bound / 2 {
             return false;
         }
         self.written_at_walk = written;
         self.made_bytes() + deleted_bytes(processes) > self.bound
     }
 
-    /// Written to disks by the processes inside, those that ended too. Without an answer it is
-    /// taken to be as much as it can be: a process can refuse to be asked.
-    fn written_bytes(&self, processes: &[Stat]) -> u64 {
+    /// Written to disks by the processes inside, those that ended too. Who refuses to be asked is
+    /// remembered.
+    fn written_bytes(&mut self, processes: &[Stat]) -> u64 {
         let own = self.own_io.as_ref().and_then(|file| {
             let mut text = [0; 512];
             let length = file.read_at(&mut text, 0).ok()?;
             written(std::str::from_utf8(text.get(..length)?).ok()?)
         });
-        let of = |process: &Stat| match std::fs::read_to_string(format!("/proc/{}/io", process.pid)) {
-            Ok(text) => written(&text),
-            Err(error) if has_ended(&error) => Some(0),
-            Err(_) => None,
-        };
-        processes.iter().map(of).chain([own]).fold(0, |sum: u64, bytes| sum.saturating_add(bytes.unwrap_or(u64::MAX)))
+        let mut sum = own.unwrap_or(0);
+        let before = std::mem::take(&mut self.refusals);
+        for process in processes {
+            match std::fs::read_to_string(format!("/proc/{}/io", process.pid)) {
+                Ok(text) => sum = sum.saturating_add(written(&text).unwrap_or(0)),
+                Err(error) if has_ended(&error) => {}
+                Err(_) => {
+                    self.refusals.insert(process.pid, before.get(&process.pid).unwrap_or(&0) + 1);
+                }
+            }
+        }
+        sum
     }
 
     /// In files that did not exist when the run started.
@@ -115,18 +139,12 @@ impl Disk {
 
 /// In files without a name that the processes keep open.
 fn deleted_bytes(processes: &[Stat]) -> u64 {
-    let mut seen = std::collections::BTreeMap::new();
+    let mut seen = BTreeMap::new();
     for process in processes {
-        match std::fs::read_dir(format!("/proc/{}/fd", process.pid)) {
-            Ok(entries) => {
-                let open = entries.flatten().filter_map(|entry| std::fs::metadata(entry.path()).ok());
-                for metadata in open.filter(|metadata| metadata.is_file() && metadata.nlink() == 0) {
-                    seen.insert((metadata.dev(), metadata.ino()), metadata.blocks() * 512);
-                }
-            }
-            Err(error) if has_ended(&error) => {}
-            // It refuses to be asked.
-            Err(_) => return u64::MAX / 2,
+        let entries = std::fs::read_dir(format!("/proc/{}/fd", process.pid)).into_iter().flatten().flatten();
+        let open = entries.filter_map(|entry| std::fs::metadata(entry.path()).ok());
+        for metadata in open.filter(|metadata| metadata.is_file() && metadata.nlink() == 0) {
+            seen.insert((metadata.dev(), metadata.ino()), metadata.blocks() * 512);
         }
     }
     seen.values().sum()
@@ -150,7 +168,7 @@ fn kernel_time() -> io::Result<SystemTime> {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     let seconds = u64::try_from(now.tv_sec).map_err(io::Error::other)?;
     let nanoseconds = u32::try_from(now.tv_nsec).map_err(io::Error::other)?;
-    Ok(SystemTime::UNIX_EPOCH + std::time::Duration::new(seconds, nanoseconds))
+    Ok(SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds))
 }
 
 #[cfg(test)]

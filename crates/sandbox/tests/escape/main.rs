@@ -3,6 +3,8 @@
 //!
 //! An argument keeps to the attacks whose names contain it. The same binary is the suite, the daemon's init, and the attacker.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that brings its own main")]
+
 mod attacks;
 mod suite;
 

@@ -1,0 +1,68 @@
+//! A daemon's data directory, a sandbox beside it, and a workspace in it.
+
+use std::path::PathBuf;
+
+use agentd_process::Spawner;
+use agentd_sandbox::{Backend, Policy, RunOutcome, RunRequest, Sandbox, SandboxSetup};
+
+pub(crate) struct Machine {
+    pub(crate) root: tempfile::TempDir,
+    pub(crate) sandbox: Sandbox,
+}
+
+impl Machine {
+    pub(crate) fn new(backend: Backend) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let data = root.path().join("data");
+        std::fs::create_dir_all(data.join("workspace")).unwrap();
+        std::fs::write(data.join("secret"), "the daemon's secret").unwrap();
+        let setup = SandboxSetup {
+            spawner: Spawner::start().unwrap(),
+            program: env!("CARGO_BIN_EXE_agentd-sandbox-init").into(),
+            init_arguments: Vec::new(),
+            state_directory: data.join("sandbox"),
+            data_directory: data,
+        };
+        let sandbox = Sandbox::new(setup, Policy { backend, ..Policy::default() }).unwrap();
+        Self { root, sandbox }
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join("data/workspace")
+    }
+
+    pub(crate) fn request(&self, program: &str, arguments: &[&str]) -> RunRequest {
+        let mut request = RunRequest::new(program, arguments.iter().copied());
+        request.working_directory = Some(self.workspace());
+        request.writable_paths = vec![self.workspace()];
+        request
+    }
+
+    pub(crate) async fn run(&self, program: &str, arguments: &[&str]) -> RunOutcome {
+        self.sandbox.run(self.request(program, arguments)).await.unwrap()
+    }
+
+    pub(crate) async fn shell(&self, script: &str) -> RunOutcome {
+        self.run("sh", &["-c", script]).await
+    }
+}
+
+/// Each tier that proves itself; the others are named loudly and left out.
+pub(crate) async fn machines() -> Vec<Machine> {
+    let mut machines = vec![];
+    for backend in [Backend::Bubblewrap, Backend::Landlock] {
+        let machine = Machine::new(backend);
+        let status = machine.sandbox.status().await;
+        if status.tier.is_some() {
+            machines.push(machine);
+        } else {
+            println!("NOT TESTED: this machine cannot provide {backend:?}: {}", status.reason);
+        }
+    }
+    machines.push(Machine::new(Backend::None));
+    machines
+}
+
+pub(crate) fn text(outcome: &RunOutcome) -> (String, String) {
+    (outcome.stdout.to_text(), outcome.stderr.to_text())
+}
