@@ -327,7 +327,7 @@ pub(crate) fn control() -> ExitCode {
 pub(crate) fn run(only: &str) -> ExitCode {
     let user = if rustix_is_root() { "root" } else { "user" };
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let mut escaped = 0;
+    let (mut tiers, mut escaped) = (0, 0);
     for backend in [Backend::Bubblewrap, Backend::Landlock] {
         let outside = Outside::new();
         let status = runtime.block_on(sandbox(&outside.target, backend).status());
@@ -336,6 +336,7 @@ pub(crate) fn run(only: &str) -> ExitCode {
             println!("            {}", status.remedy.unwrap_or_default());
             continue;
         };
+        tiers += 1;
         println!("\n{tier}, the daemon as {user} ({})", status.reason);
         println!("{:<42} {:<12} {:<6} blocked", "attack", "tier", "daemon");
         for (name, _) in ATTACKS.iter().filter(|(name, _)| name.contains(only)) {
@@ -348,9 +349,10 @@ pub(crate) fn run(only: &str) -> ExitCode {
             escaped += usize::from(!reached.is_empty());
         }
     }
-    println!(
-        "\nas {user}: {}",
-        if escaped == 0 { "everything was blocked".to_owned() } else { format!("{escaped} attacks got through") }
-    );
+    match (tiers, escaped) {
+        (0, _) => println!("\nas {user}: NOTHING WAS TRIED"),
+        (_, 0) => println!("\nas {user}: everything was blocked on {tiers} tiers"),
+        _ => println!("\nas {user}: {escaped} attacks got through"),
+    }
     if escaped == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

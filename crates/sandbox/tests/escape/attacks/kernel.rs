@@ -15,7 +15,7 @@ pub(super) fn rights(target: &Target) -> Reached {
         let mut sets = [[0u32; 3]; 2];
         let asked = libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr());
         note(&mut reached, "has capabilities", asked != 0 || sets != [[0; 3]; 2]);
-        note(&mut reached, "became root", libc::setuid(0) == 0 && libc::getuid() == 0 && target.secret_file.exists());
+        note(&mut reached, "became root", libc::getuid() != 0 && libc::setuid(0) == 0);
         for mode in [0o4755, 0o2755] {
             let path = target.workspace.join("set-id");
             let _ = fs::write(&path, "x");
