@@ -5,10 +5,10 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MODELS := models
 TOOL_SERVERS := .tool-servers
-PACKAGES := cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
+PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help run test check bench bench-local-tools models tools postgres-tools openapi fuzz-api tool-servers clean
+.PHONY: help run test check bench bench-local-tools models tools postgres-tools openapi fuzz-api security tool-servers clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -36,6 +36,12 @@ check: tools ## Format, lints, licences and sources of dependencies
 	$(call say,licences and sources of dependencies)
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
+
+security: tools ## Try to break out of the sandbox, and to reach addresses that must not be reached
+	$(call say,addresses and tricks)
+	cargo run --quiet --package agentd-net --example address_table
+	$(call say,escape suite on every tier that this machine provides)
+	cargo test --quiet --package agentd-sandbox --test escape
 
 models: ## Fetch the weights of the model inside
 	@scripts/fetch-models.sh $(MODELS)
