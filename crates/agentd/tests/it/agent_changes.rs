@@ -158,7 +158,7 @@ async fn every_change_of_the_instructions_is_a_version() {
         let restore = app.post(&format!("{VERSIONS}/{number}/restore")).send().await;
         restore.expect_error(404, "version_not_found");
     }
-    app.post(&format!("{VERSIONS}/first/restore")).send().await.expect_status(404);
+    app.post(&format!("{VERSIONS}/first/restore")).send().await.expect_error(400, "invalid_path");
     app.get("/api/agents/nobody/versions").send().await.expect_error(404, "agent_not_found");
     app.post("/api/agents/nobody/versions/1/restore").send().await.expect_error(404, "agent_not_found");
 }
