@@ -29,6 +29,7 @@ use crate::channels::ChannelSettings;
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
 use crate::engine::{Engine, KeepSessions};
+use crate::evolution::{CountTurns, Evolution, ProposeChanges};
 use crate::ground::{Ground, PruneEvents, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
@@ -70,10 +71,13 @@ struct Services {
     tools: SkillsRoutes,
     engine: Engine,
     chat: Chat,
+    evolution: Evolution,
     setup: Setup,
     notify: Notify,
 }
 
+/// What an agent said about itself is stored within this time, once its turn has ended.
+const EVOLUTION_DRAIN: Duration = Duration::from_secs(1);
 /// The model inside is unloaded after this long without work.
 const IDLE_UNLOAD: Duration = Duration::from_secs(300);
 
@@ -82,6 +86,7 @@ impl Daemon {
     /// interrupted.
     pub async fn drain(&self, grace: Duration) {
         tokio::join!(self.services.engine.drain(grace), self.services.notify.drain(grace));
+        self.services.evolution.drain(EVOLUTION_DRAIN).await;
         self.services.providers.shut_down().await;
     }
 
@@ -264,6 +269,10 @@ pub async fn compose(
     agents.register(Arc::new(chat.clone()));
     agents.register(Arc::new(engine.clone()));
     engine.register(Arc::new(chat.clone()));
+    let evolution = Evolution::new(ground.clone(), agents.clone(), engine.clone(), Arc::new(chat.clone()));
+    agents.register(Arc::new(evolution.clone()));
+    engine.observe(Arc::new(evolution.clone()));
+    engine.approvals().register(Arc::new(evolution.clone()));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
     let setup = Setup::new(ground.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
     let notify_options =
@@ -286,6 +295,7 @@ pub async fn compose(
         tools,
         engine,
         chat,
+        evolution,
         setup,
         notify,
     };
@@ -309,6 +319,8 @@ pub async fn compose(
     workers.add(PurgeConversations(services.chat.clone()));
     workers.add(KeepSessions(services.engine.clone()));
     workers.add(CheckSandbox(runner));
+    workers.add(CountTurns(services.evolution.clone()));
+    workers.add(ProposeChanges(services.evolution.clone()));
     workers.add(DeliverNotifications(services.notify.clone()));
     workers.add(PurgeNotifications(services.notify.clone()));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })

@@ -12,6 +12,7 @@ pub mod cli;
 pub mod compose;
 pub mod config;
 pub mod engine;
+pub mod evolution;
 pub mod ground;
 pub mod lifecycle;
 pub mod monitoring;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::auth::Auth;
-use crate::engine::{Engine, SessionStatus, TurnObserver};
+use crate::engine::{Engine, Session, SessionStatus, TurnObserver};
 use crate::ground::TaskPanics;
 use crate::monitoring::{CountBy, Family, FamilyKind, Metrics, Sample, source};
 use crate::providers::Providers;
@@ -14,7 +14,7 @@ const ENDS: &[&str] = &["completed", "failed", "cancelled", "interrupted"];
 struct CountTurns(Arc<CountBy>);
 
 impl TurnObserver for CountTurns {
-    fn turn_ended(&self, status: SessionStatus) {
+    fn turn_ended(&self, _session: &Session, status: SessionStatus) {
         self.0.count(match status {
             SessionStatus::Done => "completed",
             SessionStatus::Failed => "failed",

@@ -7,6 +7,7 @@
 
 mod support;
 
+mod agent_changes;
 mod agents;
 mod auth;
 mod backup;
@@ -17,6 +18,7 @@ mod coverage;
 mod doors;
 mod drain;
 mod engine;
+mod evolution;
 mod idempotency;
 mod kill;
 mod lifecycle;
