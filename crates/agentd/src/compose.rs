@@ -28,6 +28,7 @@ use crate::backup::{Backup, WhileBusy, local_routes};
 use crate::channels::ChannelSettings;
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
+use crate::devices::{Devices, PurgePairing};
 use crate::engine::{Engine, KeepSessions};
 use crate::ground::{Ground, PruneEvents, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
@@ -38,7 +39,7 @@ use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
 use crate::skills::Skills;
-use crate::{agents, auth, channels, chat, monitoring, notify, page, providers, settings, setup};
+use crate::{agents, auth, channels, chat, devices, monitoring, notify, page, providers, settings, setup};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -69,6 +70,7 @@ struct Services {
     skills: Skills,
     engine: Engine,
     chat: Chat,
+    devices: Devices,
     setup: Setup,
     notify: Notify,
 }
@@ -81,6 +83,8 @@ impl Daemon {
     /// interrupted.
     pub async fn drain(&self, grace: Duration) {
         tokio::join!(self.services.engine.drain(grace), self.services.notify.drain(grace));
+        // After the replies, which may use their tools to the end.
+        self.services.devices.drain().await;
         self.services.providers.shut_down().await;
     }
 
@@ -118,6 +122,7 @@ fn routes(services: &Services) -> Routes {
         .merge(providers::routes().with_state(services.providers.clone()))
         .merge(agents::routes().with_state(services.agents.clone()))
         .merge(chat::routes().with_state(services.chat.clone()))
+        .merge(devices::routes().with_state(services.devices.clone()))
         .merge(setup::routes().with_state(services.setup.clone()))
         .merge(notify::routes().with_state(services.notify.clone()))
         .merge(channels::routes().with_state(services.settings.settings.clone()))
@@ -134,6 +139,7 @@ pub fn document() -> OpenApi {
         providers::routes().into_document(),
         agents::routes().into_document(),
         chat::routes().into_document(),
+        devices::routes().into_document(),
         setup::routes().into_document(),
         notify::routes().into_document(),
         channels::routes().into_document(),
@@ -244,6 +250,8 @@ pub async fn compose(
     agents.register(Arc::new(engine.clone()));
     engine.register(Arc::new(chat.clone()));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
+    let devices = Devices::new(ground.clone(), chat.clone());
+    skills.register(Arc::new(devices.clone()));
     let setup = Setup::new(ground.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
     let notify_options =
         NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
@@ -252,7 +260,8 @@ pub async fn compose(
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
     figures::register_panics(monitoring.metrics(), &ground.panics);
-    rest.set_engine(engine.clone());
+    figures::register_devices(monitoring.metrics(), &devices);
+    rest.set_parts(engine.clone(), devices.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
     let services = Services {
         monitoring,
@@ -264,6 +273,7 @@ pub async fn compose(
         skills,
         engine,
         chat,
+        devices,
         setup,
         notify,
     };
@@ -285,6 +295,7 @@ pub async fn compose(
     workers.add(LoginPurge(auth));
     workers.add(PurgeAgents(services.agents.clone()));
     workers.add(PurgeConversations(services.chat.clone()));
+    workers.add(PurgePairing(services.devices.clone()));
     workers.add(KeepSessions(services.engine.clone()));
     workers.add(DeliverNotifications(services.notify.clone()));
     workers.add(PurgeNotifications(services.notify.clone()));

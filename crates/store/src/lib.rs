@@ -119,4 +119,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0010_notify.sql"),
         postgres: include_str!("../migrations/postgres/0010_notify.sql"),
     },
+    Migration {
+        version: 12,
+        name: "devices",
+        sqlite: include_str!("../migrations/sqlite/0012_devices.sql"),
+        postgres: include_str!("../migrations/postgres/0012_devices.sql"),
+    },
 ];

@@ -1,0 +1,1 @@
+//! What a connection does by the clock.
