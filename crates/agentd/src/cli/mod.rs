@@ -3,6 +3,7 @@
 mod backup;
 mod chat;
 mod client;
+mod device;
 mod doctor;
 mod error;
 mod events;
@@ -46,6 +47,8 @@ enum Command {
     Keys(keys::KeysArgs),
     /// Check everything that people trip over, and say the remedy
     Doctor(doctor::DoctorArgs),
+    /// Make this machine a device of a daemon elsewhere
+    Device(device::DeviceArgs),
     /// Talk to an agent
     Chat(chat::ChatArgs),
     /// Write everything that the daemon keeps into one archive
@@ -68,9 +71,17 @@ enum Command {
     InferenceWorker,
 }
 
+/// What the sandbox calls this binary with, to be the first process inside a box.
+const SANDBOX_INIT: &str = "sandbox-init";
+
 /// What `main` calls.
 #[must_use]
 pub fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    // Before anything else: it starts before every run of code, and its arguments are not people's.
+    if arguments.next().is_some_and(|first| first == SANDBOX_INIT) {
+        agentd_sandbox::init::main(arguments);
+    }
     let cli = Cli::parse();
     if matches!(cli.command, Some(Command::InferenceWorker)) {
         return agentd_inference::worker::run(&agentd_base::Clock::system());
@@ -85,6 +96,10 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    // A device has no daemon of its own, so no configuration either.
+    if let Some(Command::Device(arguments)) = cli.command {
+        return wait_for(device::run(arguments)).map(|()| ExitCode::SUCCESS);
+    }
     match &cli.command {
         Some(Command::Openapi) => return start::print_openapi().map(|()| ExitCode::SUCCESS),
         Some(Command::Completions { shell }) => {
