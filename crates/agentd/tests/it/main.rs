@@ -14,6 +14,7 @@ mod channels;
 mod chat;
 mod cli;
 mod coverage;
+mod devices;
 mod doors;
 mod drain;
 mod engine;
