@@ -152,7 +152,7 @@ async fn every_bad_field_is_named() {
     let app = TestApp::with_owner().await;
     let code = make_code(&app).await;
     let send = async |body| app.post("/api/auth/device/pair").anonymous().json(&body).send().await.expect_status(400);
-    assert_eq!(send(json!({"name": "", "metadata": []})).await.bad_fields(), ["code", "name", "platform", "metadata"]);
+    assert_eq!(send(json!({"name": "", "metadata": []})).await.bad_fields(), ["code", "platform", "metadata", "name"]);
     let blank = json!({"code": code, "name": " ", "platform": "a\nb", "metadata": {"x": "y".repeat(5000)}});
     assert_eq!(send(blank).await.bad_fields(), ["name", "platform", "metadata"]);
     // None of these was a try.

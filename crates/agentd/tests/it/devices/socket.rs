@@ -1,9 +1,14 @@
 //! The socket: one a device, closed with a reason, and what it does not take.
 
+use std::sync::LazyLock;
+
+use axum::body::{Body, to_bytes};
 use futures_util::SinkExt;
+use http::Request;
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tower::ServiceExt;
 
 use super::{Socket, pair, refusal, shown, until_shown};
 use crate::support::TestApp;
@@ -125,7 +130,7 @@ async fn tools_that_cannot_be_are_refused_whole() {
     assert_eq!(shown(&app, &device.id).await["tools"][0]["name"], "device_laptop_echo");
     let many = json!({"type": "register_tools", "tools": vec![tool("a", &schema); 65]});
     socket.send(&many).await;
-    assert_eq!(socket.next().await["code"], "malformed_frame");
+    // The fifth in a row.
     assert_eq!(socket.closed().await.code, CloseCode::Policy);
 }
 
@@ -145,6 +150,24 @@ async fn a_flood_slows_its_own_connection_alone() {
     until_shown(&app, &calm.id, |device| device["tools"] != json!([])).await;
     let last = flood.next().await;
     assert_eq!((&last["id"], &last["type"]), (&json!("last"), &json!("error")));
+}
+
+#[tokio::test]
+async fn a_restore_closes_sockets_and_lets_them_open_again() {
+    let app = TestApp::with_owner().await;
+    let device = pair(&app, "laptop").await;
+    let router = LazyLock::force(&app.running().daemon.local_router).clone();
+    let ask = |path: &str, body: Body| {
+        let request = Request::post(path).header("host", "localhost").body(body).expect("a request");
+        router.clone().oneshot(request)
+    };
+    let backup = ask("/local/backup", Body::empty()).await.expect("an answer");
+    let archive = to_bytes(backup.into_body(), usize::MAX).await.expect("the archive");
+    let mut socket = Socket::open(&app, &device).await;
+    let (closed, restored) = tokio::join!(socket.closed(), ask("/local/restore", Body::from(archive)));
+    assert_eq!((closed.code, restored.expect("an answer").status().as_u16()), (CloseCode::Restart, 200));
+    // Paired before the backup, so paired after it.
+    Socket::open(&app, &device).await;
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ async fn a_devices_error_is_a_result_for_the_model() {
     let call = bench.call().await;
     bench.socket.send(&json!({"type": "tool_result", "id": call["id"], "error": "the disk is full"})).await;
     let events = stream.collect().await;
-    assert_eq!(result(&events)["status"], "error");
+    assert_eq!(result(&events)["status"], "failed");
     assert!(result(&events)["output"].to_string().contains("the disk is full"));
     assert_eq!(token_text(&events), "It broke.");
 }
