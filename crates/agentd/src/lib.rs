@@ -11,6 +11,7 @@ pub mod chat;
 pub mod cli;
 pub mod compose;
 pub mod config;
+pub mod devices;
 pub mod engine;
 pub mod evolution;
 pub mod ground;

@@ -15,6 +15,7 @@ mod channels;
 mod chat;
 mod cli;
 mod coverage;
+mod devices;
 mod doors;
 mod drain;
 mod engine;
