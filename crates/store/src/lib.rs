@@ -133,7 +133,6 @@ pub const MIGRATIONS: &[Migration] = &[
     },
     Migration {
         version: 13,
-        version: 13,
         name: "devices",
         sqlite: include_str!("../migrations/sqlite/0013_devices.sql"),
         postgres: include_str!("../migrations/postgres/0013_devices.sql"),
