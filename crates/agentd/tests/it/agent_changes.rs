@@ -147,14 +147,22 @@ async fn every_change_of_the_instructions_is_a_version() {
     let empty = app.post(&format!("{VERSIONS}/3/restore")).send().await.expect_status(200).json();
     assert!(empty["profile"].get("instructions").is_none());
 
+    // A repeat of one request, after another change, is still that one request.
+    let once = || app.post(&format!("{VERSIONS}/2/restore")).header("idempotency-key", "once").send();
+    let first = once().await.expect_status(200).json();
+    patch(&app, json!({"profile": {"instructions": null}})).await;
+    let repeated = once().await.expect_status(200);
+    assert_eq!((repeated.header("idempotency-replayed"), repeated.json()), (Some("true"), first));
+    assert_eq!(versions(&app).await[0].1, "");
+
     let page = app.get(&format!("{VERSIONS}?limit=2&offset=1")).send().await.expect_status(200).json();
     let numbers: Vec<u64> =
         page["versions"].as_array().expect("versions").iter().filter_map(|entry| entry["version"].as_u64()).collect();
-    assert_eq!((numbers, &page["total"]), (vec![4, 3], &json!(5)));
+    assert_eq!((numbers, &page["total"]), (vec![6, 5], &json!(7)));
     for query in ["limit=0", "limit=201", "offset=-1"] {
         app.get(&format!("{VERSIONS}?{query}")).send().await.expect_error(400, "invalid_request");
     }
-    for number in ["6", "0", "4294967295"] {
+    for number in ["8", "0", "4294967295"] {
         let restore = app.post(&format!("{VERSIONS}/{number}/restore")).send().await;
         restore.expect_error(404, "version_not_found");
     }

@@ -1,14 +1,16 @@
 //! `/api/agents/{name}/versions`.
 
 use agentd_base::Page;
-use agentd_web::{ApiResult, ErrorBody, Json, Path, Query};
+use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query};
 use axum::extract::State;
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::AgentView;
-use crate::agents::model::AgentVersion;
+use crate::agents::model::{Agent, AgentVersion};
 use crate::agents::service::Agents;
+use crate::ground::record_once;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -54,6 +56,8 @@ pub(super) async fn list_agent_versions(
 pub(super) async fn restore_agent_version(
     State(agents): State<Agents>,
     Path((name, version)): Path<(String, u32)>,
+    once: IdempotencyKey,
 ) -> ApiResult<Json<AgentView>> {
-    Ok(Json(AgentView::from(&agents.restore_version(&name, version).await?)))
+    let recorder = record_once(&once, StatusCode::OK, |agent: &Agent| AgentView::from(agent));
+    Ok(Json(AgentView::from(&agents.restore_version(&name, version, recorder).await?)))
 }

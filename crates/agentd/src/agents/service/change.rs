@@ -2,7 +2,7 @@
 //! transaction, so that of two at once none is lost.
 
 use agentd_base::Page;
-use agentd_store::{Read, StoreError, Tx};
+use agentd_store::{Read, Recorder, StoreError, Tx};
 
 use super::{AGENTS, Agents};
 use crate::agents::error::AgentError;
@@ -68,7 +68,12 @@ impl Agents {
     ///
     /// # Errors
     /// `NotFound`, `VersionNotFound`, `Invalid` when they no longer fit, or the store's refusal.
-    pub async fn restore_version(&self, name_or_id: &str, version: u32) -> Result<Agent, AgentError> {
+    pub async fn restore_version(
+        &self,
+        name_or_id: &str,
+        version: u32,
+        recorder: Recorder<Agent>,
+    ) -> Result<Agent, AgentError> {
         let id = self.get(name_or_id).await?.id.clone();
         let name = name_or_id.to_owned();
         let restore = async move |tx: &mut Tx| {
@@ -76,13 +81,17 @@ impl Agents {
             let found = store::find_version(tx, &id, version).await?;
             let name = || before.svc_name.clone();
             let found = found.ok_or_else(|| AgentError::VersionNotFound { name: name(), version })?;
-            if found.instructions == before.instructions() {
-                return Ok(before);
-            }
-            let now = tx.clock().now();
-            let after = before.with_instructions(&found.instructions, now).ok_or_else(does_not_fit)?;
-            let reason = format!("Version {version} was restored.");
-            store_changed(tx, &before, &after, VersionSource::Restore, Some(&reason)).await?;
+            let is_in_force = found.instructions == before.instructions();
+            let after = if is_in_force {
+                before
+            } else {
+                let now = tx.clock().now();
+                let after = before.with_instructions(&found.instructions, now).ok_or_else(does_not_fit)?;
+                let reason = format!("Version {version} was restored.");
+                store_changed(tx, &before, &after, VersionSource::Restore, Some(&reason)).await?;
+                after
+            };
+            recorder.record(tx, &after).await?;
             Ok(after)
         };
         self.0.ground.db.write(restore).await
