@@ -28,7 +28,9 @@ use crate::backup::{Backup, WhileBusy, local_routes};
 use crate::channels::ChannelSettings;
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
+use crate::devices::{Devices, PurgePairing};
 use crate::engine::{Engine, KeepSessions};
+use crate::evolution::{CountTurns, Evolution, ProposeChanges};
 use crate::ground::{Ground, PruneEvents, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
@@ -38,7 +40,7 @@ use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
 use crate::skills::{BuiltinTools, CheckSandbox, CodeRunner, CustomTools, SandboxSettings, Skills, SkillsRoutes};
-use crate::{agents, auth, channels, chat, monitoring, notify, page, providers, settings, setup, skills};
+use crate::{agents, auth, channels, chat, devices, monitoring, notify, page, providers, settings, setup, skills};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -70,10 +72,14 @@ struct Services {
     tools: SkillsRoutes,
     engine: Engine,
     chat: Chat,
+    evolution: Evolution,
+    devices: Devices,
     setup: Setup,
     notify: Notify,
 }
 
+/// What an agent said about itself is stored within this time, once its turn has ended.
+const EVOLUTION_DRAIN: Duration = Duration::from_secs(1);
 /// The model inside is unloaded after this long without work.
 const IDLE_UNLOAD: Duration = Duration::from_secs(300);
 
@@ -82,6 +88,9 @@ impl Daemon {
     /// interrupted.
     pub async fn drain(&self, grace: Duration) {
         tokio::join!(self.services.engine.drain(grace), self.services.notify.drain(grace));
+        self.services.evolution.drain(EVOLUTION_DRAIN).await;
+        // After the replies, which may use their tools to the end.
+        self.services.devices.drain().await;
         self.services.providers.shut_down().await;
     }
 
@@ -120,6 +129,7 @@ fn routes(services: &Services) -> Routes {
         .merge(agents::routes().with_state(services.agents.clone()))
         .merge(skills::routes().with_state(services.tools.clone()))
         .merge(chat::routes().with_state(services.chat.clone()))
+        .merge(devices::routes().with_state(services.devices.clone()))
         .merge(setup::routes().with_state(services.setup.clone()))
         .merge(notify::routes().with_state(services.notify.clone()))
         .merge(channels::routes().with_state(services.settings.settings.clone()))
@@ -137,6 +147,7 @@ pub fn document() -> OpenApi {
         agents::routes().into_document(),
         skills::routes().into_document(),
         chat::routes().into_document(),
+        devices::routes().into_document(),
         setup::routes().into_document(),
         notify::routes().into_document(),
         channels::routes().into_document(),
@@ -264,7 +275,13 @@ pub async fn compose(
     agents.register(Arc::new(chat.clone()));
     agents.register(Arc::new(engine.clone()));
     engine.register(Arc::new(chat.clone()));
+    let evolution = Evolution::new(ground.clone(), agents.clone(), engine.clone(), Arc::new(chat.clone()));
+    agents.register(Arc::new(evolution.clone()));
+    engine.observe(Arc::new(evolution.clone()));
+    engine.approvals().register(Arc::new(evolution.clone()));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
+    let devices = Devices::new(ground.clone(), chat.clone());
+    skills.register(Arc::new(devices.clone()));
     let setup = Setup::new(ground.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
     let notify_options =
         NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
@@ -273,7 +290,8 @@ pub async fn compose(
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
     figures::register_panics(monitoring.metrics(), &ground.panics);
-    rest.set_engine(engine.clone());
+    figures::register_devices(monitoring.metrics(), &devices);
+    rest.set_parts(engine.clone(), devices.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
     let services = Services {
         monitoring,
@@ -286,6 +304,8 @@ pub async fn compose(
         tools,
         engine,
         chat,
+        evolution,
+        devices,
         setup,
         notify,
     };
@@ -307,8 +327,11 @@ pub async fn compose(
     workers.add(LoginPurge(auth));
     workers.add(PurgeAgents(services.agents.clone()));
     workers.add(PurgeConversations(services.chat.clone()));
+    workers.add(PurgePairing(services.devices.clone()));
     workers.add(KeepSessions(services.engine.clone()));
     workers.add(CheckSandbox(runner));
+    workers.add(CountTurns(services.evolution.clone()));
+    workers.add(ProposeChanges(services.evolution.clone()));
     workers.add(DeliverNotifications(services.notify.clone()));
     workers.add(PurgeNotifications(services.notify.clone()));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })

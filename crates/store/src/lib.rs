@@ -125,4 +125,16 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0011_skills.sql"),
         postgres: include_str!("../migrations/postgres/0011_skills.sql"),
     },
+    Migration {
+        version: 12,
+        name: "evolution",
+        sqlite: include_str!("../migrations/sqlite/0012_evolution.sql"),
+        postgres: include_str!("../migrations/postgres/0012_evolution.sql"),
+    },
+    Migration {
+        version: 13,
+        name: "devices",
+        sqlite: include_str!("../migrations/sqlite/0013_devices.sql"),
+        postgres: include_str!("../migrations/postgres/0013_devices.sql"),
+    },
 ];

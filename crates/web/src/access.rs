@@ -9,7 +9,7 @@ use std::time::Duration;
 use agentd_base::Secret;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use http::header::{AUTHORIZATION, ORIGIN};
@@ -114,11 +114,10 @@ fn name_route(response: &mut Response, route: Option<MatchedPath>) {
     }
 }
 
-async fn let_everybody_in(request: Request, next: Next) -> Response {
+/// Nobody is asked who they are; strangers share one set of idempotency keys.
+async fn let_everybody_in(State(door): State<Door>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let mut response = next.run(request).await;
-    name_route(&mut response, route);
-    response
+    door.enter(Caller::anonymous(), request, next).await.unwrap_or_else(|error| refused(route, error))
 }
 
 /// A refusal is counted under the route that was asked for.
@@ -241,6 +240,14 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
+    /// Asks for a credential of its own kind, which the document calls `scheme`; the handler checks it.
+    #[must_use]
+    pub fn own_credential(mut self, scheme: &str, router: OpenApiRouter<S>) -> Self {
+        let needed = [SecurityRequirement::new(scheme, Vec::<String>::new())];
+        self.public = self.public.merge(with_security(router, &needed));
+        self
+    }
+
     /// No credential while no API key was ever made, a full one afterwards.
     #[must_use]
     pub fn open_until_first_key(mut self, router: OpenApiRouter<S>) -> Self {
@@ -332,19 +339,20 @@ impl Routes<()> {
             let router = router.split_for_parts().0;
             if router.has_routes() { close(router) } else { router }
         };
-        let mut router = guard(self.public, &|router| router.route_layer(from_fn(let_everybody_in)))
-            .merge(guard(self.open_until_first_key, &|router| {
-                router.route_layer(from_fn_with_state(door.clone(), require_or_open))
-            }))
-            .merge(guard(self.any_scope, &|router| {
-                router.route_layer(from_fn_with_state(door.clone(), require_any_scope))
-            }))
-            .merge(guard(self.streams, &|router| {
-                router.route_layer(from_fn_with_state(door.clone(), require_credential_or_ticket))
-            }))
-            .merge(guard(self.protected, &|router| {
-                router.route_layer(from_fn_with_state(door.clone(), require_authentication))
-            }));
+        let mut router =
+            guard(self.public, &|router| router.route_layer(from_fn_with_state(door.clone(), let_everybody_in)))
+                .merge(guard(self.open_until_first_key, &|router| {
+                    router.route_layer(from_fn_with_state(door.clone(), require_or_open))
+                }))
+                .merge(guard(self.any_scope, &|router| {
+                    router.route_layer(from_fn_with_state(door.clone(), require_any_scope))
+                }))
+                .merge(guard(self.streams, &|router| {
+                    router.route_layer(from_fn_with_state(door.clone(), require_credential_or_ticket))
+                }))
+                .merge(guard(self.protected, &|router| {
+                    router.route_layer(from_fn_with_state(door.clone(), require_authentication))
+                }));
         for (bytes, group) in self.protected_up_to {
             router = router.merge(guard(group, &|router| {
                 let limit = DefaultBodyLimit::max(bytes);

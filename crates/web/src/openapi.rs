@@ -35,6 +35,13 @@ pub fn complete_document(document: &mut OpenApi) {
             "A ticket of `POST /api/auth/ticket`, good for one connection, for what a browser opens without headers",
         ))),
     );
+    components.add_security_scheme(
+        "device_token",
+        SecurityScheme::ApiKey(ApiKey::Query(ApiKeyValue::with_description(
+            "token",
+            "The token (`dev_…`) that a device got when it was paired; good for its socket alone",
+        ))),
+    );
     for (path, item) in &mut document.paths.paths {
         let is_probe = path.starts_with("/health") || path == "/api/health" || path == "/api/metrics/prometheus";
         let methods = [

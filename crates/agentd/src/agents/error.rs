@@ -15,6 +15,11 @@ pub enum AgentError {
     Invalid { problems: Vec<FieldProblem> },
     #[error("{limit} agents exist already, which is the most one daemon keeps; delete one first")]
     TooMany { limit: usize },
+    #[error(
+        "agent `{name}` has no version {version} of its instructions, or none any more; \
+         GET /api/agents/{name}/versions lists those there are"
+    )]
+    VersionNotFound { name: String, version: u32 },
     /// No agent was named where there is not exactly one.
     #[error("name an agent: {reason}")]
     NoDefault { reason: String },
@@ -27,7 +32,7 @@ pub enum AgentError {
 impl DomainError for AgentError {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::NotFound { .. } | Self::VersionNotFound { .. } => ErrorKind::NotFound,
             Self::NameTaken { .. } | Self::TooMany { .. } => ErrorKind::Conflict,
             Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
             Self::NoDefault { .. } => {
@@ -41,6 +46,7 @@ impl DomainError for AgentError {
     fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "agent_not_found",
+            Self::VersionNotFound { .. } => "version_not_found",
             Self::NameTaken { .. } => "name_taken",
             Self::Invalid { .. } => "invalid_request",
             Self::TooMany { .. } => "too_many_agents",

@@ -7,9 +7,11 @@
 //! - A deletion makes everything of the agent unreachable in one transaction. Its rows and files
 //!   then go in leased batches that survive a restart. Its name is free at once, and what takes the
 //!   name never sees the old files.
+//! - Every change of an agent's instructions, whoever makes it, is a version in the same transaction;
+//!   the newest 200 are kept, and the highest number is what is in force.
 //! - Whatever else keeps data of an agent implements [`OwnsAgentData`] and is registered.
 //!
-//! Deliberately absent: running turns (the engine does), tools, versions of instructions.
+//! Deliberately absent: running turns (the engine does), tools, and what an agent learns (evolution).
 
 mod error;
 mod model;
@@ -21,8 +23,8 @@ mod worker;
 mod workspace;
 
 pub use error::AgentError;
-pub use model::{Agent, AgentId, AgentProfile, CreateAgent, EvolutionChoice};
+pub use model::{Agent, AgentId, AgentProfile, AgentVersion, CreateAgent, EvolutionChoice, UpdateAgent, VersionSource};
 pub use routes::{AgentFields, AgentView, routes};
-pub use service::{Agents, OwnsAgentData};
+pub use service::{Agents, OwnsAgentData, ReplaceInstructions};
 pub use store::is_living;
 pub use worker::PurgeAgents;

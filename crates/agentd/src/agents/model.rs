@@ -1,9 +1,14 @@
 //! What an agent is, and what makes a new one valid.
 
+mod change;
+
 use agentd_base::{FieldProblem, Problems, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
+
+pub(super) use change::VERSIONS_KEPT;
+pub use change::{AgentVersion, UpdateAgent, VersionSource};
 
 agentd_base::typed_id!(
     /// The id of an agent.

@@ -1,5 +1,8 @@
 //! `/api/agents`.
 
+mod change;
+mod versions;
+
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
@@ -67,15 +70,21 @@ pub struct AgentFields {
     pub answers: Option<Vec<Value>>,
 }
 
+impl Archetype {
+    fn into_names(self) -> Vec<String> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::Several(several) => several,
+        }
+    }
+}
+
 impl From<AgentFields> for CreateAgent {
     fn from(fields: AgentFields) -> Self {
         Self {
             svc_name: fields.svc_name,
             user_name: fields.user_name,
-            archetypes: match fields.archetype {
-                Archetype::One(one) => vec![one],
-                Archetype::Several(several) => several,
-            },
+            archetypes: fields.archetype.into_names(),
             custom_archetype: fields.custom_archetype,
             evolution_choice: fields.evolution_choice.unwrap_or_default(),
             profile: fields.profile.unwrap_or_default(),
@@ -151,8 +160,10 @@ pub fn routes() -> Routes<Agents> {
     Routes::new().protected(
         OpenApiRouter::new()
             .routes(routes!(list_agents, create_agent))
-            .routes(routes!(get_agent, delete_agent))
-            .routes(routes!(get_agent_exists)),
+            .routes(routes!(get_agent, change::update_agent, delete_agent))
+            .routes(routes!(get_agent_exists))
+            .routes(routes!(versions::list_agent_versions))
+            .routes(routes!(versions::restore_agent_version)),
     )
 }
 

@@ -1,5 +1,7 @@
 //! What can be done with agents.
 
+mod change;
+
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -11,11 +13,13 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::error::AgentError;
-use super::model::{Agent, AgentId, CreateAgent, MAX_AGENTS};
+use super::model::{Agent, AgentId, CreateAgent, MAX_AGENTS, VersionSource};
 use super::workspace::Workspaces;
 use super::{prompt, store};
 use crate::ground::Ground;
 use crate::settings::{Language, Settings};
+
+pub use change::ReplaceInstructions;
 
 const AGENTS: Topic = Topic::new("agents");
 pub(super) const PURGE_QUEUE: &str = "agents.purge";
@@ -130,6 +134,9 @@ impl Agents {
                 if !store::insert_agent(tx, &agent).await? {
                     return Err(AgentError::NameTaken { svc_name: agent.svc_name.clone() });
                 }
+                let instructions = agent.instructions();
+                store::insert_version(tx, &agent.id, instructions, VersionSource::Created, None, agent.created_at)
+                    .await?;
                 tx.touch(AGENTS);
                 recorder.record(tx, &agent).await?;
                 Ok(agent.clone())

@@ -1,9 +1,16 @@
 //! Rows of agents.
 
+mod versions;
+
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
 use super::model::{Agent, AgentId, EvolutionChoice};
+
+pub(super) use versions::{find_version, insert_version, list_versions};
+
+const COLUMNS: &str = "id, svc_name, user_name, archetypes, custom_archetype, evolution_choice, profile, answers, \
+    created_at, updated_at";
 
 fn agent(row: &Row) -> Result<Agent, StoreError> {
     Ok(Agent {
@@ -29,13 +36,33 @@ pub fn is_living(column: &str) -> String {
 /// Every living agent, oldest first.
 pub(super) async fn list_agents(read: &mut Read) -> Result<Vec<Agent>, StoreError> {
     let rows = read
-        .fetch_all(
-            "SELECT id, svc_name, user_name, archetypes, custom_archetype, evolution_choice, profile, answers, \
-             created_at, updated_at FROM agents WHERE deleted_at IS NULL ORDER BY created_at, id",
-            args![],
-        )
+        .fetch_all(format!("SELECT {COLUMNS} FROM agents WHERE deleted_at IS NULL ORDER BY created_at, id"), args![])
         .await?;
     rows.iter().map(agent).collect()
+}
+
+pub(super) async fn find_agent(read: &mut Read, id: &AgentId) -> Result<Option<Agent>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM agents WHERE id = $1 AND deleted_at IS NULL");
+    read.fetch_optional(sql, args![id]).await?.as_ref().map(agent).transpose()
+}
+
+/// Writes what can be changed of a living agent.
+pub(super) async fn update_agent(tx: &mut Tx, agent: &Agent) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE agents SET user_name = $2, archetypes = $3, custom_archetype = $4, evolution_choice = $5, \
+         profile = $6, updated_at = $7 WHERE id = $1 AND deleted_at IS NULL",
+        args![
+            &agent.id,
+            &agent.user_name,
+            serde_json::Value::from(agent.archetypes.clone()),
+            &agent.custom_archetype,
+            agent.evolution_choice.as_str(),
+            serde_json::to_string(&agent.profile).unwrap_or_default(),
+            agent.updated_at
+        ],
+    )
+    .await
+    .map(|_| ())
 }
 
 pub(super) async fn count_agents(read: &mut Read) -> Result<usize, StoreError> {
@@ -97,5 +124,6 @@ pub(super) async fn note_folder_left(tx: &mut Tx, id: &AgentId) -> Result<(), St
 }
 
 pub(super) async fn delete_agent(tx: &mut Tx, id: &AgentId) -> Result<(), StoreError> {
+    versions::delete_versions(tx, id).await?;
     tx.execute("DELETE FROM agents WHERE id = $1 AND deleted_at IS NOT NULL", args![id]).await.map(|_| ())
 }

@@ -29,6 +29,7 @@ mod store;
 mod worker;
 
 pub use error::AuthError;
+pub(crate) use model::Network;
 pub use model::{
     ApiKey, BootstrapState, IssuedKey, IssuedTicket, KeyId, LoggedIn, NewKey, TicketId, User, UserId, UserSessionId,
 };

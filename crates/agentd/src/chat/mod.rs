@@ -20,6 +20,7 @@ mod routes;
 mod service;
 mod sse;
 mod store;
+mod talk;
 mod title;
 
 pub use error::ChatError;

@@ -16,6 +16,8 @@ pub(super) enum CliError {
     NotYours { path: PathBuf, source: io::Error },
     #[error("no daemon runs on {}; start one with `agentd`, or name another with --url", .data_dir.display())]
     NotRunning { data_dir: PathBuf },
+    #[error("nothing that is a daemon answers at {url}; check the address, and whether the daemon runs")]
+    Unreachable { url: String, source: Box<dyn std::error::Error + Send + Sync> },
     /// The daemon's own sentence.
     #[error("{message}")]
     Refused { status: u16, message: String },

@@ -3,6 +3,7 @@
 mod backup;
 mod chat;
 mod client;
+mod device;
 mod doctor;
 mod error;
 mod events;
@@ -47,6 +48,8 @@ enum Command {
     Keys(keys::KeysArgs),
     /// Check everything that people trip over, and say the remedy
     Doctor(doctor::DoctorArgs),
+    /// Make this machine a device of a daemon elsewhere
+    Device(device::DeviceArgs),
     /// Talk to an agent
     Chat(chat::ChatArgs),
     /// Write everything that the daemon keeps into one archive
@@ -91,6 +94,10 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    // A device has no daemon of its own, so no configuration either.
+    if let Some(Command::Device(arguments)) = cli.command {
+        return wait_for(device::run(arguments)).map(|()| ExitCode::SUCCESS);
+    }
     match &cli.command {
         Some(Command::Openapi) => return start::print_openapi().map(|()| ExitCode::SUCCESS),
         Some(Command::Completions { shell }) => {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::auth::Auth;
-use crate::engine::{Engine, SessionStatus, TurnObserver};
+use crate::devices::Devices;
+use crate::engine::{Engine, Session, SessionStatus, TurnObserver};
 use crate::ground::TaskPanics;
 use crate::monitoring::{CountBy, Family, FamilyKind, Metrics, Sample, source};
 use crate::providers::Providers;
@@ -14,7 +15,7 @@ const ENDS: &[&str] = &["completed", "failed", "cancelled", "interrupted"];
 struct CountTurns(Arc<CountBy>);
 
 impl TurnObserver for CountTurns {
-    fn turn_ended(&self, status: SessionStatus) {
+    fn turn_ended(&self, _session: &Session, status: SessionStatus) {
         self.0.count(match status {
             SessionStatus::Done => "completed",
             SessionStatus::Failed => "failed",
@@ -79,6 +80,37 @@ pub(super) fn register(metrics: &Metrics, auth: &Auth, providers: &Providers, en
             labels: &[],
         },
         || async { Ok(Sample::plain(0.0)) },
+    ));
+}
+
+/// Registers what devices do at this daemon.
+pub(super) fn register_devices(metrics: &Metrics, devices: &Devices) {
+    let connected = devices.clone();
+    metrics.add_source(source(
+        Family {
+            name: "svc_devices_connected",
+            help: "Devices whose socket is open at this daemon.",
+            kind: FamilyKind::Gauge,
+            labels: &[],
+        },
+        move || {
+            let connected = connected.connected();
+            async move { Ok(Sample::plain(float(u64::try_from(connected)?))) }
+        },
+    ));
+    let devices = devices.clone();
+    metrics.add_source(source(
+        Family {
+            name: "svc_device_calls_total",
+            help: "Calls of devices' tools by how they ended (done, failed, abandoned), since the daemon started.",
+            kind: FamilyKind::Counter,
+            labels: &["status"],
+        },
+        move || {
+            let counts = devices.call_counts().read();
+            let sample = |(status, count): (&str, u64)| Sample { labels: vec![status.to_owned()], value: float(count) };
+            async move { Ok(counts.into_iter().map(sample).collect()) }
+        },
     ));
 }
 

@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use crate::backup::Quiesce;
+use crate::devices::Devices;
 use crate::engine::Engine;
 use crate::ground::WorkerPause;
 use crate::monitoring::Readiness;
@@ -25,17 +26,17 @@ pub(super) struct Rest {
     readiness: Readiness,
     workers: WorkerPause,
     /// Composed after what needs the rest.
-    engine: Arc<OnceLock<Engine>>,
+    parts: Arc<OnceLock<(Engine, Devices)>>,
 }
 
 impl Rest {
     pub(super) fn new(readiness: Readiness, workers: WorkerPause) -> Self {
-        Self { readiness, workers, engine: Arc::default() }
+        Self { readiness, workers, parts: Arc::default() }
     }
 
-    pub(super) fn set_engine(&self, engine: Engine) {
-        if self.engine.set(engine).is_err() {
-            tracing::error!("the engine was composed twice");
+    pub(super) fn set_parts(&self, engine: Engine, devices: Devices) {
+        if self.parts.set((engine, devices)).is_err() {
+            tracing::error!("the daemon was composed twice");
         }
     }
 }
@@ -51,13 +52,16 @@ impl Quiesce for Rest {
             if !self.readiness.wait_until_quiet(REQUEST_LIMIT).await {
                 return Err(format!("requests under way did not end within {} seconds", REQUEST_LIMIT.as_secs()));
             }
-            if let Some(engine) = self.engine.get() {
+            let mut sockets = None;
+            if let Some((engine, devices)) = self.parts.get() {
+                // What comes over a socket is no request, and may start a turn as well.
+                sockets = Some(devices.pause().await);
                 engine.drain(REPLY_LIMIT).await;
             }
             let Ok(paused) = tokio::time::timeout(WORKER_LIMIT, self.workers.begin()).await else {
                 return Err(format!("a background worker did not pause within {} seconds", WORKER_LIMIT.as_secs()));
             };
-            let at_rest: Box<dyn Send + Sync> = Box::new((restoring, paused));
+            let at_rest: Box<dyn Send + Sync> = Box::new((sockets, restoring, paused));
             Ok(at_rest)
         }
         .boxed()

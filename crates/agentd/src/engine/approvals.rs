@@ -5,7 +5,7 @@
 //! | – | a tool that must ask, or [`Approvals::request`] | pending |
 //! | pending | the owner's answer | approved, rejected |
 //! | pending | nobody answered in time | expired |
-//! | pending | its turn ended otherwise | cancelled |
+//! | pending | its turn ended otherwise, or it cannot happen any more | cancelled |
 //!
 //! An answer is stored before anything comes of it. What is approved is exactly what runs: the
 //! whole input is shown, and held against its hash again before the tool gets it.
@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use agentd_base::{Page, Timestamp};
-use agentd_store::{StoreError, Tx};
+use agentd_store::{Read, StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
@@ -119,6 +119,16 @@ pub trait DecidesApproval: Send + Sync {
     /// Runs in the transaction that stores the answer, so it happens with it or not at all; may run
     /// more than once.
     fn decided<'t>(&'t self, tx: &'t mut Tx, approval: &'t Approval) -> LocalBoxFuture<'t, Result<(), StoreError>>;
+
+    /// Why it cannot happen any more, where that is so: asked before an approval is stored, which is
+    /// then cancelled instead, with this sentence.
+    fn objection<'t>(
+        &'t self,
+        _tx: &'t mut Tx,
+        _approval: &'t Approval,
+    ) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }
 
 /// SHA-256 over a tool's name and its whole input.
@@ -205,6 +215,28 @@ impl Approvals {
         Ok(approval)
     }
 
+    /// The oldest of a kind that waits for an agent's owner.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn find_pending(
+        &self,
+        read: &mut Read,
+        kind: &str,
+        agent: &AgentId,
+    ) -> Result<Option<Approval>, StoreError> {
+        store::find_pending(read, kind, agent).await
+    }
+
+    /// Takes back what still waits, with the caller's own change.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn withdraw(&self, tx: &mut Tx, id: &ApprovalId, reason: &str) -> Result<(), StoreError> {
+        let now = tx.clock().now();
+        store::decide(tx, id, ApprovalStatus::Cancelled, Some(reason), now).await.map(|_| ())
+    }
+
     /// The newest first, with how many there are.
     ///
     /// # Errors
@@ -219,7 +251,7 @@ impl Approvals {
     ///
     /// # Errors
     /// `ApprovalNotFound`, `ApprovalAnswered` when there is an answer already or its time is over,
-    /// or the store's refusal.
+    /// `ApprovalVoid` when it cannot happen any more, or the store's refusal.
     pub async fn decide(
         &self,
         id: &ApprovalId,
@@ -247,23 +279,40 @@ impl Approvals {
                 if approval.expires_at <= now {
                     return Err(EngineError::ApprovalAnswered { status: ApprovalStatus::Expired });
                 }
-                if !store::decide(tx, &id, status, reason.as_deref(), now).await? {
+                let objection = if is_approved { here.objection(tx, &approval).await? } else { None };
+                let is_void = objection.is_some();
+                approval.status = if is_void { ApprovalStatus::Cancelled } else { status };
+                approval.reason = objection.or_else(|| reason.clone());
+                approval.decided_at = Some(now);
+                if !store::decide(tx, &id, approval.status, approval.reason.as_deref(), now).await? {
                     return Err(StoreError::Contended.into());
                 }
-                approval.status = status;
-                approval.reason.clone_from(&reason);
-                approval.decided_at = Some(now);
-                here.tell(tx, &approval).await?;
+                if !is_void {
+                    here.tell(tx, &approval).await?;
+                }
                 Ok(approval)
             })
             .await?;
         self.go_on(&decided).await;
+        if decided.status == ApprovalStatus::Cancelled {
+            return Err(EngineError::ApprovalVoid { reason: decided.reason.unwrap_or_default() });
+        }
         Ok(decided)
     }
 
+    fn decider(&self, approval: &Approval) -> Option<Arc<dyn DecidesApproval>> {
+        self.deciders.read().iter().find(|decider| decider.kind() == approval.kind).cloned()
+    }
+
+    async fn objection(&self, tx: &mut Tx, approval: &Approval) -> Result<Option<String>, StoreError> {
+        match self.decider(approval) {
+            Some(decider) => decider.objection(tx, approval).await,
+            None => Ok(None),
+        }
+    }
+
     async fn tell(&self, tx: &mut Tx, approval: &Approval) -> Result<(), StoreError> {
-        let decider = self.deciders.read().iter().find(|decider| decider.kind() == approval.kind).cloned();
-        match decider {
+        match self.decider(approval) {
             Some(decider) => decider.decided(tx, approval).await,
             None => Ok(()),
         }

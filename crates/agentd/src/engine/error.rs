@@ -8,6 +8,14 @@ use super::model::{SessionId, SessionStatus};
 use crate::agents::AgentError;
 use crate::providers::ProviderError;
 
+/// A session that ended without an answer, as its `error` event says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the model gave no answer: {message}")]
+pub struct NoAnswer {
+    pub code: String,
+    pub message: String,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(
@@ -23,6 +31,9 @@ pub enum EngineError {
     ApprovalNotFound { id: String },
     #[error("this was answered already, it is {}", .status.as_str())]
     ApprovalAnswered { status: ApprovalStatus },
+    /// What was to be approved cannot happen any more; it is cancelled.
+    #[error("this cannot be approved any more: {reason}")]
+    ApprovalVoid { reason: String },
     #[error("the daemon is going down and takes no new messages; send it again when it is back")]
     Draining,
     #[error("{limit} replies are being written already; try again when one of them is done")]
@@ -44,9 +55,11 @@ pub enum EngineError {
 impl DomainError for EngineError {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::TurnInProgress { .. } | Self::Ended { .. } | Self::ApprovalAnswered { .. } | Self::Lost => {
-                ErrorKind::Conflict
-            }
+            Self::TurnInProgress { .. }
+            | Self::Ended { .. }
+            | Self::ApprovalAnswered { .. }
+            | Self::ApprovalVoid { .. }
+            | Self::Lost => ErrorKind::Conflict,
             Self::NotFound { .. } | Self::ApprovalNotFound { .. } | Self::AgentGone => ErrorKind::NotFound,
             Self::Draining | Self::TooManyTurns { .. } => ErrorKind::Unavailable,
             Self::Agent(error) => error.kind(),
@@ -62,6 +75,7 @@ impl DomainError for EngineError {
             Self::Ended { .. } => "session_ended",
             Self::ApprovalNotFound { .. } => "approval_not_found",
             Self::ApprovalAnswered { .. } => "approval_answered",
+            Self::ApprovalVoid { .. } => "approval_void",
             Self::Draining => "draining",
             Self::TooManyTurns { .. } => "too_many_turns",
             Self::AgentGone => "agent_not_found",

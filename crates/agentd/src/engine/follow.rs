@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt, stream};
 use tokio::sync::watch;
 
+use super::error::NoAnswer;
 use super::live::{Live, Progress};
-use super::model::{SessionEvent, SessionId, SessionStatus};
+use super::model::{EventKind, SessionEvent, SessionId, SessionStatus};
 use super::service::Inner;
 use super::store;
 
@@ -40,6 +41,22 @@ pub(super) fn follow(engine: Arc<Inner>, id: SessionId, after: Option<u64>) -> i
         let event = follower.next().await?;
         Some((event, follower))
     })
+}
+
+/// All the text of a session, when it is over.
+pub(super) async fn read_text(mut events: impl Stream<Item = SessionEvent> + Unpin) -> Result<String, NoAnswer> {
+    let mut text = String::new();
+    while let Some(event) = events.next().await {
+        let data = event.value();
+        let field = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
+        match event.kind {
+            EventKind::Token => text.push_str(&field("content")),
+            EventKind::Done => return Ok(text.trim().to_owned()),
+            EventKind::Error => return Err(NoAnswer { code: field("code"), message: field("message") }),
+            EventKind::Start | EventKind::ToolUse | EventKind::ToolResult | EventKind::ApprovalRequest => {}
+        }
+    }
+    Err(NoAnswer { code: "internal".to_owned(), message: "the session broke off".to_owned() })
 }
 
 enum Step {

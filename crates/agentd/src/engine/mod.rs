@@ -55,7 +55,7 @@ mod turn;
 mod worker;
 
 pub use approvals::{Approval, ApprovalId, ApprovalStatus, Approvals, DecidesApproval, RequestApproval};
-pub use error::EngineError;
+pub use error::{EngineError, NoAnswer};
 pub use model::{
     EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse,
 };

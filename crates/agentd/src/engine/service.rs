@@ -1,7 +1,7 @@
 //! What can be done with the engine.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use agentd_llm::{ModelBackend, ToolDefinition, Usage};
@@ -14,7 +14,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use super::approvals::Approvals;
 use super::call::CallOptions;
 use super::context::Prompt;
-use super::error::EngineError;
+use super::error::{EngineError, NoAnswer};
 use super::holder::Holder;
 use super::live::{LiveTurns, Place, Stop};
 use super::model::{Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse};
@@ -46,7 +46,7 @@ pub(super) struct Inner {
     pub(super) live: Arc<LiveTurns>,
     pub(super) holder: Holder,
     transcripts: RwLock<Vec<Arc<dyn Transcript>>>,
-    observer: OnceLock<Arc<dyn TurnObserver>>,
+    observers: RwLock<Vec<Arc<dyn TurnObserver>>>,
     is_supervised: AtomicBool,
 }
 
@@ -62,9 +62,9 @@ impl std::fmt::Debug for Engine {
 
 impl Inner {
     /// Tells that a turn's end is stored.
-    pub(super) fn ended(&self, status: SessionStatus) {
-        if let Some(observer) = self.observer.get() {
-            observer.turn_ended(status);
+    pub(super) fn ended(&self, session: &Session, status: SessionStatus) {
+        for observer in self.observers.read().iter() {
+            observer.turn_ended(session, status);
         }
     }
 }
@@ -82,16 +82,14 @@ impl Engine {
             providers,
             live: Arc::default(),
             transcripts: RwLock::default(),
-            observer: OnceLock::new(),
+            observers: RwLock::default(),
             is_supervised: AtomicBool::new(false),
         }))
     }
 
-    /// Registers who hears of ends, once. Called while the daemon is composed.
+    /// Registers who hears of ends. Called while the daemon is composed.
     pub fn observe(&self, observer: Arc<dyn TurnObserver>) {
-        if self.0.observer.set(observer).is_err() {
-            tracing::error!("turns have an observer already");
-        }
+        self.0.observers.write().push(observer);
     }
 
     /// Registers who keeps replies. Called while the daemon is composed.
@@ -212,6 +210,14 @@ impl Engine {
     /// one. Events are numbered from 0, which is `start`.
     pub fn follow(&self, id: &SessionId, after: Option<u64>) -> impl Stream<Item = SessionEvent> + Send + use<> {
         follow::follow(Arc::clone(&self.0), id.clone(), after)
+    }
+
+    /// Waits for the end of a session and answers all its text.
+    ///
+    /// # Errors
+    /// Why it ended without an answer.
+    pub async fn read_text(&self, id: &SessionId) -> Result<String, NoAnswer> {
+        follow::read_text(std::pin::pin!(self.follow(id, None))).await
     }
 
     /// A session whose log is still kept.

@@ -3,7 +3,7 @@
 use agentd_store::{StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
 
-use super::model::{Reply, SessionStatus};
+use super::model::{Reply, Session, SessionStatus};
 
 /// Keeps replies: implemented by whoever starts turns, and found by its name when the daemon that
 /// ran a turn is gone.
@@ -24,7 +24,9 @@ pub trait Transcript: Send + Sync {
     ) -> LocalBoxFuture<'t, Result<(), StoreError>>;
 }
 
-/// Hears how each turn of this process ended, once that is stored. For figures.
+/// Hears how each turn of this process ended, once that is stored. Stands in the turn's way, so it
+/// only takes note.
 pub trait TurnObserver: Send + Sync {
-    fn turn_ended(&self, status: SessionStatus);
+    /// `session` is the turn as it began.
+    fn turn_ended(&self, session: &Session, status: SessionStatus);
 }

@@ -391,7 +391,7 @@ impl Turn {
         };
         match persist(&engine, write).await {
             Ok(()) => {
-                engine.ended(status);
+                engine.ended(&session, status);
                 place.live.publish(ending.1.iter().cloned());
                 Ok(())
             }
@@ -510,7 +510,7 @@ async fn give_up(engine: &Arc<Inner>, session: &Arc<Session>, error: &EngineErro
         tracing::error!(session = %session.id, cause = error as &dyn std::error::Error, "a reply could not be stored to its end");
         return;
     }
-    engine.ended(SessionStatus::Cancelled);
+    engine.ended(session, SessionStatus::Cancelled);
     count_of_nobody(engine, session, usages).await;
 }
 

@@ -7,6 +7,7 @@
 
 mod support;
 
+mod agent_changes;
 mod agents;
 mod auth;
 mod backup;
@@ -14,9 +15,11 @@ mod channels;
 mod chat;
 mod cli;
 mod coverage;
+mod devices;
 mod doors;
 mod drain;
 mod engine;
+mod evolution;
 mod idempotency;
 mod kill;
 mod lifecycle;

@@ -13,4 +13,5 @@ pub use key::{ApiKey, IssuedKey, IssuedTicket, KeyId, NewKey, TicketId};
 pub(super) use key::{
     SESSION_PREFIX, TICKET_PREFIX, check_bootstrap_key, is_key, is_session, is_ticket, scope_name, scope_of,
 };
-pub(super) use throttle::{LoginPolicy, Network, Standing, judge};
+pub(crate) use throttle::Network;
+pub(super) use throttle::{LoginPolicy, Standing, judge};

@@ -75,7 +75,7 @@ pub(super) async fn list_approvals(
 #[utoipa::path(post, path = "/api/chat/approvals/{id}", operation_id = "answer_approval", tag = "chat",
     params(("id" = String, Path)), request_body = ApprovalAnswer, responses((status = 200, body = Approval),
         (status = 404, body = ErrorBody, description = "There is no such approval"),
-        (status = 409, body = ErrorBody, description = "It was answered already, or its time is over")))]
+        (status = 409, body = ErrorBody, description = "It was answered already, its time is over, or it cannot happen any more")))]
 pub(super) async fn answer_approval(
     State(chat): State<Chat>,
     Path(id): Path<ApprovalId>,
@@ -90,7 +90,7 @@ pub(super) async fn answer_approval(
     tag = "chat", params(("id" = String, Path)), request_body = ApprovalResponse,
     responses((status = 200, body = Approval),
         (status = 404, body = ErrorBody, description = "There is no such approval in this conversation"),
-        (status = 409, body = ErrorBody, description = "It was answered already, or its time is over")))]
+        (status = 409, body = ErrorBody, description = "It was answered already, its time is over, or it cannot happen any more")))]
 pub(super) async fn respond_to_approval(
     State(chat): State<Chat>,
     Path(id): Path<ConversationId>,

@@ -135,6 +135,7 @@ pub(super) async fn stream_message(
                 conversation_id: message.conversation_id.map(ConversationId::from),
                 agent: message.agent_id,
                 model: message.model,
+                execution_mode: None,
             };
             chat.send(message, record_stream_once(&once, |session: &SessionId| session.to_string())).await?
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use agentd_base::Page;
 use agentd_store::{Recorder, StoreError, Tx};
+use futures_util::Stream;
 use futures_util::future::LocalBoxFuture;
 use tokio::sync::Notify;
 
@@ -17,7 +18,9 @@ use super::store;
 use super::store::{MessageCut, TitleSource};
 use super::title::{UNTITLED, title_from};
 use crate::agents::{AgentError, AgentId, Agents, OwnsAgentData};
-use crate::engine::{Engine, Reply, Transcript, cancel_in_conversation, find_running_in_conversation};
+use crate::engine::{
+    Engine, Reply, SessionEvent, SessionId, Transcript, cancel_in_conversation, find_running_in_conversation,
+};
 use crate::ground::Ground;
 
 pub use send::SendMessage;
@@ -299,6 +302,11 @@ impl Chat {
             self.0.purge_wake.notify_one();
         }
         Ok(removed)
+    }
+
+    /// The events of a reply after number `after`, or all of them, and then live, to the last one.
+    pub fn follow(&self, session: &SessionId, after: Option<u64>) -> impl Stream<Item = SessionEvent> + Send + use<> {
+        self.0.engine.follow(session, after)
     }
 
     /// The engine, for the logs of replies.

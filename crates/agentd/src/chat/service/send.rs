@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agentd_store::{Recorder, Tx};
 
 use super::super::error::ChatError;
-use super::super::model::{Conversation, ConversationId, Message, MessageId, MessageStatus, Mode, Role};
+use super::super::model::{Conversation, ConversationId, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
 use super::super::store::{self, TitleSource};
 use super::super::title::title_from;
 use super::{Chat, TRANSCRIPT, require_text};
@@ -28,6 +28,8 @@ pub struct SendMessage {
     pub agent: Option<String>,
     /// Goes before the agent's and the settings' model.
     pub model: Option<String>,
+    /// For a new conversation; `None`: as the owner's conversations begin.
+    pub execution_mode: Option<ExecutionMode>,
 }
 
 /// Where a message goes.
@@ -82,7 +84,8 @@ impl Chat {
                 Some(agent) => agent,
                 None => self.0.agents.default_agent().await?,
             };
-            let conversation = self.blank(agent.id.clone());
+            let mut conversation = self.blank(agent.id.clone());
+            conversation.execution_mode = message.execution_mode.unwrap_or(conversation.execution_mode);
             return Ok(Place { conversation, agent, history: Vec::new(), keys: Vec::new(), is_new: true });
         };
         let mut read = self.0.ground.db.read().await?;

@@ -1,13 +1,10 @@
 //! A first word of an agent, in no conversation.
 
-use std::pin::pin;
-
 use agentd_store::{Recorder, Tx};
-use futures_util::StreamExt;
 
 use super::super::error::ChatError;
 use super::Chat;
-use crate::engine::{EventKind, HistoryMessage, SessionId, StartTurn, ToolUse};
+use crate::engine::{HistoryMessage, NoAnswer, SessionId, StartTurn, ToolUse};
 
 impl Chat {
     /// Lets an agent write a welcome; answers the session that shows it. Nothing of it is kept
@@ -52,20 +49,7 @@ impl Chat {
     /// # Errors
     /// `NoAnswer` when it ended with an error, or its log is gone.
     pub async fn await_text(&self, session: &SessionId) -> Result<String, ChatError> {
-        let mut text = String::new();
-        let mut events = pin!(self.0.engine.follow(session, None));
-        while let Some(event) = events.next().await {
-            let data = event.value();
-            let field = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
-            match event.kind {
-                EventKind::Token => text.push_str(&field("content")),
-                EventKind::Done => return Ok(text.trim().to_owned()),
-                EventKind::Error => {
-                    return Err(ChatError::NoAnswer { code: field("code"), message: field("message") });
-                }
-                EventKind::Start | EventKind::ToolUse | EventKind::ToolResult | EventKind::ApprovalRequest => {}
-            }
-        }
-        Err(ChatError::NoAnswer { code: "internal".to_owned(), message: "the session broke off".to_owned() })
+        let text = self.0.engine.read_text(session).await;
+        text.map_err(|NoAnswer { code, message }| ChatError::NoAnswer { code, message })
     }
 }

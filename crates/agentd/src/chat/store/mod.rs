@@ -1,6 +1,7 @@
 //! Rows of conversations and messages.
 
 mod cuts;
+mod recent;
 
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, ValueError, args};
@@ -67,6 +68,8 @@ fn message(row: &Row) -> Result<Message, StoreError> {
 pub(super) use cuts::{
     MessageCut, cut_messages, delete_cut, delete_cut_off, find_last_beyond, find_position, list_cut_off, list_cuts,
 };
+
+pub(super) use recent::{list_changed_since, list_spoken_since};
 
 /// Where the title of a conversation comes from.
 #[derive(Debug, Clone, Copy)]

@@ -90,6 +90,18 @@ pub(in crate::engine) async fn has_pending(read: &mut Read, session: &SessionId)
     Ok(row.is_some())
 }
 
+pub(in crate::engine) async fn find_pending(
+    read: &mut Read,
+    kind: &str,
+    agent: &AgentId,
+) -> Result<Option<Approval>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM approvals WHERE agent_id = $1 AND kind = $2 AND status = 'pending' \
+         ORDER BY requested_at, id LIMIT 1"
+    );
+    read.fetch_optional(sql, args![agent, kind]).await?.as_ref().map(approval).transpose()
+}
+
 /// Writes a decision; answers whether it was still to be made.
 pub(in crate::engine) async fn decide(
     tx: &mut Tx,

@@ -1,0 +1,62 @@
+//! `PATCH /api/agents/{name}`.
+
+use agentd_base::Patch;
+use agentd_web::{ApiResult, Json, Path};
+use axum::extract::State;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::{AgentProfile, AgentView, Archetype};
+use crate::agents::model::{EvolutionChoice, UpdateAgent};
+use crate::agents::service::Agents;
+
+/// Any of the fields; those left out stay as they are.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct AgentChange {
+    #[serde(default)]
+    #[schema(value_type = String, required = false, min_length = 1, max_length = 200)]
+    user_name: Option<String>,
+    /// One value or up to 3, instead of those there are.
+    #[serde(default)]
+    #[schema(value_type = Archetype, required = false)]
+    archetype: Option<Archetype>,
+    /// Each member takes the place of the one there, `null` takes it away, and members that are left out
+    /// stay. Other `instructions` become a new version.
+    #[serde(default)]
+    #[schema(value_type = AgentProfile, required = false)]
+    profile: Map<String, Value>,
+    /// `null` clears it.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, max_length = 4_000)]
+    custom_archetype: Patch<String>,
+    #[serde(default)]
+    #[schema(value_type = EvolutionChoice, required = false)]
+    evolution_choice: Option<EvolutionChoice>,
+}
+
+impl From<AgentChange> for UpdateAgent {
+    fn from(change: AgentChange) -> Self {
+        Self {
+            user_name: change.user_name,
+            archetypes: change.archetype.map(Archetype::into_names),
+            custom_archetype: change.custom_archetype,
+            evolution_choice: change.evolution_choice,
+            profile: change.profile,
+        }
+    }
+}
+
+/// Change an agent
+///
+/// Takes effect with the next reply. Two changes of different fields at once both hold.
+#[utoipa::path(patch, path = "/api/agents/{name}", operation_id = "update_agent", tag = "agents",
+    params(("name" = String, Path, description = "svc_name or id")), request_body = AgentChange,
+    responses((status = 200, body = AgentView)))]
+pub(super) async fn update_agent(
+    State(agents): State<Agents>,
+    Path(name): Path<String>,
+    Json(change): Json<AgentChange>,
+) -> ApiResult<Json<AgentView>> {
+    Ok(Json(AgentView::from(&agents.update(&name, change.into()).await?)))
+}

@@ -1,0 +1,133 @@
+//! Changing an agent, and the versions of its instructions. Each change reads and writes in one
+//! transaction, so that of two at once none is lost.
+
+use agentd_base::Page;
+use agentd_store::{Read, StoreError, Tx};
+
+use super::{AGENTS, Agents};
+use crate::agents::error::AgentError;
+use crate::agents::model::{Agent, AgentId, AgentVersion, UpdateAgent, VersionSource};
+use crate::agents::store;
+
+/// Other instructions for an agent.
+#[derive(Debug, Clone)]
+pub struct ReplaceInstructions {
+    pub instructions: String,
+    /// What they were made from: if the agent has others by now, nothing changes.
+    pub previous: String,
+    pub source: VersionSource,
+    pub reason: Option<String>,
+}
+
+/// Writes an agent as it is to be, with a version where its instructions are others.
+async fn store_changed(
+    tx: &mut Tx,
+    before: &Agent,
+    after: &Agent,
+    source: VersionSource,
+    reason: Option<&str>,
+) -> Result<(), StoreError> {
+    store::update_agent(tx, after).await?;
+    if before.instructions() != after.instructions() {
+        store::insert_version(tx, &after.id, after.instructions(), source, reason, after.updated_at).await?;
+    }
+    tx.touch(AGENTS);
+    Ok(())
+}
+
+impl Agents {
+    /// Changes what is named and answers the agent as it is then.
+    ///
+    /// # Errors
+    /// `NotFound`, `Invalid` with every bad field, or the store's refusal.
+    pub async fn update(&self, name_or_id: &str, change: UpdateAgent) -> Result<Agent, AgentError> {
+        let id = self.get(name_or_id).await?.id.clone();
+        let name = name_or_id.to_owned();
+        let update = async move |tx: &mut Tx| {
+            let before = living(tx, &id, &name).await?;
+            let now = tx.clock().now();
+            let after = before.changed(change.clone(), now).map_err(|problems| AgentError::Invalid { problems })?;
+            store_changed(tx, &before, &after, VersionSource::Owner, None).await?;
+            Ok(after)
+        };
+        self.0.ground.db.write(update).await
+    }
+
+    /// A page of the versions of an agent's instructions, the newest first, and how many there are.
+    ///
+    /// # Errors
+    /// `NotFound`, or the store's refusal.
+    pub async fn list_versions(&self, name_or_id: &str, page: Page) -> Result<(Vec<AgentVersion>, u64), AgentError> {
+        let id = self.get(name_or_id).await?.id.clone();
+        let mut read = self.0.ground.db.read_snapshot().await?;
+        Ok(store::list_versions(&mut read, &id, page.limit, page.offset).await?)
+    }
+
+    /// Puts an earlier version of the instructions in force again; that is a version of its own, unless
+    /// they are those already.
+    ///
+    /// # Errors
+    /// `NotFound`, `VersionNotFound`, `Invalid` when they no longer fit, or the store's refusal.
+    pub async fn restore_version(&self, name_or_id: &str, version: u32) -> Result<Agent, AgentError> {
+        let id = self.get(name_or_id).await?.id.clone();
+        let name = name_or_id.to_owned();
+        let restore = async move |tx: &mut Tx| {
+            let before = living(tx, &id, &name).await?;
+            let found = store::find_version(tx, &id, version).await?;
+            let name = || before.svc_name.clone();
+            let found = found.ok_or_else(|| AgentError::VersionNotFound { name: name(), version })?;
+            if found.instructions == before.instructions() {
+                return Ok(before);
+            }
+            let now = tx.clock().now();
+            let after = before.with_instructions(&found.instructions, now).ok_or_else(does_not_fit)?;
+            let reason = format!("Version {version} was restored.");
+            store_changed(tx, &before, &after, VersionSource::Restore, Some(&reason)).await?;
+            Ok(after)
+        };
+        self.0.ground.db.write(restore).await
+    }
+
+    /// A living agent, seen from within a transaction.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn find_living(&self, read: &mut Read, id: &AgentId) -> Result<Option<Agent>, StoreError> {
+        store::find_agent(read, id).await
+    }
+
+    /// Gives an agent other instructions, with the caller's own change; answers whether it took them:
+    /// not when it is gone, has others than the ones these were made from, or they do not fit.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn replace_instructions(
+        &self,
+        tx: &mut Tx,
+        id: &AgentId,
+        wanted: &ReplaceInstructions,
+    ) -> Result<bool, StoreError> {
+        let Some(before) = store::find_agent(tx, id).await? else { return Ok(false) };
+        let now = tx.clock().now();
+        let after = before.with_instructions(&wanted.instructions, now);
+        let Some(after) = after.filter(|_| before.instructions() == wanted.previous) else { return Ok(false) };
+        store_changed(tx, &before, &after, wanted.source, wanted.reason.as_deref()).await?;
+        Ok(true)
+    }
+
+    /// Whether instructions would fit into the agent's profile.
+    #[must_use]
+    pub fn fits(&self, agent: &Agent, instructions: &str) -> bool {
+        agent.with_instructions(instructions, agent.updated_at).is_some()
+    }
+}
+
+async fn living(tx: &mut Tx, id: &AgentId, name: &str) -> Result<Agent, AgentError> {
+    let found = store::find_agent(tx, id).await?;
+    found.ok_or_else(|| AgentError::NotFound { name: name.chars().take(80).collect() })
+}
+
+fn does_not_fit() -> AgentError {
+    let message = "would grow too large with these instructions; take something else out of it first".to_owned();
+    AgentError::Invalid { problems: vec![agentd_base::FieldProblem { field: "profile".to_owned(), message }] }
+}

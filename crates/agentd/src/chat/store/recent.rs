@@ -1,0 +1,57 @@
+//! What was said lately.
+
+use agentd_base::Timestamp;
+use agentd_store::{Read, StoreError, args};
+
+use super::{IS_KEPT, is_visible, named};
+use crate::agents::AgentId;
+use crate::chat::model::{ConversationId, Role};
+
+/// The beginning of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::chat) struct Spoken {
+    pub(in crate::chat) role: Role,
+    pub(in crate::chat) text: String,
+    pub(in crate::chat) at: Timestamp,
+}
+
+/// The conversations of an agent that have changed, the latest first.
+pub(in crate::chat) async fn list_changed_since(
+    read: &mut Read,
+    agent: &AgentId,
+    since: Timestamp,
+    limit: u32,
+) -> Result<Vec<ConversationId>, StoreError> {
+    let sql = format!(
+        "SELECT id FROM conversations WHERE agent_id = $1 AND updated_at > $2 AND {} \
+         ORDER BY updated_at DESC, id DESC LIMIT $3",
+        is_visible()
+    );
+    read.fetch_all(sql, args![agent, since, limit]).await?.iter().map(|row| row.get("id")).collect()
+}
+
+/// The newest that owner and agent said in a conversation, newest first, each cut to its first
+/// `characters`.
+pub(in crate::chat) async fn list_spoken_since(
+    read: &mut Read,
+    id: &ConversationId,
+    since: Timestamp,
+    limit: u32,
+    characters: u32,
+) -> Result<Vec<Spoken>, StoreError> {
+    let sql = format!(
+        "SELECT role, SUBSTR(content, 1, CAST($4 AS INTEGER)) AS text, created_at FROM messages WHERE conversation_id = $1 \
+         AND created_at > $2 AND role <> 'system' AND status = 'complete' AND content <> '' AND {IS_KEPT} \
+         ORDER BY position DESC LIMIT $3"
+    );
+    let rows = read.fetch_all(sql, args![id, since, limit, characters]).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Spoken {
+                role: named(row, "role", Role::from_stored)?,
+                text: row.get("text")?,
+                at: row.get("created_at")?,
+            })
+        })
+        .collect()
+}

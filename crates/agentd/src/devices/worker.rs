@@ -1,0 +1,48 @@
+//! Forgets codes that have expired and wrong tries that count no more.
+
+use std::time::Duration;
+
+use agentd_store::{StoreError, Tx};
+use futures_util::future::BoxFuture;
+
+use super::model::FAILURE_WINDOW;
+use super::service::Devices;
+use super::store;
+use crate::ground::{Worker, WorkerError};
+
+const BATCH: u32 = 500;
+/// Wrong tries beyond this many are forgotten, the oldest first.
+const MOST_FAILURES: u32 = 10_000;
+
+/// Deletes a batch a call. Needs no lease: deleting twice is deleting once.
+#[derive(Debug, Clone)]
+pub struct PurgePairing(pub Devices);
+
+impl Worker for PurgePairing {
+    fn name(&self) -> &'static str {
+        "pairing purge"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        Box::pin(async move {
+            let ground = self.0.ground();
+            let before = ground.clock.now() - FAILURE_WINDOW;
+            if !store::has_expired(&mut ground.db.read().await?, before, MOST_FAILURES).await? {
+                return Ok(false);
+            }
+            let purge = async move |tx: &mut Tx| {
+                let counts = [
+                    store::delete_expired_codes(tx, BATCH).await?,
+                    store::delete_older_failures(tx, before, BATCH).await?,
+                    store::delete_surplus_failures(tx, MOST_FAILURES, BATCH).await?,
+                ];
+                Ok::<_, StoreError>(counts.contains(&u64::from(BATCH)))
+            };
+            Ok(ground.db.write_relaxed(purge).await?)
+        })
+    }
+}

@@ -1,0 +1,291 @@
+//! Counts turns, and asks agents that have talked enough what they learned.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_store::{ItemStatus, Lease, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use tokio::sync::Notify;
+
+use super::error::EvolutionError;
+use super::model::{Answer, BACKOFF, MAX_ATTEMPTS, MAX_TALK_CHARACTERS, Proposal, TURNS, read_answer};
+use super::service::{Evolution, KIND, QUEUE, is_made_from};
+use super::talk::{Author, Said};
+use super::{prompt, store};
+use crate::agents::{Agent, AgentError, AgentId, EvolutionChoice};
+use crate::engine::{HistoryMessage, SessionId, StartTurn, ToolUse};
+use crate::ground::{Worker, WorkerError};
+
+/// Agents that are asked at once: owners' own turns matter more.
+const AT_ONCE: usize = 2;
+/// Renewed while the model is asked, so that a daemon that died holds nothing for long.
+const LEASE: Duration = Duration::from_secs(60);
+const HEARTBEAT: Duration = Duration::from_secs(20);
+/// So that the daemon can come to rest while a model is asked.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+const ENDED_A_BATCH: u32 = 100;
+
+/// Writes down how many turns this daemon has counted.
+#[derive(Debug)]
+pub struct CountTurns(pub Evolution);
+
+impl Worker for CountTurns {
+    fn name(&self) -> &'static str {
+        "evolution.count"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(self.0.count_wake())
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        async { Ok(self.0.write_counts().await?) }.boxed()
+    }
+}
+
+/// Asks agents what they learned, a few at once.
+#[derive(Debug)]
+pub struct ProposeChanges(pub Evolution);
+
+#[derive(Deserialize)]
+struct Payload {
+    agent_id: AgentId,
+}
+
+impl Worker for ProposeChanges {
+    fn name(&self) -> &'static str {
+        "evolution.propose"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(self.0.propose_wake())
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        self.run().boxed()
+    }
+}
+
+impl ProposeChanges {
+    async fn run(&self) -> Result<bool, WorkerError> {
+        let ground = self.0.ground();
+        let mut running = self.0.running().subscribe();
+        let before = *running.borrow_and_update();
+        let free = AT_ONCE.saturating_sub(before);
+        let due = ground.db.read().await?.next_due(QUEUE).await?;
+        if free > 0 && due.is_some_and(|due| due <= ground.clock.now()) {
+            let limit = u32::try_from(free).unwrap_or(1);
+            for lease in ground.db.claim(QUEUE, &ground.instance, limit, LEASE).await? {
+                let place = Place::take(&self.0);
+                // In a task of its own: a model takes its time, and what it said is not thrown away when
+                // the workers stop.
+                tokio::spawn(async move { attempt(place, lease).await });
+            }
+        }
+        let now_running = *running.borrow_and_update();
+        if now_running == 0 {
+            return Ok(false);
+        }
+        // Until one has ended, and a place is free.
+        let ended = running.wait_for(|running| *running < now_running);
+        let _ = tokio::time::timeout(LONGEST_WAIT, ended).await;
+        Ok(true)
+    }
+}
+
+/// One of the places for agents that are asked; free again when it is dropped.
+struct Place(Evolution);
+
+impl Place {
+    fn take(evolution: &Evolution) -> Self {
+        evolution.running().send_modify(|running| *running += 1);
+        Self(evolution.clone())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.running().send_modify(|running| *running -= 1);
+    }
+}
+
+async fn attempt(place: Place, lease: Lease) {
+    let evolution = &place.0;
+    let outcome = tokio::select! {
+        outcome = consider(evolution, &lease) => outcome,
+        lost = keep(evolution, &lease) => Err(lost.into()),
+    };
+    let Err(error) = outcome else { return };
+    let recorded =
+        if error.is_lost_lease() { Err(error) } else { record_failure(evolution, lease.clone(), &error).await };
+    match recorded {
+        Ok(()) => {}
+        Err(error) if error.is_lost_lease() => {
+            tracing::warn!(item = %lease.id, "another daemon has taken over asking an agent what it learned");
+        }
+        Err(error) => {
+            tracing::warn!(item = %lease.id, %error, "how asking an agent what it learned ended could not be stored");
+        }
+    }
+}
+
+/// Renews the lease until it is lost.
+async fn keep(evolution: &Evolution, lease: &Lease) -> StoreError {
+    loop {
+        tokio::time::sleep(HEARTBEAT).await;
+        let held = lease.clone();
+        let renew = async move |tx: &mut Tx| tx.heartbeat(&held, LEASE).await;
+        match evolution.ground().db.write_relaxed(renew).await {
+            Err(lost @ StoreError::LostLease { .. }) => return lost,
+            // The database may be back before the lease is over.
+            Err(error) => tracing::warn!(%error, "the lease on an agent's question could not be renewed"),
+            Ok(()) => {}
+        }
+    }
+}
+
+/// What an agent is asked from.
+struct Material {
+    agent: Arc<Agent>,
+    /// Turns that were counted when it was read.
+    turns: u64,
+    read_at: Timestamp,
+    talk: Vec<Said>,
+}
+
+async fn consider(evolution: &Evolution, lease: &Lease) -> Result<(), EvolutionError> {
+    let Payload { agent_id } = lease.payload()?;
+    let Some(material) = gather(evolution, &agent_id).await? else {
+        let held = lease.clone();
+        return Ok(evolution.ground().db.write(async move |tx: &mut Tx| end_item(tx, &held).await).await?);
+    };
+    let text = ask(evolution, lease, &material).await?;
+    let proposal = match read_answer(&text, material.agent.instructions()) {
+        Answer::Proposal(proposal) if evolution.agents().fits(&material.agent, &proposal.instructions) => {
+            Some(proposal)
+        }
+        Answer::Proposal(_) => {
+            tracing::info!(agent = %agent_id, "what an agent wishes to be told does not fit into its profile");
+            None
+        }
+        Answer::Nothing => None,
+        Answer::Unusable(why) => {
+            tracing::info!(agent = %agent_id, why, "an agent's answer to what it learned cannot be used");
+            None
+        }
+    };
+    settle(evolution, lease, material, proposal).await
+}
+
+/// What there is to learn from; `None` when the agent is not to be asked now. It is then asked when it
+/// has talked more.
+async fn gather(evolution: &Evolution, id: &AgentId) -> Result<Option<Material>, EvolutionError> {
+    let agent = match evolution.agents().get(id.as_str()).await {
+        Ok(agent) if agent.evolution_choice != EvolutionChoice::Off => agent,
+        Ok(_) | Err(AgentError::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let read_at = evolution.ground().clock.now();
+    let mut read = evolution.ground().db.read().await?;
+    let progress = store::find_progress(&mut read, id).await?;
+    let Some(progress) = progress.filter(|progress| progress.turns >= TURNS) else { return Ok(None) };
+    let pending = evolution.engine().approvals().find_pending(&mut read, KIND, id).await?;
+    drop(read);
+    let waits = pending.is_some_and(|pending| is_made_from(&pending.input, &agent));
+    if waits && agent.evolution_choice == EvolutionChoice::Check {
+        return Ok(None);
+    }
+    let mut talk = evolution.talk().newest(id, progress.considered_at, MAX_TALK_CHARACTERS).await?;
+    if agent.evolution_choice == EvolutionChoice::Auto {
+        talk.retain(|said| said.author != Author::Stranger);
+    }
+    let has_owner = talk.iter().any(|said| said.author == Author::Owner);
+    Ok(has_owner.then_some(Material { agent, turns: progress.turns, read_at, talk }))
+}
+
+async fn ask(evolution: &Evolution, lease: &Lease, material: &Material) -> Result<String, EvolutionError> {
+    let turn = StartTurn {
+        agent: Arc::clone(&material.agent),
+        history: vec![
+            HistoryMessage::Note(prompt::RULES.to_owned()),
+            HistoryMessage::User(prompt::question(material.agent.instructions(), &material.talk)),
+        ],
+        keys: Vec::new(),
+        summary: None,
+        model: None,
+        conversation_id: None,
+        message_id: None,
+        transcript: None,
+        tools: ToolUse::None,
+    };
+    let held = lease.clone();
+    // Whoever lost the lease does not ask.
+    let open = async move |tx: &mut Tx, _: &SessionId| Ok::<_, EvolutionError>(tx.heartbeat(&held, LEASE).await?);
+    let session = evolution.engine().start(turn, open).await?;
+    Ok(evolution.engine().read_text(&session).await?)
+}
+
+/// What comes of the answer, the count that starts anew, and the end of the item: all or nothing.
+async fn settle(
+    evolution: &Evolution,
+    lease: &Lease,
+    material: Material,
+    proposal: Option<Proposal>,
+) -> Result<(), EvolutionError> {
+    let (here, held) = (evolution.clone(), lease.clone());
+    let settle = async move |tx: &mut Tx| {
+        end_item(tx, &held).await?;
+        let asked = &material.agent;
+        let Some(agent) = here.agents().find_living(tx, &asked.id).await? else { return Ok(()) };
+        if agent.evolution_choice == EvolutionChoice::Off {
+            return store::delete_progress(tx, &agent.id).await;
+        }
+        // Changed meanwhile: the answer fits no more. The next turn brings the question again.
+        if agent.instructions() != asked.instructions() {
+            return Ok(());
+        }
+        store::count_anew(tx, &agent.id, material.turns, Some(material.read_at)).await?;
+        let Some(proposal) = &proposal else { return Ok(()) };
+        // What was gathered to be looked at is looked at.
+        let choice = match (asked.evolution_choice, agent.evolution_choice) {
+            (EvolutionChoice::Auto, EvolutionChoice::Auto) => EvolutionChoice::Auto,
+            _ => EvolutionChoice::Check,
+        };
+        here.propose(tx, &agent, choice, proposal).await
+    };
+    Ok(evolution.ground().db.write::<_, StoreError, _>(settle).await?)
+}
+
+async fn record_failure(evolution: &Evolution, lease: Lease, error: &EvolutionError) -> Result<(), EvolutionError> {
+    let Payload { agent_id } = lease.payload()?;
+    let text = error.to_string();
+    let is_last = lease.attempt >= MAX_ATTEMPTS;
+    tracing::info!(agent = %agent_id, error = text, is_last, "an agent could not be asked what it learned");
+    let record = async move |tx: &mut Tx| {
+        if !is_last {
+            return tx.fail(&lease, &text, &BACKOFF).await.map(|_| ());
+        }
+        if let Some(progress) = store::find_progress(tx, &agent_id).await? {
+            store::count_anew(tx, &agent_id, progress.turns, None).await?;
+        }
+        end_item(tx, &lease).await
+    };
+    Ok(evolution.ground().db.write::<_, StoreError, _>(record).await?)
+}
+
+/// Ends an item, and takes it out of the queue: it names the agent, which is to be asked again one day.
+async fn end_item(tx: &mut Tx, lease: &Lease) -> Result<(), StoreError> {
+    tx.complete(lease).await?;
+    tx.purge_queue(QUEUE, ItemStatus::Done, Timestamp::from_micros(i64::MAX), ENDED_A_BATCH).await.map(|_| ())
+}

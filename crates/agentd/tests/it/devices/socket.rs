@@ -1,0 +1,183 @@
+//! The socket: one a device, closed with a reason, and what it does not take.
+
+use std::sync::LazyLock;
+
+use axum::body::{Body, to_bytes};
+use futures_util::SinkExt;
+use http::Request;
+use serde_json::json;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tower::ServiceExt;
+
+use super::{Socket, pair, refusal, shown, until_shown};
+use crate::support::TestApp;
+
+#[tokio::test]
+async fn a_connected_device_is_listed_with_its_tools() {
+    let app = TestApp::with_owner().await;
+    let device = pair(&app, "laptop").await;
+    let mut socket = Socket::open(&app, &device).await;
+    socket.register(&["echo", "look"]).await;
+    let listed = until_shown(&app, &device.id, |device| device["tools"] != json!([])).await;
+    assert_eq!((&listed["connected"], &listed["last_seen"]), (&json!(true), &json!("2026-01-05T09:00:00.000Z")));
+    let names: Vec<&str> =
+        listed["tools"].as_array().expect("tools").iter().filter_map(|t| t["name"].as_str()).collect();
+    assert_eq!(names, ["device_laptop_echo", "device_laptop_look"]);
+    let metrics = app.get("/api/metrics/prometheus").send().await.text();
+    assert!(metrics.contains("svc_devices_connected 1"), "{metrics}");
+    socket.register(&["look"]).await;
+    until_shown(&app, &device.id, |device| device["tools"].as_array().is_some_and(|tools| tools.len() == 1)).await;
+    drop(socket);
+    until_shown(&app, &device.id, |device| device["connected"] == false && device["tools"] == json!([])).await;
+}
+
+#[tokio::test]
+async fn a_new_connection_takes_the_place_of_the_old() {
+    let app = TestApp::with_owner().await;
+    let device = pair(&app, "laptop").await;
+    let mut first = Socket::open(&app, &device).await;
+    first.register(&["echo"]).await;
+    until_shown(&app, &device.id, |device| device["tools"] != json!([])).await;
+    let mut second = Socket::open(&app, &device).await;
+    assert_eq!(first.closed().await.code, CloseCode::Library(4001));
+    assert_eq!(shown(&app, &device.id).await["tools"], json!([]));
+    second.register(&["look"]).await;
+    until_shown(&app, &device.id, |device| device["tools"][0]["name"] == "device_laptop_look").await;
+    // Also where the new one reaches another daemon.
+    if let Some(replica) = app.replica().await {
+        let _third = Socket::open(&replica, &device).await;
+        assert_eq!(second.closed().await.code, CloseCode::Library(4001));
+        until_shown(&app, &device.id, |device| device["connected"] == true && device["tools"] == json!([])).await;
+    }
+}
+
+#[tokio::test]
+async fn a_removed_device_is_cut_off_at_once() {
+    let app = TestApp::with_owner().await;
+    let device = pair(&app, "laptop").await;
+    let mut socket = Socket::open(&app, &device).await;
+    let path = format!("/api/devices/{}", device.id);
+    let removed = app.delete(&path).send().await.expect_status(200).json();
+    assert_eq!(removed, json!({"revoked": true}));
+    let metrics = app.get("/api/metrics/prometheus").send().await.text();
+    assert!(metrics.contains("svc_devices_connected 0"), "closed before the answer");
+    assert_eq!(socket.closed().await.code, CloseCode::Library(4003));
+    assert_eq!(refusal(Socket::try_open(&app, &device.token).await), 401);
+    app.delete(&path).send().await.expect_error(404, "not_found");
+    if let Some(replica) = app.replica().await {
+        let device = pair(&app, "laptop").await;
+        let mut socket = Socket::open(&replica, &device).await;
+        app.delete(&format!("/api/devices/{}", device.id)).send().await.expect_status(200);
+        assert_eq!(socket.closed().await.code, CloseCode::Library(4003));
+    }
+}
+
+#[tokio::test]
+async fn malformed_frames_are_answered_and_then_too_many() {
+    let app = TestApp::with_owner().await;
+    let device = pair(&app, "laptop").await;
+    let mut socket = Socket::open(&app, &device).await;
+    for text in ["{", "[]", r#"{"type": "dance", "id": "d"}"#, r#"{"type": "chat"}"#] {
+        socket.send_text(text).await;
+        let answer = socket.next().await;
+        assert_eq!((&answer["type"], &answer["code"]), (&json!("error"), &json!("malformed_frame")), "{text}");
+        assert_eq!(answer["id"].as_str(), text.contains("dance").then_some("d"));
+    }
+    // A good one in between: these were not again and again.
+    socket.register(&["echo"]).await;
+    socket.0.send(Message::binary(vec![0; 16])).await.expect("taken");
+    for _ in 0..4 {
+        socket.send_text("no").await;
+    }
+    let closed = socket.closed().await;
+    assert_eq!((closed.code, closed.reason.as_str()), (CloseCode::Policy, "too many malformed frames"));
+    // The device itself is as good as before.
+    Socket::open(&app, &device).await;
+}
+
+#[tokio::test]
+async fn a_frame_that_is_too_large_ends_the_connection() {
+    let app = TestApp::with_owner().await;
+    let device = pair(&app, "laptop").await;
+    let mut socket = Socket::open(&app, &device).await;
+    // The daemon may cut off in the middle.
+    let _ = socket.0.send(Message::text("x".repeat((1 << 20) + 1))).await;
+    assert_eq!(socket.closed().await.code, CloseCode::Size);
+}
+
+#[tokio::test]
+async fn tools_that_cannot_be_are_refused_whole() {
+    let app = TestApp::with_owner().await;
+    let device = pair(&app, "laptop").await;
+    let mut socket = Socket::open(&app, &device).await;
+    socket.register(&["echo"]).await;
+    let schema = json!({"type": "object"});
+    let tool =
+        |name: &str, schema: &serde_json::Value| json!({"name": name, "description": "", "input_schema": schema});
+    let bad = [
+        (vec![tool("a b", &schema)], "`a b`"),
+        (vec![tool(&"x".repeat(33), &schema)], "no name of a tool"),
+        (vec![tool("a", &schema), tool("a", &schema)], "twice"),
+        (vec![tool("good", &schema), tool("bad", &json!({"type": "string"}))], "`bad`"),
+    ];
+    for (tools, part) in bad {
+        socket.send(&json!({"type": "register_tools", "id": "r", "tools": tools})).await;
+        let answer = socket.next().await;
+        assert_eq!((&answer["code"], &answer["id"]), (&json!("invalid_tools"), &json!("r")));
+        assert!(answer["message"].as_str().is_some_and(|message| message.contains(part)), "{answer}");
+    }
+    assert_eq!(shown(&app, &device.id).await["tools"][0]["name"], "device_laptop_echo");
+    let many = json!({"type": "register_tools", "tools": vec![tool("a", &schema); 65]});
+    socket.send(&many).await;
+    // The fifth in a row.
+    assert_eq!(socket.closed().await.code, CloseCode::Policy);
+}
+
+#[tokio::test]
+async fn a_flood_slows_its_own_connection_alone() {
+    let app = TestApp::with_owner().await;
+    let (flooding, calm) = (pair(&app, "flooding").await, pair(&app, "calm").await);
+    let mut flood = Socket::open(&app, &flooding).await;
+    let mut other = Socket::open(&app, &calm).await;
+    let nothing = json!({"type": "tool_result", "id": "nobody waits for it", "output": "x".repeat(1000)});
+    for _ in 0..400 {
+        flood.send(&nothing).await;
+    }
+    flood.send(&json!({"type": "chat", "id": "last", "agent_id": "nobody", "content": "hello"})).await;
+    // Long before the flood is read.
+    other.register(&["echo"]).await;
+    until_shown(&app, &calm.id, |device| device["tools"] != json!([])).await;
+    let last = flood.next().await;
+    assert_eq!((&last["id"], &last["type"]), (&json!("last"), &json!("error")));
+}
+
+#[tokio::test]
+async fn a_restore_closes_sockets_and_lets_them_open_again() {
+    let app = TestApp::with_owner().await;
+    let device = pair(&app, "laptop").await;
+    let router = LazyLock::force(&app.running().daemon.local_router).clone();
+    let ask = |path: &str, body: Body| {
+        let request = Request::post(path).header("host", "localhost").body(body).expect("a request");
+        router.clone().oneshot(request)
+    };
+    let backup = ask("/local/backup", Body::empty()).await.expect("an answer");
+    let archive = to_bytes(backup.into_body(), usize::MAX).await.expect("the archive");
+    let mut socket = Socket::open(&app, &device).await;
+    let (closed, restored) = tokio::join!(socket.closed(), ask("/local/restore", Body::from(archive)));
+    assert_eq!((closed.code, restored.expect("an answer").status().as_u16()), (CloseCode::Restart, 200));
+    // Paired before the backup, so paired after it.
+    Socket::open(&app, &device).await;
+}
+
+#[tokio::test]
+async fn going_down_is_said() {
+    let mut app = TestApp::with_owner().await;
+    let device = pair(&app, "laptop").await;
+    let mut socket = Socket::open(&app, &device).await;
+    let (closed, ()) = tokio::join!(socket.closed(), app.stop());
+    assert_eq!((closed.code, closed.reason.as_str()), (CloseCode::Away, "the daemon is going down"));
+    app.try_start().await.expect("it starts again");
+    assert_eq!(shown(&app, &device.id).await["connected"], false);
+    Socket::open(&app, &device).await;
+}

@@ -1,0 +1,219 @@
+//! A device's tools in the hands of an agent, and a device that talks to one.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use agentd_llm::ToolCall;
+use agentd_llm::fake::{Reply, Script};
+use serde_json::{Value, json};
+
+use super::{Paired, Socket, pair, until_shown};
+use crate::support::request::{EventStream, ServerEvent, token_text};
+use crate::support::talk::{COUNTED, Talk};
+
+const TOOL: &str = "device_laptop_echo";
+
+fn call(word: &str) -> Reply {
+    Reply::tool_calls(vec![ToolCall::new("v0", TOOL, json!({"word": word}))], COUNTED)
+}
+
+fn says(text: &str) -> Reply {
+    Reply::text([text], COUNTED)
+}
+
+struct Bench {
+    talk: Talk,
+    device: Paired,
+    socket: Socket,
+}
+
+impl Bench {
+    /// A connected device with the tool `echo`, and a vendor that gives the replies in order.
+    async fn with(replies: Vec<Reply>) -> Self {
+        let asked = AtomicUsize::new(0);
+        let talk = Talk::with(Script::by(move |_| {
+            replies[asked.fetch_add(1, Ordering::SeqCst).min(replies.len() - 1)].clone()
+        }))
+        .await;
+        let device = pair(&talk.app, "laptop").await;
+        let mut socket = Socket::open(&talk.app, &device).await;
+        socket.register(&["echo"]).await;
+        until_shown(&talk.app, &device.id, |device| device["tools"] != json!([])).await;
+        Self { talk, device, socket }
+    }
+
+    async fn send(&self) -> EventStream {
+        self.talk.send(&json!({"content": "Do it."})).stream().await
+    }
+
+    async fn call(&mut self) -> Value {
+        let call = self.socket.next().await;
+        assert_eq!((&call["type"], &call["tool"]), (&json!("tool_call"), &json!("echo")), "{call}");
+        call
+    }
+}
+
+fn result(events: &[ServerEvent]) -> &Value {
+    &events.iter().find(|event| event.event == "tool_result").expect("a result").data
+}
+
+#[tokio::test]
+async fn an_agent_uses_a_devices_tool() {
+    let mut bench = Bench::with(vec![call("a"), says("It said a.")]).await;
+    let stream = bench.send().await;
+    let call = bench.call().await;
+    assert_eq!(call["input"], json!({"word": "a"}));
+    bench.socket.send(&json!({"type": "tool_result", "id": call["id"], "output": {"echo": "a"}})).await;
+    let events = stream.collect().await;
+    assert_eq!(result(&events)["output"], json!({"echo": "a"}));
+    assert_eq!(token_text(&events), "It said a.");
+    let offered = bench.talk.vendor.requests()[0].body["tools"].to_string();
+    assert!(offered.contains(TOOL) && offered.contains("laptop"), "{offered}");
+    // A second answer to the same call is late, not wrong.
+    bench.socket.send(&json!({"type": "tool_result", "id": call["id"], "output": 1})).await;
+    bench.socket.register(&["other"]).await;
+    until_shown(&bench.talk.app, &bench.device.id, |device| device["tools"][0]["name"] == "device_laptop_other").await;
+    let metrics = bench.talk.app.get("/api/metrics/prometheus").send().await.text();
+    assert!(metrics.contains(r#"svc_device_calls_total{status="done"} 1"#), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_devices_error_is_a_result_for_the_model() {
+    let mut bench = Bench::with(vec![call("a"), says("It broke.")]).await;
+    let stream = bench.send().await;
+    let call = bench.call().await;
+    bench.socket.send(&json!({"type": "tool_result", "id": call["id"], "error": "the disk is full"})).await;
+    let events = stream.collect().await;
+    assert_eq!(result(&events)["status"], "failed");
+    assert!(result(&events)["output"].to_string().contains("the disk is full"));
+    assert_eq!(token_text(&events), "It broke.");
+}
+
+#[tokio::test]
+async fn a_device_that_goes_away_in_the_middle_fails_the_call() {
+    let mut bench = Bench::with(vec![call("a"), says("It went away.")]).await;
+    let stream = bench.send().await;
+    bench.call().await;
+    drop(bench.socket);
+    let events = stream.collect().await;
+    let output = result(&events)["output"].to_string();
+    assert!(output.contains("went away") && output.contains("not known"), "{output}");
+    assert_eq!(token_text(&events), "It went away.");
+    // What is not connected is not offered.
+    until_shown(&bench.talk.app, &bench.device.id, |device| device["connected"] == false).await;
+    let before = bench.talk.vendor.requests().len();
+    bench.talk.exchange(&json!({"content": "Again."})).await;
+    assert!(!bench.talk.vendor.requests()[before].body.to_string().contains(TOOL));
+}
+
+#[tokio::test]
+async fn a_removed_device_fails_its_call() {
+    let mut bench = Bench::with(vec![call("a"), says("It is gone.")]).await;
+    let stream = bench.send().await;
+    bench.call().await;
+    bench.talk.app.delete(&format!("/api/devices/{}", bench.device.id)).send().await.expect_status(200);
+    let events = stream.collect().await;
+    assert!(result(&events)["output"].to_string().contains("went away"));
+}
+
+#[tokio::test]
+async fn a_device_hears_that_nobody_waits() {
+    let mut bench = Bench::with(vec![call("a"), says("never")]).await;
+    let mut stream = bench.send().await;
+    let session = stream.next().await.expect("start").data["session_id"].as_str().expect("an id").to_owned();
+    let call = bench.call().await;
+    let path = format!("/api/chat/sessions/{session}/cancel");
+    bench.talk.app.post(&path).send().await.expect_status(200);
+    let cancel = bench.socket.next().await;
+    assert_eq!((&cancel["type"], &cancel["id"]), (&json!("tool_cancel"), &call["id"]));
+    assert_eq!(stream.collect().await.last().expect("an end").data["code"], "cancelled");
+}
+
+#[tokio::test]
+async fn a_reconnected_device_serves_the_turn_that_had_its_tools() {
+    let mut bench = Bench::with(vec![call("a"), call("b"), says("Both.")]).await;
+    let stream = bench.send().await;
+    bench.call().await;
+    let mut again = Socket::open(&bench.talk.app, &bench.device).await;
+    again.register(&["echo"]).await;
+    // The first call failed with its connection; the second one finds the new one.
+    let mut second = again.next().await;
+    if second["type"] == "error" {
+        second = again.next().await;
+    }
+    assert_eq!((&second["type"], &second["input"]), (&json!("tool_call"), &json!({"word": "b"})));
+    again.send(&json!({"type": "tool_result", "id": second["id"], "output": "b"})).await;
+    assert_eq!(token_text(&stream.collect().await), "Both.");
+}
+
+#[tokio::test]
+async fn a_device_talks_to_an_agent() {
+    let mut bench = Bench::with(vec![says("Hello there.")]).await;
+    bench.socket.send(&json!({"type": "chat", "id": "m1", "agent_id": "scout", "content": "Hello"})).await;
+    let mut events: Vec<Value> = Vec::new();
+    while events.last().is_none_or(|event: &Value| event["event"] != "done") {
+        let frame = bench.socket.next().await;
+        assert_eq!((&frame["type"], &frame["id"]), (&json!("event"), &json!("m1")), "{frame}");
+        events.push(frame);
+    }
+    assert_eq!(events[0]["event"], "start");
+    let session = events[0]["session_id"].as_str().expect("an id");
+    assert_eq!(events[0]["data"]["session_id"], session);
+    // The owner follows the same reply.
+    let followed = bench.talk.follow(session).stream().await.collect().await;
+    assert_eq!(token_text(&followed), "Hello there.");
+    let pairs = |event: &Value| (event["event"].clone(), event["data"].clone());
+    let theirs: Vec<_> = followed.iter().map(|event| (json!(event.event), event.data.clone())).collect();
+    assert_eq!(events.iter().map(pairs).collect::<Vec<_>>(), theirs);
+    let id = events[0]["data"]["conversation_id"].as_str().expect("an id").to_owned();
+    let conversation = bench.talk.conversation(&id).await;
+    assert_eq!(
+        (&conversation["mode"], &conversation["execution_mode"]),
+        (&json!("agent"), &json!("approval_required"))
+    );
+    // It goes on where it was, and the agent is known by then.
+    bench.socket.send(&json!({"type": "chat", "content": "And now?", "conversation_id": id})).await;
+    let start = bench.socket.next().await;
+    assert_eq!((&start["event"], &start["data"]["conversation_id"]), (&json!("start"), &json!(id)));
+    assert!(start.get("id").is_none());
+}
+
+#[tokio::test]
+async fn what_a_device_begins_asks_before_it_acts() {
+    let mut bench = Bench::with(vec![call("a"), says("Done.")]).await;
+    bench.socket.send(&json!({"type": "chat", "agent_id": "scout", "content": "Do it"})).await;
+    let approval = loop {
+        let frame = bench.socket.next().await;
+        assert_eq!(frame["type"], "event", "nothing runs before: {frame}");
+        if frame["event"] == "approval_request" {
+            break frame["data"]["approval_id"].as_str().expect("an id").to_owned();
+        }
+    };
+    let answer = json!({"decision": "approve"});
+    let path = format!("/api/chat/approvals/{approval}");
+    bench.talk.app.post(&path).json(&answer).send().await.expect_status(200);
+    let call = loop {
+        let frame = bench.socket.next().await;
+        if frame["type"] == "tool_call" {
+            break frame;
+        }
+    };
+    bench.socket.send(&json!({"type": "tool_result", "id": call["id"], "output": "a"})).await;
+    while bench.socket.next().await["event"] != "done" {}
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_sent_says_why() {
+    let mut bench = Bench::with(vec![says("x")]).await;
+    for (frame, code) in [
+        (json!({"type": "chat", "id": "1", "agent_id": "nobody", "content": "hello"}), "not_found"),
+        (
+            json!({"type": "chat", "id": "2", "agent_id": "scout", "content": "x", "conversation_id": "conv_none"}),
+            "conversation_not_found",
+        ),
+    ] {
+        bench.socket.send(&frame).await;
+        let answer = bench.socket.next().await;
+        assert_eq!((&answer["type"], &answer["id"]), (&json!("error"), &frame["id"]));
+        assert!(answer["code"].as_str().is_some_and(|found| found.ends_with(code)), "{answer}");
+    }
+}

@@ -1,0 +1,441 @@
+//! Agents that learn: when they are asked, what becomes of their answer, and what a crash leaves.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_llm::Gate;
+use agentd_llm::fake::{DocumentedFailure, Reply, Script};
+use agentd_store::args;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::support::TestApp;
+use crate::support::talk::{COUNTED, Talk, started};
+
+const SCOUT: &str = "/api/agents/scout";
+const LEARNED: &str = "REASON: Ada measures in metres.\nINSTRUCTIONS:\nBe brief.\nUse metres.";
+
+/// A daemon with an agent whose vendor chats, and answers from a list when the agent is asked what it
+/// learned.
+struct School {
+    talk: Talk,
+    asked: watch::Receiver<usize>,
+    conversation: Mutex<Option<String>>,
+}
+
+fn is_question(body: &Value) -> bool {
+    body["messages"].to_string().contains("Your present instructions")
+}
+
+fn says(text: &str) -> Reply {
+    Reply::text([text], COUNTED)
+}
+
+impl School {
+    async fn with(answers: Vec<Reply>) -> Self {
+        let (asking, asked) = watch::channel(0);
+        let answers: Mutex<VecDeque<Reply>> = Mutex::new(answers.into());
+        let script = Script::by(move |request| {
+            if !is_question(&request.body) {
+                return says("That is 3 metres.");
+            }
+            asking.send_modify(|count| *count += 1);
+            answers.lock().pop_front().unwrap_or_else(|| Reply::failure(DocumentedFailure::WrongKey))
+        });
+        let school = Self { talk: Talk::with(script).await, asked, conversation: Mutex::default() };
+        school.change(json!({"profile": {"instructions": "Be brief."}})).await;
+        school
+    }
+
+    fn app(&self) -> &TestApp {
+        &self.talk.app
+    }
+
+    async fn change(&self, change: Value) {
+        self.app().patch(SCOUT).json(&change).send().await.expect_status(200);
+    }
+
+    /// So many turns, and what comes of them.
+    async fn chat(&self, turns: usize) {
+        for number in 0..turns {
+            self.app().clock.advance(Duration::from_secs(10));
+            let mut message = json!({"content": format!("How high is it, in metres? ({number})"), "agent_id": "scout"});
+            let known = self.conversation.lock().clone();
+            if let Some(id) = known {
+                message["conversation_id"] = json!(id);
+            }
+            let events = self.talk.exchange(&message).await;
+            *self.conversation.lock() = Some(started(&events, "conversation_id"));
+        }
+        self.app().run_workers().await;
+    }
+
+    fn questions(&self) -> Vec<Value> {
+        let requests = self.talk.vendor.requests();
+        requests.into_iter().map(|request| request.body).filter(is_question).collect()
+    }
+
+    async fn instructions(&self) -> String {
+        let agent = self.app().get(SCOUT).send().await.expect_status(200).json();
+        agent["profile"]["instructions"].as_str().unwrap_or_default().to_owned()
+    }
+
+    async fn approvals(&self, status: &str) -> Vec<Value> {
+        let list =
+            self.app().get(&format!("/api/chat/approvals?status={status}")).send().await.expect_status(200).json();
+        list["approvals"].as_array().expect("approvals").clone()
+    }
+
+    /// The one that waits.
+    async fn proposal(&self) -> Value {
+        let pending = self.approvals("pending").await;
+        assert_eq!(pending.len(), 1, "{pending:?}");
+        pending[0].clone()
+    }
+
+    fn answer(&self, proposal: &Value, decision: &str) -> crate::support::TestRequest {
+        let path = format!("/api/chat/approvals/{}", proposal["id"].as_str().expect("an id"));
+        self.app().post(&path).json(&json!({"decision": decision}))
+    }
+
+    /// Source and reason of the newest version, and how many there are.
+    async fn newest_version(&self) -> (Value, Value, u64) {
+        let list = self.app().get("/api/agents/scout/versions").send().await.expect_status(200).json();
+        let newest = &list["versions"][0];
+        (newest["source"].clone(), newest["reason"].clone(), list["total"].as_u64().expect("a number"))
+    }
+}
+
+#[tokio::test]
+async fn a_proposal_waits_and_takes_effect_when_it_is_approved() {
+    let school = School::with(vec![says(LEARNED)]).await;
+    school.chat(19).await;
+    assert_eq!(school.questions().len(), 0);
+    school.chat(1).await;
+    let questions = school.questions();
+    assert_eq!(questions.len(), 1);
+    assert!(questions[0].get("tools").is_none());
+    let told = questions[0]["messages"][0]["content"].as_str().expect("a system prompt");
+    assert!(told.contains("You are scout") && told.contains("Never give yourself rights"), "{told}");
+    let shown = questions[0]["messages"][1]["content"].as_str().expect("a question");
+    for part in ["\"Be brief.\"", r#""from":"owner","text":"How high is it, in metres? (0)""#, r#""from":"you""#] {
+        assert!(shown.contains(part), "`{part}` is missing in: {shown}");
+    }
+    let proposal = school.proposal().await;
+    assert_eq!((&proposal["kind"], &proposal["tool"]), (&json!("evolution"), &json!("evolution")));
+    let input = json!({"agent": "scout", "instructions": "Be brief.\nUse metres.", "previous": "Be brief.",
+        "reason": "Ada measures in metres."});
+    assert_eq!(proposal["input"], input);
+    assert_eq!(school.instructions().await, "Be brief.");
+
+    let approved = school.answer(&proposal, "approve").send().await.expect_status(200).json();
+    assert_eq!(approved["status"], "approved");
+    assert_eq!(school.instructions().await, "Be brief.\nUse metres.");
+    let (source, reason, total) = school.newest_version().await;
+    assert_eq!((source, reason, total), (json!("evolution"), json!("Ada measures in metres."), 3));
+    school.answer(&proposal, "approve").send().await.expect_error(409, "approval_answered");
+    school.chat(19).await;
+    assert_eq!(school.questions().len(), 1);
+    // What was asked is counted like any call.
+    assert_eq!(school.talk.usage().await.len(), 40);
+}
+
+#[tokio::test]
+async fn the_agent_is_asked_about_what_came_since() {
+    let school = School::with(vec![says("NOTHING"), says(LEARNED)]).await;
+    school.chat(20).await;
+    assert_eq!((school.questions().len(), school.approvals("pending").await.len()), (1, 0));
+    *school.conversation.lock() = None;
+    school.app().clock.advance(Duration::from_secs(10));
+    school.chat(19).await;
+    assert_eq!(school.questions().len(), 1);
+    school.chat(1).await;
+    let questions = school.questions();
+    let shown = questions[1]["messages"][1]["content"].as_str().expect("a question");
+    assert!(!shown.contains(r#""conversation":2"#), "{shown}");
+    school.proposal().await;
+}
+
+#[tokio::test]
+async fn a_proposal_may_be_rejected_or_forgotten() {
+    let school = School::with(vec![says(LEARNED), says(LEARNED)]).await;
+    school.chat(20).await;
+    school.answer(&school.proposal().await, "reject").send().await.expect_status(200);
+    assert_eq!(school.instructions().await, "Be brief.");
+    school.chat(20).await;
+    let proposal = school.proposal().await;
+    school.app().clock.advance(Duration::from_secs(7 * 24 * 60 * 60 - 600));
+    school.app().run_workers().await;
+    school.proposal().await;
+    school.app().clock.advance(Duration::from_secs(600));
+    school.app().run_workers().await;
+    assert_eq!(school.approvals("expired").await.len(), 1);
+    school.answer(&proposal, "approve").send().await.expect_error(409, "approval_answered");
+    assert_eq!((school.instructions().await, school.newest_version().await.2), ("Be brief.".to_owned(), 2));
+}
+
+#[tokio::test]
+async fn a_proposal_is_void_when_the_owner_was_faster() {
+    let school = School::with(vec![says(LEARNED)]).await;
+    school.chat(20).await;
+    let proposal = school.proposal().await;
+    school.change(json!({"profile": {"instructions": "Be polite."}})).await;
+    let refused = school.answer(&proposal, "approve").send().await.expect_error(409, "approval_void").json();
+    assert!(refused["error"].as_str().expect("a sentence").contains("instructions were changed"), "{refused}");
+    assert_eq!(school.instructions().await, "Be polite.");
+    let cancelled = school.approvals("cancelled").await;
+    assert!(cancelled[0]["reason"].as_str().expect("a reason").contains("were changed"), "{cancelled:?}");
+    school.answer(&proposal, "approve").send().await.expect_error(409, "approval_answered");
+}
+
+#[tokio::test]
+async fn one_proposal_waits_at_a_time() {
+    let school = School::with(vec![says(LEARNED), says("INSTRUCTIONS:\nBe polite in metres.")]).await;
+    school.chat(20).await;
+    let first = school.proposal().await;
+    school.chat(21).await;
+    assert_eq!(school.questions().len(), 1);
+    assert_eq!(school.proposal().await, first);
+    // One that fits no more makes way.
+    school.change(json!({"profile": {"instructions": "Be polite."}})).await;
+    school.chat(1).await;
+    let second = school.proposal().await;
+    assert_eq!((&second["input"]["previous"], school.approvals("cancelled").await.len()), (&json!("Be polite."), 1));
+    school.answer(&second, "approve").send().await.expect_status(200);
+    assert_eq!(school.instructions().await, "Be polite in metres.");
+}
+
+#[tokio::test]
+async fn an_agent_may_change_itself_where_its_owner_lets_it() {
+    let school = School::with(vec![says(LEARNED)]).await;
+    school.change(json!({"evolution_choice": "auto"})).await;
+    school.chat(20).await;
+    assert_eq!(school.approvals("pending").await.len(), 0);
+    assert_eq!(school.instructions().await, "Be brief.\nUse metres.");
+    assert_eq!(school.newest_version().await, (json!("evolution"), json!("Ada measures in metres."), 3));
+    school.app().post("/api/agents/scout/versions/2/restore").send().await.expect_status(200);
+    assert_eq!(school.instructions().await, "Be brief.");
+    assert_eq!(school.newest_version().await.0, json!("restore"));
+}
+
+#[tokio::test]
+async fn nothing_happens_where_the_owner_wants_none() {
+    let school = School::with(vec![says(LEARNED)]).await;
+    school.change(json!({"evolution_choice": "off"})).await;
+    school.chat(25).await;
+    assert_eq!(school.questions().len(), 0);
+    school.change(json!({"evolution_choice": "check"})).await;
+    school.chat(19).await;
+    assert_eq!(school.questions().len(), 0);
+    school.chat(1).await;
+    school.proposal().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_changes_nothing() {
+    let long = format!("INSTRUCTIONS:\n{}", "x".repeat(20_001));
+    let large = format!("INSTRUCTIONS:\n{}", "é".repeat(19_000));
+    let answers =
+        ["I would rather be a poet.", "INSTRUCTIONS:\n ", "REASON: none\nINSTRUCTIONS:\nBe brief.", &long, &large];
+    let count = answers.len();
+    let school = School::with(answers.into_iter().map(says).collect()).await;
+    school.change(json!({"evolution_choice": "auto"})).await;
+    for nth in 1..=count {
+        school.chat(20).await;
+        assert_eq!(school.questions().len(), nth);
+    }
+    assert_eq!((school.instructions().await, school.newest_version().await.2), ("Be brief.".to_owned(), 2));
+    assert_eq!(school.approvals("pending").await.len(), 0);
+}
+
+#[tokio::test]
+async fn what_fails_is_tried_again_later() {
+    let refused = || Reply::failure(DocumentedFailure::WrongKey);
+    let school = School::with(vec![refused(), refused(), says(LEARNED)]).await;
+    school.chat(20).await;
+    assert_eq!(school.questions().len(), 1);
+    school.app().run_workers().await;
+    assert_eq!(school.questions().len(), 1, "not at once");
+    school.app().clock.advance(Duration::from_secs(80));
+    school.app().run_workers().await;
+    assert_eq!(school.questions().len(), 2);
+    school.app().clock.advance(Duration::from_secs(80));
+    school.app().run_workers().await;
+    assert_eq!(school.questions().len(), 2, "each time later");
+    school.app().clock.advance(Duration::from_secs(200));
+    school.app().run_workers().await;
+    assert_eq!(school.questions().len(), 3);
+    school.proposal().await;
+}
+
+#[tokio::test]
+async fn after_many_failures_it_waits_for_more_talk() {
+    let mut answers: Vec<Reply> = (0..8).map(|_| Reply::failure(DocumentedFailure::WrongKey)).collect();
+    answers.push(says(LEARNED));
+    let school = School::with(answers).await;
+    school.chat(20).await;
+    for _ in 0..12 {
+        school.app().clock.advance(Duration::from_secs(8 * 60 * 60));
+        school.app().run_workers().await;
+    }
+    assert_eq!(school.questions().len(), 8);
+    school.chat(19).await;
+    assert_eq!(school.questions().len(), 8);
+    school.chat(1).await;
+    school.proposal().await;
+}
+
+#[tokio::test]
+async fn a_used_up_budget_is_respected() {
+    let school = School::with(vec![says(LEARNED)]).await;
+    school.talk.app.run_workers().await;
+    let budget = async |limit: Value| {
+        let settings = json!({"daily_token_limit": limit});
+        school.app().put("/api/settings/agent").json(&settings).send().await.expect_status(200);
+    };
+    school.chat(19).await;
+    school.talk.exchange(&json!({"content": "one more", "agent_id": "scout"})).await;
+    budget(json!(1)).await;
+    school.app().run_workers().await;
+    assert_eq!(school.questions().len(), 0);
+    budget(Value::Null).await;
+    school.app().clock.advance(Duration::from_secs(80));
+    school.app().run_workers().await;
+    assert_eq!(school.questions().len(), 1);
+    school.proposal().await;
+}
+
+#[tokio::test]
+async fn what_was_counted_survives_an_orderly_end() {
+    let mut school = School::with(vec![says(LEARNED)]).await;
+    school.chat(12).await;
+    // Not written down by a worker.
+    for _ in 0..8 {
+        let id = school.conversation.lock().clone();
+        school.talk.exchange(&json!({"content": "In metres.", "conversation_id": id})).await;
+    }
+    school.talk.app.restart().await;
+    school.app().run_workers().await;
+    assert_eq!(school.questions().len(), 1);
+    school.proposal().await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_stops_while_it_asks_asks_again() {
+    let gate = Gate::new();
+    let mut school = School::with(vec![says(LEARNED).gated(&gate), says(LEARNED)]).await;
+    school.chat(19).await;
+    let id = school.conversation.lock().clone();
+    school.talk.exchange(&json!({"content": "In metres.", "conversation_id": id})).await;
+    let mut asked = school.asked.clone();
+    tokio::select! {
+        () = school.talk.app.run_workers() => panic!("the model is still being asked"),
+        asked = asked.wait_for(|count| *count == 1) => drop(asked.expect("it is asked")),
+    }
+    school.talk.app.stop_within(Duration::from_millis(300)).await;
+    gate.open();
+    school.talk.app.try_start().await.expect("it starts");
+    school.app().clock.advance(Duration::from_secs(600));
+    school.app().run_workers().await;
+    assert_eq!(school.questions().len(), 2);
+    school.proposal().await;
+    assert_eq!(school.newest_version().await.2, 2);
+}
+
+/// Whoever takes too long loses its turn to another, and what it then brings is not taken: one question
+/// may be asked twice, but nothing is proposed or changed twice.
+#[tokio::test]
+async fn who_lost_the_lease_proposes_nothing() {
+    for choice in ["check", "auto"] {
+        let gate = Gate::new();
+        let slow = Reply::text(["REASON: slow\n", "INSTRUCTIONS:\nBe slow."], COUNTED).gated(&gate);
+        let school = School::with(vec![slow, says(LEARNED)]).await;
+        school.change(json!({"evolution_choice": choice})).await;
+        school.chat(19).await;
+        let replica = school.app().replica().await;
+        let other = replica.as_ref().unwrap_or(school.app());
+        let id = school.conversation.lock().clone();
+        school.talk.exchange(&json!({"content": "In metres.", "conversation_id": id})).await;
+        let mut asked = school.asked.clone();
+        let take_over = async {
+            drop(asked.wait_for(|count| *count == 1).await.expect("it is asked"));
+            school.app().clock.advance(Duration::from_secs(120));
+            if replica.is_some() {
+                other.run_workers().await;
+            }
+            drop(asked.wait_for(|count| *count == 2).await.expect("another asks"));
+            let is_done = async || school.newest_version().await.2 == 3 || school.approvals("pending").await.len() == 1;
+            while !is_done().await {
+                tokio::task::yield_now().await;
+            }
+            gate.open();
+        };
+        tokio::join!(school.app().run_workers(), take_over);
+        let (source, _, total) = school.newest_version().await;
+        if choice == "check" {
+            let input = school.proposal().await["input"].clone();
+            assert_eq!((&input["reason"], total), (&json!("Ada measures in metres."), 2));
+        } else {
+            assert_eq!((source, total), (json!("evolution"), 3));
+            assert_eq!(school.instructions().await, "Be brief.\nUse metres.");
+        }
+        school.app().clock.advance(Duration::from_secs(600));
+        school.app().run_workers().await;
+        assert_eq!(school.questions().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn turns_of_all_replicas_count_together() {
+    let school = School::with(vec![says(LEARNED)]).await;
+    let Some(replica) = school.app().replica().await else { return };
+    school.chat(10).await;
+    for number in 0..10 {
+        let message = json!({"content": format!("In metres ({number})"), "agent_id": "scout"});
+        replica.post("/api/chat/messages/stream").json(&message).stream().await.collect().await;
+    }
+    assert_eq!(school.questions().len(), 0);
+    tokio::join!(replica.run_workers(), school.app().run_workers());
+    replica.run_workers().await;
+    assert_eq!(school.questions().len(), 1);
+    school.proposal().await;
+}
+
+#[tokio::test]
+async fn a_deleted_agent_takes_its_proposal_along() {
+    let school = School::with(vec![says(LEARNED)]).await;
+    school.chat(20).await;
+    let proposal = school.proposal().await;
+    school.app().delete(SCOUT).send().await.expect_status(200);
+    school.answer(&proposal, "approve").send().await.expect_error(409, "approval_answered");
+    school.app().run_workers().await;
+    school.answer(&proposal, "approve").send().await.expect_error(404, "approval_not_found");
+    let mut read = school.app().running().ground().db.read().await.expect("a connection");
+    for table in ["evolution", "agent_versions", "approvals"] {
+        let left = read.fetch_one(format!("SELECT COUNT(*) FROM {table}"), args![]).await.expect("a count");
+        assert_eq!(left.first::<u64>().expect("a number"), 0, "{table}");
+    }
+}
+
+/// A welcome is no conversation, and a reply that failed teaches nothing.
+#[tokio::test]
+async fn only_turns_of_conversations_that_came_to_their_end_count() {
+    let fails = Arc::new(Mutex::new(false));
+    let (failing, script) = (Arc::clone(&fails), says("ok"));
+    let script = Script::by(move |_| match *failing.lock() {
+        true => Reply::failure(DocumentedFailure::WrongKey),
+        false => script.clone(),
+    });
+    let talk = Talk::with(script).await;
+    for _ in 0..20 {
+        talk.app.post("/api/chat/welcome").json(&json!({"agent_id": "scout"})).send().await.expect_status(200);
+    }
+    *fails.lock() = true;
+    for _ in 0..20 {
+        talk.exchange(&json!({"content": "hello"})).await;
+    }
+    talk.app.run_workers().await;
+    assert!(talk.vendor.requests().iter().all(|request| !is_question(&request.body)));
+}
