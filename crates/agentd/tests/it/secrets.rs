@@ -18,10 +18,14 @@ const PROVIDER_KEY: &str = "sk-proj-9f8e7d6c5b4a39281706f5e4d3c2b1a0";
 
 fn files(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
+        let entry = entry.expect("an entry");
+        // Links are the sandbox's, and lead to the system's own files.
+        let (path, kind) = (entry.path(), entry.file_type().expect("a kind"));
+        if kind.is_dir() {
             files(&path, found);
-        } else if let Ok(bytes) = std::fs::read(&path) {
+        } else if kind.is_file()
+            && let Ok(bytes) = std::fs::read(&path)
+        {
             found.push((path.display().to_string(), bytes));
         }
     }

@@ -306,7 +306,10 @@ async fn modes_decide_what_is_offered() {
         bench.talk.exchange(&json!({"content": "go", "conversation_id": id})).await;
         let count = bench.talk.vendor.requests().len();
         let tools = bench.request(count - 1)["tools"].as_array().cloned().unwrap_or_default();
-        let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().expect("a name")).collect();
+        let names: Vec<&str> = tools
+            .iter()
+            .map(|tool| tool["function"]["name"].as_str().or(tool["name"].as_str()).expect("a name"))
+            .collect();
         assert_eq!(names.iter().filter(|name| !is_builtin(name)).count(), expected, "{mode}: {names:?}");
         assert_eq!(names.contains(&"read_file"), mode != "chat", "{mode}: {names:?}");
         assert_eq!(names.contains(&"write_file"), writes, "{mode}: {names:?}");
