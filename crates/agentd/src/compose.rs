@@ -37,8 +37,8 @@ use crate::page::Pages;
 use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
-use crate::skills::Skills;
-use crate::{agents, auth, channels, chat, monitoring, notify, page, providers, settings, setup};
+use crate::skills::{BuiltinTools, CheckSandbox, CodeRunner, CustomTools, SandboxSettings, Skills, SkillsRoutes};
+use crate::{agents, auth, channels, chat, monitoring, notify, page, providers, settings, setup, skills};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -67,6 +67,7 @@ struct Services {
     providers: Providers,
     agents: Agents,
     skills: Skills,
+    tools: SkillsRoutes,
     engine: Engine,
     chat: Chat,
     setup: Setup,
@@ -117,6 +118,7 @@ fn routes(services: &Services) -> Routes {
         .merge(auth::routes().with_state(services.auth.clone()))
         .merge(providers::routes().with_state(services.providers.clone()))
         .merge(agents::routes().with_state(services.agents.clone()))
+        .merge(skills::routes().with_state(services.tools.clone()))
         .merge(chat::routes().with_state(services.chat.clone()))
         .merge(setup::routes().with_state(services.setup.clone()))
         .merge(notify::routes().with_state(services.notify.clone()))
@@ -133,6 +135,7 @@ pub fn document() -> OpenApi {
         auth::routes().into_document(),
         providers::routes().into_document(),
         agents::routes().into_document(),
+        skills::routes().into_document(),
         chat::routes().into_document(),
         setup::routes().into_document(),
         notify::routes().into_document(),
@@ -195,6 +198,20 @@ impl monitoring::ReportsBootstrap for Bootstrap {
     }
 }
 
+/// Every category of settings.
+fn registry() -> Registry {
+    Registry::new().with::<ChannelSettings>().with::<SandboxSettings>()
+}
+
+/// The sources of tools that skills has itself.
+fn tools(ground: &Ground, settings: &Settings, skills: &Skills, runner: &CodeRunner) -> SkillsRoutes {
+    let builtin = BuiltinTools::new(ground, settings, runner.clone());
+    let custom = CustomTools::new(ground, settings, runner.clone(), skills.clone());
+    skills.register(Arc::new(builtin.clone()));
+    skills.register(Arc::new(custom.clone()));
+    SkillsRoutes { builtin, custom, runner: runner.clone(), settings: settings.clone() }
+}
+
 /// Wires everything over an open ground. `while_busy` is what to do while another daemon on the
 /// same data directory restores.
 ///
@@ -214,8 +231,7 @@ pub async fn compose(
     let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()));
     // Before anybody reads what it may still have to put in place.
     backup.finish_interrupted(while_busy).await.map_err(|e| StartError::domain(&e))?;
-    let registry = Registry::new().with::<ChannelSettings>();
-    let settings = Settings::open(&ground, vault, registry).await.map_err(|e| StartError::domain(&e))?;
+    let settings = Settings::open(&ground, vault, registry()).await.map_err(|e| StartError::domain(&e))?;
     let options = AuthOptions {
         api_key_required: config.api_key_required,
         listens_beyond_loopback: !address.ip().is_loopback(),
@@ -225,8 +241,12 @@ pub async fn compose(
     if let Some(path) = &config.bootstrap_api_key_file {
         auth.adopt_bootstrap_key_file(path).await.map_err(|e| StartError::domain(&e))?;
     }
-    let program = std::env::current_exe().map_err(|e| StartError::domain(&e))?;
+    let program = match &config.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe().map_err(|e| StartError::domain(&e))?,
+    };
     let spawner = Spawner::start().map_err(|e| StartError::domain(&e))?;
+    let runner = CodeRunner::new(&ground, settings.clone(), spawner.clone(), program.clone());
     let mut local = LocalModelOptions::new(program, vec!["inference-worker".into()], spawner, ground.entropy.clone());
     local.idle_unload = IDLE_UNLOAD;
     // `make models` puts the weights beside the sources, where `make run` starts the daemon.
@@ -237,6 +257,7 @@ pub async fn compose(
     let providers = Providers::new(&ground, settings.clone(), local, prices);
     let agents = Agents::new(ground.clone(), settings.clone());
     let skills = Skills::new();
+    let tools = tools(&ground, &settings, &skills, &runner);
     let engine = Engine::new(ground.clone(), settings.clone(), agents.clone(), providers.clone(), skills.clone());
     let chat = Chat::new(ground.clone(), agents.clone(), engine.clone());
     // Conversations before sessions: their purge takes the logs along.
@@ -262,6 +283,7 @@ pub async fn compose(
         providers,
         agents,
         skills,
+        tools,
         engine,
         chat,
         setup,
@@ -286,6 +308,7 @@ pub async fn compose(
     workers.add(PurgeAgents(services.agents.clone()));
     workers.add(PurgeConversations(services.chat.clone()));
     workers.add(KeepSessions(services.engine.clone()));
+    workers.add(CheckSandbox(runner));
     workers.add(DeliverNotifications(services.notify.clone()));
     workers.add(PurgeNotifications(services.notify.clone()));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })

@@ -5,20 +5,23 @@
 //! a [`Spawner`] or a [`Child`]; it also reaps them.
 //!
 //! Invariants of every child: its own process group; dies with the daemon; sees no descriptor but
-//! its three standard ones; sees no environment but what was named. When the leader of the group
+//! its three standard ones and those that were named; sees no environment but what was named. When the leader of the group
 //! ends, the rest of the group is killed, and nothing is left as a zombie. A dropped [`Child`] is
 //! killed with its group.
 //!
 //! Deliberately absent: sandboxing, restarts, and time limits. Those belong to who starts the child.
 
+mod before_exec;
 mod child;
 mod thread;
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use before_exec::BeforeExec;
 pub use child::{Child, ExitOutcome};
 
 /// Where one of a child's standard streams leads.
@@ -43,6 +46,10 @@ pub struct SpawnRequest {
     pub stdin: Stream,
     pub stdout: Stream,
     pub stderr: Stream,
+    /// Descriptors that the program keeps, under the numbers that they have here.
+    pub descriptors: Vec<Arc<OwnedFd>>,
+    /// Runs in the child before the program, with the daemon's rights.
+    pub before_exec: Option<BeforeExec>,
 }
 
 impl SpawnRequest {

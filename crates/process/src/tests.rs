@@ -121,3 +121,38 @@ async fn many_children_at_once_each_get_their_own_end() {
         assert_eq!(got, Some(code));
     }
 }
+
+#[tokio::test]
+async fn a_named_descriptor_reaches_the_program_under_its_number() {
+    let spawner = Spawner::start().unwrap();
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    rustix::io::write(&writer, b"through\n").unwrap();
+    drop(writer);
+    let mut request = shell(&format!("exec cat <&{}", std::os::fd::AsRawFd::as_raw_fd(&reader)));
+    request.descriptors.push(Arc::new(reader));
+    // dash takes descriptor numbers of one digit alone.
+    request.program = "/bin/bash".into();
+    let mut child = spawner.spawn(request).await.unwrap();
+    assert_eq!(output(&mut child).await, "through\n");
+}
+
+#[tokio::test]
+#[allow(unsafe_code)]
+async fn a_step_before_the_program_runs_in_the_child_and_its_error_is_the_spawns() {
+    let spawner = Spawner::start().unwrap();
+    let mut request = shell("umask");
+    // SAFETY: one system call.
+    request.before_exec = Some(unsafe {
+        BeforeExec::new(|| {
+            libc::umask(0o071);
+            Ok(())
+        })
+    });
+    let mut child = spawner.spawn(request.clone()).await.unwrap();
+    assert_eq!(output(&mut child).await, "0071\n");
+    // SAFETY: makes no call at all.
+    request.before_exec = Some(unsafe { BeforeExec::new(|| Err(io::Error::from_raw_os_error(libc::EDOM))) });
+    let error = spawner.spawn(request).await.unwrap_err();
+    let source = std::error::Error::source(&error).unwrap();
+    assert_eq!(source.downcast_ref::<io::Error>().unwrap().raw_os_error(), Some(libc::EDOM));
+}

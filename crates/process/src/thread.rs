@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -143,10 +143,20 @@ fn start(request: &SpawnRequest) -> io::Result<(Spawned, Running)> {
         command.current_dir(directory);
     }
     let parent = rustix::process::getpid().as_raw_nonzero().get();
+    let before_exec = request.before_exec.clone();
+    let kept: Vec<RawFd> = request.descriptors.iter().map(|descriptor| descriptor.as_raw_fd()).collect();
     // SAFETY: the closure runs between fork and exec. It makes only system calls that are safe
-    // there (prctl, getppid, close_range, _exit), allocates nothing and takes no lock.
+    // there (prctl, getppid, close_range, fcntl, _exit), allocates nothing and takes no lock; what
+    // `before_exec` does was vouched for by who made it.
     unsafe {
-        command.pre_exec(move || die_with_parent(parent));
+        command.pre_exec(move || {
+            // First, because a change of the user takes the wish to die with the parent away.
+            if let Some(before_exec) = &before_exec {
+                before_exec.run()?;
+            }
+            die_with_parent(parent)?;
+            keep(&kept)
+        });
     }
     let mut child = command.spawn()?;
     let pid = child.id();
@@ -193,6 +203,18 @@ fn die_with_parent(parent: i32) -> io::Result<()> {
         }
         let close_on_exec = libc::c_uint::try_from(libc::CLOSE_RANGE_CLOEXEC).unwrap_or(4);
         if libc::syscall(libc::SYS_close_range, 3 as libc::c_uint, libc::c_uint::MAX, close_on_exec) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Runs in the child, before its program: lets these descriptors through.
+#[allow(unsafe_code, reason = "between fork and exec there is nothing but system calls")]
+fn keep(descriptors: &[RawFd]) -> io::Result<()> {
+    for descriptor in descriptors {
+        // SAFETY: a system call with plain numbers.
+        if unsafe { libc::fcntl(*descriptor, libc::F_SETFD, 0) } != 0 {
             return Err(io::Error::last_os_error());
         }
     }

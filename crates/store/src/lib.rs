@@ -119,4 +119,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0010_notify.sql"),
         postgres: include_str!("../migrations/postgres/0010_notify.sql"),
     },
+    Migration {
+        version: 11,
+        name: "skills",
+        sqlite: include_str!("../migrations/sqlite/0011_skills.sql"),
+        postgres: include_str!("../migrations/postgres/0011_skills.sql"),
+    },
 ];

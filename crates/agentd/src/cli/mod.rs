@@ -17,6 +17,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use self::error::CliError;
 use crate::config::{Config, ConfigError, ConfigSource};
+use crate::skills::INIT_SUBCOMMAND;
 
 /// Hosts AI agents behind one HTTP API, on your own machine.
 #[derive(Debug, Parser)]
@@ -71,6 +72,11 @@ enum Command {
 /// What `main` calls.
 #[must_use]
 pub fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    // Before anything else: it starts before every run of code, and its arguments are not people's.
+    if arguments.next().is_some_and(|first| first == INIT_SUBCOMMAND) {
+        agentd_sandbox::init::main(arguments);
+    }
     let cli = Cli::parse();
     if matches!(cli.command, Some(Command::InferenceWorker)) {
         return agentd_inference::worker::run(&agentd_base::Clock::system());

@@ -36,6 +36,8 @@ pub struct Config {
     pub log: String,
     pub log_format: LogFormat,
     pub bootstrap_api_key_file: Option<PathBuf>,
+    /// The binary that child processes are started from; `None`: the one that runs.
+    pub program: Option<PathBuf>,
     /// Certificates (DER) that mail servers may be vouched for by, besides those of the machine. No
     /// flag, variable or file sets it: it is there for tests.
     pub extra_tls_roots: Vec<Vec<u8>>,
@@ -167,6 +169,7 @@ impl Config {
             log,
             log_format,
             bootstrap_api_key_file: source.bootstrap_api_key_file,
+            program: source.program,
             extra_tls_roots: Vec::new(),
             email_time_limit: DEFAULT_EMAIL_TIME_LIMIT,
         })

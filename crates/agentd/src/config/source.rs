@@ -55,6 +55,11 @@ pub struct ConfigSource {
     /// File that holds the first API key, for setups without a person
     #[arg(long, env = "SVC_BOOTSTRAP_API_KEY_FILE", global = true)]
     pub bootstrap_api_key_file: Option<PathBuf>,
+    /// The binary that child processes are started from, for a program that embeds the daemon;
+    /// otherwise the one that runs.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub program: Option<PathBuf>,
 }
 
 fn parse_secret(text: &str) -> Result<Secret, std::convert::Infallible> {
@@ -99,6 +104,7 @@ impl ConfigSource {
             base_url: self.base_url.or(fallback.base_url),
             log: self.log.or(fallback.log),
             log_format: self.log_format.or(fallback.log_format),
+            program: self.program.or(fallback.program),
             bootstrap_api_key_file: self.bootstrap_api_key_file.or(fallback.bootstrap_api_key_file),
         }
     }

@@ -1,5 +1,7 @@
 //! Skills: what an agent can do besides talking. A [`Tool`] is one such thing; [`Skills`] knows
-//! where tools come from and offers an agent those that it may use.
+//! where tools come from and offers an agent those that it may use. Two sources are here: the tools
+//! that come with the daemon (`builtin`) and those that the owner makes (`custom`); code of both
+//! runs in the sandbox, whose settings are here too.
 //!
 //! Invariants
 //! - A tool is offered only when it is switched on and the agent's profile permits it.
@@ -10,12 +12,30 @@
 //! Deliberately absent: when a tool runs, in which order and after whose approval; that is the
 //! engine's.
 
+mod builtin;
+mod custom;
+mod error;
 mod offer;
+mod output;
+mod routes;
+mod sandbox;
 mod schema;
 mod service;
+mod store;
 mod tool;
+mod workspace;
 
+pub use builtin::{BuiltinTool, BuiltinTools};
+pub use custom::{
+    CustomTool, CustomToolChange, CustomToolId, CustomTools, HttpMethod, HttpRequestChange, HttpToolRequest,
+    ListedTool, ToolKind,
+};
+pub use error::SkillError;
 pub use offer::Offer;
+pub use routes::{SkillsRoutes, routes};
+pub use sandbox::{
+    CheckSandbox, CodeOutcome, CodeRunner, INIT_SUBCOMMAND, Interpreter, SandboxBackend, SandboxSettings, SandboxState,
+};
 pub use schema::InputSchema;
 pub use service::Skills;
 pub use tool::{Effect, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};

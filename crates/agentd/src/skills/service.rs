@@ -1,11 +1,13 @@
 //! Every source of tools, and what of them an agent is offered.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
 use super::offer::Offer;
-use super::tool::{Tool, ToolSource};
+use super::output;
+use super::tool::{Tool, ToolError, ToolSource};
 use crate::agents::Agent;
 
 /// Vendors take no more.
@@ -35,6 +37,23 @@ impl Skills {
     /// Adds a source. Called while the daemon is composed; the order decides between equal names.
     pub fn register(&self, source: Arc<dyn ToolSource>) {
         self.0.sources.write().push(source);
+    }
+
+    /// Whether a source keeps this name for itself.
+    #[must_use]
+    pub fn is_reserved(&self, name: &str) -> bool {
+        let sources = self.0.sources.read().clone();
+        sources.iter().any(|source| source.reserved_names().iter().any(|reserved| reserved == name))
+    }
+
+    /// Keeps a result that is too long for a model in the workspace, and answers the path that
+    /// `read_file` takes. Of earlier results the newest stay. Very long lines are broken, because
+    /// `read_file` shows only the beginning of one.
+    ///
+    /// # Errors
+    /// The workspace cannot be written, or something else is in the way there.
+    pub async fn keep_output(&self, workspace: &Path, call_id: &str, text: &str) -> Result<String, ToolError> {
+        output::keep(workspace, call_id, text).await
     }
 
     /// What an agent may use now.

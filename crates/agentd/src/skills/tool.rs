@@ -110,4 +110,9 @@ pub trait ToolSource: Send + Sync {
     /// What is there for this agent now, in an order that stays the same. Asked before each turn,
     /// so it answers from memory.
     fn tools<'a>(&'a self, agent: &'a Agent) -> BoxFuture<'a, Vec<Arc<dyn Tool>>>;
+
+    /// Names that are always this source's: no custom tool can take one of them.
+    fn reserved_names(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

@@ -27,6 +27,7 @@ mod providers;
 mod secrets;
 mod settings;
 mod setup;
+mod skills;
 mod terminal;
 mod tidy;
 mod tools;

@@ -54,6 +54,8 @@ impl TestApp {
         let mut source = ConfigSource {
             port: Some(0),
             data_dir: Some(folder.path().join("data")),
+            // This process is a test and knows no subcommands.
+            program: Some(process::BINARY.into()),
             database_url: database.as_ref().map(|database| Secret::new(database.url().to_owned())),
             ..ConfigSource::default()
         };

@@ -1,0 +1,165 @@
+//! The tools that come with the daemon, each with a switch.
+//!
+//! Invariants: a tool that cannot work now (no sandbox, no interpreter) is shown with the reason
+//! and not offered; what is switched off stays so over restarts and on every replica.
+
+mod code;
+mod files;
+mod http_fetch;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_store::{Db, Read, Snapshot, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::error::SkillError;
+use super::sandbox::CodeRunner;
+use super::schema::InputSchema;
+use super::store;
+use super::tool::{Effect, Tool, ToolDescription, ToolError, ToolSource};
+use crate::agents::Agent;
+use crate::ground::Ground;
+use crate::settings::Settings;
+
+use code::CodeTools;
+use files::Files;
+
+/// Every built-in tool, in the order in which they are shown and offered.
+pub(super) const NAMES: [&str; 8] =
+    ["read_file", "write_file", "edit_file", "list_files", "search_files", "shell", "python", "http_fetch"];
+
+/// A built-in tool as it stands.
+#[derive(Debug, Clone)]
+pub struct BuiltinTool {
+    pub description: ToolDescription,
+    pub enabled: bool,
+    /// Why it cannot work now; `None` when it can.
+    pub problem: Option<String>,
+}
+
+/// The built-in tools. Cheap to clone.
+#[derive(Clone)]
+pub struct BuiltinTools(Arc<Inner>);
+
+struct Inner {
+    db: Db,
+    files: Vec<Arc<dyn Tool>>,
+    code: CodeTools,
+    fetch: Arc<dyn Tool>,
+    switched_off: Snapshot<BTreeSet<String>>,
+}
+
+impl std::fmt::Debug for BuiltinTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BuiltinTools")
+    }
+}
+
+impl BuiltinTools {
+    #[must_use]
+    pub fn new(ground: &Ground, settings: &Settings, runner: CodeRunner) -> Self {
+        let files = Files::new(ground.entropy.clone());
+        Self(Arc::new(Inner {
+            db: ground.db.clone(),
+            files: vec![
+                files::read_file(),
+                files::write_file(&files),
+                files::edit_file(&files),
+                files::list_files(),
+                files::search_files(),
+            ],
+            code: CodeTools::new(runner),
+            fetch: http_fetch::http_fetch(settings.policy()),
+            switched_off: Snapshot::new(&ground.db, &[store::BUILTIN_TOOLS]),
+        }))
+    }
+
+    /// Every tool with why it cannot work now, in the order of [`NAMES`].
+    fn all(&self) -> Vec<(Arc<dyn Tool>, Option<String>)> {
+        let inner = &*self.0;
+        let files = inner.files.iter().map(|tool| (Arc::clone(tool), None));
+        files.chain(inner.code.all()).chain([(Arc::clone(&inner.fetch), None)]).collect()
+    }
+
+    async fn switched_off(&self) -> Result<Arc<BTreeSet<String>>, SkillError> {
+        self.0.switched_off.get(async |read: &mut Read| Ok(store::list_switched_off(read).await?)).await
+    }
+
+    /// Every built-in tool.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn list(&self) -> Result<Vec<BuiltinTool>, SkillError> {
+        let off = self.switched_off().await?;
+        let view = |(tool, problem): (Arc<dyn Tool>, Option<String>)| {
+            let description = tool.description().clone();
+            BuiltinTool { enabled: !off.contains(&description.name), description, problem }
+        };
+        Ok(self.all().into_iter().map(view).collect())
+    }
+
+    /// Switches a tool off, or on again.
+    ///
+    /// # Errors
+    /// `UnknownBuiltin`, or the database is away.
+    pub async fn toggle(&self, name: &str) -> Result<BuiltinTool, SkillError> {
+        let Some(known) = NAMES.into_iter().find(|known| *known == name) else {
+            return Err(SkillError::UnknownBuiltin { name: name.chars().take(64).collect() });
+        };
+        self.0
+            .db
+            .write(async move |tx: &mut Tx| {
+                if !store::switch_on(tx, known).await? {
+                    store::switch_off(tx, known).await?;
+                }
+                Ok::<_, SkillError>(())
+            })
+            .await?;
+        let found = self.list().await?.into_iter().find(|tool| tool.description.name == known);
+        found.ok_or_else(|| SkillError::UnknownBuiltin { name: known.to_owned() })
+    }
+}
+
+impl ToolSource for BuiltinTools {
+    fn name(&self) -> &'static str {
+        "builtin"
+    }
+
+    fn tools<'a>(&'a self, _agent: &'a Agent) -> BoxFuture<'a, Vec<Arc<dyn Tool>>> {
+        async move {
+            let off = match self.switched_off().await {
+                Ok(off) => off,
+                Err(error) => {
+                    // What was switched off must not come back because the database is away.
+                    tracing::warn!(%error, "which built-in tools are on cannot be read; none is offered");
+                    return Vec::new();
+                }
+            };
+            let usable = self.all().into_iter().filter(|(_, problem)| problem.is_none()).map(|(tool, _)| tool);
+            usable.filter(|tool| !off.contains(&tool.description().name)).collect()
+        }
+        .boxed()
+    }
+
+    fn reserved_names(&self) -> Vec<String> {
+        NAMES.map(str::to_owned).to_vec()
+    }
+}
+
+/// What a built-in tool says of itself.
+fn describe(name: &str, description: &str, schema: Value, effect: Effect, time_limit: Duration) -> ToolDescription {
+    #[allow(clippy::expect_used, reason = "the schemas are constants, and a test makes every tool")]
+    let input_schema = InputSchema::new(schema).expect("a built-in tool has a valid schema");
+    ToolDescription { name: name.to_owned(), description: description.to_owned(), input_schema, effect, time_limit }
+}
+
+/// An input that fits its schema.
+fn parse<I: DeserializeOwned>(input: Map<String, Value>) -> Result<I, ToolError> {
+    serde_json::from_value(Value::Object(input))
+        .map_err(|error| ToolError::Invalid(format!("the input does not fit: {error}")))
+}

@@ -1,0 +1,281 @@
+//! Custom tools: making, changing, offering.
+
+use std::sync::Arc;
+
+use agentd_base::Clock;
+use agentd_base::id::IdGenerator;
+use agentd_store::{Db, Read, Recorder, Snapshot, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::model::{CustomTool, CustomToolChange, CustomToolId, SecretChanges};
+use super::run::{Means, RunnableTool};
+use crate::agents::Agent;
+use crate::ground::Ground;
+use crate::settings::{Settings, Vault, VaultError};
+use crate::skills::Skills;
+use crate::skills::error::SkillError;
+use crate::skills::sandbox::CodeRunner;
+use crate::skills::store;
+use crate::skills::tool::{Tool, ToolSource};
+
+const MAX_CUSTOM_TOOLS: usize = 200;
+
+/// A tool with why it cannot work now.
+#[derive(Debug, Clone)]
+pub struct ListedTool {
+    pub tool: Arc<CustomTool>,
+    pub problem: Option<String>,
+}
+
+/// Every custom tool, oldest first.
+struct Loaded(Vec<LoadedTool>);
+
+struct LoadedTool {
+    tool: Arc<CustomTool>,
+    /// Or why it can never be called as it is.
+    runnable: Result<Arc<RunnableTool>, String>,
+}
+
+struct Inner {
+    db: Db,
+    clock: Clock,
+    ids: IdGenerator,
+    vault: Vault,
+    means: Means,
+    loaded: Snapshot<Loaded>,
+    /// Knows the names that are taken.
+    skills: Skills,
+}
+
+/// The custom tools. Cheap to clone.
+#[derive(Clone)]
+pub struct CustomTools(Arc<Inner>);
+
+impl std::fmt::Debug for CustomTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CustomTools")
+    }
+}
+
+/// The vault's scope for the secret headers of a tool.
+fn scope(id: &CustomToolId) -> String {
+    format!("custom_tools.{id}")
+}
+
+impl CustomTools {
+    #[must_use]
+    pub fn new(ground: &Ground, settings: &Settings, runner: CodeRunner, skills: Skills) -> Self {
+        Self(Arc::new(Inner {
+            db: ground.db.clone(),
+            clock: ground.clock.clone(),
+            ids: ground.ids.clone(),
+            vault: settings.vault().clone(),
+            means: Means::new(runner, ground.entropy.clone(), &settings.policy()),
+            loaded: Snapshot::new(&ground.db, &[store::CUSTOM_TOOLS]),
+            skills,
+        }))
+    }
+
+    async fn loaded(&self) -> Result<Arc<Loaded>, SkillError> {
+        let (vault, means) = (self.0.vault.clone(), self.0.means.clone());
+        self.0.loaded.get(async move |read: &mut Read| load(&vault, &means, read).await).await
+    }
+
+    fn listed(&self, loaded: &LoadedTool) -> ListedTool {
+        let problem = match &loaded.runnable {
+            Ok(_) => self.0.means.problem(loaded.tool.kind),
+            Err(problem) => Some(problem.clone()),
+        };
+        ListedTool { tool: Arc::clone(&loaded.tool), problem }
+    }
+
+    /// Every custom tool, oldest first.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn list(&self) -> Result<Vec<ListedTool>, SkillError> {
+        Ok(self.loaded().await?.0.iter().map(|loaded| self.listed(loaded)).collect())
+    }
+
+    /// # Errors
+    /// `NotFound`, or the database is away.
+    pub async fn get(&self, id: &str) -> Result<ListedTool, SkillError> {
+        let loaded = self.loaded().await?;
+        let found = loaded.0.iter().find(|loaded| loaded.tool.id.as_str() == id);
+        found.map(|loaded| self.listed(loaded)).ok_or_else(|| not_found(id))
+    }
+
+    /// A tool as a stored answer shows it: what is known without looking at the machine.
+    #[must_use]
+    pub fn unchecked(&self, tool: &CustomTool) -> ListedTool {
+        ListedTool { tool: Arc::new(tool.clone()), problem: self.0.means.problem(tool.kind) }
+    }
+
+    /// Makes a tool.
+    ///
+    /// # Errors
+    /// `Invalid` with every bad field, `NameTaken`, `TooMany`, or the database is away.
+    pub async fn create(
+        &self,
+        change: CustomToolChange,
+        recorder: Recorder<CustomTool>,
+    ) -> Result<ListedTool, SkillError> {
+        let mut tool = CustomTool::blank(CustomToolId::generate(&self.0.ids), self.0.clock.now());
+        let secrets = tool.change(change).map_err(|problems| SkillError::Invalid { problems })?;
+        self.require_free(&tool.name)?;
+        let (vault, id) = (self.0.vault.clone(), tool.id.clone());
+        self.0
+            .db
+            .write(async move |tx: &mut Tx| {
+                if store::count_custom_tools(tx).await? >= MAX_CUSTOM_TOOLS {
+                    return Err(SkillError::TooMany { limit: MAX_CUSTOM_TOOLS });
+                }
+                if !store::insert_custom_tool(tx, &tool).await? {
+                    return Err(SkillError::NameTaken { name: tool.name.clone() });
+                }
+                write_secrets(tx, &vault, &tool.id, &secrets).await?;
+                recorder.record(tx, &tool).await?;
+                Ok(())
+            })
+            .await?;
+        self.get(id.as_str()).await
+    }
+
+    /// Changes a tool; what the change leaves out stays.
+    ///
+    /// # Errors
+    /// `NotFound`, `Invalid` with every bad field, `NameTaken`, or the database is away.
+    pub async fn update(&self, id: &str, change: CustomToolChange) -> Result<ListedTool, SkillError> {
+        if let Some(name) = &change.name {
+            self.require_free(name.trim())?;
+        }
+        let (vault, wanted, now) = (self.0.vault.clone(), CustomToolId::from(id), self.0.clock.now());
+        self.0
+            .db
+            .write(async move |tx: &mut Tx| {
+                let found = store::find_custom_tool(tx, &wanted).await?;
+                let mut tool = found.ok_or_else(|| not_found(wanted.as_str()))?;
+                let secrets = tool.change(change.clone()).map_err(|problems| SkillError::Invalid { problems })?;
+                if store::is_name_taken(tx, &tool.name, &tool.id).await? {
+                    return Err(SkillError::NameTaken { name: tool.name.clone() });
+                }
+                tool.updated_at = now;
+                store::update_custom_tool(tx, &tool).await?;
+                write_secrets(tx, &vault, &tool.id, &secrets).await?;
+                Ok(())
+            })
+            .await?;
+        self.get(id).await
+    }
+
+    /// Switches a tool off, or on again.
+    ///
+    /// # Errors
+    /// `NotFound`, or the database is away.
+    pub async fn toggle(&self, id: &str) -> Result<ListedTool, SkillError> {
+        let (wanted, now) = (CustomToolId::from(id), self.0.clock.now());
+        self.0
+            .db
+            .write(async move |tx: &mut Tx| {
+                let is_there = store::toggle_custom_tool(tx, &wanted, now).await?;
+                if is_there { Ok(()) } else { Err(not_found(wanted.as_str())) }
+            })
+            .await?;
+        self.get(id).await
+    }
+
+    /// Deletes a tool and its secrets.
+    ///
+    /// # Errors
+    /// `NotFound`, or the database is away.
+    pub async fn delete(&self, id: &str) -> Result<(), SkillError> {
+        let (vault, wanted) = (self.0.vault.clone(), CustomToolId::from(id));
+        self.0
+            .db
+            .write(async move |tx: &mut Tx| {
+                let found = store::find_custom_tool(tx, &wanted).await?;
+                let tool = found.ok_or_else(|| not_found(wanted.as_str()))?;
+                for header in tool.secret_names() {
+                    vault.clear(tx, &scope(&wanted), &header).await?;
+                }
+                store::delete_custom_tool(tx, &wanted).await?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// A name that another source keeps would never be offered.
+    fn require_free(&self, name: &str) -> Result<(), SkillError> {
+        if self.0.skills.is_reserved(name) {
+            return Err(SkillError::NameTaken { name: name.to_owned() });
+        }
+        Ok(())
+    }
+}
+
+fn not_found(id: &str) -> SkillError {
+    SkillError::NotFound { id: id.chars().take(80).collect() }
+}
+
+async fn write_secrets(
+    tx: &mut Tx,
+    vault: &Vault,
+    id: &CustomToolId,
+    secrets: &SecretChanges,
+) -> Result<(), SkillError> {
+    for (header, secret) in secrets {
+        match secret {
+            Some(secret) => vault.put(tx, &scope(id), header, secret).await?,
+            None => vault.clear(tx, &scope(id), header).await?,
+        }
+    }
+    Ok(())
+}
+
+async fn load(vault: &Vault, means: &Means, read: &mut Read) -> Result<Loaded, SkillError> {
+    let mut loaded = Vec::new();
+    for tool in store::list_custom_tools(read).await? {
+        let mut secrets = Vec::new();
+        let mut problem = None;
+        for header in tool.secret_names() {
+            match vault.get_in(read, &scope(&tool.id), &header).await {
+                Ok(Some(secret)) => secrets.push((header, secret)),
+                // A backup without its secrets was restored.
+                Ok(None) => problem = Some(format!("the secret header {header} is missing; enter it again")),
+                // One secret that does not open must not take the other tools down.
+                Err(error @ VaultError::Unsealable { .. }) => problem = Some(error.to_string()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let tool = Arc::new(tool);
+        let runnable = match problem {
+            Some(problem) => Err(problem),
+            None => RunnableTool::new(&tool, secrets, means).map(Arc::new),
+        };
+        loaded.push(LoadedTool { tool, runnable });
+    }
+    Ok(Loaded(loaded))
+}
+
+impl ToolSource for CustomTools {
+    fn name(&self) -> &'static str {
+        "custom"
+    }
+
+    fn tools<'a>(&'a self, _agent: &'a Agent) -> BoxFuture<'a, Vec<Arc<dyn Tool>>> {
+        async move {
+            let loaded = match self.loaded().await {
+                Ok(loaded) => loaded,
+                Err(error) => {
+                    tracing::warn!(%error, "the custom tools cannot be read; none is offered");
+                    return Vec::new();
+                }
+            };
+            let enabled = loaded.0.iter().filter(|loaded| loaded.tool.enabled);
+            let usable = enabled.filter(|loaded| self.0.means.problem(loaded.tool.kind).is_none());
+            usable.filter_map(|loaded| Some(Arc::clone(loaded.runnable.as_ref().ok()?) as Arc<dyn Tool>)).collect()
+        }
+        .boxed()
+    }
+}

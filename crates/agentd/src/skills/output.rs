@@ -1,0 +1,100 @@
+//! Results that are too long for a model, kept where it can read them piece by piece.
+
+use std::path::Path;
+
+use super::tool::ToolError;
+use super::workspace::{RelativePath, Workspace};
+
+/// In the workspace.
+const FOLDER: &str = ".agentd/results";
+const MAX_RESULT_BYTES: usize = 16 << 20;
+const KEPT_RESULTS: usize = 200;
+const KEPT_BYTES: u64 = 128 << 20;
+/// Less than what `read_file` shows of a line.
+const MAX_LINE_CHARACTERS: usize = 2_000;
+
+pub(super) async fn keep(workspace: &Path, call_id: &str, text: &str) -> Result<String, ToolError> {
+    // Ids rise with time, so the oldest results come first by name.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let name: String = call_id.chars().filter(|c| is_plain(*c)).take(100).collect();
+    if name.is_empty() {
+        return Err(ToolError::Failed("a result is kept under the id of its call, which has none".to_owned()));
+    }
+    let (workspace, content) = (workspace.to_path_buf(), broken(text));
+    let kept = tokio::task::spawn_blocking(move || {
+        let (folder, path) = (RelativePath::parse(FOLDER)?, RelativePath::parse_file(&format!("{FOLDER}/{name}.txt"))?);
+        let workspace = Workspace::open(&workspace)?;
+        workspace.write(&path, content.as_bytes(), &name)?;
+        workspace.prune(&folder, KEPT_RESULTS, KEPT_BYTES)?;
+        Ok(path.to_string())
+    });
+    kept.await.map_err(|_| ToolError::Failed("the result could not be kept".to_owned()))?
+}
+
+/// The text with no line longer than what is shown of one, and no longer than what is kept.
+fn broken(text: &str) -> String {
+    let mut end = text.len().min(MAX_RESULT_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut broken = String::with_capacity(end + 256);
+    let mut length = 0;
+    for character in text[..end].chars() {
+        // `read_file` takes a NUL for the mark of a binary file.
+        let character = if character == '\0' { '\u{fffd}' } else { character };
+        if character == '\n' {
+            length = 0;
+        } else if length == MAX_LINE_CHARACTERS {
+            broken.push('\n');
+            length = 1;
+        } else {
+            length += 1;
+        }
+        broken.push(character);
+    }
+    if end < text.len() {
+        broken.push_str(&format!("\n[{} bytes more were not kept]", text.len() - end));
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_newest_results_stay_and_nothing_else_is_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..KEPT_RESULTS + 5 {
+            let path = keep(folder.path(), &format!("call_{number:05}"), "text").await.unwrap();
+            assert_eq!(path, format!(".agentd/results/call_{number:05}.txt"));
+        }
+        let kept = std::fs::read_dir(folder.path().join(FOLDER)).unwrap().count();
+        assert_eq!(kept, KEPT_RESULTS);
+        assert!(!folder.path().join(FOLDER).join("call_00004.txt").exists());
+        assert!(folder.path().join(FOLDER).join("call_00005.txt").exists());
+    }
+
+    #[tokio::test]
+    async fn a_result_leaves_the_workspace_through_no_link() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::os::unix::fs::symlink(outside.path(), folder.path().join(".agentd")).unwrap();
+        assert!(keep(folder.path(), "call_1", "text").await.is_err());
+        std::fs::remove_file(folder.path().join(".agentd")).unwrap();
+        std::fs::create_dir(folder.path().join(".agentd")).unwrap();
+        std::os::unix::fs::symlink(outside.path(), folder.path().join(FOLDER)).unwrap();
+        assert!(keep(folder.path(), "call_1", "text").await.is_err());
+        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+        for bad in ["", "../..", "/"] {
+            assert!(keep(folder.path(), bad, "text").await.is_err());
+        }
+    }
+
+    #[test]
+    fn long_lines_are_broken() {
+        let text =
+            broken(&format!("{}\nshort\n{}", "é".repeat(MAX_LINE_CHARACTERS * 2 + 1), "x".repeat(MAX_LINE_CHARACTERS)));
+        let lengths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
+        assert_eq!(lengths, [MAX_LINE_CHARACTERS, MAX_LINE_CHARACTERS, 1, 5, MAX_LINE_CHARACTERS]);
+    }
+}

@@ -1,0 +1,98 @@
+//! `/api/settings/skills` and `/api/sandbox/config`.
+
+mod builtin;
+mod custom;
+mod sandbox;
+
+use agentd_web::{ApiResult, Json, Routes};
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::builtin::BuiltinTools;
+use super::custom::CustomTools;
+use super::sandbox::CodeRunner;
+use crate::settings::Settings;
+
+/// The state of the handlers.
+#[derive(Debug, Clone)]
+pub struct SkillsRoutes {
+    pub builtin: BuiltinTools,
+    pub custom: CustomTools,
+    pub runner: CodeRunner,
+    pub settings: Settings,
+}
+
+#[must_use]
+pub fn routes() -> Routes<SkillsRoutes> {
+    Routes::new().protected(
+        OpenApiRouter::new()
+            .routes(routes!(get_skills))
+            .routes(routes!(builtin::list_builtin_tools))
+            .routes(routes!(builtin::toggle_builtin_tool))
+            .routes(routes!(custom::list_custom_tools, custom::create_custom_tool))
+            .routes(routes!(custom::get_custom_tool, custom::update_custom_tool, custom::delete_custom_tool))
+            .routes(routes!(custom::toggle_custom_tool))
+            .routes(routes!(sandbox::get_sandbox_config, sandbox::update_sandbox_config)),
+    )
+}
+
+/// A tool at a glance.
+#[derive(Debug, Serialize, ToSchema)]
+struct SkillEntry {
+    /// What models call it.
+    name: String,
+    enabled: bool,
+    /// Whether it can work now.
+    available: bool,
+    /// Where to change it.
+    url: String,
+}
+
+/// What agents can do, at a glance.
+#[derive(Debug, Serialize, ToSchema)]
+struct SkillsView {
+    builtin: Vec<SkillEntry>,
+    custom: Vec<SkillEntry>,
+    /// How many tools are switched on and can work.
+    usable: usize,
+    total: usize,
+}
+
+/// What agents can do, at a glance
+///
+/// Built-in tools and then custom ones, oldest first. Each list with all details is below this
+/// path.
+#[utoipa::path(get, path = "/api/settings/skills", operation_id = "get_skills", tag = "skills",
+    responses((status = 200, body = SkillsView)))]
+async fn get_skills(State(state): State<SkillsRoutes>) -> ApiResult<Json<SkillsView>> {
+    let builtin: Vec<SkillEntry> = state
+        .builtin
+        .list()
+        .await?
+        .into_iter()
+        .map(|tool| SkillEntry {
+            url: format!("/api/settings/skills/builtin/{}/toggle", tool.description.name),
+            name: tool.description.name,
+            enabled: tool.enabled,
+            available: tool.problem.is_none(),
+        })
+        .collect();
+    let custom: Vec<SkillEntry> = state
+        .custom
+        .list()
+        .await?
+        .into_iter()
+        .map(|listed| SkillEntry {
+            url: format!("/api/settings/skills/custom/{}", listed.tool.id),
+            name: listed.tool.name.clone(),
+            enabled: listed.tool.enabled,
+            available: listed.problem.is_none(),
+        })
+        .collect();
+    let usable = builtin.iter().chain(&custom).filter(|entry| entry.enabled && entry.available).count();
+    let total = builtin.len() + custom.len();
+    Ok(Json(SkillsView { builtin, custom, usable, total }))
+}

@@ -1,0 +1,112 @@
+//! `/api/sandbox/config`.
+
+use agentd_sandbox::Tier;
+use agentd_web::{ApiResult, Json};
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::SkillsRoutes;
+use crate::settings::PartialObject;
+use crate::skills::sandbox::{SandboxPatch, SandboxSettings, SandboxState};
+
+/// A box that code can run in.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum TierView {
+    Bubblewrap,
+    Landlock,
+    None,
+}
+
+impl From<Tier> for TierView {
+    fn from(tier: Tier) -> Self {
+        match tier {
+            Tier::Bubblewrap => Self::Bubblewrap,
+            Tier::Landlock => Self::Landlock,
+            Tier::None => Self::None,
+        }
+    }
+}
+
+/// A tier that was tried on this machine: code in it tried to get out.
+#[derive(Debug, Serialize, ToSchema)]
+struct TriedTierView {
+    tier: TierView,
+    available: bool,
+    /// What was found.
+    detail: String,
+    /// What would make it available.
+    #[schema(required)]
+    remedy: Option<String>,
+}
+
+/// What protects this machine from code that agents run.
+#[derive(Debug, Serialize, ToSchema)]
+struct SandboxInForce {
+    /// Null: code is refused.
+    #[schema(required)]
+    tier: Option<TierView>,
+    reason: String,
+    /// What would give a sandbox, or a better one.
+    #[schema(required)]
+    remedy: Option<String>,
+    /// In the order in which they were tried.
+    tried: Vec<TriedTierView>,
+}
+
+impl From<SandboxState> for SandboxInForce {
+    fn from(state: SandboxState) -> Self {
+        let tried = |attempt: agentd_sandbox::Attempt| TriedTierView {
+            tier: attempt.tier.into(),
+            available: attempt.available,
+            detail: attempt.detail,
+            remedy: attempt.remedy,
+        };
+        Self {
+            tier: state.tier.map(TierView::from),
+            reason: state.reason,
+            remedy: state.remedy,
+            tried: state.attempts.into_iter().map(tried).collect(),
+        }
+    }
+}
+
+/// The sandbox's settings, and what is in force.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SandboxConfigView {
+    #[serde(flatten)]
+    #[schema(inline)]
+    settings: SandboxSettings,
+    in_force: SandboxInForce,
+}
+
+async fn view(state: &SkillsRoutes) -> ApiResult<Json<SandboxConfigView>> {
+    let settings = state.settings.get::<SandboxSettings>().await?;
+    let in_force = state.runner.state().await.into();
+    Ok(Json(SandboxConfigView { settings: SandboxSettings::clone(&settings), in_force }))
+}
+
+/// The sandbox's settings, what is in force, and why
+///
+/// A tier counts only when a trial run could not get out of it on this machine.
+#[utoipa::path(get, path = "/api/sandbox/config", operation_id = "get_sandbox_config", tag = "skills",
+    responses((status = 200, body = SandboxConfigView)))]
+pub(super) async fn get_sandbox_config(State(state): State<SkillsRoutes>) -> ApiResult<Json<SandboxConfigView>> {
+    view(&state).await
+}
+
+/// Change the sandbox's settings
+///
+/// Any fields; those left out stay. In force for every run that starts from now on. The tiers are
+/// tried again, also when nothing changes: that is how to find out whether a remedy helped.
+#[utoipa::path(put, path = "/api/sandbox/config", operation_id = "update_sandbox_config", tag = "skills",
+    request_body = SandboxPatch, responses((status = 200, body = SandboxConfigView)))]
+pub(super) async fn update_sandbox_config(
+    State(state): State<SkillsRoutes>,
+    Json(change): Json<PartialObject>,
+) -> ApiResult<Json<SandboxConfigView>> {
+    state.settings.update::<SandboxSettings>(change).await?;
+    state.runner.recheck();
+    view(&state).await
+}

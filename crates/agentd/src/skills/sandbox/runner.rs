@@ -1,0 +1,212 @@
+//! Runs code for an agent.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::Entropy;
+use agentd_net::{FilteringProxy, ProxyListener, ProxyOptions, Trust};
+use agentd_process::Spawner;
+use agentd_sandbox::{Attempt, Ended, RunRequest, Sandbox, SandboxSetup, Tier};
+use parking_lot::Mutex;
+
+use super::interpreter::Interpreter;
+use super::outcome::CodeOutcome;
+use super::settings::SandboxSettings;
+use crate::ground::Ground;
+use crate::settings::Settings;
+use crate::skills::tool::{ToolCallContext, ToolError};
+
+/// The hidden subcommand that the sandbox's first process is.
+pub const INIT_SUBCOMMAND: &str = "sandbox-init";
+/// A run may have to wait for the canaries, and is cleaned up after.
+const MARGIN: Duration = Duration::from_secs(30);
+
+/// What protects the machine from code.
+#[derive(Debug, Clone)]
+pub struct SandboxState {
+    /// `None`: code is refused.
+    pub tier: Option<Tier>,
+    pub reason: String,
+    pub remedy: Option<String>,
+    pub attempts: Vec<Attempt>,
+}
+
+/// Runs code in the sandbox. Cheap to clone.
+#[derive(Clone)]
+pub struct CodeRunner(Arc<Inner>);
+
+struct Inner {
+    /// Or why there can be none, whatever the settings.
+    sandbox: Result<Sandbox, String>,
+    settings: Settings,
+    entropy: Entropy,
+    proxy_socket: PathBuf,
+    /// There while the settings allow the network.
+    proxy: Mutex<Option<FilteringProxy>>,
+}
+
+impl std::fmt::Debug for CodeRunner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CodeRunner").field("sandbox", &self.0.sandbox).finish_non_exhaustive()
+    }
+}
+
+impl CodeRunner {
+    /// Starts nothing yet. `program` is the daemon's own binary. Where the sandbox cannot even be
+    /// prepared, code is refused with the reason.
+    #[must_use]
+    pub fn new(ground: &Ground, settings: Settings, spawner: Spawner, program: PathBuf) -> Self {
+        let folder = ground.data_dir.root().join("sandbox").join(machine());
+        let made = ground.data_dir.make_folder(&ground.data_dir.root().join("sandbox"));
+        let setup = SandboxSetup {
+            spawner,
+            program,
+            init_arguments: vec![INIT_SUBCOMMAND.into()],
+            state_directory: folder.clone(),
+            data_directory: ground.data_dir.root().to_path_buf(),
+        };
+        let policy = settings.section::<SandboxSettings>().policy();
+        let sandbox = made.and_then(|()| Sandbox::new(setup, policy));
+        let sandbox = sandbox.map_err(|error| {
+            tracing::error!(%error, folder = %folder.display(), "the sandbox cannot be prepared; code will be refused");
+            format!("the sandbox cannot be prepared in {}: {error}", folder.display())
+        });
+        Self(Arc::new(Inner {
+            sandbox,
+            settings,
+            entropy: ground.entropy.clone(),
+            proxy_socket: folder.join("proxy.sock"),
+            proxy: Mutex::new(None),
+        }))
+    }
+
+    /// The longest that the engine waits for a run that may take `timeout`.
+    #[must_use]
+    pub fn call_limit(timeout: Duration) -> Duration {
+        timeout + MARGIN
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn settings(&self) -> Arc<SandboxSettings> {
+        self.0.settings.section()
+    }
+
+    /// The sandbox under the settings in force, for who runs programs of other kinds in it.
+    ///
+    /// # Errors
+    /// A sentence on why there is none.
+    pub fn sandbox(&self) -> Result<&Sandbox, String> {
+        let sandbox = self.0.sandbox.as_ref().map_err(Clone::clone)?;
+        let policy = self.settings().policy();
+        if sandbox.policy() != policy {
+            sandbox.set_policy(policy);
+        }
+        Ok(sandbox)
+    }
+
+    /// Tries the tiers again, also under unchanged settings.
+    pub fn recheck(&self) {
+        if let Ok(sandbox) = self.sandbox() {
+            sandbox.recheck();
+        }
+    }
+
+    /// Tries the tiers unless that was done under these settings.
+    pub(super) async fn prove(&self) {
+        if let Ok(sandbox) = self.sandbox() {
+            sandbox.status().await;
+        }
+        self.proxy_socket();
+    }
+
+    /// What is in force and why; waits for the tiers to be tried.
+    pub async fn state(&self) -> SandboxState {
+        match self.sandbox() {
+            Ok(sandbox) => {
+                let status = sandbox.status().await;
+                SandboxState {
+                    tier: status.tier,
+                    reason: status.reason,
+                    remedy: status.remedy,
+                    attempts: status.attempts,
+                }
+            }
+            Err(reason) => {
+                let remedy = Some("make the data directory writable for the daemon, and start it again".to_owned());
+                SandboxState { tier: None, reason, remedy, attempts: Vec::new() }
+            }
+        }
+    }
+
+    /// Why code for this interpreter cannot run now, as far as is known without trying.
+    #[must_use]
+    pub fn problem(&self, interpreter: Interpreter) -> Option<String> {
+        let sandbox = match self.sandbox() {
+            Ok(sandbox) => sandbox,
+            Err(reason) => return Some(reason),
+        };
+        if let Some(status) = sandbox.known_status()
+            && status.tier.is_none()
+        {
+            let remedy = status.remedy.map(|remedy| format!(". To change that: {remedy}")).unwrap_or_default();
+            return Some(format!("this machine offers no sandbox: {}{remedy}", status.reason));
+        }
+        interpreter.problem()
+    }
+
+    /// Runs a program in the agent's workspace, with the network if the settings allow it.
+    ///
+    /// # Errors
+    /// `Failed` when there is no sandbox or the program cannot be started, `Cancelled`.
+    pub async fn run(&self, mut request: RunRequest, context: &ToolCallContext) -> Result<CodeOutcome, ToolError> {
+        request.working_directory = Some(context.workspace.clone());
+        request.writable_paths.push(context.workspace.clone());
+        let sandbox = self.sandbox().map_err(ToolError::Failed)?;
+        let run = async {
+            // Landlock knows no proxy; there code has no network.
+            if sandbox.status().await.tier != Some(Tier::Landlock) {
+                request.proxy_socket = self.proxy_socket();
+            }
+            sandbox.run(request).await
+        };
+        let outcome = tokio::select! {
+            outcome = run => outcome.map_err(|error| ToolError::Failed(error.to_string()))?,
+            () = context.cancelled.cancelled() => return Err(ToolError::Cancelled),
+        };
+        if let Ended::NotStarted { reason } = &outcome.ended {
+            return Err(ToolError::Failed(format!("the program could not be started: {reason}")));
+        }
+        Ok(CodeOutcome::new(outcome))
+    }
+
+    /// The way to the network; `None` when the settings allow none.
+    fn proxy_socket(&self) -> Option<PathBuf> {
+        let mut proxy = self.0.proxy.lock();
+        if !self.settings().network {
+            // What still goes through it ends with it.
+            *proxy = None;
+            return None;
+        }
+        if proxy.is_none() {
+            let listener = ProxyListener::Unix { path: self.0.proxy_socket.clone(), owner: None };
+            let options = ProxyOptions::new(self.0.settings.policy(), Trust::Steered);
+            match FilteringProxy::start(&listener, options, &self.0.entropy) {
+                Ok(started) => *proxy = Some(started),
+                Err(error) => {
+                    tracing::error!(%error, "the proxy for sandboxed code cannot be started; code has no network");
+                    return None;
+                }
+            }
+        }
+        proxy.as_ref().and_then(FilteringProxy::path).map(PathBuf::from)
+    }
+}
+
+/// Replicas on several machines may share the data directory, but not what lies under this name.
+fn machine() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(32).collect();
+    if name.is_empty() { "machine".to_owned() } else { name }
+}

@@ -1,0 +1,100 @@
+//! The owner's settings of the sandbox.
+
+use std::path::PathBuf;
+
+use agentd_base::Problems;
+use agentd_sandbox::{Backend, Policy};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::settings::{ResetGroup, Section, section_patch};
+
+/// Which box code runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxBackend {
+    /// The first of `bubblewrap` and `landlock` that proves itself on this machine.
+    #[default]
+    Auto,
+    Bubblewrap,
+    Landlock,
+    /// No sandbox: code runs with the rights of the daemon.
+    None,
+}
+
+impl From<SandboxBackend> for Backend {
+    fn from(backend: SandboxBackend) -> Self {
+        match backend {
+            SandboxBackend::Auto => Self::Auto,
+            SandboxBackend::Bubblewrap => Self::Bubblewrap,
+            SandboxBackend::Landlock => Self::Landlock,
+            SandboxBackend::None => Self::None,
+        }
+    }
+}
+
+/// What code that agents and hooks run may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct SandboxSettings {
+    pub backend: SandboxBackend,
+    /// Whether code reaches the network: through a proxy that holds it to the same rules as an
+    /// agent's own requests, and in no other way.
+    pub network: bool,
+    /// The longest that a run may take.
+    #[schema(minimum = 1, maximum = 3_600)]
+    pub timeout_seconds: u32,
+    /// For all processes of a run together.
+    #[schema(minimum = 32, maximum = 65_536)]
+    pub memory_limit_mb: u32,
+    /// Variables of the daemon's environment that code gets.
+    #[schema(max_items = 64)]
+    pub env_allowlist: Vec<String>,
+    /// Folders that code may change besides the agent's workspace; absolute paths.
+    #[schema(max_items = 64)]
+    pub writable_paths: Vec<String>,
+}
+
+section_patch!(
+    /// Any fields of the sandbox settings; those left out stay as they are.
+    SandboxPatch, SandboxSettings
+);
+
+impl Default for SandboxSettings {
+    fn default() -> Self {
+        let policy = Policy::default();
+        Self {
+            backend: SandboxBackend::Auto,
+            network: policy.network,
+            timeout_seconds: u32::try_from(policy.timeout_seconds).unwrap_or(60),
+            memory_limit_mb: u32::try_from(policy.memory_limit_mb).unwrap_or(512),
+            env_allowlist: policy.env_allowlist,
+            writable_paths: Vec::new(),
+        }
+    }
+}
+
+impl SandboxSettings {
+    pub(super) fn policy(&self) -> Policy {
+        Policy {
+            backend: self.backend.into(),
+            network: self.network,
+            timeout_seconds: self.timeout_seconds.into(),
+            memory_limit_mb: self.memory_limit_mb.into(),
+            env_allowlist: self.env_allowlist.clone(),
+            writable_paths: self.writable_paths.iter().map(PathBuf::from).collect(),
+        }
+    }
+}
+
+impl Section for SandboxSettings {
+    const NAME: &'static str = "sandbox";
+    const RESET: ResetGroup = ResetGroup::Never;
+    type Patch = SandboxPatch;
+
+    fn validate(&self, problems: &mut Problems) {
+        for problem in self.policy().problems() {
+            problems.add(problem.field, problem.message);
+        }
+    }
+}

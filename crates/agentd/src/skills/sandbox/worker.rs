@@ -1,0 +1,33 @@
+//! Proves the sandbox once the daemon is ready, so that the first run need not wait for it.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::runner::CodeRunner;
+use crate::ground::{Worker, WorkerError};
+
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Looks at the settings and tries the tiers when that is due.
+#[derive(Debug)]
+pub struct CheckSandbox(pub CodeRunner);
+
+impl Worker for CheckSandbox {
+    fn name(&self) -> &'static str {
+        "skills.check_sandbox"
+    }
+
+    fn interval(&self) -> Duration {
+        INTERVAL
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        async move {
+            self.0.prove().await;
+            Ok(false)
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,36 @@
+//! Why a file was not read or written; a model reads the sentence.
+
+use std::io;
+
+use crate::skills::tool::ToolError;
+
+#[derive(Debug, thiserror::Error)]
+pub(in crate::skills) enum WorkspaceError {
+    #[error("the path {problem}")]
+    BadPath { problem: &'static str },
+    #[error("there is no `{path}` in the workspace")]
+    Missing { path: String },
+    #[error("`{path}` is a folder")]
+    IsFolder { path: String },
+    #[error("`{path}` is no folder")]
+    NoFolder { path: String },
+    #[error("`{path}` is a symbolic link, which is not followed; name the file that it points to")]
+    Link { path: String },
+    #[error("`{path}` has several names (hard links), one of which may lie outside the workspace; copy it first")]
+    ManyNames { path: String },
+    #[error("`{path}` is a device, a pipe or a socket, and no file")]
+    Special { path: String },
+    #[error("`{path}` is {bytes} bytes long, more than the {limit} that can be handled; use a program for it")]
+    TooLarge { path: String, bytes: u64, limit: u64 },
+    #[error("`{path}` cannot be used: {source}")]
+    Io { path: String, source: io::Error },
+}
+
+impl From<WorkspaceError> for ToolError {
+    fn from(error: WorkspaceError) -> Self {
+        match error {
+            WorkspaceError::Io { .. } => Self::Failed(error.to_string()),
+            _ => Self::Invalid(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Reading.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, statat};
+use rustix::io::Errno;
+
+use super::{RelativePath, Workspace, WorkspaceError, require_plain};
+
+/// A pipe that takes the place of a file must not make anybody wait, nor a terminal become ours.
+const READ: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// An open regular file.
+#[derive(Debug)]
+pub(in crate::skills) struct OpenFile {
+    file: File,
+    pub(in crate::skills) bytes: u64,
+}
+
+impl Workspace {
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// It is not there, or is not a regular file with one name.
+    pub(in crate::skills) fn open_file(&self, path: &RelativePath) -> Result<OpenFile, WorkspaceError> {
+        let Some((folder, name)) = path.split() else {
+            return Err(WorkspaceError::IsFolder { path: path.to_string() });
+        };
+        let folder = self.folder(&folder)?;
+        let missing = |error| match error {
+            Errno::NOENT => WorkspaceError::Missing { path: path.to_string() },
+            Errno::LOOP => WorkspaceError::Link { path: path.to_string() },
+            Errno::NXIO => WorkspaceError::Special { path: path.to_string() },
+            error => path.failed(error),
+        };
+        // Looked at before it is opened, because opening a device can do something; and looked at
+        // again afterwards, because by then it may be another.
+        let before = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(missing)?;
+        require_plain(&before, path)?;
+        let file = openat(&folder, name, READ, Mode::empty()).map_err(missing)?;
+        let stat = fstat(&file).map_err(|e| path.failed(e))?;
+        require_plain(&stat, path)?;
+        let bytes = u64::try_from(stat.st_size).unwrap_or(0);
+        Ok(OpenFile { file: file.into(), bytes })
+    }
+
+    /// The whole of a file.
+    ///
+    /// # Errors
+    /// As [`Self::open_file`], or it is longer than `limit` bytes.
+    pub(in crate::skills) fn read(&self, path: &RelativePath, limit: u64) -> Result<Vec<u8>, WorkspaceError> {
+        let file = self.open_file(path)?;
+        let too_large = |bytes| WorkspaceError::TooLarge { path: path.to_string(), bytes, limit };
+        if file.bytes > limit {
+            return Err(too_large(file.bytes));
+        }
+        let mut content = Vec::with_capacity(usize::try_from(file.bytes).unwrap_or(0));
+        let failed = |source: io::Error| WorkspaceError::Io { path: path.to_string(), source };
+        // It may grow while it is read.
+        file.file.take(limit + 1).read_to_end(&mut content).map_err(failed)?;
+        if content.len() as u64 > limit {
+            return Err(too_large(content.len() as u64));
+        }
+        Ok(content)
+    }
+}
+
+impl OpenFile {
+    pub(in crate::skills) fn into_reader(self) -> BufReader<File> {
+        BufReader::with_capacity(64 * 1024, self.file)
+    }
+}

@@ -1,0 +1,126 @@
+//! Writing.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
+
+use super::{EntryKind, FOLDER, RelativePath, Workspace, WorkspaceError, require_plain};
+
+const FOLDER_MODE: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP).union(Mode::ROTH).union(Mode::XOTH);
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::ROTH);
+const NEW: OFlags =
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// What a write did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::skills) struct Written {
+    /// Whether there was no such file before.
+    pub(in crate::skills) is_new: bool,
+}
+
+impl Workspace {
+    /// Puts `content` in the place of a file, whole or not at all. Folders on the way are made;
+    /// the permissions of a file that was there are kept. `mark` tells temporary names apart: it
+    /// must be new for each write.
+    ///
+    /// # Errors
+    /// What is there is not a regular file with one name, or it cannot be written.
+    pub(in crate::skills) fn write(
+        &self,
+        path: &RelativePath,
+        content: &[u8],
+        mark: &str,
+    ) -> Result<Written, WorkspaceError> {
+        let Some((folder, name)) = path.split() else {
+            return Err(WorkspaceError::IsFolder { path: path.to_string() });
+        };
+        let folder = self.make_folder(&folder)?;
+        let before = match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => {
+                require_plain(&stat, path)?;
+                Some(Mode::from_raw_mode(stat.st_mode & 0o777))
+            }
+            Err(Errno::NOENT) => None,
+            Err(error) => return Err(path.failed(error)),
+        };
+        let beside = format!(".agentd-{mark}.tmp");
+        let written = self.write_beside(&folder, &beside, content, before.unwrap_or(FILE_MODE));
+        let renamed = written.and_then(|()| Ok(renameat(&folder, &beside, &folder, name)?));
+        if let Err(source) = renamed {
+            let _ = unlinkat(&folder, &beside, AtFlags::empty());
+            return Err(WorkspaceError::Io { path: path.to_string(), source });
+        }
+        Ok(Written { is_new: before.is_none() })
+    }
+
+    fn write_beside(&self, folder: impl AsFd, name: &str, content: &[u8], mode: Mode) -> std::io::Result<()> {
+        let file = openat(folder, name, NEW, Mode::RUSR | Mode::WUSR)?;
+        let mut file = File::from(file);
+        file.write_all(content)?;
+        self.hand_over(&file)?;
+        // After the owner has changed, which takes permissions away.
+        rustix::fs::fchmod(&file, mode)?;
+        // The name must not outlive the content when the power goes.
+        file.sync_data()
+    }
+
+    /// The handle of a folder, made where it is missing.
+    ///
+    /// # Errors
+    /// Something on the way is no folder, or it cannot be made.
+    pub(super) fn make_folder(&self, path: &RelativePath) -> Result<OwnedFd, WorkspaceError> {
+        let mut folder = rustix::io::fcntl_dupfd_cloexec(&self.root, 0).map_err(|e| path.failed(e))?;
+        for (depth, name) in path.names().enumerate() {
+            let is_new = match mkdirat(&folder, name, FOLDER_MODE) {
+                Ok(()) => true,
+                Err(Errno::EXIST) => false,
+                Err(error) => return Err(path.failed(error)),
+            };
+            folder = match openat(&folder, name, FOLDER, Mode::empty()) {
+                Ok(next) => next,
+                Err(Errno::NOTDIR | Errno::LOOP) => return Err(self.no_folder(&folder, path, depth, name)),
+                Err(error) => return Err(path.failed(error)),
+            };
+            if is_new {
+                self.hand_over(&folder).map_err(|e| path.failed(e))?;
+            }
+        }
+        Ok(folder)
+    }
+
+    /// Removes files of one folder until at most `keep` are left and these hold at most
+    /// `keep_bytes`; the first by name go first. What is no regular file stays.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub(in crate::skills) fn prune(
+        &self,
+        folder: &RelativePath,
+        keep: usize,
+        keep_bytes: u64,
+    ) -> Result<(), WorkspaceError> {
+        let handle = self.folder(folder)?;
+        let files = self.list(folder)?.entries.into_iter().filter_map(|entry| match entry.kind {
+            EntryKind::File { bytes, .. } => Some((entry.path, bytes)),
+            _ => None,
+        });
+        let files: Vec<(RelativePath, u64)> = files.collect();
+        let mut bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+        let mut count = files.len();
+        for (path, size) in files {
+            if count <= keep && bytes <= keep_bytes {
+                break;
+            }
+            if let Some((_, name)) = path.split() {
+                // Somebody else may have removed it; a folder in its place is not removed.
+                let _ = unlinkat(&handle, name, AtFlags::empty());
+            }
+            count -= 1;
+            bytes = bytes.saturating_sub(size);
+        }
+        Ok(())
+    }
+}

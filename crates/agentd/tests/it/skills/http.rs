@@ -1,0 +1,110 @@
+//! HTTP tools: placeholders, secrets, and where a request may go.
+
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+use super::{CUSTOM, Server, app, call};
+use crate::support::TestApp;
+
+async fn create(app: &TestApp, request: Value) -> String {
+    let fields = json!({"name": "api", "description": "For tests.", "kind": "http", "request": request});
+    let made = app.post(CUSTOM).json(&fields).send().await.expect_status(201).json();
+    format!("{CUSTOM}/{}", made["id"].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn a_request_is_filled_and_its_secrets_stay_secret() {
+    let app = app().await;
+    let server = Server::start(|asked| match asked.uri.path() {
+        "/v1/plain" => "just text".into_response(),
+        _ => axum::Json(json!({"ok": true})).into_response(),
+    })
+    .await;
+    let request = json!({
+        "method": "POST",
+        "url": server.url("/v1/{{input.item}}?q={{input.q}}"),
+        "headers": {"X-Trace": "t-{{input.item}}"},
+        "secret_headers": {"Authorization": "Bearer hunter2", "x-other": "also-hidden"},
+        "body": "{\"q\": \"{{input.q}}\", \"n\": {{input.n}}}",
+    });
+    let path = create(&app, request).await;
+    let answer = call(&app, "api", json!({"item": "a b/..", "q": "x\"&y=1", "n": 5})).await.unwrap();
+    assert_eq!(answer, json!({"status": 200, "content_type": "application/json", "body": {"ok": true}}));
+    let asked = server.asked().pop().unwrap();
+    assert_eq!(asked.method, "POST");
+    assert_eq!(asked.uri.to_string(), "/v1/a%20b%2F..?q=x%22%26y%3D1");
+    assert_eq!(serde_json::from_str::<Value>(&asked.body).unwrap(), json!({"q": "x\"&y=1", "n": 5}));
+    assert_eq!(
+        (asked.headers["authorization"].as_str(), asked.headers["x-trace"].as_str()),
+        ("Bearer hunter2", "t-a b/..")
+    );
+    assert_eq!(asked.headers["content-type"], "application/json");
+    assert!(call(&app, "api", json!({"item": "..", "q": "", "n": 1})).await.unwrap_err().to_string().contains("`..`"));
+
+    let shown = app.get(&path).send().await.expect_status(200);
+    assert_eq!(
+        shown.json()["request"]["secret_headers"],
+        json!({"authorization": {"set": true}, "x-other": {"set": true}})
+    );
+    for text in [shown.text(), app.get(CUSTOM).send().await.text(), app.get("/api/settings/export").send().await.text()]
+    {
+        assert!(!text.contains("hunter2") && !text.contains("also-hidden"));
+    }
+
+    // Shown is kept, left out is kept, null clears, a text replaces.
+    let change = json!({"request": {"method": "GET", "url": server.url("/v1/plain"),
+        "secret_headers": {"Authorization": {"set": true}, "X-Other": null, "x-third": "new"}}});
+    let changed = app.put(&path).json(&change).send().await.expect_status(200).json();
+    assert_eq!(changed["request"]["secret_headers"], json!({"authorization": {"set": true}, "x-third": {"set": true}}));
+    assert_eq!(call(&app, "api", json!({})).await.unwrap()["body"], "just text");
+    let asked = server.asked().pop().unwrap();
+    assert_eq!((asked.headers["authorization"].as_str(), asked.headers["x-third"].as_str()), ("Bearer hunter2", "new"));
+    assert!(!asked.headers.contains_key("x-other") && asked.body.is_empty());
+
+    let python = json!({"kind": "python", "source_code": "result = 1"});
+    assert_eq!(app.put(&path).json(&python).send().await.expect_status(200).json()["request"], Value::Null);
+    let back = json!({"kind": "http", "request": {"method": "GET", "url": server.url("/"), "secret_headers": {"authorization": {"set": true}}}});
+    let refused = app.put(&path).json(&back).send().await.expect_error(400, "invalid_request");
+    assert_eq!(refused.bad_fields(), ["request.secret_headers.authorization"]);
+}
+
+#[tokio::test]
+async fn a_host_that_a_model_chooses_is_an_agents_request() {
+    let app = app().await;
+    let server = Server::start(|_| "inside".into_response()).await;
+    let port = server.address.port();
+    let path = create(&app, json!({"method": "GET", "url": format!("http://{{{{input.host}}}}:{port}/")})).await;
+    let refused = call(&app, "api", json!({"host": "127.0.0.1"})).await.unwrap_err();
+    assert!(server.asked().is_empty(), "{refused}");
+    for host in ["evil.example/", "127.0.0.1/x?", "a@127.0.0.1", "127.0.0.1#"] {
+        call(&app, "api", json!({"host": host})).await.expect_err(host);
+    }
+    assert!(server.asked().is_empty());
+    app.put("/api/settings/security").json(&json!({"allowed_hosts": ["127.0.0.1"]})).send().await.expect_status(200);
+    assert_eq!(call(&app, "api", json!({"host": "127.0.0.1"})).await.unwrap()["body"], "inside");
+
+    let with_secret = json!({"request": {"method": "GET", "url": "https://{{input.host}}/", "secret_headers": {"authorization": "x"}}});
+    let refused = app.put(&path).json(&with_secret).send().await.expect_error(400, "invalid_request");
+    assert_eq!(refused.bad_fields(), ["request.secret_headers"]);
+}
+
+#[tokio::test]
+async fn the_owners_trust_follows_no_redirect() {
+    let app = app().await;
+    let inner = Server::start(|_| "inside".into_response()).await;
+    let target = inner.url("/");
+    let outer = Server::start(move |asked| match asked.uri.path() {
+        "/bad" => (StatusCode::BAD_GATEWAY, "broken").into_response(),
+        _ => (StatusCode::FOUND, [("location", target.clone())]).into_response(),
+    })
+    .await;
+    let path =
+        create(&app, json!({"method": "GET", "url": outer.url("/"), "secret_headers": {"authorization": "s"}})).await;
+    let refused = call(&app, "api", json!({})).await.unwrap_err().to_string();
+    assert!(refused.contains("redirect") && inner.asked().is_empty(), "{refused}");
+    let change = json!({"request": {"method": "GET", "url": outer.url("/bad")}});
+    app.put(&path).json(&change).send().await.expect_status(200);
+    let answer = call(&app, "api", json!({})).await.unwrap();
+    assert_eq!((&answer["status"], &answer["body"]), (&json!(502), &json!("broken")));
+}

@@ -1,0 +1,102 @@
+//! The sandbox's settings, and code in it.
+
+use serde_json::{Value, json};
+
+use super::{BUILTIN, SANDBOX, app, call, offered, workspace};
+use crate::support::TestApp;
+
+#[tokio::test]
+async fn the_settings_say_what_is_in_force_and_why() {
+    let app = TestApp::with_owner().await;
+    let config = app.get(SANDBOX).send().await.expect_status(200).json();
+    assert_eq!((&config["backend"], &config["network"]), (&json!("auto"), &json!(false)));
+    assert_eq!((&config["timeout_seconds"], &config["writable_paths"]), (&json!(60), &json!([])));
+    let in_force = &config["in_force"];
+    assert!(!in_force["reason"].as_str().unwrap().is_empty() && !in_force["tried"].as_array().unwrap().is_empty());
+    match in_force["tier"].as_str() {
+        Some(tier) => {
+            assert!(in_force["tried"].as_array().unwrap().iter().any(|t| t["tier"] == tier && t["available"] == true))
+        }
+        None => assert!(in_force["remedy"].is_string(), "{in_force}"),
+    }
+    let changed = app.put(SANDBOX).json(&json!({"timeout_seconds": 5, "memory_limit_mb": 256})).send().await;
+    let changed = changed.expect_status(200).json();
+    assert_eq!(
+        (&changed["timeout_seconds"], &changed["memory_limit_mb"], &changed["backend"]),
+        (&json!(5), &json!(256), &json!("auto"))
+    );
+    let bad = json!({"backend": "jail", "timeout_seconds": 0, "memory_limit_mb": 1, "env_allowlist": ["A=B"], "writable_paths": ["x"], "netwrok": true});
+    let fields = app.put(SANDBOX).json(&bad).send().await.expect_error(400, "invalid_request").bad_fields();
+    for field in ["backend", "timeout_seconds", "memory_limit_mb", "env_allowlist[0]", "writable_paths[0]", "netwrok"] {
+        assert!(fields.contains(&field.to_owned()), "{field} in {fields:?}");
+    }
+    app.post("/api/settings/reset").send().await.expect_status(200);
+    assert_eq!(app.get(SANDBOX).send().await.json()["timeout_seconds"], 5, "a reset of the general settings leaves it");
+    let tools = app.get(BUILTIN).send().await.json();
+    assert_eq!(tools["tools"][5]["input_schema"]["properties"]["timeout_seconds"]["maximum"], 5);
+}
+
+#[tokio::test]
+async fn without_a_sandbox_code_is_refused_until_none_is_chosen() {
+    let app = app().await;
+    // One of the two cannot be had on every machine; both cannot be had nowhere but by chance.
+    for backend in ["bubblewrap", "landlock"] {
+        let config = app.put(SANDBOX).json(&json!({"backend": backend})).send().await.expect_status(200).json();
+        let is_there = config["in_force"]["tier"] == backend;
+        let shell = &app.get(BUILTIN).send().await.json()["tools"][5];
+        assert_eq!(shell["available"], is_there, "{config}");
+        assert_eq!(offered(&app).await.contains(&"shell".to_owned()), is_there);
+        if !is_there {
+            assert!(shell["problem"].as_str().unwrap().contains("no sandbox"), "{shell}");
+        }
+    }
+    let config = app.put(SANDBOX).json(&json!({"backend": "none"})).send().await.expect_status(200).json();
+    assert_eq!(config["in_force"]["tier"], "none");
+    let done = call(&app, "shell", json!({"command": "echo out; echo err >&2; exit 4"})).await.unwrap();
+    assert_eq!(done, json!({"exit_code": 4, "stdout": "out\n", "stderr": "err\n", "ended": "ended with code 4"}));
+    let done = call(&app, "python", json!({"code": "print(6 * 7)"})).await.unwrap();
+    assert_eq!((&done["exit_code"], &done["stdout"]), (&json!(0), &json!("42\n")));
+}
+
+/// The whole way: code in the sandbox of this machine, and files that both sides use.
+#[tokio::test]
+async fn code_and_file_tools_share_the_workspace_and_nothing_else() {
+    let app = app().await;
+    app.run_workers().await;
+    let tier = app.get(SANDBOX).send().await.expect_status(200).json()["in_force"]["tier"].clone();
+    if tier.is_null() {
+        assert!(!offered(&app).await.contains(&"shell".to_owned()));
+        return;
+    }
+    call(&app, "write_file", json!({"path": "in/a.txt", "content": "from outside"})).await.unwrap();
+    let script =
+        "cat in/a.txt && echo changed > in/a.txt && mkdir made && echo new > made/b.txt && chmod 600 made/b.txt";
+    let done = call(&app, "shell", json!({"command": script})).await.unwrap();
+    assert_eq!((&done["exit_code"], &done["stdout"], &done["stderr"]), (&json!(0), &json!("from outside"), &json!("")));
+    let read = call(&app, "read_file", json!({"path": "in/a.txt"})).await.unwrap();
+    assert_eq!(read["text"], "     1\tchanged\n");
+    call(&app, "edit_file", json!({"path": "made/b.txt", "old_text": "new", "new_text": "newer"})).await.unwrap();
+    call(&app, "write_file", json!({"path": "made/c.txt", "content": "c"})).await.unwrap();
+    let done = call(&app, "shell", json!({"command": "cat made/* && rm -r made in && ls -A"})).await.unwrap();
+    assert_eq!((&done["stdout"], &done["exit_code"]), (&json!("newer\nc"), &json!(0)), "{done}");
+
+    let secret = app.data_dir().join("secret.key");
+    let secret = secret.to_str().unwrap();
+    let key = std::fs::read_to_string(secret).unwrap();
+    for command in
+        [format!("cat {secret}"), format!("ln -s {secret} link && cat link"), "cat ../../secret.key".to_owned()]
+    {
+        let done = call(&app, "shell", json!({"command": command})).await.unwrap();
+        assert_ne!(done["exit_code"], 0, "{command}: {done}");
+        assert!(!done.to_string().contains(key.trim()));
+    }
+    let refused = call(&app, "read_file", json!({"path": "link"})).await.unwrap_err().to_string();
+    assert!(refused.contains("symbolic link"), "{refused}");
+    assert_eq!(std::fs::read_dir(workspace(&app)).unwrap().count(), 1);
+    let done = call(&app, "shell", json!({"command": "sleep 600", "timeout_seconds": 1})).await.unwrap();
+    assert_eq!(done["exit_code"], Value::Null);
+    assert!(done["ended"].as_str().unwrap().contains("time limit"));
+    let done = call(&app, "shell", json!({"command": "yes | head -c 1000000"})).await.unwrap();
+    assert!(done["stdout"].as_str().unwrap().contains("bytes left out]"), "{done}");
+    assert!(call(&app, "shell", json!({"command": "true", "timeout_seconds": 61})).await.is_err());
+}

@@ -1,0 +1,71 @@
+//! Why there is no run.
+
+use std::io;
+use std::path::PathBuf;
+
+use agentd_base::{DomainError, ErrorKind};
+use agentd_process::SpawnError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// No tier of the wanted backend proved itself.
+    #[error("code cannot be run, because this machine offers no sandbox: {reason}. To change that: {remedy}")]
+    Unavailable { reason: String, remedy: String },
+    #[error("the sandbox's policy does not allow the network")]
+    NetworkForbidden,
+    #[error(
+        "the `{tier}` sandbox has no network; install bubblewrap (Debian: apt install bubblewrap) or run it without"
+    )]
+    NetworkUnsupported { tier: crate::Tier },
+    #[error("`{}` cannot be opened to the sandbox: {reason}", path.display())]
+    PathRefused { path: PathBuf, reason: &'static str },
+    #[error("`{}` cannot be opened to the sandbox", path.display())]
+    Path {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("`{name}` is no environment variable: names are not empty and have no `=`, and neither has a zero byte")]
+    Variable { name: String },
+    #[error("too many sandboxes run at once (at most {limit})")]
+    Busy { limit: usize },
+    #[error("the sandbox could not be prepared ({step})")]
+    Prepare {
+        step: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the sandbox could not be started")]
+    Start(#[from] SpawnError),
+}
+
+impl SandboxError {
+    pub(crate) fn prepare(step: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Prepare { step, source }
+    }
+}
+
+impl DomainError for SandboxError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Unavailable { .. } => ErrorKind::Unavailable,
+            Self::NetworkForbidden | Self::NetworkUnsupported { .. } | Self::PathRefused { .. } => ErrorKind::Forbidden,
+            Self::Path { .. } | Self::Variable { .. } => ErrorKind::Invalid(Vec::new()),
+            Self::Busy { .. } => ErrorKind::TooMany(std::time::Duration::from_secs(1)),
+            Self::Prepare { .. } | Self::Start(_) => ErrorKind::Internal,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Unavailable { .. } => "sandbox_unavailable",
+            Self::NetworkForbidden => "sandbox_network_forbidden",
+            Self::NetworkUnsupported { .. } => "sandbox_network_unsupported",
+            Self::PathRefused { .. } => "sandbox_path_refused",
+            Self::Path { .. } => "sandbox_path_unusable",
+            Self::Variable { .. } => "sandbox_variable_invalid",
+            Self::Busy { .. } => "sandbox_busy",
+            Self::Prepare { .. } | Self::Start(_) => "sandbox_failed",
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Which tier is in force on this machine, and what would have to change for a better one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::canary::{self, Doubt};
+use super::launch::{Entry, Host, Identity};
+use super::users::Users;
+use super::{bubblewrap, etc, has_capability, is_initial_user_namespace, landlock_version};
+use crate::{Backend, SandboxError, Tier};
+
+/// CAP_SYS_ADMIN of linux/capability.h.
+const SYSTEM_ADMINISTRATION: u32 = 21;
+/// CAP_SETUID of linux/capability.h.
+const CHANGE_OF_USER: u32 = 7;
+const NO_MOUNTS: &str =
+    "the daemon is root, but may not mount, so it cannot become an ordinary user and keep its files";
+
+/// One tier that was tried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Attempt {
+    pub tier: Tier,
+    pub available: bool,
+    /// What was found, in a sentence.
+    pub detail: String,
+    /// What would make it available.
+    pub remedy: Option<String>,
+}
+
+/// What protects this machine from code that agents run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// What the policy asks for.
+    pub backend: Backend,
+    /// What is in force; `None`: code is refused.
+    pub tier: Option<Tier>,
+    /// Why.
+    pub reason: String,
+    /// What would give a sandbox, or a better one.
+    pub remedy: Option<String>,
+    /// In the order in which they were tried.
+    pub attempts: Vec<Attempt>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Evaluation {
+    pub(crate) entry: Option<Entry>,
+    pub(crate) status: Status,
+}
+
+impl Evaluation {
+    /// # Errors
+    /// When no tier is in force.
+    pub(crate) fn entry(&self) -> Result<&Entry, SandboxError> {
+        self.entry.as_ref().ok_or_else(|| SandboxError::Unavailable {
+            reason: self.status.reason.clone(),
+            remedy: self.status.remedy.clone().unwrap_or_else(|| "run the daemon on Linux 5.13 or newer".to_owned()),
+        })
+    }
+}
+
+pub(crate) async fn evaluate(host: &Host, users: &Arc<Users>, backend: Backend) -> Evaluation {
+    let tiers: &[Tier] = match backend {
+        Backend::None => {
+            let entry = Entry { tier: Tier::None, identity: Identity::Daemon, etc: None };
+            let reason = "it was chosen by hand: code runs without a sandbox".to_owned();
+            let status = Status { backend, tier: Some(Tier::None), reason, remedy: None, attempts: Vec::new() };
+            return Evaluation { entry: Some(entry), status };
+        }
+        Backend::Auto => &[Tier::Bubblewrap, Tier::Landlock],
+        Backend::Bubblewrap => &[Tier::Bubblewrap],
+        Backend::Landlock => &[Tier::Landlock],
+    };
+    let mut attempts: Vec<Attempt> = Vec::new();
+    for tier in tiers {
+        let (entry, attempt) = attempt(host, users, *tier).await;
+        attempts.push(attempt);
+        if entry.is_some() {
+            let reason = match attempts.as_slice() {
+                [only] => only.detail.clone(),
+                [.., last] => format!("{}; before it: {}", last.detail, attempts[0].detail),
+                [] => String::new(),
+            };
+            let remedy = attempts.iter().find_map(|attempt| attempt.remedy.clone());
+            let status = Status { backend, tier: Some(*tier), reason, remedy, attempts };
+            return Evaluation { entry, status };
+        }
+    }
+    let reason =
+        attempts.iter().map(|attempt| format!("{}: {}", attempt.tier, attempt.detail)).collect::<Vec<_>>().join("; ");
+    let remedies: Vec<String> = attempts.iter().filter_map(|attempt| attempt.remedy.clone()).collect();
+    let remedy = (!remedies.is_empty()).then(|| remedies.join("; or "));
+    Evaluation { entry: None, status: Status { backend, tier: None, reason, remedy, attempts } }
+}
+
+async fn attempt(host: &Host, users: &Arc<Users>, tier: Tier) -> (Option<Entry>, Attempt) {
+    let unavailable =
+        |detail: String, remedy: Option<String>| (None, Attempt { tier, available: false, detail, remedy });
+    if tier == Tier::Bubblewrap && bubblewrap::find().is_none() {
+        let remedy = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap)".to_owned();
+        return unavailable("bubblewrap is not installed".to_owned(), Some(remedy));
+    }
+    let landlock = landlock_version();
+    if tier == Tier::Landlock && landlock == 0 {
+        let remedy = "boot Linux 5.13 or newer with `landlock` among the security modules (boot parameter lsm=)";
+        return unavailable("this kernel does not enforce Landlock".to_owned(), Some(remedy.to_owned()));
+    }
+    let identities = identities(users, tier);
+    if identities.is_empty() {
+        return unavailable(NO_MOUNTS.to_owned(), Some(namespace_remedy()));
+    }
+    let etc = match tier {
+        Tier::Bubblewrap => match etc::make(&host.state_directory) {
+            Ok(etc) => Some(Arc::new(etc)),
+            Err(error) => return unavailable(format!("its /etc could not be made: {error}"), None),
+        },
+        Tier::Landlock | Tier::None => None,
+    };
+    let mut doubts = Vec::new();
+    for identity in identities {
+        let entry = Entry { tier, identity, etc: etc.clone() };
+        match canary::prove(host, &entry).await {
+            Ok(()) => {
+                let user = match entry.identity {
+                    Identity::Own(_) => "each run as a user of its own",
+                    Identity::Daemon => "as the daemon's user",
+                };
+                let mut detail = format!("a trial run could not get out; {user}");
+                if tier == Tier::Landlock && landlock < 6 {
+                    detail.push_str("; programs cannot send signals, because the kernel is older than 6.12");
+                }
+                if !doubts.is_empty() {
+                    detail = format!("{detail}, because otherwise {}", doubts.join("; "));
+                }
+                return (Some(entry), Attempt { tier, available: true, detail, remedy: None });
+            }
+            Err(doubt) => {
+                tracing::info!(%tier, %doubt, "a sandbox does not hold on this machine");
+                doubts.push(doubt.to_string());
+                // A tier that let something through as one user is not tried as another.
+                if matches!(doubt, Doubt::Open(_)) {
+                    break;
+                }
+            }
+        }
+    }
+    let remedy = match tier {
+        Tier::Bubblewrap => Some(namespace_remedy()),
+        Tier::Landlock | Tier::None => None,
+    };
+    unavailable(doubts.join("; "), remedy)
+}
+
+/// As whom programs can run, the best first.
+fn identities(users: &Arc<Users>, tier: Tier) -> Vec<Identity> {
+    if !rustix::process::geteuid().is_root() {
+        return vec![Identity::Daemon];
+    }
+    let mut identities = Vec::new();
+    if has_capability(SYSTEM_ADMINISTRATION) && has_capability(CHANGE_OF_USER) {
+        identities.push(Identity::Own(Arc::clone(users)));
+    }
+    // The root of a container's user namespace is an ordinary user of the machine. Landlock keeps
+    // its promises whoever the user is.
+    if tier == Tier::Landlock || !is_initial_user_namespace() {
+        identities.push(Identity::Daemon);
+    }
+    identities
+}
+
+/// What usually keeps user namespaces and mounts from an ordinary process.
+fn namespace_remedy() -> String {
+    let setting = |name: &str| std::fs::read_to_string(Path::new("/proc/sys").join(name)).unwrap_or_default();
+    if setting("kernel/unprivileged_userns_clone").trim() == "0" {
+        return "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1".to_owned();
+    }
+    if setting("user/max_user_namespaces").trim() == "0" {
+        return "allow user namespaces: sysctl -w user.max_user_namespaces=15000".to_owned();
+    }
+    if setting("kernel/apparmor_restrict_unprivileged_userns").trim() == "1" {
+        return "allow user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or load an AppArmor \
+                profile for bwrap that allows them"
+            .to_owned();
+    }
+    if is_container() {
+        return "let the container make namespaces and mount (docker run --cap-add SYS_ADMIN --security-opt \
+                seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined), or run the \
+                daemon in it as an ordinary user under Linux 5.13 or newer, where Landlock serves"
+            .to_owned();
+    }
+    "run the daemon as an ordinary user, or keep its data on a file system that can be id-mapped (ext4, xfs, btrfs; \
+     Linux 5.12 or newer)"
+        .to_owned()
+}
+
+fn is_container() -> bool {
+    ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| Path::new(mark).exists())
+        || std::env::var_os("container").is_some()
+        || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+}

@@ -1,0 +1,364 @@
+//! From a request to a running box.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agentd_process::{BeforeExec, Child, SpawnRequest, Spawner, Stream};
+use rustix::fs::MemfdFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::net::unix::pipe;
+
+use super::bubblewrap;
+use super::paths::{self, Exposure};
+use super::stage::{MAX_EXPOSURES, Stage};
+use super::users::{UserLease, Users};
+use crate::init::RUN;
+use crate::plan::{Bounds, Plan, Probe};
+use crate::{Policy, RunRequest, SandboxError, Tier};
+
+/// The search path inside, and of the search for the program.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// As whom programs run.
+#[derive(Debug, Clone)]
+pub(crate) enum Identity {
+    /// As the daemon's own user.
+    Daemon,
+    /// Each run as a user of its own; only root can do that.
+    Own(Arc<Users>),
+}
+
+/// A tier, and how it is entered on this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) tier: Tier,
+    pub(crate) identity: Identity,
+    /// Its `/etc`, where it has one of its own.
+    pub(crate) etc: Option<Arc<tempfile::TempDir>>,
+}
+
+/// What all runs have in common.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) spawner: Spawner,
+    /// The daemon's binary, opened once: an upgrade that replaces the file changes nothing here.
+    pub(crate) init: Arc<OwnedFd>,
+    pub(crate) init_arguments: Vec<OsString>,
+    /// For what a run needs on the disk; its own, mode 0700.
+    pub(crate) state_directory: PathBuf,
+    /// Never opened to a program.
+    pub(crate) guarded: Vec<PathBuf>,
+}
+
+/// Released when the run is over.
+#[derive(Debug)]
+pub(crate) struct Resources {
+    _user: Option<UserLease>,
+    _directory: Option<tempfile::TempDir>,
+    _etc: Option<Arc<tempfile::TempDir>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Launched {
+    pub(crate) child: Child,
+    pub(crate) report: pipe::Receiver,
+    /// Open for as long as the run may go on.
+    pub(crate) control: OwnedFd,
+    pub(crate) resources: Resources,
+}
+
+impl Host {
+    /// Starts the box. `probe` makes it a canary.
+    pub(crate) async fn launch(
+        &self,
+        entry: &Entry,
+        policy: &Policy,
+        request: &RunRequest,
+        probe: Option<Probe>,
+    ) -> Result<Launched, SandboxError> {
+        let tier = entry.tier;
+        if request.proxy_socket.is_some() {
+            if !policy.network {
+                return Err(SandboxError::NetworkForbidden);
+            }
+            if tier == Tier::Landlock {
+                return Err(SandboxError::NetworkUnsupported { tier });
+            }
+        }
+        let writable: Vec<PathBuf> = policy.writable_paths.iter().chain(&request.writable_paths).cloned().collect();
+        let mut exposures = paths::resolve(&request.readable_paths, &writable, &self.guarded)?;
+        // Beside these there are the box's own `/etc` and a socket.
+        if exposures.len() > MAX_EXPOSURES - 2 {
+            let path = exposures.swap_remove(0).path;
+            return Err(SandboxError::PathRefused { path, reason: "a run can see 254 paths at most" });
+        }
+        let bounds = bounds(policy, request);
+        let mut prepared = Preparation::new(self, entry, exposures, bounds).await?;
+        if let (Some(socket), Tier::Bubblewrap) = (&request.proxy_socket, tier) {
+            prepared.proxy_socket = Some(prepared.lend_socket(socket)?);
+        }
+        let (report, report_writer) = pipe_with(PipeFlags::CLOEXEC)
+            .map_err(io::Error::from)
+            .map_err(SandboxError::prepare("a pipe for the report"))?;
+        let (control_reader, control) = pipe_with(PipeFlags::CLOEXEC)
+            .map_err(io::Error::from)
+            .map_err(SandboxError::prepare("a pipe for control"))?;
+        rustix::io::ioctl_fionbio(&report, true)
+            .map_err(io::Error::from)
+            .map_err(SandboxError::prepare("a pipe for the report"))?;
+        let report = pipe::Receiver::from_owned_fd(report).map_err(SandboxError::prepare("a pipe for the report"))?;
+        let plan = Plan {
+            tier,
+            program: request.program.clone(),
+            arguments: request.arguments.clone(),
+            environment: environment(policy, request, &prepared.temporary)?,
+            directory: match &request.working_directory {
+                Some(directory) => resolve_directory(directory, &prepared)?,
+                None => prepared.temporary.clone(),
+            },
+            own_user: prepared.own_user,
+            bounds,
+            readable: prepared.landlocked(false),
+            writable: prepared.landlocked(true),
+            watched: prepared.watched(),
+            memory_backed: prepared.memory_backed.clone(),
+            proxy_socket: match tier {
+                Tier::Bubblewrap => prepared.proxy_socket.as_ref().map(|_| PathBuf::from(bubblewrap::PROXY_SOCKET)),
+                Tier::Landlock => None,
+                Tier::None => request.proxy_socket.clone(),
+            },
+            probe,
+            report_descriptor: report_writer.as_raw_fd(),
+            control_descriptor: control_reader.as_raw_fd(),
+        };
+        prepared.descriptors.push(Arc::new(report_writer));
+        prepared.descriptors.push(Arc::new(control_reader));
+        let (spawn, resources) = prepared.into_spawn_request(self, &plan)?;
+        let child = self.spawner.spawn(spawn).await?;
+        Ok(Launched { child, report, control, resources })
+    }
+}
+
+/// A box while it is put together.
+struct Preparation {
+    tier: Tier,
+    exposures: Vec<Exposure>,
+    user: Option<UserLease>,
+    directory: Option<tempfile::TempDir>,
+    etc: Option<Arc<tempfile::TempDir>>,
+    /// `/tmp` as the program knows it.
+    temporary: PathBuf,
+    own_user: bool,
+    memory_backed: Vec<PathBuf>,
+    proxy_socket: Option<PathBuf>,
+    descriptors: Vec<Arc<OwnedFd>>,
+    tmp_bytes: u64,
+    shared_memory_bytes: u64,
+}
+
+impl Preparation {
+    async fn new(host: &Host, entry: &Entry, exposures: Vec<Exposure>, bounds: Bounds) -> Result<Self, SandboxError> {
+        let user = match (&entry.identity, entry.tier) {
+            (Identity::Own(users), Tier::Bubblewrap | Tier::Landlock) => Some(users.lease().await?),
+            (Identity::Own(_), Tier::None) | (Identity::Daemon, _) => None,
+        };
+        let mut prepared = Self {
+            tier: entry.tier,
+            exposures,
+            own_user: user.is_some() || (entry.tier == Tier::Bubblewrap && counts_processes_per_namespace()),
+            user,
+            directory: None,
+            etc: entry.etc.clone(),
+            temporary: PathBuf::from("/tmp"),
+            memory_backed: Vec::new(),
+            proxy_socket: None,
+            descriptors: vec![Arc::clone(&host.init)],
+            // Files in memory count as memory: half of it may be files, and then the disk is full.
+            tmp_bytes: bounds.disk_bytes.min(bounds.memory_bytes / 2),
+            shared_memory_bytes: bounds.memory_bytes / 4,
+        };
+        match (entry.tier, &prepared.user) {
+            (Tier::Bubblewrap, _) => prepared.memory_backed = vec!["/tmp".into(), "/dev/shm".into()],
+            (Tier::Landlock, Some(_)) => prepared.memory_backed = vec!["/tmp".into()],
+            (Tier::Landlock, None) | (Tier::None, _) => {
+                let directory = tempfile::Builder::new()
+                    .prefix("run-")
+                    .tempdir_in(&host.state_directory)
+                    .map_err(SandboxError::prepare("a temporary directory"))?;
+                prepared.temporary = directory.path().to_owned();
+                prepared.directory = Some(directory);
+            }
+        }
+        Ok(prepared)
+    }
+
+    /// The socket is seen inside even where its directory is the daemon's own.
+    fn lend_socket(&mut self, socket: &Path) -> Result<PathBuf, SandboxError> {
+        let fault = |source| SandboxError::Path { path: socket.to_owned(), source };
+        let path = socket.canonicalize().map_err(fault)?;
+        let kind = path.metadata().map_err(fault)?.file_type();
+        if !std::os::unix::fs::FileTypeExt::is_socket(&kind) {
+            return Err(SandboxError::PathRefused { path, reason: "it is not a socket" });
+        }
+        Ok(path)
+    }
+
+    /// What Landlock has to open.
+    fn landlocked(&self, writable: bool) -> Vec<PathBuf> {
+        if self.tier != Tier::Landlock {
+            return Vec::new();
+        }
+        let opened = self.exposures.iter().filter(|exposure| exposure.writable == writable);
+        let mut opened: Vec<PathBuf> = opened.map(|exposure| exposure.path.clone()).collect();
+        if writable {
+            opened.push(self.temporary.clone());
+        } else {
+            opened.extend(paths::system_directories().map(Path::to_path_buf));
+            opened.extend(paths::configuration());
+            opened.extend(paths::harmless_kernel_files());
+        }
+        opened
+    }
+
+    fn watched(&self) -> Vec<PathBuf> {
+        let mut watched: Vec<PathBuf> =
+            self.exposures.iter().filter(|exposure| exposure.writable).map(|exposure| exposure.path.clone()).collect();
+        if self.directory.is_some() {
+            watched.push(self.temporary.clone());
+        }
+        watched
+    }
+
+    fn into_spawn_request(mut self, host: &Host, plan: &Plan) -> Result<(SpawnRequest, Resources), SandboxError> {
+        let text = serde_json::to_vec(plan).map_err(io::Error::other).map_err(SandboxError::prepare("the plan"))?;
+        let plan_descriptor = self.pass_text("plan", &text)?;
+        let init = format!("/proc/self/fd/{}", host.init.as_raw_fd());
+        let mut init_arguments = host.init_arguments.clone();
+        init_arguments.extend([OsString::from(RUN), OsString::from(plan_descriptor.to_string())]);
+        let before_exec = self.stage()?;
+        let (program, arguments) = match self.tier {
+            Tier::Bubblewrap => {
+                let mut arguments = self.bubblewrap()?;
+                arguments.push(init.into());
+                arguments.extend(init_arguments);
+                let program = bubblewrap::find()
+                    .ok_or_else(|| SandboxError::prepare("bubblewrap")(io::ErrorKind::NotFound.into()))?;
+                (program, arguments)
+            }
+            Tier::Landlock | Tier::None => (PathBuf::from(init), init_arguments),
+        };
+        let request = SpawnRequest {
+            program,
+            arguments,
+            current_directory: Some("/".into()),
+            stdin: Stream::Pipe,
+            stdout: Stream::Pipe,
+            stderr: Stream::Pipe,
+            descriptors: self.descriptors,
+            before_exec,
+            ..SpawnRequest::default()
+        };
+        Ok((request, Resources { _user: self.user, _directory: self.directory, _etc: self.etc }))
+    }
+
+    fn stage(&self) -> Result<Option<BeforeExec>, SandboxError> {
+        let Some(user) = &self.user else { return Ok(None) };
+        let own_tmp_bytes = (self.tier == Tier::Landlock).then_some(self.tmp_bytes);
+        let mut exposures = self.exposures.clone();
+        let socket = self.proxy_socket.iter().cloned();
+        exposures.extend(socket.map(|path| Exposure { path, is_directory: false, writable: true }));
+        let etc = self.etc.iter().map(|etc| etc.path().to_owned());
+        exposures.extend(etc.map(|path| Exposure { path, is_directory: true, writable: false }));
+        exposures.sort_by(|one, other| one.path.cmp(&other.path));
+        let stage =
+            Stage::new(user, &exposures, own_tmp_bytes).map_err(SandboxError::prepare("the view of the files"))?;
+        Ok(Some(stage.before_exec()))
+    }
+
+    fn bubblewrap(&self) -> Result<Vec<OsString>, SandboxError> {
+        let missing = || SandboxError::prepare("its /etc")(io::ErrorKind::NotFound.into());
+        let etc = self.etc.as_ref().ok_or_else(missing)?;
+        Ok(bubblewrap::arguments(&bubblewrap::Root {
+            exposures: &self.exposures,
+            etc: etc.path(),
+            proxy_socket: self.proxy_socket.as_deref(),
+            tmp_bytes: self.tmp_bytes,
+            shared_memory_bytes: self.shared_memory_bytes,
+        }))
+    }
+
+    /// A file in memory that the child inherits, at its start. The number is its name.
+    fn pass_text(&mut self, name: &str, text: &[u8]) -> Result<i32, SandboxError> {
+        let pass = || {
+            let mut file = File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?);
+            file.write_all(text)?;
+            io::Seek::rewind(&mut file)?;
+            Ok(OwnedFd::from(file))
+        };
+        let descriptor: OwnedFd = pass().map_err(SandboxError::prepare("a file in memory"))?;
+        let number = descriptor.as_raw_fd();
+        self.descriptors.push(Arc::new(descriptor));
+        Ok(number)
+    }
+}
+
+/// The stricter of what the policy and the request say.
+fn bounds(policy: &Policy, request: &RunRequest) -> Bounds {
+    let allowed = policy.memory_limit_mb.saturating_mul(1 << 20);
+    let limits = &request.limits;
+    Bounds {
+        memory_bytes: limits.memory_bytes.map_or(allowed, |wanted| wanted.min(allowed)),
+        processes: u64::from(limits.processes),
+        open_files: u64::from(limits.open_files),
+        file_bytes: limits.file_bytes,
+        disk_bytes: limits.disk_bytes,
+    }
+}
+
+fn environment(
+    policy: &Policy,
+    request: &RunRequest,
+    temporary: &Path,
+) -> Result<Vec<(OsString, OsString)>, SandboxError> {
+    let mut variables: Vec<(OsString, OsString)> = vec![
+        ("PATH".into(), PATH.into()),
+        ("HOME".into(), temporary.into()),
+        ("TMPDIR".into(), temporary.into()),
+        ("LANG".into(), "C.UTF-8".into()),
+    ];
+    let handed_on =
+        policy.env_allowlist.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
+    for (name, value) in handed_on.chain(request.environment.iter().cloned()) {
+        if name.is_empty() || has_byte(&name, b'=') || has_byte(&name, 0) || has_byte(&value, 0) {
+            return Err(SandboxError::Variable { name: name.to_string_lossy().into_owned() });
+        }
+        variables.retain(|(known, _)| *known != name);
+        variables.push((name, value));
+    }
+    Ok(variables)
+}
+
+fn has_byte(text: &OsStr, byte: u8) -> bool {
+    text.as_encoded_bytes().contains(&byte)
+}
+
+fn resolve_directory(directory: &Path, prepared: &Preparation) -> Result<PathBuf, SandboxError> {
+    let fault = |source| SandboxError::Path { path: directory.to_owned(), source };
+    let path = directory.canonicalize().map_err(fault)?;
+    if prepared.tier != Tier::None && !prepared.exposures.iter().any(|exposure| path.starts_with(&exposure.path)) {
+        let reason = "a working directory must lie in a readable or writable path";
+        return Err(SandboxError::PathRefused { path, reason });
+    }
+    Ok(path)
+}
+
+/// Since Linux 5.14 the processes of a user are counted in each user namespace by itself.
+fn counts_processes_per_namespace() -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 14)
+}

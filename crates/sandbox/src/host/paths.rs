@@ -1,0 +1,170 @@
+//! Which paths may be opened to a box, and which are the system's own.
+
+use std::path::{Path, PathBuf};
+
+use crate::SandboxError;
+
+/// One path of the machine that the program will see under the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Exposure {
+    /// Absolute, without links.
+    pub(crate) path: PathBuf,
+    pub(crate) is_directory: bool,
+    pub(crate) writable: bool,
+}
+
+/// Programs and libraries.
+const SYSTEM: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"];
+/// What programs need to know about the machine, and nothing about its users.
+const CONFIGURATION: [&str; 20] = [
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/ca-certificates.conf",
+    "/etc/crypto-policies",
+    "/etc/debian_version",
+    "/etc/fonts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/magic",
+    "/etc/mime.types",
+    "/etc/os-release",
+    "/etc/pki/tls/certs",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/terminfo",
+    "/etc/timezone",
+];
+/// Never opened, nor anything that contains them.
+const NEVER: [&str; 8] = ["/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var/run"];
+
+/// Those parts of the system that this machine has.
+pub(crate) fn system_directories() -> impl Iterator<Item = &'static Path> {
+    SYSTEM.into_iter().map(Path::new).filter(|path| path.symlink_metadata().is_ok())
+}
+
+/// Those pieces of configuration that this machine has; Python keeps a directory a version.
+pub(crate) fn configuration() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> =
+        CONFIGURATION.into_iter().map(PathBuf::from).filter(|path| path.metadata().is_ok()).collect();
+    for entry in std::fs::read_dir("/etc").into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with("python3")) {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+/// Facts about the machine that programs ask for where they have no `/proc` of their own.
+pub(crate) fn harmless_kernel_files() -> impl Iterator<Item = PathBuf> {
+    [
+        "/proc/cpuinfo",
+        "/proc/filesystems",
+        "/proc/meminfo",
+        "/proc/version",
+        "/proc/sys/kernel/ngroups_max",
+        "/proc/sys/kernel/osrelease",
+        "/proc/sys/kernel/pid_max",
+        "/proc/sys/vm/overcommit_memory",
+        "/sys/devices/system/cpu/online",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+    ]
+    .into_iter()
+    .map(PathBuf::from)
+    .filter(|path| path.metadata().is_ok())
+}
+
+/// Resolves and checks what a run wants to see. A path that is wanted twice is writable when one
+/// wish says so; paths come before what lies in them.
+///
+/// # Errors
+/// When a path is not there, would open the machine itself, or contains one of `guarded`, the
+/// daemon's own directories.
+pub(crate) fn resolve(
+    readable: &[PathBuf],
+    writable: &[PathBuf],
+    guarded: &[PathBuf],
+) -> Result<Vec<Exposure>, SandboxError> {
+    let mut exposures: Vec<Exposure> = Vec::new();
+    let wishes = readable.iter().map(|path| (path, false)).chain(writable.iter().map(|path| (path, true)));
+    for (wish, writable) in wishes {
+        let refused = |reason| SandboxError::PathRefused { path: wish.clone(), reason };
+        if !wish.is_absolute() {
+            return Err(refused("it is not absolute"));
+        }
+        let fault = |source| SandboxError::Path { path: wish.clone(), source };
+        let path = wish.canonicalize().map_err(fault)?;
+        let is_directory = path.metadata().map_err(fault)?.is_dir();
+        if writable && !is_directory {
+            return Err(refused("only directories can be opened for writing"));
+        }
+        if NEVER.iter().any(|never| Path::new(never).starts_with(&path)) || is_kernels(&path) {
+            return Err(refused("it belongs to the system"));
+        }
+        if writable && SYSTEM.iter().any(|system| path.starts_with(system) || Path::new(system).starts_with(&path)) {
+            return Err(refused("the system's programs cannot be opened for writing"));
+        }
+        if guarded.iter().any(|guarded| guarded.starts_with(&path)) {
+            return Err(refused("the daemon's own data lies in it"));
+        }
+        match exposures.iter_mut().find(|known| known.path == path) {
+            Some(known) => known.writable |= writable,
+            None => exposures.push(Exposure { path, is_directory, writable }),
+        }
+    }
+    exposures.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(exposures)
+}
+
+/// File systems whose files are the kernel's, and the configuration that holds secrets.
+fn is_kernels(path: &Path) -> bool {
+    ["/proc", "/sys", "/dev", "/boot", "/etc"].iter().any(|root| path.starts_with(root))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(readable: &[&str], writable: &[&str], guarded: &[&Path]) -> String {
+        let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let guarded: Vec<PathBuf> = guarded.iter().map(|path| path.to_path_buf()).collect();
+        resolve(&paths(readable), &paths(writable), &guarded).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_machine_itself_is_never_opened() {
+        for path in ["/", "/proc", "/proc/self", "/sys", "/dev", "/etc", "/etc/ssl", "/run", "/usr/../", "/var/run"] {
+            assert!(refusal(&[path], &[], &[]).contains("cannot be opened"), "{path}");
+        }
+        for path in ["/usr", "/usr/lib", "/bin"] {
+            assert!(refusal(&[], &[path], &[]).contains("cannot be opened"), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_daemons_directories_are_guarded_against_their_parents_and_links_to_them() {
+        let root = tempfile::tempdir().unwrap();
+        let data = root.path().canonicalize().unwrap().join("data");
+        let workspace = data.join("agents/one");
+        std::fs::create_dir_all(&workspace).unwrap();
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink(&data, &link).unwrap();
+        for path in [&data, root.path(), &link] {
+            let text = refusal(&[path.to_str().unwrap()], &[], &[&data]);
+            assert!(text.contains("the daemon's own data"), "{text}");
+        }
+        let exposures = resolve(&[workspace.clone()], &[workspace.clone()], &[data]).unwrap();
+        assert_eq!(exposures, [Exposure { path: workspace, is_directory: true, writable: true }]);
+    }
+
+    #[test]
+    fn what_is_missing_relative_or_a_writable_file_is_an_error() {
+        assert!(refusal(&["relative"], &[], &[]).contains("not absolute"));
+        assert!(refusal(&["/nonexistent/path"], &[], &[]).contains("cannot be opened"));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(refusal(&[], &[file.path().to_str().unwrap()], &[]).contains("only directories"));
+    }
+}

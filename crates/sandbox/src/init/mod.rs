@@ -1,0 +1,224 @@
+//! The first process inside a box. It starts the program, confines it, watches over the whole tree
+//! and ends it.
+//!
+//! It is the daemon's own binary under a hidden subcommand, so nothing else needs to be installed
+//! and both always agree on the plan. In the bubblewrap tier it is process 1 of its namespace:
+//! nothing inside can signal it, and everything inside ends with it. In the other tiers it is two
+//! processes: a guard, which is the daemon's child, and the supervisor, which adopts every orphan
+//! of the program and outlives the guard just long enough to kill them.
+//!
+//! Invariants: the program is confined before its first instruction; no descriptor but the three
+//! standard ones reaches it; when the init ends in order, nothing that it started is left.
+//!
+//! Deliberately absent: time limits and output limits. The daemon keeps those, from outside.
+
+mod confine;
+mod forward;
+mod landlocked;
+mod meter;
+mod probe;
+mod supervise;
+mod syscalls;
+mod tree;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, WaitOptions};
+
+use crate::Tier;
+use crate::plan::{Plan, Report};
+
+pub(crate) use probe::{DONE as PROBE_DONE, REACHED as PROBE_REACHED};
+
+pub(crate) const RUN: &str = "run";
+pub(crate) const HOLD_USER_NAMESPACE: &str = "hold-user-namespace";
+
+/// The hidden subcommand. `arguments` are those that follow its name.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ! {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let words: Vec<&str> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
+    let done = match words.as_slice() {
+        [RUN, descriptor] => match descriptor.parse() {
+            Ok(descriptor) => run(descriptor),
+            Err(_) => Err(io::ErrorKind::InvalidInput.into()),
+        },
+        [HOLD_USER_NAMESPACE] => hold_user_namespace(),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    };
+    if let Err(error) = done {
+        // The daemon reads it and says it in its log.
+        let _ = writeln!(io::stderr(), "sandbox: {error}");
+        std::process::exit(125);
+    }
+    std::process::exit(0)
+}
+
+fn run(plan_descriptor: i32) -> io::Result<()> {
+    let mut plan_file = File::from(adopt(plan_descriptor)?);
+    plan_file.rewind()?;
+    let plan: Plan = serde_json::from_reader(io::BufReader::new(plan_file))?;
+    let mut report_to = File::from(adopt(plan.report_descriptor)?);
+    let control = adopt(plan.control_descriptor)?;
+    let guard = match plan.tier {
+        Tier::Bubblewrap => None,
+        Tier::Landlock | Tier::None => match split()? {
+            Split::Guard(supervisor, alive) => {
+                drop((report_to, control));
+                return guard_until_end(supervisor, alive);
+            }
+            Split::Supervisor(guard) => Some(guard),
+        },
+    };
+    let report = supervised(plan, &control, guard.as_ref());
+    let mut line = serde_json::to_vec(&report)?;
+    line.push(b'\n');
+    report_to.write_all(&line)
+}
+
+fn supervised(plan: Plan, control: &OwnedFd, guard: Option<&OwnedFd>) -> Report {
+    let not_started = |error: io::Error| Report::NotStarted { reason: error.to_string() };
+    offer_to_end_first();
+    let meter = match meter::Meter::start(&plan) {
+        Ok(meter) => meter,
+        Err(error) => return not_started(error),
+    };
+    if plan.tier != Tier::None
+        && let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+    {
+        return not_started(error.into());
+    }
+    let forwarder = match plan.proxy_socket.clone().map(forward::Forwarder::bind).transpose() {
+        Ok(forwarder) => forwarder,
+        Err(error) => return not_started(error),
+    };
+    let port = forwarder.as_ref().map(forward::Forwarder::port);
+    let program = match start(&plan, port) {
+        Ok(program) => program,
+        Err(error) => {
+            return Report::NotStarted { reason: format!("{}: {error}", plan.program.to_string_lossy()) };
+        }
+    };
+    if let Some(forwarder) = forwarder {
+        forwarder.serve();
+    }
+    let report = supervise::until_end(program, control, guard, meter);
+    tree::end_all(plan.tier);
+    report
+}
+
+/// Starts the program in its confinement; from here on this process holds none of its streams.
+#[allow(
+    unsafe_code,
+    clippy::disallowed_methods,
+    reason = "inside the box there is no spawner; one thread runs, so its fork may do anything"
+)]
+fn start(plan: &Plan, proxy_port: Option<u16>) -> io::Result<Pid> {
+    let mut confinement = confine::Confinement::prepare(plan)?;
+    let probe = plan.probe.clone();
+    let mut command = Command::new(&plan.program);
+    command
+        .args(&plan.arguments)
+        .env_clear()
+        .envs(plan.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir(&plan.directory)
+        .stdin(Stdio::inherit())
+        .stdout(Stdio::inherit())
+        .stderr(Stdio::inherit());
+    if let Some(port) = proxy_port {
+        command.envs(forward::variables(port));
+    }
+    // SAFETY: this process has one thread, so its fork is an ordinary process.
+    unsafe {
+        command.pre_exec(move || {
+            confinement.apply()?;
+            if let Some(probe) = &probe {
+                probe::run(probe)?;
+            }
+            Ok(())
+        });
+    }
+    let child = command.spawn()?;
+    let_go_of_streams()?;
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// A box is what the kernel ends first when memory runs out. It may be refused.
+fn offer_to_end_first() {
+    let _ = std::fs::write("/proc/self/oom_score_adj", "900");
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+}
+
+/// Takes over a descriptor that the daemon passed; from here on it stays in this process.
+#[allow(unsafe_code, reason = "a number becomes an owned descriptor")]
+fn adopt(descriptor: i32) -> io::Result<OwnedFd> {
+    if descriptor <= 2 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the number was passed for this use alone, and each is adopted once.
+    let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    rustix::io::fcntl_setfd(&owned, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(owned)
+}
+
+fn let_go_of_streams() -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(null.as_fd())?;
+    rustix::stdio::dup2_stdout(null.as_fd())?;
+    rustix::stdio::dup2_stderr(null.as_fd())?;
+    Ok(())
+}
+
+enum Split {
+    /// With the supervisor's id and the end of the pipe that tells the supervisor of our end.
+    Guard(Pid, OwnedFd),
+    /// With the end of the pipe that hangs up when the guard ends.
+    Supervisor(OwnedFd),
+}
+
+/// Becomes two: whoever kills the guard does not kill the supervisor, which then clears up.
+#[allow(unsafe_code, reason = "there is no safe fork")]
+fn split() -> io::Result<Split> {
+    let (hangs_up, alive) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    // SAFETY: this process has one thread.
+    match unsafe { libc::fork() } {
+        0 => {
+            drop(alive);
+            rustix::process::setsid()?;
+            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+            Ok(Split::Supervisor(hangs_up))
+        }
+        supervisor => {
+            let supervisor = Pid::from_raw(supervisor).filter(|pid| !pid.is_init());
+            supervisor.map(|supervisor| Split::Guard(supervisor, alive)).ok_or_else(io::Error::last_os_error)
+        }
+    }
+}
+
+fn guard_until_end(supervisor: Pid, alive: OwnedFd) -> io::Result<()> {
+    let_go_of_streams()?;
+    loop {
+        match rustix::process::waitpid(Some(supervisor), WaitOptions::empty()) {
+            Err(rustix::io::Errno::INTR) => {}
+            _ => {
+                drop(alive);
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Lends a user namespace to the daemon, which writes its maps from outside and opens it.
+#[allow(unsafe_code, reason = "leaving a namespace is unsafe for processes with threads")]
+fn hold_user_namespace() -> io::Result<()> {
+    // SAFETY: one thread, no descriptors shared with anyone.
+    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER)? };
+    io::stdout().write_all(b"+")?;
+    io::stdout().flush()?;
+    io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! Waits for the end of the program, for the daemon's wish, or for a broken bound.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open};
+
+use super::meter::Meter;
+use crate::plan::Report;
+
+/// Between two looks while much changes, and while nothing does.
+const SHORTEST: Duration = Duration::from_millis(20);
+const LONGEST: Duration = Duration::from_millis(160);
+
+pub(crate) fn until_end(program: Pid, control: &OwnedFd, guard: Option<&OwnedFd>, mut meter: Meter) -> Report {
+    // A program that ended at once is still a zombie of ours, so this finds it.
+    let Ok(pidfd) = pidfd_open(program, PidfdFlags::empty()) else { return Report::Stopped };
+    let mut pause = SHORTEST;
+    let mut next_look = Instant::now() + pause;
+    loop {
+        let mut descriptors = vec![PollFd::new(&pidfd, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
+        descriptors.extend(guard.map(|guard| PollFd::new(guard, PollFlags::IN)));
+        let wait = next_look.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) };
+        // An interrupted wait is like one that ended early.
+        let _ = poll(&mut descriptors, Some(&timeout));
+        let ended_otherwise = descriptors[1..].iter().any(|descriptor| !descriptor.revents().is_empty());
+        if let Some(status) = reap(program) {
+            return report(status);
+        }
+        if ended_otherwise {
+            return Report::Stopped;
+        }
+        if Instant::now() >= next_look {
+            if let Some(broken) = meter.measure() {
+                return broken;
+            }
+            pause = if meter.busy { SHORTEST } else { (pause * 2).min(LONGEST) };
+            next_look = Instant::now() + pause;
+        }
+    }
+}
+
+/// Collects every child that has ended; the program's status when it is among them.
+fn reap(program: Pid) -> Option<WaitStatus> {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid == program => return Some(status),
+            Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+            Ok(None) | Err(_) => return None,
+        }
+    }
+}
+
+fn report(status: WaitStatus) -> Report {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Report::Exited { code },
+        (None, Some(signal)) => Report::Signaled { signal },
+        (None, None) => Report::Stopped,
+    }
+}

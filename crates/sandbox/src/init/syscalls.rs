@@ -1,0 +1,353 @@
+//! System calls that code in a box has no business with.
+//!
+//! A list of what is refused, not of what is allowed: programs of every kind run here, and the
+//! namespaces or Landlock are the wall. The list takes away the tools with which walls were broken
+//! before (mounting, tracing, keyrings, BPF, io_uring, new namespaces) and, where there are no
+//! namespaces, everything that reaches another process or another's file without opening it.
+//!
+//! What looks absent to a program (`ENOSYS`) is what it has another way to do.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+
+/// What else protects the run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Strictness {
+    /// Namespaces hide other processes, networks and files.
+    Namespaced,
+    /// Landlock alone. `own_user`: nothing outside belongs to the program's user.
+    Shared { landlock_version: u32, own_user: bool },
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// The programs for the kernel, in the order in which they are to be installed.
+pub(crate) fn filters(strictness: Strictness) -> io::Result<Vec<BpfProgram>> {
+    let mut refused = Rules::new();
+    refuse_always(&mut refused)?;
+    let mut missing = Rules::new();
+    for call in [
+        // Their flags lie in memory, where no filter can look; programs fall back to the old calls.
+        libc::SYS_clone3,
+        libc::SYS_openat2,
+        // Memory that no process has mapped would escape the count.
+        libc::SYS_memfd_create,
+        libc::SYS_memfd_secret,
+        libc::SYS_shmget,
+        libc::SYS_shmat,
+        libc::SYS_msgget,
+        libc::SYS_semget,
+        libc::SYS_io_uring_setup,
+        libc::SYS_io_uring_enter,
+        libc::SYS_io_uring_register,
+    ] {
+        missing.insert(call, Vec::new());
+    }
+    let mut unsupported = Rules::new();
+    // It takes space without writing, so it would escape the count; writing zeros is the fallback.
+    unsupported.insert(libc::SYS_fallocate, Vec::new());
+    let mut no_family = Rules::new();
+    match strictness {
+        Strictness::Namespaced => {
+            // Only the families that a network namespace holds.
+            let other = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6]
+                .into_iter()
+                .map(|family| when(0, Width::Dword, Is::Ne, family))
+                .collect::<io::Result<Vec<_>>>()?;
+            add(&mut no_family, libc::SYS_socket, other)?;
+        }
+        Strictness::Shared { landlock_version, own_user } => {
+            refuse_reaching_others(&mut refused, landlock_version, own_user)?;
+        }
+    }
+    let mut programs = vec![refuse_foreign_numbers()];
+    for (rules, error) in [
+        (refused, libc::EPERM),
+        (missing, libc::ENOSYS),
+        (unsupported, libc::EOPNOTSUPP),
+        (no_family, libc::EAFNOSUPPORT),
+    ] {
+        if !rules.is_empty() {
+            programs.push(compile(rules, error)?);
+        }
+    }
+    Ok(programs)
+}
+
+fn refuse_always(rules: &mut Rules) -> io::Result<()> {
+    for call in [
+        // Mounts and roots.
+        libc::SYS_mount,
+        libc::SYS_umount2,
+        libc::SYS_pivot_root,
+        libc::SYS_chroot,
+        libc::SYS_move_mount,
+        libc::SYS_open_tree,
+        libc::SYS_fsopen,
+        libc::SYS_fsconfig,
+        libc::SYS_fsmount,
+        libc::SYS_fspick,
+        libc::SYS_mount_setattr,
+        // Namespaces.
+        libc::SYS_unshare,
+        libc::SYS_setns,
+        // Other processes.
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_process_madvise,
+        libc::SYS_process_mrelease,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_kcmp,
+        libc::SYS_migrate_pages,
+        libc::SYS_move_pages,
+        // Keyrings belong to users, not to namespaces.
+        libc::SYS_keyctl,
+        libc::SYS_add_key,
+        libc::SYS_request_key,
+        // Large parts of the kernel that code here never needs.
+        libc::SYS_bpf,
+        libc::SYS_userfaultfd,
+        libc::SYS_perf_event_open,
+        libc::SYS_fanotify_init,
+        libc::SYS_name_to_handle_at,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_lookup_dcookie,
+        libc::SYS_vmsplice,
+        libc::SYS_mbind,
+        libc::SYS_set_mempolicy,
+        // The machine.
+        libc::SYS_kexec_load,
+        libc::SYS_kexec_file_load,
+        libc::SYS_init_module,
+        libc::SYS_finit_module,
+        libc::SYS_delete_module,
+        libc::SYS_reboot,
+        libc::SYS_swapon,
+        libc::SYS_swapoff,
+        libc::SYS_acct,
+        libc::SYS_quotactl,
+        libc::SYS_quotactl_fd,
+        libc::SYS_syslog,
+        libc::SYS_settimeofday,
+        libc::SYS_clock_settime,
+        libc::SYS_clock_adjtime,
+        libc::SYS_adjtimex,
+        libc::SYS_sethostname,
+        libc::SYS_setdomainname,
+        libc::SYS_vhangup,
+        libc::SYS_nfsservctl,
+    ] {
+        rules.insert(call, Vec::new());
+    }
+    #[cfg(target_arch = "x86_64")]
+    for call in [
+        libc::SYS_iopl,
+        libc::SYS_ioperm,
+        libc::SYS_modify_ldt,
+        libc::SYS_uselib,
+        libc::SYS_ustat,
+        libc::SYS_sysfs,
+        libc::SYS__sysctl,
+    ] {
+        rules.insert(call, Vec::new());
+    }
+    for flag in [
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWCGROUP,
+    ] {
+        add(rules, libc::SYS_clone, vec![has(0, flag)?])?;
+    }
+    // Typing into the terminal of others. The kernel looks at 32 bits, so the filter does too.
+    for request in [libc::TIOCSTI as i64, libc::TIOCLINUX as i64] {
+        add(rules, libc::SYS_ioctl, vec![equals(1, request)?])?;
+    }
+    // Only the ordinary personality, or the question which one it is.
+    add(rules, libc::SYS_personality, vec![when(0, Width::Dword, Is::Ne, 0)?, when(0, Width::Dword, Is::Ne, -1)?])?;
+    // A file that runs with its owner's rights would be the daemon's on the disk.
+    let set_id = [libc::S_ISUID, libc::S_ISGID];
+    for bit in set_id {
+        let bit = i32::try_from(bit).map_err(io::Error::other)?;
+        for (call, mode_at) in [(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (libc::SYS_fchmodat2, 2)] {
+            add(rules, call, vec![has(mode_at, bit)?])?;
+        }
+        add(rules, libc::SYS_openat, vec![has(2, libc::O_CREAT)?, has(3, bit)?])?;
+        add(rules, libc::SYS_openat, vec![all_of(2, libc::O_TMPFILE)?, has(3, bit)?])?;
+        add(rules, libc::SYS_mknodat, vec![has(2, bit)?])?;
+        #[cfg(target_arch = "x86_64")]
+        {
+            for (call, mode_at) in [(libc::SYS_chmod, 1), (libc::SYS_creat, 1), (libc::SYS_mknod, 1)] {
+                add(rules, call, vec![has(mode_at, bit)?])?;
+            }
+            add(rules, libc::SYS_open, vec![has(1, libc::O_CREAT)?, has(2, bit)?])?;
+            add(rules, libc::SYS_open, vec![all_of(1, libc::O_TMPFILE)?, has(2, bit)?])?;
+        }
+    }
+    Ok(())
+}
+
+/// Without namespaces: what Landlock does not look at.
+fn refuse_reaching_others(rules: &mut Rules, landlock_version: u32, own_user: bool) -> io::Result<()> {
+    // No socket at all: neither the network nor the services of the machine. Pairs stay, which
+    // lead nowhere else.
+    rules.insert(libc::SYS_socket, Vec::new());
+    add(rules, libc::SYS_socketpair, vec![when(0, Width::Dword, Is::Ne, libc::AF_UNIX)?])?;
+    // Version 3 guards cutting files short; before, opening for reading with this flag cut too.
+    if landlock_version < 3 {
+        rules.insert(libc::SYS_truncate, Vec::new());
+        add(rules, libc::SYS_openat, vec![cutting_while_reading(2)?])?;
+        #[cfg(target_arch = "x86_64")]
+        add(rules, libc::SYS_open, vec![cutting_while_reading(1)?])?;
+    }
+    // Version 6 keeps signals inside. Before, not even its own children can be signalled.
+    if landlock_version < 6 {
+        add(rules, libc::SYS_kill, vec![when(0, Width::Dword, Is::Ne, 0)?])?;
+        for call in [
+            libc::SYS_tkill,
+            libc::SYS_tgkill,
+            libc::SYS_rt_sigqueueinfo,
+            libc::SYS_rt_tgsigqueueinfo,
+            libc::SYS_pidfd_send_signal,
+        ] {
+            rules.insert(call, Vec::new());
+        }
+        // A file can signal whom it is told to.
+        for command in [libc::F_SETOWN, 15 /* F_SETOWN_EX */] {
+            add(rules, libc::SYS_fcntl, vec![equals(1, command)?])?;
+        }
+        for request in [0x8901 /* FIOSETOWN */, 0x8902 /* SIOCSPGRP */] {
+            add(rules, libc::SYS_ioctl, vec![equals(1, request)?])?;
+        }
+    }
+    if own_user {
+        return Ok(());
+    }
+    // The user has other processes and other files. What takes the number of a process takes 0
+    // alone, which is the caller.
+    for (call, process_at) in [
+        (libc::SYS_prlimit64, 0),
+        (libc::SYS_setpriority, 1),
+        (libc::SYS_ioprio_set, 1),
+        (libc::SYS_sched_setaffinity, 0),
+        (libc::SYS_sched_setscheduler, 0),
+        (libc::SYS_sched_setparam, 0),
+        (libc::SYS_sched_setattr, 0),
+    ] {
+        add(rules, call, vec![when(process_at, Width::Dword, Is::Ne, 0)?])?;
+    }
+    // Of all processes of a user.
+    add(rules, libc::SYS_setpriority, vec![equals(0, i64::from(libc::PRIO_USER))?])?;
+    add(rules, libc::SYS_ioprio_set, vec![equals(0, 3 /* IOPRIO_WHO_USER */)?])?;
+    // What changes a file by its name. By its descriptor it can be changed: that one was opened.
+    for call in [
+        libc::SYS_fchmodat,
+        libc::SYS_fchmodat2,
+        libc::SYS_fchownat,
+        libc::SYS_setxattr,
+        libc::SYS_lsetxattr,
+        libc::SYS_removexattr,
+        libc::SYS_lremovexattr,
+        463, // setxattrat
+        466, // removexattrat
+        469, // file_setattr
+    ] {
+        rules.insert(call, Vec::new());
+    }
+    add(rules, libc::SYS_utimensat, vec![when(1, Width::Qword, Is::Ne, 0)?])?;
+    #[cfg(target_arch = "x86_64")]
+    for call in
+        [libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat]
+    {
+        rules.insert(call, Vec::new());
+    }
+    Ok(())
+}
+
+/// `O_TRUNC` together with `O_RDONLY`.
+fn cutting_while_reading(flags_at: u8) -> io::Result<SeccompCondition> {
+    let mask = (libc::O_TRUNC | libc::O_ACCMODE) as u64;
+    condition(flags_at, Width::Dword, Is::MaskedEq(mask), libc::O_TRUNC as u64)
+}
+
+fn has(argument: u8, bit: i32) -> io::Result<SeccompCondition> {
+    all_of(argument, bit)
+}
+
+fn all_of(argument: u8, bits: i32) -> io::Result<SeccompCondition> {
+    let bits = u64::from(bits.cast_unsigned());
+    condition(argument, Width::Dword, Is::MaskedEq(bits), bits)
+}
+
+fn equals(argument: u8, value: impl Into<i64>) -> io::Result<SeccompCondition> {
+    condition(argument, Width::Dword, Is::Eq, value.into().cast_unsigned())
+}
+
+fn when(argument: u8, width: Width, is: Is, value: i32) -> io::Result<SeccompCondition> {
+    condition(argument, width, is, u64::from(value.cast_unsigned()))
+}
+
+fn condition(argument: u8, width: Width, is: Is, value: u64) -> io::Result<SeccompCondition> {
+    SeccompCondition::new(argument, width, is, value).map_err(io::Error::other)
+}
+
+/// Refuses the call when all conditions hold; further rules for it are alternatives. A call that is
+/// refused altogether stays so.
+fn add(rules: &mut Rules, call: i64, conditions: Vec<SeccompCondition>) -> io::Result<()> {
+    let rule = SeccompRule::new(conditions).map_err(io::Error::other)?;
+    match rules.get_mut(&call) {
+        Some(others) if others.is_empty() => {}
+        Some(others) => others.push(rule),
+        None => {
+            rules.insert(call, vec![rule]);
+        }
+    }
+    Ok(())
+}
+
+fn compile(rules: Rules, error: i32) -> io::Result<BpfProgram> {
+    let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
+    let refuse = SeccompAction::Errno(error.cast_unsigned());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture).map_err(io::Error::other)?;
+    BpfProgram::try_from(filter).map_err(io::Error::other)
+}
+
+/// The second numbering of the same calls on x86-64 (`x32`), which would pass a list of numbers.
+fn refuse_foreign_numbers() -> BpfProgram {
+    // Classic BPF, see linux/filter.h: load the number, compare, return.
+    const LOAD_WORD: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const FIRST_FOREIGN: u32 = 0x4000_0000;
+    vec![
+        sock_filter { code: LOAD_WORD, jt: 0, jf: 0, k: 0 },
+        sock_filter { code: JUMP_IF_AT_LEAST, jt: 0, jf: 1, k: FIRST_FOREIGN },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned() },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_filter_compiles_and_fits_the_kernel() {
+        let shared = |landlock_version, own_user| Strictness::Shared { landlock_version, own_user };
+        for strictness in [Strictness::Namespaced, shared(1, false), shared(1, true), shared(6, false), shared(7, true)]
+        {
+            for program in filters(strictness).unwrap() {
+                assert!(!program.is_empty() && program.len() <= 4096, "{strictness:?}: {}", program.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The processes inside: who they are, and their end.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process};
+
+use crate::Tier;
+
+/// What the kernel says about one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    pub(crate) threads: u64,
+    pub(crate) virtual_bytes: u64,
+    pub(crate) resident_pages: u64,
+}
+
+/// Reads `/proc/<pid>/stat`; the numbers of its fields are those of proc(5).
+pub(crate) fn stat(pid: i32) -> Option<Stat> {
+    parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse_stat(pid: i32, text: &str) -> Option<Stat> {
+    // The name of the program may hold anything, closing brackets too.
+    let (_, rest) = text.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<i64>().ok();
+    let count = |number: usize| field(number).and_then(|value| u64::try_from(value).ok());
+    Some(Stat {
+        pid,
+        parent: i32::try_from(field(4)?).ok()?,
+        threads: count(20)?,
+        virtual_bytes: fields.get(20)?.parse().ok()?,
+        resident_pages: count(24)?,
+    })
+}
+
+/// Every process inside but this one.
+pub(crate) fn processes(tier: Tier) -> Vec<Stat> {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    if tier == Tier::Bubblewrap {
+        return all().filter(|process| process.pid != own).collect();
+    }
+    let mut found = BTreeSet::new();
+    let mut to_visit = vec![own];
+    while let Some(pid) = to_visit.pop() {
+        let Some(children) = children(pid) else { return descendants(own) };
+        to_visit.extend(children.into_iter().filter(|child| found.insert(*child)));
+    }
+    found.into_iter().filter_map(stat).collect()
+}
+
+fn all() -> impl Iterator<Item = Stat> {
+    let entries = fs::read_dir("/proc").ok();
+    entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()))
+        .filter_map(stat)
+}
+
+/// `None` when this kernel keeps no lists of children.
+fn children(pid: i32) -> Option<Vec<i32>> {
+    // A process that is gone has no children left: they have become ours, and are seen next time.
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Some(Vec::new()) };
+    let mut children = Vec::new();
+    for thread in threads.flatten() {
+        match fs::read_to_string(thread.path().join("children")) {
+            Ok(text) => children.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
+            Err(_) if thread.path().join("stat").exists() => return None,
+            Err(_) => {}
+        }
+    }
+    Some(children)
+}
+
+/// The same as a search through all processes of the machine.
+fn descendants(own: i32) -> Vec<Stat> {
+    let all: Vec<Stat> = all().collect();
+    let mut known = BTreeSet::from([own]);
+    // Parents may be listed after their children, so look until nothing is added.
+    loop {
+        let before = known.len();
+        known.extend(
+            all.iter().filter(|process| known.contains(&process.parent)).map(|process| process.pid).collect::<Vec<_>>(),
+        );
+        if known.len() == before {
+            break;
+        }
+    }
+    known.remove(&own);
+    all.into_iter().filter(|process| known.contains(&process.pid)).collect()
+}
+
+/// How many processes and threads the user of this process has on the whole machine.
+pub(crate) fn count_of_user() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let user = rustix::process::getuid().as_raw();
+    let is_own = |process: &Stat| fs::metadata(format!("/proc/{}", process.pid)).is_ok_and(|entry| entry.uid() == user);
+    all().filter(is_own).map(|process| process.threads).sum()
+}
+
+/// As process 1 of a namespace: everything in it but this process.
+#[allow(unsafe_code, reason = "there is no safe name for `every process`")]
+fn kill_namespace() {
+    // SAFETY: a system call with plain numbers.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
+/// Ends every process inside and reaps it. A killed process cannot fork, and what it leaves becomes
+/// a child of this one, so each pass leaves fewer.
+pub(crate) fn end_all(tier: Tier) {
+    loop {
+        if tier == Tier::Bubblewrap {
+            kill_namespace();
+        } else {
+            for process in processes(tier) {
+                if let Some(pid) = Pid::from_raw(process.pid) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+        }
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_micros(500));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_confuses_nobody() {
+        let text = "7 (a) S 1 (b) R 3 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 5 0 100 4096 33 18446744073709551615 0\n";
+        let stat = parse_stat(7, text).unwrap();
+        assert_eq!(stat, Stat { pid: 7, parent: 3, threads: 5, virtual_bytes: 4096, resident_pages: 33 });
+    }
+
+    #[test]
+    fn the_own_process_can_be_read() {
+        let own = std::process::id() as i32;
+        let stat = stat(own).unwrap();
+        assert_eq!(stat.parent, std::os::unix::process::parent_id() as i32);
+        assert!(stat.resident_pages > 0 && stat.virtual_bytes > stat.resident_pages && stat.threads >= 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,80}\\) [0-9 a-zA-Z-]{0,200}") {
+            let _ = parse_stat(1, &text);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What the owner of the daemon lets code do, and in which box.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use agentd_base::FieldProblem;
+use serde::{Deserialize, Serialize};
+
+/// Which box the owner wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backend {
+    /// The first of bubblewrap and Landlock that proves itself on this machine.
+    #[default]
+    Auto,
+    Bubblewrap,
+    Landlock,
+    /// No box at all. Limits hold as far as they can without one.
+    None,
+}
+
+/// A box that can be in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// Namespaces of its own, a root of its own, a seccomp filter.
+    Bubblewrap,
+    /// Landlock's rules on files and a stricter seccomp filter; no namespaces.
+    Landlock,
+    None,
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bubblewrap => "bubblewrap",
+            Self::Landlock => "landlock",
+            Self::None => "none",
+        })
+    }
+}
+
+/// The longest that [`Policy::timeout_seconds`] can be.
+pub const MAX_TIMEOUT_SECONDS: u64 = 3600;
+/// The least memory in which an interpreter starts.
+pub const MIN_MEMORY_MB: u64 = 32;
+/// The most that [`Policy::memory_limit_mb`] can be.
+pub const MAX_MEMORY_MB: u64 = 65_536;
+/// How many names and how many paths a policy can have.
+pub const MAX_ENTRIES: usize = 64;
+
+/// The owner's wishes; in force for every run that starts after they were set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    pub backend: Backend,
+    /// Whether a run that asks for the network gets the filtering proxy.
+    pub network: bool,
+    /// The longest that a run may take; a request can only shorten it.
+    pub timeout_seconds: u64,
+    /// For all processes of a run together; a request can only lower it.
+    pub memory_limit_mb: u64,
+    /// Variables of the daemon's environment that are handed on.
+    pub env_allowlist: Vec<String>,
+    /// Directories that every run may change, beside those of its request.
+    pub writable_paths: Vec<PathBuf>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            backend: Backend::Auto,
+            network: false,
+            timeout_seconds: 60,
+            memory_limit_mb: 512,
+            env_allowlist: ["LANG", "LC_ALL", "LC_CTYPE", "TZ"].map(str::to_owned).to_vec(),
+            writable_paths: Vec::new(),
+        }
+    }
+}
+
+impl Policy {
+    /// Everything that is wrong with it, for whoever stores policies. Whether paths exist is not
+    /// asked here: that can change at any time and is an error of the run.
+    #[must_use]
+    pub fn problems(&self) -> Vec<FieldProblem> {
+        let mut problems = agentd_base::Problems::new();
+        problems.require(
+            (1..=MAX_TIMEOUT_SECONDS).contains(&self.timeout_seconds),
+            "timeout_seconds",
+            format!("must be between 1 and {MAX_TIMEOUT_SECONDS}"),
+        );
+        problems.require(
+            (MIN_MEMORY_MB..=MAX_MEMORY_MB).contains(&self.memory_limit_mb),
+            "memory_limit_mb",
+            format!("must be between {MIN_MEMORY_MB} and {MAX_MEMORY_MB}"),
+        );
+        for (field, length) in
+            [("env_allowlist", self.env_allowlist.len()), ("writable_paths", self.writable_paths.len())]
+        {
+            problems.require(length <= MAX_ENTRIES, field, format!("must have at most {MAX_ENTRIES} entries"));
+        }
+        for (index, name) in self.env_allowlist.iter().enumerate() {
+            problems.require(
+                is_variable_name(name),
+                &format!("env_allowlist[{index}]"),
+                "must be a name of letters, digits and underscores that does not start with a digit",
+            );
+        }
+        for (index, path) in self.writable_paths.iter().enumerate() {
+            let plain = path.is_absolute() && !path.components().any(|part| part == std::path::Component::ParentDir);
+            problems.require(plain, &format!("writable_paths[{index}]"), "must be an absolute path without `..`");
+        }
+        problems.into_result().err().unwrap_or_default()
+    }
+}
+
+fn is_variable_name(name: &str) -> bool {
+    name.len() <= 128
+        && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_sound_and_refuses_the_network() {
+        assert_eq!(Policy::default().problems(), []);
+        assert!(!Policy::default().network);
+    }
+
+    #[test]
+    fn every_bad_field_is_named_at_once() {
+        let policy = Policy {
+            timeout_seconds: 0,
+            memory_limit_mb: 1,
+            env_allowlist: vec!["GOOD_1".into(), "1BAD".into(), "A=B".into()],
+            writable_paths: vec!["/srv/data".into(), "relative".into(), "/srv/../etc".into()],
+            ..Policy::default()
+        };
+        let fields: Vec<String> = policy.problems().into_iter().map(|problem| problem.field).collect();
+        assert_eq!(
+            fields,
+            [
+                "timeout_seconds",
+                "memory_limit_mb",
+                "env_allowlist[1]",
+                "env_allowlist[2]",
+                "writable_paths[1]",
+                "writable_paths[2]"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_policy_reads_what_it_wrote_and_knows_no_other_fields() {
+        let text = serde_json::to_string(&Policy::default()).unwrap();
+        assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), Policy::default());
+        assert!(serde_json::from_str::<Policy>(r#"{"netwrok":true}"#).is_err());
+    }
+}

@@ -1,0 +1,38 @@
+//! The escape suite: every attack on every tier that this machine provides, as root (when it is
+//! run as root) and as an ordinary user. Prints a table and fails when one attack gets through.
+//!
+//! The same binary is the suite, the daemon's init, and the attacker.
+
+mod attacks;
+mod suite;
+
+use std::process::ExitCode;
+
+/// What the suite's own environment holds and nobody inside may see.
+const SECRET_VARIABLE: &str = "AGENTD_ESCAPE_SECRET";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["sandbox-init", rest @ ..] => agentd_sandbox::init::main(rest.iter().map(Into::into)),
+        ["attack", name, target] => attack(name, target),
+        ["suite"] => suite::run(),
+        ["daemon", backend, target] => suite::daemon(backend, target),
+        // What test runners ask.
+        [.., "--list"] => ExitCode::SUCCESS,
+        _ => suite::as_root_and_as_user(),
+    }
+}
+
+fn attack(name: &str, target: &str) -> ExitCode {
+    let target = serde_json::from_str(target).unwrap();
+    let Some((_, attack)) = attacks::ATTACKS.iter().find(|(known, _)| *known == name) else {
+        return ExitCode::from(3);
+    };
+    for reached in attack(&target) {
+        println!("{}{reached}", suite::REACHED);
+    }
+    println!("{}", suite::TRIED);
+    ExitCode::SUCCESS
+}
