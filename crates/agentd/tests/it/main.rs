@@ -30,4 +30,5 @@ mod setup;
 mod skills;
 mod terminal;
 mod tidy;
+mod tool_servers;
 mod tools;

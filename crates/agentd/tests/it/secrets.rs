@@ -56,6 +56,10 @@ async fn no_secret_reaches_a_file_or_the_log() {
     process.get(&format!("/api/agents?token={unknown}")).send().await.expect_status(200);
     secrets.push(unknown);
 
+    let tool = json!({"name": "api", "description": "For tests.", "kind": "http", "request": {"method": "GET",
+        "url": "http://127.0.0.1:9/", "secret_headers": {"authorization": "Bearer tool-secret-0123"}}});
+    process.post("/api/settings/skills/custom").json(&tool).send().await.expect_status(201);
+    secrets.push("tool-secret-0123".to_owned());
     let provider = json!({"api_key": PROVIDER_KEY, "base_url": refusing.base_url().as_str()});
     process.put("/api/providers/anthropic/key").json(&provider).send().await.expect_status(200);
     process.post("/api/providers/anthropic/test").send().await.expect_status(200);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BUILTIN, SANDBOX, app, call, offered, workspace};
+use super::{BUILTIN, SANDBOX, Server, app, call, offered, page, workspace};
 use crate::support::TestApp;
 
 #[tokio::test]
@@ -99,4 +99,32 @@ async fn code_and_file_tools_share_the_workspace_and_nothing_else() {
     let done = call(&app, "shell", json!({"command": "yes | head -c 1000000"})).await.unwrap();
     assert!(done["stdout"].as_str().unwrap().contains("bytes left out]"), "{done}");
     assert!(call(&app, "shell", json!({"command": "true", "timeout_seconds": 61})).await.is_err());
+}
+
+const FETCH: &str = "import urllib.request\ntry:\n    print(urllib.request.urlopen(URL, timeout=10).read().decode())\nexcept Exception as error:\n    print('failed:', error)";
+
+/// The network is off, or goes through the proxy that knows the rules.
+#[tokio::test]
+async fn code_reaches_the_network_only_by_the_rules() {
+    let app = app().await;
+    if app.get(SANDBOX).send().await.json()["in_force"]["tier"] != "bubblewrap" {
+        return;
+    }
+    let server = Server::start(|_| page("hello from the server")).await;
+    let code = format!("URL = '{}'\n{FETCH}", server.url("/"));
+    let fetch = || call(&app, "python", json!({"code": code}));
+    let allow = json!({"allowed_hosts": ["127.0.0.1"]});
+    app.put("/api/settings/security").json(&allow).send().await.expect_status(200);
+    let output = fetch().await.unwrap();
+    assert!(output["stdout"].as_str().unwrap().starts_with("failed:"), "{output}");
+    app.put(SANDBOX).json(&json!({"network": true})).send().await.expect_status(200);
+    let output = fetch().await.unwrap();
+    assert_eq!(output["stdout"], "hello from the server\n", "{output}");
+    app.put("/api/settings/security").json(&json!({"allowed_hosts": []})).send().await.expect_status(200);
+    let output = fetch().await.unwrap();
+    assert!(output["stdout"].as_str().unwrap().contains("failed:"), "{output}");
+    app.put(SANDBOX).json(&json!({"network": false})).send().await.expect_status(200);
+    let output = fetch().await.unwrap();
+    assert!(output["stdout"].as_str().unwrap().contains("failed:"), "{output}");
+    assert_eq!(server.asked().len(), 1);
 }
