@@ -38,7 +38,8 @@ use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
 use crate::skills::{
-    BuiltinTools, CheckSandbox, CodeRunner, CustomTools, KeepToolServers, SandboxSettings, Skills, SkillsRoutes, ToolServers,
+    BuiltinTools, CheckSandbox, CodeRunner, CustomTools, KeepToolServers, SandboxSettings, Skills, SkillsRoutes,
+    ToolServers,
 };
 use crate::{agents, auth, channels, chat, monitoring, notify, page, providers, settings, setup, skills};
 

@@ -14,7 +14,8 @@ use url::Url;
 use super::error::Failure;
 use super::listing::Listing;
 use super::load::{Spec, Way};
-use super::model::{StdioReach, ToolServerId};
+use super::model::ToolServerId;
+use super::reach::StdioReach;
 use super::secrets::hide;
 use crate::ground::DataDir;
 use crate::skills::sandbox::CodeRunner;
@@ -146,8 +147,12 @@ impl Opener {
         let home = self.home(&spec.id);
         let (data_dir, folder) = (Arc::clone(&self.data_dir), home.clone());
         let made = tokio::task::spawn_blocking(move || data_dir.make_folder(&folder)).await;
-        if let Some(error) = made.map_or_else(|error| Some(error.to_string()), |made| made.err().map(|e| e.to_string())) {
-            return Err(Failure::ours("tool_server_home", format!("the folder {} cannot be made: {error}", home.display())));
+        if let Some(error) = made.map_or_else(|error| Some(error.to_string()), |made| made.err().map(|e| e.to_string()))
+        {
+            return Err(Failure::ours(
+                "tool_server_home",
+                format!("the folder {} cannot be made: {error}", home.display()),
+            ));
         }
         let mut request = RunRequest::new(&reach.command, reach.args.iter().map(OsString::from));
         request.environment = vec![("HOME".into(), home.clone().into())];
@@ -183,7 +188,8 @@ async fn why_not(program: &SandboxedChild, reach: &StdioReach, error: &ConnectEr
             );
         }
         Ok(ended) if has_gone => {
-            failure.message = format!("the tool server's program {ended} before it was connected; its error output says more");
+            failure.message =
+                format!("the tool server's program {ended} before it was connected; its error output says more");
         }
         _ => {}
     }

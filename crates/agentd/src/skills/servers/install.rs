@@ -10,8 +10,10 @@ use agentd_store::Recorder;
 use serde_json::{Map, Value};
 
 use super::error::ToolServerError;
-use super::model::{ToolServer, ToolServerChange, TransportKind};
-use super::service::{ToolServerState, ToolServers};
+use super::model::{ToolServer, ToolServerChange};
+use super::reach::TransportKind;
+use super::service::ToolServers;
+use super::state::ToolServerState;
 
 /// What the owner says of an entry to be installed.
 #[derive(Debug, Clone, Default)]
@@ -51,17 +53,16 @@ impl ToolServers {
 
 fn to_change(entry: &CatalogEntry, installation: Installation) -> Result<ToolServerChange, ToolServerError> {
     let invalid = |problems| ToolServerError::Invalid { problems };
-    let Installation { values, name, program, network, readable_paths, writable_paths, enabled, trusted } = installation;
-    let Registration { name: own_name, transport } =
-        entry.instantiate(&values, program.as_deref()).map_err(invalid)?;
+    let Installation { values, name, program, network, readable_paths, writable_paths, enabled, trusted } =
+        installation;
+    let Registration { name: own_name, transport } = entry.instantiate(&values, program.as_deref()).map_err(invalid)?;
     let mut change =
         ToolServerChange { name: Some(name.unwrap_or(own_name)), enabled, trusted, ..ToolServerChange::default() };
     match transport {
         RegistrationTransport::Http { url, headers } => {
             change.transport = Some(TransportKind::Http);
             change.url = Some(url);
-            change.headers =
-                headers.into_iter().map(|(name, value)| (name, Some(SecretUpdate::New(value)))).collect();
+            change.headers = headers.into_iter().map(|(name, value)| (name, Some(SecretUpdate::New(value)))).collect();
             change.network = network;
             change.readable_paths = readable_paths;
             change.writable_paths = writable_paths;
@@ -112,7 +113,8 @@ fn open_folders(entry: &CatalogEntry, values: &Map<String, Value>, writable: &mu
             if Path::new(path).is_dir() {
                 writable.push(path.to_owned());
             } else {
-                problems.add(&field, "is no folder that exists; for a file, name the folder around it in `writable_paths`");
+                problems
+                    .add(&field, "is no folder that exists; for a file, name the folder around it in `writable_paths`");
             }
         }
     }
@@ -145,10 +147,8 @@ mod tests {
         let file = format!("{path}/graph.jsonl");
         let refused = change("memory", values(json!({"memory_file": file}))).unwrap_err();
         assert_eq!(refused, ["values.memory_file"]);
-        let named = Installation {
-            writable_paths: Some(vec![path.to_owned()]),
-            ..values(json!({"memory_file": file}))
-        };
+        let named =
+            Installation { writable_paths: Some(vec![path.to_owned()]), ..values(json!({"memory_file": file})) };
         assert_eq!(change("memory", named).unwrap().writable_paths.unwrap(), [path]);
         let outside = values(json!({"directories": [format!("{path}/../..")]}));
         assert_eq!(change("filesystem", outside).unwrap_err(), ["values.directories"]);

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 
 use super::error::ToolServerError;
 use super::listing::{LeftOut, Listing, OfferedTool};
-use super::model::{HttpReach, Reach, StdioReach, ToolServer, ToolServerId};
+use super::model::{ToolServer, ToolServerId};
+use super::reach::{HttpReach, Reach, StdioReach};
 use super::secrets::{self, Kind};
 use super::store;
 use crate::settings::Vault;

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{Backoff, Clock, Entropy};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::connect::{Opener, Session};
 use super::error::Failure;
 use super::link::{Command, LinkState, ServerStatus, Shared};
+use super::listings::Listings;
 use super::load::Spec;
-use super::service::Listings;
 
 const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(1), multiplier: 2.0, cap: Duration::from_secs(300), jitter: 0.2 };
@@ -33,8 +33,6 @@ pub(super) struct Supervisor {
     pub(super) entropy: Entropy,
     pub(super) shared: Arc<Shared>,
     pub(super) commands: mpsc::Receiver<Command>,
-    /// Programs that may be starting at once, over all servers.
-    pub(super) starts: Arc<Semaphore>,
     /// Tries that failed in a row.
     pub(super) failures: u32,
 }
@@ -148,7 +146,7 @@ impl Supervisor {
 
     async fn try_to_connect(&mut self, spec: &Arc<Spec>) -> Tried {
         self.set(|state| state.status = ServerStatus::Connecting);
-        let trying = connect(Arc::clone(&self.opener), self.listings.clone(), Arc::clone(spec), Arc::clone(&self.starts));
+        let trying = connect(Arc::clone(&self.opener), self.listings.clone(), Arc::clone(spec));
         tokio::pin!(trying);
         loop {
             tokio::select! {
@@ -260,13 +258,7 @@ impl Supervisor {
 }
 
 /// Opens a session and asks for the tools: a server that does not say what it offers is of no use.
-async fn connect(
-    opener: Arc<Opener>,
-    listings: Listings,
-    spec: Arc<Spec>,
-    starts: Arc<Semaphore>,
-) -> Result<Session, Failure> {
-    let _start: Option<OwnedSemaphorePermit> = starts.acquire_owned().await.ok();
+async fn connect(opener: Arc<Opener>, listings: Listings, spec: Arc<Spec>) -> Result<Session, Failure> {
     let session = opener.open(&spec).await?;
     match session.list().await {
         Ok(listing) => {

@@ -1,4 +1,4 @@
-//! A tool of a server, as agents get it.
+//! The tools of servers, as agents get them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,18 @@ use super::error::ToolServerError;
 use super::link::{Command, Wanted};
 use super::listing::OfferedTool;
 use super::model::ToolServerId;
-use super::service::{CallOutcome, ToolServers};
-use crate::skills::tool::{Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
+use super::service::ToolServers;
+use super::state::CallOutcome;
+use crate::agents::Agent;
+use crate::skills::tool::{Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};
 
 /// Of a tool's own complaint.
 const MAX_COMPLAINT_CHARACTERS: usize = 4_000;
 
-pub(super) struct ServerTool {
-    pub(super) servers: ToolServers,
-    pub(super) server: ToolServerId,
-    pub(super) tool: Arc<OfferedTool>,
+struct ServerTool {
+    servers: ToolServers,
+    server: ToolServerId,
+    tool: Arc<OfferedTool>,
 }
 
 impl std::fmt::Debug for ServerTool {
@@ -38,8 +40,7 @@ impl ServerTool {
         let link = self.servers.link(&self.server);
         let _call = link.begin_call();
         let session = link.session(&spec, Wanted::ByAgent).await.map_err(failed)?;
-        let limits =
-            CallLimits { time: Duration::from_secs(server.timeout_seconds.into()), ..CallLimits::default() };
+        let limits = CallLimits { time: Duration::from_secs(server.timeout_seconds.into()), ..CallLimits::default() };
         let called = session.connection.call_tool(&self.tool.remote_name, Value::Object(input), limits).await;
         let output = called.map_err(|error| match error {
             McpError::Timeout { .. } => {
@@ -52,7 +53,11 @@ impl ServerTool {
         if output.is_error {
             let complaint: String = output.text.chars().take(MAX_COMPLAINT_CHARACTERS).collect();
             let is_silent = complaint.trim().is_empty();
-            return Err(ToolError::Failed(if is_silent { "the tool failed without a word".to_owned() } else { complaint }));
+            return Err(ToolError::Failed(if is_silent {
+                "the tool failed without a word".to_owned()
+            } else {
+                complaint
+            }));
         }
         Ok(answer(output))
     }
@@ -104,6 +109,37 @@ impl Tool for ServerTool {
                 Err(_) => CallOutcome::Failed,
             };
             result
+        }
+        .boxed()
+    }
+}
+
+impl ToolSource for ToolServers {
+    fn name(&self) -> &'static str {
+        "tool_servers"
+    }
+
+    fn tools<'a>(&'a self, _agent: &'a Agent) -> BoxFuture<'a, Vec<Arc<dyn Tool>>> {
+        async move {
+            let loaded = match self.loaded().await {
+                Ok(loaded) => loaded,
+                Err(error) => {
+                    tracing::warn!(%error, "the tool servers cannot be read; none of their tools is offered");
+                    return Vec::new();
+                }
+            };
+            let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+            for found in loaded.0.iter().filter(|found| found.server.enabled && found.spec.is_ok()) {
+                let Some(known) = &found.listing else {
+                    self.connect_aside(found, false);
+                    continue;
+                };
+                tools.extend(known.tools.iter().map(|tool| {
+                    let (servers, server) = (self.clone(), found.server.id.clone());
+                    Arc::new(ServerTool { servers, server, tool: Arc::clone(tool) }) as Arc<dyn Tool>
+                }));
+            }
+            tools
         }
         .boxed()
     }

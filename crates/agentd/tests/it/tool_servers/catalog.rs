@@ -22,7 +22,8 @@ async fn an_entry_becomes_a_registration() {
     assert_eq!((&made["writable_paths"], &made["network"]), (&json!([folder.path()]), &json!(true)));
     assert_eq!(made["trusted"], false);
     app.post(&path).json(&fields).send().await.expect_error(409, "name_taken");
-    let own = json!({"values": {"directories": [folder.path()]}, "enabled": false, "name": "mine", "program": "/opt/files"});
+    let own =
+        json!({"values": {"directories": [folder.path()]}, "enabled": false, "name": "mine", "program": "/opt/files"});
     let own = app.post(&path).json(&own).send().await.expect_status(201).json();
     assert_eq!((&own["command"], &own["network"]), (&json!("/opt/files"), &json!(false)));
 

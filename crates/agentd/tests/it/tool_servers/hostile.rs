@@ -62,10 +62,8 @@ async fn one_that_floods_or_is_silent_costs_nobody_else() {
 async fn calls_end_in_their_time_and_the_server_lives_on() {
     let app = app_without_sandbox().await;
     let id = connected(&app, &called("fake", "well")).await;
-    let (hung, echoed) = tokio::join!(
-        call(&app, "fake_hang", json!({})),
-        call(&app, "fake_echo", json!({"word": "b"})),
-    );
+    let (hung, echoed) =
+        tokio::join!(call(&app, "fake_hang", json!({})), call(&app, "fake_echo", json!({"word": "b"})),);
     assert!(hung.unwrap_err().to_string().contains("within 1 seconds"));
     assert_eq!(echoed.unwrap(), json!({"text": "echo: b"}));
     assert_eq!(call(&app, "fake_fail", json!({})).await.unwrap_err().to_string(), "it is not possible");

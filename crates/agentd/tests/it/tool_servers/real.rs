@@ -112,8 +112,7 @@ async fn time_of_today_and_of_2024() {
         if !installation.starts_with("/usr") {
             readable.push(installation.to_path_buf());
         }
-        let fields =
-            json!({"name": name, "transport": "stdio", "command": program, "readable_paths": readable});
+        let fields = json!({"name": name, "transport": "stdio", "command": program, "readable_paths": readable});
         let id = connected(&app, &fields).await;
         assert_eq!(status(&app, &id).await["server"]["protocol_version"], version);
         let input = json!({"source_timezone": "Europe/Berlin", "time": "12:00", "target_timezone": "Asia/Tokyo"});

@@ -37,7 +37,9 @@ async fn a_registration_is_made_changed_and_deleted() {
     let glance = app.get("/api/settings/skills").send().await.expect_status(200).json();
     assert_eq!(glance["servers"][0]["status"], "disabled");
     assert_eq!(app.delete(&path).send().await.expect_status(200).json(), json!({"deleted": true}));
-    for request in [app.get(&path), app.delete(&path), app.put(&path).json(&json!({})), app.get(&format!("{path}/status"))] {
+    for request in
+        [app.get(&path), app.delete(&path), app.put(&path).json(&json!({})), app.get(&format!("{path}/status"))]
+    {
         request.send().await.expect_error(404, "tool_server_not_found");
     }
     for action in ["test", "discover", "connect", "disconnect"] {
@@ -64,7 +66,8 @@ async fn every_bad_field_is_named_at_once() {
         json!({"command": "./here", "args": ["a\u{0}b"], "env": {"1A": "x"}, "writable_paths": ["relative"], "url": "http://a"}),
     );
     let refused = app.post(SERVERS).json(&bad).send().await.expect_error(400, "invalid_request").json();
-    let fields: Vec<&str> = refused["fields"].as_array().unwrap().iter().map(|f| f["field"].as_str().unwrap()).collect();
+    let fields: Vec<&str> =
+        refused["fields"].as_array().unwrap().iter().map(|f| f["field"].as_str().unwrap()).collect();
     assert_eq!(fields, ["url", "env.1A", "command", "args[0]", "writable_paths[0]"]);
     app.post(SERVERS).json(&json!({"name": "a"})).send().await.expect_status(400);
     app.post(SERVERS).json(&json!({"name": "a", "transport": "http"})).send().await.expect_status(400);
@@ -74,7 +77,8 @@ async fn every_bad_field_is_named_at_once() {
 #[tokio::test]
 async fn secrets_are_write_only_and_go_nowhere_else() {
     let app = TestApp::with_owner().await;
-    let id = register(&app, &with(off("a"), json!({"env": {"TOKEN": "very-secret-1", "PLAIN": "very-secret-2"}}))).await;
+    let id =
+        register(&app, &with(off("a"), json!({"env": {"TOKEN": "very-secret-1", "PLAIN": "very-secret-2"}}))).await;
     let path = format!("{SERVERS}/{id}");
     let shown = app.get(&path).send().await.expect_status(200);
     assert!(!shown.text().contains("very-secret"));

@@ -65,10 +65,7 @@ async fn create_tool_server(
 #[utoipa::path(get, path = "/api/settings/skills/mcp/{id}", operation_id = "get_tool_server", tag = "skills",
     params(("id" = String, Path, description = "The server's id")),
     responses((status = 200, body = ToolServerView)))]
-async fn get_tool_server(
-    State(state): State<SkillsRoutes>,
-    Path(id): Path<String>,
-) -> ApiResult<Json<ToolServerView>> {
+async fn get_tool_server(State(state): State<SkillsRoutes>, Path(id): Path<String>) -> ApiResult<Json<ToolServerView>> {
     Ok(Json(state.servers.get(&id).await?.into()))
 }
 
