@@ -1,7 +1,5 @@
 //! Servers that hang, flood, lie or die: whoever asks them hears of it, and nobody else is slower.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::{SERVERS, act, connected, fake, processes, register, status, until, until_gone, with};
@@ -140,11 +138,5 @@ async fn what_a_program_started_ends_with_it() {
     let child = children().split_whitespace().next().expect("a child").to_owned();
     act(&app, &id, "disconnect").await;
     assert_eq!(processes(&["fake_server.py", name]), Vec::<u32>::new());
-    for _ in 0..400 {
-        if !std::path::Path::new(&format!("/proc/{child}")).exists() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
-    panic!("the child of the server is left");
+    super::until_ended(child.parse().unwrap()).await;
 }

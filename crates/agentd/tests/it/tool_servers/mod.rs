@@ -98,3 +98,16 @@ async fn until_gone(parts: &[&str]) {
     }
     panic!("processes are left: {:?}", processes(parts));
 }
+
+/// Waits until this process has ended. In a container it may stay a zombie, for want of an init.
+async fn until_ended(id: u64) {
+    for _ in 0..1200 {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.chars().next());
+        if matches!(state, None | Some(Some('Z' | 'X'))) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("the process {id} still runs");
+}
