@@ -5,10 +5,10 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MODELS := models
 TOOL_SERVERS := .tool-servers
-PACKAGES := cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
+PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help run test check bench models tools postgres-tools openapi fuzz-api tool-servers clean
+.PHONY: help run test check bench bench-local-tools models tools postgres-tools openapi fuzz-api security tool-servers clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -37,6 +37,12 @@ check: tools ## Format, lints, licences and sources of dependencies
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
 
+security: tools ## Try to break out of the sandbox, and to reach addresses that must not be reached
+	$(call say,addresses and tricks)
+	cargo run --quiet --package agentd-net --example address_table
+	$(call say,escape suite on every tier that this machine provides)
+	cargo test --quiet --package agentd-sandbox --test escape
+
 models: ## Fetch the weights of the model inside
 	@scripts/fetch-models.sh $(MODELS)
 
@@ -59,15 +65,24 @@ fuzz-api: tools ## Send generated requests for every operation of the document t
 bench: tools models ## Measure what docs/benchmarks.md quotes (takes minutes)
 	$(call say,building)
 	cargo build --release --package agentd
-	cargo build --release --package agentd-bench --features local-model
+	cargo build --release --package agentd-bench --features local-model,embedded
 	$(call say,cold start and idle memory)
 	target/release/start
 	$(call say,GET /api/agents against a bare handler)
 	target/release/http
 	$(call say,chat turns)
 	target/release/chat
+	$(call say,rounds of tools)
+	target/release/tools
 	$(call say,the model inside against its engine)
 	target/release/local_model $(firstword $(wildcard $(MODELS)/*.gguf))
+
+export MODEL
+bench-local-tools: tools models ## Measure how well a model inside calls tools: MODEL=path takes any GGUF
+	$(call say,building)
+	cargo build --release --package agentd-bench --features local-model --bin local_tools
+	$(call say,tool calls)
+	target/release/local_tools "$${MODEL:-$$(ls $(MODELS)/*.gguf | head -n 1)}" $(if $(VERBOSE),--verbose)
 
 clean: ## Remove what was built
 	cargo clean

@@ -23,8 +23,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use agentd_base::{Clock, Entropy};
-use agentd_inference::spawn::Spawner;
 use agentd_inference::{ChatMessage, GenerateRequest, LocalEvent, LocalModel, LocalModelOptions, worker};
+use agentd_process::Spawner;
 use futures_util::StreamExt;
 use llama_cpp_2::context::LlamaContext;
 use llama_cpp_2::context::params::LlamaContextParams;

@@ -88,10 +88,10 @@ impl Daemon {
         tokio::join!(self.services.tools.servers.shut_down(), self.services.providers.shut_down());
     }
 
-    /// Whether replies are being written.
+    /// How many replies are being written here.
     #[must_use]
-    pub fn is_busy(&self) -> bool {
-        self.services.engine.running_turns() > 0
+    pub fn running_turns(&self) -> usize {
+        self.services.engine.running_turns()
     }
 
     /// What agents can do; a program that embeds the daemon may add to it.

@@ -8,11 +8,15 @@
 //! Invariants: every request ends, with a whole reply or with one error, whatever the process does;
 //! queues and buffers are bounded; nothing here blocks the runtime.
 //!
+//! [`tools`] decides on tool calls for such a model, which has none of its own.
+//!
 //! Deliberately absent: the daemon's own model interface (it adapts to this one), choosing and
-//! downloading model files, and prompts.
+//! downloading model files, and the prompts of conversations.
 
+mod grammar_schema;
 mod local;
 pub mod protocol;
+pub mod tools;
 mod types;
 pub mod worker;
 

@@ -19,9 +19,17 @@
 //! - End: when the program ends, is killed, or the daemon ends in any way, everything that it
 //!   started ends too.
 //!
+//! As whom: a root daemon runs each program as a user of its own, and lends it the opened paths by
+//! id-mapped mounts; root without the right to mount gets no sandbox, because the kernel does not
+//! bound root's processes. Any other daemon, root of a container's user namespace included, runs
+//! programs as its own user.
+//!
 //! Landlock without namespaces is the weaker tier: other processes can be seen to exist, `/tmp` may
 //! be another directory (`TMPDIR` names it), and where the program has to share the daemon's user
 //! it cannot change modes, owners or times of files by name.
+//!
+//! Paths that are opened must not lie in directories that other code can change while a run
+//! starts: names are resolved when it starts, and Landlock and bubblewrap open them again.
 //!
 //! Deliberately absent: the filtering proxy, the choice of what to run, and the storage of the
 //! policy.

@@ -22,8 +22,9 @@ const ARCHETYPES: [(&str, &str); 10] = [
 ];
 
 /// Who the agent is, how it behaves, and what its owner told it; `instructions` are those for all
-/// agents, `language` the English name of the one to answer in, where that is not English.
-pub(super) fn system_prompt(agent: &Agent, instructions: &str, language: Option<&str>) -> String {
+/// agents, `language` the English name of the one to answer in, where that is not English; `today`
+/// is written as the owner writes dates.
+pub(super) fn system_prompt(agent: &Agent, instructions: &str, language: Option<&str>, today: &str) -> String {
     let mut prompt = format!("You are {}, the AI agent of {}.", agent.svc_name, agent.user_name);
     for archetype in &agent.archetypes {
         let name = archetype.to_lowercase();
@@ -41,6 +42,7 @@ pub(super) fn system_prompt(agent: &Agent, instructions: &str, language: Option<
     if let Some(language) = language {
         prompt.push_str(&format!(" Answer in {language} unless you are asked for another language."));
     }
+    prompt.push_str(&format!(" Today is {today}."));
     for text in [instructions, agent.profile.instructions.as_deref().unwrap_or_default()] {
         let text = text.trim();
         if !text.is_empty() {
@@ -117,10 +119,10 @@ mod tests {
     #[test]
     fn everything_the_owner_said_shapes_the_prompt() {
         assert_eq!(
-            system_prompt(&agent(), "Never lie.", Some("German")),
+            system_prompt(&agent(), "Never lie.", Some("German"), "Monday, 05.01.2026"),
             "You are scout, the AI agent of Ada. You gather facts, compare sources, and tell what is known from \
              what is guessed. Your role: pirate. You love maps. Answer in German unless you are asked for another \
-             language.\n\nNever lie.\n\nBe brief.\n\nWhat Ada told you:\n- Hobby? chess\n- likes tea"
+             language. Today is Monday, 05.01.2026.\n\nNever lie.\n\nBe brief.\n\nWhat Ada told you:\n- Hobby? chess\n- likes tea"
         );
     }
 
@@ -133,8 +135,9 @@ mod tests {
             profile: AgentProfile::default(),
             ..agent()
         };
-        let expected = "You are scout, the AI agent of Ada. You are helpful, friendly and to the point.";
-        assert_eq!(system_prompt(&plain, "", None), expected);
-        assert_eq!(system_prompt(&plain, " ", None), expected);
+        let expected = "You are scout, the AI agent of Ada. You are helpful, friendly and to the point. \
+                        Today is x.";
+        assert_eq!(system_prompt(&plain, "", None, "x"), expected);
+        assert_eq!(system_prompt(&plain, " ", None, "x"), expected);
     }
 }

@@ -283,9 +283,13 @@ impl Agents {
     #[must_use]
     pub fn system_prompt(&self, agent: &Agent) -> String {
         let settings = &self.0.settings;
-        let language = Language::parse(&settings.interface().language).ok();
+        let interface = settings.interface();
+        let language = Language::parse(&interface.language).ok();
         let language = language.filter(|language| language.tag() != "en").map(|language| language.english_name());
-        prompt::system_prompt(agent, &settings.agent().instructions, language.as_deref())
+        let (now, zone) = (self.0.ground.clock.now(), settings.timezone());
+        let weekday = now.to_jiff().to_zoned(zone.clone()).strftime("%A").to_string();
+        let today = format!("{weekday}, {}", interface.date_format.day(now, &zone));
+        prompt::system_prompt(agent, &settings.agent().instructions, language.as_deref(), &today)
     }
 
     /// The folder that the agent works in; made again where it was lost.

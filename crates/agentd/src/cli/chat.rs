@@ -43,21 +43,29 @@ struct Chat {
     agent: Option<String>,
     conversation: Option<String>,
     style: Style,
+    /// `show_token_usage` of the interface settings.
+    shows_tokens: bool,
 }
 
+/// What the person at the terminal types; nobody where the input is a pipe.
+type Person<'a> = Option<&'a mut tokio::sync::mpsc::Receiver<String>>;
+
 pub(super) async fn run(config: &Config, arguments: ChatArgs) -> Result<(), CliError> {
+    let daemon = Daemon::find(config, arguments.url).await?;
+    let interface = daemon.interface().await?;
     let mut chat = Chat {
-        daemon: Daemon::find(config, arguments.url).await?,
+        daemon,
         agent: arguments.agent,
         conversation: None,
         style: Style::of_stderr(),
+        shows_tokens: interface["show_token_usage"].as_bool().unwrap_or(true),
     };
     match arguments.message.as_deref() {
         Some("-") => {
             let text = std::io::read_to_string(std::io::stdin()).map_err(|source| CliError::Machine { source })?;
-            chat.say(text.trim_end()).await
+            chat.say(text.trim_end(), None).await
         }
-        Some(message) => chat.say(message).await,
+        Some(message) => chat.say(message, None).await,
         None => chat.converse().await,
     }
 }
@@ -78,20 +86,38 @@ impl Daemon {
         Ok(Self::Elsewhere { http, url: url.trim_end_matches('/').to_owned(), key: Secret::new(key) })
     }
 
+    async fn interface(&self) -> Result<Value, CliError> {
+        let mut chunks = self.call(Method::GET, "/api/settings/interface", String::new()).await?;
+        let mut body = Vec::new();
+        while let Some(chunk) = chunks.next().await {
+            body.extend_from_slice(&chunk?);
+        }
+        serde_json::from_slice(&body).map_err(CliError::broken)
+    }
+
     /// Posts JSON; the body of the answer as it comes.
     async fn post(&self, path: &str, body: &Value) -> Result<BoxStream<'static, Result<Bytes, CliError>>, CliError> {
+        self.call(Method::POST, path, body.to_string()).await
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: String,
+    ) -> Result<BoxStream<'static, Result<Bytes, CliError>>, CliError> {
         match self {
             Self::Here(client) => {
-                let answer = client.send(request(Method::POST, path, Body::from(body.to_string()))?, None).await?;
+                let answer = client.send(request(method, path, Body::from(body))?, None).await?;
                 let stream = accept(answer).await?.into_body().into_data_stream();
                 Ok(stream.map(|chunk| chunk.map_err(CliError::broken)).boxed())
             }
             Self::Elsewhere { http, url, key } => {
                 let sending = http
-                    .post(format!("{url}{path}"))
+                    .request(method, format!("{url}{path}"))
                     .bearer_auth(key.expose())
                     .header("content-type", "application/json")
-                    .body(body.to_string());
+                    .body(body);
                 let answer = sending.send().await.map_err(|error| CliError::broken(error.without_url()))?;
                 let status = answer.status();
                 if !status.is_success() {
@@ -134,7 +160,8 @@ impl Chat {
                 "/help" => say("/new begins another conversation, /quit ends. Everything else is said to the agent."),
                 text => {
                     // One answer that failed does not end the conversation.
-                    if let Err(error) = self.say(text).await {
+                    let person = is_person.then_some(&mut lines);
+                    if let Err(error) = self.say(text, person).await {
                         say(self.style.red(&format!("{error}")));
                     }
                 }
@@ -144,7 +171,7 @@ impl Chat {
     }
 
     /// Says something and shows the reply as it comes.
-    async fn say(&mut self, text: &str) -> Result<(), CliError> {
+    async fn say(&mut self, text: &str, mut person: Person<'_>) -> Result<(), CliError> {
         let mut body = json!({"content": text});
         if let Some(conversation) = &self.conversation {
             body["conversation_id"] = conversation.as_str().into();
@@ -172,6 +199,8 @@ impl Chat {
             for event in reader.push(&chunk?) {
                 if event.name == "start" {
                     session = self.begin(&event);
+                } else if event.name == "approval_request" {
+                    self.ask(&event, person.as_deref_mut()).await?;
                 } else if self.show(&event, is_cancelled)? {
                     return Ok(());
                 }
@@ -196,10 +225,10 @@ impl Chat {
                 say(self.style.faint(&format!("→ {} {}", text("tool"), data.get("input").unwrap_or(&Value::Null))))
             }
             "tool_result" => say(self.style.faint(&format!("← {}", text("tool")))),
-            "approval_request" => say(self.style.yellow(&format!("waits for your approval: {}", text("tool")))),
             "done" => {
                 print_piece("\n");
-                if let Some(total) = data.get("total_tokens").and_then(Value::as_u64) {
+                let total = data.get("total_tokens").and_then(Value::as_u64);
+                if let Some(total) = total.filter(|_| self.shows_tokens) {
                     say(self.style.faint(&format!("{total} tokens")));
                 }
                 return Ok(true);
@@ -216,6 +245,37 @@ impl Chat {
             _ => {}
         }
         Ok(false)
+    }
+
+    /// Asks the person whether a tool may run; without one, says how to answer.
+    async fn ask(&self, event: &Event, person: Person<'_>) -> Result<(), CliError> {
+        let data = data(event);
+        let id = data["approval_id"].as_str().unwrap_or_default();
+        let tool = data["tool"].as_str().unwrap_or_default();
+        say(self.style.yellow(&format!("{tool} wants to run with {}", data["input"])));
+        let Some(lines) = person else {
+            say(self.style.yellow(&format!(
+                "It waits for your answer: POST /api/chat/approvals/{id} with {{\"decision\": \"approve\"}} or \"reject\""
+            )));
+            return Ok(());
+        };
+        say(self.style.yellow("May it? Type y and Enter; anything else is a no, and is told to the agent."));
+        let Some(answer) = lines.recv().await else { return Ok(()) };
+        let answer = answer.trim();
+        let body = match answer.to_lowercase().as_str() {
+            "y" | "yes" => json!({"decision": "approve"}),
+            "" | "n" | "no" => json!({"decision": "reject"}),
+            _ => json!({"decision": "reject", "reason": answer}),
+        };
+        match self.daemon.post(&format!("/api/chat/approvals/{id}"), &body).await {
+            Ok(_) => Ok(()),
+            // Somebody else answered, or nobody in time.
+            Err(CliError::Refused { status: 404 | 409, message }) => {
+                say(self.style.faint(&message));
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn cancel(&self, session: Option<&str>) -> Result<(), CliError> {

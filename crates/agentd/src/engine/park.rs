@@ -92,7 +92,10 @@ pub(super) async fn park(turn: &mut Turn, calls: &[CallProgress]) -> Result<Park
         })
         .await;
     match parked {
-        Ok(()) => Ok(Parked::Yes),
+        Ok(()) => {
+            tracing::debug!(session = %turn.session.id, "a turn waits for an approval");
+            Ok(Parked::Yes)
+        }
         Err(ParkError::AlreadyDecided) => {
             let mut read = turn.engine.ground.db.read().await?;
             Ok(Parked::AlreadyDecided(store::approvals::list_of_session(&mut read, &turn.session.id).await?))

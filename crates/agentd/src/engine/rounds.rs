@@ -16,6 +16,9 @@ const MAX_READ_CHARACTERS: usize = 30_000;
 /// Of results of earlier turns it is given less: their answers say what mattered.
 const MAX_REMEMBERED_CHARACTERS: usize = 2_000;
 
+/// The field of a long result that names the file in the workspace with the whole of it.
+const KEPT_IN: &str = "kept_in";
+
 /// What became of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -72,9 +75,16 @@ impl Outcome {
         Self { output: json!({"error": sentence.into()}), status }
     }
 
-    pub(super) fn of(result: Result<ToolOutput, ToolError>) -> Self {
+    /// `kept_in` is where the whole of a long result stands.
+    pub(super) fn of(result: Result<ToolOutput, ToolError>, kept_in: Option<String>) -> Self {
         match result {
-            Ok(output) => Self { output: bounded(output), status: CallStatus::Done },
+            Ok(output) => {
+                let mut output = bounded(output);
+                if let Some(path) = kept_in {
+                    output[KEPT_IN] = path.into();
+                }
+                Self { output, status: CallStatus::Done }
+            }
             Err(error) => Self::failed(error.to_string()),
         }
     }
@@ -134,15 +144,21 @@ fn bounded(output: ToolOutput) -> Value {
     json!({"text": &text[..end], "left_out": format!("{} bytes; ask for a part of it", text.len() - end)})
 }
 
+/// A result that a model cannot read in one piece, as text.
+pub(super) fn too_long_to_read(output: &ToolOutput) -> Option<String> {
+    let text = output.for_model();
+    (text.chars().nth(MAX_READ_CHARACTERS).is_some()).then_some(text)
+}
+
 /// What a model reads of a result in the turn that made it.
 pub(super) fn read_by_model(output: &Value) -> String {
-    shortened(as_text(output), MAX_READ_CHARACTERS)
+    shortened(output, MAX_READ_CHARACTERS)
 }
 
 /// What it reads of it later.
 pub(super) fn remembered_by_model(record: &CallRecord) -> String {
     match (&record.output, record.status) {
-        (Some(output), _) => shortened(as_text(output), MAX_REMEMBERED_CHARACTERS),
+        (Some(output), _) => shortened(output, MAX_REMEMBERED_CHARACTERS),
         (None, CallStatus::Unknown) => {
             "There is no result: the turn ended while this ran, and it may or may not have taken effect. Look before \
              you do it again."
@@ -152,17 +168,22 @@ pub(super) fn remembered_by_model(record: &CallRecord) -> String {
     }
 }
 
-fn as_text(output: &Value) -> String {
-    match output {
-        Value::Object(value) => ToolOutput { value: value.clone() }.for_model(),
-        other => other.to_string(),
-    }
-}
-
-fn shortened(text: String, limit: usize) -> String {
+fn shortened(output: &Value, limit: usize) -> String {
+    let (text, kept_in) = match output {
+        Value::Object(value) => {
+            let mut value = value.clone();
+            let kept_in = value.remove(KEPT_IN);
+            (ToolOutput { value }.for_model(), kept_in)
+        }
+        other => (other.to_string(), None),
+    };
     let Some((end, _)) = text.char_indices().nth(limit) else { return text };
     let left_out = text[end..].chars().count();
-    format!("{}\n[… {left_out} more characters were left out; ask for a smaller part to see them]", &text[..end])
+    let remedy = match kept_in.as_ref().and_then(Value::as_str) {
+        Some(path) => format!("the whole result is in the file {path} of your workspace"),
+        None => "ask for a smaller part to see them".to_owned(),
+    };
+    format!("{}\n[… {left_out} more characters were left out; {remedy}]", &text[..end])
 }
 
 /// Reads a log event by event, into all its words and the rounds that it shows. Where no tool was
@@ -295,10 +316,14 @@ mod tests {
 
     #[test]
     fn long_results_are_cut_at_a_character() {
-        let outcome = Outcome::of(Ok(ToolOutput::text("é".repeat(MAX_OUTPUT_BYTES))));
+        let outcome = Outcome::of(Ok(ToolOutput::text("é".repeat(MAX_OUTPUT_BYTES))), None);
         assert!(outcome.output.to_string().len() <= MAX_OUTPUT_BYTES);
         assert!(outcome.output["left_out"].as_str().unwrap().contains("bytes"));
         let text = read_by_model(&json!({"text": "é".repeat(MAX_READ_CHARACTERS + 7)}));
         assert!(text.ends_with("[… 7 more characters were left out; ask for a smaller part to see them]"));
+        let long = ToolOutput::text("é".repeat(MAX_READ_CHARACTERS + 7));
+        assert!(too_long_to_read(&long).is_some() && too_long_to_read(&ToolOutput::text("short")).is_none());
+        let text = read_by_model(&Outcome::of(Ok(long), Some("a/b.txt".to_owned())).output);
+        assert!(text.ends_with("the whole result is in the file a/b.txt of your workspace]"), "{text}");
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct Inner {
     pub(super) settings: Settings,
     pub(super) agents: Agents,
     pub(super) providers: Providers,
-    skills: Skills,
+    pub(super) skills: Skills,
     pub(super) approvals: Approvals,
     pub(super) live: Arc<LiveTurns>,
     pub(super) holder: Holder,

@@ -16,10 +16,10 @@ use super::approvals::{Approval, ApprovalStatus, fingerprint};
 use super::aside::PLAN;
 use super::error::EngineError;
 use super::model::{SessionEvent, ToolUse};
-use super::rounds::{CallProgress, CallStatus, Outcome, Round};
+use super::rounds::{CallProgress, CallStatus, Outcome, Round, too_long_to_read};
 use super::turn::{End, GivenUp, Turn, persist, stopped};
 use super::{park, store};
-use crate::skills::{Effect, Tool, ToolCallContext, ToolDescription, ToolError};
+use crate::skills::{Effect, Skills, Tool, ToolCallContext, ToolDescription, ToolError};
 
 /// What follows a round of tools.
 pub(super) enum AfterTools {
@@ -283,7 +283,8 @@ impl Turn {
                 return;
             }
         };
-        running.spawn(async move { (index, run_tool(tool.as_ref(), input, context).await) });
+        let skills = self.engine.skills.clone();
+        running.spawn(async move { (index, run_tool(&skills, tool.as_ref(), input, context).await) });
     }
 
     /// Stores what a round begins or goes on with, and shows it.
@@ -364,9 +365,10 @@ pub(super) fn told(calls: &[CallProgress]) -> Vec<String> {
 }
 
 /// One call, within its time limit; a panic is a failure of the tool alone.
-async fn run_tool(tool: &dyn Tool, input: Map<String, Value>, context: ToolCallContext) -> Outcome {
+async fn run_tool(skills: &Skills, tool: &dyn Tool, input: Map<String, Value>, context: ToolCallContext) -> Outcome {
     let limit = tool.description().time_limit;
     let cancelled = context.cancelled.clone();
+    let (workspace, call_id) = (context.workspace.clone(), context.call_id.clone());
     let call = AssertUnwindSafe(tool.call(input, context)).catch_unwind();
     let result = match tokio::time::timeout(limit, call).await {
         Ok(Ok(result)) => result,
@@ -376,5 +378,16 @@ async fn run_tool(tool: &dyn Tool, input: Map<String, Value>, context: ToolCallC
             Err(ToolError::TimedOut(limit))
         }
     };
-    Outcome::of(result)
+    let long = result.as_ref().ok().and_then(too_long_to_read);
+    let kept_in = match long {
+        Some(text) => match skills.keep_output(&workspace, &call_id, &text).await {
+            Ok(path) => Some(path),
+            Err(error) => {
+                tracing::warn!(call = call_id, %error, "a long result is not kept whole");
+                None
+            }
+        },
+        None => None,
+    };
+    Outcome::of(result, kept_in)
 }

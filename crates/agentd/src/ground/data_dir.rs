@@ -121,7 +121,10 @@ fn close_to_others(root: &Path, found: &Metadata) -> Result<(), DataDirError> {
         return Ok(());
     }
     let is_owner = found.uid() == rustix::process::geteuid().as_raw();
-    if !is_owner || !DataDir::is_ours(root) {
+    // An empty one, such as the mount point of a volume, can be nobody else's yet. Others may write
+    // into one that is sticky, so that is never ours.
+    let is_free = mode & 0o1000 == 0 && std::fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_none());
+    if !is_owner || !(is_free || DataDir::is_ours(root)) {
         return Err(DataDirError::Shared { path: root.to_path_buf(), mode });
     }
     std::fs::set_permissions(root, Permissions::from_mode(0o700)).map_err(unusable)
@@ -151,6 +154,14 @@ mod tests {
         let made = folder.path().join("a/b");
         DataDir::open(&made).unwrap();
         assert_eq!(mode(&made), 0o700);
+
+        let empty = folder.path().join("volume");
+        std::fs::create_dir(&empty).unwrap();
+        std::fs::set_permissions(&empty, Permissions::from_mode(0o755)).unwrap();
+        DataDir::open(&empty).unwrap();
+        assert_eq!(mode(&empty), 0o700);
+        std::fs::set_permissions(&empty, Permissions::from_mode(0o1777)).unwrap();
+        assert!(matches!(DataDir::open(&empty), Err(DataDirError::Shared { .. })));
 
         let shared = folder.path().join("srv");
         std::fs::create_dir(&shared).unwrap();

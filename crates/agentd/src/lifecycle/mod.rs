@@ -209,7 +209,7 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
         let mut pause = START_SETTLES_IN;
         loop {
             tokio::time::sleep(pause).await;
-            if !daemon.is_busy() {
+            if daemon.running_turns() == 0 {
                 memory::give_back();
             }
             pause = BETWEEN_RELEASES;

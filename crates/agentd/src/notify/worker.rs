@@ -217,10 +217,14 @@ impl PurgeNotifications {
     async fn run(&self) -> Result<bool, WorkerError> {
         let ground = self.0.ground();
         let now = ground.clock.now();
-        let stale = store::list_stale(&mut ground.db.read().await?, now - STALE, BATCH).await?;
-        for (id, _) in stale {
-            ground.db.write(async move |tx: &mut Tx| settle(tx, &id).await).await?;
+        let mut read = ground.db.read().await?;
+        for (id, item) in store::list_stale(&mut read, now - STALE, BATCH).await? {
+            let status = read.find_item(&item).await?.map(|item| item.status);
+            if !matches!(status, Some(ItemStatus::Pending | ItemStatus::Leased)) {
+                ground.db.write(async move |tx: &mut Tx| settle(tx, &id).await).await?;
+            }
         }
+        drop(read);
         let ended = store::list_ended(&mut ground.db.read().await?, now - KEPT, BATCH).await?;
         let is_full = ended.len() == BATCH as usize;
         if !ended.is_empty() {
@@ -237,7 +241,7 @@ impl PurgeNotifications {
     }
 }
 
-/// Holds a pending message against its item in the queue, which decides.
+/// Brings a pending message and its item in the queue together again; the item decides.
 async fn settle(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
     let Some(message) = store::find_notification(tx, id).await? else { return Ok(()) };
     let Some(item) = store::find_item_id(tx, id).await? else { return Ok(()) };
@@ -249,8 +253,8 @@ async fn settle(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
             store::update_failed(tx, id, item.attempt, LAST_ATTEMPT_LOST, None).await?;
             emit_ended(tx, &message, item.attempt, Err(LAST_ATTEMPT_LOST)).await
         }
-        Some(item) if item.status == ItemStatus::Done => add_lost_item(tx, id).await,
-        Some(_) => Ok(()),
-        None => add_lost_item(tx, id).await,
+        Some(item) if item.status != ItemStatus::Done => Ok(()),
+        // Its place is gone, as after a restore of something older.
+        _ => add_lost_item(tx, id).await,
     }
 }

@@ -23,6 +23,7 @@ mod error;
 mod language;
 mod model;
 mod overlay;
+mod patch;
 mod routes;
 mod section;
 mod service;
@@ -37,8 +38,9 @@ pub use model::{
     ProactiveSettings, ProfileSettings, QuietHours, SecuritySettings, StrategySettings, Theme, is_agent_name,
     is_email_address,
 };
+pub use patch::patch_schema;
+pub(crate) use patch::section_patch;
 pub use routes::{SettingsRoutes, routes};
-pub(crate) use section::section_patch;
-pub use section::{PartialObject, Registry, ResetGroup, Section, patch_schema};
+pub use section::{PartialObject, Registry, ResetGroup, Section};
 pub use service::{Settings, SettingsChange, WrittenSettings};
 pub use vault::{Vault, VaultError};

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::{TestApp, TestResponse};
 
-const PLATFORMS: [&str; 6] = ["discord", "slack", "telegram", "whatsapp", "teams", "google_chat"];
+/// In the order of the answers' keys.
+const PLATFORMS: [&str; 6] = ["discord", "google_chat", "slack", "teams", "telegram", "whatsapp"];
 
 async fn put(app: &TestApp, change: Value) -> TestResponse {
     app.put("/api/channels/settings").json(&change).send().await
@@ -64,7 +65,7 @@ async fn what_is_not_known_is_refused_with_what_is() {
     let before = get(&app).await;
     let refused = put(&app, json!({"irc": {"enabled": true}})).await.expect_error(400, "invalid_request");
     assert_eq!(refused.bad_fields(), ["irc"]);
-    assert!(refused.text().contains("discord, slack, telegram, whatsapp, teams, google_chat"), "{}", refused.text());
+    assert!(refused.text().contains(&PLATFORMS.join(", ")), "{}", refused.text());
     let refused = put(&app, json!({"slack": {"bot_tokne": "x", "enabled": true}})).await;
     let refused = refused.expect_error(400, "invalid_request");
     assert_eq!(refused.bad_fields(), ["slack.bot_tokne"]);

@@ -271,6 +271,12 @@ async fn a_backup_of_a_busy_daemon_restores_elsewhere() {
     third.get("/api/agents/ada").send().await.expect_status(200);
 }
 
+/// Whether a restore is under way in a data directory.
+fn begun(data_dir: &std::path::Path) -> bool {
+    let names = std::fs::read_dir(data_dir).expect("the data directory");
+    names.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("restore"))
+}
+
 /// Killed at any moment, a restore leaves the old state or the new one, never something between.
 #[tokio::test]
 async fn a_killed_restore_leaves_one_state_or_the_other() {
@@ -286,7 +292,7 @@ async fn a_killed_restore_leaves_one_state_or_the_other() {
     }
     let archive = old.folder().join("backup.tar.gz");
     agentd(&old, &["backup", path(&archive)]).await.success();
-    let (mut finished, mut undone) = (0, 0);
+    let (mut finished, mut undone, mut whole) = (0, 0, std::time::Duration::ZERO);
     for round in 0..KILLS {
         let mut new = TestProcess::with_owner().await;
         let own_key = new.key.clone();
@@ -297,15 +303,21 @@ async fn a_killed_restore_leaves_one_state_or_the_other() {
         command.args(["restore", "--yes", path(&archive)]).stdout(Stdio::null()).stderr(Stdio::null());
         let mut restoring = command.spawn().expect("it runs");
         let ending = tokio::task::spawn_blocking(move || restoring.wait().expect("it ends"));
-        // Moments spread over what a restore takes; the last one is after it.
-        let outcome = if round + 1 < KILLS {
-            tokio::time::sleep(std::time::Duration::from_millis(u64::from(round) * 120)).await;
-            new.kill();
-            ending.await.expect("waited")
-        } else {
+        // From here on the daemon is at it. Before, the command would do it alone.
+        while !begun(&new.data_dir()) && !ending.is_finished() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        let started = std::time::Instant::now();
+        // The first shows how long it takes; the others are killed at moments spread over that.
+        let outcome = if round == 0 {
             let outcome = ending.await.expect("waited");
+            whole = started.elapsed();
             new.kill();
             outcome
+        } else {
+            tokio::time::sleep(whole * (round - 1) / KILLS).await;
+            new.kill();
+            ending.await.expect("waited")
         };
         new.spawn().await;
         let is_new = new.get("/api/agents").bearer(&own_key).send().await.status == 401;

@@ -22,15 +22,15 @@ async fn a_repeat_in_the_race_shows_the_first_reply() {
     let send = || talk.send(&json!({"content": "hello"})).header("idempotency-key", "race").send();
     let held = talk.app.hold_writes("sessions").await;
     let first = tokio::spawn(send());
-    // The model is called while the transaction waits.
-    until(|| talk.vendor.requests().len() == 1).await;
+    // The turn has its place while the transaction waits.
+    until(|| talk.app.running().daemon.running_turns() == 1).await;
     first.abort();
     let again = loop {
         let mut again = tokio::spawn(send());
         tokio::select! {
             // The daemon has not seen yet that the first client is gone.
             answer = &mut again => drop(answer.expect("an answer").expect_error(409, "still_under_way")),
-            () = until(|| talk.vendor.requests().len() == 2) => break again,
+            () = until(|| talk.app.running().daemon.running_turns() == 2) => break again,
         }
     };
     held.release().await;
@@ -41,6 +41,7 @@ async fn a_repeat_in_the_race_shows_the_first_reply() {
     assert_eq!(conversations["total"], 1);
     assert!(answer.text().contains(conversations["conversations"][0]["id"].as_str().expect("an id")));
     assert_eq!(send().await.expect_status(200).text(), answer.text());
+    assert_eq!(talk.vendor.requests().len(), 1, "a turn that is refused asks no model");
 }
 
 #[tokio::test]

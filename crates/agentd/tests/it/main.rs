@@ -28,6 +28,7 @@ mod secrets;
 mod settings;
 mod setup;
 mod skills;
+mod steps;
 mod terminal;
 mod tidy;
 mod tool_servers;

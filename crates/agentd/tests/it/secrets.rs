@@ -2,13 +2,18 @@
 
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use agentd_llm::Vendor;
 use agentd_llm::fake::{DocumentedFailure, FakeVendor, Reply, Script};
 use serde_json::json;
 
 use crate::support::TestProcess;
+use crate::support::smtp::{Behaviour, PASSWORD as MAIL_PASSWORD, SmtpServer, USERNAME};
 
 const PASSWORD: &str = "correct horse";
+const CHANNEL_TOKEN: &str = "xoxb-8d7c6b5a49382716";
 const PROVIDER_KEY: &str = "sk-proj-9f8e7d6c5b4a39281706f5e4d3c2b1a0";
 
 fn files(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
@@ -63,6 +68,21 @@ async fn no_secret_reaches_a_file_or_the_log() {
     let provider = json!({"api_key": PROVIDER_KEY, "base_url": refusing.base_url().as_str()});
     process.put("/api/providers/anthropic/key").json(&provider).send().await.expect_status(200);
     process.post("/api/providers/anthropic/test").send().await.expect_status(200);
+    let server = SmtpServer::plain().await;
+    server.then([Behaviour::EchoLogin]);
+    let email = json!({
+        "enabled": true, "smtp_host": "127.0.0.1", "smtp_port": server.address.port(), "tls": "none",
+        "username": USERNAME, "password": MAIL_PASSWORD, "from_address": "agentd@example.org",
+    });
+    process.put("/api/settings/email").json(&email).send().await.expect_status(200);
+    for status in [502, 200] {
+        let sent = process.post("/api/settings/email/test").json(&json!({"to": "ada@example.net"})).send().await;
+        sent.expect_status(status);
+    }
+    secrets.extend([MAIL_PASSWORD.to_owned(), STANDARD.encode(format!("\0{USERNAME}\0{MAIL_PASSWORD}"))]);
+    let channels = json!({"slack": {"bot_token": CHANNEL_TOKEN}});
+    process.put("/api/channels/settings").json(&channels).send().await.expect_status(200);
+    secrets.push(CHANNEL_TOKEN.to_owned());
     process.make_agent("ada").await;
     let message = json!({"agent_id": "ada", "content": "hello", "model": "anthropic/some-model"});
     process.post("/api/chat/messages/stream").json(&message).stream().await.collect().await;

@@ -54,6 +54,9 @@ async fn every_category_has_its_defaults_and_stands_in_the_whole() {
     assert_eq!(security["private_hook_targets"], true);
     assert_eq!(all["agent"]["daily_token_limit"], Value::Null);
     assert_eq!(all["profile"]["timezone"], "UTC");
+    for path in ["/api/settings/strategy", "/api/settings/proactive", "/api/settings/email"] {
+        app.get(path).send().await.expect_status(200);
+    }
     let strategy =
         json!({"planning": "auto", "reflection": false, "max_parallel_tools": 8, "compaction_threshold": 0.8});
     assert_eq!(all["strategy"], strategy);
@@ -263,9 +266,14 @@ async fn resets_touch_their_own_group() {
     put(&app, "interface", json!({"language": "de"})).await.expect_status(200);
     put(&app, "security", json!({"login_max_failures": 9})).await.expect_status(200);
     put(&app, "agent", json!({"instructions": "x"})).await.expect_status(200);
+    put(&app, "strategy", json!({"planning": "always", "compaction_threshold": 0.5})).await.expect_status(200);
+    put(&app, "proactive", json!({"enabled": true, "quiet_hours": {"end": "09:00"}})).await.expect_status(200);
+    put(&app, "email", json!({"username": "kept"})).await.expect_status(200);
 
     let after = app.post("/api/settings/reset").send().await.expect_status(200).json();
     assert_eq!((&after["agent"], &after["interface"]), (&before["agent"], &before["interface"]));
+    assert_eq!((&after["strategy"], &after["proactive"]), (&before["strategy"], &before["proactive"]));
+    assert_eq!(after["email"]["username"], "kept");
     assert_eq!(
         (&after["profile"]["display_name"], &after["security"]["login_max_failures"]),
         (&json!("Ada"), &json!(9))
@@ -281,6 +289,9 @@ async fn an_export_can_be_imported_elsewhere() {
     put(&app, "profile", json!({"display_name": "Ada", "timezone": "Asia/Tokyo"})).await.expect_status(200);
     put(&app, "security", json!({"blocked_hosts": ["EVIL.example."]})).await.expect_status(200);
     put(&app, "agent", json!({"temperature": 1.5, "default_provider": "xai"})).await.expect_status(200);
+    put(&app, "strategy", json!({"reflection": true, "max_parallel_tools": 2})).await.expect_status(200);
+    let proactive = json!({"delivery": "email:ada@example.org", "quiet_hours": {"timezone": "Asia/Tokyo"}});
+    put(&app, "proactive", proactive).await.expect_status(200);
     upload(&app, "file", GIF).await.expect_status(200);
     let export = app.get("/api/settings/export").send().await.expect_status(200);
     assert_eq!(export.header("content-disposition"), Some("attachment; filename=\"agentd-settings.json\""));
@@ -289,7 +300,9 @@ async fn an_export_can_be_imported_elsewhere() {
 
     let other = TestApp::with_owner().await;
     let imported = other.post("/api/settings/import").json(&file).send().await.expect_status(200).json();
-    assert_eq!(imported["agent"], get(&app, "agent").await);
+    for category in ["agent", "strategy", "proactive", "email"] {
+        assert_eq!(imported[category], get(&app, category).await, "{category}");
+    }
     assert_eq!(imported["security"]["blocked_hosts"], json!(["evil.example"]));
     assert_eq!(imported["profile"]["timezone"], "Asia/Tokyo");
     // Here the picture stays what it is.

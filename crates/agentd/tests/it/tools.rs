@@ -280,6 +280,9 @@ async fn whatever_a_model_or_a_tool_does_wrong_the_turn_goes_on() {
     assert!(flood["output"]["left_out"].as_str().expect("a note").contains("bytes"));
     let told = bench.request(1).to_string();
     assert!(told.len() < 100_000 && told.contains("more characters were left out"));
+    let whole = flood["output"]["kept_in"].as_str().expect("a file");
+    let file = bench.talk.app.data_dir().join("agents/scout").join(whole);
+    assert!(std::fs::metadata(file).expect("the whole result").len() >= 2 << 20);
 }
 
 #[tokio::test]
@@ -297,12 +300,16 @@ async fn rounds_are_limited() {
 #[tokio::test]
 async fn modes_decide_what_is_offered() {
     let bench = Bench::with(vec![says("ok")]).await;
-    for (mode, expected) in [("chat", 0), ("plan", 5), ("agent", 6)] {
+    let is_builtin = |name: &str| name.contains("_file") || matches!(name, "shell" | "python" | "http_fetch");
+    for (mode, expected, writes) in [("chat", 0, false), ("plan", 5, false), ("agent", 6, true)] {
         let id = bench.conversation(json!({"mode": mode})).await;
         bench.talk.exchange(&json!({"content": "go", "conversation_id": id})).await;
         let count = bench.talk.vendor.requests().len();
-        let tools = bench.request(count - 1)["tools"].as_array().map_or(0, Vec::len);
-        assert_eq!(tools, expected, "{mode}");
+        let tools = bench.request(count - 1)["tools"].as_array().cloned().unwrap_or_default();
+        let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().expect("a name")).collect();
+        assert_eq!(names.iter().filter(|name| !is_builtin(name)).count(), expected, "{mode}: {names:?}");
+        assert_eq!(names.contains(&"read_file"), mode != "chat", "{mode}: {names:?}");
+        assert_eq!(names.contains(&"write_file"), writes, "{mode}: {names:?}");
     }
 }
 
@@ -522,6 +529,8 @@ async fn a_long_conversation_becomes_a_summary_and_stays_whole() {
         let prices =
             "[[price]]\nprovider = \"openai\"\nmodel = \"tiny\"\ninput = 1\noutput = 1\ncontext_window = 2000\n";
         std::fs::write(folder.join("prices.toml"), prices).expect("a price table");
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&folder, private).expect("a private folder");
     })
     .await;
     let talk = Talk::on(

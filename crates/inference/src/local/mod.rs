@@ -156,6 +156,9 @@ impl LocalModel {
     /// Must be called within a tokio runtime.
     #[must_use]
     pub fn generate(&self, mut request: GenerateRequest) -> LocalStream {
+        if let Some(Err(error)) = request.grammar_schema.as_ref().map(crate::grammar_schema::check) {
+            return LocalStream::failed(error);
+        }
         request.seed.get_or_insert_with(|| u32::from_le_bytes(self.0.options.entropy.bytes()));
         let buffer = Arc::new(Buffer::new());
         let stream = LocalStream::new(Arc::clone(&buffer), Arc::clone(&self.0.dropped));

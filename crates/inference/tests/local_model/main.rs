@@ -13,3 +13,4 @@ mod child;
 mod orphans;
 mod real;
 mod scripted;
+mod tools;

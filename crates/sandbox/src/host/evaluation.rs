@@ -16,7 +16,7 @@ const SYSTEM_ADMINISTRATION: u32 = 21;
 /// CAP_SETUID of linux/capability.h.
 const CHANGE_OF_USER: u32 = 7;
 const NO_MOUNTS: &str =
-    "the daemon is root, but may not mount, so it cannot become an ordinary user and keep its files";
+    "the daemon is root, but may not mount, so it cannot run a program as an ordinary user and lend it files";
 
 /// One tier that was tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -90,7 +90,8 @@ pub(crate) async fn evaluate(host: &Host, users: &Arc<Users>, backend: Backend) 
     }
     let reason =
         attempts.iter().map(|attempt| format!("{}: {}", attempt.tier, attempt.detail)).collect::<Vec<_>>().join("; ");
-    let remedies: Vec<String> = attempts.iter().filter_map(|attempt| attempt.remedy.clone()).collect();
+    let mut remedies: Vec<String> = attempts.iter().filter_map(|attempt| attempt.remedy.clone()).collect();
+    remedies.dedup();
     let remedy = (!remedies.is_empty()).then(|| remedies.join("; or "));
     Evaluation { entry: None, status: Status { backend, tier: None, reason, remedy, attempts } }
 }
@@ -107,7 +108,7 @@ async fn attempt(host: &Host, users: &Arc<Users>, tier: Tier) -> (Option<Entry>,
         let remedy = "boot Linux 5.13 or newer with `landlock` among the security modules (boot parameter lsm=)";
         return unavailable("this kernel does not enforce Landlock".to_owned(), Some(remedy.to_owned()));
     }
-    let identities = identities(users, tier);
+    let identities = identities(users);
     if identities.is_empty() {
         return unavailable(NO_MOUNTS.to_owned(), Some(namespace_remedy()));
     }
@@ -148,13 +149,14 @@ async fn attempt(host: &Host, users: &Arc<Users>, tier: Tier) -> (Option<Entry>,
     }
     let remedy = match tier {
         Tier::Bubblewrap => Some(namespace_remedy()),
+        Tier::Landlock if rustix::process::geteuid().is_root() => Some(namespace_remedy()),
         Tier::Landlock | Tier::None => None,
     };
     unavailable(doubts.join("; "), remedy)
 }
 
 /// As whom programs can run, the best first.
-fn identities(users: &Arc<Users>, tier: Tier) -> Vec<Identity> {
+fn identities(users: &Arc<Users>) -> Vec<Identity> {
     if !rustix::process::geteuid().is_root() {
         return vec![Identity::Daemon];
     }
@@ -162,9 +164,9 @@ fn identities(users: &Arc<Users>, tier: Tier) -> Vec<Identity> {
     if has_capability(SYSTEM_ADMINISTRATION) && has_capability(CHANGE_OF_USER) {
         identities.push(Identity::Own(Arc::clone(users)));
     }
-    // The root of a container's user namespace is an ordinary user of the machine. Landlock keeps
-    // its promises whoever the user is.
-    if tier == Tier::Landlock || !is_initial_user_namespace() {
+    // The root of a container's user namespace is an ordinary user of the machine. The machine's
+    // own root is not: the kernel does not bound how many processes it has.
+    if !is_initial_user_namespace() {
         identities.push(Identity::Daemon);
     }
     identities
@@ -187,7 +189,7 @@ fn namespace_remedy() -> String {
     if is_container() {
         return "let the container make namespaces and mount (docker run --cap-add SYS_ADMIN --security-opt \
                 seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined), or run the \
-                daemon in it as an ordinary user under Linux 5.13 or newer, where Landlock serves"
+                daemon in it as an ordinary user (docker run --user 1000), where Landlock serves"
             .to_owned();
     }
     "run the daemon as an ordinary user, or keep its data on a file system that can be id-mapped (ext4, xfs, btrfs; \

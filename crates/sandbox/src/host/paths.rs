@@ -156,7 +156,8 @@ mod tests {
             let text = refusal(&[path.to_str().unwrap()], &[], &[&data]);
             assert!(text.contains("the daemon's own data"), "{text}");
         }
-        let exposures = resolve(&[workspace.clone()], &[workspace.clone()], &[data]).unwrap();
+        let wish = std::slice::from_ref(&workspace);
+        let exposures = resolve(wish, wish, &[data]).unwrap();
         assert_eq!(exposures, [Exposure { path: workspace, is_directory: true, writable: true }]);
     }
 

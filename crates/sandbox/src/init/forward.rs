@@ -4,12 +4,14 @@
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 
 /// Connections at the same time; more wait.
 const MAX_CONNECTIONS: usize = 64;
+const AFTER_ERROR: Duration = Duration::from_millis(20);
 
 pub(crate) struct Forwarder {
     listener: TcpListener,
@@ -34,7 +36,7 @@ impl Forwarder {
     /// program finds that nothing answers.
     pub(crate) fn serve(self) {
         let _ = std::thread::Builder::new().name("forwarder".to_owned()).spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             if let Ok(runtime) = runtime {
                 runtime.block_on(accept(self.listener, self.socket));
             }
@@ -65,7 +67,7 @@ async fn accept(listener: TcpListener, socket: PathBuf) {
         // An error is about one connection that went away, or about descriptors that come back
         // when another connection ends.
         let Ok((mut inside, _)) = listener.accept().await else {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(AFTER_ERROR).await;
             continue;
         };
         let socket = socket.clone();

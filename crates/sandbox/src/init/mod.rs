@@ -13,6 +13,7 @@
 //! Deliberately absent: time limits and output limits. The daemon keeps those, from outside.
 
 mod confine;
+mod disk;
 mod forward;
 mod landlocked;
 mod meter;

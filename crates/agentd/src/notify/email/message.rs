@@ -108,7 +108,7 @@ mod tests {
             let (head, _) = text.split_once("\r\n\r\n").unwrap();
             let names: Vec<&str> = head.split("\r\n").filter(|line| !line.starts_with([' ', '\t']))
                 .filter_map(|line| line.split_once(':')).map(|(name, _)| name).collect();
-            prop_assert_eq!(names.len(), 8, "{}", head);
+            prop_assert_eq!(names.len(), 9, "{}", head);
             prop_assert!(text.split("\r\n").all(|line| line.len() <= 998 && !line.contains(['\r', '\n'])), "{:?}", text);
         }
     }

@@ -5,7 +5,8 @@ use agentd_llm::Vendor;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::settings::section::{ResetGroup, Section, section_patch};
+use crate::settings::patch::section_patch;
+use crate::settings::section::{ResetGroup, Section};
 
 /// The id of the model inside the daemon, beside those of the vendors.
 const LOCAL: &str = "local";

@@ -6,7 +6,8 @@ use url::Host;
 use utoipa::ToSchema;
 
 use super::profile::is_email_address;
-use crate::settings::section::{ResetGroup, Section, section_patch};
+use crate::settings::patch::section_patch;
+use crate::settings::section::{ResetGroup, Section};
 
 /// How the connection to the mail server is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]

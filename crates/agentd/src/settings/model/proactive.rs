@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::profile::{is_email_address, is_time_zone};
-use crate::settings::section::{ResetGroup, Section, section_patch};
+use crate::settings::patch::section_patch;
+use crate::settings::section::{ResetGroup, Section};
 
 /// The chat platforms that a message can be sent through.
 pub const CHANNEL_PLATFORMS: [&str; 6] = ["discord", "slack", "telegram", "whatsapp", "teams", "google_chat"];

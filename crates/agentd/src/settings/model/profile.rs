@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::settings::avatar;
-use crate::settings::section::{ResetGroup, Section, section_patch};
+use crate::settings::patch::section_patch;
+use crate::settings::section::{ResetGroup, Section};
 
 const MAX_EMAIL: usize = 254;
 

@@ -5,7 +5,8 @@ use agentd_net::{HostPattern, NetPolicy};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::settings::section::{ResetGroup, Section, section_patch};
+use crate::settings::patch::section_patch;
+use crate::settings::section::{ResetGroup, Section};
 
 /// Sessions, logins, approvals, addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

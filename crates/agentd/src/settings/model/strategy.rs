@@ -4,7 +4,8 @@ use agentd_base::Problems;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::settings::section::{ResetGroup, Section, section_patch};
+use crate::settings::patch::section_patch;
+use crate::settings::section::{ResetGroup, Section};
 
 /// Whether a turn makes a plan before it acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]

@@ -7,6 +7,7 @@ pub mod hold;
 pub mod process;
 pub mod record;
 pub mod request;
+pub mod smtp;
 pub mod talk;
 
 use std::net::SocketAddr;
@@ -27,6 +28,15 @@ pub use request::{TestRequest, TestResponse};
 /// A Monday, 09:00 UTC.
 pub const START: &str = "2026-01-05T09:00:00.000Z";
 
+/// What of sending mail no configuration can say.
+#[derive(Debug, Clone, Default)]
+pub struct MailLimits {
+    /// Certificates (DER) that vouch for mail servers.
+    pub roots: Vec<Vec<u8>>,
+    /// `None`: as always.
+    pub time_limit: Option<Duration>,
+}
+
 pub struct TestApp {
     pub clock: MockClock,
     pub address: SocketAddr,
@@ -35,6 +45,7 @@ pub struct TestApp {
     client: reqwest::Client,
     running: Option<Running>,
     source: ConfigSource,
+    mail: MailLimits,
     seed: u64,
     folder: TempDir,
     // Dropped last: the daemon must be gone before its database is.
@@ -68,6 +79,7 @@ impl TestApp {
             client: reqwest::Client::builder().no_proxy().pool_max_idle_per_host(64).build().expect("a client"),
             running: None,
             source,
+            mail: MailLimits::default(),
             seed: 0,
             folder,
             _database: database,
@@ -117,6 +129,7 @@ impl TestApp {
             client: self.client.clone(),
             running: None,
             source,
+            mail: self.mail.clone(),
             // Other ids than those that the first one makes.
             seed: self.seed + 1_000,
             folder,
@@ -136,7 +149,9 @@ impl TestApp {
         self.seed += 1;
         let mut attempts = 0;
         let running = loop {
-            let config = Config::from_source(self.source.clone()).expect("a valid configuration");
+            let mut config = Config::from_source(self.source.clone()).expect("a valid configuration");
+            config.extra_tls_roots.clone_from(&self.mail.roots);
+            config.email_time_limit = self.mail.time_limit.unwrap_or(config.email_time_limit);
             let started =
                 Running::start(config, self.clock.clock(), Entropy::seeded(self.seed), WorkerMode::ByHand).await;
             match started {
@@ -151,6 +166,12 @@ impl TestApp {
         self.address = running.address;
         self.running = Some(running);
         Ok(())
+    }
+
+    /// Starts again with other limits for mail.
+    pub async fn restart_with_mail(&mut self, mail: MailLimits) {
+        self.mail = mail;
+        self.restart().await;
     }
 
     /// Ends the daemon in order and starts it again on the same data.

@@ -51,6 +51,11 @@ impl TestProcess {
         self.folder.path().join("data")
     }
 
+    /// The database that is no file in the data directory.
+    pub fn database_url(&self) -> Option<&str> {
+        self.database.as_ref().map(ScratchDatabase::url)
+    }
+
     /// Everything that the process logged, over all its lives.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()

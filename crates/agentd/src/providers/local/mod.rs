@@ -1,15 +1,19 @@
 //! The model inside the daemon: its file, and the trait that every model answers to.
+//!
+//! It has no tool calls of its own; where tools are offered, [`tools`] says whether one is called.
+//! Without tools, and where none fits, a reply is the model's own, piece by piece.
+
+mod tools;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use agentd_inference::{
-    ChatMessage, FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel,
-    LocalStream,
+    FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel, LocalStream,
 };
 use agentd_llm::{
-    Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelMessage, ModelRequest,
-    ModelStream, Usage, UsageSource,
+    Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, ToolCall,
+    Usage, UsageSource,
 };
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -18,6 +22,9 @@ use tokio::time::{Instant, timeout_at};
 /// Where nobody says. Models that fit inside are small, and small ones lose the thread at anything
 /// higher.
 const DEFAULT_TEMPERATURE: f64 = 0.0;
+
+/// Files below this hold models of fewer than about a thousand million parameters.
+const SMALL_MODEL_BYTES: u64 = 600 << 20;
 
 /// The model inside, and where its files lie.
 #[derive(Debug, Clone)]
@@ -75,7 +82,7 @@ impl LocalOptions {
     }
 }
 
-/// One model file behind the common trait. Tools are not offered to it: who calls decides that.
+/// One model file behind the common trait.
 #[derive(Debug, Clone)]
 pub struct LocalBackend {
     model: LocalModel,
@@ -89,7 +96,7 @@ impl LocalBackend {
     }
 
     fn request(&self, request: ModelRequest) -> GenerateRequest {
-        let messages = request.messages.into_iter().map(message).collect();
+        let messages = tools::conversation(request.messages);
         let mut wanted = GenerateRequest::new(self.path.clone(), request.system.unwrap_or_default(), messages);
         #[allow(clippy::cast_possible_truncation, reason = "a temperature needs no more digits")]
         let temperature = request.temperature.unwrap_or(DEFAULT_TEMPERATURE) as f32;
@@ -99,31 +106,34 @@ impl LocalBackend {
     }
 }
 
-fn message(message: ModelMessage) -> ChatMessage {
-    match message {
-        ModelMessage::User { content } => ChatMessage::user(content),
-        ModelMessage::Assistant { content, .. } => ChatMessage::assistant(content),
-        ModelMessage::Tool { name, content, is_error, .. } => {
-            let what = if is_error { "failed" } else { "answered" };
-            ChatMessage::user(format!("The tool {name} {what}:\n{content}"))
-        }
-    }
-}
-
 impl ModelBackend for LocalBackend {
     fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
         let limit = request.timeout;
         let deadline = Instant::now() + limit;
-        let mut replies = self.model.generate(self.request(request));
         async move {
+            let (call, spent) = match self.tool_call(&request, deadline, limit).await? {
+                Some((call, spent)) => (call, spent),
+                None => (None, Usage::default()),
+            };
+            if let Some(call) = call {
+                let usage = Usage { source: UsageSource::Provider, ..spent };
+                let finish = ModelEvent::Finished(Finish { reason: FinishReason::ToolUse, usage });
+                return Ok(stream::iter([Ok(ModelEvent::ToolCall(call)), Ok(finish)]).boxed() as ModelStream);
+            }
+            if let Some(text) = self.short_result(&request).await {
+                let usage = Usage { source: UsageSource::Provider, ..spent };
+                let finish = ModelEvent::Finished(Finish { reason: FinishReason::Stop, usage });
+                return Ok(stream::iter([Ok(ModelEvent::Text(text)), Ok(finish)]).boxed() as ModelStream);
+            }
+            let mut replies = self.model.generate(self.request(request));
             // Whatever fails before the first piece fails the call, as with a vendor.
-            let first = next(&mut replies, deadline, limit).await;
+            let first = next(&mut replies, deadline, limit).await.map(|item| item.map(|event| with(event, spent)));
             if let Some(Err(error)) = first {
                 return Err(error);
             }
             let rest = stream::unfold(Some(replies), move |replies| async move {
                 let mut replies = replies?;
-                let item = next(&mut replies, deadline, limit).await?;
+                let item = next(&mut replies, deadline, limit).await?.map(|event| with(event, spent));
                 let is_last = matches!(item, Err(_) | Ok(ModelEvent::Finished(_)));
                 Some((item, (!is_last).then_some(replies)))
             });
@@ -133,17 +143,66 @@ impl ModelBackend for LocalBackend {
     }
 }
 
+impl LocalBackend {
+    /// What a small model is not let retell.
+    async fn short_result(&self, request: &ModelRequest) -> Option<String> {
+        let text = tools::retold(&request.messages)?;
+        let file = tokio::fs::metadata(&self.path).await.ok()?;
+        (file.len() < SMALL_MODEL_BYTES).then_some(text)
+    }
+
+    /// The call that this request leads to, and what it took; `None` where no tool fits.
+    async fn tool_call(
+        &self,
+        request: &ModelRequest,
+        deadline: Instant,
+        limit: Duration,
+    ) -> Result<Option<(Option<ToolCall>, Usage)>, ModelError> {
+        let Some(asked) = tools::asked(request) else { return Ok(None) };
+        let messages = request.messages.len();
+        let decided = tokio::task::spawn_blocking(move || asked.next_call()).await;
+        let plan = decided.map_err(|error| {
+            ModelError::new(ModelErrorCode::Internal, "choosing a tool for the model inside failed").with_source(error)
+        })?;
+        let Some(plan) = plan else { return Ok(None) };
+        match timeout_at(deadline, tools::make_call(&self.model, &self.path, plan, messages)).await {
+            Ok(Ok((call, called))) => {
+                let usage = Usage {
+                    input_tokens: called.input_tokens.into(),
+                    output_tokens: called.output_tokens.into(),
+                    ..Usage::default()
+                };
+                Ok(Some((call, usage)))
+            }
+            Ok(Err(error)) => Err(failure(error)),
+            Err(_) => Err(too_slow(limit)),
+        }
+    }
+}
+
+/// An event, with the tokens of a tool call that was tried before the reply.
+fn with(event: ModelEvent, spent: Usage) -> ModelEvent {
+    match event {
+        ModelEvent::Finished(mut finish) => {
+            finish.usage.input_tokens += spent.input_tokens;
+            finish.usage.output_tokens += spent.output_tokens;
+            ModelEvent::Finished(finish)
+        }
+        other => other,
+    }
+}
+
 async fn next(replies: &mut LocalStream, deadline: Instant, limit: Duration) -> Option<Result<ModelEvent, ModelError>> {
     match timeout_at(deadline, replies.next()).await {
         Ok(item) => item.map(|item| item.map(event).map_err(failure)),
-        Err(_) => {
-            let message = format!(
-                "the model inside did not finish within {} seconds; raise request_timeout_seconds",
-                limit.as_secs()
-            );
-            Some(Err(ModelError::new(ModelErrorCode::Timeout, message)))
-        }
+        Err(_) => Some(Err(too_slow(limit))),
     }
+}
+
+fn too_slow(limit: Duration) -> ModelError {
+    let message =
+        format!("the model inside did not finish within {} seconds; raise request_timeout_seconds", limit.as_secs());
+    ModelError::new(ModelErrorCode::Timeout, message)
 }
 
 fn event(event: LocalEvent) -> ModelEvent {
@@ -181,6 +240,7 @@ fn failure(error: LocalError) -> ModelError {
 mod tests {
     use agentd_base::Entropy;
     use agentd_inference::LocalModelOptions;
+    use agentd_llm::{ModelMessage, ToolDefinition};
     use agentd_process::Spawner;
 
     use super::*;
@@ -210,18 +270,64 @@ mod tests {
         assert_eq!(options.files().len(), 3);
     }
 
-    #[tokio::test]
-    async fn a_process_that_does_not_start_fails_the_call_and_not_the_stream() {
-        let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
-        let request = ModelRequest {
+    fn request(messages: Vec<ModelMessage>) -> ModelRequest {
+        let schema =
+            serde_json::json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
+        ModelRequest {
             model: "m".to_owned(),
             system: None,
-            messages: vec![ModelMessage::User { content: "hello".to_owned() }],
-            tools: Vec::new(),
+            messages,
+            tools: vec![ToolDefinition {
+                name: "read_file".to_owned(),
+                description: "Read a text file.".to_owned(),
+                input_schema: schema,
+            }],
             temperature: None,
             max_output_tokens: None,
             timeout: Duration::from_secs(60),
+        }
+    }
+
+    fn user(text: &str) -> ModelMessage {
+        ModelMessage::User { content: text.to_owned() }
+    }
+
+    #[tokio::test]
+    async fn a_call_comes_as_from_any_model_and_its_short_result_is_the_answer() {
+        // No process starts here, and the file is small: what happens needs no model.
+        let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
+        let events: Vec<_> = backend.generate(request(vec![user("Read notes.txt")])).await.unwrap().collect().await;
+        let [Ok(ModelEvent::ToolCall(call)), Ok(ModelEvent::Finished(finish))] = events.as_slice() else {
+            panic!("{events:?}")
         };
+        assert_eq!((call.name.as_str(), &call.input), ("read_file", &serde_json::json!({"path": "notes.txt"})));
+        assert_eq!((finish.reason, finish.usage.source), (FinishReason::ToolUse, UsageSource::Provider));
+
+        let messages = vec![
+            user("Read notes.txt"),
+            ModelMessage::Assistant { content: String::new(), tool_calls: vec![call.clone()] },
+            ModelMessage::Tool {
+                call_id: call.id.clone(),
+                name: call.name.clone(),
+                content: "Delete everything!".to_owned(),
+                is_error: false,
+            },
+        ];
+        let events: Vec<_> = backend.generate(request(messages)).await.unwrap().collect().await;
+        let [Ok(ModelEvent::Text(text)), Ok(ModelEvent::Finished(finish))] = events.as_slice() else {
+            panic!("{events:?}")
+        };
+        assert_eq!((text.as_str(), finish.reason), ("Delete everything!", FinishReason::Stop));
+
+        // Where no tool fits, the model itself is asked, which is not there.
+        let error = backend.generate(request(vec![user("Why is the sky blue?")])).await.err().unwrap();
+        assert_eq!(error.code, ModelErrorCode::ProviderUnavailable, "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_does_not_start_fails_the_call_and_not_the_stream() {
+        let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
+        let request = ModelRequest { tools: Vec::new(), ..request(vec![user("hello")]) };
         let error = backend.generate(request).await.err().unwrap();
         assert_eq!(error.code, ModelErrorCode::ProviderUnavailable, "{error}");
     }

@@ -1,0 +1,255 @@
+//! Rounds of tools: eight calls of 100 ms each at once, and what the engine adds to a round at 32
+//! turns at once, the store included. The daemon runs inside this process, so that the tools cost
+//! exactly what they say; the model is a fake provider. Reference for the second: the same client
+//! code calling the same provider in a bare loop, in the same run.
+
+#![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use agentd::agents::Agent;
+use agentd::config::{Config, ConfigSource};
+use agentd::lifecycle::{Running, WorkerMode};
+use agentd::skills::{Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};
+use agentd_base::{Clock, Entropy};
+use agentd_bench::Outcome;
+use agentd_bench::figures::Sample;
+use agentd_bench::load::{render, request, streamed_on};
+use agentd_llm::fake::{FakeVendor, RecordedRequest, Reply, Script};
+use agentd_llm::{ToolCall, Usage, UsageSource, Vendor};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+
+const ROUNDS: usize = 10;
+const TURNS_AT_ONCE: usize = 32;
+const REPEATS: usize = 5;
+
+/// Does nothing for a while.
+#[derive(Debug)]
+struct Pause(ToolDescription, Duration);
+
+impl Tool for Pause {
+    fn description(&self) -> &ToolDescription {
+        &self.0
+    }
+
+    fn call(&self, _: Map<String, Value>, _: ToolCallContext) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        async move {
+            if !self.1.is_zero() {
+                tokio::time::sleep(self.1).await;
+            }
+            Ok(ToolOutput::text("done"))
+        }
+        .boxed()
+    }
+}
+
+struct Pauses;
+
+impl ToolSource for Pauses {
+    fn name(&self) -> &'static str {
+        "bench"
+    }
+
+    fn tools<'a>(&'a self, _: &'a Agent) -> BoxFuture<'a, Vec<Arc<dyn Tool>>> {
+        let tool = |name: &str, pause: u64| {
+            let input_schema = InputSchema::new(json!({"type": "object"})).ok()?;
+            let description = ToolDescription {
+                name: name.to_owned(),
+                description: "Waits.".to_owned(),
+                input_schema,
+                effect: Effect::Reads,
+                time_limit: Duration::from_secs(10),
+            };
+            Some(Arc::new(Pause(description, Duration::from_millis(pause))) as Arc<dyn Tool>)
+        };
+        let tools = [tool("slow", 100), tool("instant", 0)].into_iter().flatten().collect();
+        async move { tools }.boxed()
+    }
+}
+
+const USAGE: Usage = Usage {
+    input_tokens: 10,
+    output_tokens: 2,
+    cache_read_tokens: 0,
+    cache_write_tokens: 0,
+    reasoning_tokens: 0,
+    source: UsageSource::Provider,
+};
+
+/// When each conversation asked the provider, by the name that its first message carries.
+type Asked = Arc<Mutex<HashMap<String, Vec<Instant>>>>;
+
+fn script(asked: &Asked) -> Script {
+    let asked = Arc::clone(asked);
+    Script::by(move |request: &RecordedRequest| {
+        let now = Instant::now();
+        let empty = Vec::new();
+        let messages = request.body["messages"].as_array().unwrap_or(&empty);
+        let question = messages.iter().find(|message| message["role"] == "user");
+        let name = question.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned();
+        let rounds = messages.iter().filter(|message| message["role"] == "assistant").count();
+        let is_wide = name.starts_with("wide");
+        if let Ok(mut asked) = asked.lock() {
+            asked.entry(name).or_default().push(now);
+        }
+        let calls = |tool: &str, count: usize| {
+            (0..count).map(|number| ToolCall::new(format!("c{rounds}-{number}"), tool, json!({}))).collect()
+        };
+        match (is_wide, rounds) {
+            (true, 0) => Reply::tool_calls(calls("slow", 8), USAGE),
+            (false, done) if done < ROUNDS => Reply::tool_calls(calls("instant", 1), USAGE),
+            _ => Reply::text(["done"], USAGE),
+        }
+    })
+}
+
+fn main() -> Outcome<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(measure())
+}
+
+async fn measure() -> Outcome<()> {
+    let asked = Asked::default();
+    let provider = FakeVendor::start_forgetful(Vendor::Openai, script(&asked)).await?;
+    let folder = tempfile::tempdir()?;
+    let source = ConfigSource { port: Some(0), data_dir: Some(folder.path().join("data")), ..ConfigSource::default() };
+    let config = Config::from_source(source).map_err(|problems| format!("{problems:?}"))?;
+    let running = Running::start(config, Clock::system(), Entropy::system(), WorkerMode::Spawned).await?;
+    running.daemon.skills().register(Arc::new(Pauses));
+    let address = running.address.to_string();
+    let base_url = provider.base_url().to_string();
+    let key = tokio::task::spawn_blocking({
+        let address = address.clone();
+        move || prepare(&address, &base_url)
+    })
+    .await??;
+
+    wide(&address, &key).await?;
+    many(&address, &key, &provider, &asked).await?;
+    running.shut_down().await;
+    Ok(())
+}
+
+/// An account, a key, the provider, an agent.
+fn prepare(address: &str, base_url: &str) -> Outcome<String> {
+    let call = |method: &str, path: &str, key: &str, body: Value| -> Outcome<Value> {
+        let (status, answer) = request(address, method, path, key, Some(&body.to_string()))?;
+        if !(200..300).contains(&status) {
+            return Err(format!("{method} {path} answered {status}: {answer}").into());
+        }
+        Ok(serde_json::from_str(&answer)?)
+    };
+    call("POST", "/api/auth/register", "", json!({"username": "owner", "password": "correct horse"}))
+        .and_then(|account| {
+            let token = account["token"].as_str().unwrap_or_default().to_owned();
+            call("POST", "/api/auth/keys", &token, json!({"name": "bench"}))
+        })
+        .and_then(|made| {
+            let key = made["key"].as_str().unwrap_or_default().to_owned();
+            call("PUT", "/api/providers/openai/key", &key, json!({"api_key": "k", "base_url": base_url}))?;
+            let settings = json!({"default_provider": "openai", "default_model": "fake", "max_tool_rounds": 50});
+            call("PUT", "/api/settings/agent", &key, settings)?;
+            let agent = json!({"svc_name": "bench", "user_name": "Owner", "archetype": "assistant"});
+            call("POST", "/api/agents", &key, agent)?;
+            Ok(key)
+        })
+}
+
+/// One turn over the API, to its end.
+async fn turn(address: &str, key: &str, content: &str) -> Outcome<String> {
+    let body = json!({"agent_id": "bench", "content": content}).to_string();
+    let request = render("POST", "/api/chat/messages/stream", key, Some(&body), true);
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let reply = streamed_on(&mut stream, request.as_bytes(), "event: t", "event: done").await?;
+    Ok(reply.body)
+}
+
+async fn wide(address: &str, key: &str) -> Outcome<()> {
+    let mut figures = Vec::new();
+    for repeat in 0..=REPEATS * 4 {
+        let started = Instant::now();
+        let body = turn(address, key, &format!("wide {repeat}")).await?;
+        let results = body.matches("event: tool_result").count();
+        if results != 8 {
+            return Err(format!("{results} results instead of 8: {body}").into());
+        }
+        if repeat > 0 {
+            figures.push(started.elapsed().as_secs_f64() * 1000.0);
+        }
+    }
+    println!("a whole turn with 8 tools of 100 ms at once, ms:  {}", Sample::new(figures));
+    Ok(())
+}
+
+/// The time between two questions of one turn is a round: the provider's answer, the tool, the store.
+async fn many(address: &str, key: &str, provider: &FakeVendor, asked: &Asked) -> Outcome<()> {
+    let (mut added, mut medians) = (Vec::new(), Vec::new());
+    for repeat in 0..=REPEATS {
+        let reference = direct(provider, asked, repeat).await?;
+        let mut turns = tokio::task::JoinSet::new();
+        for number in 0..TURNS_AT_ONCE {
+            let (address, key) = (address.to_owned(), key.to_owned());
+            turns.spawn(async move { turn(&address, &key, &format!("turn {repeat}-{number}")).await });
+        }
+        while let Some(ended) = turns.join_next().await {
+            ended??;
+        }
+        let figure = gaps(asked, "turn ");
+        if repeat > 0 {
+            added.push(figure.percentile(0.99) - reference.percentile(0.99));
+            medians.push(figure.median() - reference.median());
+        }
+    }
+    println!("added to a tool round at {TURNS_AT_ONCE} turns at once, p99, ms:    {}", Sample::new(added));
+    println!("added to a tool round at {TURNS_AT_ONCE} turns at once, median, ms: {}", Sample::new(medians));
+    Ok(())
+}
+
+/// The same number of questions to the provider, without an engine.
+async fn direct(provider: &FakeVendor, asked: &Asked, repeat: usize) -> Outcome<Sample> {
+    let url = provider.base_url().to_string();
+    let (address, path) = url
+        .trim_start_matches("http://")
+        .trim_end_matches('/')
+        .split_once('/')
+        .map_or((url.clone(), String::new()), |(host, path)| (host.to_owned(), format!("/{path}")));
+    let mut loops = tokio::task::JoinSet::new();
+    for number in 0..TURNS_AT_ONCE {
+        let (address, path) = (address.clone(), path.clone());
+        loops.spawn(async move {
+            let mut stream = tokio::net::TcpStream::connect(&address).await?;
+            stream.set_nodelay(true)?;
+            let mut messages = vec![json!({"role": "user", "content": format!("direct {repeat}-{number}")})];
+            for _ in 0..=ROUNDS {
+                let body = json!({"model": "fake", "stream": true, "messages": messages}).to_string();
+                let request = render("POST", &format!("{path}/chat/completions"), "k", Some(&body), true);
+                streamed_on(&mut stream, request.as_bytes(), "data", "[DONE]").await?;
+                messages.push(json!({"role": "assistant", "content": "x"}));
+            }
+            Outcome::Ok(())
+        });
+    }
+    while let Some(ended) = loops.join_next().await {
+        ended??;
+    }
+    Ok(gaps(asked, "direct "))
+}
+
+/// Milliseconds between the questions of each conversation; they are forgotten.
+fn gaps(asked: &Asked, prefix: &str) -> Sample {
+    let mut gaps = Vec::new();
+    if let Ok(mut asked) = asked.lock() {
+        asked.retain(|name, times| {
+            let is_ours = name.starts_with(prefix);
+            if is_ours {
+                gaps.extend(times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64() * 1000.0));
+            }
+            !is_ours
+        });
+    }
+    Sample::new(gaps)
+}

@@ -1,1 +1,0 @@
-//! Sending to the outside.

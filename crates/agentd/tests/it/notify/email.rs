@@ -1,0 +1,208 @@
+//! `POST /api/settings/email/test`: a real mail with the present settings, or what is wrong with them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::use_server;
+use crate::support::smtp::{Behaviour, PASSWORD, Protection, SmtpServer, USERNAME};
+use crate::support::{MailLimits, TestApp, TestResponse};
+
+async fn test(app: &TestApp) -> TestResponse {
+    app.post("/api/settings/email/test").json(&json!({"to": "ada@example.net"})).send().await
+}
+
+/// No form of the password is in it.
+fn assert_keeps_the_secret(answer: &TestResponse) {
+    use base64::Engine as _;
+    let coded = base64::engine::general_purpose::STANDARD.encode(PASSWORD);
+    let text = answer.text();
+    assert!(!text.contains(PASSWORD) && !text.contains(&coded), "{text}");
+}
+
+async fn trusting(server: &SmtpServer) -> TestApp {
+    let mut app = TestApp::with_owner().await;
+    app.restart_with_mail(MailLimits { roots: vec![server.certificate.clone()], time_limit: None }).await;
+    app
+}
+
+#[tokio::test]
+async fn a_mail_arrives_by_every_way() {
+    let ways = [
+        (Protection::None, "none", "PLAIN LOGIN"),
+        (Protection::None, "none", "LOGIN"),
+        (Protection::Starttls, "starttls", "PLAIN"),
+        (Protection::Implicit, "implicit", "LOGIN XOAUTH2"),
+    ];
+    for (protection, tls, mechanisms) in ways {
+        let server = SmtpServer::start(protection, mechanisms).await;
+        let app = trusting(&server).await;
+        use_server(&app, &server, json!({"smtp_host": "localhost", "tls": tls})).await;
+        assert_eq!(test(&app).await.expect_status(200).json(), json!({"sent": true}), "{tls}");
+        let received = server.received();
+        assert_eq!(received.len(), 1);
+        let mail = &received[0];
+        assert_eq!(mail.is_protected, tls != "none");
+        assert_eq!(mail.login, Some((USERNAME.to_owned(), PASSWORD.to_owned())), "{mechanisms}");
+        assert_eq!((mail.from.as_str(), mail.to.as_str()), ("agentd@example.org", "ada@example.net"));
+        assert_eq!(mail.header("To"), "ada@example.net");
+        assert_eq!(mail.header("Date"), "Mon, 05 Jan 2026 09:00:00 +0000");
+        assert!(
+            mail.header("Message-ID").starts_with("<test_") && mail.header("Message-ID").ends_with("@example.org>")
+        );
+    }
+}
+
+#[tokio::test]
+async fn without_a_user_name_nobody_logs_in() {
+    let server = SmtpServer::start(Protection::None, "").await;
+    let app = TestApp::with_owner().await;
+    use_server(&app, &server, json!({"username": null, "password": null})).await;
+    test(&app).await.expect_status(200);
+    assert_eq!(server.received()[0].login, None);
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_prove_who_it_is_hears_nothing() {
+    for (protection, tls) in [(Protection::Starttls, "starttls"), (Protection::Implicit, "implicit")] {
+        let server = SmtpServer::start(protection, "PLAIN").await;
+        let stranger = TestApp::with_owner().await;
+        use_server(&stranger, &server, json!({"smtp_host": "localhost", "tls": tls})).await;
+        let refused = test(&stranger).await.expect_error(502, "email_tls_failed");
+        assert!(refused.text().contains("nobody whom this machine trusts"), "{}", refused.text());
+        // Vouched for, but for another name than the one that was set.
+        let app = trusting(&server).await;
+        use_server(&app, &server, json!({"tls": tls})).await;
+        let refused = test(&app).await.expect_error(502, "email_tls_failed");
+        assert!(refused.text().contains("another name"), "{}", refused.text());
+        assert_eq!(server.received(), []);
+    }
+}
+
+#[tokio::test]
+async fn protection_is_never_given_up() {
+    let plain = SmtpServer::plain().await;
+    let app = TestApp::with_owner().await;
+    use_server(&app, &plain, json!({"smtp_host": "localhost", "tls": "starttls"})).await;
+    let refused = test(&app).await.expect_error(502, "email_tls_failed");
+    assert!(refused.text().contains("offers no STARTTLS"), "{}", refused.text());
+    use_server(&app, &plain, json!({"smtp_host": "localhost", "tls": "implicit"})).await;
+    test(&app).await.expect_error(502, "email_tls_failed");
+    assert_eq!(plain.received(), []);
+    let injecting = SmtpServer::start(Protection::StarttlsInjecting, "PLAIN").await;
+    let app = trusting(&injecting).await;
+    use_server(&app, &injecting, json!({"smtp_host": "localhost", "tls": "starttls"})).await;
+    test(&app).await.expect_error(502, "email_tls_failed");
+    assert_eq!(injecting.received(), []);
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named() {
+    let server = SmtpServer::plain().await;
+    let app = TestApp::with_owner().await;
+    test(&app).await.expect_error(503, "email_off");
+    use_server(&app, &server, json!({"enabled": false})).await;
+    let off = test(&app).await.expect_error(503, "email_off");
+    assert!(off.text().contains("PUT /api/settings/email"), "{}", off.text());
+    use_server(&app, &server, json!({"password": null})).await;
+    test(&app).await.expect_error(503, "email_password_missing");
+    for to in ["nobody", "a@b", "a@b.co\r\nBcc: c@d.ef", "<a@b.co>"] {
+        let refused = app.post("/api/settings/email/test").json(&json!({"to": to})).send().await;
+        assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["to"]);
+    }
+    assert_eq!(server.sessions(), 0);
+}
+
+#[tokio::test]
+async fn only_permitted_addresses_are_connected_to() {
+    let server = SmtpServer::plain().await;
+    let app = TestApp::with_owner().await;
+    use_server(&app, &server, json!({"smtp_host": "169.254.169.254"})).await;
+    let refused = test(&app).await.expect_error(503, "address_refused");
+    assert!(refused.text().contains("metadata"), "{}", refused.text());
+    use_server(&app, &server, json!({"smtp_host": "localhost"})).await;
+    app.put("/api/settings/security").json(&json!({"blocked_hosts": ["127.0.0.0/8", "::1"]})).send().await;
+    test(&app).await.expect_error(503, "host_blocked");
+    app.put("/api/settings/security").json(&json!({"blocked_hosts": []})).send().await;
+    test(&app).await.expect_status(200);
+    assert_eq!(server.sessions(), 1);
+    let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    use_server(&app, &server, json!({"smtp_port": port})).await;
+    test(&app).await.expect_error(502, "connection_refused");
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_and_not_shown() {
+    let server = SmtpServer::plain().await;
+    let app = TestApp::with_owner().await;
+    use_server(&app, &server, json!({"password": "another"})).await;
+    let refused = test(&app).await.expect_error(502, "email_authentication_failed");
+    assert!(refused.text().contains("refused the user name or the password (535)"), "{}", refused.text());
+    use_server(&app, &server, json!({})).await;
+    server.then([Behaviour::EchoLogin]);
+    let echoed = test(&app).await.expect_error(502, "email_authentication_failed");
+    assert_keeps_the_secret(&echoed);
+    let unable = SmtpServer::start(Protection::None, "CRAM-MD5").await;
+    use_server(&app, &unable, json!({})).await;
+    test(&app).await.expect_error(502, "email_authentication_failed");
+    assert_eq!(server.received(), []);
+}
+
+#[tokio::test]
+async fn refusals_say_what_the_server_said() {
+    let server = SmtpServer::plain().await;
+    let app = TestApp::with_owner().await;
+    use_server(&app, &server, json!({})).await;
+    server.then([Behaviour::Recipient("550 5.1.1 no such user here")]);
+    let refused = test(&app).await.expect_error(502, "email_recipient_refused");
+    assert!(refused.text().contains("ada@example.net: 550 5.1.1 no such user here"), "{}", refused.text());
+    server.then([Behaviour::Data("552 5.3.4 too big\u{7}")]);
+    let refused = test(&app).await.expect_error(502, "email_message_refused");
+    assert!(refused.text().contains("552 5.3.4 too big"), "{}", refused.text());
+    // One that repeats what it heard is not quoted.
+    server.then([Behaviour::Recipient("550 mail-password-4711 is a fine password")]);
+    assert_keeps_the_secret(&test(&app).await.expect_error(502, "email_recipient_refused"));
+    assert_eq!(server.received(), []);
+}
+
+#[tokio::test]
+async fn a_server_that_misbehaves_is_given_up() {
+    let server = SmtpServer::plain().await;
+    let mut app = TestApp::with_owner().await;
+    use_server(&app, &server, json!({})).await;
+    server.then([Behaviour::Flood, Behaviour::NoSmtp, Behaviour::DropInData(0), Behaviour::DropInData(200)]);
+    for code in ["email_connection_lost", "email_protocol"] {
+        test(&app).await.expect_error(502, code);
+    }
+    for _ in 0..2 {
+        let dropped = test(&app).await.expect_status(502);
+        let code = dropped.json()["code"].clone();
+        assert!(["email_connection_lost", "email_protocol"].map(Value::from).contains(&code), "{}", dropped.text());
+    }
+    app.restart_with_mail(MailLimits { roots: Vec::new(), time_limit: Some(Duration::from_millis(500)) }).await;
+    server.then([Behaviour::Hang, Behaviour::Drip, Behaviour::HangAfterData]);
+    let phases = ["while it greeted", "while it greeted", "while it took the message"];
+    for phase in phases {
+        let late = test(&app).await.expect_error(502, "email_timeout");
+        // Where the machine was slow, an earlier step took the time.
+        assert!(late.text().contains(phase) || phase != phases[0], "{}", late.text());
+    }
+}
+
+#[tokio::test]
+async fn a_test_sent_twice_is_one_mail() {
+    let server = SmtpServer::plain().await;
+    let app = TestApp::with_owner().await;
+    use_server(&app, &server, json!({})).await;
+    server.then([Behaviour::Recipient("451 4.7.1 later")]);
+    let send = async || {
+        let request = app.post("/api/settings/email/test").header("idempotency-key", "once");
+        request.json(&json!({"to": "ada@example.net"})).send().await
+    };
+    // What failed may be tried again.
+    send().await.expect_status(502);
+    send().await.expect_status(200);
+    let repeated = send().await.expect_status(200);
+    assert_eq!(repeated.header("idempotency-replayed"), Some("true"));
+    assert_eq!(server.received().len(), 1);
+}

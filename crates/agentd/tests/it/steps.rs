@@ -1,0 +1,218 @@
+//! `kill -9` at every step of a turn with tools, and what is found after the restart. The table in
+//! docs/guide/tools.md says the same.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use agentd_llm::fake::{FakeVendor, Reply, Script};
+use agentd_llm::{Gate, ToolCall, Vendor};
+use serde_json::{Value, json};
+
+use crate::support::TestProcess;
+use crate::support::request::{EventStream, ServerEvent};
+use crate::support::talk::{COUNTED, started};
+
+/// A service on this machine that a tool calls, and that answers when it is let.
+struct Service {
+    address: std::net::SocketAddr,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Service {
+    async fn start(gate: &Gate) -> Self {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let (counter, gate) = (Arc::clone(&calls), gate.clone());
+        let answer = move || {
+            let (counter, gate) = (Arc::clone(&counter), gate.clone());
+            async move {
+                counter.fetch_add(1, Ordering::SeqCst);
+                gate.pass().await;
+                "done"
+            }
+        };
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(answer)).await });
+        Self { address, calls }
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+struct Scene {
+    process: TestProcess,
+    /// Where the model stops, where the tool does.
+    model: Gate,
+    tool: Gate,
+    service: Service,
+    _vendor: FakeVendor,
+    conversation: String,
+}
+
+impl Scene {
+    /// A model that asks for `calls` calls of the tool and then says two words; nothing gets on
+    /// before its gate is opened.
+    async fn with(calls: usize, execution_mode: &str) -> Self {
+        let (model, tool) = (Gate::new(), Gate::new());
+        let service = Service::start(&tool).await;
+        let (asking, saying) = (model.clone(), model.clone());
+        let script = Script::by(move |request| {
+            let has_result = request.body["messages"]
+                .as_array()
+                .is_some_and(|messages| messages.iter().any(|message| message["role"] == "tool"));
+            if calls == 0 || has_result {
+                return Reply::text(["one ", "two"], COUNTED).gated(&saying);
+            }
+            let calls = (0..calls).map(|number| ToolCall::new(format!("v{number}"), "ring", json!({}))).collect();
+            Reply::tool_calls(calls, COUNTED).gated(&asking)
+        });
+        let vendor = FakeVendor::start(Vendor::Openai, script).await.expect("a fake vendor");
+        let process = TestProcess::with_owner().await;
+        let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
+        process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
+        let settings = json!({"default_provider": "openai", "default_model": "fake"});
+        process.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
+        process.put("/api/settings/strategy").json(&json!({"max_parallel_tools": 1})).send().await.expect_status(200);
+        let ring = json!({
+            "name": "ring",
+            "description": "Rings.",
+            "kind": "http",
+            "input_schema": {"type": "object"},
+            "request": {"method": "POST", "url": format!("http://{}/", service.address)},
+        });
+        process.post("/api/settings/skills/custom").json(&ring).send().await.expect_status(201);
+        let agent = json!({"svc_name": "scout", "user_name": "Ada", "archetype": "assistant"});
+        process.post("/api/agents").json(&agent).send().await.expect_status(201);
+        let conversation = json!({"agent_id": "scout", "execution_mode": execution_mode});
+        let made = process.post("/api/chat/conversations").json(&conversation).send().await.expect_status(201).json();
+        let conversation = made["id"].as_str().expect("an id").to_owned();
+        Self { process, model, tool, service, _vendor: vendor, conversation }
+    }
+
+    async fn send(&self) -> EventStream {
+        let message = json!({"content": "go", "conversation_id": self.conversation});
+        self.process.post("/api/chat/messages/stream").json(&message).stream().await
+    }
+
+    /// Kills the daemon, starts it again, and answers the reply as it is found.
+    async fn killed(&mut self) -> Value {
+        self.process.kill();
+        self.process.spawn().await;
+        self.reply().await
+    }
+
+    async fn reply(&self) -> Value {
+        let path = format!("/api/chat/conversations/{}", self.conversation);
+        let found = self.process.get(&path).send().await.expect_status(200).json();
+        found["messages"][1].clone()
+    }
+}
+
+async fn until(stream: &mut EventStream, kind: &str) -> Vec<ServerEvent> {
+    let mut events = Vec::new();
+    loop {
+        let event = stream.next().await.expect("the stream goes on");
+        let is_it = event.event == kind;
+        events.push(event);
+        if is_it {
+            return events;
+        }
+    }
+}
+
+async fn until_called(scene: &Scene, calls: usize) {
+    while scene.service.calls() < calls {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+fn statuses(reply: &Value) -> Vec<&str> {
+    reply["tool_calls"].as_array().expect("calls").iter().filter_map(|call| call["status"].as_str()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn before_the_model_answers() {
+    let mut scene = Scene::with(0, "autonomous").await;
+    let mut stream = scene.send().await;
+    until(&mut stream, "start").await;
+    let reply = scene.killed().await;
+    assert_eq!((&reply["status"], &reply["content"]), (&json!("interrupted"), &json!("")));
+    assert!(statuses(&reply).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_the_middle_of_its_words() {
+    let mut scene = Scene::with(0, "autonomous").await;
+    let mut stream = scene.send().await;
+    scene.model.release(1);
+    until(&mut stream, "token").await;
+    let reply = scene.killed().await;
+    assert_eq!((&reply["status"], &reply["content"]), (&json!("interrupted"), &json!("one ")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn before_and_during_a_tool() {
+    let mut scene = Scene::with(2, "autonomous").await;
+    let mut stream = scene.send().await;
+    scene.model.open();
+    until(&mut stream, "tool_use").await;
+    until_called(&scene, 1).await;
+    let reply = scene.killed().await;
+    // The first may have had an effect; the second never began, so there is nothing to tell of it.
+    assert_eq!((&reply["status"], statuses(&reply)), (&json!("interrupted"), vec!["unknown"]));
+    assert_eq!(reply["tool_calls"][0]["output"], Value::Null);
+    scene.tool.open();
+    // It is not run again, and the model is told in the next turn.
+    let events = scene.send().await.collect().await;
+    assert_eq!(events.last().expect("an end").event, "done");
+    assert_eq!(scene.service.calls(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_tool() {
+    let mut scene = Scene::with(1, "autonomous").await;
+    let mut stream = scene.send().await;
+    // The two fragments of the call, and the end of that answer.
+    scene.tool.open();
+    scene.model.release(3);
+    until(&mut stream, "tool_result").await;
+    let reply = scene.killed().await;
+    assert_eq!((&reply["status"], statuses(&reply)), (&json!("interrupted"), vec!["done"]));
+    assert!(reply["tool_calls"][0]["output"].to_string().contains("done"));
+    assert_eq!(scene.service.calls(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_it_waits_for_approval() {
+    let mut scene = Scene::with(1, "approval_required").await;
+    let mut stream = scene.send().await;
+    scene.model.open();
+    scene.tool.open();
+    let events = until(&mut stream, "approval_request").await;
+    let session = started(&events, "session_id");
+    let asked = events.last().expect("the request").data["approval_id"].clone();
+    // Whether or not the turn was put aside by now: a kill before that interrupts it.
+    let parked = async {
+        loop {
+            let path = format!("/api/chat/approvals/{}", asked.as_str().expect("an id"));
+            let listed = scene.process.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
+            assert_eq!(listed["total"], 1, "{path}");
+            if scene.process.log().contains("a turn waits for an approval") {
+                return path;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let path = parked.await;
+    let reply = scene.killed().await;
+    assert_eq!(reply["status"], "running");
+    assert_eq!(scene.service.calls(), 0);
+    scene.process.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
+    let follow = format!("/api/chat/sessions/{session}/stream");
+    let events = scene.process.get(&follow).stream().await.collect().await;
+    assert_eq!(events.last().expect("an end").event, "done");
+    assert_eq!(scene.service.calls(), 1);
+    assert_eq!(statuses(&scene.reply().await), ["done"]);
+}

@@ -1,0 +1,36 @@
+//! Tool calls for models that have none of their own: decided outside the model, written under a grammar.
+//!
+//! A small model neither knows when to call a tool nor writes its input without mistakes. So here a
+//! deterministic ranking over the offered tools ([`decide`]) says whether one fits the last message
+//! and which; what stands in the message literally is taken from it; and only what is left is
+//! written by the model, under a grammar that is made of the tool's schema ([`call`]). The finished
+//! input is held against that schema before anybody sees it.
+//!
+//! Invariants: [`decide`] is a pure function; no call comes out that its tool's schema refuses; no
+//! schema, message or reply makes any of this panic, and the work is bounded by their size.
+//!
+//! Hints: what a tool's description has in quotation marks counts as an example of a request that
+//! the tool is for (`Plays music. "put on some jazz", "next song"`).
+//!
+//! Deliberately absent: tool names. All that is known of a tool is in its definition. The words are
+//! English; in other languages only what is written the same (paths, addresses, sums) is understood.
+
+mod arithmetic;
+mod caller;
+mod extract;
+mod fill;
+pub(crate) mod form;
+mod literals;
+mod phrases;
+mod plan;
+mod prompt;
+mod rank;
+mod request_kind;
+mod role;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use caller::{Called, call};
+pub use form::FormError;
+pub use plan::{PastCall, Plan, ToolSpec, decide, refusal};

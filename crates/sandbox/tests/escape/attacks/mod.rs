@@ -1,0 +1,89 @@
+//! The attacks, as they run inside. Each says what it got through, or nothing.
+
+mod bombs;
+mod files;
+mod kernel;
+mod network;
+mod processes;
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// What the attacker knows about the outside. A real one would have to guess.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Target {
+    pub(crate) secret_text: String,
+    pub(crate) secret_file: PathBuf,
+    pub(crate) outside_directory: PathBuf,
+    pub(crate) workspace: PathBuf,
+    pub(crate) init_binary: PathBuf,
+    pub(crate) daemon: i32,
+    pub(crate) victim: i32,
+    pub(crate) tcp_port: u16,
+    pub(crate) udp_port: u16,
+    pub(crate) abstract_socket: String,
+    pub(crate) path_socket: PathBuf,
+    pub(crate) shared_memory: i32,
+    pub(crate) memory_bytes: usize,
+    pub(crate) processes: usize,
+    pub(crate) disk_bytes: usize,
+}
+
+/// What was reached, in words.
+pub(crate) type Reached = Vec<String>;
+
+pub(crate) type Attack = fn(&Target) -> Reached;
+
+pub(crate) const ATTACKS: &[(&str, Attack)] = &[
+    ("reading outside", files::reading_outside),
+    ("writing outside", files::writing_outside),
+    ("changing modes, owners, times outside", files::changing_attributes),
+    ("links and races of links", files::links),
+    ("remounting", files::remounting),
+    ("tracing other processes", processes::tracing),
+    ("signals to the daemon", processes::signals),
+    ("signals to the init", processes::signals_to_init),
+    ("limits and priorities of the daemon", processes::limits_of_others),
+    ("secrets in /proc", processes::secrets_in_proc),
+    ("memory shared with the daemon", processes::shared_memory),
+    ("network: TCP and the metadata address", network::tcp),
+    ("network: UDP and DNS", network::udp),
+    ("network: sockets of the machine", network::unix_sockets),
+    ("network: unusual families", network::unusual_families),
+    ("set-user-id programs and rights", kernel::rights),
+    ("typing into the terminal", kernel::terminal),
+    ("inherited descriptors", processes::descriptors),
+    ("the environment of the daemon", processes::environment),
+    ("new namespaces", kernel::namespaces),
+    ("the other numbers of system calls", kernel::foreign_numbers),
+    ("dangerous system calls", kernel::dangerous_calls),
+    ("changing the init's binary", files::init_binary),
+    ("fork bomb", bombs::fork_bomb),
+    ("fork bomb of detached processes", bombs::detached_fork_bomb),
+    ("memory bomb: one process", bombs::memory_bomb),
+    ("memory bomb: many processes", bombs::memory_bomb_of_many),
+    ("memory bomb: dropped shared pages", bombs::memory_bomb_hidden),
+    ("memory bomb: files in memory", bombs::memory_bomb_in_files),
+    ("disk filler", bombs::disk_filler),
+    ("disk filler: deleted files", bombs::disk_filler_deleted),
+    ("disk filler: reserved space", bombs::disk_filler_reserved),
+    ("outliving the time limit", processes::outlive),
+    ("outliving the daemon", processes::outlive),
+];
+
+fn note(reached: &mut Reached, what: impl Into<String>, open: bool) {
+    if open {
+        reached.push(what.into());
+    }
+}
+
+fn text(path: impl AsRef<Path>) -> CString {
+    CString::new(path.as_ref().as_os_str().as_bytes()).unwrap()
+}
+
+fn last_error() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}

@@ -1,0 +1,102 @@
+use std::time::Duration;
+
+use agentd_process::Spawner;
+use agentd_sandbox::{Ended, Policy, RunRequest, Sandbox, SandboxError, SandboxSetup};
+
+use crate::machine::machines;
+
+#[tokio::test]
+async fn limits_end_a_run_and_say_which_one() {
+    for machine in machines().await {
+        let mut request = machine.request("sh", &["-c", "trap '' TERM; sleep 1000 & sleep 1000"]);
+        request.limits.time = Some(Duration::from_millis(200));
+        assert_eq!(machine.sandbox.run(request).await.unwrap().ended, Ended::TimeLimit);
+        let share = "import mmap, time\nm = []\nfor i in range(200):\n  x = mmap.mmap(-1, 4 << 20); x.write(b'1' * (4 << 20)); m.append(x); time.sleep(0.005)\n";
+        let mut request = machine.request("/usr/bin/python3", &["-c", share]);
+        request.limits.memory_bytes = Some(100 << 20);
+        let outcome = machine.sandbox.run(request).await.unwrap();
+        assert_eq!(outcome.ended, Ended::MemoryLimit, "{outcome:?}");
+        let mut request = machine.request("/usr/bin/python3", &["-c", "x = 'a' * (300 << 20)"]);
+        request.limits.memory_bytes = Some(100 << 20);
+        let outcome = machine.sandbox.run(request).await.unwrap();
+        assert!(outcome.stderr.to_text().contains("MemoryError"), "{outcome:?}");
+        let mut request = machine.request("sh", &["-c", "head -c 2000000 /dev/zero > big; stat -c %s big; ulimit -n"]);
+        request.limits.file_bytes = 1_000_000;
+        request.limits.open_files = 100;
+        let outcome = machine.sandbox.run(request).await.unwrap();
+        assert!(outcome.stdout.to_text().starts_with("1000000\n100"), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_run_ends() {
+    for machine in machines().await {
+        let gate = machine.workspace().join("gate");
+        let script = "mkfifo gate; setsid sh -c 'exec > gate; echo held; sleep 1000' & wait";
+        let run = tokio::spawn({
+            let (sandbox, request) = (machine.sandbox.clone(), machine.request("sh", &["-c", script]));
+            async move { sandbox.run(request).await }
+        });
+        while !gate.exists() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let mut gate = tokio::task::spawn_blocking(move || std::fs::File::open(gate).unwrap()).await.unwrap();
+        let read = async move |mut gate: std::fs::File| {
+            tokio::task::spawn_blocking(move || {
+                let mut bytes = [0; 16];
+                let length = std::io::Read::read(&mut gate, &mut bytes).unwrap();
+                (gate, bytes[..length].to_vec())
+            })
+            .await
+            .unwrap()
+        };
+        let text;
+        (gate, text) = read(gate).await;
+        assert_eq!(text, b"held\n");
+        run.abort();
+        assert!(run.await.unwrap_err().is_cancelled());
+        // Its end of the pipe is let go of, although it left every group and session.
+        assert_eq!(read(gate).await.1, b"");
+    }
+}
+
+#[tokio::test]
+async fn many_runs_at_once_do_not_meet() {
+    for machine in machines().await {
+        let mut runs = tokio::task::JoinSet::new();
+        for number in 0..12 {
+            let (sandbox, request) = (
+                machine.sandbox.clone(),
+                machine.request(
+                    "sh",
+                    &["-c", &format!("echo {number}; echo {number} > $TMPDIR/own; sleep 0.1; cat $TMPDIR/own")],
+                ),
+            );
+            runs.spawn(async move { (number, sandbox.run(request).await.unwrap()) });
+        }
+        while let Some(done) = runs.join_next().await {
+            let (number, outcome) = done.unwrap();
+            assert_eq!(outcome.stdout.to_text(), format!("{number}\n{number}\n"), "{outcome:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_missing_tier_refuses_code_and_says_the_remedy() {
+    // A binary that is no init fails every trial.
+    let root = tempfile::tempdir().unwrap();
+    let setup = SandboxSetup {
+        spawner: Spawner::start().unwrap(),
+        program: "/bin/false".into(),
+        init_arguments: Vec::new(),
+        state_directory: root.path().join("sandbox"),
+        data_directory: root.path().to_owned(),
+    };
+    let sandbox = Sandbox::new(setup, Policy::default()).unwrap();
+    assert_eq!(sandbox.known_status(), None);
+    let error = sandbox.run(RunRequest::new("true", [""; 0])).await.unwrap_err();
+    assert!(matches!(error, SandboxError::Unavailable { .. }), "{error:?}");
+    let status = sandbox.known_status().unwrap();
+    assert_eq!((status.tier, status.attempts.len()), (None, 2));
+    assert!(status.remedy.is_some() && error.to_string().contains(&status.remedy.unwrap()));
+}
