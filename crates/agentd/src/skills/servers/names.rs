@@ -123,7 +123,8 @@ mod tests {
             prop_assert_eq!(known.len(), tools.len());
             for (tool, name) in tools.iter().zip(&names) {
                 let name = name.as_deref().unwrap_or_default();
-                prop_assert!(is_fit(name) && name.starts_with(&format!("{prefix}_")));
+                let start = prefix.clone() + "_";
+                prop_assert!(is_fit(name) && name.starts_with(&start));
                 let alone = offered(&prefix, [*tool], |_| false);
                 prop_assert_eq!(alone[0].as_deref(), Some(name));
             }

@@ -1,6 +1,12 @@
 //! `/api/settings/skills/mcp`, and the tools of servers as an agent gets them: with fake servers
 //! that misbehave, and with real ones where `make tool-servers` has installed them.
 
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a test that is skipped says so, and one prints a figure"
+)]
+
 mod catalog;
 mod hostile;
 mod life;
