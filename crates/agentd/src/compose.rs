@@ -39,7 +39,10 @@ use crate::page::Pages;
 use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
-use crate::skills::{BuiltinTools, CheckSandbox, CodeRunner, CustomTools, SandboxSettings, Skills, SkillsRoutes};
+use crate::skills::{
+    BuiltinTools, CheckSandbox, CodeRunner, CustomTools, KeepToolServers, SandboxSettings, Skills, SkillsRoutes,
+    ToolServers,
+};
 use crate::{agents, auth, channels, chat, devices, monitoring, notify, page, providers, settings, setup, skills};
 
 /// A composed daemon: what answers, and what works in the background.
@@ -91,7 +94,7 @@ impl Daemon {
         self.services.evolution.drain(EVOLUTION_DRAIN).await;
         // After the replies, which may use their tools to the end.
         self.services.devices.drain().await;
-        self.services.providers.shut_down().await;
+        tokio::join!(self.services.tools.servers.shut_down(), self.services.providers.shut_down());
     }
 
     /// How many replies are being written here.
@@ -219,8 +222,10 @@ fn tools(ground: &Ground, settings: &Settings, skills: &Skills, runner: &CodeRun
     let builtin = BuiltinTools::new(ground, settings, runner.clone());
     let custom = CustomTools::new(ground, settings, runner.clone(), skills.clone());
     skills.register(Arc::new(builtin.clone()));
+    let servers = ToolServers::new(ground, settings, runner.clone(), skills.clone());
     skills.register(Arc::new(custom.clone()));
-    SkillsRoutes { builtin, custom, runner: runner.clone(), settings: settings.clone() }
+    skills.register(Arc::new(servers.clone()));
+    SkillsRoutes { builtin, custom, servers, runner: runner.clone(), settings: settings.clone() }
 }
 
 /// Wires everything over an open ground. `while_busy` is what to do while another daemon on the
@@ -289,6 +294,7 @@ pub async fn compose(
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
+    figures::register_tool_servers(monitoring.metrics(), &tools.servers);
     figures::register_panics(monitoring.metrics(), &ground.panics);
     figures::register_devices(monitoring.metrics(), &devices);
     rest.set_parts(engine.clone(), devices.clone());
@@ -332,6 +338,7 @@ pub async fn compose(
     workers.add(CheckSandbox(runner));
     workers.add(CountTurns(services.evolution.clone()));
     workers.add(ProposeChanges(services.evolution.clone()));
+    workers.add(KeepToolServers(services.tools.servers.clone()));
     workers.add(DeliverNotifications(services.notify.clone()));
     workers.add(PurgeNotifications(services.notify.clone()));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })

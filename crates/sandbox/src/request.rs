@@ -64,6 +64,8 @@ pub struct RunRequest {
     /// The socket of a filtering proxy. Only a run that names one, under a policy that allows the
     /// network, reaches anything, and everything it reaches goes through that proxy.
     pub proxy_socket: Option<PathBuf>,
+    /// The owner allowed the network to this very program, whatever the policy says of others.
+    pub network_allowed: bool,
     pub limits: RunLimits,
 }
 

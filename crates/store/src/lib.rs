@@ -137,4 +137,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0013_devices.sql"),
         postgres: include_str!("../migrations/postgres/0013_devices.sql"),
     },
+    Migration {
+        version: 14,
+        name: "tool_servers",
+        sqlite: include_str!("../migrations/sqlite/0014_tool_servers.sql"),
+        postgres: include_str!("../migrations/postgres/0014_tool_servers.sql"),
+    },
 ];

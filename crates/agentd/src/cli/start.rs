@@ -4,6 +4,11 @@ use std::error::Error;
 use std::io::Write;
 
 use agentd_base::{Clock, Entropy};
+use tracing::Level;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{Config, LogFormat};
 use crate::lifecycle;
@@ -19,12 +24,20 @@ pub(super) fn serve(config: Config) -> Result<(), Box<dyn Error>> {
 
 fn start_log(config: &Config) -> Result<(), Box<dyn Error>> {
     let filter: tracing_subscriber::EnvFilter = config.log.parse()?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = match config.log_format {
-        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
-        LogFormat::Json => builder.json().try_init(),
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = match config.log_format {
+        LogFormat::Text => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
+        LogFormat::Json => lines.json().boxed(),
     };
-    started.map_err(|error| -> Box<dyn Error> { error })
+    let lines = lines.with_filter(filter_fn(|metadata| is_fit_for_the_log(metadata.target(), *metadata.level())));
+    tracing_subscriber::registry().with(lines).with(filter).try_init()?;
+    Ok(())
+}
+
+/// The protocol library of tool servers logs what these wrote, whatever the owner asks of others.
+fn is_fit_for_the_log(target: &str, level: Level) -> bool {
+    let is_theirs = target.strip_prefix("rmcp").is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
+    !is_theirs || level <= Level::WARN
 }
 
 pub(super) fn print_openapi() -> Result<(), Box<dyn Error>> {
@@ -32,4 +45,22 @@ pub(super) fn print_openapi() -> Result<(), Box<dyn Error>> {
     text.push('\n');
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tool_servers_wrote_stays_out_of_the_log() {
+        for (target, level, fits) in [
+            ("rmcp", Level::INFO, false),
+            ("rmcp::service", Level::TRACE, false),
+            ("rmcp::service", Level::WARN, true),
+            ("rmcprox", Level::TRACE, true),
+            ("agentd::skills", Level::DEBUG, true),
+        ] {
+            assert_eq!(is_fit_for_the_log(target, level), fits, "{target} {level}");
+        }
+    }
 }

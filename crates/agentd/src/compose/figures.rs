@@ -8,6 +8,7 @@ use crate::engine::{Engine, Session, SessionStatus, TurnObserver};
 use crate::ground::TaskPanics;
 use crate::monitoring::{CountBy, Family, FamilyKind, Metrics, Sample, source};
 use crate::providers::Providers;
+use crate::skills::ToolServers;
 
 const ENDS: &[&str] = &["completed", "failed", "cancelled", "interrupted"];
 
@@ -80,6 +81,43 @@ pub(super) fn register(metrics: &Metrics, auth: &Auth, providers: &Providers, en
             labels: &[],
         },
         || async { Ok(Sample::plain(0.0)) },
+    ));
+}
+
+/// Registers what tool servers are asked.
+pub(super) fn register_tool_servers(metrics: &Metrics, servers: &ToolServers) {
+    let connected = servers.clone();
+    metrics.add_source(source(
+        Family {
+            name: "svc_tool_servers_connected",
+            help: "Tool servers that this daemon has a session with.",
+            kind: FamilyKind::Gauge,
+            labels: &[],
+        },
+        move || {
+            let count = u64::try_from(connected.connected());
+            async move { Ok(Sample::plain(float(count?))) }
+        },
+    ));
+    let servers = servers.clone();
+    metrics.add_source(source(
+        Family {
+            name: "svc_tool_server_calls_total",
+            help: "Calls of tools of tool servers by how they ended, since the daemon started.",
+            kind: FamilyKind::Counter,
+            labels: &["status"],
+        },
+        move || {
+            let counts = servers.call_counts();
+            let sample = |status: &str, count| Sample { labels: vec![status.to_owned()], value: float(count) };
+            let samples = vec![
+                sample("ok", counts.ok),
+                sample("failed", counts.failed),
+                sample("timed_out", counts.timed_out),
+                sample("cancelled", counts.cancelled),
+            ];
+            async move { Ok(samples) }
+        },
     ));
 }
 

@@ -20,6 +20,7 @@ mod output;
 mod routes;
 mod sandbox;
 mod schema;
+mod servers;
 mod service;
 mod store;
 mod tool;
@@ -37,5 +38,10 @@ pub use sandbox::{
     CheckSandbox, CodeOutcome, CodeRunner, INIT_SUBCOMMAND, Interpreter, SandboxBackend, SandboxSettings, SandboxState,
 };
 pub use schema::InputSchema;
+pub use servers::{
+    CallCounts, Failure, HttpReach, Installation, KeepToolServers, LeftOut, Listing, OfferedTool, Reach, SecretChanges,
+    ServerIdentity, ServerStatus, StdioReach, TestReport, ToolServer, ToolServerChange, ToolServerError, ToolServerId,
+    ToolServerState, ToolServers, TransportKind,
+};
 pub use service::Skills;
 pub use tool::{Effect, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};

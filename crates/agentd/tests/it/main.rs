@@ -34,4 +34,5 @@ mod skills;
 mod steps;
 mod terminal;
 mod tidy;
+mod tool_servers;
 mod tools;

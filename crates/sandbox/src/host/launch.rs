@@ -82,7 +82,7 @@ impl Host {
     ) -> Result<Launched, SandboxError> {
         let tier = entry.tier;
         if request.proxy_socket.is_some() {
-            if !policy.network {
+            if !policy.network && !request.network_allowed {
                 return Err(SandboxError::NetworkForbidden);
             }
             if tier == Tier::Landlock {

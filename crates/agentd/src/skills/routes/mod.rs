@@ -3,6 +3,7 @@
 mod builtin;
 mod custom;
 mod sandbox;
+mod servers;
 
 use agentd_web::{ApiResult, Json, Routes};
 use axum::extract::State;
@@ -14,6 +15,7 @@ use utoipa_axum::routes;
 use super::builtin::BuiltinTools;
 use super::custom::CustomTools;
 use super::sandbox::CodeRunner;
+use super::servers::{ServerStatus, ToolServers};
 use crate::settings::Settings;
 
 /// The state of the handlers.
@@ -21,6 +23,7 @@ use crate::settings::Settings;
 pub struct SkillsRoutes {
     pub builtin: BuiltinTools,
     pub custom: CustomTools,
+    pub servers: ToolServers,
     pub runner: CodeRunner,
     pub settings: Settings,
 }
@@ -35,7 +38,8 @@ pub fn routes() -> Routes<SkillsRoutes> {
             .routes(routes!(custom::list_custom_tools, custom::create_custom_tool))
             .routes(routes!(custom::get_custom_tool, custom::update_custom_tool, custom::delete_custom_tool))
             .routes(routes!(custom::toggle_custom_tool))
-            .routes(routes!(sandbox::get_sandbox_config, sandbox::update_sandbox_config)),
+            .routes(routes!(sandbox::get_sandbox_config, sandbox::update_sandbox_config))
+            .merge(servers::router()),
     )
 }
 
@@ -51,11 +55,23 @@ struct SkillEntry {
     url: String,
 }
 
+/// A tool server at a glance.
+#[derive(Debug, Serialize, ToSchema)]
+struct ToolServerEntry {
+    name: String,
+    status: ServerStatus,
+    /// How many tools it offers.
+    tools: usize,
+    /// Where to change it.
+    url: String,
+}
+
 /// What agents can do, at a glance.
 #[derive(Debug, Serialize, ToSchema)]
 struct SkillsView {
     builtin: Vec<SkillEntry>,
     custom: Vec<SkillEntry>,
+    servers: Vec<ToolServerEntry>,
     /// How many tools are switched on and can work.
     usable: usize,
     total: usize,
@@ -63,7 +79,7 @@ struct SkillsView {
 
 /// What agents can do, at a glance
 ///
-/// Built-in tools and then custom ones, oldest first. Each list with all details is below this
+/// Built-in tools, then custom ones and tool servers, oldest first. Each list with all details is below this
 /// path.
 #[utoipa::path(get, path = "/api/settings/skills", operation_id = "get_skills", tag = "skills",
     responses((status = 200, body = SkillsView)))]
@@ -92,7 +108,21 @@ async fn get_skills(State(state): State<SkillsRoutes>) -> ApiResult<Json<SkillsV
             available: listed.problem.is_none(),
         })
         .collect();
-    let usable = builtin.iter().chain(&custom).filter(|entry| entry.enabled && entry.available).count();
-    let total = builtin.len() + custom.len();
-    Ok(Json(SkillsView { builtin, custom, usable, total }))
+    let servers: Vec<ToolServerEntry> = state
+        .servers
+        .list()
+        .await?
+        .into_iter()
+        .map(|listed| ToolServerEntry {
+            url: format!("/api/settings/skills/mcp/{}", listed.server.id),
+            name: listed.server.name.clone(),
+            status: listed.status,
+            tools: listed.tools.len(),
+        })
+        .collect();
+    let offered = servers.iter().filter(|server| server.status != ServerStatus::Disabled);
+    let of_servers: usize = offered.map(|server| server.tools).sum();
+    let usable = builtin.iter().chain(&custom).filter(|entry| entry.enabled && entry.available).count() + of_servers;
+    let total = builtin.len() + custom.len() + servers.iter().map(|server| server.tools).sum::<usize>();
+    Ok(Json(SkillsView { builtin, custom, servers, usable, total }))
 }

@@ -1,6 +1,6 @@
 //! Runs code for an agent.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +44,9 @@ struct Inner {
     proxy_socket: PathBuf,
     /// There while the settings allow the network.
     proxy: Mutex<Option<FilteringProxy>>,
+    granted_socket: PathBuf,
+    /// There once a program needed it to which the owner allows the network by itself.
+    granted: Mutex<Option<FilteringProxy>>,
 }
 
 impl std::fmt::Debug for CodeRunner {
@@ -78,6 +81,8 @@ impl CodeRunner {
             entropy: ground.entropy.clone(),
             proxy_socket: folder.join("proxy.sock"),
             proxy: Mutex::new(None),
+            granted_socket: folder.join("granted.sock"),
+            granted: Mutex::new(None),
         }))
     }
 
@@ -189,18 +194,28 @@ impl CodeRunner {
             *proxy = None;
             return None;
         }
+        self.open_proxy(&mut proxy, &self.0.proxy_socket)
+            .inspect_err(|reason| tracing::error!(%reason, "sandboxed code has no network"))
+            .ok()
+    }
+
+    /// The way to the network for a program to which the owner allows it by itself, under the same
+    /// rules and whatever the settings say of code in general.
+    ///
+    /// # Errors
+    /// A sentence on why there is none.
+    pub fn granted_proxy_socket(&self) -> Result<PathBuf, String> {
+        self.open_proxy(&mut self.0.granted.lock(), &self.0.granted_socket)
+    }
+
+    fn open_proxy(&self, proxy: &mut Option<FilteringProxy>, socket: &Path) -> Result<PathBuf, String> {
         if proxy.is_none() {
-            let listener = ProxyListener::Unix { path: self.0.proxy_socket.clone(), owner: None };
+            let listener = ProxyListener::Unix { path: socket.to_path_buf(), owner: None };
             let options = ProxyOptions::new(self.0.settings.policy(), Trust::Steered);
-            match FilteringProxy::start(&listener, options, &self.0.entropy) {
-                Ok(started) => *proxy = Some(started),
-                Err(error) => {
-                    tracing::error!(%error, "the proxy for sandboxed code cannot be started; code has no network");
-                    return None;
-                }
-            }
+            let started = FilteringProxy::start(&listener, options, &self.0.entropy);
+            *proxy = Some(started.map_err(|error| format!("the proxy for sandboxed code cannot be started: {error}"))?);
         }
-        proxy.as_ref().and_then(FilteringProxy::path).map(PathBuf::from)
+        Ok(socket.to_path_buf())
     }
 }
 

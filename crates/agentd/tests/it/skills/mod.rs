@@ -26,7 +26,7 @@ const CUSTOM: &str = "/api/settings/skills/custom";
 const SANDBOX: &str = "/api/sandbox/config";
 
 /// A daemon with the agent `scout`.
-async fn app() -> TestApp {
+pub async fn app() -> TestApp {
     let app = TestApp::with_owner().await;
     let agent = json!({"svc_name": "scout", "user_name": "Ada", "archetype": "assistant"});
     app.post("/api/agents").json(&agent).send().await.expect_status(201);
@@ -34,7 +34,7 @@ async fn app() -> TestApp {
 }
 
 /// A daemon whose code runs without a sandbox, so that the test is about something else.
-async fn app_without_sandbox() -> TestApp {
+pub async fn app_without_sandbox() -> TestApp {
     let app = app().await;
     app.put(SANDBOX).json(&json!({"backend": "none"})).send().await.expect_status(200);
     app
@@ -60,16 +60,16 @@ fn workspace(app: &TestApp) -> PathBuf {
     app.data_dir().join("agents/scout")
 }
 
-async fn offer(app: &TestApp) -> Offer {
+pub async fn offer(app: &TestApp) -> Offer {
     app.running().daemon.skills().offer(&agent(AgentProfile::default())).await
 }
 
-async fn offered(app: &TestApp) -> Vec<String> {
+pub async fn offered(app: &TestApp) -> Vec<String> {
     offer(app).await.iter().map(|tool| tool.description().name.clone()).collect()
 }
 
 /// Calls a tool as the engine does.
-async fn call(app: &TestApp, name: &str, input: Value) -> Result<Value, ToolError> {
+pub async fn call(app: &TestApp, name: &str, input: Value) -> Result<Value, ToolError> {
     let offer = offer(app).await;
     let tool = offer.find(name).unwrap_or_else(|| panic!("{name} is not offered"));
     let input = tool.description().input_schema.check(&input).map_err(ToolError::Invalid)?;
@@ -86,21 +86,21 @@ async fn call(app: &TestApp, name: &str, input: Value) -> Result<Value, ToolErro
 
 /// What a server was asked.
 #[derive(Debug, Clone)]
-struct Asked {
-    method: Method,
-    uri: Uri,
-    headers: BTreeMap<String, String>,
-    body: String,
+pub struct Asked {
+    pub method: Method,
+    pub uri: Uri,
+    pub headers: BTreeMap<String, String>,
+    pub body: String,
 }
 
 /// A web server on this machine that remembers what it was asked.
-struct Server {
+pub struct Server {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Server {
-    async fn start(answer: impl Fn(&Asked) -> Response + Clone + Send + Sync + 'static) -> Self {
+    pub async fn start(answer: impl Fn(&Asked) -> Response + Clone + Send + Sync + 'static) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -118,11 +118,11 @@ impl Server {
         Self { address, asked }
     }
 
-    fn url(&self, path: &str) -> String {
+    pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 }

@@ -1,0 +1,43 @@
+//! Keeping what servers say that they offer.
+
+use agentd_base::Clock;
+use agentd_store::{Db, Tx};
+
+use super::connect::Session;
+use super::listing::Listing;
+use super::load::Spec;
+use super::model::ToolServerId;
+use super::store;
+
+/// Keeps what servers say that they offer.
+#[derive(Clone)]
+pub(super) struct Listings {
+    pub(super) db: Db,
+    pub(super) clock: Clock,
+    pub(super) id: ToolServerId,
+}
+
+impl Listings {
+    pub(super) async fn keep(&self, spec: &Spec, listing: &Listing) {
+        self.keep_revision(spec.revision, listing).await;
+    }
+
+    pub(super) async fn keep_of(&self, session: &Session, listing: &Listing) {
+        self.keep_revision(session.revision, listing).await;
+    }
+
+    async fn keep_revision(&self, revision: i64, listing: &Listing) {
+        let Ok(text) = serde_json::to_string(listing) else { return };
+        let (id, now) = (self.id.clone(), self.clock.now());
+        let kept = self.db.write(async move |tx: &mut Tx| {
+            let known = store::find_listing(tx, &id).await?;
+            if known.is_none_or(|(known, _)| known != text) {
+                store::upsert_listing(tx, &id, revision, &text, now).await?;
+            }
+            Ok::<_, agentd_store::StoreError>(())
+        });
+        if let Err(error) = kept.await {
+            tracing::warn!(%error, "what a tool server offers cannot be stored");
+        }
+    }
+}

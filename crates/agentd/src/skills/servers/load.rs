@@ -1,0 +1,168 @@
+//! Every registration with its secrets and what it offers, derived from the rows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::{Secret, Timestamp};
+use agentd_store::Read;
+use parking_lot::Mutex;
+
+use super::error::ToolServerError;
+use super::listing::{LeftOut, Listing, OfferedTool};
+use super::model::{ToolServer, ToolServerId};
+use super::reach::{HttpReach, Reach, StdioReach};
+use super::secrets::{self, Kind};
+use super::store;
+use crate::settings::Vault;
+use crate::skills::Skills;
+
+/// Who starts these may first have to download what is to be started.
+const PACKAGE_RUNNERS: [&str; 8] = ["npx", "npm", "bunx", "pnpm", "uvx", "uv", "pipx", "deno"];
+const DOWNLOAD_LIMIT: Duration = Duration::from_secs(120);
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
+
+/// What is needed to get to a server.
+#[derive(Debug)]
+pub(super) struct Spec {
+    pub(super) id: ToolServerId,
+    pub(super) revision: i64,
+    pub(super) way: Way,
+    pub(super) handshake_limit: Duration,
+}
+
+#[derive(Debug)]
+pub(super) enum Way {
+    Stdio { reach: StdioReach, env: Vec<(String, Secret)> },
+    Http { url: String, headers: Vec<(String, Secret)> },
+}
+
+impl Spec {
+    /// Values that the server must not be seen to write.
+    pub(super) fn secrets(&self) -> Vec<Secret> {
+        let values = match &self.way {
+            Way::Stdio { env, .. } => env,
+            Way::Http { headers, .. } => headers,
+        };
+        values.iter().map(|(_, value)| value.clone()).collect()
+    }
+
+    pub(super) fn is_http(&self) -> bool {
+        matches!(self.way, Way::Http { .. })
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct LoadedServer {
+    pub(super) server: Arc<ToolServer>,
+    /// Or why it cannot be reached as it is registered.
+    pub(super) spec: Result<Arc<Spec>, String>,
+    /// `None`: it was never asked.
+    pub(super) listing: Option<Arc<LoadedListing>>,
+}
+
+#[derive(Debug)]
+pub(super) struct LoadedListing {
+    pub(super) listing: Listing,
+    pub(super) listed_at: Timestamp,
+    pub(super) tools: Vec<Arc<OfferedTool>>,
+    pub(super) left_out: Vec<LeftOut>,
+    text: String,
+    /// What the tools depend on besides.
+    server: Arc<ToolServer>,
+}
+
+/// Oldest first.
+#[derive(Debug)]
+pub(super) struct Loaded(pub(super) Vec<LoadedServer>);
+
+impl Loaded {
+    pub(super) fn find(&self, id: &str) -> Option<&LoadedServer> {
+        self.0.iter().find(|loaded| loaded.server.id.as_str() == id)
+    }
+}
+
+/// Makes [`Loaded`]; schemas are compiled again only where something changed.
+#[derive(Clone)]
+pub(super) struct Loader {
+    vault: Vault,
+    skills: Skills,
+    known: Arc<Mutex<HashMap<ToolServerId, Arc<LoadedListing>>>>,
+}
+
+impl Loader {
+    pub(super) fn new(vault: Vault, skills: Skills) -> Self {
+        Self { vault, skills, known: Arc::default() }
+    }
+
+    pub(super) fn skills(&self) -> &Skills {
+        &self.skills
+    }
+
+    pub(super) async fn load(&self, read: &mut Read) -> Result<Loaded, ToolServerError> {
+        let mut loaded = Vec::new();
+        for server in store::list_tool_servers(read).await? {
+            let spec = self.spec(read, &server).await?.map(Arc::new);
+            let stored = store::find_listing(read, &server.id).await?;
+            let server = Arc::new(server);
+            let listing = match stored {
+                Some((text, listed_at)) => self.listing(&server, text, listed_at).await,
+                None => None,
+            };
+            loaded.push(LoadedServer { server, spec, listing });
+        }
+        self.known.lock().retain(|id, _| loaded.iter().any(|loaded| loaded.server.id == *id));
+        Ok(Loaded(loaded))
+    }
+
+    async fn spec(&self, read: &mut Read, server: &ToolServer) -> Result<Result<Spec, String>, ToolServerError> {
+        let handshake_limit = handshake_limit(&server.reach);
+        let way = match &server.reach {
+            Reach::Stdio(reach) => {
+                let env = secrets::read(read, &self.vault, &server.id, Kind::Environment, &reach.env).await?;
+                env.map(|env| Way::Stdio { reach: reach.clone(), env })
+            }
+            Reach::Http(HttpReach { url, headers }) => {
+                let headers = secrets::read(read, &self.vault, &server.id, Kind::Header, headers).await?;
+                headers.map(|headers| Way::Http { url: url.clone(), headers })
+            }
+        };
+        Ok(way.map(|way| Spec { id: server.id.clone(), revision: server.revision, way, handshake_limit }))
+    }
+
+    async fn listing(
+        &self,
+        server: &Arc<ToolServer>,
+        text: String,
+        listed_at: Timestamp,
+    ) -> Option<Arc<LoadedListing>> {
+        let known = self.known.lock().get(&server.id).cloned();
+        if let Some(known) = known
+            && known.text == text
+            && known.listed_at == listed_at
+            && known.server == *server
+        {
+            return Some(known);
+        }
+        let (of, skills) = (Arc::clone(server), self.skills.clone());
+        // Hundreds of schemas of strangers take a while.
+        let made = tokio::task::spawn_blocking(move || {
+            let listing: Listing = serde_json::from_str(&text).ok()?;
+            let (tools, left_out) = listing.offered(&of, handshake_limit(&of.reach), &skills);
+            Some(Arc::new(LoadedListing { listing, listed_at, tools, left_out, text, server: of }))
+        });
+        let made = made.await.ok().flatten()?;
+        self.known.lock().insert(server.id.clone(), Arc::clone(&made));
+        Some(made)
+    }
+}
+
+fn handshake_limit(reach: &Reach) -> Duration {
+    match reach {
+        Reach::Stdio(stdio) => {
+            let name = stdio.command.rsplit('/').next().unwrap_or_default();
+            if PACKAGE_RUNNERS.contains(&name) { DOWNLOAD_LIMIT } else { HANDSHAKE_LIMIT }
+        }
+        Reach::Http(_) => HANDSHAKE_LIMIT,
+    }
+}

@@ -1,0 +1,58 @@
+//! Tool servers: programs and web services that offer tools over the Model Context Protocol. What
+//! the owner registered is kept here, connected to when it is needed, and offered to agents as
+//! `<prefix>_<tool>`.
+//!
+//! | state | means | left by |
+//! |---|---|---|
+//! | `disabled` | its tools are not offered | `enabled` |
+//! | `disconnected` | nothing runs; a call, `connect` or `discover` connects | being needed |
+//! | `connecting` | started, handshake under way | its end, or the time limit |
+//! | `connected` | a session stands | ten minutes without a call, `disconnect`, a change, its death |
+//! | `disconnecting` | the program is being ended | its end |
+//! | `failed` | the last try failed, or the server died; tried again after a pause that grows | the next try |
+//!
+//! Invariants
+//! - A program runs in the sandbox alone, with a folder of its own under `tool-servers/` in the data
+//!   directory as its home; it reaches no network and no other file unless its registration says so.
+//!   It never outlives the daemon.
+//! - One task supervises each server, behind a bounded queue. Calls go past it: a server that hangs
+//!   or floods costs its own callers their time limit and others nothing.
+//! - Tools are offered from what was stored of the last list, without a running program.
+//! - A tool acts, unless the owner trusts the server and the server says that the tool only reads.
+//! - Values of variables and headers are write-only: sealed, handed to the server alone, cut out of
+//!   what it writes on its error output. Who changes where they would go enters them again.
+//! - Each replica has processes of its own; a change of a registration reaches them all.
+//!
+//! Deliberately absent: the protocol (`agentd-mcp`), the sandbox (`agentd-sandbox`), OAuth, and
+//! prompts, resources and sampling.
+
+mod connect;
+mod error;
+mod install;
+mod link;
+mod listing;
+mod listings;
+mod load;
+mod model;
+mod names;
+mod reach;
+mod secrets;
+mod service;
+mod sessions;
+mod state;
+mod store;
+mod supervisor;
+mod tool;
+mod worker;
+
+pub use error::{Failure, ToolServerError};
+pub use install::Installation;
+pub use link::ServerStatus;
+pub use listing::{LeftOut, Listing, OfferedTool, ServerIdentity};
+pub use model::{ToolServer, ToolServerChange, ToolServerId};
+pub(super) use reach::shown_names;
+pub use reach::{HttpReach, Reach, StdioReach, TransportKind};
+pub use secrets::SecretChanges;
+pub use service::ToolServers;
+pub use state::{CallCounts, TestReport, ToolServerState};
+pub use worker::KeepToolServers;

@@ -1,0 +1,123 @@
+//! What is told of servers and calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_sandbox::Tier;
+
+use super::error::Failure;
+use super::link::ServerStatus;
+use super::listing::{LeftOut, Listing, OfferedTool, ServerIdentity};
+use super::load::LoadedListing;
+use super::model::ToolServer;
+
+/// How it stands with a server, on this daemon.
+#[derive(Debug, Clone)]
+pub struct ToolServerState {
+    pub server: Arc<ToolServer>,
+    pub status: ServerStatus,
+    pub failure: Option<Failure>,
+    /// `None`: it was never asked.
+    pub identity: Option<ServerIdentity>,
+    pub tools: Vec<Arc<OfferedTool>>,
+    pub left_out: Vec<LeftOut>,
+    pub cut_short: Option<String>,
+    pub listed_at: Option<Timestamp>,
+    pub connected_at: Option<Timestamp>,
+    pub last_used_at: Option<Timestamp>,
+    pub retry_at: Option<Timestamp>,
+    pub losses: u64,
+    /// Of the box around the program.
+    pub process_id: Option<u32>,
+    pub tier: Option<Tier>,
+    /// The end of what the program wrote beside the protocol.
+    pub stderr_tail: String,
+}
+
+/// What a test found.
+#[derive(Debug)]
+pub struct TestReport {
+    pub duration: Duration,
+    pub outcome: Result<(Listing, Vec<Arc<OfferedTool>>), Failure>,
+    pub stderr_tail: String,
+}
+
+/// Calls since the daemon started, by how they ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CallCounts {
+    pub ok: u64,
+    pub failed: u64,
+    pub timed_out: u64,
+    pub cancelled: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum CallOutcome {
+    Ok,
+    Failed,
+    TimedOut,
+    Cancelled,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Calls([AtomicU64; 4]);
+
+/// Counts a call when it is over, also when it was given up.
+pub(super) struct CountedCall {
+    calls: Arc<Calls>,
+    pub(super) outcome: CallOutcome,
+}
+
+impl Drop for CountedCall {
+    fn drop(&mut self) {
+        self.calls.0[self.outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Calls {
+    /// Begins a call. Whoever drops it without an outcome gave it up.
+    pub(super) fn begin(self: &Arc<Self>) -> CountedCall {
+        CountedCall { calls: Arc::clone(self), outcome: CallOutcome::Cancelled }
+    }
+
+    pub(super) fn counts(&self) -> CallCounts {
+        let count = |outcome: CallOutcome| self.0[outcome as usize].load(Ordering::Relaxed);
+        CallCounts {
+            ok: count(CallOutcome::Ok),
+            failed: count(CallOutcome::Failed),
+            timed_out: count(CallOutcome::TimedOut),
+            cancelled: count(CallOutcome::Cancelled),
+        }
+    }
+}
+
+impl ToolServerState {
+    /// What is known without looking at what runs.
+    pub(super) fn unconnected(server: &Arc<ToolServer>, known: Option<&LoadedListing>) -> Self {
+        Self {
+            server: Arc::clone(server),
+            status: if server.enabled { ServerStatus::Disconnected } else { ServerStatus::Disabled },
+            failure: None,
+            identity: known.map(|known| known.listing.server.clone()),
+            tools: known.map(|known| known.tools.clone()).unwrap_or_default(),
+            left_out: known.map(|known| known.left_out.clone()).unwrap_or_default(),
+            cut_short: known.and_then(|known| known.listing.cut_short.clone()),
+            listed_at: known.map(|known| known.listed_at),
+            connected_at: None,
+            last_used_at: None,
+            retry_at: None,
+            losses: 0,
+            process_id: None,
+            tier: None,
+            stderr_tail: String::new(),
+        }
+    }
+
+    /// A registration as a stored answer shows it.
+    #[must_use]
+    pub fn fresh(server: &ToolServer) -> Self {
+        Self::unconnected(&Arc::new(server.clone()), None)
+    }
+}

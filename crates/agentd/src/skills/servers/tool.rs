@@ -1,0 +1,167 @@
+//! The tools of servers, as agents get them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_mcp::{CallLimits, McpError};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+
+use super::error::ToolServerError;
+use super::link::{Command, Wanted};
+use super::listing::OfferedTool;
+use super::model::ToolServerId;
+use super::service::ToolServers;
+use super::state::CallOutcome;
+use crate::agents::Agent;
+use crate::skills::tool::{Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};
+
+/// Of a tool's own complaint.
+const MAX_COMPLAINT_CHARACTERS: usize = 4_000;
+
+struct ServerTool {
+    servers: ToolServers,
+    server: ToolServerId,
+    tool: Arc<OfferedTool>,
+}
+
+impl std::fmt::Debug for ServerTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerTool").field("name", &self.tool.description.name).finish_non_exhaustive()
+    }
+}
+
+impl ServerTool {
+    async fn run(&self, input: Map<String, Value>) -> Result<ToolOutput, ToolError> {
+        let failed = |error: ToolServerError| ToolError::Failed(error.to_string());
+        // As it is registered now: the call may have waited for days to be approved.
+        let (server, spec) = self.servers.in_force(&self.server).await.map_err(failed)?;
+        let link = self.servers.link(&self.server);
+        let _call = link.begin_call();
+        let session = link.session(&spec, Wanted::ByAgent).await.map_err(failed)?;
+        let limits = CallLimits { time: Duration::from_secs(server.timeout_seconds.into()), ..CallLimits::default() };
+        let called = session.connection.call_tool(&self.tool.remote_name, Value::Object(input), limits).await;
+        let output = called.map_err(|error| match error {
+            McpError::Timeout { .. } => {
+                // Full or gone: then it is looked after already.
+                let _ = link.tell(Command::Check);
+                ToolError::TimedOut(limits.time)
+            }
+            error => ToolError::Failed(session.failure(&error).message),
+        })?;
+        if output.is_error {
+            let complaint: String = output.text.chars().take(MAX_COMPLAINT_CHARACTERS).collect();
+            let is_silent = complaint.trim().is_empty();
+            return Err(ToolError::Failed(if is_silent {
+                "the tool failed without a word".to_owned()
+            } else {
+                complaint
+            }));
+        }
+        Ok(answer(output))
+    }
+}
+
+/// What the model reads. Most servers write structured content a second time as text.
+fn answer(output: agentd_mcp::ToolOutput) -> ToolOutput {
+    let mut text = output.text;
+    if let Some(bytes) = output.text_cut_from_bytes {
+        text.push_str(&format!("\n[cut; there were {bytes} bytes]"));
+    }
+    match output.structured {
+        None if output.structured_left_out => {
+            text.push_str("\n[the structured content was too long and is left out]");
+            ToolOutput::text(text)
+        }
+        None => ToolOutput::text(text),
+        Some(structured) => {
+            let is_the_same = serde_json::from_str::<Value>(&text).is_ok_and(|parsed| parsed == structured);
+            if is_the_same || text.trim().is_empty() {
+                return ToolOutput::json(structured);
+            }
+            ToolOutput::json(json!({"text": text, "structured": structured}))
+        }
+    }
+}
+
+impl Tool for ServerTool {
+    fn description(&self) -> &ToolDescription {
+        &self.tool.description
+    }
+
+    fn call(
+        &self,
+        input: Map<String, Value>,
+        context: ToolCallContext,
+    ) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        async move {
+            let mut counted = self.servers.count_call();
+            let result = tokio::select! {
+                biased;
+                () = context.cancelled.cancelled() => Err(ToolError::Cancelled),
+                result = self.run(input) => result,
+            };
+            counted.outcome = match &result {
+                Ok(_) => CallOutcome::Ok,
+                Err(ToolError::TimedOut(_)) => CallOutcome::TimedOut,
+                Err(ToolError::Cancelled) => CallOutcome::Cancelled,
+                Err(_) => CallOutcome::Failed,
+            };
+            result
+        }
+        .boxed()
+    }
+}
+
+impl ToolSource for ToolServers {
+    fn name(&self) -> &'static str {
+        "tool_servers"
+    }
+
+    fn tools<'a>(&'a self, _agent: &'a Agent) -> BoxFuture<'a, Vec<Arc<dyn Tool>>> {
+        async move {
+            let loaded = match self.loaded().await {
+                Ok(loaded) => loaded,
+                Err(error) => {
+                    tracing::warn!(%error, "the tool servers cannot be read; none of their tools is offered");
+                    return Vec::new();
+                }
+            };
+            let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+            for found in loaded.0.iter().filter(|found| found.server.enabled && found.spec.is_ok()) {
+                let Some(known) = &found.listing else {
+                    self.connect_aside(found, false);
+                    continue;
+                };
+                tools.extend(known.tools.iter().map(|tool| {
+                    let (servers, server) = (self.clone(), found.server.id.clone());
+                    Arc::new(ServerTool { servers, server, tool: Arc::clone(tool) }) as Arc<dyn Tool>
+                }));
+            }
+            tools
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structured_content_is_said_once() {
+        let structured = json!({"a": 1});
+        let said = |text: &str| {
+            let output = agentd_mcp::ToolOutput {
+                text: text.to_owned(),
+                structured: Some(structured.clone()),
+                ..agentd_mcp::ToolOutput::default()
+            };
+            Value::Object(answer(output).value)
+        };
+        assert_eq!(said(r#"{ "a": 1 }"#), structured);
+        assert_eq!(said(" "), structured);
+        assert_eq!(said("one"), json!({"text": "one", "structured": structured}));
+    }
+}

@@ -1,0 +1,33 @@
+//! Looks after the links: ends what is idle, gone or changed elsewhere, and asks servers over HTTP
+//! for a sign of life.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::service::ToolServers;
+use crate::ground::{Worker, WorkerError};
+
+const INTERVAL: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub struct KeepToolServers(pub ToolServers);
+
+impl Worker for KeepToolServers {
+    fn name(&self) -> &'static str {
+        "skills.keep_tool_servers"
+    }
+
+    fn interval(&self) -> Duration {
+        INTERVAL
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        async move {
+            self.0.look_after().await?;
+            Ok(false)
+        }
+        .boxed()
+    }
+}

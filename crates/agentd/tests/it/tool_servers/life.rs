@@ -1,0 +1,182 @@
+//! Sessions: opened when needed, ended when idle, and what is known without one.
+
+use std::time::Duration;
+
+use agentd_llm::ToolCall;
+use agentd_llm::fake::{Reply, Script};
+use serde_json::{Value, json};
+
+use super::{SERVERS, act, connected, fake, processes, register, status, until, until_gone, with};
+use crate::skills::{app_without_sandbox, call, offered};
+use crate::support::talk::{COUNTED, Talk};
+use crate::support::{TestApp, TestProcess};
+
+fn mark(name: &str) -> Value {
+    with(fake("well"), json!({"args": [format!("{}/fake_server.py", super::fake_folder()), "well", name]}))
+}
+
+#[tokio::test]
+async fn an_agent_uses_a_servers_tool_in_a_turn() {
+    let reply = |number| match number {
+        0 => Reply::tool_calls(vec![ToolCall::new("v0", "fake_echo", json!({"word": "hello"}))], COUNTED),
+        _ => Reply::text(["It said hello."], COUNTED),
+    };
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let script = Script::by(move |_| reply(asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst)));
+    let talk = Talk::with(script).await;
+    talk.app.put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
+    connected(&talk.app, &fake("well")).await;
+    let events = talk.exchange(&json!({"content": "What does it say?"})).await;
+    let kinds: Vec<&str> = events.iter().map(|event| event.event.as_str()).collect();
+    assert_eq!(kinds, ["start", "tool_use", "tool_result", "token", "done"]);
+    assert_eq!(events[2].data["output"], json!({"text": "echo: hello"}));
+    let sent = talk.vendor.requests()[0].body.to_string();
+    assert!(sent.contains("fake_echo") && sent.contains("The tool echo."), "{sent}");
+    // Beside it in the figures.
+    let figures = talk.app.get("/api/metrics/prometheus").send().await.expect_status(200).text();
+    assert!(figures.contains(r#"svc_tool_server_calls_total{status="ok"} 1"#), "{figures}");
+    assert!(figures.contains("svc_tool_servers_connected 1"), "{figures}");
+}
+
+#[tokio::test]
+async fn what_a_server_does_asks_first_unless_it_is_trusted_to_read() {
+    let app = app_without_sandbox().await;
+    let id = connected(&app, &fake("well")).await;
+    let effects = |server: Value| -> Vec<String> {
+        let tools = server["tools"].as_array().unwrap().iter().filter(|tool| tool["effect"] == "reads");
+        tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let path = format!("{SERVERS}/{id}");
+    assert_eq!(effects(app.get(&path).send().await.json()), Vec::<String>::new());
+    let process = status(&app, &id).await["process_id"].clone();
+    let trusted = app.put(&path).json(&json!({"trusted": true})).send().await.expect_status(200).json();
+    assert_eq!(effects(trusted), ["fake_peek"]);
+    let offer = crate::skills::offer(&app).await.reading_only();
+    assert!(offer.find("fake_peek").is_some() && offer.find("fake_echo").is_none());
+    // Trusting it is no reason to start it again.
+    assert_eq!(status(&app, &id).await["process_id"], process);
+}
+
+#[tokio::test]
+async fn tools_are_offered_without_a_process_and_a_call_starts_it() {
+    let mut app = app_without_sandbox().await;
+    let id = register(&app, &mark("lazy")).await;
+    // Enabled servers are asked in the background what they offer.
+    until(&app, &id, "connected", |state| state["status"] == "connected").await;
+    assert_eq!(processes(&["fake_server.py", "lazy"]).len(), 1);
+    app.restart().await;
+    until_gone(&["fake_server.py", "lazy"]).await;
+    assert!(offered(&app).await.contains(&"fake_echo".to_owned()));
+    assert_eq!(status(&app, &id).await["status"], "disconnected");
+    assert_eq!(call(&app, "fake_echo", json!({"word": "a"})).await.unwrap(), json!({"text": "echo: a"}));
+    let state = status(&app, &id).await;
+    assert_eq!((&state["status"], &state["server"]["version"]), (&json!("connected"), &json!("1.2.3")));
+    // Ten minutes without a call end it; the next call starts it again.
+    app.clock.advance(Duration::from_secs(599));
+    app.run_workers().await;
+    assert_eq!(status(&app, &id).await["status"], "connected");
+    app.clock.advance(Duration::from_secs(2));
+    app.run_workers().await;
+    until(&app, &id, "disconnected", |state| state["status"] == "disconnected").await;
+    until_gone(&["fake_server.py", "lazy"]).await;
+    call(&app, "fake_echo", json!({})).await.unwrap();
+    let ended = act(&app, &id, "disconnect").await;
+    assert_eq!(ended["status"], "disconnected");
+    assert_eq!(processes(&["fake_server.py", "lazy"]), Vec::<u32>::new());
+    call(&app, "fake_echo", json!({})).await.unwrap();
+    app.put(&format!("{SERVERS}/{id}")).json(&json!({"enabled": false})).send().await.expect_status(200);
+    until_gone(&["fake_server.py", "lazy"]).await;
+}
+
+#[tokio::test]
+async fn a_change_of_its_tools_reaches_the_offer() {
+    let app = app_without_sandbox().await;
+    let id = connected(&app, &fake("well")).await;
+    assert!(!offered(&app).await.contains(&"fake_grown".to_owned()));
+    call(&app, "fake_grow", json!({})).await.unwrap();
+    until(&app, &id, "grown", |state| state["tools"] == 10).await;
+    assert!(offered(&app).await.contains(&"fake_grown".to_owned()));
+}
+
+#[tokio::test]
+async fn a_change_of_the_registration_starts_another_process() {
+    let app = app_without_sandbox().await;
+    let id = connected(&app, &with(fake("well"), json!({"env": {"COLOUR": "blue"}}))).await;
+    let colour = || call(&app, "fake_env", json!({"word": "COLOUR"}));
+    assert_eq!(colour().await.unwrap(), json!({"text": "blue"}));
+    let change = json!({"env": {"COLOUR": "green"}});
+    app.put(&format!("{SERVERS}/{id}")).json(&change).send().await.expect_status(200);
+    act(&app, &id, "connect").await;
+    assert_eq!(colour().await.unwrap(), json!({"text": "green"}));
+    if let Some(replica) = app.replica().await {
+        // Each replica has its own, and learns of changes.
+        replica.put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
+        assert_eq!(call(&replica, "fake_env", json!({"word": "COLOUR"})).await.unwrap(), json!({"text": "green"}));
+        let change = json!({"env": {"COLOUR": "red"}});
+        app.put(&format!("{SERVERS}/{id}")).json(&change).send().await.expect_status(200);
+        act(&app, &id, "connect").await;
+        assert_eq!(call(&replica, "fake_env", json!({"word": "COLOUR"})).await.unwrap(), json!({"text": "red"}));
+    }
+}
+
+/// A process and what it started, in the daemon's own sandbox where there is one.
+#[tokio::test]
+async fn kill_9_of_the_daemon_leaves_no_server() {
+    let mut process = TestProcess::with_owner().await;
+    let sandbox = process.get("/api/sandbox/config").send().await.expect_status(200).json();
+    if sandbox["in_force"]["tier"].is_null() {
+        process.put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
+    }
+    let name = format!("orphan-{}", std::process::id());
+    let script = format!("{}/fake_server.py", super::fake_folder());
+    let fields = with(fake("family"), json!({"args": [script, "family", name]}));
+    let made = process.post(SERVERS).json(&fields).send().await.expect_status(201).json();
+    let path = format!("{SERVERS}/{}", made["id"].as_str().unwrap());
+    process.post(&format!("{path}/connect")).send().await.expect_status(200);
+    assert!(!processes(&["fake_server.py", &name]).is_empty());
+    let group = status_of(&process, &path).await["process_id"].as_u64().unwrap();
+    process.kill();
+    until_gone(&["fake_server.py", &name]).await;
+    super::until_ended(group).await;
+    // And the next life knows the tools.
+    process.spawn().await;
+    assert_eq!(status_of(&process, &path).await["tools"], 9);
+}
+
+async fn status_of(process: &TestProcess, path: &str) -> Value {
+    process.get(&format!("{path}/status")).send().await.expect_status(200).json()
+}
+
+/// Prints what connecting and disconnecting again and again leaves. Run with `--ignored`.
+#[tokio::test]
+#[ignore = "takes a minute; prints a figure"]
+async fn connecting_200_times_leaves_nothing() {
+    let app = TestApp::with_owner().await;
+    let id = register(&app, &mark("cycles")).await;
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+    };
+    let open_files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let cycle = async || {
+        act(&app, &id, "connect").await;
+        act(&app, &id, "disconnect").await;
+    };
+    // What is made once is made.
+    for _ in 0..20 {
+        cycle().await;
+    }
+    let (before, files) = (resident(), open_files());
+    for _ in 0..200 {
+        cycle().await;
+    }
+    until_gone(&["fake_server.py", "cycles"]).await;
+    let (after, files_after) = (resident(), open_files());
+    println!(
+        "200 cycles: resident {before:.1} MiB before, {after:.1} MiB after ({:+.1} %); open files {files} and {files_after}",
+        (after / before - 1.0) * 100.0
+    );
+    assert!(after <= before * 1.05, "memory grew");
+    assert!(files_after <= files + 2, "files stay open");
+}

@@ -1,0 +1,180 @@
+//! Registrations: their life, their secrets, what is refused.
+
+use serde_json::{Value, json};
+
+use super::{SERVERS, fake, register, with};
+use crate::skills::{app, app_without_sandbox, offered};
+use crate::support::TestApp;
+
+fn off(name: &str) -> Value {
+    with(fake("well"), json!({"name": name, "enabled": false}))
+}
+
+#[tokio::test]
+async fn a_registration_is_made_changed_and_deleted() {
+    let mut app = TestApp::with_owner().await;
+    let made = app.post(SERVERS).json(&off("My Server")).send().await.expect_status(201).json();
+    assert_eq!((&made["tool_prefix"], &made["transport"]), (&json!("my-server"), &json!("stdio")));
+    assert_eq!((&made["enabled"], &made["trusted"], &made["network"]), (&json!(false), &json!(false), &json!(false)));
+    assert_eq!((&made["status"], &made["tools"]), (&json!("disabled"), &json!([])));
+    assert_eq!((&made["url"], &made["headers"], &made["writable_paths"]), (&Value::Null, &Value::Null, &json!([])));
+    let id = made["id"].as_str().unwrap();
+    assert!(id.starts_with("mcp_"));
+    app.restart().await;
+    let path = format!("{SERVERS}/{id}");
+    assert_eq!(app.get(&path).send().await.expect_status(200).json(), made);
+
+    let change = json!({"name": "Other", "trusted": true, "timeout_seconds": 5, "network": true});
+    let changed = app.put(&path).json(&change).send().await.expect_status(200).json();
+    assert_eq!((&changed["tool_prefix"], &changed["args"]), (&json!("other"), &made["args"]));
+    assert_eq!((&changed["timeout_seconds"], &changed["network"]), (&json!(5), &json!(true)));
+    let http = json!({"transport": "http", "url": "http://127.0.0.1:9/mcp"});
+    let turned = app.put(&path).json(&http).send().await.expect_status(200).json();
+    assert_eq!((&turned["command"], &turned["headers"]), (&Value::Null, &json!({})));
+
+    let list = app.get(SERVERS).send().await.expect_status(200).json();
+    assert_eq!((&list["total"], &list["servers"][0]), (&json!(1), &turned));
+    let glance = app.get("/api/settings/skills").send().await.expect_status(200).json();
+    assert_eq!(glance["servers"][0]["status"], "disabled");
+    assert_eq!(app.delete(&path).send().await.expect_status(200).json(), json!({"deleted": true}));
+    for request in
+        [app.get(&path), app.delete(&path), app.put(&path).json(&json!({})), app.get(&format!("{path}/status"))]
+    {
+        request.send().await.expect_error(404, "tool_server_not_found");
+    }
+    for action in ["test", "discover", "connect", "disconnect"] {
+        app.post(&format!("{path}/{action}")).send().await.expect_error(404, "tool_server_not_found");
+    }
+}
+
+#[tokio::test]
+async fn names_are_kept_apart() {
+    let app = TestApp::with_owner().await;
+    register(&app, &off("Files")).await;
+    let other = register(&app, &off("Other")).await;
+    // It would be written the same.
+    app.post(SERVERS).json(&off("files!")).send().await.expect_error(409, "name_taken");
+    let change = json!({"name": "FILES"});
+    app.put(&format!("{SERVERS}/{other}")).json(&change).send().await.expect_error(409, "name_taken");
+}
+
+#[tokio::test]
+async fn every_bad_field_is_named_at_once() {
+    let app = TestApp::with_owner().await;
+    let bad = with(
+        off("a"),
+        json!({"command": "./here", "args": ["x".repeat(9000)], "env": {"1A": "x"}, "writable_paths": ["relative"], "url": "http://a"}),
+    );
+    let refused = app.post(SERVERS).json(&bad).send().await.expect_error(400, "invalid_request").json();
+    let fields: Vec<&str> =
+        refused["fields"].as_array().unwrap().iter().map(|f| f["field"].as_str().unwrap()).collect();
+    assert_eq!(fields, ["url", "env.1A", "command", "args[0]", "writable_paths[0]"]);
+    app.post(SERVERS).json(&json!({"name": "a"})).send().await.expect_status(400);
+    app.post(SERVERS).json(&json!({"name": "a", "transport": "http"})).send().await.expect_status(400);
+    app.post(SERVERS).json(&json!({"name": "a", "transport": "carrier pigeon"})).send().await.expect_status(400);
+}
+
+#[tokio::test]
+async fn secrets_are_write_only_and_go_nowhere_else() {
+    let app = TestApp::with_owner().await;
+    let id =
+        register(&app, &with(off("a"), json!({"env": {"TOKEN": "very-secret-1", "PLAIN": "very-secret-2"}}))).await;
+    let path = format!("{SERVERS}/{id}");
+    let shown = app.get(&path).send().await.expect_status(200);
+    assert!(!shown.text().contains("very-secret"));
+    assert_eq!(shown.json()["env"], json!({"TOKEN": {"set": true}, "PLAIN": {"set": true}}));
+    // Sent back as it was shown, it stays; null clears.
+    let change = json!({"env": {"TOKEN": {"set": true}, "PLAIN": null}});
+    let changed = app.put(&path).json(&change).send().await.expect_status(200).json();
+    assert_eq!(changed["env"], json!({"TOKEN": {"set": true}}));
+    app.put(&path).json(&json!({"env": {"NEW": {"set": true}}})).send().await.expect_status(400);
+    // Who may change the registration cannot lead a secret to himself.
+    for change in [json!({"command": "/usr/bin/env"}), json!({"args": ["-c", "print"]})] {
+        let refused = app.put(&path).json(&change).send().await.expect_error(400, "invalid_request").json();
+        assert_eq!(refused["fields"][0]["field"], "env.TOKEN");
+    }
+    let moved = json!({"command": "/usr/bin/env", "env": {"TOKEN": null}});
+    app.put(&path).json(&moved).send().await.expect_status(200);
+    let http = json!({"name": "b", "transport": "http", "url": "https://one.example/mcp", "enabled": false,
+                      "headers": {"Authorization": "Bearer very-secret-3"}});
+    let made = app.post(SERVERS).json(&http).send().await.expect_status(201);
+    assert!(!made.text().contains("very-secret"));
+    assert_eq!(made.json()["headers"], json!({"authorization": {"set": true}}));
+    let path = format!("{SERVERS}/{}", made.json()["id"].as_str().unwrap());
+    let away = json!({"url": "https://two.example/mcp"});
+    app.put(&path).json(&away).send().await.expect_error(400, "invalid_request");
+    let export = app.get("/api/settings/export").send().await.expect_status(200);
+    assert!(!export.text().contains("very-secret"));
+    // Nothing of a deleted server stays.
+    app.delete(&path).send().await.expect_status(200);
+    let mut read = app.running().ground().db.read().await.unwrap();
+    let sql = "SELECT COUNT(*) FROM secrets WHERE scope LIKE 'tool_servers.%' AND name LIKE 'header.%'";
+    let left: u64 = read.fetch_one(sql, agentd_store::args![]).await.unwrap().first().unwrap();
+    assert_eq!(left, 0);
+}
+
+#[tokio::test]
+async fn a_repeat_with_its_key_registers_nothing_twice() {
+    let app = TestApp::with_owner().await;
+    let send = || app.post(SERVERS).header("Idempotency-Key", "once").json(&off("a")).send();
+    let first = send().await.expect_status(201).json();
+    assert_eq!(send().await.expect_status(201).json(), first);
+    assert_eq!(app.get(SERVERS).send().await.json()["total"], 1);
+}
+
+#[tokio::test]
+async fn a_server_that_is_switched_off_offers_nothing_and_connects_to_nothing() {
+    let app = app_without_sandbox().await;
+    let id = register(&app, &off("fake")).await;
+    app.post(&format!("{SERVERS}/{id}/connect")).send().await.expect_error(409, "tool_server_disabled");
+    // It can be tried, and asked, all the same.
+    let found = super::act(&app, &id, "test").await;
+    assert_eq!((&found["ok"], &found["server"]["name"]), (&json!(true), &json!("fake")));
+    assert_eq!(found["tools"][0]["name"], "fake_peek");
+    assert_eq!(super::act(&app, &id, "discover").await["total"], 9);
+    assert!(!offered(&app).await.iter().any(|name| name.starts_with("fake_")));
+    let on = app.put(&format!("{SERVERS}/{id}")).json(&json!({"enabled": true})).send().await.expect_status(200);
+    assert_eq!(on.json()["tools"][0]["name"], "fake_peek");
+    assert!(offered(&app).await.contains(&"fake_echo".to_owned()));
+    assert_eq!(super::processes(&[&app.data_dir().display().to_string(), "fake_server"]), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn a_server_needs_a_sandbox_and_only_what_it_was_given() {
+    let app = app().await;
+    let folder = tempfile::tempdir().unwrap();
+    let outside = folder.path().canonicalize().unwrap().join("outside");
+    std::fs::write(&outside, "of the owner").unwrap();
+    let state = app.get("/api/sandbox/config").send().await.expect_status(200).json();
+    if state["in_force"]["tier"].is_null() {
+        let id = register(&app, &with(fake("well"), json!({"enabled": false}))).await;
+        let found = super::act(&app, &id, "test").await;
+        assert_eq!((&found["ok"], &found["code"]), (&json!(false), &json!("sandbox_unavailable")));
+        eprintln!("SKIPPED: this machine offers no sandbox");
+        return;
+    }
+    let id = super::connected(&app, &fake("well")).await;
+    let key = app.data_dir().canonicalize().unwrap().join("secret.key");
+    let word = format!("{}:{}", key.display(), outside.display());
+    let found = crate::skills::call(&app, "fake_where", json!({"word": word})).await.unwrap();
+    let home = app.data_dir().canonicalize().unwrap().join("tool-servers").join(&id);
+    assert_eq!((&found["home"], &found["directory"]), (&json!(home), &json!(home)));
+    for path in [&key, &outside] {
+        assert_ne!(found[path.to_str().unwrap()].as_str().unwrap().len(), 16, "{found}");
+        assert!(found[path.to_str().unwrap()].as_str().unwrap().ends_with("Error"), "{found}");
+    }
+    let state = super::status(&app, &id).await;
+    assert!(["bubblewrap", "landlock"].contains(&state["sandbox"].as_str().unwrap()), "{state}");
+    // What it was given it may read; the process is another one then.
+    let readable = json!({"readable_paths": [super::fake_folder(), folder.path()]});
+    app.put(&format!("{SERVERS}/{id}")).json(&readable).send().await.expect_status(200);
+    super::act(&app, &id, "connect").await;
+    let found = crate::skills::call(&app, "fake_where", json!({"word": outside})).await.unwrap();
+    assert_eq!(found[outside.to_str().unwrap()], "of the owner");
+    // The daemon's own data is never opened.
+    let greedy = json!({"readable_paths": [super::fake_folder(), app.data_dir()]});
+    app.put(&format!("{SERVERS}/{id}")).json(&greedy).send().await.expect_status(200);
+    app.post(&format!("{SERVERS}/{id}/connect")).send().await.expect_error(503, "sandbox_path_refused");
+    app.delete(&format!("{SERVERS}/{id}")).send().await.expect_status(200);
+    assert!(!home.exists());
+}

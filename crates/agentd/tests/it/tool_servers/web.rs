@@ -1,0 +1,69 @@
+//! Servers over HTTP.
+
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{SERVERS, act, register, status, until};
+use crate::skills::{Asked, Server, app, call};
+
+/// A server of the older era that answers each request by itself.
+fn answer(asked: &Asked) -> Response {
+    if asked.headers.get("authorization").map(String::as_str) != Some("Bearer very-secret") {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    if asked.method != "POST" {
+        return StatusCode::METHOD_NOT_ALLOWED.into_response();
+    }
+    let request: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+    let result = match request["method"].as_str().unwrap_or_default() {
+        "initialize" => json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "web", "version": "1"},
+        }),
+        "tools/list" => json!({"tools": [{"name": "shout", "inputSchema": {"type": "object"}}]}),
+        "tools/call" => json!({"content": [{"type": "text", "text": "HELLO"}]}),
+        "ping" => json!({}),
+        method if method.starts_with("notifications/") => return StatusCode::ACCEPTED.into_response(),
+        _ => {
+            let error = json!({"code": -32601, "message": "unknown"});
+            return axum::Json(json!({"jsonrpc": "2.0", "id": request["id"], "error": error})).into_response();
+        }
+    };
+    axum::Json(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).into_response()
+}
+
+#[tokio::test]
+async fn a_server_over_http_is_spoken_with_and_looked_after() {
+    let app = app().await;
+    let server = Server::start(answer).await;
+    let fields = json!({"name": "web", "transport": "http", "url": server.url("/mcp"), "headers": {"Authorization": "Bearer wrong"}});
+    let id = register(&app, &fields).await;
+    let found = act(&app, &id, "test").await;
+    assert_eq!((&found["ok"], &found["code"]), (&json!(false), &json!("tool_server_unauthorized")));
+    let change = json!({"headers": {"authorization": "Bearer very-secret"}});
+    app.put(&format!("{SERVERS}/{id}")).json(&change).send().await.expect_status(200);
+    assert_eq!(act(&app, &id, "connect").await["status"], "connected");
+    assert_eq!(call(&app, "web_shout", json!({})).await.unwrap(), json!({"text": "HELLO"}));
+    let state = status(&app, &id).await;
+    assert_eq!((&state["process_id"], &state["sandbox"]), (&Value::Null, &Value::Null));
+    // There is no connection to lose, so it is asked now and then.
+    let pings = || server.asked().iter().filter(|asked| asked.body.contains("\"ping\"")).count();
+    app.run_workers().await;
+    app.clock.advance(Duration::from_secs(61));
+    app.run_workers().await;
+    until(&app, &id, "asked", |_| pings() == 1).await;
+}
+
+#[tokio::test]
+async fn addresses_of_the_machinery_are_not_reached() {
+    let app = app().await;
+    for (name, url) in [("a", "http://169.254.169.254/mcp"), ("b", "http://[fe80::1]/mcp")] {
+        let id = register(&app, &json!({"name": name, "transport": "http", "url": url, "enabled": false})).await;
+        let found = act(&app, &id, "test").await;
+        assert_eq!(found["ok"], false, "{found}");
+    }
+}
