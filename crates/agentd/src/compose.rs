@@ -22,20 +22,20 @@ use futures_util::future::BoxFuture;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 
-use crate::agents::{Agents, PurgeAgents};
+use crate::agents::{Agents, JudgeAgents, PurgeAgents};
 use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
 use crate::backup::{Backup, WhileBusy, local_routes};
 use crate::channels::ChannelSettings;
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
 use crate::engine::{Engine, KeepSessions};
-use crate::ground::{Ground, PruneEvents, PurgeAnswers, StoredLedger, Workers};
+use crate::ground::{Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
 use crate::page::Pages;
 use crate::providers::{LocalOptions, PriceTable, Providers};
-use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
+use crate::settings::{JudgeSettings, Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
 use crate::skills::Skills;
 use crate::{agents, auth, channels, chat, monitoring, notify, page, providers, settings, setup};
@@ -211,10 +211,11 @@ pub async fn compose(
     let vault = Vault::open(&ground.db, &ground.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
     let mut workers = Workers::new(ground.panics.clone());
     let rest = rest::Rest::new(readiness.clone(), workers.pause());
-    let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()));
+    let registry = Registry::new().with::<ChannelSettings>();
+    let judges: [Box<dyn JudgesRestored>; 2] = [Box::new(JudgeAgents), Box::new(JudgeSettings(registry.clone()))];
+    let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()), Arc::new(judges));
     // Before anybody reads what it may still have to put in place.
     backup.finish_interrupted(while_busy).await.map_err(|e| StartError::domain(&e))?;
-    let registry = Registry::new().with::<ChannelSettings>();
     let settings = Settings::open(&ground, vault, registry).await.map_err(|e| StartError::domain(&e))?;
     let options = AuthOptions {
         api_key_required: config.api_key_required,

@@ -14,6 +14,7 @@
 mod error;
 mod model;
 mod prompt;
+mod restored;
 mod routes;
 mod service;
 mod store;
@@ -22,6 +23,7 @@ mod workspace;
 
 pub use error::AgentError;
 pub use model::{Agent, AgentId, AgentProfile, CreateAgent, EvolutionChoice};
+pub use restored::JudgeAgents;
 pub use routes::{AgentFields, AgentView, routes};
 pub use service::{Agents, OwnsAgentData};
 pub use store::is_living;

@@ -23,6 +23,7 @@ mod error;
 mod language;
 mod model;
 mod overlay;
+mod restored;
 mod routes;
 mod section;
 mod service;
@@ -37,6 +38,7 @@ pub use model::{
     ProactiveSettings, ProfileSettings, QuietHours, SecuritySettings, StrategySettings, Theme, is_agent_name,
     is_email_address,
 };
+pub use restored::JudgeSettings;
 pub use routes::{SettingsRoutes, routes};
 pub(crate) use section::section_patch;
 pub use section::{PartialObject, Registry, ResetGroup, Section, patch_schema};

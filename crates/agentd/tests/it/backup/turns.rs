@@ -50,7 +50,7 @@ async fn what_a_killed_restore_left_is_finished_or_forgotten() {
 impl Fixture {
     /// The backups of another daemon that shares the data directory and the database.
     fn replica(&self) -> Backup {
-        Backup::new(&self.ground, self.vault.clone(), Arc::new(Rest::default()))
+        Backup::new(&self.ground, self.vault.clone(), Arc::new(Rest::default()), judges())
     }
 
     /// A restore whose archive comes as the test sends it.
