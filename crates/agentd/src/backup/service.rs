@@ -311,7 +311,8 @@ impl Backup {
     async fn dump(&self, folder: &Path) -> Result<std::fs::File, BackupError> {
         let failed = || BackupError::files("the dump of the database");
         let mut file = tokio::fs::File::from_std(archive::tempfile_in(folder)?);
-        self.db.dump(&mut file, &[SECRETS_TABLE]).await?;
+        let dumped = self.db.dump(&mut file, &[SECRETS_TABLE]).await;
+        dumped.map_err(|error| BackupError::stream("the dump of the database", error))?;
         file.rewind().await.map_err(failed())?;
         Ok(file.into_std().await)
     }
