@@ -1,6 +1,7 @@
 //! Rows of conversations and messages.
 
 mod cuts;
+pub(super) mod sessions;
 
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, ValueError, args};
