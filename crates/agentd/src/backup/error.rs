@@ -29,6 +29,11 @@ pub enum BackupError {
     Busy,
     #[error("The daemon cannot be brought to rest for a restore: {reason}")]
     NotAtRest { reason: String },
+    /// They share the database, not the process that comes to rest.
+    #[error(
+        "Other daemons work on this database ({count}) and are not brought to rest by a restore; stop them, restore again, then start them; nothing was changed"
+    )]
+    OtherDaemons { count: u64 },
     /// The database was replaced, what comes after it failed.
     #[error(
         "The database was restored, but its files and secrets did not follow; restart the daemon, which finishes it"
@@ -85,7 +90,7 @@ impl DomainError for BackupError {
             | Self::NoSecrets
             | Self::ShortPassphrase { .. }
             | Self::MalformedPassphrase => ErrorKind::Invalid(Vec::new()),
-            Self::Busy => ErrorKind::Conflict,
+            Self::Busy | Self::OtherDaemons { .. } => ErrorKind::Conflict,
             Self::NotAtRest { .. } | Self::DiskFull { .. } => ErrorKind::Unavailable,
             Self::Unfinished { .. } | Self::FilesGone { .. } | Self::Sealing { .. } | Self::Files { .. } => {
                 ErrorKind::Internal
@@ -105,6 +110,7 @@ impl DomainError for BackupError {
             Self::ShortPassphrase { .. } => "short_passphrase",
             Self::MalformedPassphrase => "malformed_passphrase",
             Self::Busy => "busy",
+            Self::OtherDaemons { .. } => "other_daemons",
             Self::NotAtRest { .. } => "not_at_rest",
             Self::DiskFull { .. } => "disk_full",
             Self::Unfinished { .. } | Self::FilesGone { .. } | Self::Sealing { .. } | Self::Files { .. } => {

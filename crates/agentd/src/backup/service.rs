@@ -146,6 +146,7 @@ impl Backup {
         let restoring = tokio::spawn(async move {
             // Held until nothing of the restore waits any more.
             let _turn = this.begin()?;
+            this.require_alone().await?;
             let waiting = Waiting::create(&this.data_dir, &this.ids.next_ulid())?;
             let unpacked = match unpack(archive, &waiting.path()).await {
                 Ok(unpacked) => unpacked,
@@ -211,6 +212,8 @@ impl Backup {
         let sealed: Vec<SealedSecret> = kept.iter().map(|stored| self.seal(stored)).collect();
         let present: Vec<SecretName> = kept.into_iter().map(|stored| stored.name).collect();
         let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
+        // One may have started since.
+        self.require_alone().await?;
         waiting.write_secrets(&sealed)?;
         waiting.commit(&self.db.database_id().await?)?;
         let dump = waiting.path().join(DATABASE);
@@ -265,6 +268,15 @@ impl Backup {
         };
         self.db.write::<_, StoreError, _>(keep).await?;
         waiting.put_in_place()
+    }
+
+    /// Another daemon would not come to rest: what it does would be lost with the rows that it works on,
+    /// and nobody would tell its clients.
+    async fn require_alone(&self) -> Result<(), BackupError> {
+        match self.db.count_other_daemons().await? {
+            0 => Ok(()),
+            count => Err(BackupError::OtherDaemons { count }),
+        }
     }
 
     /// The turn of this daemon among all that share the data directory.
