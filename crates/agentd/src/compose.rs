@@ -175,6 +175,10 @@ impl Authenticate for OwnerAlone {
         })
     }
 
+    fn is_in_force<'a>(&'a self, _caller: &'a Caller) -> BoxFuture<'a, bool> {
+        Box::pin(async { true })
+    }
+
     fn admit_anonymous(&self, _origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>> {
         Box::pin(async { Ok(()) })
     }
