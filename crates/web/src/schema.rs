@@ -125,7 +125,8 @@ impl Checked {
     }
 
     fn walk_union(&self, alternatives: &[Value], value: &Value, path: &str, found: &mut Vec<(String, String)>) {
-        let mut closest: Option<((bool, usize), Vec<(String, String)>)> = None;
+        let mut closest = None;
+        let mut best = (false, 0);
         let mut types = Vec::new();
         for alternative in alternatives {
             let mut problems = Vec::new();
@@ -142,16 +143,16 @@ impl Checked {
             // Of the alternatives that take such a value, the one that failed deepest is the one that was meant.
             let depth = problems.iter().map(|(field, _)| field.len()).max().unwrap_or(0);
             let closeness = (is_of_type, depth);
-            if closest.as_ref().is_none_or(|(best, _)| closeness > *best) {
-                closest = Some((closeness, problems));
+            if closest.is_none() || closeness > best {
+                (closest, best) = (Some(problems), closeness);
             }
             types.extend(names);
         }
         match closest {
-            Some(((false, _), _)) => {
+            Some(_) if !best.0 => {
                 found.push((path.to_owned(), format!("must be {}, not {}", wanted(&types), kind_of(value))));
             }
-            Some((_, problems)) => found.extend(problems),
+            Some(problems) => found.extend(problems),
             None => found.push((path.to_owned(), "must be null".to_owned())),
         }
     }
