@@ -22,7 +22,7 @@ use futures_util::future::BoxFuture;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 
-use crate::agents::{Agents, PurgeAgents};
+use crate::agents::{Agents, JudgeAgents, PurgeAgents};
 use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
 use crate::backup::{Backup, WhileBusy, local_routes};
 use crate::channels::ChannelSettings;
@@ -31,13 +31,13 @@ use crate::config::Config;
 use crate::devices::{Devices, PurgePairing};
 use crate::engine::{Engine, KeepSessions};
 use crate::evolution::{CountTurns, Evolution, ProposeChanges};
-use crate::ground::{Ground, PruneEvents, PurgeAnswers, StoredLedger, Workers};
+use crate::ground::{Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
 use crate::page::Pages;
 use crate::providers::{LocalOptions, PriceTable, Providers};
-use crate::settings::{Registry, Settings, SettingsRoutes, Vault};
+use crate::settings::{JudgeSettings, Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
 use crate::skills::{
     BuiltinTools, CheckSandbox, CodeRunner, CustomTools, KeepToolServers, SandboxSettings, Skills, SkillsRoutes,
@@ -192,6 +192,10 @@ impl Authenticate for OwnerAlone {
         })
     }
 
+    fn is_in_force<'a>(&'a self, _caller: &'a Caller) -> BoxFuture<'a, bool> {
+        Box::pin(async { true })
+    }
+
     fn admit_anonymous(&self, _origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>> {
         Box::pin(async { Ok(()) })
     }
@@ -244,10 +248,12 @@ pub async fn compose(
     let vault = Vault::open(&ground.db, &ground.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
     let mut workers = Workers::new(ground.panics.clone());
     let rest = rest::Rest::new(readiness.clone(), workers.pause());
-    let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()));
+    let registry = registry();
+    let judges: [Box<dyn JudgesRestored>; 2] = [Box::new(JudgeAgents), Box::new(JudgeSettings(registry.clone()))];
+    let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()), Arc::new(judges));
     // Before anybody reads what it may still have to put in place.
     backup.finish_interrupted(while_busy).await.map_err(|e| StartError::domain(&e))?;
-    let settings = Settings::open(&ground, vault, registry()).await.map_err(|e| StartError::domain(&e))?;
+    let settings = Settings::open(&ground, vault, registry).await.map_err(|e| StartError::domain(&e))?;
     let options = AuthOptions {
         api_key_required: config.api_key_required,
         listens_beyond_loopback: !address.ip().is_loopback(),

@@ -215,9 +215,7 @@ impl Db {
     pub async fn read_snapshot(&self) -> Result<Read, StoreError> {
         let connection = match &self.0.backend {
             Backend::Sqlite(sqlite) => Connection::SqliteSnapshot(sqlite.readers.begin().await?),
-            Backend::Postgres(postgres) => Connection::PostgresTransaction(
-                postgres.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?,
-            ),
+            Backend::Postgres(postgres) => Connection::PostgresTransaction(postgres.readers.begin_snapshot().await?),
         };
         Ok(Read::new(connection, Arc::clone(&self.0.shared), true))
     }
@@ -242,6 +240,17 @@ impl Db {
     #[must_use]
     pub fn watch(&self, topic: Topic) -> watch::Receiver<u64> {
         self.0.shared.signals.watch(topic.name())
+    }
+
+    /// How many other daemons work on this database now. On SQLite there can be none.
+    ///
+    /// # Errors
+    /// What the database refuses, or this daemon cannot make itself known there.
+    pub async fn count_other_daemons(&self) -> Result<u64, StoreError> {
+        match &self.0.backend {
+            Backend::Sqlite(_) => Ok(0),
+            Backend::Postgres(postgres) => postgres.presence.count_others(&mut self.read().await?).await,
+        }
     }
 
     /// Names this database's contents. It changes when a backup is loaded: what was derived from

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use agentd_base::Timestamp;
 use rustix::fs::{FlockOperation, flock};
-use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection as _};
 
 use crate::db::DatabaseUrl;
-use crate::{MIGRATIONS, StoreError};
+use crate::{MIGRATIONS, StoreError, postgres};
 
 /// A server that does not answer within this time is away.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -92,7 +92,7 @@ async fn inspect_sqlite(path: &Path) -> Result<Inspection, StoreError> {
 }
 
 async fn inspect_postgres(options: PgConnectOptions) -> Result<Option<Inspection>, StoreError> {
-    let mut connection = PgConnection::connect_with(&options).await?;
+    let mut connection = postgres::connect(&options).await?;
     let engine: String = sqlx::query_scalar("SHOW server_version").fetch_one(&mut connection).await?;
     let is_migrated: bool =
         sqlx::query_scalar("SELECT to_regclass('schema_migrations') IS NOT NULL").fetch_one(&mut connection).await?;

@@ -18,14 +18,17 @@ pub(crate) enum Connection {
     Sqlite(PoolConnection<Sqlite>),
     SqliteSnapshot(Transaction<'static, Sqlite>),
     SqliteWriter(rusqlite::Connection),
-    Postgres(PoolConnection<Postgres>),
+    Postgres(postgres::Reader),
     PostgresTransaction(Transaction<'static, Postgres>),
+    /// It broke, and no other one could be had.
+    Lost,
 }
 
 enum Target<'c> {
     Writer(&'c rusqlite::Connection),
     Sqlite(&'c mut SqliteConnection),
     Postgres(&'c mut PgConnection),
+    Lost,
 }
 
 impl Connection {
@@ -34,8 +37,9 @@ impl Connection {
             Self::Sqlite(connection) => Target::Sqlite(connection),
             Self::SqliteSnapshot(transaction) => Target::Sqlite(transaction),
             Self::SqliteWriter(connection) => Target::Writer(connection),
-            Self::Postgres(connection) => Target::Postgres(connection),
+            Self::Postgres(reader) => Target::Postgres(&mut reader.connection),
             Self::PostgresTransaction(transaction) => Target::Postgres(transaction),
+            Self::Lost => Target::Lost,
         }
     }
 }
@@ -82,6 +86,17 @@ impl Read {
     /// What the database refuses; see [`StoreError`].
     pub async fn fetch_all(&mut self, sql: impl Into<Sql>, args: Args) -> Result<Vec<Row>, StoreError> {
         let sql = sql.into();
+        let spare = self.spare(&sql, &args);
+        match self.try_fetch_all(sql, args).await {
+            Err(error) => match self.renewed(&error, spare).await {
+                Some((sql, args)) => self.try_fetch_all(sql, args).await,
+                None => Err(error),
+            },
+            rows => rows,
+        }
+    }
+
+    async fn try_fetch_all(&mut self, sql: Sql, args: Args) -> Result<Vec<Row>, StoreError> {
         let mut rows = Vec::new();
         let mut stream = self.start(sql, args)?;
         while let Some(row) = stream.next().await {
@@ -111,6 +126,17 @@ impl Read {
     /// What the database refuses.
     pub async fn fetch_optional(&mut self, sql: impl Into<Sql>, args: Args) -> Result<Option<Row>, StoreError> {
         let sql = sql.into();
+        let spare = self.spare(&sql, &args);
+        match self.try_fetch_optional(sql, args).await {
+            Err(error) => match self.renewed(&error, spare).await {
+                Some((sql, args)) => self.try_fetch_optional(sql, args).await,
+                None => Err(error),
+            },
+            row => row,
+        }
+    }
+
+    async fn try_fetch_optional(&mut self, sql: Sql, args: Args) -> Result<Option<Row>, StoreError> {
         let mut first = None;
         let mut stream = self.start(sql, args)?;
         while let Some(row) = stream.next().await {
@@ -124,6 +150,28 @@ impl Read {
             }
         }
         Ok(first)
+    }
+
+    /// What a statement needs to be asked once more; only outside of transactions, where each stands
+    /// alone and changes nothing.
+    fn spare(&self, sql: &Sql, args: &Args) -> Option<(Sql, Args)> {
+        matches!(self.connection, Connection::Postgres(_)).then(|| (sql.clone(), args.clone()))
+    }
+
+    /// Takes another connection in the place of a lost one; answers what is to be asked again.
+    async fn renewed(&mut self, error: &StoreError, spare: Option<(Sql, Args)>) -> Option<(Sql, Args)> {
+        let spare = spare?;
+        let Connection::Postgres(reader) = std::mem::replace(&mut self.connection, Connection::Lost) else {
+            return None;
+        };
+        match reader.give_up(error) {
+            Ok(readers) => self.connection = Connection::Postgres(readers.acquire().await.ok()?),
+            Err(reader) => {
+                self.connection = Connection::Postgres(reader);
+                return None;
+            }
+        }
+        Some(spare)
     }
 
     /// Rows as they come, for exports: nothing is collected. Take it from
@@ -143,6 +191,7 @@ impl Read {
     pub(crate) async fn run(&mut self, sql: Sql, args: Args) -> Result<u64, StoreError> {
         self.refuse_after_failure()?;
         let result = match self.connection.target() {
+            Target::Lost => Err(StoreError::Closed),
             Target::Writer(connection) => sqlite::direct::execute(connection, &sql.0, args),
             Target::Sqlite(connection) => match sqlite::codec::arguments(args) {
                 Ok(arguments) => connection
@@ -167,6 +216,7 @@ impl Read {
     /// Runs a script of several statements without parameters.
     pub(crate) async fn script(&mut self, text: &'static str) -> Result<(), StoreError> {
         match self.connection.target() {
+            Target::Lost => return Err(StoreError::Closed),
             Target::Writer(connection) => connection.execute_batch(text)?,
             Target::Sqlite(connection) => connection.execute(sqlx::raw_sql(text)).await.map(|_| ())?,
             Target::Postgres(connection) => connection.execute(sqlx::raw_sql(text)).await.map(|_| ())?,
@@ -179,6 +229,7 @@ impl Read {
         let mut columns = None;
         // Encoded before the connection is borrowed: a refusal has to be remembered.
         match &self.connection {
+            Connection::Lost => Err(StoreError::Closed),
             Connection::SqliteWriter(connection) => {
                 let rows = sqlite::direct::fetch(connection, &sql.0, args);
                 let rows = rows.map_err(|error| self.failed(error))?;

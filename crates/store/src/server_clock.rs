@@ -7,11 +7,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use agentd_base::Clock;
-use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection as _};
 
-use crate::StoreError;
 use crate::db::DatabaseUrl;
+use crate::{StoreError, postgres};
 
 /// A server that does not answer within this time is away.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ pub async fn server_clock_ahead(url: &DatabaseUrl, clock: &Clock) -> Result<Opti
 }
 
 async fn ask(options: PgConnectOptions, clock: &Clock) -> Result<Option<i64>, StoreError> {
-    let mut connection = PgConnection::connect_with(&options).await?;
+    let mut connection = postgres::connect(&options).await?;
     let mut best: Option<(i64, i64)> = None;
     for _ in 0..QUESTIONS {
         let before = clock.now().as_micros();

@@ -22,6 +22,9 @@ use crate::caller::{Caller, Scope};
 use crate::doors::Route;
 use crate::error::ApiError;
 use crate::idempotency::{IdempotencyGuard, check_idempotency};
+use crate::limits;
+use crate::watch::{Opener, while_let_in};
+use crate::weight::refuse_heavy;
 
 /// What a request presents.
 #[derive(Debug, Clone)]
@@ -66,6 +69,10 @@ pub trait Authenticate: Send + Sync + 'static {
     /// Who holds this credential; `None` is a request without one.
     fn authenticate(&self, credential: Option<Credential>) -> BoxFuture<'_, Result<Caller, AccessDenied>>;
 
+    /// Whether a credential that a ticket stood for is still good. Asked about once a second for each open stream;
+    /// a database that is away is no reason to say no.
+    fn is_in_force<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool>;
+
     /// Whether the doors that are open until the first key exists let an anonymous request in.
     /// `origin` is the request's `Origin` header, which only a browser sends.
     fn admit_anonymous(&self, origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>>;
@@ -94,15 +101,25 @@ fn ticket(uri: &Uri) -> Option<Credential> {
 struct Door {
     auth: Arc<dyn Authenticate>,
     idempotency: Arc<IdempotencyGuard>,
+    /// What bodies may weigh, in bytes.
+    body_limit: usize,
 }
 
 impl Door {
     /// What lies behind every door. One layer does it all: each layer of a route is cloned with
     /// every request.
-    async fn enter(&self, caller: Caller, mut request: Request, next: Next) -> Result<Response, ApiError> {
-        request.extensions_mut().insert(caller);
+    async fn enter(
+        &self,
+        credential: Option<Credential>,
+        caller: Caller,
+        mut request: Request,
+        next: Next,
+    ) -> Result<Response, ApiError> {
+        request = refuse_heavy(request, self.body_limit).await?;
+        request.extensions_mut().insert(caller.clone());
         let route = request.extensions().get::<MatchedPath>().cloned();
-        let mut response = check_idempotency(&self.idempotency, request, next).await?;
+        let response = check_idempotency(&self.idempotency, request, next).await?;
+        let mut response = while_let_in(response, Opener { auth: Arc::clone(&self.auth), credential, caller });
         name_route(&mut response, route);
         Ok(response)
     }
@@ -117,7 +134,7 @@ fn name_route(response: &mut Response, route: Option<MatchedPath>) {
 /// Nobody is asked who they are; strangers share one set of idempotency keys.
 async fn let_everybody_in(State(door): State<Door>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
-    door.enter(Caller::anonymous(), request, next).await.unwrap_or_else(|error| refused(route, error))
+    door.enter(None, Caller::anonymous(), request, next).await.unwrap_or_else(|error| refused(route, error))
 }
 
 /// A refusal is counted under the route that was asked for.
@@ -139,12 +156,13 @@ fn insufficient_scope() -> ApiError {
 async fn require_authentication(State(door): State<Door>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let entered = async {
-        let caller = door.auth.authenticate(presented_credential(request.headers())).await?;
+        let credential = presented_credential(request.headers());
+        let caller = door.auth.authenticate(credential.clone()).await?;
         let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
         if changes && caller.scope == Scope::Read {
             return Err(insufficient_scope());
         }
-        door.enter(caller, request, next).await
+        door.enter(credential, caller, request, next).await
     };
     entered.await.unwrap_or_else(|error| refused(route, error))
 }
@@ -152,8 +170,9 @@ async fn require_authentication(State(door): State<Door>, request: Request, next
 async fn require_any_scope(State(door): State<Door>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let entered = async {
-        let caller = door.auth.authenticate(presented_credential(request.headers())).await?;
-        door.enter(caller, request, next).await
+        let credential = presented_credential(request.headers());
+        let caller = door.auth.authenticate(credential.clone()).await?;
+        door.enter(credential, caller, request, next).await
     };
     entered.await.unwrap_or_else(|error| refused(route, error))
 }
@@ -162,8 +181,8 @@ async fn require_credential_or_ticket(State(door): State<Door>, request: Request
     let route = request.extensions().get::<MatchedPath>().cloned();
     let entered = async {
         let credential = presented_credential(request.headers()).or_else(|| ticket(request.uri()));
-        let caller = door.auth.authenticate(credential).await?;
-        door.enter(caller, request, next).await
+        let caller = door.auth.authenticate(credential.clone()).await?;
+        door.enter(credential, caller, request, next).await
     };
     entered.await.unwrap_or_else(|error| refused(route, error))
 }
@@ -176,17 +195,17 @@ async fn require_or_open(State(door): State<Door>, request: Request, next: Next)
         let credential = presented_credential(request.headers());
         let is_presented = credential.is_some();
         // Asked first also without a credential: on the private socket the caller is known all the same.
-        let caller = match door.auth.authenticate(credential).await {
+        let (credential, caller) = match door.auth.authenticate(credential.clone()).await {
             Ok(caller) if caller.scope == Scope::Read => return Err(insufficient_scope()),
-            Ok(caller) => caller,
+            Ok(caller) => (credential, caller),
             // A session of a daemon without keys opens nothing, yet must not close what is open.
             Err(denied) => {
                 let admitted = door.auth.admit_anonymous(origin(request.headers())).await;
                 admitted.map_err(|closed| if is_presented { denied } else { closed })?;
-                Caller::anonymous()
+                (None, Caller::anonymous())
             }
         };
-        door.enter(caller, request, next).await
+        door.enter(credential, caller, request, next).await
     };
     entered.await.unwrap_or_else(|error| refused(route, error))
 }
@@ -333,7 +352,7 @@ impl Routes<()> {
     /// Puts each group behind its door. Unknown paths and methods under `/api` answer 401 to
     /// those who have no credential, so that nothing can be explored from outside.
     pub fn mount(self, auth: Arc<dyn Authenticate>, idempotency: &Arc<IdempotencyGuard>) -> Router {
-        let door = Door { auth: Arc::clone(&auth), idempotency: Arc::clone(idempotency) };
+        let door = Door { auth: Arc::clone(&auth), idempotency: Arc::clone(idempotency), body_limit: limits::BODY };
         // A layer around no routes is a mistake to axum; a group may well be empty.
         let guard = |router: OpenApiRouter, close: &dyn Fn(Router) -> Router| {
             let router = router.split_for_parts().0;
@@ -355,8 +374,8 @@ impl Routes<()> {
                 }));
         for (bytes, group) in self.protected_up_to {
             router = router.merge(guard(group, &|router| {
-                let limit = DefaultBodyLimit::max(bytes);
-                router.route_layer(from_fn_with_state(door.clone(), require_authentication)).route_layer(limit)
+                let (limit, door) = (DefaultBodyLimit::max(bytes), Door { body_limit: bytes, ..door.clone() });
+                router.route_layer(from_fn_with_state(door, require_authentication)).route_layer(limit)
             }));
         }
         let for_missing = Arc::clone(&auth);

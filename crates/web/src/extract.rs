@@ -15,6 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::error::ApiError;
 use crate::schema::{Checked, check};
+use crate::weight::too_large;
 
 /// A JSON body, checked against the schema that the document shows; also a JSON answer.
 #[derive(Debug, Clone)]
@@ -36,11 +37,7 @@ where
 
 pub(crate) fn body_error(rejection: &axum::extract::rejection::BytesRejection) -> ApiError {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return ApiError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "body_too_large",
-            "The request body is larger than this endpoint takes",
-        );
+        return too_large();
     }
     ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", "The request body broke off; send it again")
 }

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use axum::extract::Request;
-use http::StatusCode;
 use http::header::HOST;
+use http::{StatusCode, Version};
 
 use crate::error::ApiError;
 
@@ -52,6 +52,7 @@ fn is_exempt(path: &str) -> bool {
 impl HostPolicy {
     /// After CORS and before authentication.
     pub(crate) fn check(&self, request: &Request) -> Result<(), ApiError> {
+        require_one_host(request)?;
         if is_exempt(request.uri().path()) {
             return Ok(());
         }
@@ -67,6 +68,16 @@ impl HostPolicy {
             "This daemon does not answer to that host name; use its IP address or localhost, or add the name to SVC_ALLOWED_HOSTS",
         ))
     }
+}
+
+/// Proxies and servers that read several, or none, differently can be played off against each other;
+/// HTTP/1.1 demands exactly one (RFC 9112, section 3.2).
+fn require_one_host(request: &Request) -> Result<(), ApiError> {
+    let count = request.headers().get_all(HOST).iter().count();
+    if count == 1 || (count == 0 && request.version() < Version::HTTP_11) {
+        return Ok(());
+    }
+    Err(ApiError::new(StatusCode::BAD_REQUEST, "bad_host", "Send exactly one Host header"))
 }
 
 #[cfg(test)]

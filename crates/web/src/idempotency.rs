@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 
 use crate::caller::Caller;
@@ -103,6 +103,23 @@ impl Drop for UnderWay<'_> {
 #[derive(Debug, Clone)]
 pub struct ReattachTo(pub String);
 
+/// Reads the header, for a route whose caller is known only to its handler.
+///
+/// # Errors
+/// 400 for a key that is empty or too long.
+pub fn presented_idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let Some(header) = headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
+    let key = header.to_str().unwrap_or_default();
+    if key.is_empty() || key.len() > MAX_KEY_CHARACTERS {
+        return Err(ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_idempotency_key",
+            format!("Idempotency-Key must be 1 to {MAX_KEY_CHARACTERS} visible ASCII characters"),
+        ));
+    }
+    Ok(Some(key.to_owned()))
+}
+
 /// Behind the door: it needs to know the caller.
 ///
 /// # Errors
@@ -113,17 +130,10 @@ pub(crate) async fn check_idempotency(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let Some(header) = request.headers().get(&IDEMPOTENCY_KEY).filter(|_| request.method() == Method::POST) else {
+    if request.method() != Method::POST {
         return Ok(next.run(request).await);
-    };
-    let key = header.to_str().unwrap_or_default().to_owned();
-    if key.is_empty() || key.len() > MAX_KEY_CHARACTERS {
-        return Err(ApiError::new(
-            StatusCode::BAD_REQUEST,
-            "invalid_idempotency_key",
-            format!("Idempotency-Key must be 1 to {MAX_KEY_CHARACTERS} visible ASCII characters"),
-        ));
     }
+    let Some(key) = presented_idempotency_key(request.headers())? else { return Ok(next.run(request).await) };
     let Some(caller) = request.extensions().get::<Caller>().cloned() else {
         return Ok(next.run(request).await);
     };
@@ -155,7 +165,7 @@ pub(crate) async fn check_idempotency(
     if let Some(found) = guard.ledger.find(&known).await? {
         return Ok(match answer_again(&known, found)? {
             Replay::Response(response) => response,
-            Replay::Reattach(id) => next.run(attach_to(id)).await,
+            Replay::Reattach(id) => replayed(next.run(attach_to(id)).await),
         });
     }
     let first = Request::from_parts(parts.clone(), Body::from(body.clone()));
@@ -167,8 +177,8 @@ pub(crate) async fn check_idempotency(
         && let Some(found) = guard.ledger.find(&known).await?
     {
         return Ok(match answer_again(&known, found)? {
-            Replay::Response(replayed) => replayed,
-            Replay::Reattach(id) => next.run(attach_to(id)).await,
+            Replay::Response(response) => response,
+            Replay::Reattach(id) => replayed(next.run(attach_to(id)).await),
         });
     }
     Ok(response)
@@ -192,10 +202,8 @@ fn answer_again(known: &KnownRequest, found: FoundRecord) -> Result<Replay, ApiE
         ReplayedAnswer::Answer { status, body } => {
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
             let mut response = (status, body).into_response();
-            let headers = response.headers_mut();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            headers.insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
-            Replay::Response(response)
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            Replay::Response(replayed(response))
         }
         ReplayedAnswer::AlreadyDone { id } => {
             return Err(ApiError::new(
@@ -206,6 +214,14 @@ fn answer_again(known: &KnownRequest, found: FoundRecord) -> Result<Replay, ApiE
         }
         ReplayedAnswer::Reattach { id } => Replay::Reattach(id),
     })
+}
+
+/// Marks a success as the first one's.
+fn replayed(mut response: Response) -> Response {
+    if !response.status().is_client_error() && !response.status().is_server_error() {
+        response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
+    }
+    response
 }
 
 fn still_under_way() -> ApiError {

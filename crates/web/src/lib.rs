@@ -21,6 +21,8 @@ mod openapi;
 mod pace;
 mod schema;
 mod security_headers;
+mod watch;
+mod weight;
 
 pub use access::{AccessDenied, Authenticate, Credential, Routes, presented_credential};
 pub use address::{ClientAddress, TrustedProxies};
@@ -33,6 +35,7 @@ pub use fallback::{catch_panic, method_not_allowed, not_found};
 pub use host::HostPolicy;
 pub use idempotency::{
     FoundRecord, IdempotencyGuard, IdempotencyKey, IdempotencyLedger, KnownRequest, ReattachTo, ReplayedAnswer,
+    presented_idempotency_key,
 };
 pub use observe::{Observation, RequestId, RequestObserver};
 pub use openapi::complete_document;

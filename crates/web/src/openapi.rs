@@ -86,8 +86,10 @@ fn complete_operation(operation: &mut Operation, changes: bool, is_probe: bool) 
     }
     if has_body {
         statuses.push(("408", "The body came too slowly"));
-        statuses.push(("413", "The body is too large"));
         statuses.push(("415", "The body is not of the media type that is taken here"));
+    }
+    if has_body || changes {
+        statuses.push(("413", "The body is too large"));
     }
     if changes {
         statuses.push(("409", "The present state, or an `Idempotency-Key` used before, stands against it"));

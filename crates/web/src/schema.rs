@@ -106,8 +106,13 @@ impl Checked {
         }
         let types = type_names(schema);
         if !types.is_empty() && !types.iter().any(|name| has_type(value, name)) {
-            let wanted = types.iter().filter(|name| **name != "null").copied().collect::<Vec<_>>().join(" or ");
-            found.push((path.to_owned(), format!("must be {}, not {}", with_article(&wanted), kind_of(value))));
+            match value {
+                // No fraction, only larger than any whole number that JSON readers agree on.
+                Value::Number(number) if types.contains(&"integer") && is_beyond_integers(number) => {
+                    check_range(schema, number, path, found);
+                }
+                _ => found.push((path.to_owned(), format!("must be {}, not {}", wanted(&types), kind_of(value)))),
+            }
             return;
         }
         match value {
@@ -120,21 +125,36 @@ impl Checked {
     }
 
     fn walk_union(&self, alternatives: &[Value], value: &Value, path: &str, found: &mut Vec<(String, String)>) {
-        let mut closest: Option<Vec<(String, String)>> = None;
+        let mut closest = None;
+        let mut best = (false, 0);
+        let mut types = Vec::new();
         for alternative in alternatives {
             let mut problems = Vec::new();
             self.walk(alternative, value, path, &mut problems);
             if problems.is_empty() {
                 return;
             }
-            // Of the alternatives, the one that failed deepest is the one that was meant.
-            let depth = |list: &[(String, String)]| list.iter().map(|(field, _)| field.len()).max().unwrap_or(0);
-            let is_null = self.resolve(alternative).is_some_and(|schema| type_names(schema) == ["null"]);
-            if !is_null && closest.as_ref().is_none_or(|best| depth(&problems) > depth(best)) {
-                closest = Some(problems);
+            let names = self.resolve(alternative).map(type_names).unwrap_or_default();
+            if names == ["null"] {
+                continue;
             }
+            let is_of_type =
+                names.is_empty() || names.iter().any(|name| has_type(value, name) || is_number(value, name));
+            // Of the alternatives that take such a value, the one that failed deepest is the one that was meant.
+            let depth = problems.iter().map(|(field, _)| field.len()).max().unwrap_or(0);
+            let closeness = (is_of_type, depth);
+            if closest.is_none() || closeness > best {
+                (closest, best) = (Some(problems), closeness);
+            }
+            types.extend(names);
         }
-        found.extend(closest.unwrap_or_else(|| vec![(path.to_owned(), "must be null".to_owned())]));
+        match closest {
+            Some(_) if !best.0 => {
+                found.push((path.to_owned(), format!("must be {}, not {}", wanted(&types), kind_of(value))));
+            }
+            Some(problems) => found.extend(problems),
+            None => found.push((path.to_owned(), "must be null".to_owned())),
+        }
     }
 
     fn walk_object(
@@ -169,7 +189,11 @@ impl Checked {
         if let Some(minimum) = schema.get("minItems").and_then(Value::as_u64)
             && count < minimum
         {
-            found.push((path.to_owned(), format!("must have at least {minimum} entries")));
+            let message = match minimum {
+                1 => "must not be empty".to_owned(),
+                _ => format!("must have at least {minimum} entries"),
+            };
+            found.push((path.to_owned(), message));
         }
         if let Some(maximum) = schema.get("maxItems").and_then(Value::as_u64)
             && count > maximum
@@ -252,7 +276,8 @@ fn check_range(
         found.push((path.to_owned(), format!("must be at most {}", i32::MAX)));
     } else if number.as_i64().is_none() && type_names(schema).contains(&"integer") {
         // The store's integers are 64 bits wide and signed.
-        found.push((path.to_owned(), format!("must be at most {}", i64::MAX)));
+        let bound = if given < 0.0 { format!("least {}", i64::MIN) } else { format!("most {}", i64::MAX) };
+        found.push((path.to_owned(), format!("must be at {bound}")));
     }
 }
 
@@ -293,12 +318,28 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
+/// Whether a number stands where a number of another kind belongs.
+fn is_number(value: &Value, name: &str) -> bool {
+    value.is_number() && matches!(name, "integer" | "number")
+}
+
+/// Whether this is a whole number that 64 bits cannot hold.
+fn is_beyond_integers(number: &serde_json::Number) -> bool {
+    // 2^63, which is exact as a float.
+    number.is_f64() && number.as_f64().is_some_and(|number| number.abs() >= 9_223_372_036_854_775_808.0)
+}
+
+/// The types as a person would list them.
+fn wanted(types: &[&str]) -> String {
+    let names: Vec<String> = types.iter().filter(|name| **name != "null").map(|name| with_article(name)).collect();
+    if names.is_empty() { "null".to_owned() } else { names.join(" or ") }
+}
+
 fn with_article(name: &str) -> String {
     match name {
         "integer" => "a whole number".to_owned(),
         "array" => "a list".to_owned(),
         "object" => "an object".to_owned(),
-        "" => "null".to_owned(),
         other => format!("a {other}"),
     }
 }
@@ -360,6 +401,54 @@ mod tests {
                 "tags[1]: must be a string, not a number",
             ]
         );
+    }
+
+    #[derive(serde::Deserialize, ToSchema)]
+    #[allow(dead_code, reason = "only its schema is used")]
+    struct Union {
+        one_or_several: OneOrSeveral,
+        #[schema(minimum = 0, maximum = 9)]
+        bounded: Option<u64>,
+        free: Option<i64>,
+    }
+
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    #[allow(dead_code, reason = "only its schema is used")]
+    enum OneOrSeveral {
+        One(String),
+        Several(Vec<String>),
+    }
+
+    impl utoipa::PartialSchema for OneOrSeveral {
+        fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+            use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
+            let name = || ObjectBuilder::new().schema_type(Type::String).min_length(Some(1));
+            let several = ArrayBuilder::new().items(name()).min_items(Some(1)).max_items(Some(3));
+            OneOfBuilder::new().item(name()).item(several).into()
+        }
+    }
+
+    impl ToSchema for OneOrSeveral {}
+
+    #[test]
+    fn of_several_types_the_one_that_was_meant_is_spoken_of() {
+        let found = |value: Value| {
+            let mut problems = Problems::new();
+            check::<Union>(&value, &mut problems);
+            problems.into_result().unwrap_err().remove(0).message
+        };
+        let archetype = |value: Value| found(json!({"one_or_several": value}));
+        assert_eq!(archetype(json!(["a", "b", "c", "d"])), "must have at most 3 entries");
+        assert_eq!(archetype(json!([])), "must not be empty");
+        assert_eq!(archetype(json!([""])), "must not be empty");
+        assert_eq!(archetype(json!("")), "must not be empty");
+        assert_eq!(archetype(json!(7)), "must be a string or a list, not a number");
+        let huge: Value = serde_json::from_str("99999999999999999999").unwrap();
+        assert_eq!(found(json!({"one_or_several": "a", "bounded": huge})), "must be between 0 and 9");
+        let low: Value = serde_json::from_str("-99999999999999999999").unwrap();
+        assert_eq!(found(json!({"one_or_several": "a", "free": low})), format!("must be at least {}", i64::MIN));
+        assert_eq!(found(json!({"one_or_several": "a", "free": 0.5})), "must be a whole number, not a fraction");
     }
 
     #[test]

@@ -16,6 +16,7 @@
 mod error;
 mod model;
 mod prompt;
+mod restored;
 mod routes;
 mod service;
 mod store;
@@ -24,6 +25,7 @@ mod workspace;
 
 pub use error::AgentError;
 pub use model::{Agent, AgentId, AgentProfile, AgentVersion, CreateAgent, EvolutionChoice, UpdateAgent, VersionSource};
+pub use restored::JudgeAgents;
 pub use routes::{AgentFields, AgentView, routes};
 pub use service::{Agents, OwnsAgentData, ReplaceInstructions};
 pub use store::is_living;

@@ -44,6 +44,21 @@ pub struct Agent {
     pub updated_at: Timestamp,
 }
 
+impl Agent {
+    /// What would have to be wanted to make it.
+    pub(super) fn into_wanted(self) -> CreateAgent {
+        CreateAgent {
+            svc_name: self.svc_name,
+            user_name: self.user_name,
+            archetypes: self.archetypes,
+            custom_archetype: self.custom_archetype,
+            evolution_choice: self.evolution_choice,
+            profile: self.profile,
+            answers: self.answers,
+        }
+    }
+}
+
 /// What is wanted of a new agent.
 #[derive(Debug, Clone, Default)]
 pub struct CreateAgent {

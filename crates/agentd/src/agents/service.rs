@@ -111,7 +111,7 @@ impl Agents {
         let agent = wanted.into_agent(AgentId::generate(&self.0.ground.ids), self.0.ground.clock.now());
         let svc_name = agent.svc_name.clone();
         let workspaces = &self.0.workspaces;
-        let failed = |source| AgentError::Workspace { path: workspaces.folder(&svc_name), source };
+        let failed = |source| AgentError::Workspace { path: workspaces.named(&svc_name), source };
         let lock = workspaces.lock().await.map_err(failed)?;
         self.clear_name(&svc_name, &lock).await?;
         // The folder before the row: a row must never stand without one.
@@ -162,7 +162,7 @@ impl Agents {
         let workspaces = &self.0.workspaces;
         workspaces
             .move_to_trash(svc_name, id.as_str(), lock)
-            .map_err(|source| AgentError::Workspace { path: workspaces.folder(svc_name), source })?;
+            .map_err(|source| AgentError::Workspace { path: workspaces.named(svc_name), source })?;
         let id = id.clone();
         self.0.ground.db.write(async move |tx: &mut Tx| store::note_folder_left(tx, &id).await).await?;
         Ok(())
@@ -174,7 +174,7 @@ impl Agents {
         let lock = workspaces
             .lock()
             .await
-            .map_err(|source| AgentError::Workspace { path: workspaces.folder(svc_name), source })?;
+            .map_err(|source| AgentError::Workspace { path: workspaces.named(svc_name), source })?;
         let is_leaving = store::is_leaving(&mut self.0.ground.db.read().await?, id).await?;
         if is_leaving { self.move_to_trash(id, svc_name, &lock).await } else { Ok(()) }
     }
@@ -304,7 +304,7 @@ impl Agents {
     /// # Errors
     /// The folder cannot be made.
     pub fn workspace(&self, agent: &Agent) -> Result<PathBuf, AgentError> {
-        let path = self.0.workspaces.folder(&agent.svc_name);
+        let path = self.0.workspaces.named(&agent.svc_name);
         match self.0.workspaces.ensure(&agent.svc_name) {
             Ok(_) => Ok(path),
             Err(source) => Err(AgentError::Workspace { path, source }),

@@ -6,6 +6,7 @@ use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
 use super::model::{Agent, AgentId, EvolutionChoice};
+use super::service::PURGE_QUEUE;
 
 pub(super) use versions::{find_version, insert_version, list_versions};
 
@@ -63,6 +64,18 @@ pub(super) async fn update_agent(tx: &mut Tx, agent: &Agent) -> Result<(), Store
     )
     .await
     .map(|_| ())
+}
+
+/// Ids and names of every agent, also of deleted ones.
+pub(super) async fn list_names(read: &mut Read) -> Result<Vec<(AgentId, String)>, StoreError> {
+    let rows = read.fetch_all("SELECT id, svc_name FROM agents", args![]).await?;
+    rows.iter().map(|row| Ok((row.get("id")?, row.get("svc_name")?))).collect()
+}
+
+/// What every purge that is not through was told.
+pub(super) async fn list_purges(read: &mut Read) -> Result<Vec<String>, StoreError> {
+    let rows = read.fetch_all("SELECT payload FROM queue WHERE queue = $1", args![PURGE_QUEUE]).await?;
+    rows.iter().map(|row| row.get("payload")).collect()
 }
 
 pub(super) async fn count_agents(read: &mut Read) -> Result<usize, StoreError> {

@@ -28,9 +28,9 @@ const BACKOFF: Backoff =
 pub struct PurgeAgents(pub Agents);
 
 #[derive(Debug, Deserialize)]
-struct Purge {
-    agent_id: AgentId,
-    svc_name: String,
+pub(super) struct Purge {
+    pub(super) agent_id: AgentId,
+    pub(super) svc_name: String,
 }
 
 impl Worker for PurgeAgents {

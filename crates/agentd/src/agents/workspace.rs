@@ -13,6 +13,7 @@ use std::sync::Arc;
 use rustix::fs::{FlockOperation, flock};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use super::model::{AgentId, is_svc_name};
 use crate::ground::DataDir;
 
 /// No svc_name begins with a dot.
@@ -39,8 +40,22 @@ impl Workspaces {
         Self { data_dir, in_line: Arc::default() }
     }
 
-    pub(super) fn folder(&self, svc_name: &str) -> PathBuf {
+    /// What a message calls the folder; for anything else there is [`folder`](Self::folder).
+    pub(super) fn named(&self, svc_name: &str) -> PathBuf {
         self.data_dir.agents().join(svc_name)
+    }
+
+    /// The folder of a name, which must be one: a row may have been written by somebody else.
+    fn folder(&self, svc_name: &str) -> io::Result<PathBuf> {
+        if is_svc_name(svc_name) { Ok(self.named(svc_name)) } else { Err(refused("this is no name of an agent")) }
+    }
+
+    fn trash(&self, agent_id: &str) -> io::Result<PathBuf> {
+        if AgentId::is_well_formed(agent_id) {
+            Ok(self.data_dir.agents().join(TRASH).join(agent_id))
+        } else {
+            Err(refused("this is no id of an agent"))
+        }
     }
 
     /// Waits for the lock on a thread that may block.
@@ -58,24 +73,30 @@ impl Workspaces {
 
     /// Makes the folder where it is missing; answers whether it was.
     pub(super) fn ensure(&self, svc_name: &str) -> io::Result<bool> {
-        let folder = self.folder(svc_name);
-        let was_missing = !folder.exists();
+        let folder = self.folder(svc_name)?;
+        let was_missing = match std::fs::symlink_metadata(&folder) {
+            Ok(found) if found.is_dir() => false,
+            // A link would be followed to wherever it leads.
+            Ok(_) => return Err(refused("something else than a folder stands there; remove it")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => return Err(error),
+        };
         self.data_dir.make_folder(&folder)?;
         Ok(was_missing)
     }
 
     /// Takes back an [`ensure`](Self::ensure) that led to nothing. What holds files stays.
     pub(super) fn forget(&self, svc_name: &str, _lock: &NamesLock) {
-        if let Err(error) = std::fs::remove_dir(self.folder(svc_name)) {
+        if let Err(error) = self.folder(svc_name).and_then(std::fs::remove_dir) {
             tracing::debug!(%error, "a folder that was made in vain stays");
         }
     }
 
     /// Takes the name from a deleted agent's folder. Doing it twice is fine.
     pub(super) fn move_to_trash(&self, svc_name: &str, agent_id: &str, _lock: &NamesLock) -> io::Result<()> {
-        let trash = self.data_dir.agents().join(TRASH);
-        self.data_dir.make_folder(&trash)?;
-        match std::fs::rename(self.folder(svc_name), trash.join(agent_id)) {
+        let (folder, trash) = (self.folder(svc_name)?, self.trash(agent_id)?);
+        self.data_dir.make_folder(&self.data_dir.agents().join(TRASH))?;
+        match std::fs::rename(folder, trash) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             outcome => outcome,
         }
@@ -83,13 +104,17 @@ impl Workspaces {
 
     /// Deletes what a deleted agent left, up to about `limit` files; answers whether more is left.
     pub(super) async fn empty_trash(&self, agent_id: &str, limit: usize) -> io::Result<bool> {
-        let folder = self.data_dir.agents().join(TRASH).join(agent_id);
+        let folder = self.trash(agent_id)?;
         blocking(move || {
             let mut left = limit;
             remove_some(&folder, &mut left).map(|is_gone| !is_gone)
         })
         .await
     }
+}
+
+fn refused(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
@@ -167,6 +192,26 @@ fn free_name(folder: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn no_name_and_no_id_leads_out_of_the_folder_of_agents() {
+        let root = tempfile::tempdir().unwrap();
+        let evil = root.path().join("evil");
+        std::fs::create_dir(&evil).unwrap();
+        std::fs::write(evil.join("keep"), "x").unwrap();
+        let workspaces = Workspaces::new(Arc::new(DataDir::open(&root.path().join("data")).unwrap()));
+        let lock = workspaces.lock().await.unwrap();
+        let (id, absolute) = ("agent_01arz3ndektsv4rrffq69g5fav", evil.to_str().unwrap());
+        for name in ["../../evil", absolute, "", ".", "..", ".trash", "a/../../../evil"] {
+            assert!(workspaces.ensure(name).is_err(), "{name}");
+            assert!(workspaces.move_to_trash(name, id, &lock).is_err(), "{name}");
+            assert!(workspaces.move_to_trash("scout", name, &lock).is_err(), "{name}");
+            assert!(workspaces.empty_trash(name, 100).await.is_err(), "{name}");
+        }
+        std::os::unix::fs::symlink(&evil, root.path().join("data/agents/scout")).unwrap();
+        assert!(workspaces.ensure("scout").is_err(), "a link is no workspace");
+        assert!(evil.join("keep").exists());
+    }
 
     #[test]
     fn deep_and_wide_folders_go_in_batches_and_links_are_not_followed() {

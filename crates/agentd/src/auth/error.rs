@@ -17,6 +17,8 @@ pub enum AuthError {
     WrongCredentials,
     #[error("Too many failed logins for this user from this address; try again later")]
     TooManyFailures { retry_after: Duration },
+    #[error("This login was done before and made {id}; its token was shown then and is not kept")]
+    AlreadyLoggedIn { id: String },
     #[error("Too many logins are being checked at once; try again shortly")]
     Busy,
     #[error("An account exists already; log in with POST /api/auth/login")]
@@ -68,7 +70,9 @@ impl DomainError for AuthError {
                 ErrorKind::TooMany(*retry_after)
             }
             Self::Busy => ErrorKind::TooMany(Duration::from_secs(1)),
-            Self::AccountExists | Self::KeyExists | Self::TooManyKeys { .. } => ErrorKind::Conflict,
+            Self::AccountExists | Self::KeyExists | Self::TooManyKeys { .. } | Self::AlreadyLoggedIn { .. } => {
+                ErrorKind::Conflict
+            }
             Self::KeyNotFound => ErrorKind::NotFound,
             Self::BadBootstrapKey => ErrorKind::Invalid(Vec::new()),
             Self::BootstrapKeyFile { .. } | Self::Hashing { .. } => ErrorKind::Internal,
@@ -82,6 +86,7 @@ impl DomainError for AuthError {
             Self::Invalid(_) => "invalid_request",
             Self::WrongCredentials => "wrong_credentials",
             Self::TooManyFailures { .. } => "too_many_attempts",
+            Self::AlreadyLoggedIn { .. } => "already_done",
             Self::Busy => "busy",
             Self::AccountExists => "account_exists",
             Self::NeedsCredential => "missing_credential",

@@ -29,6 +29,11 @@ pub enum BackupError {
     Busy,
     #[error("The daemon cannot be brought to rest for a restore: {reason}")]
     NotAtRest { reason: String },
+    /// They share the database, not the process that comes to rest.
+    #[error(
+        "Other daemons work on this database ({count}) and are not brought to rest by a restore; stop them, restore again, then start them; nothing was changed"
+    )]
+    OtherDaemons { count: u64 },
     /// The database was replaced, what comes after it failed.
     #[error(
         "The database was restored, but its files and secrets did not follow; restart the daemon, which finishes it"
@@ -42,6 +47,9 @@ pub enum BackupError {
     FilesGone { folder: PathBuf },
     #[error("Reading or writing {what} failed; check the disk's space and permissions")]
     Files { what: String, source: io::Error },
+    /// Space is the owner's to make, so this is no failure of the daemon's.
+    #[error("There is no space left for {what}; free some on the disk of the data directory, then try again")]
+    DiskFull { what: String, source: io::Error },
     #[error("The secrets cannot be sealed: {reason}")]
     Sealing { reason: String },
     /// A stored secret cannot be opened.
@@ -58,7 +66,18 @@ impl BackupError {
 
     pub(super) fn files(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
-        move |source| Self::Files { what, source }
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { what, source },
+            _ => Self::Files { what, source },
+        }
+    }
+
+    /// What went wrong while the store wrote to or read from a file of ours.
+    pub(super) fn stream(what: &str, error: StoreError) -> Self {
+        match error {
+            StoreError::Stream { source } => Self::files(what)(io::Error::new(source.kind(), source)),
+            other => Self::Store(other),
+        }
     }
 }
 
@@ -71,8 +90,8 @@ impl DomainError for BackupError {
             | Self::NoSecrets
             | Self::ShortPassphrase { .. }
             | Self::MalformedPassphrase => ErrorKind::Invalid(Vec::new()),
-            Self::Busy => ErrorKind::Conflict,
-            Self::NotAtRest { .. } => ErrorKind::Unavailable,
+            Self::Busy | Self::OtherDaemons { .. } => ErrorKind::Conflict,
+            Self::NotAtRest { .. } | Self::DiskFull { .. } => ErrorKind::Unavailable,
             Self::Unfinished { .. } | Self::FilesGone { .. } | Self::Sealing { .. } | Self::Files { .. } => {
                 ErrorKind::Internal
             }
@@ -91,7 +110,9 @@ impl DomainError for BackupError {
             Self::ShortPassphrase { .. } => "short_passphrase",
             Self::MalformedPassphrase => "malformed_passphrase",
             Self::Busy => "busy",
+            Self::OtherDaemons { .. } => "other_daemons",
             Self::NotAtRest { .. } => "not_at_rest",
+            Self::DiskFull { .. } => "disk_full",
             Self::Unfinished { .. } | Self::FilesGone { .. } | Self::Sealing { .. } | Self::Files { .. } => {
                 "internal_error"
             }
@@ -99,5 +120,25 @@ impl DomainError for BackupError {
             Self::Vault(error) => error.code(),
             Self::Store(error) => error.code(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_said_to_be_full() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            let stream = StoreError::Stream { source: Arc::new(io::Error::from(kind)) };
+            for error in [BackupError::files("the dump")(kind.into()), BackupError::stream("the dump", stream)] {
+                assert_eq!((error.kind(), error.code()), (ErrorKind::Unavailable, "disk_full"));
+                assert!(error.to_string().starts_with("There is no space left for the dump"), "{error}");
+            }
+        }
+        let other = BackupError::files("the dump")(io::ErrorKind::PermissionDenied.into());
+        assert_eq!(other.kind(), ErrorKind::Internal);
     }
 }

@@ -10,8 +10,10 @@
 //! Invariants: nothing is changed before the whole archive was read and every hash agreed; the
 //! database is replaced in one transaction; a journal makes the files follow the database,
 //! whatever moment the daemon is killed at; one daemon at a time works on backups among all that
-//! share a data directory; symlinks are stored as links and never followed;
-//! memory does not grow with what is stored.
+//! share a data directory; symlinks are stored as links and never followed, and
+//! only those that stay within their workspace;
+//! memory does not grow with what is stored;
+//! every domain judges its restored rows by its own types before they are committed.
 //!
 //! Deliberately absent: models, which can be fetched again; the key file, without which the
 //! sealed secrets of the data directory are worthless to a thief; signatures: an archive is as
@@ -28,6 +30,6 @@ mod service;
 pub use error::BackupError;
 pub use model::{Manifest, RestoreReport, SecretName};
 pub use routes::{PASSPHRASE_HEADER, local_routes};
-pub use service::{Backup, Quiesce, WhileBusy};
+pub use service::{Backup, Judges, Quiesce, WhileBusy};
 
 pub use archive::{ArchiveSummary, verify};

@@ -119,6 +119,23 @@ pub(super) fn safe_path(bytes: &[u8]) -> Result<PathBuf, String> {
     Ok(clean)
 }
 
+/// What is wrong with a symlink, if anything is: a link stands below the folder of an agent and stays
+/// inside it, whatever other links its target leads through.
+pub(super) fn fault_of_link(path: &Path, target: &Path) -> Option<&'static str> {
+    // Folder, name, and then what is the agent's own.
+    let Some(depth) = path.components().count().checked_sub(3) else {
+        return Some("is a link where a folder belongs");
+    };
+    // Steps up come first. Then each further step leads deeper, or through a link that stays inside too.
+    let mut parts = target.components().filter(|part| *part != Component::CurDir).peekable();
+    let mut steps_up = 0;
+    while parts.next_if_eq(&Component::ParentDir).is_some() {
+        steps_up += 1;
+    }
+    let is_inside = steps_up <= depth && parts.all(|part| matches!(part, Component::Normal(_)));
+    (!is_inside).then_some("is a link that leads out of its folder")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -157,6 +174,32 @@ mod tests {
             assert!(safe_path(name.as_bytes()).is_ok(), "{name:?}");
         }
         assert!(safe_path(b"agents/\xff").is_ok());
+    }
+
+    #[test]
+    fn links_stay_where_they_are() {
+        let fault = |path: &str, target: &str| fault_of_link(Path::new(path), Path::new(target));
+        for (path, target) in [
+            ("agents/ada/link", "notes.txt"),
+            ("agents/ada/link", "./deep/er"),
+            ("agents/ada/deep/link", "../notes.txt"),
+            ("agents/ada/deep/er/link", "../../."),
+        ] {
+            assert_eq!(fault(path, target), None, "{path} {target}");
+        }
+        for (path, target) in [
+            ("agents", "/"),
+            ("agents/ada", "bob"),
+            ("agents/ada/link", "/etc"),
+            ("agents/ada/link", ".."),
+            ("agents/ada/link", "../bob"),
+            ("agents/ada/deep/link", "../../ada"),
+            ("agents/ada/link", "deep/../../../x"),
+            // Through a link to `.`, this leads out although its text does not.
+            ("agents/ada/link", "here/here/../.."),
+        ] {
+            assert!(fault(path, target).is_some(), "{path} {target}");
+        }
     }
 
     proptest! {

@@ -19,7 +19,7 @@ use super::error::BackupError;
 use super::journal::{Leftover, SealedSecret, Waiting, find_leftover, has_traces, remove_abandoned};
 use super::model::{DATABASE, FORMAT, FORMAT_VERSION, Manifest, RestoreReport, SecretName, StoredSecret};
 use super::sealing::{self, MIN_PASSPHRASE};
-use crate::ground::{DataDir, FileLock, Ground};
+use crate::ground::{DataDir, FileLock, Ground, JudgesRestored};
 use crate::settings::Vault;
 
 /// The table that never travels in a dump; its rows are sealed with the data directory's own key.
@@ -56,7 +56,11 @@ pub struct Backup {
     data_dir: Arc<DataDir>,
     vault: Vault,
     quiesce: Arc<dyn Quiesce>,
+    judges: Judges,
 }
+
+/// What a restored database must pass before it is the daemon's.
+pub type Judges = Arc<[Box<dyn JudgesRestored>]>;
 
 impl std::fmt::Debug for Backup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -66,7 +70,7 @@ impl std::fmt::Debug for Backup {
 
 impl Backup {
     #[must_use]
-    pub fn new(ground: &Ground, vault: Vault, quiesce: Arc<dyn Quiesce>) -> Self {
+    pub fn new(ground: &Ground, vault: Vault, quiesce: Arc<dyn Quiesce>, judges: Judges) -> Self {
         Self {
             db: ground.db.clone(),
             clock: ground.clock.clone(),
@@ -75,6 +79,7 @@ impl Backup {
             data_dir: Arc::clone(&ground.data_dir),
             vault,
             quiesce,
+            judges,
         }
     }
 
@@ -141,6 +146,7 @@ impl Backup {
         let restoring = tokio::spawn(async move {
             // Held until nothing of the restore waits any more.
             let _turn = this.begin()?;
+            this.require_alone().await?;
             let waiting = Waiting::create(&this.data_dir, &this.ids.next_ulid())?;
             let unpacked = match unpack(archive, &waiting.path()).await {
                 Ok(unpacked) => unpacked,
@@ -206,11 +212,14 @@ impl Backup {
         let sealed: Vec<SealedSecret> = kept.iter().map(|stored| self.seal(stored)).collect();
         let present: Vec<SecretName> = kept.into_iter().map(|stored| stored.name).collect();
         let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
+        // One may have started since.
+        self.require_alone().await?;
         waiting.write_secrets(&sealed)?;
         waiting.commit(&self.db.database_id().await?)?;
         let dump = waiting.path().join(DATABASE);
         let mut dump = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;
-        let loaded = self.db.load(&mut dump).await?;
+        let judges = Arc::clone(&self.judges);
+        let loaded = self.db.load_judged(&mut dump, async move |tx: &mut Tx| judge(&judges, tx).await).await?;
         if let Err(error) = self.follow_database(waiting).await {
             // Half of the new state must not be worked on: unready until the next start.
             std::mem::forget(at_rest);
@@ -261,6 +270,15 @@ impl Backup {
         waiting.put_in_place()
     }
 
+    /// Another daemon would not come to rest: what it does would be lost with the rows that it works on,
+    /// and nobody would tell its clients.
+    async fn require_alone(&self) -> Result<(), BackupError> {
+        match self.db.count_other_daemons().await? {
+            0 => Ok(()),
+            count => Err(BackupError::OtherDaemons { count }),
+        }
+    }
+
     /// The turn of this daemon among all that share the data directory.
     fn begin(&self) -> Result<FileLock, BackupError> {
         let taken = FileLock::try_take(&self.data_dir.backup_lock());
@@ -305,10 +323,25 @@ impl Backup {
     async fn dump(&self, folder: &Path) -> Result<std::fs::File, BackupError> {
         let failed = || BackupError::files("the dump of the database");
         let mut file = tokio::fs::File::from_std(archive::tempfile_in(folder)?);
-        self.db.dump(&mut file, &[SECRETS_TABLE]).await?;
+        let dumped = self.db.dump(&mut file, &[SECRETS_TABLE]).await;
+        dumped.map_err(|error| BackupError::stream("the dump of the database", error))?;
         file.rewind().await.map_err(failed())?;
         Ok(file.into_std().await)
     }
+}
+
+/// Rows that the database takes may still be none that this program would have written.
+async fn judge(judges: &Judges, tx: &mut Tx) -> Result<(), StoreError> {
+    for judge in judges.iter() {
+        let fault = match judge.judge(tx).await {
+            Err(error @ StoreError::Column { .. }) => Some(error.to_string()),
+            answer => answer?,
+        };
+        if let Some(fault) = fault {
+            return Err(StoreError::Dump { reason: format!("{fault}; nothing was changed") });
+        }
+    }
+    Ok(())
 }
 
 fn check_length(passphrase: Option<&Secret>) -> Result<(), BackupError> {

@@ -27,6 +27,10 @@ pub(super) enum CliError {
     Unreadable { source: serde_json::Error },
     #[error("{action} {} failed", .path.display())]
     File { action: &'static str, path: PathBuf, source: io::Error },
+    #[error("the key could not be written to stdout and was revoked; make another one")]
+    KeyRevoked { source: io::Error },
+    #[error("the key could not be written to stdout; revoke it with `agentd keys revoke {id}`, then make another one")]
+    KeyLost { id: String, source: io::Error },
     #[error("{0}")]
     Usage(String),
     #[error("this machine does not give the command what it needs")]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::client::LocalClient;
 use super::error::CliError;
-use super::terminal::{print_line, say, table};
+use super::terminal::{print_line, say, table, write_line};
 use crate::config::Config;
 
 #[derive(Debug, Args)]
@@ -71,6 +71,15 @@ struct Listed {
     scope: Option<String>,
 }
 
+/// Nobody has seen the key, so nobody may have it.
+async fn take_back(client: &LocalClient, id: String, source: std::io::Error) -> CliError {
+    let revoked = client.json::<serde_json::Value>(Method::DELETE, &format!("/api/auth/keys/{id}"), None).await;
+    match revoked {
+        Ok(_) => CliError::KeyRevoked { source },
+        Err(_) => CliError::KeyLost { id, source },
+    }
+}
+
 pub(super) async fn run(config: &Config, arguments: KeysArgs) -> Result<(), CliError> {
     if let KeysCommand::Revoke { id } = &arguments.command
         && !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -95,11 +104,13 @@ async fn carry_out(client: &LocalClient, command: KeysCommand) -> Result<(), Cli
                 body["description"] = description.into();
             }
             let made: Created = client.json(Method::POST, "/api/auth/keys", Some(&body)).await?;
+            if let Err(source) = write_line(&made.key) {
+                return Err(take_back(client, made.id, source).await);
+            }
             say(format_args!(
                 "Made the key `{}` ({}, scope {scope}). Keep it: it is not shown again.",
                 made.name, made.id
             ));
-            print_line(made.key);
         }
         KeysCommand::List { json: true } => {
             let all: serde_json::Value = client.json(Method::GET, "/api/auth/keys", None).await?;

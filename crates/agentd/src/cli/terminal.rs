@@ -10,6 +10,14 @@ pub(super) fn print_line(text: impl std::fmt::Display) {
     drop(stdout.lock().write_all(line.as_bytes()));
 }
 
+/// Writes a line that is lost for good when it is not written.
+pub(super) fn write_line(text: impl std::fmt::Display) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout();
+    let line = for_reader(format!("{text}\n"), stdout.is_terminal());
+    stdout.write_all(line.as_bytes())?;
+    stdout.flush()
+}
+
 /// Writes a piece of the result at once.
 pub(super) fn print_piece(text: &str) {
     let stdout = std::io::stdout();

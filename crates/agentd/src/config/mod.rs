@@ -93,6 +93,15 @@ impl Config {
                 "SVC_DATABASE_URL must begin with postgres://; leave it out to use the embedded database".to_owned(),
             );
         }
+        if let Some(url) = &database_url
+            && let Some((_, rest)) = url.expose().split_once("://")
+            && !names_database_host(rest)
+        {
+            problems.push(
+                "SVC_DATABASE_URL names no host; it must look like postgres://user:password@host:5432/database"
+                    .to_owned(),
+            );
+        }
         let base_url = source.base_url.as_deref().map(|text| {
             web_address(text).map(|url| url.as_str().trim_end_matches('/').to_owned()).unwrap_or_else(|| {
                 problems
@@ -129,7 +138,7 @@ impl Config {
             String::new()
         });
         let log = source.log.unwrap_or_else(|| DEFAULT_LOG.to_owned());
-        if log.parse::<tracing_subscriber::filter::EnvFilter>().is_err() {
+        if !is_log_filter(&log) {
             problems.push(format!(
                 "SVC_LOG is `{log}`; use error, warn, info, debug, trace, or a filter such as agentd=debug"
             ));
@@ -206,6 +215,28 @@ pub fn own_origin(listen: SocketAddr) -> String {
     if ip.is_unspecified() { format!("http://127.0.0.1:{}", listen.port()) } else { format!("http://{listen}") }
 }
 
+/// Whether an address of a PostgreSQL server, without its scheme, says where that is: before the path,
+/// or, as for a socket, by the parameter `host`.
+fn names_database_host(rest: &str) -> bool {
+    let (authority, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = authority.split('/').next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let is_named = !host.is_empty() && !host.starts_with(':');
+    is_named
+        || parameters
+            .split('&')
+            .any(|pair| pair.strip_prefix("host").is_some_and(|rest| rest.trim_start_matches("addr").len() > 1))
+}
+
+/// Whether this is a filter that means what it says: to the parser a misspelt level is the name of a
+/// module, of which everything is logged, and of all others nothing.
+fn is_log_filter(text: &str) -> bool {
+    let is_meant =
+        |part: &str| part.contains(['=', '[']) || part.parse::<tracing::level_filters::LevelFilter>().is_ok();
+    text.parse::<tracing_subscriber::filter::EnvFilter>().is_ok()
+        && text.split(',').map(str::trim).filter(|part| !part.is_empty()).all(is_meant)
+}
+
 fn list(text: Option<&str>) -> Vec<String> {
     let entries = text.unwrap_or_default().split(',').map(|entry| entry.trim().trim_end_matches('/'));
     entries.filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
@@ -271,6 +302,44 @@ mod tests {
             "SVC_SECRET_KEY_FILE",
         ] {
             assert!(problems.iter().any(|problem| problem.contains(name)), "{name} in {problems:?}");
+        }
+    }
+
+    #[test]
+    fn a_database_has_a_host() {
+        for (url, is_valid) in [
+            ("postgres://db.example", true),
+            ("postgres://u:p@db.example:5432/agentd?sslmode=require", true),
+            ("postgres://[::1]:5432/x", true),
+            ("postgresql://u@%2Fvar%2Frun/agentd", true),
+            ("postgres:///agentd?host=/var/run/postgresql", true),
+            ("postgres://", false),
+            ("postgres:///agentd", false),
+            ("postgres://u:p@/agentd", false),
+            ("postgres://:5432/agentd", false),
+            ("postgres:///agentd?host=", false),
+        ] {
+            let source = ConfigSource { database_url: Some(Secret::new(url.into())), ..ConfigSource::default() };
+            assert_eq!(Config::from_source(source).is_ok(), is_valid, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_level_is_no_filter() {
+        for (log, is_valid) in [
+            ("info", true),
+            ("WARN", true),
+            ("off", true),
+            ("agentd=debug", true),
+            ("warn,agentd=trace,sqlx=off", true),
+            ("agentd[request]=debug", true),
+            ("loud", false),
+            ("info,verbose", false),
+            ("agentd", false),
+            ("agentd=loud", false),
+        ] {
+            let config = Config::from_source(ConfigSource { log: Some(log.into()), ..ConfigSource::default() });
+            assert_eq!(config.is_ok(), is_valid, "{log}");
         }
     }
 

@@ -52,6 +52,13 @@ pub enum EngineError {
     Store(#[from] StoreError),
 }
 
+impl EngineError {
+    #[must_use]
+    pub fn no_session(id: &SessionId) -> Self {
+        Self::NotFound { session_id: id.as_str().chars().take(80).collect() }
+    }
+}
+
 impl DomainError for EngineError {
     fn kind(&self) -> ErrorKind {
         match self {

@@ -28,8 +28,7 @@ struct Follower {
     is_over: bool,
 }
 
-/// Events after number `after`, or all of them; ends after the last one, when the session's log is
-/// gone, when the store cannot be read, or when the daemon drains while the session runs elsewhere.
+/// Events after number `after`, or all of them; ends after the last one, when the store cannot be read, or when the daemon drains while the session runs elsewhere.
 /// Whoever reconnects with the last number goes on where this ended.
 pub(super) fn follow(engine: Arc<Inner>, id: SessionId, after: Option<u64>) -> impl Stream<Item = SessionEvent> + Send {
     let live = engine.live.find(&id).map(|live| {
@@ -121,7 +120,13 @@ impl Follower {
     async fn try_read(&mut self) -> Result<Step, agentd_store::StoreError> {
         let mut read = self.engine.ground.db.read().await?;
         // The state before the events: if it is over now, no event comes after those we read.
-        let Some(session) = store::find_session(&mut read, &self.id).await? else { return Ok(Step::End) };
+        let Some(session) = store::find_session(&mut read, &self.id).await? else {
+            // Whoever saw its beginning must learn that no end will come.
+            let Some(seen) = self.seen else { return Ok(Step::End) };
+            let gone = "the reply is not there any more: it was deleted, or the daemon's data was restored";
+            self.ready.push_back(SessionEvent::error(seen.saturating_add(1), "internal", gone));
+            return Ok(Step::Again);
+        };
         let seen = match self.seen {
             Some(seen) => seen,
             None => {

@@ -226,7 +226,15 @@ impl Engine {
     /// `NotFound`, or the store's refusal.
     pub async fn get(&self, id: &SessionId) -> Result<Session, EngineError> {
         let found = store::find_session(&mut self.0.ground.db.read().await?, id).await?;
-        found.ok_or_else(|| EngineError::NotFound { session_id: id.as_str().chars().take(80).collect() })
+        found.ok_or_else(|| EngineError::no_session(id))
+    }
+
+    /// The number of the last event that a session has so far.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn last_event(&self, id: &SessionId) -> Result<u64, EngineError> {
+        Ok(store::find_last_event(&mut self.0.ground.db.read().await?, id).await?)
     }
 
     /// What a running session has shown so far: its words, and what it did.

@@ -7,6 +7,7 @@ mod data_dir;
 mod file_lock;
 mod once;
 mod purge;
+mod restored;
 mod supervise;
 mod worker;
 
@@ -21,6 +22,7 @@ pub use data_dir::{DataDir, DataDirError};
 pub use file_lock::FileLock;
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
 pub use purge::{PruneEvents, PurgeAnswers};
+pub use restored::JudgesRestored;
 pub use supervise::TaskPanics;
 pub use worker::{Worker, WorkerError, WorkerPause, Workers};
 

@@ -31,7 +31,7 @@ impl PictureKind {
         let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") && bytes.len() > 20;
         if is_png {
             Some(Self::Png)
-        } else if bytes.starts_with(&[0xff, 0xd8, 0xff]) && bytes.len() >= 20 {
+        } else if is_jpeg(bytes) {
             Some(Self::Jpeg)
         } else if is_gif {
             Some(Self::Gif)
@@ -59,6 +59,38 @@ impl PictureKind {
             Self::Webp => "image/webp",
         }
     }
+}
+
+/// Whether a scan follows the tables of a JPEG and there is a frame of some size before it (ITU T.81, B.2).
+fn is_jpeg(bytes: &[u8]) -> bool {
+    let Some(mut rest) = bytes.strip_prefix(&[0xff, 0xd8]) else { return false };
+    let mut has_frame = false;
+    while let [0xff, tail @ ..] = rest {
+        rest = tail;
+        // Any number of fill bytes may stand before a marker.
+        while let [0xff, tail @ ..] = rest {
+            rest = tail;
+        }
+        let [marker, tail @ ..] = rest else { return false };
+        rest = tail;
+        match marker {
+            0xda => return has_frame,
+            0x01 | 0xd0..=0xd7 => continue,
+            0x00 | 0xd8 | 0xd9 => return false,
+            _ => {}
+        }
+        let [high, low, ..] = rest else { return false };
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        let Some((segment, tail)) = rest.split_at_checked(length).filter(|_| length >= 2) else { return false };
+        // Besides frames, this range has Huffman tables, arithmetic conditioning and a reserved marker.
+        if matches!(marker, 0xc0..=0xcf) && !matches!(marker, 0xc4 | 0xc8 | 0xcc) {
+            // Length, precision, height, width.
+            let has_width = matches!(segment, [_, _, _, _, _, high, low, ..] if (*high, *low) != (0, 0));
+            has_frame |= has_width;
+        }
+        rest = tail;
+    }
+    false
 }
 
 /// The kind that a file name of ours stands for; `None` for every other text.
@@ -120,7 +152,15 @@ mod tests {
         assert_eq!(PictureKind::of(png), Some(PictureKind::Png));
         assert_eq!(PictureKind::of(b"GIF89a\x01\0\x01\0\0\0\0;"), Some(PictureKind::Gif));
         assert_eq!(PictureKind::of(b"RIFF\x24\0\0\0WEBPVP8 \x18\0\0\0\0"), Some(PictureKind::Webp));
-        assert_eq!(PictureKind::of(b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0"), Some(PictureKind::Jpeg));
+        let jpeg =
+            b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0\xff\xff\xc0\0\x0b\x08\0\x01\0\x01\x01\x01\x11\0\
+            \xff\xda\0\x08\x01\x01\0\0\x3f\0\x7f\xff\xd9";
+        assert_eq!(PictureKind::of(jpeg), Some(PictureKind::Jpeg));
+        // Without the scan that follows its tables, it is none.
+        for length in 0..36 {
+            assert_eq!(PictureKind::of(&jpeg[..length]), None, "{length}");
+        }
+        assert_eq!(PictureKind::of(&[&b"\xff\xd8\xff\xe0"[..], &[0; 200]].concat()), None);
         for other in [
             b"".as_slice(),
             b"<svg xmlns='http://www.w3.org/2000/svg'/>",

@@ -24,6 +24,7 @@ mod language;
 mod model;
 mod overlay;
 mod patch;
+mod restored;
 mod routes;
 mod section;
 mod service;
@@ -40,6 +41,7 @@ pub use model::{
 };
 pub use patch::patch_schema;
 pub(crate) use patch::section_patch;
+pub use restored::JudgeSettings;
 pub use routes::{SettingsRoutes, routes};
 pub use section::{PartialObject, Registry, ResetGroup, Section};
 pub use service::{Settings, SettingsChange, WrittenSettings};

@@ -321,9 +321,13 @@ impl<S: Send + Sync> FromRequest<S> for Picture {
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let multipart = Multipart::from_request(request, state).await;
         let mut multipart = multipart.map_err(|_: MultipartRejection| SettingsError::AvatarNotMultipart)?;
+        let mut picture = None;
         while let Some(mut field) = multipart.next_field().await.map_err(|error| broken(&error))? {
             if field.name() != Some("file") {
                 continue;
+            }
+            if picture.is_some() {
+                return Err(SettingsError::field("file", "must be given once; there is one picture").into());
             }
             let mut bytes = Vec::new();
             while let Some(chunk) = field.chunk().await.map_err(|error| broken(&error))? {
@@ -332,9 +336,9 @@ impl<S: Send + Sync> FromRequest<S> for Picture {
                 }
                 bytes.extend_from_slice(&chunk);
             }
-            return Ok(Self(bytes));
+            picture = Some(bytes);
         }
-        Err(SettingsError::field("file", "is required").into())
+        picture.map(Self).ok_or_else(|| SettingsError::field("file", "is required").into())
     }
 }
 

@@ -56,6 +56,7 @@ async fn an_agent_is_made_found_and_listed() {
 async fn nonsense_is_refused_and_leaves_nothing() {
     let app = TestApp::with_owner().await;
     let answer = app.post("/api/agents").json(&json!({"svc_name": "", "archetype": ["a", "b", "c", "d"]})).send().await;
+    assert!(answer.text().contains("must have at most 3 entries"), "{}", answer.text());
     assert_eq!(answer.expect_error(400, "invalid_request").bad_fields(), ["user_name", "archetype", "svc_name"]);
     let with = |field: &str, value: Value| {
         let mut body = scout();

@@ -189,6 +189,9 @@ async fn messages_are_removed_from_either_end() {
     truncate(json!({})).await.expect_error(400, "invalid_request");
     truncate(json!({"keep_last": 1, "after_message_id": "m"})).await.expect_error(400, "invalid_request");
     truncate(json!({"keep_last": -1})).await.expect_error(400, "invalid_request");
+    let huge: Value = serde_json::from_str("99999999999999999999").expect("a number");
+    let refused = truncate(json!({"keep_last": huge})).await.expect_error(400, "invalid_request");
+    assert!(refused.text().contains("keep_last: must be between 0 and 1000000000"), "{}", refused.text());
     assert_eq!(truncate(json!({"keep_last": 0})).await.expect_status(200).json(), json!({"removed": 3}));
     let body = json!({"conversation_id": "conv_none", "keep_last": 0});
     app.post("/api/chat/messages/truncate").json(&body).send().await.expect_error(404, "conversation_not_found");
@@ -312,8 +315,9 @@ async fn a_welcome_is_written_and_kept_nowhere() {
     assert_eq!(talk.app.get("/api/chat/conversations").send().await.json()["total"], 0);
     assert_eq!(talk.usage().await, [("provider".to_owned(), 7, 3)]);
     let ask = || talk.app.post("/api/chat/welcome").header("idempotency-key", "w").json(&json!({})).send();
-    ask().await.expect_status(200);
-    assert_eq!(ask().await.expect_status(200).json(), json!({"message": "Hello Ada!"}));
+    assert_eq!(ask().await.expect_status(200).header("idempotency-replayed"), None);
+    let again = ask().await.expect_status(200);
+    assert_eq!((again.json(), again.header("idempotency-replayed")), (json!({"message": "Hello Ada!"}), Some("true")));
     assert_eq!(talk.vendor.requests().len(), 2);
     talk.app
         .post("/api/chat/welcome")

@@ -425,3 +425,42 @@ async fn commands_say_what_they_are_for() {
     assert!(alone.stderr.contains("no daemon runs"), "{}", alone.stderr);
     assert!(!process.data_dir().exists(), "asking makes nothing");
 }
+
+#[tokio::test]
+async fn a_key_that_nobody_saw_is_revoked() {
+    let process = TestProcess::with_owner().await;
+    let mut command = process.command();
+    command.args(["keys", "create", "--name", "lost"]);
+    command.stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device"));
+    command.stderr(Stdio::piped());
+    let lost: Ran =
+        tokio::task::spawn_blocking(move || command.output().expect("it runs").into()).await.expect("it ends");
+    let lost = lost.failure();
+    assert!(lost.stderr.contains("was revoked; make another one"), "{}", lost.stderr);
+    let all = agentd(&process, &["keys", "list", "--json"]).await.success().json();
+    let names: Vec<&str> =
+        all["keys"].as_array().expect("keys").iter().filter_map(|key| key["name"].as_str()).collect();
+    assert_eq!(names, ["test"]);
+}
+
+#[tokio::test]
+async fn a_misspelt_level_is_refused() {
+    let process = TestProcess::stopped().await;
+    let refused = agentd_with(&process, &["serve"], &[("SVC_LOG", "loud")]).await.failure();
+    assert!(refused.stderr.contains("SVC_LOG is `loud`"), "{}", refused.stderr);
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_said_to_be_where_it_should_be() {
+    let process = TestProcess::stopped().await;
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let url = format!("postgres://agentd:hunter22@127.0.0.1:{port}/agentd");
+    let refused = agentd_with(&process, &["serve"], &[("SVC_DATABASE_URL", &url), ("SVC_PORT", "0")]).await.failure();
+    for part in [format!("127.0.0.1:{port}"), "refused".to_owned()] {
+        assert!(refused.stderr.contains(&part), "{part} in {}", refused.stderr);
+    }
+    assert!(!refused.stderr.contains("hunter22"), "{}", refused.stderr);
+    let nowhere = agentd_with(&process, &["serve"], &[("SVC_DATABASE_URL", "postgres://")]).await.failure();
+    assert!(nowhere.stderr.contains("SVC_DATABASE_URL names no host"), "{}", nowhere.stderr);
+}

@@ -167,3 +167,55 @@ async fn a_body_that_comes_too_slowly_gives_its_place_back() {
         () = tokio::time::sleep(Duration::from_secs(300)) => panic!("its place is still taken"),
     }
 }
+
+/// What is answered to these bytes; the connection is theirs alone.
+async fn answer_to(app: &TestApp, request: &str) -> String {
+    let mut stream = TcpStream::connect(app.address).await.expect("a connection");
+    stream.write_all(request.as_bytes()).await.expect("written");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer and the end");
+    answer
+}
+
+#[tokio::test]
+async fn bodies_that_nobody_reads_have_a_limit_too() {
+    let app = TestApp::with_owner().await;
+    let large = || vec![b'x'; 3 << 20];
+    for path in ["/api/auth/validate", "/api/auth/ticket", "/api/providers/openai/test", "/api/auth/logout"] {
+        let answer = app.post(path).raw_json(large()).send().await;
+        assert!(answer.expect_error(413, "body_too_large").text().contains("larger than this endpoint takes"));
+    }
+    let refused = app.post("/api/auth/ticket").anonymous().raw_json(large()).send().await;
+    refused.expect_error(401, "missing_credential");
+    // A client that asks before it sends is told so before it sends.
+    for path in ["/api/auth/validate", "/api/auth/login", "/api/agents"] {
+        let key = app.key.as_deref().expect("a key");
+        let asked = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
+             Expect: 100-continue\r\nContent-Length: 99000000\r\n\r\n"
+        );
+        let answer = answer_to(&app, &asked).await;
+        assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("\"body_too_large\""), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_has_one_host() {
+    let app = TestApp::start().await;
+    for path in ["/health", "/api/auth/bootstrap"] {
+        let head =
+            |version: &str, hosts: &str| format!("GET {path} HTTP/{version}\r\n{hosts}Connection: close\r\n\r\n");
+        let host = "Host: localhost\r\n";
+        for bad in
+            [head("1.1", ""), head("1.1", &host.repeat(2)), head("1.0", "Host: localhost\r\nHost: evil.example\r\n")]
+        {
+            let answer = answer_to(&app, &bad).await;
+            let has_code = answer.contains("\"bad_host\"");
+            assert!(answer.get(8..13) == Some(" 400 ") && has_code, "{bad}: {answer}");
+        }
+        for good in [head("1.1", host), head("1.0", "")] {
+            let answer = answer_to(&app, &good).await;
+            assert_eq!(answer.get(8..13), Some(" 200 "), "{good}: {answer}");
+        }
+    }
+}

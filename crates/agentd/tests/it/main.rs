@@ -28,6 +28,7 @@ mod notify;
 mod openapi;
 mod providers;
 mod secrets;
+mod sessions;
 mod settings;
 mod setup;
 mod skills;

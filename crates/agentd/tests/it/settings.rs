@@ -363,11 +363,16 @@ async fn an_avatar_is_shown_to_whoever_knows_its_name() {
 async fn what_is_no_picture_is_refused_and_not_kept() {
     let app = TestApp::with_owner().await;
     let svg = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>";
-    for bytes in [b"".as_slice(), b"GIF", svg, b"<html></html>"] {
+    let hollow = [&b"\xff\xd8\xff\xe0"[..], &[0; 200]].concat();
+    for bytes in [b"".as_slice(), b"GIF", svg, b"<html></html>", &hollow] {
         assert_eq!(upload(&app, "file", bytes).await.expect_error(400, "invalid_request").bad_fields(), ["file"]);
     }
     assert_eq!(upload(&app, "picture", GIF).await.expect_status(400).bad_fields(), ["file"]);
     app.post("/api/settings/avatar").json(&json!({})).send().await.expect_error(415, "unsupported_media_type");
+    let two = [multipart("file", GIF), multipart("file", GIF)].concat();
+    let two = String::from_utf8_lossy(&two).replace("--bound--\r\n--bound", "--bound");
+    let twice = app.post("/api/settings/avatar").body("multipart/form-data; boundary=bound", two).send().await;
+    assert!(twice.expect_error(400, "invalid_request").text().contains("must be given once"));
     let broken = app.post("/api/settings/avatar").body("multipart/form-data; boundary=bound", "--bound\r\nContent-");
     broken.send().await.expect_error(400, "malformed_multipart");
     let mut large = GIF.to_vec();

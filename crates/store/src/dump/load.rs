@@ -32,9 +32,10 @@ enum Feed {
     End,
 }
 
-pub(super) async fn load<R>(db: &Db, source: &mut R) -> Result<DumpSummary, StoreError>
+pub(super) async fn load<R, J>(db: &Db, source: &mut R, judge: J) -> Result<DumpSummary, StoreError>
 where
     R: AsyncRead + Unpin + Send,
+    J: AsyncFn(&mut Tx) -> Result<(), StoreError> + Send + 'static,
 {
     let mut read = db.read().await?;
     let schema_version = migrate::version(&mut read).await?;
@@ -52,7 +53,8 @@ where
     let inserting = db.run(plan, async move |tx: &mut Tx| {
         let taken = rows.lock().take();
         let Some(mut rows) = taken else { return Err(StoreError::Contended) };
-        insert(tx, &inserted_tables, &mut rows).await
+        insert(tx, &inserted_tables, &mut rows).await?;
+        judge(tx).await
     });
     let feeding = async {
         // Dropping the sender without `End` makes the transaction fail.

@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use self::catalog::Table;
 use crate::read::Read;
 use crate::value::Value;
-use crate::{Db, StoreError, args, migrate};
+use crate::{Db, StoreError, Tx, args, migrate};
 
 const FORMAT: &str = "agentd-dump";
 const FORMAT_VERSION: u32 = 1;
@@ -75,7 +75,20 @@ impl Db {
     where
         R: AsyncRead + Unpin + Send,
     {
-        load::load(self, source).await
+        self.load_judged(source, async |_: &mut Tx| Ok(())).await
+    }
+
+    /// Like [`load`](Self::load), but before anything is committed `judge` looks at what was loaded;
+    /// what it answers with an error is taken back whole.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), and what `judge` answers.
+    pub async fn load_judged<R, J>(&self, source: &mut R, judge: J) -> Result<DumpSummary, StoreError>
+    where
+        R: AsyncRead + Unpin + Send,
+        J: AsyncFn(&mut Tx) -> Result<(), StoreError> + Send + 'static,
+    {
+        load::load(self, source, judge).await
     }
 }
 

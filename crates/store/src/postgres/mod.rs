@@ -3,6 +3,7 @@
 
 pub(crate) mod codec;
 mod notify;
+mod readers;
 mod renumber;
 mod writer;
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use agentd_base::Secret;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection as _, PgPool};
+use sqlx::{ConnectOptions, Connection as _, PgConnection};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::job::Job;
@@ -20,9 +21,10 @@ use crate::migrate::{self, Migration};
 use crate::read::{Connection, Read};
 use crate::shared::Shared;
 use crate::{StoreError, args};
+pub(crate) use notify::Presence;
+pub(crate) use readers::{Reader, Readers};
 
 const QUEUE_LENGTH: usize = 1024;
-const READERS: u32 = 8;
 const CONNECTION_IDLE: Duration = Duration::from_secs(60);
 /// A connection that was idle for less is taken to be alive.
 const PING_AFTER: Duration = Duration::from_secs(1);
@@ -37,7 +39,8 @@ pub(crate) enum Message {
 
 #[derive(Debug)]
 pub(crate) struct Postgres {
-    pub(crate) readers: PgPool,
+    pub(crate) readers: Readers,
+    pub(crate) presence: Arc<Presence>,
     pub(crate) jobs: mpsc::Sender<Message>,
 }
 
@@ -61,14 +64,34 @@ fn pool_options(connections: u32) -> PgPoolOptions {
         .idle_timeout(CONNECTION_IDLE)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .test_before_acquire(false)
-        .before_acquire(|connection, meta| {
-            Box::pin(async move {
-                if meta.idle_for >= PING_AFTER {
-                    connection.ping().await?;
-                }
-                Ok(true)
-            })
-        })
+}
+
+/// A connection of its own, or why there is none. A pool would keep that to itself, and nobody would say
+/// where the server was looked for.
+pub(crate) async fn connect(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
+    let error = match tokio::time::timeout(ACQUIRE_TIMEOUT, options.connect()).await {
+        Ok(Ok(connection)) => return Ok(connection),
+        Ok(Err(error)) => error,
+        Err(_) => {
+            let seconds = ACQUIRE_TIMEOUT.as_secs();
+            let reason = format!("PostgreSQL at {} did not answer within {seconds} seconds", place(options));
+            return Err(StoreError::Unavailable { reason, source: None });
+        }
+    };
+    let reason = match &error {
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) => "cannot be reached",
+        _ => "refuses the connection",
+    };
+    let reason = format!("PostgreSQL at {} {reason}", place(options));
+    Err(StoreError::Unavailable { reason, source: Some(Arc::new(error)) })
+}
+
+/// Where the server is, without who asks.
+fn place(options: &PgConnectOptions) -> String {
+    match options.get_socket() {
+        Some(socket) => socket.display().to_string(),
+        None => format!("{}:{}", options.get_host(), options.get_port()),
+    }
 }
 
 pub(crate) async fn open(
@@ -77,14 +100,17 @@ pub(crate) async fn open(
     migrations: &'static [Migration],
 ) -> Result<Postgres, StoreError> {
     let options = options(url)?;
-    let readers = pool_options(READERS).connect_lazy_with(options.clone());
+    // It has served its purpose, whatever becomes of its goodbye.
+    drop(connect(&options).await?.close().await);
+    let readers = Readers::new(options.clone());
     let connection = readers.acquire().await?;
     let mut read = Read::new(Connection::Postgres(connection), Arc::clone(&shared), false);
     prepare(&mut read, migrations).await?;
     drop(read);
     let (jobs, inbox) = mpsc::channel(QUEUE_LENGTH);
-    writer::start(options, shared, inbox)?;
-    Ok(Postgres { readers, jobs })
+    let presence = Arc::new(Presence::default());
+    writer::start(options, shared, Arc::clone(&presence), inbox)?;
+    Ok(Postgres { readers, presence, jobs })
 }
 
 /// One query when there is nothing to do.

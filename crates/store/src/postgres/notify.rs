@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
+use crate::read::Read;
 use crate::shared::Shared;
+use crate::{StoreError, args};
 
 const BETWEEN_MESSAGES: Duration = Duration::from_millis(10);
 const BEFORE_RECONNECTING: Duration = Duration::from_millis(500);
@@ -24,6 +26,44 @@ const MESSAGE_BYTES: usize = 7_000;
 const NAMES: usize = 10_000;
 /// Schemas of one database must not hear each other.
 const CHANNEL: &str = "'agentd_' || md5(current_schema())";
+
+/// Every daemon holds this lock, shared, as long as it listens: the server counts them, and lets go
+/// of one that died.
+const PRESENCE_LOCK: &str = "hashtextextended('agentd_' || current_schema(), 0)";
+/// How long a daemon that has just begun may take to listen.
+const LISTENS_WITHIN: Duration = Duration::from_secs(5);
+
+/// That this daemon works on the database, known to the server.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    /// The server's process for the connection that listens.
+    process: watch::Sender<Option<i64>>,
+}
+
+impl Default for Presence {
+    fn default() -> Self {
+        Self { process: watch::Sender::new(None) }
+    }
+}
+
+impl Presence {
+    /// How many other daemons listen.
+    pub(crate) async fn count_others(&self, read: &mut Read) -> Result<u64, StoreError> {
+        let mut process = self.process.subscribe();
+        let listening = tokio::time::timeout(LISTENS_WITHIN, process.wait_for(Option::is_some)).await;
+        let Some(own) = listening.ok().and_then(Result::ok).and_then(|own| *own) else {
+            let reason = "this daemon does not hear of other daemons' changes now".to_owned();
+            return Err(StoreError::Unavailable { reason, source: None });
+        };
+        // A lock on a number is shown as its two halves.
+        let sql = format!(
+            "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1 \
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+             AND ((CAST(classid AS BIGINT) << 32) | CAST(objid AS BIGINT)) = {PRESENCE_LOCK} AND pid <> $1"
+        );
+        read.fetch_one(sql, args![own]).await?.first()
+    }
+}
 
 /// Names that wait to be sent.
 #[derive(Debug)]
@@ -91,9 +131,11 @@ pub(super) async fn send(pool: PgPool, outgoing: Rc<Outgoing>) {
     }
 }
 
-pub(super) async fn listen(pool: PgPool, shared: Arc<Shared>, own: String) {
+pub(super) async fn listen(pool: PgPool, shared: Arc<Shared>, presence: Arc<Presence>, own: String) {
     loop {
-        match listen_once(&pool, &shared, &own).await {
+        let ended = listen_once(&pool, &shared, &presence, &own).await;
+        presence.process.send_replace(None);
+        match ended {
             Ok(()) => {}
             Err(sqlx::Error::PoolClosed) => return,
             Err(error) => tracing::warn!(%error, "hearing of other replicas' changes failed; connecting anew"),
@@ -103,11 +145,15 @@ pub(super) async fn listen(pool: PgPool, shared: Arc<Shared>, own: String) {
 }
 
 /// Ends when the connection is lost.
-async fn listen_once(pool: &PgPool, shared: &Shared, own: &str) -> Result<(), sqlx::Error> {
+async fn listen_once(pool: &PgPool, shared: &Shared, presence: &Presence, own: &str) -> Result<(), sqlx::Error> {
     let channel: String = sqlx::query_scalar(sqlx::AssertSqlSafe(format!("SELECT {CHANNEL}"))).fetch_one(pool).await?;
     let mut listener = PgListener::connect_with(pool).await?;
     listener.eager_reconnect(false);
     listener.listen(&channel).await?;
+    let present = sqlx::AssertSqlSafe(format!("SELECT pg_advisory_lock_shared({PRESENCE_LOCK})"));
+    sqlx::query(present).execute(&mut listener).await?;
+    let process: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut listener).await?;
+    presence.process.send_replace(Some(process.into()));
     // Whatever was said before is lost.
     shared.signals.bump_all();
     while let Some(message) = listener.try_recv().await? {

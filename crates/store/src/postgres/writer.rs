@@ -15,12 +15,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection as _, PgPool};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::{Message, notify};
+use super::{Message, Presence, notify};
 use crate::db::mark_transaction_thread;
 use crate::job::{Durability, Isolation, Job, Outcome, Plan};
 use crate::read::{Connection, Read};
@@ -54,6 +54,7 @@ struct Context {
 pub(super) fn start(
     options: PgConnectOptions,
     shared: Arc<Shared>,
+    presence: Arc<Presence>,
     inbox: mpsc::Receiver<Message>,
 ) -> Result<(), StoreError> {
     let failed = |e| StoreError::io("starting the writer for", "PostgreSQL", e);
@@ -62,7 +63,7 @@ pub(super) fn start(
         .name("store-writer".to_owned())
         .spawn(move || {
             mark_transaction_thread();
-            let done = tokio::task::LocalSet::new().block_on(&runtime, run(options, shared, inbox));
+            let done = tokio::task::LocalSet::new().block_on(&runtime, run(options, shared, presence, inbox));
             if let Some(done) = done {
                 let _ = done.send(());
             }
@@ -74,9 +75,19 @@ pub(super) fn start(
 async fn run(
     options: PgConnectOptions,
     shared: Arc<Shared>,
+    presence: Arc<Presence>,
     mut inbox: mpsc::Receiver<Message>,
 ) -> Option<oneshot::Sender<()>> {
-    let pool = super::pool_options(CONNECTIONS).connect_lazy_with(options);
+    let pool = super::pool_options(CONNECTIONS)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for >= super::PING_AFTER {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
+        .connect_lazy_with(options);
     let offset = usize::from(shared.entropy.bytes::<1>()[0]);
     let outgoing = Rc::new(notify::Outgoing::new(&shared));
     let context = Rc::new(Context {
@@ -86,7 +97,8 @@ async fn run(
         outgoing: Rc::clone(&outgoing),
     });
     let sender = tokio::task::spawn_local(notify::send(pool.clone(), Rc::clone(&outgoing)));
-    let listener = tokio::task::spawn_local(notify::listen(pool.clone(), shared, outgoing.replica().to_owned()));
+    let listener =
+        tokio::task::spawn_local(notify::listen(pool.clone(), shared, presence, outgoing.replica().to_owned()));
 
     let mut running = JoinSet::new();
     let mut closing = None;

@@ -3,7 +3,7 @@
 use agentd_base::Secret;
 use agentd_web::{
     AccessDenied, ApiError, ApiResult, Caller, CallerKind, ClientAddress, Credential, ErrorBody, IdempotencyKey, Json,
-    presented_credential,
+    presented_credential, presented_idempotency_key,
 };
 use axum::Extension;
 use axum::extract::State;
@@ -136,7 +136,8 @@ impl From<User> for UserView {
 /// Begin a session with username and password
 ///
 /// A wrong user and a wrong password are answered alike. Too many failures for a user from one
-/// address: 429 with `Retry-After`; failures from other addresses only delay the answer.
+/// address: 429 with `Retry-After`; failures from other addresses only delay the answer. With an
+/// `Idempotency-Key`, which belongs to the user, a repeat answers 409 `already_done` with the session's id.
 #[utoipa::path(
     post,
     path = "/api/auth/login",
@@ -146,16 +147,19 @@ impl From<User> for UserView {
     responses(
         (status = 200, description = "The session", body = LoginView),
         (status = 401, description = "The username or the password is wrong", body = ErrorBody),
+        (status = 409, description = "This login was done before", body = ErrorBody),
         (status = 429, description = "Too many failures or too many logins at once", body = ErrorBody),
     ),
 )]
 pub(super) async fn login(
     State(auth): State<Auth>,
     address: Option<Extension<ClientAddress>>,
+    headers: HeaderMap,
     Json(request): Json<LoginRequest>,
 ) -> ApiResult<Json<LoginView>> {
     let address = address.map(|Extension(ClientAddress(address))| address);
-    let logged_in = auth.login(address, request.username, request.password).await?;
+    let logged_in =
+        auth.login(address, request.username, request.password, presented_idempotency_key(&headers)?).await?;
     Ok(Json(LoginView {
         token: logged_in.token.expose().to_owned(),
         token_type: "session",

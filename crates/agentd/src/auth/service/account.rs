@@ -1,9 +1,10 @@
 //! The account: registration, login, logout.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use agentd_base::{Secret, sha256};
-use agentd_store::{Recorder, Tx};
+use agentd_store::{Recorder, StoreError, StoredAnswer, Tx};
 use agentd_web::{Caller, CallerKind};
 
 use super::{Auth, CREDENTIALS, by};
@@ -15,6 +16,21 @@ use crate::auth::store::bootstrap::Claim;
 
 /// Sessions of one user; a further login ends the oldest.
 const MOST_SESSIONS: u32 = 100;
+
+/// A login that is to be done once. Nobody has a credential before it, so its keys belong to the user,
+/// and are looked at only after the password was right.
+struct OnceOnly {
+    ledger: String,
+    key: String,
+}
+
+impl OnceOnly {
+    /// The hash is that of the name alone: a fast one of the password must not be stored.
+    fn recorder(&self, username_hash: Hash) -> Recorder<LoggedIn> {
+        let made = |made: &LoggedIn| StoredAnswer::AlreadyDone { id: made.session.to_string() };
+        Recorder::new(&self.ledger, &self.key, "POST /api/auth/login", username_hash, Arc::new(made))
+    }
+}
 
 /// An attempt that was let through to the check of its password.
 struct Attempt {
@@ -65,13 +81,14 @@ impl Auth {
     /// Begins a session. `address` is the client's; `None` on the daemon's private socket.
     ///
     /// # Errors
-    /// `WrongCredentials` for a wrong user and a wrong password alike, `TooManyFailures`, `Busy`, or
-    /// the store's.
+    /// `WrongCredentials` for a wrong user and a wrong password alike, `TooManyFailures`, `Busy`,
+    /// `AlreadyLoggedIn` when the key was used, or the store's.
     pub async fn login(
         &self,
         address: Option<IpAddr>,
         username: String,
         password: Secret,
+        once: Option<String>,
     ) -> Result<LoggedIn, AuthError> {
         let (username_hash, network) = (sha256(username.as_bytes()), Network::of(address));
         // Another replica may have changed the settings a moment ago.
@@ -89,17 +106,38 @@ impl Auth {
             }
             return verified.and(Err(AuthError::WrongCredentials));
         };
+        let once = once.map(|key| OnceOnly { ledger: format!("login {}", user.id), key });
+        let recorder = once.as_ref().map_or_else(Recorder::none, |once| once.recorder(username_hash));
         let fresh = self.fresh_session(user);
-        self.0
+        let begun = self
+            .0
             .ground
             .db
             .write(async move |tx: &mut Tx| {
                 store::failures::delete_failures(tx, &username_hash, &network).await?;
                 begin_session(tx, &fresh).await?;
                 let state = store::bootstrap::get_state(tx).await?;
-                Ok(LoggedIn { bootstrap_mode: state.bootstrap_mode, ..fresh.clone() })
+                let logged_in = LoggedIn { bootstrap_mode: state.bootstrap_mode, ..fresh.clone() };
+                recorder.record(tx, &logged_in).await?;
+                Ok(logged_in)
             })
-            .await
+            .await;
+        match (begun, once) {
+            (Err(AuthError::Store(StoreError::IdempotencyConflict)), Some(once)) => {
+                self.take_back(attempt.id).await?;
+                Err(self.done_before(&once).await?)
+            }
+            (begun, _) => begun,
+        }
+    }
+
+    /// Who had the right password may know what an earlier login with the same key has made.
+    async fn done_before(&self, once: &OnceOnly) -> Result<AuthError, AuthError> {
+        let found = self.0.ground.db.read().await?.find_answer(&once.ledger, &once.key).await?;
+        Ok(match found.map(|found| found.answer) {
+            Some(StoredAnswer::AlreadyDone { id }) => AuthError::AlreadyLoggedIn { id },
+            _ => StoreError::Contended.into(),
+        })
     }
 
     /// Ends the session that asks; `false` when it is no session.

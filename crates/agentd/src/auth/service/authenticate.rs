@@ -35,6 +35,16 @@ impl Authenticate for Auth {
         })
     }
 
+    fn is_in_force<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let looked_up = async {
+                let mut read = self.0.ground.db.read().await?;
+                store::tickets::is_in_force(&mut read, caller).await
+            };
+            looked_up.await.unwrap_or(true)
+        })
+    }
+
     fn admit_anonymous(&self, origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>> {
         let origin = origin.map(str::to_owned);
         Box::pin(async move {

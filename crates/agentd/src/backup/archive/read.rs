@@ -15,7 +15,7 @@ use tar::EntryType;
 use super::contents::{ContentsWriter, Hashing, is_same};
 use crate::backup::error::BackupError;
 use crate::backup::model::{
-    CONTENTS, DATABASE, Entry, FORMAT, FORMAT_VERSION, MANIFEST, Manifest, SECRETS, safe_path, shown,
+    CONTENTS, DATABASE, Entry, FORMAT, FORMAT_VERSION, MANIFEST, Manifest, SECRETS, fault_of_link, safe_path, shown,
 };
 use crate::backup::sealing::MAX_SEALED_BYTES;
 
@@ -166,9 +166,12 @@ impl Reader<'_> {
                 self.files += 1;
                 self.file(path, entry)
             }
-            (_, EntryType::Symlink) if !is_at_top => {
+            (_, EntryType::Symlink) => {
                 let target = target.filter(|target| !target.is_empty() && !target.contains(&0));
                 let target = target.ok_or_else(|| BackupError::archive("a link leads nowhere"))?;
+                if let Some(fault) = fault_of_link(path, Path::new(OsStr::from_bytes(&target))) {
+                    return Err(BackupError::archive(format!("`{}` {fault}", shown(path))));
+                }
                 self.list(&Entry::Link { path: shown(path), target: shown(Path::new(OsStr::from_bytes(&target))) })?;
                 self.link_count += 1;
                 for text in [path.as_os_str().as_bytes(), &[0], &target, &[0]] {

@@ -11,7 +11,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::contents::{ContentsWriter, Hashing};
 use super::walk::{Found, log_skipped, walk};
-use crate::backup::model::{CONTENTS, DATABASE, Entry, FOLDERS, MANIFEST, Manifest, SECRETS, shown};
+use crate::backup::model::{CONTENTS, DATABASE, Entry, FOLDERS, MANIFEST, Manifest, SECRETS, fault_of_link, shown};
 
 /// What goes into an archive.
 #[derive(Debug)]
@@ -61,7 +61,14 @@ impl<W: Write> Archive<W> {
     fn found(&mut self, path: &Path, found: Found) -> io::Result<()> {
         match found {
             Found::Folder => self.folder(path),
-            Found::Link(target) => self.link(path, Path::new(&target)),
+            Found::Link(target) => match fault_of_link(path, Path::new(&target)) {
+                // No restore would take it.
+                Some(fault) => {
+                    log_skipped(path, fault);
+                    Ok(())
+                }
+                None => self.link(path, Path::new(&target)),
+            },
             Found::Skipped(reason) => {
                 log_skipped(path, reason);
                 Ok(())

@@ -128,7 +128,7 @@ pub(super) async fn stream_message(
     Json(message): Json<StreamMessage>,
 ) -> ApiResult<Response> {
     let session = match again {
-        Some(Extension(ReattachTo(id))) => chat.engine().get(&id.into()).await?.id,
+        Some(Extension(ReattachTo(id))) => chat.session(&id.into()).await?.id,
         None => {
             let message = SendMessage {
                 content: message.content,
@@ -192,7 +192,7 @@ pub(super) async fn create_welcome(
     Json(fields): Json<WelcomeFields>,
 ) -> ApiResult<Json<Welcome>> {
     let session = match again {
-        Some(Extension(ReattachTo(id))) => chat.engine().get(&id.into()).await?.id,
+        Some(Extension(ReattachTo(id))) => chat.session(&id.into()).await?.id,
         None => {
             let recorder = record_stream_once(&once, |session: &SessionId| session.to_string());
             chat.start_welcome(fields.agent_id.as_deref(), recorder).await?

@@ -51,7 +51,8 @@ impl From<Session> for SessionView {
 #[utoipa::path(get, path = "/api/chat/sessions/{session_id}/stream", operation_id = "stream_session", tag = "chat",
     params(("session_id" = String, Path), StreamQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that was seen")),
-    responses((status = 200, body = String, content_type = "text/event-stream", description = "The reply")))]
+    responses((status = 200, body = String, content_type = "text/event-stream", description = "The reply"),
+        (status = 404, body = ErrorBody, description = "There is no such session, or what it shows was deleted")))]
 pub(super) async fn stream_session(
     State(chat): State<Chat>,
     Path(id): Path<SessionId>,
@@ -62,7 +63,7 @@ pub(super) async fn stream_session(
         Some(header) => Some(parse_event_id(header)?),
         None => query.last_event_id,
     };
-    let session = chat.engine().get(&id).await?;
+    let session = chat.session_after(&id, seen).await?;
     Ok(event_stream(chat.engine().follow(&session.id, seen)))
 }
 
@@ -83,5 +84,5 @@ pub(super) async fn cancel_session(
     State(chat): State<Chat>,
     Path(id): Path<SessionId>,
 ) -> ApiResult<Json<SessionView>> {
-    Ok(Json(chat.engine().cancel(&id).await?.into()))
+    Ok(Json(chat.cancel_session(&id).await?.into()))
 }

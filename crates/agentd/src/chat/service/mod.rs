@@ -1,6 +1,7 @@
 //! What can be done with conversations.
 
 mod send;
+mod sessions;
 mod welcome;
 
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 mod cuts;
 mod recent;
+pub(super) mod sessions;
 
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, ValueError, args};

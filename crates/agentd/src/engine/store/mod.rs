@@ -69,6 +69,12 @@ pub(super) async fn find_session(read: &mut Read, id: &SessionId) -> Result<Opti
     row.as_ref().map(session).transpose()
 }
 
+/// The number of the last event; the first, number 0, is the row itself.
+pub(super) async fn find_last_event(read: &mut Read, id: &SessionId) -> Result<u64, StoreError> {
+    let sql = "SELECT COALESCE(MAX(seq), 0) FROM session_events WHERE session_id = $1";
+    read.fetch_one(sql, args![id]).await?.first()
+}
+
 /// The turn that runs in a conversation.
 ///
 /// # Errors

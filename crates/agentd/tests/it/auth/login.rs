@@ -40,6 +40,32 @@ async fn a_login_begins_a_session() {
 }
 
 #[tokio::test]
+async fn a_login_sent_twice_begins_one_session() {
+    let app = TestApp::with_owner().await;
+    let send = async |key: &str, password: &str| {
+        let body = json!({"username": "owner", "password": password});
+        app.post("/api/auth/login").anonymous().header("idempotency-key", key).json(&body).send().await
+    };
+    let first = send("one", "correct horse").await.expect_status(200).json();
+    let again = send("one", "correct horse").await.expect_error(409, "already_done");
+    assert!(again.text().contains("user_session_") || again.text().contains("made "), "{}", again.text());
+    assert!(!again.text().contains(&text(&first, "token")));
+    // Who does not know the password learns nothing of it.
+    send("one", "wrong horse").await.expect_error(401, "wrong_credentials");
+    send("two", "correct horse").await.expect_status(200);
+    send("", "correct horse").await.expect_error(400, "invalid_idempotency_key");
+    // What was answered 409 was no failed login.
+    for _ in 0..30 {
+        send("one", "correct horse").await.expect_error(409, "already_done");
+    }
+    send("three", "correct horse").await.expect_status(200);
+    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let sessions = read.fetch_one("SELECT COUNT(*) FROM user_sessions", agentd_store::args![]).await.expect("a count");
+    // The registration's and three more.
+    assert_eq!(sessions.first::<u64>().expect("a number"), 4);
+}
+
+#[tokio::test]
 async fn bad_accounts_are_refused_naming_every_field() {
     let app = TestApp::start().await;
     let register = |body: Value| app.post("/api/auth/register").json(&body).send();

@@ -4,6 +4,7 @@
 
 mod carrying;
 mod refusing;
+mod tampering;
 mod turns;
 
 use std::io::{Read, Write};
@@ -12,9 +13,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use agentd::backup::{Backup, BackupError, Quiesce, RestoreReport, WhileBusy};
-use agentd::ground::{DataDir, Ground, TaskPanics};
-use agentd::settings::Vault;
+use agentd::agents::JudgeAgents;
+use agentd::backup::{Backup, BackupError, Judges, Quiesce, RestoreReport, WhileBusy};
+use agentd::ground::{DataDir, Ground, JudgesRestored, TaskPanics};
+use agentd::settings::{JudgeSettings, Registry, Vault};
 use agentd_base::id::IdGenerator;
 use agentd_base::{Entropy, MockClock, Secret, Timestamp, sha256};
 use agentd_store::{DatabaseUrl, Db, DbOptions, MIGRATIONS, StoreError, Tx, args};
@@ -44,6 +46,11 @@ impl Quiesce for Rest {
         let resting: Box<dyn Send + Sync> = Box::new(Resting(Arc::clone(&self.is_resting)));
         async { Ok(resting) }.boxed()
     }
+}
+
+fn judges() -> Judges {
+    let judges: [Box<dyn JudgesRestored>; 2] = [Box::new(JudgeAgents), Box::new(JudgeSettings(Registry::new()))];
+    Arc::new(judges)
 }
 
 struct Fixture {
@@ -90,7 +97,7 @@ impl Fixture {
         let ground = Ground { db, clock, instance: ids.next_ulid().into(), ids, entropy, data_dir, draining, panics };
         let rest = Arc::new(Rest::default());
         let vault = Vault::open(&ground.db, &ground.entropy, &ground.data_dir.secret_key()).await.unwrap();
-        let backup = Backup::new(&ground, vault.clone(), Arc::clone(&rest) as _);
+        let backup = Backup::new(&ground, vault.clone(), Arc::clone(&rest) as _, judges());
         Self { ground, backup, vault, rest, _folder: folder, _database: database }
     }
 
@@ -209,7 +216,7 @@ async fn filled(fixture: Fixture) -> Fixture {
     std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let odd = Path::new("agents/ada").join(std::ffi::OsStr::from_bytes(b"\xff\\x"));
     std::fs::write(fixture.root().join(odd), b"odd").unwrap();
-    for (target, link) in [("notes.txt", "agents/ada/link"), ("/etc", "agents/ada/outside"), ("../..", "agents/up")] {
+    for (target, link) in [("notes.txt", "agents/ada/link"), ("../../notes.txt", "agents/ada/deep/er/up")] {
         std::os::unix::fs::symlink(target, fixture.root().join(link)).unwrap();
     }
     fixture.set_secret("openai", "sk-one").await;

@@ -50,7 +50,7 @@ async fn what_a_killed_restore_left_is_finished_or_forgotten() {
 impl Fixture {
     /// The backups of another daemon that shares the data directory and the database.
     fn replica(&self) -> Backup {
-        Backup::new(&self.ground, self.vault.clone(), Arc::new(Rest::default()))
+        Backup::new(&self.ground, self.vault.clone(), Arc::new(Rest::default()), judges())
     }
 
     /// A restore whose archive comes as the test sends it.
@@ -118,4 +118,34 @@ async fn a_client_that_goes_away_leaves_nothing_on_the_disk() {
     while let Err(error) = new.restore(&archive, None).await {
         assert!(matches!(error, BackupError::Busy), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_restore_is_refused_while_other_daemons_work_on_the_database() {
+    let Some(database) = ScratchDatabase::create().await else { return };
+    let url = Secret::new(database.url().to_owned());
+    let fixture = filled(Fixture::on(Some(database)).await).await;
+    let archive = fixture.archive(None).await;
+    let (db, before) = (&fixture.ground.db, fixture.state().await);
+    let folder = tempfile::tempdir().unwrap();
+    let other = Db::open(DbOptions {
+        url: DatabaseUrl::parse(Some(&url), folder.path()).unwrap(),
+        data_dir: folder.path().to_path_buf(),
+        clock: fixture.ground.clock.clone(),
+        ids: fixture.ground.ids.clone(),
+        entropy: fixture.ground.entropy.clone(),
+        migrations: MIGRATIONS,
+    })
+    .await
+    .unwrap();
+    // Both sides know of each other.
+    while (db.count_other_daemons().await.unwrap(), other.count_other_daemons().await.unwrap()) != (1, 1) {}
+    let refused = fixture.restore(&archive, None).await.unwrap_err();
+    assert!(matches!(refused, BackupError::OtherDaemons { count: 1 }), "{refused}");
+    assert_eq!((fixture.rest.rests.load(Ordering::SeqCst), fixture.leftovers()), (0, Vec::new()));
+    assert_eq!(fixture.state().await, before);
+    other.close().await;
+    // The server notices that its connection is gone.
+    while db.count_other_daemons().await.unwrap() > 0 {}
+    fixture.restore(&archive, None).await.unwrap();
 }

@@ -1,0 +1,134 @@
+//! The logs of replies: who may see them, and for how long.
+
+use agentd_llm::Gate;
+use agentd_llm::fake::{Reply, Script};
+use agentd_store::{StoreError, Tx, args};
+use serde_json::json;
+
+use crate::support::talk::{COUNTED, Talk, read_tokens, started};
+
+#[tokio::test]
+async fn what_was_deleted_is_out_of_sight_before_it_is_purged() {
+    let talk = Talk::saying(&["se", "cret"]).await;
+    let exchange = async || {
+        let events = talk.exchange(&json!({"content": "hello"})).await;
+        let session = started(&events, "session_id");
+        talk.follow(&session).send().await.expect_status(200);
+        (started(&events, "conversation_id"), session)
+    };
+    let is_gone = async |session: &str| {
+        talk.follow(session).send().await.expect_error(404, "session_not_found");
+        let cancel = format!("/api/chat/sessions/{session}/cancel");
+        talk.app.post(&cancel).send().await.expect_error(404, "session_not_found");
+    };
+    let (conversation, session) = exchange().await;
+    talk.app.delete(&format!("/api/chat/conversations/{conversation}")).send().await.expect_status(200);
+    is_gone(&session).await;
+
+    let (conversation, session) = exchange().await;
+    let truncate = async |keep: u64| {
+        let body = json!({"conversation_id": conversation, "keep_last": keep});
+        talk.app.post("/api/chat/messages/truncate").json(&body).send().await.expect_status(200);
+    };
+    truncate(1).await;
+    talk.follow(&session).send().await.expect_status(200);
+    truncate(0).await;
+    is_gone(&session).await;
+
+    let welcome = || talk.app.post("/api/chat/welcome").header("idempotency-key", "w").json(&json!({})).send();
+    welcome().await.expect_status(200);
+    let (_, session) = exchange().await;
+    talk.app.delete("/api/agents/scout").send().await.expect_status(200);
+    is_gone(&session).await;
+    welcome().await.expect_error(404, "session_not_found");
+    talk.app.run_workers().await;
+}
+
+#[tokio::test]
+async fn a_repeat_shows_nothing_that_was_deleted() {
+    let talk = Talk::saying(&["se", "cret"]).await;
+    let send = || talk.send(&json!({"content": "hello"})).header("idempotency-key", "k").send();
+    assert_eq!(send().await.expect_status(200).header("idempotency-replayed"), None);
+    assert_eq!(send().await.expect_status(200).header("idempotency-replayed"), Some("true"));
+    let all = talk.app.get("/api/chat/conversations").send().await.json();
+    let id = all["conversations"][0]["id"].as_str().expect("an id");
+    talk.app.delete(&format!("/api/chat/conversations/{id}")).send().await.expect_status(200);
+    send().await.expect_error(404, "session_not_found");
+    talk.app.run_workers().await;
+}
+
+#[tokio::test]
+async fn an_event_that_never_was_cannot_have_been_seen() {
+    let talk = Talk::saying(&["a", "b"]).await;
+    let events = talk.exchange(&json!({"content": "hello"})).await;
+    let session = started(&events, "session_id");
+    let last: u64 = events.last().and_then(|event| event.id.as_deref()).expect("a number").parse().expect("a number");
+    let after = |seen: String| talk.follow(&session).header("last-event-id", &seen).send();
+    assert_eq!(after(last.to_string()).await.expect_status(200).text(), "");
+    for beyond in [(last + 1).to_string(), "9999999".to_owned(), i64::MAX.to_string()] {
+        let refused = after(beyond).await.expect_error(400, "invalid_request");
+        assert_eq!(refused.bad_fields(), ["Last-Event-ID"]);
+    }
+    let path = format!("/api/chat/sessions/{session}/stream?last_event_id={}", last + 1);
+    talk.app.get(&path).send().await.expect_error(400, "invalid_request");
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_credential_that_opened_it() {
+    let gate = Gate::new();
+    let talk = Talk::with(Script::always(Reply::text(["a", "b"], COUNTED).gated(&gate))).await;
+    let make = async |name: &str| {
+        let made = talk.app.post("/api/auth/keys").json(&json!({"name": name})).send().await.expect_status(200).json();
+        let text = |field: &str| made[field].as_str().expect("a text").to_owned();
+        (text("id"), text("key"))
+    };
+    let ((first, first_key), (second, second_key)) = (make("first").await, make("second").await);
+    let mut own = talk.send(&json!({"content": "hello"})).stream().await;
+    gate.release(1);
+    let session = started(&read_tokens(&mut own, 1).await, "session_id");
+
+    let mut by_key = talk.follow(&session).bearer(&first_key).stream().await;
+    read_tokens(&mut by_key, 1).await;
+    let ticket = talk.app.post("/api/auth/ticket").bearer(&second_key).send().await.expect_status(200).json();
+    let path = format!("/api/chat/sessions/{session}/stream?ticket={}", ticket["ticket"].as_str().expect("a ticket"));
+    let mut by_ticket = talk.app.get(&path).anonymous().stream().await;
+    read_tokens(&mut by_ticket, 1).await;
+    let login = json!({"username": "owner", "password": "correct horse"});
+    let token = talk.app.post("/api/auth/login").json(&login).send().await.expect_status(200).json();
+    let token = token["token"].as_str().expect("a token");
+    let mut by_session = talk.follow(&session).bearer(token).stream().await;
+    read_tokens(&mut by_session, 1).await;
+
+    talk.app.delete(&format!("/api/auth/keys/{first}")).send().await.expect_status(200);
+    assert_eq!(by_key.next().await, None, "nothing comes after the revocation");
+    talk.app.delete(&format!("/api/auth/keys/{second}")).send().await.expect_status(200);
+    assert_eq!(by_ticket.next().await, None, "nothing comes after the revocation");
+    talk.app.post("/api/auth/logout").bearer(token).send().await.expect_status(200);
+    assert_eq!(by_session.next().await, None, "nothing comes after the logout");
+
+    gate.open();
+    let rest = own.collect().await;
+    assert_eq!(rest.last().map(|event| event.event.as_str()), Some("done"), "the owner's goes on");
+}
+
+#[tokio::test]
+async fn a_followed_session_that_vanishes_ends_with_an_error() {
+    let gate = Gate::new();
+    let talk = Talk::with(Script::always(Reply::text(["a", "b"], COUNTED).gated(&gate))).await;
+    let Some(replica) = talk.app.replica().await else { return };
+    let mut own = talk.send(&json!({"content": "hello"})).stream().await;
+    gate.release(1);
+    let session = started(&read_tokens(&mut own, 1).await, "session_id");
+    let mut elsewhere = replica.get(&format!("/api/chat/sessions/{session}/stream")).stream().await;
+    read_tokens(&mut elsewhere, 1).await;
+    // As a restore would.
+    let vanish = async |tx: &mut Tx| {
+        tx.execute("DELETE FROM session_events", args![]).await?;
+        tx.execute("DELETE FROM sessions", args![]).await
+    };
+    talk.app.running().ground().db.write::<_, StoreError, _>(vanish).await.expect("deleted");
+    let last = elsewhere.collect().await.pop().expect("an end");
+    assert_eq!((last.event.as_str(), last.data["code"].as_str()), ("error", Some("internal")));
+    gate.open();
+    own.collect().await;
+}
