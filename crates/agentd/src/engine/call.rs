@@ -98,17 +98,17 @@ impl Call {
     pub(super) async fn next(&mut self) -> Option<CallEvent> {
         loop {
             match &mut self.state {
-                State::Opening(opening) => match {
+                State::Opening(opening) => {
                     self.is_sent = true;
-                    opening.await
-                } {
-                    Ok(stream) => self.state = State::Reading(stream),
-                    Err(error) => {
-                        if let Some(end) = self.failed(error) {
-                            return Some(end);
+                    match opening.await {
+                        Ok(stream) => self.state = State::Reading(stream),
+                        Err(error) => {
+                            if let Some(end) = self.failed(error) {
+                                return Some(end);
+                            }
                         }
                     }
-                },
+                }
                 State::Pausing(pause) => {
                     pause.await;
                     self.open();

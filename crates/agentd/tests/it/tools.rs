@@ -406,7 +406,7 @@ async fn a_pending_approval_survives_a_restart() {
     wait_until_parked(&bench, &session).await;
     drop(stream);
     bench.restart().await;
-    assert_eq!(bench.pending().await, [pending.clone()]);
+    assert_eq!(bench.pending().await, std::slice::from_ref(&pending));
     let conversation = bench.talk.conversation(&id).await;
     assert_eq!(conversation["messages"][1]["status"], "running");
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
