@@ -118,7 +118,8 @@ async fn a_folder_that_becomes_a_link_leads_nowhere() {
 async fn a_file_that_becomes_a_link_or_gets_a_second_name_leads_nowhere() {
     let bench = bench();
     std::fs::write(bench.inside("file"), "plain").unwrap();
-    symlink(bench.outside("file"), bench.inside("trap")).unwrap();
+    // Another file than the one with two names: each trap must be met for what it is.
+    symlink(bench.outside("deep/file"), bench.inside("trap")).unwrap();
     std::fs::hard_link(bench.outside("file"), bench.inside("hard")).unwrap();
     for trap in ["trap", "hard"] {
         let _swapper = Swapper::start(bench.inside("file"), bench.inside(trap));
