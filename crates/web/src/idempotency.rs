@@ -7,15 +7,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::sha256;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
+use hmac::{Hmac, KeyInit, Mac};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
+use sha2::Sha256;
 
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -72,6 +73,7 @@ pub trait IdempotencyLedger: Send + Sync + 'static {
 /// more than there are requests).
 pub struct IdempotencyGuard {
     ledger: Arc<dyn IdempotencyLedger>,
+    fingerprint_key: [u8; 32],
     under_way: Mutex<HashSet<(Arc<str>, String)>>,
 }
 
@@ -82,9 +84,21 @@ impl std::fmt::Debug for IdempotencyGuard {
 }
 
 impl IdempotencyGuard {
+    /// `fingerprint_key` is secret and the same on every replica: a body may hold a password, and its
+    /// bare hash in the store would let it be guessed.
     #[must_use]
-    pub fn new(ledger: Arc<dyn IdempotencyLedger>) -> Self {
-        Self { ledger, under_way: Mutex::default() }
+    pub fn new(ledger: Arc<dyn IdempotencyLedger>, fingerprint_key: [u8; 32]) -> Self {
+        Self { ledger, fingerprint_key, under_way: Mutex::default() }
+    }
+
+    /// What tells one request from another: HMAC-SHA256 over path and body.
+    fn fingerprint(&self, path: &str, body: &[u8]) -> [u8; 32] {
+        #[allow(clippy::expect_used, reason = "HMAC takes keys of any length")]
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.fingerprint_key).expect("any key will do");
+        mac.update(path.as_bytes());
+        mac.update(&[0]);
+        mac.update(body);
+        mac.finalize().into_bytes().into()
     }
 }
 
@@ -142,14 +156,11 @@ pub(crate) async fn check_idempotency(
     // As much as the route takes: its limit is in the extensions by now.
     let whole = Request::from_parts(parts.clone(), body);
     let body = Bytes::from_request(whole, &()).await.map_err(|rejection| body_error(&rejection))?;
-    let mut fingerprint_input = parts.uri.path().as_bytes().to_vec();
-    fingerprint_input.push(0);
-    fingerprint_input.extend_from_slice(&body);
     let known = KnownRequest {
         credential_id: Arc::clone(&caller.credential_id),
         key: key.clone(),
         endpoint: format!("POST {template}"),
-        fingerprint: sha256(&fingerprint_input),
+        fingerprint: guard.fingerprint(parts.uri.path(), &body),
     };
     let entry = (caller.credential_id, key);
     if !guard.under_way.lock().insert(entry.clone()) {

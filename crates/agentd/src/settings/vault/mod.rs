@@ -163,6 +163,12 @@ impl Vault {
         Ok(store::list_secrets(read).await?.into_iter().map(|(scope, name, _)| (scope, name)).collect())
     }
 
+    /// A key for hashes of what may hold secrets; the same on every replica.
+    #[must_use]
+    pub fn hashing_key(&self) -> [u8; 32] {
+        self.0.key.hashing()
+    }
+
     /// The bytes that are safe to store: they open only here, and only under `scope` and `name`.
     #[must_use]
     pub fn seal(&self, scope: &str, name: &str, secret: &Secret) -> Vec<u8> {

@@ -12,6 +12,8 @@ const NONCE_LENGTH: usize = 24;
 pub(super) struct Key {
     cipher: XChaCha20Poly1305,
     fingerprint: String,
+    /// For hashes of what may hold secrets.
+    hashing: [u8; 32],
 }
 
 /// What a sealed secret is bound to: moved to another place, it does not open.
@@ -30,7 +32,14 @@ impl Key {
         input.extend_from_slice(bytes);
         // The key is uniformly random, so its hash says nothing of it.
         let fingerprint = hex::encode(&sha256(&input)[..16]);
-        Self { cipher: XChaCha20Poly1305::new(bytes.into()), fingerprint }
+        let mut input = b"agentd hashing key v1\0".to_vec();
+        input.extend_from_slice(bytes);
+        Self { cipher: XChaCha20Poly1305::new(bytes.into()), fingerprint, hashing: sha256(&input) }
+    }
+
+    /// Another key, which says nothing of this one.
+    pub(super) fn hashing(&self) -> [u8; 32] {
+        self.hashing
     }
 
     pub(super) fn fingerprint(&self) -> String {
