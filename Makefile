@@ -23,10 +23,10 @@ test: export AGENTD_REQUIRE_TOOL_SERVERS := 1
 test: tools postgres-tools models tool-servers ## Run every test, on SQLite and on a throwaway PostgreSQL
 	$(call say,tests on SQLite)
 	record=$$(mktemp -d); trap 'rm -rf "$$record"' EXIT; export AGENTD_TEST_RECORD=$$record; \
-	cargo test --workspace; \
+	cargo test --workspace --no-fail-fast; \
 	cargo test --workspace --test it -- --ignored --exact coverage::every_operation_was_answered_with_success
 	$(call say,tests on PostgreSQL)
-	scripts/with-postgres.sh cargo test --package agentd-store --package agentd
+	scripts/with-postgres.sh cargo test --no-fail-fast --package agentd-store --package agentd
 
 check: tools ## Format, lints, licences and sources of dependencies
 	$(call say,format)

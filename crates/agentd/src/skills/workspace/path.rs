@@ -94,7 +94,12 @@ impl RelativePath {
 
 impl fmt::Display for RelativePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { f.write_str(".") } else { f.write_str(&self.0.join("/")) }
+        match self.0.first().map(String::as_str) {
+            None => f.write_str("."),
+            // As the name alone it would be taken for a home folder.
+            Some("~") => write!(f, "./{}", self.0.join("/")),
+            Some(_) => f.write_str(&self.0.join("/")),
+        }
     }
 }
 
@@ -109,6 +114,7 @@ mod tests {
         for text in ["a/b", "./a/b", "a//b", "a/./b", "a/b/", "././a/b/."] {
             assert_eq!(RelativePath::parse(text).unwrap().to_string(), "a/b");
         }
+        assert_eq!(RelativePath::parse("./~/a").unwrap().to_string(), "./~/a");
         for text in ["", ".", "./", "./."] {
             assert_eq!(RelativePath::parse(text).unwrap(), RelativePath::default());
         }

@@ -9,6 +9,7 @@ pub mod record;
 pub mod request;
 pub mod smtp;
 pub mod talk;
+pub mod watchdog;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,7 @@ impl TestApp {
 
     /// An empty daemon with other configuration.
     pub async fn start_with(configure: impl FnOnce(&mut ConfigSource)) -> Self {
+        watchdog::watch_this_test();
         let folder = tempfile::tempdir().expect("a temporary folder");
         let database = ScratchDatabase::create().await;
         let mut source = ConfigSource {

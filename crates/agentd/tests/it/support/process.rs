@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{ScratchDatabase, TestRequest};
+use super::{ScratchDatabase, TestRequest, watchdog};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_agentd");
 
@@ -26,6 +26,7 @@ pub struct TestProcess {
 impl TestProcess {
     /// Nothing that runs, and nothing on the disk yet.
     pub async fn stopped() -> Self {
+        watchdog::watch_this_test();
         Self {
             key: String::new(),
             address: SocketAddr::from(([127, 0, 0, 1], 0)),

@@ -14,7 +14,7 @@ const SECRET: &str = "the secret text";
 const LEAST: usize = 300;
 const MOST: usize = 50_000;
 
-/// Exchanges two names for as long as it lives.
+/// Exchanges two names for as long as it lives, and leaves them as they were.
 struct Swapper {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -26,8 +26,14 @@ impl Swapper {
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
+            let exchange = || renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
+            let mut is_exchanged = false;
             while !is_over.load(Ordering::Relaxed) {
-                let _ = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
+                is_exchanged ^= exchange().is_ok();
+            }
+            // Another trap takes its turn with the same file.
+            if is_exchanged {
+                exchange().expect("the names are exchanged once more");
             }
         });
         Self { stop, thread: Some(thread) }
