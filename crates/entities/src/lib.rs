@@ -12,6 +12,7 @@
 //! Deliberately absent: models, storage, and languages other than English for what is not a name.
 //! Scripts without spaces are left alone, apart from the Latin words inside them.
 
+pub mod cluster;
 mod cues;
 mod dates;
 #[cfg(any(test, feature = "evaluation"))]
