@@ -118,4 +118,6 @@ cues! {
     CONVERSATION = 25: "talked talk talking spoke speak speaking chatted chat met lunch dinner coffee brunch date call meeting argued argue lives live living work works worked catch hang hung dance danced hanging stay played play";
     /// Names somebody.
     NAMING = 26: "named called nicknamed";
+    /// Words that stand in no name and are a topic all the same.
+    TOPICAL = 27: "run call talk like love work happy cool dear";
 }

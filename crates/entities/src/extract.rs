@@ -38,6 +38,11 @@ pub fn extract(text: &str) -> Extraction {
 /// of relations without being among the mentions. A prefix in the text wins.
 #[must_use]
 pub fn extract_as(text: &str, speaker: Option<&str>) -> Extraction {
+    extract_from(text, speaker).1
+}
+
+/// As [`extract_as`], with the tokens for those who need them too.
+pub(crate) fn extract_from<'a>(text: &'a str, speaker: Option<&str>) -> (Text<'a>, Extraction) {
     let mut end = text.len().min(MAX_TEXT_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -58,7 +63,7 @@ pub fn extract_as(text: &str, speaker: Option<&str>) -> Extraction {
     join_short_names(&mut mentions);
     let speaker = speaker.map(fold).filter(|name| !name.is_empty());
     let (relations, is_cut) = relations::relations(&scene, &chosen, &mentions, speaker.as_deref());
-    Extraction { mentions, relations, is_truncated: is_truncated || is_cut }
+    (tokens, Extraction { mentions, relations, is_truncated: is_truncated || is_cut })
 }
 
 fn date_candidates(text: &Text<'_>, into: &mut Vec<Candidate>) {

@@ -15,12 +15,15 @@
 pub mod cluster;
 mod cues;
 mod dates;
+mod duplicate;
 #[cfg(any(test, feature = "evaluation"))]
 pub mod evaluation;
 mod evidence;
 mod extract;
+mod facts;
 mod fold;
 mod gazetteer;
+mod judge;
 mod organizations;
 mod persons;
 mod places;
@@ -31,6 +34,9 @@ mod types;
 mod verbs;
 
 pub use dates::RELATIVE_DATE_PREFIX;
+pub use duplicate::{Fingerprint, NEAR_DUPLICATE_SIMILARITY, near_duplicate};
 pub use extract::{MAX_MENTIONS, MAX_RELATIONS, MAX_TEXT_BYTES, extract, extract_as};
+pub use facts::{FIRST_PERSON, FactKey, MAX_FACTS, fact_key, fact_keys};
 pub use fold::fold;
+pub use judge::{Judgement, judge};
 pub use types::{EntityRef, EntityType, Extraction, Mention, Relation, RelationType};

@@ -129,7 +129,11 @@ impl Reader<'_, '_, '_> {
             (true, RelationType::Prefers) => RelationType::Dislikes,
             (true, _) => return,
         };
-        for target in self.objects(end, pattern.targets) {
+        // One lives in one place; what follows it is where that lies.
+        let is_single = matches!(relation_type, RelationType::LivesIn | RelationType::BornIn | RelationType::LocatedIn);
+        let targets = self.objects(end, pattern.targets);
+        let count = if is_single { 1 } else { targets.len() };
+        for target in targets.into_iter().take(count) {
             let target = self.mentions[target].entity();
             let (from, to) = if pattern.is_passive { (target, source.clone()) } else { (source.clone(), target) };
             self.add(from, to, relation_type, weight);

@@ -106,5 +106,6 @@ fn is_telling(term: &str) -> bool {
     let folded = term.to_lowercase();
     let is_word = folded.chars().filter(|character| character.is_alphabetic()).nth(1).is_some()
         || folded.chars().any(|character| u32::from(character) > 0x2e80);
-    is_word && cues::of(&folded) & (cues::FUNCTION | cues::COPULA | cues::DETERMINER) == 0
+    let cues = cues::of(&folded);
+    is_word && (cues & cues::TOPICAL != 0 || cues & (cues::FUNCTION | cues::COPULA | cues::DETERMINER) == 0)
 }
