@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cues;
 use crate::extract::MAX_TEXT_BYTES;
-use crate::text::{Case, Kind, Text};
+use crate::text::{Case, Kind, Text, hash};
 
 /// From this share of common shingles on two texts are near duplicates.
 pub const NEAR_DUPLICATE_SIMILARITY: f64 = 0.6;
@@ -145,11 +145,6 @@ fn is_negation(folded: &str) -> bool {
 }
 
 const SHINGLE_SEED: u64 = 0xcbf2_9ce4_8422_2325;
-
-/// FNV-1a, 64 bits.
-fn hash(word: &str) -> u64 {
-    word.bytes().fold(SHINGLE_SEED, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
 
 const fn mix(all: u64, word: u64) -> u64 {
     (all.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)

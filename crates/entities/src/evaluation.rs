@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn extraction_keeps_its_floors() {
-        for (half, precision, recall) in [(Half::Tuned, 0.9, 0.8), (Half::Unseen, 0.0, 0.0)] {
+        for (half, precision, recall) in [(Half::Tuned, 0.95, 0.95), (Half::Unseen, 0.92, 0.92)] {
             let (_, score) = scores(half);
             for sentence in sentences().iter().filter(|sentence| sentence.half == half && half == Half::Tuned) {
                 let (wrong, missed, _) = compare(sentence);

@@ -200,9 +200,8 @@ fn spoken(scene: &Scene<'_, '_>, start: usize, matched: Match) -> Option<Confide
     let is_listed =
         matches!(before, "and" | "or" | "," | "to" | "of" | "than") || matches!(next_word, "and" | "or" | ",");
     let is_capital = token.is_capital() && !scene.is_title_case(start);
-    let is_object_of_skill = is_object && !matches!(before, "in" | "from" | "my" | "little" | "some")
-        || is_object && has_talk
-        || is_object && before == "read";
+    let is_weak = matches!(before, "in" | "from" | "my" | "little" | "some");
+    let is_object_of_skill = is_object && (!is_weak || has_talk);
     if is_capital
         && (is_named
             || !is_adjective && (is_object_of_skill || has_talk && (is_listed || next.is_none() || !token.is_first)))

@@ -18,6 +18,7 @@ pub const FIRST_PERSON: &str = "self";
 /// How many facts are read from one text.
 pub const MAX_FACTS: usize = 32;
 const MAX_VALUE_WORDS: usize = 6;
+const MAX_HABIT_TOKENS: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FactKey {
@@ -357,7 +358,17 @@ impl Reader<'_, '_, '_> {
                 if attribute == "like" && self.text.folded(self.at - 1) == "to" {
                     return None;
                 }
+                let from = self.at;
                 let value = self.value()?;
+                // What is liked is a thing that can be named, not a sentence about it.
+                let is_plain = |at: usize| {
+                    let token = &self.text.tokens[at];
+                    !token.has(cues::FUNCTION | cues::NEGATION | cues::DETERMINER) || token.has(cues::TOPICAL)
+                };
+                let from = from + usize::from(matches!(self.text.folded(from), "a" | "an" | "the"));
+                if self.at > from + MAX_HABIT_TOKENS || !(from..self.at).all(is_plain) {
+                    return None;
+                }
                 Some(FactKey { subject, attribute: format!("{attribute} {value}"), value, polarity })
             }
         }
@@ -428,7 +439,7 @@ impl Reader<'_, '_, '_> {
         let entity =
             self.mention(&EntityType::ALL.iter().copied().filter(|kind| *kind != EntityType::Date).collect::<Vec<_>>());
         let known = entity.map(|mention| (mention.key.clone(), self.token_after(mention.range.end)));
-        let mut words: Vec<String> = Vec::new();
+        let start = self.at;
         while self.at < self.end {
             let Some(token) = self.text.get(self.at) else { break };
             let word = self.word(0);
@@ -460,25 +471,60 @@ impl Reader<'_, '_, '_> {
             if is_mark || is_clause || stops.contains(&word) {
                 break;
             }
-            words.push(if token.kind == Kind::Opaque {
-                self.text.source[token.start..token.end].to_owned()
-            } else {
-                word.to_owned()
-            });
             self.at += 1;
-            if words.len() > MAX_VALUE_WORDS {
+            if self.at - start > 2 * MAX_VALUE_WORDS {
                 return None;
             }
         }
+        let words = match self.text.get(start).filter(|token| token.kind == Kind::Opaque) {
+            Some(_) => self.text.source_of(start..self.at).to_owned(),
+            None => self.text.key_of(start..self.at),
+        };
         match known {
             Some((key, end)) if end == self.at => Some(key),
-            _ if words.is_empty() => None,
-            _ => Some(words.join(" ")).filter(|value| {
-                !matches!(value.as_str(), "it" | "that" | "this" | "them" | "him" | "her" | "you" | "one" | "what")
-            }),
+            _ if words.is_empty() || words.split(' ').count() > MAX_VALUE_WORDS => None,
+            _ => (!VAGUE.contains(&words.split(' ').next().unwrap_or_default())).then_some(words),
         }
     }
 }
+
+/// What starts so is no value but a sentence, or points elsewhere.
+const VAGUE: [&str; 34] = [
+    "it",
+    "that",
+    "this",
+    "these",
+    "those",
+    "them",
+    "him",
+    "her",
+    "you",
+    "me",
+    "us",
+    "one",
+    "what",
+    "how",
+    "when",
+    "where",
+    "why",
+    "who",
+    "to",
+    "because",
+    "just",
+    "more",
+    "not",
+    "no",
+    "getting",
+    "being",
+    "all",
+    "both",
+    "each",
+    "something",
+    "anything",
+    "everything",
+    "nothing",
+    "also",
+];
 
 /// Attributes of which one has one at a time.
 const SINGLE_VALUED: [&str; 40] = [

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::fold::fold;
-use crate::text::{Kind, Text};
+use crate::text::{Kind, Text, hash};
 use crate::types::EntityType;
 
 const TECHNOLOGY: &str = include_str!("../data/technology.txt");
@@ -39,10 +39,10 @@ pub(crate) struct Entry {
     pub(crate) key: Box<str>,
     pub(crate) entity_type: EntityType,
     pub(crate) rule: Rule,
-    /// Words in the sentence that speak for the entry, folded.
-    pub(crate) supporting: Vec<Box<str>>,
-    /// Words in the sentence that exclude it, folded.
-    pub(crate) excluding: Vec<Box<str>>,
+    /// Words in the sentence that speak for the entry, as hashes of their folded form.
+    pub(crate) supporting: Vec<u64>,
+    /// Words in the sentence that exclude it.
+    pub(crate) excluding: Vec<u64>,
 }
 
 /// An entry ends at this node of the trie.
@@ -116,8 +116,8 @@ impl Gazetteer {
                     "context" => rule = Rule::Context,
                     "spoken" => rule = Rule::Spoken,
                     _ => match word.split_at(1) {
-                        ("+", word) => supporting.push(fold(word).into()),
-                        (_, word) => excluding.push(fold(word).into()),
+                        ("+", word) => supporting.push(hash(&fold(word))),
+                        (_, word) => excluding.push(hash(&fold(word))),
                     },
                 }
             }

@@ -231,7 +231,12 @@ fn unknown(scene: &Scene<'_, '_>, start: usize, end: usize) -> Option<(usize, Co
         && text.before(start, 2).is_some_and(|(_, token)| token.has(cues::CONVERSATION));
     let is_greeted = matches!(text.word_before(start, 1), "hi" | "hello" | "hey" | "dear");
     if token.is_first {
-        return (speaks && end > start).then_some((end, POSSIBLE));
+        let is_group = text.folded(start).ends_with('s')
+            || matches!(
+                text.folded(start),
+                "people" | "everyone" | "everybody" | "somebody" | "someone" | "nobody" | "police" | "management"
+            );
+        return (speaks && !is_group).then_some((end, POSSIBLE));
     }
     if speaks || is_met || is_talked_to || is_greeted {
         return Some((end, if end > start + 1 { FULL_NAME } else { NAMED }));

@@ -57,8 +57,10 @@ fn by_suffix(scene: &Scene<'_, '_>, index: usize, token: &Token) -> Option<(usiz
 
 fn by_head(scene: &Scene<'_, '_>, index: usize, token: &Token) -> Option<(usize, usize)> {
     let next = scene.token_in(index, index + 1)?;
-    let is_named =
-        token.has(cues::PLACE_HEAD) && next.is_spaced && is_name_word(next) && !token.has(cues::NAME_PARTICLE);
+    let is_saint = matches!(scene.text.folded(index), "saint" | "san" | "santa");
+    let is_reached = scene.text.before(index, 1).is_some_and(|(_, token)| token.has(cues::PLACE_PREPOSITION));
+    let is_head = token.has(cues::PLACE_HEAD) && !token.has(cues::NAME_PARTICLE) && (!is_saint || is_reached);
+    let is_named = is_head && next.is_spaced && is_name_word(next);
     is_named.then_some((index, index + 2))
 }
 
@@ -76,6 +78,9 @@ fn by_travel(scene: &Scene<'_, '_>, index: usize) -> Option<((usize, usize), Con
         && text.tokens[end].is_spaced
     {
         end += 1;
+    }
+    if scene.token_in(index, end).is_some_and(|next| next.kind == Kind::Number) {
+        return None;
     }
     let moves = |from: usize, to: usize| {
         (from..to).any(|distance| text.before(index, distance).is_some_and(|(_, token)| token.has(cues::MOVEMENT)))

@@ -216,7 +216,7 @@ impl Reader<'_, '_, '_> {
             && next.entity_type == EntityType::Place
             && next.start == here.end + 1
             && self.scene.text.word_at(here.start, here.end) == ","
-            && !self.scene.text.before(here.start, 1).is_some_and(|(at, _)| self.scene.text.folded(at) == ",")
+            && self.scene.text.word_before(here.start, 1) != ","
             && !matches!(self.scene.text.word_at(here.start, next.end), "," | "and" | "or");
         if is_apposed {
             self.add(self.mentions[index].entity(), self.mentions[index + 1].entity(), RelationType::LocatedIn, STATED);

@@ -170,16 +170,15 @@ impl<'t, 'a> Scene<'t, 'a> {
         self.text.get(index).is_some_and(|token| token.is_capital() && !token.is_first) && !self.is_title_case(index)
     }
 
-    pub(crate) fn is_near(&self, index: usize, words: &[Box<str>]) -> bool {
+    pub(crate) fn is_near(&self, index: usize, words: &[u64]) -> bool {
         if words.is_empty() {
             return false;
         }
-        let from = index.saturating_sub(WINDOW_TOKENS);
-        (from..index + WINDOW_TOKENS).any(|at| {
-            at != index
-                && self.text.same_sentence(at, index)
-                && words.iter().any(|word| **word == *self.text.folded(at))
-        })
+        let Some(own) = self.text.get(index) else { return false };
+        let range = index.saturating_sub(WINDOW_TOKENS)..(index + WINDOW_TOKENS).min(self.text.tokens.len());
+        self.text.tokens[range]
+            .iter()
+            .any(|token| token.sentence == own.sentence && token.start != own.start && words.contains(&token.hash))
     }
 
     pub(crate) fn given_name(&self, index: usize) -> Option<&'static Entry> {

@@ -49,6 +49,8 @@ pub(crate) struct Token {
     pub(crate) starts_line: bool,
     pub(crate) sentence: usize,
     pub(crate) cues: Cues,
+    /// Of the folded form, to compare quickly.
+    pub(crate) hash: u64,
 }
 
 impl Token {
@@ -173,6 +175,11 @@ impl<'a> Text<'a> {
     }
 }
 
+/// FNV-1a, 64 bits.
+pub(crate) fn hash(folded: &str) -> u64 {
+    folded.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 struct Reader<'a> {
     text: Text<'a>,
     position: usize,
@@ -243,8 +250,8 @@ impl Reader<'_> {
         let is_unspaced = is_unspaced_script(first);
         let (mut upper, mut lower, mut first_is_upper) = (0usize, 0usize, false);
         let mut end = start;
-        let mut characters = self.text.source[start..].char_indices().peekable();
-        while let Some((offset, character)) = characters.next() {
+
+        for (offset, character) in self.text.source[start..].char_indices() {
             let is_inner_apostrophe = is_apostrophe(character) && {
                 let rest = &self.text.source[start + offset + character.len_utf8()..];
                 let mut ahead = rest.chars();
@@ -327,6 +334,7 @@ impl Reader<'_> {
     }
 
     fn push(&mut self, end: usize, folded: Range<usize>, kind: Kind, case: Case) {
+        let hash = hash(&self.text.folded[folded.clone()]);
         let cues = if kind == Kind::Word { cues::of(&self.text.folded[folded.clone()]) } else { 0 };
         self.text.tokens.push(Token {
             start: self.position,
@@ -339,6 +347,7 @@ impl Reader<'_> {
             starts_line: self.starts_line,
             sentence: self.text.sentences.len(),
             cues,
+            hash,
         });
         self.position = end;
         self.is_spaced = false;
