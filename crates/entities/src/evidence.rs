@@ -127,7 +127,8 @@ fn short(scene: &Scene<'_, '_>, start: usize, matched: Match) -> Option<Confiden
                 | "type"
         );
     let next = text.word_at(start, matched.end);
-    let is_verb = text.folded(start) == "go"
+    let is_verb = token.is_first
+        && text.folded(start) == "go"
         && matches!(
             next,
             "to" | "home" | "ahead" | "for" | "back" | "away" | "on" | "out" | "and" | "through" | "check" | "get"
@@ -234,7 +235,7 @@ fn organization(scene: &Scene<'_, '_>, start: usize, matched: Match, entry: &Ent
         {
             Some(SURE)
         }
-        Rule::Cased if is_telling && !matches!(before, "a" | "an") => Some(LIKELY),
+        Rule::Cased if is_telling && !matches!(before, "a" | "an" | "the") => Some(LIKELY),
         Rule::Cased => None,
         _ if is_telling && (is_place_of_work || matches!(before, "at") || does && at_work || is_owner && at_work) => {
             Some(LIKELY)

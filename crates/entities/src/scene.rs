@@ -41,6 +41,8 @@ pub(crate) enum Naming {
 struct Sentence {
     cues: Cues,
     technical: u32,
+    /// Capitalized words inside the sentence that may be technical names.
+    maybe_technical: u32,
     places: u32,
     words: usize,
     capitals: usize,
@@ -118,6 +120,9 @@ impl<'t, 'a> Scene<'t, 'a> {
                 }
             }
             EntityType::Place if token.is_capital() && !token.is_first => sentence.places += 1,
+            entity_type if entity_type.is_technical() && token.is_capital() && !token.is_first => {
+                sentence.maybe_technical += 1
+            }
             _ => {}
         }
     }
@@ -150,7 +155,10 @@ impl<'t, 'a> Scene<'t, 'a> {
         let around =
             |at: Option<usize>| at.and_then(|at| self.sentences.get(at)).map_or(0, |s| u32::from(s.technical > 1));
         let here = self.sentences[token.sentence].technical.saturating_sub(own);
-        here + around(token.sentence.checked_sub(1)) + around(Some(token.sentence + 1))
+        // "We use Go, Rust and R": together they are what none of them is alone.
+        let sentence = &self.sentences[token.sentence];
+        let is_list = sentence.maybe_technical > 1 && sentence.cues & cues::TECHNICAL_VERB != 0;
+        u32::from(is_list) + here + around(token.sentence.checked_sub(1)) + around(Some(token.sentence + 1))
     }
 
     pub(crate) fn has_other_place(&self, index: usize) -> bool {
