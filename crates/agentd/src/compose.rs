@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use agentd_inference::embedder::{EmbedderOptions, LocalEmbedder};
 use agentd_inference::{LocalModel, LocalModelOptions};
 use agentd_process::Spawner;
 use agentd_store::StoreError;
@@ -33,6 +34,7 @@ use crate::engine::{Engine, KeepSessions};
 use crate::evolution::{CountTurns, Evolution, ProposeChanges};
 use crate::ground::{Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
+use crate::memory::{EmbedEpisodes, FlushIndex, Memory, MemorySettings, PruneChanges};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
 use crate::page::Pages;
@@ -43,7 +45,9 @@ use crate::skills::{
     BuiltinTools, CheckSandbox, CodeRunner, CustomTools, KeepToolServers, SandboxSettings, Skills, SkillsRoutes,
     ToolServers,
 };
-use crate::{agents, auth, channels, chat, devices, monitoring, notify, page, providers, settings, setup, skills};
+use crate::{
+    agents, auth, channels, chat, devices, memory, monitoring, notify, page, providers, settings, setup, skills,
+};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -79,6 +83,8 @@ struct Services {
     devices: Devices,
     setup: Setup,
     notify: Notify,
+    memory: Memory,
+    embedder: LocalEmbedder,
 }
 
 /// What an agent said about itself is stored within this time, once its turn has ended.
@@ -94,7 +100,12 @@ impl Daemon {
         self.services.evolution.drain(EVOLUTION_DRAIN).await;
         // After the replies, which may use their tools to the end.
         self.services.devices.drain().await;
-        tokio::join!(self.services.tools.servers.shut_down(), self.services.providers.shut_down());
+        tokio::join!(
+            self.services.tools.servers.shut_down(),
+            self.services.providers.shut_down(),
+            self.services.memory.close(),
+            self.services.embedder.shutdown()
+        );
     }
 
     /// How many replies are being written here.
@@ -136,6 +147,7 @@ fn routes(services: &Services) -> Routes {
         .merge(setup::routes().with_state(services.setup.clone()))
         .merge(notify::routes().with_state(services.notify.clone()))
         .merge(channels::routes().with_state(services.settings.settings.clone()))
+        .merge(memory::routes().with_state(services.memory.clone()))
 }
 
 /// The OpenAPI document, from the code alone.
@@ -154,6 +166,7 @@ pub fn document() -> OpenApi {
         setup::routes().into_document(),
         notify::routes().into_document(),
         channels::routes().into_document(),
+        memory::routes().into_document(),
     ] {
         document.merge(part);
     }
@@ -218,7 +231,7 @@ impl monitoring::ReportsBootstrap for Bootstrap {
 
 /// Every category of settings.
 fn registry() -> Registry {
-    Registry::new().with::<ChannelSettings>().with::<SandboxSettings>()
+    Registry::new().with::<ChannelSettings>().with::<SandboxSettings>().with::<MemorySettings>()
 }
 
 /// The sources of tools that skills has itself.
@@ -270,7 +283,15 @@ pub async fn compose(
     };
     let spawner = Spawner::start().map_err(|e| StartError::domain(&e))?;
     let runner = CodeRunner::new(&ground, settings.clone(), spawner.clone(), program.clone());
-    let mut local = LocalModelOptions::new(program, vec!["inference-worker".into()], spawner, ground.entropy.clone());
+    let inference_worker = || vec!["inference-worker".into()];
+    let local_embedder = LocalEmbedder::new(EmbedderOptions::new(
+        config.embedding_model_paths(),
+        program.clone(),
+        inference_worker(),
+        spawner.clone(),
+        ground.entropy.clone(),
+    ));
+    let mut local = LocalModelOptions::new(program, inference_worker(), spawner, ground.entropy.clone());
     local.idle_unload = IDLE_UNLOAD;
     // `make models` puts the weights beside the sources, where `make run` starts the daemon.
     let beside_sources = std::path::absolute("models").map_err(|e| StartError::domain(&e))?;
@@ -294,6 +315,9 @@ pub async fn compose(
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
     let devices = Devices::new(ground.clone(), chat.clone());
     skills.register(Arc::new(devices.clone()));
+    let embedder = config.embedder.clone().unwrap_or_else(|| Arc::new(local_embedder.clone()));
+    let memory = Memory::new(ground.clone(), settings.clone(), agents.clone(), embedder);
+    agents.register(Arc::new(memory.clone()));
     let setup = Setup::new(ground.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
     let notify_options =
         NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
@@ -321,6 +345,8 @@ pub async fn compose(
         devices,
         setup,
         notify,
+        memory,
+        embedder: local_embedder,
     };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone())), hashing_key));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
@@ -348,5 +374,8 @@ pub async fn compose(
     workers.add(KeepToolServers(services.tools.servers.clone()));
     workers.add(DeliverNotifications(services.notify.clone()));
     workers.add(PurgeNotifications(services.notify.clone()));
+    workers.add(FlushIndex(services.memory.clone()));
+    workers.add(EmbedEpisodes(services.memory.clone()));
+    workers.add(PruneChanges(services.memory.clone()));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

@@ -16,6 +16,7 @@ pub mod engine;
 pub mod evolution;
 pub mod ground;
 pub mod lifecycle;
+pub mod memory;
 pub mod monitoring;
 pub mod notify;
 pub mod page;

@@ -102,6 +102,12 @@ impl DataDir {
         self.root.join("models")
     }
 
+    /// Search indexes, a folder for each daemon that uses this directory.
+    #[must_use]
+    pub fn indexes(&self) -> PathBuf {
+        self.root.join("index")
+    }
+
     /// Makes a folder below the root, readable by the owner alone.
     ///
     /// # Errors

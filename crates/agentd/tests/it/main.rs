@@ -23,6 +23,7 @@ mod evolution;
 mod idempotency;
 mod kill;
 mod lifecycle;
+mod memory;
 mod monitoring;
 mod notify;
 mod openapi;

@@ -13,11 +13,14 @@ pub mod watchdog;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentd::config::{Config, ConfigSource};
 use agentd::lifecycle::{Running, StartError, WorkerMode};
 use agentd_base::{Entropy, MockClock, Secret, Timestamp};
+use agentd_inference::embedder::Embedder;
+use agentd_inference::embedder::fake::FakeEmbedder;
 use agentd_store::StoreError;
 use serde_json::json;
 use tempfile::TempDir;
@@ -47,6 +50,8 @@ pub struct TestApp {
     running: Option<Running>,
     source: ConfigSource,
     mail: MailLimits,
+    /// What makes vectors of texts.
+    pub embedder: Arc<FakeEmbedder>,
     seed: u64,
     folder: TempDir,
     // Dropped last: the daemon must be gone before its database is.
@@ -82,6 +87,7 @@ impl TestApp {
             running: None,
             source,
             mail: MailLimits::default(),
+            embedder: Arc::new(FakeEmbedder::new()),
             seed: 0,
             folder,
             _database: database,
@@ -132,6 +138,7 @@ impl TestApp {
             running: None,
             source,
             mail: self.mail.clone(),
+            embedder: Arc::clone(&self.embedder),
             // Other ids than those that the first one makes.
             seed: self.seed + 1_000,
             folder,
@@ -153,6 +160,7 @@ impl TestApp {
         let running = loop {
             let mut config = Config::from_source(self.source.clone()).expect("a valid configuration");
             config.extra_tls_roots.clone_from(&self.mail.roots);
+            config.embedder = Some(Arc::clone(&self.embedder) as Arc<dyn Embedder>);
             config.email_time_limit = self.mail.time_limit.unwrap_or(config.email_time_limit);
             let started =
                 Running::start(config, self.clock.clock(), Entropy::seeded(self.seed), WorkerMode::ByHand).await;

@@ -1,0 +1,68 @@
+//! Meanings of texts: the embedder inside, and what is done without it.
+
+use std::sync::Arc;
+
+use agentd_inference::embedder::{EmbeddedText, Embedder};
+use agentd_inference::{LocalError, LocalErrorCode};
+
+use super::error::MemoryError;
+
+/// What could be made of a text.
+#[derive(Debug, Clone)]
+pub(super) struct Embedded {
+    pub(super) model: String,
+    /// One a part of the text.
+    pub(super) vectors: Vec<Vec<f32>>,
+}
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Embedding(Arc<dyn Embedder>);
+
+impl Embedding {
+    pub(super) fn new(embedder: Arc<dyn Embedder>) -> Self {
+        Self(embedder)
+    }
+
+    pub(super) fn dimensions(&self) -> usize {
+        self.0.dimensions()
+    }
+
+    /// Whose vectors these are; `None` while there is no model.
+    pub(super) async fn model_id(&self) -> Option<String> {
+        self.0.model_id().await.ok()
+    }
+
+    /// The vector of what is asked for; `None` where it holds no word.
+    pub(super) async fn query(&self, text: &str) -> Result<Option<Vec<f32>>, MemoryError> {
+        match self.0.embed_query(text).await {
+            Ok(vector) => Ok(Some(vector)),
+            Err(error) if error.code == LocalErrorCode::Invalid => Ok(None),
+            Err(error) => Err(MemoryError::NoEmbedder { reason: error.message }),
+        }
+    }
+
+    /// Vectors for texts, in order.
+    pub(super) async fn texts(&self, texts: Vec<String>) -> Result<Vec<Embedded>, LocalError> {
+        let model = self.0.model_id().await?;
+        let embedded = self.0.embed_texts(texts).await?;
+        let of_text = |text: EmbeddedText| Embedded {
+            model: model.clone(),
+            vectors: text.chunks.into_iter().map(|chunk| chunk.vector).collect(),
+        };
+        Ok(embedded.into_iter().map(of_text).collect())
+    }
+
+    /// Vectors for one text that is about to be stored. What cannot be embedded now is stored all the
+    /// same, and embedded in the background when that is possible again.
+    pub(super) async fn text(&self, text: &str) -> Option<Embedded> {
+        match self.texts(vec![text.to_owned()]).await {
+            Ok(embedded) => embedded.into_iter().next(),
+            Err(error) if error.code == LocalErrorCode::ModelMissing => None,
+            Err(error) => {
+                tracing::warn!(%error, "an episode is stored without its meaning, which follows later");
+                None
+            }
+        }
+    }
+}

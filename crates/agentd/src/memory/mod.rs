@@ -1,0 +1,33 @@
+//! Memory: what agents and people want to be remembered, and how it is found again.
+//!
+//! - [`Memory`]: episodes, search over them, the graph of entities that they mention, and figures.
+//! - `follower`: the search index of this daemon, which follows the rows.
+//!
+//! Invariants
+//! - The rows are the truth, vectors included; the index is derived from them and may be lost.
+//! - Whoever is told that an episode is stored finds it, in every mode and on every replica; whoever is
+//!   told that one is forgotten finds nothing of it.
+//! - An episode goes with everything that hangs on it, in one transaction: vectors, mentions, relations
+//!   and figures. An entity is there as long as an episode mentions it.
+//! - Figures change with what they count; asking for them never counts.
+//! - What cannot be embedded now is stored without a vector, and gets it later.
+//!
+//! Deliberately absent: ranking and analysis (the search index), finding entities in text (a crate of
+//! its own), and conversations, which belong to chat.
+
+mod embedding;
+mod entities;
+mod error;
+mod follower;
+mod model;
+mod routes;
+mod service;
+mod settings;
+mod store;
+mod worker;
+
+pub use error::MemoryError;
+pub use routes::routes;
+pub use service::Memory;
+pub use settings::MemorySettings;
+pub use worker::{EmbedEpisodes, FlushIndex, PruneChanges};

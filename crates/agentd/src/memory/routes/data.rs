@@ -1,0 +1,115 @@
+//! Settings, export, and forgetting everything.
+
+use std::sync::Arc;
+
+use agentd_web::{ApiError, Json};
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use futures_util::{StreamExt, TryStreamExt};
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Answer, EpisodeView};
+use crate::memory::service::Memory;
+use crate::memory::settings::{MemoryPatch, MemorySettings};
+use crate::settings::PartialObject;
+
+/// What is remembered, for how long, and how
+#[utoipa::path(get, path = "/api/settings/memory", tag = "Settings", responses((status = 200, body = MemorySettings)))]
+pub(super) async fn get_memory_settings(State(memory): State<Memory>) -> Answer<Arc<MemorySettings>> {
+    Ok(Json(memory.settings().get().await?))
+}
+
+/// Changes what is remembered, for how long, and how
+///
+/// Takes any of the fields and answers the whole category, in force from now on. A field that is not
+/// known is refused.
+#[utoipa::path(
+    put, path = "/api/settings/memory", tag = "Settings", request_body = MemoryPatch,
+    responses((status = 200, body = MemorySettings)),
+)]
+pub(super) async fn update_memory_settings(
+    State(memory): State<Memory>,
+    Json(change): Json<PartialObject>,
+) -> Answer<Arc<MemorySettings>> {
+    Ok(Json(memory.settings().update(change).await?))
+}
+
+/// What an export holds.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "written piece by piece; this is its schema")]
+pub(super) struct MemoryExport {
+    /// `1`
+    format: u32,
+    exported_at: agentd_base::Timestamp,
+    /// Every episode, the oldest first.
+    episodes: Vec<EpisodeView>,
+    /// How many there are.
+    total: u64,
+}
+
+/// Everything that is remembered, as one JSON file
+///
+/// Streamed: it may be large.
+#[utoipa::path(
+    get, path = "/api/settings/memory/export", tag = "Settings",
+    responses((status = 200, body = MemoryExport, headers(
+        ("Content-Disposition" = String, description = "Names the file, `agentd-memory.json`"),
+    ))),
+)]
+pub(super) async fn export_memory(State(memory): State<Memory>) -> Result<Response, ApiError> {
+    let now = memory.ground().clock.now();
+    let head = format!("{{\"format\":1,\"exported_at\":\"{now}\",\"episodes\":[");
+    let mut total = 0u64;
+    // The first page is read before the answer begins, so that what goes wrong is still said.
+    let mut pages = Box::pin(memory.export());
+    let first = pages.next().await.transpose()?;
+    let rest = pages.map_err(std::io::Error::other);
+    let pages = futures_util::stream::iter(first.map(Ok)).chain(rest);
+    let pieces = pages.map_ok(move |episodes| {
+        let mut piece = Vec::new();
+        for episode in &episodes {
+            if total > 0 {
+                piece.extend_from_slice(b",\n");
+            }
+            total += 1;
+            piece.extend(serde_json::to_vec(&EpisodeView::from(episode)).unwrap_or_default());
+        }
+        (total, Bytes::from(piece))
+    });
+    let counted = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let last = Arc::clone(&counted);
+    let pieces = pieces.map_ok(move |(total, piece)| {
+        counted.store(total, std::sync::atomic::Ordering::Relaxed);
+        piece
+    });
+    let tail = futures_util::stream::once(async move {
+        Ok(Bytes::from(format!("],\"total\":{}}}\n", last.load(std::sync::atomic::Ordering::Relaxed))))
+    });
+    let body = futures_util::stream::iter([Ok(Bytes::from(head))]).chain(pieces).chain(tail);
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"agentd-memory.json\"")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    Ok((headers, Body::from_stream(body)).into_response())
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct MemoryCleared {
+    /// How many episodes were forgotten.
+    cleared: u64,
+}
+
+/// Forgets everything
+///
+/// All episodes, their vectors and the knowledge graph. There is no way back.
+#[utoipa::path(
+    delete, path = "/api/settings/memory/data", tag = "Settings", responses((status = 200, body = MemoryCleared)),
+)]
+pub(super) async fn clear_memory(State(memory): State<Memory>) -> Answer<MemoryCleared> {
+    Ok(Json(MemoryCleared { cleared: memory.clear().await? }))
+}

@@ -1,0 +1,106 @@
+//! `/api/memory`, and its settings.
+
+mod data;
+mod episodes;
+mod graph;
+mod search;
+mod statistics;
+
+use agentd_base::Timestamp;
+use agentd_web::{ApiError, Json, Routes};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::model::{Entity, EntityId, Episode, EpisodeId};
+use super::service::Memory;
+use crate::agents::AgentId;
+
+#[must_use]
+pub fn routes() -> Routes<Memory> {
+    Routes::new().protected(
+        OpenApiRouter::new()
+            .routes(routes!(episodes::list_episodes, episodes::create_episode))
+            .routes(routes!(episodes::get_episode, episodes::delete_episode))
+            .routes(routes!(episodes::list_related_episodes))
+            .routes(routes!(search::search_memory))
+            .routes(routes!(graph::get_memory_graph))
+            .routes(routes!(statistics::get_memory_stats))
+            .routes(routes!(data::get_memory_settings, data::update_memory_settings))
+            .routes(routes!(data::export_memory))
+            .routes(routes!(data::clear_memory)),
+    )
+}
+
+type Answer<T> = Result<Json<T>, ApiError>;
+
+/// A thing, person, place or idea.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct EntityView {
+    id: EntityId,
+    name: String,
+    /// `language`, `framework`, `tool`, `concept`, `person`, `organization`, `place`, `date`.
+    #[serde(rename = "type")]
+    entity_type: String,
+    /// In all episodes.
+    mentions: u64,
+}
+
+impl From<&Entity> for EntityView {
+    fn from(entity: &Entity) -> Self {
+        Self {
+            id: entity.id.clone(),
+            name: entity.name.clone(),
+            entity_type: entity.entity_type.clone(),
+            mentions: entity.mentions,
+        }
+    }
+}
+
+/// Something that was said, done or learned.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct EpisodeView {
+    id: EpisodeId,
+    content: String,
+    summary: Option<String>,
+    /// Where it comes from: `manual`, `conversation`, `insight`, `task`, or what its maker said.
+    source: String,
+    /// -1 (bad) to 1 (good).
+    valence: f64,
+    /// 0 to 1.
+    importance: f64,
+    /// How often it was recalled.
+    access_count: u64,
+    topics: Vec<String>,
+    /// The most mentioned in it first.
+    entities: Vec<EntityView>,
+    agent_id: Option<AgentId>,
+    /// The newer episode that says otherwise.
+    superseded_by: Option<EpisodeId>,
+    /// When it happened; searches filter by it.
+    occurred_at: Timestamp,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl From<&Episode> for EpisodeView {
+    fn from(episode: &Episode) -> Self {
+        Self {
+            id: episode.id.clone(),
+            content: episode.content.clone(),
+            summary: episode.summary.clone(),
+            source: episode.source.clone(),
+            valence: episode.valence.as_f64(),
+            importance: episode.importance.as_f64(),
+            access_count: episode.access_count,
+            topics: episode.topics.clone(),
+            entities: episode.entities.iter().map(EntityView::from).collect(),
+            agent_id: episode.agent_id.clone(),
+            superseded_by: episode.superseded_by.clone(),
+            occurred_at: episode.occurred_at,
+            created_at: episode.created_at,
+            updated_at: episode.updated_at,
+        }
+    }
+}

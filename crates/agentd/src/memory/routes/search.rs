@@ -1,0 +1,106 @@
+//! Finding what was remembered.
+
+use agentd_base::{Page, PageLimits, Problems};
+use agentd_web::{ApiError, ErrorBody, Json, Query};
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{Answer, EpisodeView};
+use crate::memory::service::{Memory, Search, SearchMode, parse_bound};
+
+const LIMITS: PageLimits = PageLimits { default: 10, maximum: 100 };
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct SearchQuery {
+    /// What to look for: plain words, in any order. Nothing in it is an operator.
+    #[param(min_length = 1)]
+    q: String,
+    /// Default `hybrid`.
+    #[param(inline)]
+    mode: Option<SearchMode>,
+    /// Default 10.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+    #[param(minimum = 0)]
+    offset: Option<i64>,
+    /// Only what happened at or after this ISO 8601 date or time.
+    start_date: Option<String>,
+    /// Only what happened at or before this time, or on or before this day.
+    end_date: Option<String>,
+    /// Only episodes of this source.
+    source: Option<String>,
+    /// Only episodes of this agent (id or svc_name).
+    agent_id: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SearchResult {
+    episode: EpisodeView,
+    /// 0 to 1; comparable within one answer only.
+    score: f64,
+    source: String,
+    /// Parts of the content with what matched in `<mark>`; all else is escaped for HTML.
+    highlights: Vec<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SearchAnswer {
+    query: String,
+    #[schema(inline)]
+    mode: SearchMode,
+    limit: u32,
+    offset: u64,
+    results: Vec<SearchResult>,
+    /// How many episodes match, whatever the page.
+    total: u64,
+    /// True when a hybrid search had to do without meanings, because no embedding model is there or
+    /// not all episodes are embedded yet.
+    degraded: bool,
+}
+
+/// Find what was remembered
+///
+/// `keyword` ranks by words (BM25, stemmed and folded), `semantic` by meaning, `hybrid` by both. Equal
+/// ranks: the newer first.
+#[utoipa::path(
+    get, path = "/api/memory/search", tag = "Memory", params(SearchQuery),
+    responses(
+        (status = 200, body = SearchAnswer),
+        (status = 404, body = ErrorBody, description = "There is no such agent"),
+        (status = 503, body = ErrorBody, description = "A semantic search without an embedding model"),
+    ),
+)]
+pub(super) async fn search_memory(
+    State(memory): State<Memory>,
+    Query(query): Query<SearchQuery>,
+) -> Answer<SearchAnswer> {
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, query.offset, LIMITS, &mut problems);
+    problems.require(!query.q.trim().is_empty(), "q", "must hold what to look for");
+    let from = parse_bound("start_date", query.start_date.as_deref(), false, &mut problems);
+    let until = parse_bound("end_date", query.end_date.as_deref(), true, &mut problems);
+    if let (Some(from), Some(until)) = (from, until) {
+        problems.require(from <= until, "end_date", "must not lie before start_date");
+    }
+    problems.into_result().map_err(ApiError::invalid)?;
+    let mode = query.mode.unwrap_or_default();
+    let search = Search { text: query.q, mode, page, from, until, source: query.source, agent: query.agent_id };
+    let found = memory.search(&search).await?;
+    let result = |hit: crate::memory::service::SearchHit| SearchResult {
+        score: hit.score,
+        source: hit.episode.source.clone(),
+        highlights: hit.highlights,
+        episode: EpisodeView::from(&hit.episode),
+    };
+    Ok(Json(SearchAnswer {
+        query: search.text,
+        mode,
+        limit: page.limit,
+        offset: page.offset,
+        results: found.hits.into_iter().map(result).collect(),
+        total: found.total,
+        degraded: found.degraded,
+    }))
+}

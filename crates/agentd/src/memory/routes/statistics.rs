@@ -1,0 +1,70 @@
+//! Figures about memory.
+
+use std::collections::BTreeMap;
+
+use agentd_web::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Answer;
+use crate::memory::service::{Memory, Statistics};
+
+/// What became of what agents recalled before they answered.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RecallFeedback {
+    total_recalls: u64,
+    /// The answer made use of it.
+    used_count: u64,
+    ignored_count: u64,
+    /// 0 to 1; 0 before the first recall.
+    usage_rate: f64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct MemoryStats {
+    total_episodes: u64,
+    total_entities: u64,
+    total_relations: u64,
+    /// 0 without episodes.
+    avg_importance: f64,
+    avg_valence: f64,
+    /// How many episodes have an importance of 0 to 0.1, of 0.1 to 0.2, and so on.
+    #[schema(min_items = 10, max_items = 10)]
+    importance_distribution: Vec<u64>,
+    source_distribution: BTreeMap<String, u64>,
+    entity_type_distribution: BTreeMap<String, u64>,
+    recall_feedback: RecallFeedback,
+}
+
+impl From<Statistics> for MemoryStats {
+    fn from(statistics: Statistics) -> Self {
+        Self {
+            total_episodes: statistics.episodes,
+            total_entities: statistics.entities_of_type.values().sum(),
+            total_relations: statistics.relations,
+            avg_importance: statistics.average_importance,
+            avg_valence: statistics.average_valence,
+            importance_distribution: statistics.importance.to_vec(),
+            source_distribution: statistics.sources,
+            entity_type_distribution: statistics.entities_of_type,
+            recall_feedback: RecallFeedback {
+                total_recalls: statistics.recalled,
+                used_count: statistics.used,
+                ignored_count: statistics.recalled.saturating_sub(statistics.used),
+                usage_rate: share(statistics.used, statistics.recalled),
+            },
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a share")]
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Figures about memory, exact at any size
+#[utoipa::path(get, path = "/api/memory/stats", tag = "Memory", responses((status = 200, body = MemoryStats)))]
+pub(super) async fn get_memory_stats(State(memory): State<Memory>) -> Answer<MemoryStats> {
+    Ok(Json(memory.statistics().await?.into()))
+}

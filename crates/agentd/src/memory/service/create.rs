@@ -1,0 +1,135 @@
+//! Remembering.
+
+use agentd_store::{NewEvent, Recorder, StoreError, Tx};
+use serde_json::json;
+
+use super::Memory;
+use crate::memory::embedding::Embedded;
+use crate::memory::entities::{RULES, find_entities};
+use crate::memory::error::MemoryError;
+use crate::memory::follower::MEMORY;
+use crate::memory::model::{Episode, EpisodeId, Millionths, NewEpisode};
+use crate::memory::settings::EntityExtraction;
+use crate::memory::store::{entities, episodes, vectors};
+
+/// A source that its maker does not name.
+const MANUAL: &str = "manual";
+
+/// What somebody wants to be remembered.
+#[derive(Debug, Clone, Default)]
+pub struct CreateEpisode {
+    /// Whose: the id or the `svc_name`.
+    pub agent: Option<String>,
+    pub episode: NewEpisode,
+}
+
+impl Memory {
+    /// Remembers something; when it answers, every search finds it.
+    ///
+    /// # Errors
+    /// `Invalid` with every bad field, `Disabled`, an unknown agent, or the store's refusal. Then
+    /// nothing was stored.
+    pub async fn create(&self, wanted: CreateEpisode, recorder: Recorder<Episode>) -> Result<Episode, MemoryError> {
+        if !self.rules().enabled {
+            return Err(MemoryError::Disabled);
+        }
+        let mut new = wanted.episode.checked().map_err(MemoryError::Invalid)?;
+        if let Some(agent) = &wanted.agent {
+            new.agent_id = Some(self.agent(agent).await?);
+        }
+        match self.store(new, recorder).await? {
+            Some(episode) => Ok(episode),
+            // Only what has an origin can be there already.
+            None => Err(StoreError::Contended.into()),
+        }
+    }
+
+    /// Stores what was checked, unless something of the same origin is there.
+    pub(in crate::memory) async fn store(
+        &self,
+        new: NewEpisode,
+        recorder: Recorder<Episode>,
+    ) -> Result<Option<Episode>, MemoryError> {
+        // Before the transaction: both take their time.
+        let embedded = self.embedding().text(&new.content).await;
+        if embedded.is_none() {
+            self.embed_wake().notify_one();
+        }
+        let now = self.ground().clock.now();
+        let judged = (new.importance.is_none() || new.valence.is_none()).then(|| agentd_entities::judge(&new.content));
+        let share = |said: Option<f64>, judged: Option<f64>| Millionths::of(said.or(judged).unwrap_or_default());
+        let episode = Episode {
+            number: 0,
+            id: EpisodeId::generate(&self.ground().ids),
+            agent_id: new.agent_id,
+            source: new.source.unwrap_or_else(|| MANUAL.to_owned()),
+            importance: share(new.importance, judged.as_ref().map(|judged| judged.importance)),
+            valence: share(new.valence, judged.as_ref().map(|judged| judged.valence)),
+            content: new.content,
+            summary: new.summary,
+            topics: new.topics,
+            access_count: 0,
+            superseded_by: None,
+            occurred_at: new.occurred_at.unwrap_or(now),
+            created_at: now,
+            updated_at: now,
+            entities: Vec::new(),
+        };
+        let found = match self.rules().entity_extraction {
+            EntityExtraction::Off => None,
+            // A model goes over it later.
+            EntityExtraction::Rules | EntityExtraction::Llm => Some(find_entities(&episode.content)),
+        };
+        let origin = new.origin;
+        let agents = self.0.agents.clone();
+        let stored = self.ground().db.write(async move |tx: &mut Tx| {
+            let mut episode = episode.clone();
+            if let Some(agent) = &episode.agent_id
+                && !agents.is_alive(tx, agent).await?
+            {
+                let name = agent.to_string();
+                return Err(MemoryError::Agent(crate::agents::AgentError::NotFound { name }));
+            }
+            if !episodes::insert_episode(tx, &mut episode, origin.as_deref(), None).await? {
+                return Ok(None);
+            }
+            if let Some(Embedded { model, vectors }) = &embedded {
+                vectors::replace_vectors(tx, episode.number, model, vectors).await?;
+            }
+            if let Some(found) = &found {
+                episode.entities = entities::insert_found(tx, episode.number, RULES, found).await?;
+            }
+            tx.emit(stored_event(&episode)).await?;
+            tx.touch(MEMORY);
+            recorder.record(tx, &episode).await?;
+            Ok(Some(episode))
+        });
+        let stored = stored.await?;
+        if stored.is_some() {
+            self.settle().await;
+        }
+        Ok(stored)
+    }
+
+    /// Brings the index up to what is stored. What fails here is made good by the next search.
+    pub(in crate::memory) async fn settle(&self) {
+        if let Err(error) = self.follower().current().await {
+            tracing::warn!(%error, "the search index of memory could not follow a change; it will");
+        }
+    }
+}
+
+fn stored_event(episode: &Episode) -> NewEvent {
+    let data = json!({
+        "episode_id": episode.id,
+        "agent_id": episode.agent_id,
+        "source": episode.source,
+        "importance": episode.importance.as_f64(),
+        "topics": episode.topics,
+    });
+    let event = NewEvent::new("memory.stored", data);
+    match &episode.agent_id {
+        Some(agent) => event.for_agent(agent.as_str()),
+        None => event,
+    }
+}

@@ -1,0 +1,83 @@
+//! Forgetting.
+
+use agentd_store::{StoreError, Tx};
+use futures_util::future::{BoxFuture, LocalBoxFuture};
+
+use super::Memory;
+use crate::agents::{AgentId, OwnsAgentData};
+use crate::memory::error::MemoryError;
+use crate::memory::follower::MEMORY;
+use crate::memory::model::EpisodeId;
+use crate::memory::store::{EPISODES, episodes};
+
+impl Memory {
+    /// Forgets one episode, with all that hangs on it.
+    ///
+    /// # Errors
+    /// `NotFound`, or the store's refusal.
+    pub async fn delete(&self, id: &str) -> Result<(), MemoryError> {
+        let wanted = EpisodeId::from(id);
+        let delete = async move |tx: &mut Tx| {
+            let missing = || MemoryError::NotFound { id: wanted.to_string() };
+            let episode = episodes::find_episode(tx, &wanted).await?.ok_or_else(missing)?;
+            if !episodes::delete_episode(tx, &episode).await? {
+                return Err(missing());
+            }
+            tx.touch(MEMORY);
+            Ok(())
+        };
+        self.ground().db.write(delete).await?;
+        self.settle().await;
+        Ok(())
+    }
+
+    /// Forgets everything; answers how many episodes there were.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn clear(&self) -> Result<u64, MemoryError> {
+        let clear = async move |tx: &mut Tx| {
+            tx.touch(MEMORY);
+            Ok::<_, StoreError>(episodes::delete_all(tx).await?)
+        };
+        let cleared = self.ground().db.write(clear).await?;
+        self.settle().await;
+        Ok(cleared)
+    }
+}
+
+impl OwnsAgentData for Memory {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        Box::pin(async move {
+            // Its rows are out of sight with the agent; the indexes have to hear of it.
+            for number in episodes::numbers_of_agent(tx, agent).await? {
+                tx.log_change(EPISODES, Some(number)).await?;
+            }
+            tx.touch(MEMORY);
+            Ok(())
+        })
+    }
+
+    fn after_hide<'t>(&'t self, _agent: &'t AgentId) -> BoxFuture<'t, ()> {
+        Box::pin(self.settle())
+    }
+
+    fn purge<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        agent: &'t AgentId,
+        limit: u32,
+    ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let left = episodes::list_of_agent(tx, agent, limit.min(100)).await?;
+            for episode in &left {
+                episodes::delete_episode(tx, episode).await?;
+            }
+            Ok(!left.is_empty())
+        })
+    }
+}

@@ -1,0 +1,211 @@
+//! Finding.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use agentd_base::{Page, Problems, Timestamp};
+use agentd_search_index::{AgentKey, Filter, Index, IndexError, Mode, SearchHits, SearchRequest, SourceKey};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Memory;
+use crate::memory::error::MemoryError;
+use crate::memory::follower::{agent_key, blocking, source_key};
+use crate::memory::model::Episode;
+use crate::memory::store::episodes;
+
+/// Of each episode that is found.
+const HIGHLIGHTS: usize = 3;
+
+/// What episodes are ranked by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchMode {
+    /// Words and meaning.
+    #[default]
+    Hybrid,
+    Keyword,
+    Semantic,
+}
+
+#[derive(Debug, Clone)]
+pub struct Search {
+    pub text: String,
+    pub mode: SearchMode,
+    pub page: Page,
+    /// Inclusive.
+    pub from: Option<Timestamp>,
+    /// Inclusive.
+    pub until: Option<Timestamp>,
+    pub source: Option<String>,
+    /// The id or the `svc_name`.
+    pub agent: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct SearchHit {
+    pub episode: Episode,
+    /// 0 to 1.
+    pub score: f64,
+    pub highlights: Vec<String>,
+}
+
+#[derive(Debug)]
+pub struct Found {
+    pub hits: Vec<SearchHit>,
+    pub total: u64,
+    /// Meanings could not be compared, or not all of them.
+    pub degraded: bool,
+}
+
+impl Memory {
+    /// # Errors
+    /// An unknown agent, `NoEmbedder` for a search by meaning alone, the index's failure, or the
+    /// store's refusal.
+    pub async fn search(&self, search: &Search) -> Result<Found, MemoryError> {
+        let agent = match &search.agent {
+            Some(agent) => Some(agent_key(self.agent(agent).await?.as_str())),
+            None => None,
+        };
+        let index = self.follower().current().await?;
+        let vector = match search.mode {
+            SearchMode::Keyword => None,
+            SearchMode::Semantic => self.meaning(&index, &search.text, agent).await?,
+            SearchMode::Hybrid => self.meaning(&index, &search.text, agent).await.unwrap_or_default(),
+        };
+        let wanted = Wanted {
+            text: search.text.clone(),
+            mode: search.mode,
+            page: search.page,
+            agent,
+            sources: search.source.iter().map(|source| source_key(source)).collect(),
+            from: search.from,
+            // The index's end is exclusive.
+            until: search.until.map(|until| Timestamp::from_micros(until.as_micros().saturating_add(1))),
+            vector,
+        };
+        let searched = self.ask(&index, wanted).await?;
+        let score: HashMap<i64, f64> = searched
+            .hits
+            .iter()
+            .map(|hit| (i64::try_from(hit.row.0).unwrap_or(0), f64::from(hit.score).clamp(0.0, 1.0)))
+            .collect();
+        let numbers: Vec<i64> = searched.hits.iter().map(|hit| i64::try_from(hit.row.0).unwrap_or(0)).collect();
+        let found = episodes::episodes_by_number(&mut self.ground().db.read().await?, &numbers).await?;
+        let hits = found
+            .into_iter()
+            .map(|episode| SearchHit {
+                score: score.get(&episode.number).copied().unwrap_or_default(),
+                highlights: agentd_search_index::highlights(&search.text, &episode.content, HIGHLIGHTS),
+                episode,
+            })
+            .collect();
+        Ok(Found {
+            hits,
+            total: searched.total as u64,
+            degraded: searched.degraded && search.mode != SearchMode::Keyword,
+        })
+    }
+}
+
+/// What the index is asked.
+#[derive(Clone)]
+struct Wanted {
+    text: String,
+    mode: SearchMode,
+    page: Page,
+    agent: Option<AgentKey>,
+    sources: Vec<SourceKey>,
+    from: Option<Timestamp>,
+    until: Option<Timestamp>,
+    vector: Option<Vec<f32>>,
+}
+
+impl Wanted {
+    fn search(&self, index: &Index) -> Result<SearchHits, IndexError> {
+        index.search(&SearchRequest {
+            mode: match self.mode {
+                SearchMode::Hybrid => Mode::Hybrid,
+                SearchMode::Keyword => Mode::Keyword,
+                SearchMode::Semantic => Mode::Semantic,
+            },
+            text: &self.text,
+            vector: self.vector.as_deref(),
+            filter: Filter {
+                agent: self.agent,
+                sources: &self.sources,
+                from: self.from,
+                until: self.until,
+                ..Filter::default()
+            },
+            offset: usize::try_from(self.page.offset).unwrap_or(usize::MAX),
+            limit: self.page.limit as usize,
+        })
+    }
+}
+
+impl Memory {
+    /// The vector of what is asked, as far as it means something.
+    async fn meaning(
+        &self,
+        index: &Arc<Index>,
+        text: &str,
+        agent: Option<AgentKey>,
+    ) -> Result<Option<Vec<f32>>, MemoryError> {
+        let (index, text) = (Arc::clone(index), text.to_owned());
+        let text = blocking(move || index.embedding_query(&text, agent)).await?;
+        self.embedding().query(&text).await
+    }
+
+    /// Asks the index; one that turns out to be damaged is built anew, and asked once more.
+    async fn ask(&self, index: &Arc<Index>, wanted: Wanted) -> Result<SearchHits, MemoryError> {
+        let (here, first) = (Arc::clone(index), wanted.clone());
+        match blocking(move || first.search(&here)).await {
+            Err(MemoryError::Index(damage)) if damage.is_damage() => {
+                self.follower().repair(index, &damage).await?;
+                let index = self.follower().current().await?;
+                blocking(move || wanted.search(&index)).await
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// Reads an end of a span: a time, or a day, which begins or ends the span as a whole.
+pub(crate) fn parse_bound(field: &str, text: Option<&str>, is_end: bool, problems: &mut Problems) -> Option<Timestamp> {
+    let text = text?.trim();
+    let parsed = match text.parse::<jiff::civil::Date>() {
+        // A time also begins with a day.
+        Ok(day) if text.len() <= "2026-01-31".len() => {
+            let day = if is_end { day.tomorrow().ok() } else { Some(day) };
+            let start = day.and_then(|day| day.to_zoned(jiff::tz::TimeZone::UTC).ok());
+            let before = i64::from(is_end);
+            start.map(|start| Timestamp::from_micros(start.timestamp().as_microsecond() - before))
+        }
+        _ => text.parse::<jiff::Timestamp>().ok().map(|time| Timestamp::from_micros(time.as_microsecond())),
+    };
+    if parsed.is_none() {
+        problems.add(field, "must be an ISO 8601 date such as 2026-01-31, or a time such as 2026-01-31T09:00:00Z");
+    }
+    parsed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(text: &str, is_end: bool) -> Option<String> {
+        let mut problems = Problems::new();
+        parse_bound("start_date", Some(text), is_end, &mut problems).map(|time| time.to_string())
+    }
+
+    #[test]
+    fn a_day_is_meant_as_a_whole() {
+        assert_eq!(bound("2026-01-31", false).unwrap(), "2026-01-31T00:00:00.000Z");
+        assert!(bound("2026-01-31", true).unwrap().starts_with("2026-01-31T23:59:59.999"));
+        assert_eq!(bound("2026-01-31T10:00:00+01:00", true).unwrap(), "2026-01-31T09:00:00.000Z");
+        for nonsense in ["", "soon", "2026-02-30", "2026-13-01", "2026-01-31T25:00:00Z", "1"] {
+            assert_eq!(bound(nonsense, false), None, "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Rows of entities, of what relates them, and of where they are mentioned.
+
+use std::collections::{BTreeMap, HashMap};
+
+use agentd_store::{Args, Read, Row, StoreError, Tx, args};
+
+use super::counts::{CountChanges, Figure};
+use super::placeholders;
+use crate::memory::model::{Entity, EntityId, Episode};
+
+/// What is found in one episode. Both lists are in the order of their keys, so that two transactions
+/// never wait for each other.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub entities: BTreeMap<EntityKey, FoundEntity>,
+    /// Weights in thousandths.
+    pub relations: BTreeMap<(EntityKey, EntityKey, String), i64>,
+}
+
+/// By this an entity is one, however it is written.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct EntityKey {
+    pub entity_type: String,
+    pub key: String,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct FoundEntity {
+    /// As it is shown.
+    pub name: String,
+    pub mentions: i64,
+}
+
+/// A relation as the graph shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Relation {
+    pub source: EntityId,
+    pub target: EntityId,
+    pub relation_type: String,
+    /// In thousandths.
+    pub weight: i64,
+}
+
+fn entity(row: &Row) -> Result<Entity, StoreError> {
+    Ok(Entity {
+        number: row.get("number")?,
+        id: row.get("id")?,
+        name: row.get("name")?,
+        entity_type: row.get("entity_type")?,
+        mentions: row.get("mentions")?,
+    })
+}
+
+/// Adds what was found in an episode that has nothing yet, and notes by which rules it was looked for.
+pub(crate) async fn insert_found(
+    tx: &mut Tx,
+    episode: i64,
+    rules: i64,
+    found: &Found,
+) -> Result<Vec<Entity>, StoreError> {
+    let mut counts = CountChanges::default();
+    let mut numbers: HashMap<&EntityKey, i64> = HashMap::new();
+    let mut entities = Vec::with_capacity(found.entities.len());
+    for (key, found) in &found.entities {
+        let id = EntityId::generate(tx.ids());
+        let row = tx
+            .fetch_one(
+                "INSERT INTO entities (id, entity_type, entity_key, name, mentions) VALUES ($1, $2, $3, $4, $5) \
+                 ON CONFLICT (entity_type, entity_key) DO UPDATE SET mentions = entities.mentions + excluded.mentions \
+                 RETURNING number, id, name, entity_type, mentions",
+                args![id, &key.entity_type, &key.key, &found.name, found.mentions],
+            )
+            .await?;
+        let entity = entity(&row)?;
+        if i64::try_from(entity.mentions) == Ok(found.mentions) {
+            counts.add(Figure::EntitiesOfType, &key.entity_type, 1);
+        }
+        tx.execute(
+            "INSERT INTO episode_entities (episode, entity, mentions) VALUES ($1, $2, $3)",
+            args![episode, entity.number, found.mentions],
+        )
+        .await?;
+        numbers.insert(key, entity.number);
+        entities.push(entity);
+    }
+    for ((source, target, relation_type), weight) in &found.relations {
+        let (Some(source), Some(target)) = (numbers.get(source), numbers.get(target)) else { continue };
+        tx.execute(
+            "INSERT INTO episode_relations (episode, source, target, relation_type, weight) \
+             VALUES ($1, $2, $3, $4, $5)",
+            args![episode, *source, *target, relation_type, *weight],
+        )
+        .await?;
+        let row = tx
+            .fetch_one(
+                "INSERT INTO entity_relations (source, target, relation_type, weight, episodes) \
+                 VALUES ($1, $2, $3, $4, 1) ON CONFLICT (source, target, relation_type) DO UPDATE \
+                 SET weight = entity_relations.weight + excluded.weight, episodes = entity_relations.episodes + 1 \
+                 RETURNING episodes",
+                args![*source, *target, relation_type, *weight],
+            )
+            .await?;
+        if row.get::<i64>("episodes")? == 1 {
+            counts.add(Figure::Relations, "", 1);
+        }
+    }
+    counts.write(tx).await?;
+    tx.execute("UPDATE episodes SET extraction = $2 WHERE number = $1", args![episode, rules]).await?;
+    Ok(entities)
+}
+
+/// Takes back what was found in an episode.
+pub(crate) async fn remove_of_episode(tx: &mut Tx, episode: i64, counts: &mut CountChanges) -> Result<(), StoreError> {
+    let relations = tx
+        .fetch_all(
+            "DELETE FROM episode_relations WHERE episode = $1 RETURNING source, target, relation_type, weight",
+            args![episode],
+        )
+        .await?;
+    let mut gone: Vec<(i64, i64, String, i64)> = relations
+        .iter()
+        .map(|row| Ok((row.get("source")?, row.get("target")?, row.get("relation_type")?, row.get("weight")?)))
+        .collect::<Result<_, StoreError>>()?;
+    gone.sort_unstable();
+    for (source, target, relation_type, weight) in gone {
+        let row = tx
+            .fetch_optional(
+                "UPDATE entity_relations SET weight = weight - $4, episodes = episodes - 1 \
+                 WHERE source = $1 AND target = $2 AND relation_type = $3 RETURNING episodes",
+                args![source, target, &relation_type, weight],
+            )
+            .await?;
+        if row.is_some_and(|row| row.get::<i64>("episodes").is_ok_and(|left| left <= 0)) {
+            let sql = "DELETE FROM entity_relations WHERE source = $1 AND target = $2 AND relation_type = $3";
+            tx.execute(sql, args![source, target, &relation_type]).await?;
+            counts.add(Figure::Relations, "", -1);
+        }
+    }
+    let mentioned = tx
+        .fetch_all("DELETE FROM episode_entities WHERE episode = $1 RETURNING entity, mentions", args![episode])
+        .await?;
+    let mut gone: Vec<(i64, i64)> = mentioned
+        .iter()
+        .map(|row| Ok((row.get("entity")?, row.get("mentions")?)))
+        .collect::<Result<_, StoreError>>()?;
+    gone.sort_unstable();
+    for (number, mentions) in gone {
+        let row = tx
+            .fetch_optional(
+                "UPDATE entities SET mentions = mentions - $2 WHERE number = $1 RETURNING mentions, entity_type",
+                args![number, mentions],
+            )
+            .await?;
+        let Some(row) = row else { continue };
+        if row.get::<i64>("mentions")? <= 0 {
+            tx.execute("DELETE FROM entities WHERE number = $1", args![number]).await?;
+            counts.add(Figure::EntitiesOfType, &row.get::<String>("entity_type")?, -1);
+        }
+    }
+    Ok(())
+}
+
+/// Gives episodes their entities, the most mentioned first.
+pub(crate) async fn attach(read: &mut Read, episodes: &mut [Episode]) -> Result<(), StoreError> {
+    // Well below what the databases take as parameters.
+    for batch in episodes.chunks_mut(500) {
+        let mut args = Args::new();
+        let places = placeholders(&mut args, batch.iter().map(|episode| episode.number));
+        let sql = format!(
+            "SELECT m.episode, e.number, e.id, e.name, e.entity_type, e.mentions FROM episode_entities m \
+             JOIN entities e ON e.number = m.entity WHERE m.episode IN ({places}) \
+             ORDER BY m.episode, m.mentions DESC, e.number"
+        );
+        if batch.is_empty() {
+            continue;
+        }
+        let mut of_episode: HashMap<i64, Vec<Entity>> = HashMap::new();
+        for row in read.fetch_all(sql, args).await? {
+            of_episode.entry(row.get("episode")?).or_default().push(entity(&row)?);
+        }
+        for episode in batch {
+            episode.entities = of_episode.remove(&episode.number).unwrap_or_default();
+        }
+    }
+    Ok(())
+}
+
+/// The most mentioned entities, and the heaviest relations among them.
+pub(crate) async fn graph(
+    read: &mut Read,
+    entity_limit: u32,
+    relation_limit: u32,
+) -> Result<(Vec<Entity>, Vec<Relation>), StoreError> {
+    let rows = read
+        .fetch_all(
+            "SELECT number, id, name, entity_type, mentions FROM entities ORDER BY mentions DESC, number LIMIT $1",
+            args![entity_limit],
+        )
+        .await?;
+    let entities = rows.iter().map(entity).collect::<Result<Vec<_>, _>>()?;
+    let shown = "(SELECT number FROM entities ORDER BY mentions DESC, number LIMIT $1)";
+    let sql = format!(
+        "SELECT s.id AS source, t.id AS target, r.relation_type, r.weight FROM entity_relations r \
+         JOIN entities s ON s.number = r.source JOIN entities t ON t.number = r.target \
+         WHERE r.source IN {shown} AND r.target IN {shown} \
+         ORDER BY r.weight DESC, r.source, r.target, r.relation_type LIMIT $2"
+    );
+    let rows = read.fetch_all(sql, args![entity_limit, relation_limit]).await?;
+    let relation = |row: &Row| {
+        Ok(Relation {
+            source: row.get("source")?,
+            target: row.get("target")?,
+            relation_type: row.get("relation_type")?,
+            weight: row.get("weight")?,
+        })
+    };
+    Ok((entities, rows.iter().map(relation).collect::<Result<_, StoreError>>()?))
+}
+
+/// The newest episodes that share entities with one, and how many they share; at most `limit`. Entities
+/// that very many episodes mention tell little, and are passed over.
+pub(crate) async fn sharing_entities(read: &mut Read, episode: i64, limit: u32) -> Result<Vec<(i64, i64)>, StoreError> {
+    let rows = read
+        .fetch_all(
+            "SELECT other.episode, COUNT(*) AS shared FROM episode_entities mine \
+             JOIN entities e ON e.number = mine.entity AND e.mentions <= 2000 \
+             JOIN episode_entities other ON other.entity = mine.entity AND other.episode <> mine.episode \
+             WHERE mine.episode = $1 GROUP BY other.episode ORDER BY shared DESC, other.episode DESC LIMIT $2",
+            args![episode, limit],
+        )
+        .await?;
+    rows.iter().map(|row| Ok((row.get("episode")?, row.get("shared")?))).collect()
+}
+
+/// Episodes in which entities were not looked for by these rules, the oldest first: number and content.
+pub(crate) async fn not_extracted_by(
+    read: &mut Read,
+    rules: i64,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<(i64, String)>, StoreError> {
+    let rows = read
+        .fetch_all(
+            "SELECT number, content FROM episodes WHERE extraction < $1 AND number > $2 ORDER BY number LIMIT $3",
+            args![rules, after, limit],
+        )
+        .await?;
+    rows.iter().map(|row| Ok((row.get("number")?, row.get("content")?))).collect()
+}

@@ -1,0 +1,216 @@
+//! Rows of episodes.
+
+use agentd_base::{Page, Timestamp};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args};
+
+use super::counts::CountChanges;
+use super::{EPISODES, entities, placeholders};
+use crate::agents::AgentId;
+use crate::memory::model::{Episode, EpisodeId, Millionths};
+
+const COLUMNS: &str = "number, id, agent_id, source, content, summary, topics, importance, valence, access_count, \
+                       superseded_by, occurred_at, created_at, updated_at";
+
+/// Episodes of agents that are gone are out of sight before they are deleted.
+const IN_SIGHT: &str =
+    "NOT EXISTS (SELECT 1 FROM agents WHERE agents.id = episodes.agent_id AND agents.deleted_at IS NOT NULL)";
+
+fn episode(row: &Row) -> Result<Episode, StoreError> {
+    Ok(Episode {
+        number: row.get("number")?,
+        id: row.get("id")?,
+        agent_id: row.get("agent_id")?,
+        source: row.get("source")?,
+        content: row.get("content")?,
+        summary: row.get("summary")?,
+        topics: row.json("topics")?,
+        importance: Millionths(row.get("importance")?),
+        valence: Millionths(row.get("valence")?),
+        access_count: row.get("access_count")?,
+        superseded_by: row.get("superseded_by")?,
+        occurred_at: row.get("occurred_at")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+        entities: Vec::new(),
+    })
+}
+
+/// Adds the row, gives the episode its number, and counts it; `false` when something with the same
+/// origin is there already.
+pub(crate) async fn insert_episode(
+    tx: &mut Tx,
+    episode: &mut Episode,
+    origin: Option<&str>,
+    fact: Option<&str>,
+) -> Result<bool, StoreError> {
+    let inserted = tx
+        .fetch_optional(
+            "INSERT INTO episodes (id, agent_id, source, origin, content, summary, topics, importance, valence, \
+             access_count, fact, extraction, occurred_at, created_at, updated_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, $10, 0, $11, $12, $13) \
+             ON CONFLICT (origin) DO NOTHING RETURNING number",
+            args![
+                &episode.id,
+                episode.agent_id.as_ref().map(AgentId::as_str),
+                &episode.source,
+                origin,
+                &episode.content,
+                episode.summary.as_deref(),
+                serde_json::Value::from(episode.topics.clone()),
+                episode.importance.0,
+                episode.valence.0,
+                fact,
+                episode.occurred_at,
+                episode.created_at,
+                episode.updated_at
+            ],
+        )
+        .await?;
+    let Some(row) = inserted else { return Ok(false) };
+    episode.number = row.get("number")?;
+    let mut counts = CountChanges::default();
+    counts.episode(episode, 1);
+    counts.write(tx).await?;
+    tx.log_change(EPISODES, Some(episode.number)).await?;
+    Ok(true)
+}
+
+pub(crate) async fn find_episode(read: &mut Read, id: &EpisodeId) -> Result<Option<Episode>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE id = $1 AND {IN_SIGHT}");
+    let Some(row) = read.fetch_optional(sql, args![id]).await? else { return Ok(None) };
+    let mut found = vec![episode(&row)?];
+    entities::attach(read, &mut found).await?;
+    Ok(found.pop())
+}
+
+/// In the order of `numbers`; those that are gone are left out.
+pub(crate) async fn episodes_by_number(read: &mut Read, numbers: &[i64]) -> Result<Vec<Episode>, StoreError> {
+    if numbers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut args = Args::new();
+    let places = placeholders(&mut args, numbers.iter().copied());
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE number IN ({places}) AND {IN_SIGHT}");
+    let rows = read.fetch_all(sql, args).await?;
+    let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
+    found.sort_by_key(|episode| numbers.iter().position(|number| *number == episode.number));
+    entities::attach(read, &mut found).await?;
+    Ok(found)
+}
+
+/// What an index knows of an episode.
+#[derive(Debug)]
+pub(crate) struct IndexedRow {
+    pub number: i64,
+    pub agent_id: Option<String>,
+    pub source: String,
+    pub content: String,
+    pub embedding_model: Option<String>,
+    pub occurred_at: Timestamp,
+}
+
+fn indexed(row: &Row) -> Result<IndexedRow, StoreError> {
+    Ok(IndexedRow {
+        number: row.get("number")?,
+        agent_id: row.get("agent_id")?,
+        source: row.get("source")?,
+        content: row.get("content")?,
+        embedding_model: row.get("embedding_model")?,
+        occurred_at: row.get("occurred_at")?,
+    })
+}
+
+const INDEXED: &str = "number, agent_id, source, content, embedding_model, occurred_at";
+
+/// Those of `numbers` that are there, in the order of their numbers.
+pub(crate) async fn indexed_rows(read: &mut Read, numbers: &[i64]) -> Result<Vec<IndexedRow>, StoreError> {
+    if numbers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut args = Args::new();
+    let places = placeholders(&mut args, numbers.iter().copied());
+    let sql = format!("SELECT {INDEXED} FROM episodes WHERE number IN ({places}) AND {IN_SIGHT} ORDER BY number");
+    read.fetch_all(sql, args).await?.iter().map(indexed).collect()
+}
+
+/// All of them, page by page.
+pub(crate) async fn indexed_rows_after(read: &mut Read, after: i64, limit: u32) -> Result<Vec<IndexedRow>, StoreError> {
+    let sql = format!("SELECT {INDEXED} FROM episodes WHERE number > $1 AND {IN_SIGHT} ORDER BY number LIMIT $2");
+    read.fetch_all(sql, args![after, limit]).await?.iter().map(indexed).collect()
+}
+
+/// The newest first.
+pub(crate) async fn list_episodes(
+    read: &mut Read,
+    agent: Option<&str>,
+    page: Page,
+) -> Result<Vec<Episode>, StoreError> {
+    let mut args = Args::new();
+    let of_agent = agent.map_or_else(String::new, |agent| format!("agent_id = ${} AND", args.push(agent)));
+    let (limit, offset) = (args.push(page.limit), args.push(page.offset));
+    let sql = format!(
+        "SELECT {COLUMNS} FROM episodes WHERE {of_agent} {IN_SIGHT} ORDER BY number DESC LIMIT ${limit} OFFSET ${offset}"
+    );
+    let rows = read.fetch_all(sql, args).await?;
+    let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
+    entities::attach(read, &mut found).await?;
+    Ok(found)
+}
+
+/// All of them, page by page, the oldest first. For exports.
+pub(crate) async fn episodes_after(read: &mut Read, after: i64, limit: u32) -> Result<Vec<Episode>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE number > $1 AND {IN_SIGHT} ORDER BY number LIMIT $2");
+    let rows = read.fetch_all(sql, args![after, limit]).await?;
+    let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
+    entities::attach(read, &mut found).await?;
+    Ok(found)
+}
+
+/// The oldest episodes of an agent, in sight or not.
+pub(crate) async fn list_of_agent(read: &mut Read, agent: &AgentId, limit: u32) -> Result<Vec<Episode>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE agent_id = $1 ORDER BY number LIMIT $2");
+    read.fetch_all(sql, args![agent, limit]).await?.iter().map(episode).collect()
+}
+
+/// The numbers of an agent's episodes, for the log of changes.
+pub(crate) async fn numbers_of_agent(read: &mut Read, agent: &AgentId) -> Result<Vec<i64>, StoreError> {
+    let sql = "SELECT number FROM episodes WHERE agent_id = $1 ORDER BY number";
+    read.fetch_all(sql, args![agent]).await?.iter().map(|row| row.get("number")).collect()
+}
+
+/// Takes an episode away with everything that hangs on it; answers whether it was there.
+pub(crate) async fn delete_episode(tx: &mut Tx, episode: &Episode) -> Result<bool, StoreError> {
+    let mut counts = CountChanges::default();
+    entities::remove_of_episode(tx, episode.number, &mut counts).await?;
+    tx.execute("DELETE FROM episode_vectors WHERE episode = $1", args![episode.number]).await?;
+    if tx.execute("DELETE FROM episodes WHERE number = $1", args![episode.number]).await? == 0 {
+        return Ok(false);
+    }
+    counts.episode(episode, -1);
+    counts.write(tx).await?;
+    tx.log_change(EPISODES, Some(episode.number)).await?;
+    Ok(true)
+}
+
+/// Takes everything away; answers how many episodes there were.
+pub(crate) async fn delete_all(tx: &mut Tx) -> Result<u64, StoreError> {
+    for table in ["episode_relations", "entity_relations", "episode_entities", "entities", "episode_vectors"] {
+        tx.execute(format!("DELETE FROM {table}"), args![]).await?;
+    }
+    let deleted = tx.execute("DELETE FROM episodes", args![]).await?;
+    // How often agents used what they recalled is no memory of theirs, yet it is all that is left of one.
+    tx.execute("DELETE FROM memory_counts", args![]).await?;
+    tx.log_change(EPISODES, None).await?;
+    Ok(deleted)
+}
+
+/// Counts that episodes were recalled or read.
+pub(crate) async fn count_access(tx: &mut Tx, numbers: &[i64]) -> Result<(), StoreError> {
+    if numbers.is_empty() {
+        return Ok(());
+    }
+    let mut args = Args::new();
+    let places = placeholders(&mut args, numbers.iter().copied());
+    let sql = format!("UPDATE episodes SET access_count = access_count + 1 WHERE number IN ({places})");
+    tx.execute(sql, args).await.map(|_| ())
+}

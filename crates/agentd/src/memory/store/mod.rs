@@ -1,0 +1,18 @@
+//! Rows of episodes, their vectors, entities and figures. Each change of an episode is logged for the
+//! search indexes, and counted, in the same transaction.
+
+pub(super) mod counts;
+pub(super) mod entities;
+pub(super) mod episodes;
+pub(super) mod vectors;
+
+use agentd_store::{Args, ChangeLog};
+
+/// Which episodes the search indexes have to look at again.
+pub(super) const EPISODES: ChangeLog = ChangeLog::new("memory.episodes");
+
+/// `$n, $n+1, …` for a list of values, which are pushed.
+fn placeholders<T: agentd_store::IntoValue>(args: &mut Args, values: impl IntoIterator<Item = T>) -> String {
+    let places: Vec<String> = values.into_iter().map(|value| format!("${}", args.push(value))).collect();
+    places.join(", ")
+}

@@ -1,0 +1,130 @@
+//! Keeps the index on disk, and gives meanings to episodes that have none of the present model.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_inference::LocalErrorCode;
+use agentd_store::{ChangeLog, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+
+use super::error::MemoryError;
+use super::follower::MEMORY;
+use super::service::Memory;
+use super::store::{EPISODES, vectors};
+use crate::ground::{Worker, WorkerError};
+
+/// Writes what the index holds in memory to disk, so that a start has little to catch up on.
+#[derive(Debug)]
+pub struct FlushIndex(pub Memory);
+
+impl Worker for FlushIndex {
+    fn name(&self) -> &'static str {
+        "memory.flush"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        async {
+            self.0.follower().flush().await?;
+            Ok(false)
+        }
+        .boxed()
+    }
+}
+
+/// Changes are kept for so long; an index that has slept for longer is built anew.
+const CHANGES_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const PRUNED_AT_ONCE: u32 = 1_000;
+
+/// Forgets changes that every index should have followed by now.
+#[derive(Debug)]
+pub struct PruneChanges(pub Memory);
+
+impl Worker for PruneChanges {
+    fn name(&self) -> &'static str {
+        "memory.prune_changes"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(60 * 60)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        async {
+            let log: ChangeLog = EPISODES;
+            let ground = self.0.ground();
+            let before = ground.clock.now() - CHANGES_KEPT;
+            let prune = async move |tx: &mut Tx| tx.prune_changes(log, before, PRUNED_AT_ONCE).await;
+            Ok(ground.db.write(prune).await? >= u64::from(PRUNED_AT_ONCE))
+        }
+        .boxed()
+    }
+}
+
+/// Episodes that are embedded at once.
+const EMBEDDED_AT_ONCE: u32 = 64;
+
+/// Embeds episodes that were stored while no model was there, or have vectors of another one.
+///
+/// Idempotent: an episode that two daemons embed gets the same vectors twice.
+#[derive(Debug)]
+pub struct EmbedEpisodes(pub Memory);
+
+impl Worker for EmbedEpisodes {
+    fn name(&self) -> &'static str {
+        "memory.embed"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(self.0.embed_wake())
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        async { Ok(self.run().await?) }.boxed()
+    }
+}
+
+impl EmbedEpisodes {
+    async fn run(&self) -> Result<bool, MemoryError> {
+        let memory = &self.0;
+        let Some(model) = memory.embedding().model_id().await else { return Ok(false) };
+        memory.follower().check_model().await?;
+        let mut read = memory.ground().db.read().await?;
+        let waiting = vectors::without_vectors_of(&mut read, &model, EMBEDDED_AT_ONCE).await?;
+        drop(read);
+        if waiting.is_empty() {
+            return Ok(false);
+        }
+        let (numbers, texts): (Vec<i64>, Vec<String>) = waiting.into_iter().unzip();
+        let embedded = match memory.embedding().texts(texts).await {
+            Ok(embedded) => embedded,
+            Err(error) if matches!(error.code, LocalErrorCode::ModelMissing | LocalErrorCode::UnsupportedCpu) => {
+                return Ok(false);
+            }
+            Err(error) => return Err(MemoryError::NoEmbedder { reason: error.message }),
+        };
+        let store = async move |tx: &mut Tx| {
+            for (number, embedded) in numbers.iter().zip(&embedded) {
+                if !vectors::is_there(tx, *number).await? {
+                    continue;
+                }
+                vectors::replace_vectors(tx, *number, &embedded.model, &embedded.vectors).await?;
+                tx.log_change(EPISODES, Some(*number)).await?;
+            }
+            tx.touch(MEMORY);
+            Ok::<_, MemoryError>(())
+        };
+        memory.ground().db.write(store).await?;
+        memory.settle().await;
+        Ok(true)
+    }
+}

@@ -1,0 +1,205 @@
+//! Making, showing and forgetting episodes.
+
+use serde_json::{Value, json};
+
+use super::{app, contents, remember, say, search, stats};
+use crate::support::TestApp;
+
+#[tokio::test]
+async fn an_episode_is_shown_as_it_was_made() {
+    let app = app().await;
+    let made = remember(
+        &app,
+        &json!({
+            "content": "  We chose Rust and Tokio for the crawler.  ", "summary": "A decision", "source": "task",
+            "importance": 0.9, "valence": -0.25, "topics": ["crawler", "crawler", " rust "], "agent_id": "scout",
+            "occurred_at": "2025-12-24T18:00:00Z",
+        }),
+    )
+    .await;
+    assert_eq!(made["content"], "We chose Rust and Tokio for the crawler.");
+    assert_eq!((&made["importance"], &made["valence"]), (&json!(0.9), &json!(-0.25)));
+    assert_eq!(made["topics"], json!(["crawler", "rust"]));
+    assert_eq!((&made["source"], &made["summary"]), (&json!("task"), &json!("A decision")));
+    assert_eq!(made["occurred_at"], "2025-12-24T18:00:00.000Z");
+    assert_eq!((&made["access_count"], &made["superseded_by"]), (&json!(0), &Value::Null));
+    let entities: Vec<_> =
+        made["entities"].as_array().expect("entities").iter().map(|e| (&e["name"], &e["type"])).collect();
+    assert!(entities.contains(&(&json!("Rust"), &json!("language"))), "{entities:?}");
+    assert!(made["agent_id"].as_str().is_some_and(|id| id != "scout"), "answers carry the id");
+    let path = format!("/api/memory/episodes/{}", made["id"].as_str().expect("an id"));
+    assert_eq!(app.get(&path).send().await.expect_status(200).json(), made);
+}
+
+#[tokio::test]
+async fn what_is_left_out_is_judged_or_has_a_default() {
+    let app = app().await;
+    let decision =
+        remember(&app, &json!({"content": "We decided to sign the contract with Siemens on 3 March 2026."})).await;
+    let chatter = remember(&app, &json!({"content": "Haha, okay."})).await;
+    assert_eq!((&decision["source"], &decision["agent_id"]), (&json!("manual"), &Value::Null));
+    assert!(decision["importance"].as_f64() > chatter["importance"].as_f64(), "{decision} {chatter}");
+    assert_eq!(decision["occurred_at"], decision["created_at"]);
+}
+
+#[tokio::test]
+async fn bad_fields_are_named_and_nothing_is_stored() {
+    let app = app().await;
+    for (body, field) in [
+        (json!({}), "content"),
+        (json!({"content": "  "}), "content"),
+        (json!({"content": "x".repeat(50_001)}), "content"),
+        (json!({"content": "x", "importance": 1.1}), "importance"),
+        (json!({"content": "x", "importance": "high"}), "importance"),
+        (json!({"content": "x", "valence": -1.5}), "valence"),
+        (json!({"content": "x", "topics": ["t".repeat(101)]}), "topics[0]"),
+        (json!({"content": "x", "occurred_at": "yesterday"}), "occurred_at"),
+        (json!({"content": "x", "mood": "good"}), "mood"),
+    ] {
+        let answer = app.post("/api/memory/episodes").json(&body).send().await.expect_status(400).json();
+        assert!(answer.to_string().contains(field), "{answer}");
+    }
+    let unknown = json!({"content": "x", "agent_id": "nobody"});
+    app.post("/api/memory/episodes").json(&unknown).send().await.expect_status(404);
+    app.put("/api/settings/memory").json(&json!({"enabled": false})).send().await.expect_status(200);
+    let refused = app.post("/api/memory/episodes").json(&json!({"content": "x"})).send().await.expect_status(409);
+    assert_eq!(refused.json()["code"], "memory_disabled");
+    assert_eq!(stats(&app).await["total_episodes"], 0);
+}
+
+#[tokio::test]
+async fn lists_are_paged_and_filtered() {
+    let app = app().await;
+    for number in 0..5 {
+        say(&app, &format!("Note {number}")).await;
+    }
+    remember(&app, &json!({"content": "Not of scout", "agent_id": "other"})).await;
+    let list = |query: &'static str| {
+        let request = app.get(&format!("/api/memory/episodes{query}"));
+        async move { request.send().await.expect_status(200).json() }
+    };
+    let all = list("").await;
+    assert_eq!((&all["total"], &all["limit"], &all["offset"]), (&json!(6), &json!(20), &json!(0)));
+    assert_eq!(all["episodes"][0]["content"], "Not of scout");
+    let page = list("?agent_id=scout&limit=2&offset=1").await;
+    assert_eq!(page["total"], 5);
+    let shown: Vec<_> = page["episodes"].as_array().expect("a list").iter().map(|e| e["content"].clone()).collect();
+    assert_eq!(shown, ["Note 3", "Note 2"]);
+    for bad in ["?limit=0", "?limit=101", "?offset=-1"] {
+        app.get(&format!("/api/memory/episodes{bad}")).send().await.expect_status(400);
+    }
+    for unknown in ["?agent_id=nobody", "?cluster_id=nonsense"] {
+        app.get(&format!("/api/memory/episodes{unknown}")).send().await.expect_status(404);
+    }
+}
+
+#[tokio::test]
+async fn what_is_forgotten_leaves_no_trace() {
+    let app = app().await;
+    let kept = say(&app, "Ada Lovelace uses PostgreSQL at Siemens in Munich.").await;
+    let before = (stats(&app).await, graph(&app).await);
+    let gone = say(&app, "Bob Miller prefers Django and lives in Paris; Ada Lovelace uses PostgreSQL.").await;
+    assert_ne!((stats(&app).await, graph(&app).await), before);
+    app.delete(&format!("/api/memory/episodes/{gone}")).send().await.expect_status(200);
+    assert_eq!((stats(&app).await, graph(&app).await), before);
+    for mode in ["keyword", "semantic", "hybrid"] {
+        let answer = search(&app, &format!("Django+Paris&mode={mode}")).await;
+        assert!(contents(&answer).iter().all(|content| !content.contains("Django")), "{answer}");
+    }
+    for method in ["get", "delete"] {
+        let path = format!("/api/memory/episodes/{gone}");
+        let request = if method == "get" { app.get(&path) } else { app.delete(&path) };
+        request.send().await.expect_status(404);
+    }
+    app.get(&format!("/api/memory/episodes/{kept}")).send().await.expect_status(200);
+}
+
+async fn graph(app: &TestApp) -> Value {
+    app.get("/api/memory/graph").send().await.expect_status(200).json()
+}
+
+#[tokio::test]
+async fn clearing_forgets_everything() {
+    let app = app().await;
+    for content in ["Rust and Tokio", "Python in Berlin", "Nothing else"] {
+        say(&app, content).await;
+    }
+    let cleared = app.delete("/api/settings/memory/data").send().await.expect_status(200).json();
+    assert_eq!(cleared, json!({"cleared": 3}));
+    let stats = stats(&app).await;
+    assert_eq!(
+        (&stats["total_episodes"], &stats["total_entities"], &stats["total_relations"]),
+        (&json!(0), &json!(0), &json!(0))
+    );
+    assert_eq!(stats["source_distribution"], json!({}));
+    assert_eq!(graph(&app).await["entities"], json!([]));
+    assert_eq!(search(&app, "Rust").await["total"], 0);
+    say(&app, "Rust again").await;
+    assert_eq!(contents(&search(&app, "Rust&mode=keyword").await), ["Rust again"]);
+    assert_eq!(app.delete("/api/settings/memory/data").send().await.expect_status(200).json(), json!({"cleared": 1}));
+}
+
+#[tokio::test]
+async fn figures_are_exact() {
+    let app = app().await;
+    for (importance, valence, source) in [(0.0, -1.0, "a"), (0.1, 0.5, "a"), (0.55, 0.0, "b"), (1.0, 0.5, "manual")] {
+        let body =
+            json!({"content": "PostgreSQL in Berlin", "importance": importance, "valence": valence, "source": source});
+        remember(&app, &body).await;
+    }
+    let stats = stats(&app).await;
+    assert_eq!(stats["total_episodes"], 4);
+    assert_eq!((&stats["avg_importance"], &stats["avg_valence"]), (&json!(0.4125), &json!(0.0)));
+    assert_eq!(stats["importance_distribution"], json!([1, 1, 0, 0, 0, 1, 0, 0, 0, 1]));
+    assert_eq!(stats["source_distribution"], json!({"a": 2, "b": 1, "manual": 1}));
+    assert_eq!(stats["entity_type_distribution"], json!({"tool": 1, "place": 1}));
+    assert_eq!(stats["total_entities"], 2);
+    let nothing = json!({"total_recalls": 0, "used_count": 0, "ignored_count": 0, "usage_rate": 0.0});
+    assert_eq!(stats["recall_feedback"], nothing);
+    let graph = graph(&app).await;
+    let tool = graph["entities"].as_array().expect("a list").iter().find(|e| e["name"] == "PostgreSQL").expect("it");
+    assert_eq!(tool["mentions"], 4);
+}
+
+#[tokio::test]
+async fn a_deleted_agent_takes_its_memory_along() {
+    let app = app().await;
+    let id = say(&app, "Scout saw a comet over Lisbon").await;
+    remember(&app, &json!({"content": "Other saw a comet too", "agent_id": "other"})).await;
+    app.delete("/api/agents/scout").send().await.expect_status(200);
+    let found = search(&app, "comet").await;
+    assert_eq!((contents(&found), &found["total"]), (vec!["Other saw a comet too"], &json!(1)));
+    app.get(&format!("/api/memory/episodes/{id}")).send().await.expect_status(404);
+    app.run_workers().await;
+    let stats = stats(&app).await;
+    assert_eq!(stats["total_episodes"], 1);
+    assert_eq!(stats["entity_type_distribution"].get("place"), None, "Lisbon is gone: {stats}");
+}
+
+#[tokio::test]
+async fn an_export_holds_everything() {
+    let app = app().await;
+    let empty = app.get("/api/settings/memory/export").send().await.expect_status(200);
+    assert_eq!((&empty.json()["episodes"], &empty.json()["total"]), (&json!([]), &json!(0)));
+    for number in 0..450 {
+        say(&app, &format!("Note {number}")).await;
+    }
+    let export = app.get("/api/settings/memory/export").send().await.expect_status(200);
+    assert!(export.header("content-disposition").is_some_and(|value| value.contains("agentd-memory.json")));
+    let export = export.json();
+    assert_eq!(export["total"], 450);
+    let contents: Vec<_> =
+        export["episodes"].as_array().expect("a list").iter().map(|e| e["content"].clone()).collect();
+    let wanted: Vec<_> = (0..450).map(|number| json!(format!("Note {number}"))).collect();
+    assert_eq!(contents, wanted);
+}
+
+#[tokio::test]
+async fn the_same_request_is_done_once() {
+    let app = app().await;
+    let body = json!({"content": "Only once"});
+    let send = || app.post("/api/memory/episodes").header("Idempotency-Key", "k1").json(&body).send();
+    let first = send().await.expect_status(201).json();
+    assert_eq!(send().await.expect_status(201).json(), first);
+    assert_eq!(stats(&app).await["total_episodes"], 1);
+}
