@@ -15,6 +15,7 @@
 //! `DELETE FROM t WHERE id IN (SELECT id FROM t WHERE … ORDER BY id LIMIT 500)` until it answers 0.
 
 mod args;
+mod changes;
 mod db;
 mod dialect;
 mod dump;
@@ -40,6 +41,7 @@ mod tx;
 mod value;
 
 pub use args::{Args, Sql};
+pub use changes::{Change, ChangeLog, ChangesPage};
 pub use db::{DatabaseUrl, Db, DbOptions};
 pub use dialect::Dialect;
 pub use dump::DumpSummary;
@@ -142,5 +144,17 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "tool_servers",
         sqlite: include_str!("../migrations/sqlite/0014_tool_servers.sql"),
         postgres: include_str!("../migrations/postgres/0014_tool_servers.sql"),
+    },
+    Migration {
+        version: 15,
+        name: "changes",
+        sqlite: include_str!("../migrations/sqlite/0015_changes.sql"),
+        postgres: include_str!("../migrations/postgres/0015_changes.sql"),
+    },
+    Migration {
+        version: 16,
+        name: "memory",
+        sqlite: include_str!("../migrations/sqlite/0016_memory.sql"),
+        postgres: include_str!("../migrations/postgres/0016_memory.sql"),
     },
 ];

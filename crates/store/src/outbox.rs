@@ -35,8 +35,8 @@ const SOON: Duration = Duration::from_millis(20);
 /// restored backup numbers anew, see [`Db::database_id`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Seq {
-    transaction: i64,
-    number: i64,
+    pub(crate) transaction: i64,
+    pub(crate) number: i64,
 }
 
 impl Seq {

@@ -6,7 +6,7 @@ use crate::read::Read;
 use crate::{Kind, StoreError, args};
 
 /// Bookkeeping of one database, which does not travel.
-const LEFT_OUT: [&str; 3] = ["schema_migrations", "store_info", "topics"];
+const LEFT_OUT: [&str; 4] = ["changes", "schema_migrations", "store_info", "topics"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Column {

@@ -243,15 +243,33 @@ async fn insert(tx: &mut Tx, tables: &[Table], rows: &mut mpsc::Receiver<Feed>) 
     )
     .await?;
     if tx.dialect() == Dialect::Postgres {
-        tx.fetch_optional(
-            "SELECT setval(pg_get_serial_sequence('outbox', 'seq'), COALESCE(MAX(seq), 0) + 1, false) FROM outbox",
-            args![],
-        )
-        .await?;
+        raise_sequences(tx).await?;
     }
+    tx.forget_changes().await?;
     let id = tx.ids().next_ulid();
     tx.execute("UPDATE store_info SET value = $1 WHERE name = 'database_id'", args![id]).await?;
     tx.touch(EVERYTHING);
+    Ok(())
+}
+
+/// What PostgreSQL numbers goes on after the numbers that were loaded.
+async fn raise_sequences(tx: &mut Tx) -> Result<(), StoreError> {
+    let numbered = tx
+        .fetch_all(
+            "SELECT t.relname AS table_name, a.attname AS column_name FROM pg_class t \
+             JOIN pg_attribute a ON a.attrelid = t.oid AND a.attidentity <> '' AND NOT a.attisdropped \
+             WHERE t.relkind IN ('r', 'p') AND t.relnamespace = current_schema()::regnamespace",
+            args![],
+        )
+        .await?;
+    for row in numbered {
+        let (table, column): (String, String) = (row.get("table_name")?, row.get("column_name")?);
+        let sql = format!(
+            "SELECT setval(pg_get_serial_sequence('{table}', '{column}'), COALESCE(MAX({column}), 0) + 1, false) \
+             AS next FROM {table}"
+        );
+        tx.fetch_optional(sql, args![]).await?;
+    }
     Ok(())
 }
 

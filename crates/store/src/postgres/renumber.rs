@@ -12,7 +12,7 @@ pub(super) const IS_FOREIGN: &str = "(EXISTS (SELECT 1 FROM outbox \
      OR EXISTS (SELECT 1 FROM cursors WHERE tx_id >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint))";
 
 /// Each row's place takes the number's role; transaction 0 is before all that is to come.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 8] = [
     "LOCK TABLE outbox, cursors IN EXCLUSIVE MODE",
     "UPDATE cursors SET tx_id = 0, seq = (SELECT COUNT(*) FROM outbox \
      WHERE (outbox.tx_id, outbox.seq) <= (cursors.tx_id, cursors.seq))",
@@ -21,6 +21,9 @@ const STEPS: [&str; 6] = [
      (SELECT id, row_number() OVER (ORDER BY tx_id, seq) AS place FROM outbox) AS placed WHERE placed.id = outbox.id",
     "UPDATE outbox SET seq = -seq",
     "SELECT setval(pg_get_serial_sequence('outbox', 'seq'), COALESCE(MAX(seq), 0) + 1, false) FROM outbox",
+    // Who reads those begins anew under another id of the database.
+    "DO $$ BEGIN IF to_regclass('changes') IS NOT NULL THEN DELETE FROM changes; END IF; END $$",
+    "DELETE FROM store_info WHERE name LIKE 'changes.%'",
     "UPDATE store_info SET value = md5(random()::text || clock_timestamp()::text) WHERE name = 'database_id'",
 ];
 

@@ -8,6 +8,7 @@
     reason = "tests, and what they share, fail by panicking"
 )]
 
+mod changes;
 mod dump;
 mod idempotency;
 mod lifecycle;

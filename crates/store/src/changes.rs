@@ -1,0 +1,165 @@
+//! Logs of changed rows, for what is derived from them and kept outside of the database: each
+//! reader keeps its own place, and catches up from there.
+//!
+//! Other than events, changes are seen as soon as they are committed: who is told that a change is
+//! stored must find it everywhere. So a reader may see some of them twice, and its place moves only
+//! over those before which nothing can commit any more. A log says which rows, never what: the rows
+//! are the truth. Places belong to one [`Db::database_id`](crate::Db::database_id): a database that
+//! was loaded from a backup has another one, and its logs begin anew.
+
+use agentd_base::Timestamp;
+
+use crate::outbox::Seq;
+use crate::read::Read;
+use crate::{StoreError, Tx, args};
+
+/// The name of a log, `const EPISODES: ChangeLog = ChangeLog::new("memory.episodes");`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangeLog(&'static str);
+
+impl ChangeLog {
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self(name)
+    }
+
+    /// Under which the place of the last change that is forgotten stands in `store_info`.
+    fn floor_name(self) -> String {
+        format!("changes.{}.floor", self.0)
+    }
+}
+
+/// One entry of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// The row that was added, changed or deleted; `None`: any of them.
+    pub row: Option<i64>,
+}
+
+/// Changes after a place.
+#[derive(Debug, Clone, Default)]
+pub struct ChangesPage {
+    /// In order.
+    pub changes: Vec<Change>,
+    /// Where to read on next time: behind everything that cannot appear before it any more.
+    pub place: Seq,
+    /// Where to read on at once, if there may be more.
+    pub more_after: Option<Seq>,
+}
+
+impl Read {
+    /// Up to `limit` changes after `after`; `None` when some of them are forgotten already, and the
+    /// reader has to begin anew.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn changes_after(
+        &mut self,
+        log: ChangeLog,
+        after: Seq,
+        limit: u32,
+    ) -> Result<Option<ChangesPage>, StoreError> {
+        let settled =
+            self.dialect().pick("1", "(tx_id < pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::int::bigint");
+        let rows = self
+            .fetch_all(
+                format!(
+                    "SELECT tx_id, seq, row_number, {settled} AS is_settled FROM changes \
+                     WHERE log = $1 AND (tx_id, seq) > ($2, $3) ORDER BY tx_id, seq LIMIT $4"
+                ),
+                args![log.0, after.transaction, after.number, limit],
+            )
+            .await?;
+        let mut page = ChangesPage { place: after, ..ChangesPage::default() };
+        let mut last = after;
+        let mut is_settled = true;
+        for row in &rows {
+            last = Seq { transaction: row.get("tx_id")?, number: row.get("seq")? };
+            is_settled &= row.get::<bool>("is_settled")?;
+            if is_settled {
+                page.place = last;
+            }
+            page.changes.push(Change { row: row.get("row_number")? });
+        }
+        if rows.len() == limit as usize {
+            page.more_after = Some(last);
+        }
+        // Asked last: what is forgotten meanwhile is noticed.
+        Ok((after >= self.changes_floor(log).await?).then_some(page))
+    }
+
+    /// The place after the last change that nothing can appear before any more: where a reader that
+    /// begins now begins, before it reads the rows.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn last_change(&mut self, log: ChangeLog) -> Result<Seq, StoreError> {
+        let settled = self.dialect().settled_events();
+        let sql = format!(
+            "SELECT tx_id, seq FROM changes WHERE log = $1 AND {settled} ORDER BY tx_id DESC, seq DESC LIMIT 1"
+        );
+        match self.fetch_optional(sql, args![log.0]).await? {
+            Some(row) => Ok(Seq { transaction: row.get("tx_id")?, number: row.get("seq")? }),
+            None => self.changes_floor(log).await,
+        }
+    }
+
+    async fn changes_floor(&mut self, log: ChangeLog) -> Result<Seq, StoreError> {
+        let row = self.fetch_optional("SELECT value FROM store_info WHERE name = $1", args![log.floor_name()]).await?;
+        let Some(row) = row else { return Ok(Seq::START) };
+        Ok(row.get::<String>("value")?.parse().unwrap_or(Seq::START))
+    }
+}
+
+impl Tx {
+    /// Notes that `row` is added, changed or deleted with this transaction; `None`: any row may be.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn log_change(&mut self, log: ChangeLog, row: Option<i64>) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        self.execute(
+            "INSERT INTO changes (log, row_number, created_at) VALUES ($1, $2, $3)",
+            args![log.0, row, now],
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Forgets up to `limit` changes from before `before`; answers how many.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn prune_changes(&mut self, log: ChangeLog, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+        let settled = self.dialect().settled_events();
+        let sql = format!(
+            "SELECT tx_id, seq, created_at FROM changes WHERE log = $1 AND {settled} ORDER BY tx_id, seq LIMIT $2"
+        );
+        let mut floor = None;
+        for row in self.fetch_all(sql, args![log.0, limit]).await? {
+            if row.get::<Timestamp>("created_at")? >= before {
+                break;
+            }
+            floor = Some(Seq { transaction: row.get("tx_id")?, number: row.get("seq")? });
+        }
+        let Some(floor) = floor else { return Ok(0) };
+        self.execute(
+            "INSERT INTO store_info (name, value) VALUES ($1, $2) \
+             ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            args![log.floor_name(), floor.to_string()],
+        )
+        .await?;
+        self.execute(
+            "DELETE FROM changes WHERE log = $1 AND (tx_id, seq) <= ($2, $3)",
+            args![log.0, floor.transaction, floor.number],
+        )
+        .await
+    }
+
+    /// Empties every log, after the database was loaded or numbered anew: its id is another one.
+    pub(crate) async fn forget_changes(&mut self) -> Result<(), StoreError> {
+        self.execute("DELETE FROM changes", args![]).await?;
+        self.execute("DELETE FROM store_info WHERE name LIKE 'changes.%'", args![]).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! Logs of changes: seen at once, missed never, and who has slept too long is told so.
+
+use std::time::Duration;
+
+use agentd_store::{ChangeLog, Db, Dialect, Seq, StoreError, Tx};
+
+use crate::support::on_each;
+
+const THINGS: ChangeLog = ChangeLog::new("things");
+const OTHERS: ChangeLog = ChangeLog::new("others");
+
+async fn log(db: &Db, log: ChangeLog, row: Option<i64>) {
+    db.write(async move |tx: &mut Tx| tx.log_change(log, row).await).await.unwrap();
+}
+
+/// The rows after a place, however small the pages; and the place to go on from.
+async fn follow(db: &Db, after: Seq, limit: u32) -> (Vec<Option<i64>>, Seq) {
+    let (mut rows, mut place) = (Vec::new(), after);
+    let mut next = Some(after);
+    while let Some(after) = next {
+        let page = db.read().await.unwrap().changes_after(THINGS, after, limit).await.unwrap().expect("kept");
+        rows.extend(page.changes.iter().map(|change| change.row));
+        place = place.max(page.place);
+        next = page.more_after;
+    }
+    (rows, place)
+}
+
+#[tokio::test]
+async fn a_log_is_followed_from_any_place() {
+    on_each(async |test_db| {
+        let db = &test_db.db;
+        for row in 1..=5 {
+            log(db, THINGS, Some(row)).await;
+            log(db, OTHERS, Some(row * 100)).await;
+        }
+        log(db, THINGS, None).await;
+        let all = [Some(1), Some(2), Some(3), Some(4), Some(5), None];
+        for limit in [1, 2, 3, 100] {
+            assert_eq!(follow(db, Seq::START, limit).await.0, all);
+        }
+        // Others of a shared server may keep the last ones from being final for a while.
+        let place = loop {
+            let (_, place) = follow(db, Seq::START, 100).await;
+            if follow(db, place, 100).await.0.is_empty() {
+                break place;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        assert_eq!(db.read().await.unwrap().last_change(THINGS).await.unwrap(), place);
+        log(db, THINGS, Some(9)).await;
+        assert_eq!(follow(db, place, 100).await.0, [Some(9)]);
+        let failed: Result<(), StoreError> = db
+            .write(async |tx: &mut Tx| {
+                tx.log_change(THINGS, Some(10)).await?;
+                Err(StoreError::NoRow)
+            })
+            .await;
+        failed.unwrap_err();
+        assert_eq!(follow(db, place, 100).await.0, [Some(9)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_behind_an_open_transaction_is_seen_and_not_passed() {
+    on_each(async |test_db| {
+        let db = &test_db.db;
+        if db.dialect() == Dialect::Sqlite {
+            return;
+        }
+        let (entered, has_entered) = tokio::sync::oneshot::channel();
+        let (finish, may_finish) = tokio::sync::oneshot::channel::<()>();
+        let slots = std::sync::Mutex::new(Some((entered, may_finish)));
+        let slow = {
+            let db = db.clone();
+            tokio::spawn(async move {
+                db.write(async move |tx: &mut Tx| {
+                    tx.log_change(THINGS, Some(1)).await?;
+                    let taken = slots.lock().unwrap().take();
+                    if let Some((entered, may_finish)) = taken {
+                        let _ = entered.send(());
+                        let _ = may_finish.await;
+                    }
+                    Ok::<_, StoreError>(())
+                })
+                .await
+            })
+        };
+        has_entered.await.unwrap();
+        let fast = Db::open(test_db.options().clone()).await.unwrap();
+        log(&fast, THINGS, Some(2)).await;
+        let (rows, place) = follow(db, Seq::START, 100).await;
+        assert_eq!(rows, [Some(2)], "seen though not final");
+        finish.send(()).unwrap();
+        slow.await.unwrap().unwrap();
+        let (mut rows, _) = follow(db, place, 100).await;
+        rows.sort_unstable();
+        assert_eq!(rows, [Some(1), Some(2)], "the slow one is not missed");
+        fast.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_comes_after_the_pruning_begins_anew() {
+    on_each(async |test_db| {
+        let db = &test_db.db;
+        for row in 1..=4 {
+            log(db, THINGS, Some(row)).await;
+        }
+        let later = db.clock().now() + Duration::from_secs(60);
+        assert_eq!(prune(db, db.clock().now() - Duration::from_secs(60), 9).await, 0, "nothing is old enough");
+        while prune(db, later, 3).await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let mut read = db.read().await.unwrap();
+        assert!(read.changes_after(THINGS, Seq::START, 9).await.unwrap().is_none());
+        let place = read.last_change(THINGS).await.unwrap();
+        assert!(place > Seq::START);
+        assert!(read.changes_after(THINGS, place, 9).await.unwrap().is_some());
+    })
+    .await;
+}
+
+async fn prune(db: &Db, before: agentd_base::Timestamp, limit: u32) -> u64 {
+    db.write(async move |tx: &mut Tx| tx.prune_changes(THINGS, before, limit).await).await.unwrap()
+}
