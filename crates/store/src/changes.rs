@@ -32,6 +32,8 @@ impl ChangeLog {
 /// One entry of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
+    /// Unique in its log.
+    pub place: Seq,
     /// The row that was added, changed or deleted; `None`: any of them.
     pub row: Option<i64>,
 }
@@ -79,7 +81,7 @@ impl Read {
             if is_settled {
                 page.place = last;
             }
-            page.changes.push(Change { row: row.get("row_number")? });
+            page.changes.push(Change { place: last, row: row.get("row_number")? });
         }
         if rows.len() == limit as usize {
             page.more_after = Some(last);
@@ -118,11 +120,8 @@ impl Tx {
     /// What the database refuses.
     pub async fn log_change(&mut self, log: ChangeLog, row: Option<i64>) -> Result<(), StoreError> {
         let now = self.clock().now();
-        self.execute(
-            "INSERT INTO changes (log, row_number, created_at) VALUES ($1, $2, $3)",
-            args![log.0, row, now],
-        )
-        .await?;
+        self.execute("INSERT INTO changes (log, row_number, created_at) VALUES ($1, $2, $3)", args![log.0, row, now])
+            .await?;
         Ok(())
     }
 

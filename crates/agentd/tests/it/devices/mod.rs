@@ -5,6 +5,8 @@ mod pairing;
 mod socket;
 mod work;
 
+use std::time::Duration;
+
 use agentd::config::ConfigSource;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -14,6 +16,9 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::support::{TestApp, TestResponse, record};
+
+/// A frame that has not come by then never comes.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A paired device.
 pub struct Paired {
@@ -92,10 +97,14 @@ impl Socket {
         self.0.send(Message::text(text)).await.expect("the daemon takes it");
     }
 
+    async fn message(&mut self) -> Option<Result<Message, Error>> {
+        tokio::time::timeout(PATIENCE, self.0.next()).await.expect("the daemon says something")
+    }
+
     /// The next frame.
     pub async fn next(&mut self) -> Value {
         loop {
-            match self.0.next().await.expect("the socket is open").expect("a message") {
+            match self.message().await.expect("the socket is open").expect("a message") {
                 Message::Text(text) => return serde_json::from_str(&text).expect("JSON"),
                 Message::Ping(_) | Message::Pong(_) => {}
                 other => panic!("{other:?} instead of a frame"),
@@ -106,7 +115,7 @@ impl Socket {
     /// The close frame, everything before it passed over.
     pub async fn closed(&mut self) -> CloseFrame {
         loop {
-            match self.0.next().await {
+            match self.message().await {
                 Some(Ok(Message::Close(Some(frame)))) => return frame,
                 Some(Ok(_)) => {}
                 other => panic!("{other:?} instead of a close frame"),

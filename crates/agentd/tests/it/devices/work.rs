@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentd_llm::ToolCall;
 use agentd_llm::fake::{Reply, Script};
+use agentd_llm::{Gate, ToolCall};
 use serde_json::{Value, json};
 
 use super::{Paired, Socket, pair, until_shown};
@@ -130,16 +130,17 @@ async fn a_device_hears_that_nobody_waits() {
 
 #[tokio::test]
 async fn a_reconnected_device_serves_the_turn_that_had_its_tools() {
-    let mut bench = Bench::with(vec![call("a"), call("b"), says("Both.")]).await;
+    let gate = Gate::default();
+    let mut bench = Bench::with(vec![call("a"), call("b").gated(&gate), says("Both.")]).await;
     let stream = bench.send().await;
     bench.call().await;
     let mut again = Socket::open(&bench.talk.app, &bench.device).await;
-    again.register(&["echo"]).await;
+    again.register(&["echo", "shout"]).await;
+    let both = |device: &Value| device["tools"].as_array().is_some_and(|tools| tools.len() == 2);
+    until_shown(&bench.talk.app, &bench.device.id, both).await;
     // The first call failed with its connection; the second one finds the new one.
-    let mut second = again.next().await;
-    if second["type"] == "error" {
-        second = again.next().await;
-    }
+    gate.open();
+    let second = again.next().await;
     assert_eq!((&second["type"], &second["input"]), (&json!("tool_call"), &json!({"word": "b"})));
     again.send(&json!({"type": "tool_result", "id": second["id"], "output": "b"})).await;
     assert_eq!(token_text(&stream.collect().await), "Both.");

@@ -1,6 +1,7 @@
 //! Requests to the daemon, and answers that are held against the document.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use reqwest::header::HeaderMap;
@@ -8,6 +9,9 @@ use reqwest::{Client, Method, StatusCode};
 use serde_json::Value;
 
 use super::{document, record};
+
+/// An event that has not come by then never comes.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct TestRequest {
     builder: reqwest::RequestBuilder,
@@ -148,6 +152,10 @@ pub struct EventStream {
 impl EventStream {
     /// The next event; `None` when the daemon closed the stream. Comments are passed over.
     pub async fn next(&mut self) -> Option<ServerEvent> {
+        tokio::time::timeout(PATIENCE, self.read()).await.expect("the stream goes on or ends")
+    }
+
+    async fn read(&mut self) -> Option<ServerEvent> {
         loop {
             if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
                 let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
