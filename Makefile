@@ -74,6 +74,8 @@ bench: tools models ## Measure what docs/benchmarks.md quotes (takes minutes)
 	target/release/chat
 	$(call say,rounds of tools)
 	target/release/tools
+	$(call say,entities found in text)
+	target/release/entities
 	$(call say,the model inside against its engine)
 	target/release/local_model $(firstword $(wildcard $(MODELS)/*.gguf))
 

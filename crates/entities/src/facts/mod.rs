@@ -1,0 +1,103 @@
+//! Simple facts, so that a newer one can take an older one's place: "I live in Berlin", "Anna works at
+//! Siemens now", "my favourite colour is blue", "I no longer drink coffee".
+//!
+//! Precision before recall: only the plain indicative with a known subject (the first person, a named
+//! person, or the speaker's relative). Questions, conditions, wishes, reports of what somebody said,
+//! the past and whatever is uncertain are no facts.
+//!
+//! An attribute either has one value at a time (`lives_in`, `works_at`, `age`, `favorite color`), or
+//! carries what it is about (`like coffee`), so that liking coffee never contradicts liking tea.
+
+mod reader;
+mod sentence;
+mod vocabulary;
+
+use crate::extract::extract_from;
+use crate::text::Text;
+use crate::types::{EntityType, Mention};
+use reader::Reader;
+
+/// The subject of what is said in the first person by somebody who is not named.
+pub const FIRST_PERSON: &str = "self";
+/// How many facts are read from one text.
+pub const MAX_FACTS: usize = 32;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FactKey {
+    /// A person's key, [`FIRST_PERSON`], or one of these and a kinship: `self sister`.
+    pub subject: String,
+    pub attribute: String,
+    pub value: String,
+    /// Whether it is so; `false` for "no longer" and "not".
+    pub polarity: bool,
+}
+
+impl FactKey {
+    /// Whether both cannot hold at once: another value of the same attribute, or the same one denied.
+    #[must_use]
+    pub fn contradicts(&self, other: &Self) -> bool {
+        self.subject == other.subject
+            && self.attribute == other.attribute
+            && match (self.polarity, other.polarity) {
+                (true, true) => self.value != other.value,
+                (false, false) => false,
+                _ => self.value == other.value,
+            }
+    }
+}
+
+/// The fact that a text states, if it states exactly one.
+#[must_use]
+pub fn fact_key(text: &str) -> Option<FactKey> {
+    let mut facts = fact_keys(text, None);
+    if facts.len() == 1 { facts.pop() } else { None }
+}
+
+/// Every simple fact of a text, in its order, at most [`MAX_FACTS`]. `speaker` is who "I" is; a prefix
+/// (`Anna: …`) wins.
+#[must_use]
+pub fn fact_keys(text: &str, speaker: Option<&str>) -> Vec<FactKey> {
+    let (tokens, extraction) = extract_from(text, None);
+    let mut facts = facts_in(&tokens, &extraction.mentions);
+    if let Some(speaker) = speaker.map(crate::fold).filter(|speaker| !speaker.is_empty()) {
+        for fact in &mut facts {
+            if fact.subject == FIRST_PERSON {
+                fact.subject.clone_from(&speaker);
+            } else if let Some(kin) = fact.subject.strip_prefix("self ") {
+                fact.subject = format!("{speaker} {kin}");
+            }
+        }
+    }
+    facts
+}
+
+pub(crate) fn facts_in(text: &Text<'_>, mentions: &[Mention]) -> Vec<FactKey> {
+    let mut facts = Vec::new();
+    let mut speaker = FIRST_PERSON.to_owned();
+    let mut next = 0;
+    for range in &text.sentences {
+        let (Some(first), Some(last)) = (text.get(range.start), text.get(range.end - 1)) else { continue };
+        while mentions.get(next).is_some_and(|mention| mention.range.start < first.start) {
+            next += 1;
+        }
+        let until = next + mentions[next..].iter().take_while(|mention| mention.range.start < last.end).count();
+        let own = &mentions[next..until];
+        let mut reader = Reader { text, mentions: own, at: range.start, end: range.end };
+        if let Some(prefix) = own
+            .first()
+            .filter(|mention| mention.entity_type == EntityType::Person && mention.range.start == first.start)
+        {
+            let after = reader.token_after(prefix.range.end);
+            if text.folded(after) == ":" && first.starts_line {
+                speaker.clone_from(&prefix.key);
+                reader.at = after + 1;
+            }
+        }
+        if facts.len() < MAX_FACTS
+            && let Some(fact) = reader.fact(&speaker)
+        {
+            facts.push(fact);
+        }
+    }
+    facts
+}

@@ -1,0 +1,297 @@
+//! The known entities, read once from the files under `data/` that are compiled in, and their
+//! look-up in a trie over folded tokens.
+//!
+//! A line is `name | aliases | rule`; `@type` opens a section. A hyphen between words may be left
+//! out; a plural of a concept counts as the concept. An alias that starts with `=` must be spelled
+//! letter for letter. What each rule asks for is said where it is judged (`evidence`).
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::fold::fold;
+use crate::text::{Kind, Text, hash};
+use crate::types::EntityType;
+
+const TECHNOLOGY: &str = include_str!("../data/technology.txt");
+const CONCEPTS: &str = include_str!("../data/concepts.txt");
+const ORGANIZATIONS: &str = include_str!("../data/organizations.txt");
+const PLACES: &str = include_str!("../data/places.txt");
+const GIVEN_NAMES: &str = include_str!("../data/given-names.txt");
+
+/// Given names of so few letters are too often something else at a sentence's start.
+const SHORT_NAME_LETTERS: usize = 2;
+
+/// How much evidence an entry needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    Certain,
+    /// A capital that means something, or context.
+    Cased,
+    /// A capital and context.
+    Context,
+    /// A natural language, which is also an adjective.
+    Spoken,
+}
+
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: Box<str>,
+    pub(crate) key: Box<str>,
+    pub(crate) entity_type: EntityType,
+    pub(crate) rule: Rule,
+    /// Words in the sentence that speak for the entry, as hashes of their folded form.
+    pub(crate) supporting: Vec<u64>,
+    /// Words in the sentence that exclude it.
+    pub(crate) excluding: Vec<u64>,
+}
+
+/// An entry ends at this node of the trie.
+#[derive(Debug, Clone)]
+struct Terminal {
+    entry: usize,
+    /// The only spelling that counts.
+    exact: Option<Box<str>>,
+    /// An alias or the name itself that is written in one way only, so it needs no evidence.
+    is_unambiguous: bool,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    edges: HashMap<u32, u32>,
+    terminals: Vec<Terminal>,
+}
+
+/// Entry `entry` stands from one token up to (and without) token `end`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Match {
+    pub(crate) end: usize,
+    pub(crate) entry: usize,
+    pub(crate) is_unambiguous: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Gazetteer {
+    pub(crate) entries: Vec<Entry>,
+    symbols: HashMap<Box<str>, u32>,
+    nodes: Vec<Node>,
+}
+
+static GAZETTEER: LazyLock<Gazetteer> = LazyLock::new(Gazetteer::read);
+
+/// The one that is compiled in.
+pub(crate) fn gazetteer() -> &'static Gazetteer {
+    &GAZETTEER
+}
+
+impl Gazetteer {
+    fn read() -> Self {
+        let mut gazetteer = Self { nodes: vec![Node::default()], ..Self::default() };
+        for file in [TECHNOLOGY, CONCEPTS, ORGANIZATIONS, PLACES] {
+            gazetteer.read_entries(file);
+        }
+        gazetteer.read_given_names();
+        gazetteer
+    }
+
+    fn read_entries(&mut self, file: &str) {
+        let mut entity_type = EntityType::Concept;
+        for line in file.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            if let Some(name) = line.strip_prefix('@') {
+                entity_type = EntityType::from_name(name).unwrap_or(entity_type);
+                continue;
+            }
+            let mut columns = line.split('|').map(str::trim);
+            let name = columns.next().unwrap_or_default();
+            let aliases: Vec<&str> = columns
+                .next()
+                .unwrap_or_default()
+                .split(',')
+                .map(str::trim)
+                .filter(|alias| !alias.is_empty())
+                .collect();
+            let (mut rule, mut supporting, mut excluding) = (Rule::Certain, Vec::new(), Vec::new());
+            for word in columns.next().unwrap_or_default().split_whitespace() {
+                match word {
+                    "cased" => rule = Rule::Cased,
+                    "context" => rule = Rule::Context,
+                    "spoken" => rule = Rule::Spoken,
+                    _ => match word.split_at(1) {
+                        ("+", word) => supporting.push(hash(&fold(word))),
+                        (_, word) => excluding.push(hash(&fold(word))),
+                    },
+                }
+            }
+            let entry = self.entries.len();
+            let key = fold(name).into();
+            self.entries.push(Entry { name: name.into(), key, entity_type, rule, supporting, excluding });
+            let is_exact = aliases.iter().any(|alias| alias.strip_prefix('=') == Some(name));
+            if !is_exact {
+                self.insert(name, Terminal { entry, exact: None, is_unambiguous: rule == Rule::Certain });
+            }
+            for alias in aliases {
+                let exact = alias.strip_prefix('=').map(Into::into);
+                let alias = alias.trim_start_matches('=');
+                // An alias is there because it is clearer than the name, except for shorter ones.
+                let is_unambiguous = rule == Rule::Certain || exact.is_some() || alias.len() > name.len();
+                self.insert(alias, Terminal { entry, exact, is_unambiguous });
+            }
+        }
+    }
+
+    fn read_given_names(&mut self) {
+        let mut is_unsure = false;
+        let mut known: HashMap<Box<str>, usize> = HashMap::new();
+        for line in GIVEN_NAMES.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+            if line.starts_with('@') {
+                is_unsure = line == "@unsure";
+                continue;
+            }
+            for name in line.split_whitespace() {
+                let key: Box<str> = fold(name).into();
+                let rule =
+                    if is_unsure || key.chars().count() <= SHORT_NAME_LETTERS { Rule::Cased } else { Rule::Certain };
+                if let Some(&entry) = known.get(&key) {
+                    if is_unsure {
+                        self.entries[entry].rule = rule;
+                    }
+                    continue;
+                }
+                let entry = self.entries.len();
+                known.insert(key.clone(), entry);
+                self.entries.push(Entry {
+                    name: name.into(),
+                    key,
+                    entity_type: EntityType::Person,
+                    rule,
+                    supporting: Vec::new(),
+                    excluding: Vec::new(),
+                });
+                self.insert(name, Terminal { entry, exact: None, is_unambiguous: false });
+            }
+        }
+    }
+
+    fn insert(&mut self, alias: &str, terminal: Terminal) {
+        let is_concept = self.entries[terminal.entry].entity_type == EntityType::Concept && terminal.exact.is_none();
+        self.insert_one(alias, terminal.clone());
+        if is_concept && !alias.ends_with('s') {
+            let plural = match alias.strip_suffix('y') {
+                Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
+                _ => format!("{alias}s"),
+            };
+            self.insert_one(&plural, terminal);
+        }
+    }
+
+    fn insert_one(&mut self, alias: &str, terminal: Terminal) {
+        let text = Text::new(alias);
+        let mut node = 0usize;
+        for index in 0..text.tokens.len() {
+            if is_skipped_hyphen(&text, index) {
+                continue;
+            }
+            let count = u32::try_from(self.symbols.len()).unwrap_or(u32::MAX);
+            let symbol = *self.symbols.entry(symbol_of(&text, index)).or_insert(count);
+            let next = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+            let target = *self.nodes[node].edges.entry(symbol).or_insert(next);
+            if target == next {
+                self.nodes.push(Node::default());
+            }
+            node = target as usize;
+        }
+        let terminals = &mut self.nodes[node].terminals;
+        if node > 0 && !terminals.iter().any(|known| known.entry == terminal.entry && known.exact == terminal.exact) {
+            terminals.push(terminal);
+        }
+    }
+
+    /// Appends every entry that starts at token `start`. No alias is longer than a few tokens, so
+    /// the time is constant.
+    pub(crate) fn matches(&self, text: &Text<'_>, start: usize, found: &mut Vec<Match>) {
+        let mut node = 0usize;
+        let mut symbol = String::new();
+        let mut index = start;
+        while let Some(token) = text.get(index) {
+            if index > start && (token.kind == Kind::Opaque || !text.same_sentence(start, index)) {
+                return;
+            }
+            if index > start && is_skipped_hyphen(text, index) {
+                index += 1;
+                continue;
+            }
+            symbol.clear();
+            if index > start && is_glued(text, index) {
+                symbol.push('\u{1}');
+            }
+            symbol.push_str(text.folded(index));
+            let Some(edge) = self.symbols.get(symbol.as_str()) else { return };
+            let Some(&target) = self.nodes[node].edges.get(edge) else { return };
+            node = target as usize;
+            index += 1;
+            for terminal in &self.nodes[node].terminals {
+                let is_spelled = terminal.exact.as_deref().is_none_or(|exact| exact == text.source_of(start..index));
+                if is_spelled {
+                    found.push(Match { end: index, entry: terminal.entry, is_unambiguous: terminal.is_unambiguous });
+                }
+            }
+        }
+    }
+}
+
+/// Without space before it, and a mark or after a mark.
+fn is_glued(text: &Text<'_>, index: usize) -> bool {
+    let (Some(token), Some(previous)) = (text.get(index), index.checked_sub(1).and_then(|before| text.get(before)))
+    else {
+        return false;
+    };
+    let after_mark = previous.kind == Kind::Mark && !is_skipped_hyphen(text, index - 1);
+    !token.is_spaced && (token.kind == Kind::Mark || after_mark)
+}
+
+fn symbol_of(text: &Text<'_>, index: usize) -> Box<str> {
+    let folded = text.folded(index);
+    if index > 0 && is_glued(text, index) { format!("\u{1}{folded}").into() } else { folded.into() }
+}
+
+/// A hyphen inside a compound.
+fn is_skipped_hyphen(text: &Text<'_>, index: usize) -> bool {
+    let is_inner = |token: &crate::text::Token| !token.is_spaced && matches!(token.kind, Kind::Word | Kind::Number);
+    matches!(text.folded(index), "-" | "\u{2010}" | "\u{2011}")
+        && text.get(index).is_some_and(|token| !token.is_spaced)
+        && text.get(index + 1).is_some_and(is_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::{Rule, gazetteer};
+    use crate::types::EntityType;
+
+    #[test]
+    fn is_broad_and_names_each_thing_once() {
+        let mut seen = HashSet::new();
+        for entry in &gazetteer().entries {
+            assert!(!entry.key.is_empty());
+            assert!(seen.insert((entry.entity_type, &entry.key)), "{} stands twice", entry.name);
+        }
+        let count = |wanted: EntityType| gazetteer().entries.iter().filter(|entry| entry.entity_type == wanted).count();
+        let technical = count(EntityType::Language) + count(EntityType::Framework) + count(EntityType::Tool);
+        assert!(technical >= 450, "{technical}");
+        assert!(count(EntityType::Concept) >= 350);
+        assert!(count(EntityType::Organization) >= 200);
+        assert!(count(EntityType::Place) >= 500);
+        assert!(count(EntityType::Person) >= 1500);
+    }
+
+    #[test]
+    fn what_is_also_a_common_word_needs_evidence() {
+        for (name, entity_type) in
+            [("go", EntityType::Language), ("apple", EntityType::Organization), ("will", EntityType::Person)]
+        {
+            let entry =
+                gazetteer().entries.iter().find(|entry| &*entry.key == name && entry.entity_type == entity_type);
+            assert_ne!(entry.unwrap().rule, Rule::Certain);
+        }
+    }
+}

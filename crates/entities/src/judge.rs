@@ -1,0 +1,304 @@
+//! How much a text matters and how it feels, by rules.
+//!
+//! Importance starts at [`BASE`] and grows with what makes a text worth remembering, each kind once:
+//!
+//! | what | adds |
+//! |---|---|
+//! | identity and life: "my name is", birth, death, wedding, diagnosis, allergy, a new job, a move | 0.30 |
+//! | an explicit request: "remember", "don't forget", "important" | 0.30 |
+//! | a decision or a commitment: "we decided", "I promised", "the deadline is" | 0.20 |
+//! | a preference: "favourite", "prefer", "hate" | 0.15 |
+//! | a simple fact (`facts`) | 0.15 |
+//! | a date | 0.10 |
+//! | a person, an organization or a place | 0.06 each, 0.12 at most |
+//! | topics and tools | 0.03 each, 0.06 at most |
+//! | a strong feeling | up to 0.10 |
+//!
+//! A question halves what was added, small talk ("hi", "thanks", "sounds good") without anything else
+//! falls to [`SMALL_TALK`]. Valence is the sum of what the words of the lexicon weigh, negated after "not" (by half, the
+//! other way), doubled by half after "very", squeezed into -1 to 1.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::cues;
+use crate::extract::extract_from;
+use crate::facts;
+use crate::text::{Kind, Text};
+use crate::types::EntityType;
+
+const BASE: f64 = 0.2;
+const SMALL_TALK: f64 = 0.05;
+/// A sum of word weights so far from 0 is felt as two thirds.
+const HALF_FELT: f64 = 3.0;
+
+const LEXICON: &str = include_str!("../data/valence.txt");
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judgement {
+    /// 0 to 1.
+    pub importance: f64,
+    /// -1 (bad) to 1 (good).
+    pub valence: f64,
+}
+
+/// What the words of the lexicon weigh, -3 to 3.
+static WEIGHTS: LazyLock<HashMap<&'static str, f64>> = LazyLock::new(|| {
+    let mut weights = HashMap::new();
+    for line in LEXICON.lines().filter(|line| !line.starts_with('#')) {
+        if let Some((weight, words)) = line.split_once(':')
+            && let Ok(weight) = weight.trim().parse::<f64>()
+        {
+            words.split_whitespace().for_each(|word| {
+                weights.insert(word, weight);
+            });
+        }
+    }
+    weights
+});
+
+const LIFE: &[&str] = &[
+    "my name is",
+    "call me",
+    "i was born",
+    "was born",
+    "my birthday",
+    "passed away",
+    "died",
+    "got married",
+    "getting married",
+    "get married",
+    "engaged",
+    "pregnant",
+    "divorced",
+    "divorce",
+    "diagnosed",
+    "diagnosis",
+    "allergic",
+    "allergy",
+    "graduated",
+    "new job",
+    "got the job",
+    "promoted",
+    "promotion",
+    "got fired",
+    "laid off",
+    "retired",
+    "i moved",
+    "moved to",
+    "we moved",
+    "my address",
+    "phone number",
+    "adopted",
+    "i live in",
+    "i work at",
+    "i work for",
+    "i am a",
+    "i'm a",
+    "gave birth",
+    "surgery",
+    "quit my job",
+    "came out",
+    "accepted into",
+    "lost my",
+    "years old",
+    "immigrated",
+];
+const REQUEST: &[&str] = &[
+    "remember that",
+    "remember this",
+    "please remember",
+    "remember to",
+    "don't forget",
+    "do not forget",
+    "note that",
+    "important",
+    "keep in mind",
+    "from now on",
+    "always use",
+    "never use",
+    "make sure",
+    "must not",
+    "urgent",
+    "critical",
+];
+const COMMITMENT: &[&str] = &[
+    "decided",
+    "decision",
+    "agreed",
+    "we will",
+    "i will",
+    "i'll",
+    "we'll",
+    "promise",
+    "promised",
+    "deadline",
+    "due",
+    "scheduled",
+    "appointment",
+    "signed",
+    "committed",
+    "plan to",
+    "planning to",
+    "going to",
+    "goal",
+    "switched to",
+    "migrated",
+    "released",
+    "accepted",
+    "booked",
+    "bought",
+    "started",
+    "root cause",
+    "fixed",
+];
+const PREFERENCE: &[&str] = &[
+    "favourite",
+    "favorite",
+    "prefer",
+    "prefers",
+    "i love",
+    "i like",
+    "i hate",
+    "i dislike",
+    "can't stand",
+    "loves",
+    "hates",
+    "likes",
+    "enjoy",
+    "enjoys",
+    "fan of",
+    "dream",
+    "afraid of",
+    "no longer",
+    "would rather",
+    "vegetarian",
+    "vegan",
+];
+const SMALL: &[&str] = &[
+    "hi",
+    "hey",
+    "hello",
+    "thanks",
+    "thank you",
+    "good morning",
+    "good night",
+    "good evening",
+    "how are you",
+    "what's up",
+    "sounds good",
+    "see you",
+    "bye",
+    "ok",
+    "okay",
+    "cool",
+    "nice",
+    "wow",
+    "great",
+    "lol",
+    "haha",
+    "talk later",
+    "talk soon",
+    "take care",
+    "no problem",
+    "you're welcome",
+    "sure",
+    "yes",
+    "no",
+    "yeah",
+    "yep",
+    "congrats",
+    "that's awesome",
+    "that's great",
+    "good to see you",
+    "got it",
+];
+
+/// Judges a text. Of a long one only what the extraction reads counts.
+#[must_use]
+pub fn judge(text: &str) -> Judgement {
+    let (tokens, extraction) = extract_from(text, None);
+    let valence = valence(&tokens);
+    let phrases = Phrases::of(&tokens);
+    let mut added = 0.0;
+    for (words, weight) in [(LIFE, 0.30), (REQUEST, 0.30), (COMMITMENT, 0.20), (PREFERENCE, 0.15)] {
+        if phrases.any(words) {
+            added += weight;
+        }
+    }
+    if !facts::facts_in(&tokens, &extraction.mentions).is_empty() {
+        added += 0.15;
+    }
+    let count = |types: &[EntityType]| {
+        let mut keys: Vec<&str> = extraction
+            .mentions
+            .iter()
+            .filter(|mention| types.contains(&mention.entity_type))
+            .take(64)
+            .map(|mention| &*mention.key)
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        f64::from(u8::try_from(keys.len()).unwrap_or(u8::MAX))
+    };
+    added += (count(&[EntityType::Date]) * 0.10).min(0.10);
+    added += (count(&[EntityType::Person, EntityType::Organization, EntityType::Place]) * 0.06).min(0.12);
+    added +=
+        (count(&[EntityType::Concept, EntityType::Tool, EntityType::Language, EntityType::Framework]) * 0.03).min(0.06);
+    let asks = tokens.source.trim_end().ends_with('?');
+    if asks {
+        added /= 2.0;
+    }
+    let words = tokens.tokens.iter().filter(|token| token.kind == Kind::Word).count();
+    let is_small = added < 0.07 && (words <= 12 && phrases.any(SMALL) || words <= 2);
+    let importance = if words == 0 {
+        0.0
+    } else if is_small {
+        SMALL_TALK
+    } else {
+        BASE + added + valence.abs() * 0.10
+    };
+    Judgement { importance: importance.clamp(0.0, 1.0), valence }
+}
+
+fn valence(text: &Text<'_>) -> f64 {
+    let mut sum = 0.0;
+    for (index, token) in text.tokens.iter().enumerate() {
+        let Some(weight) = (token.kind == Kind::Word).then(|| WEIGHTS.get(text.folded(index))).flatten() else {
+            continue;
+        };
+        let is_negated =
+            (1..4).any(|distance| text.before(index, distance).is_some_and(|(_, token)| token.has(cues::NEGATION)));
+        let is_stressed = matches!(
+            text.word_before(index, 1),
+            "very" | "so" | "really" | "extremely" | "incredibly" | "totally" | "absolutely" | "super" | "too"
+        );
+        let stress = if is_stressed { 1.5 } else { 1.0 };
+        sum += weight * stress * if is_negated { -0.5 } else { 1.0 };
+    }
+    sum / (sum.abs() + HALF_FELT / 2.0)
+}
+
+/// The folded words with single spaces, to look phrases up in.
+struct Phrases(String);
+
+impl Phrases {
+    fn of(text: &Text<'_>) -> Self {
+        let mut words = String::from(" ");
+        for (index, token) in text.tokens.iter().enumerate() {
+            if matches!(token.kind, Kind::Word | Kind::Number) {
+                words.push_str(text.folded(index));
+                words.push(' ');
+            }
+        }
+        Self(words)
+    }
+
+    fn any(&self, phrases: &[&str]) -> bool {
+        phrases.iter().any(|phrase| {
+            self.0
+                .match_indices(phrase)
+                .any(|(at, _)| self.0[..at].ends_with(' ') && self.0[at + phrase.len()..].starts_with(' '))
+        })
+    }
+}

@@ -1,0 +1,42 @@
+//! What a text is about, found by rules and word lists that are compiled in: entities and their
+//! relations; and what memory needs beside them: clusters of vectors with telling labels, near
+//! duplicates, simple facts, and how much a text matters.
+//!
+//! Invariants
+//! - Pure functions: no IO, no clock, no randomness; one input has one answer, on every machine.
+//! - Nothing panics, whatever the text is. Time grows with its length and no faster; answers are
+//!   bounded ([`MAX_TEXT_BYTES`], [`MAX_MENTIONS`], [`MAX_RELATIONS`]).
+//! - Precision before recall: a word that is also something else (Go, May, Reading) is an entity only
+//!   with evidence.
+//!
+//! Deliberately absent: models, storage, and languages other than English for what is not a name.
+//! Scripts without spaces are left alone, apart from the Latin words inside them.
+
+pub mod cluster;
+mod cues;
+mod dates;
+mod duplicate;
+#[cfg(any(test, feature = "evaluation"))]
+pub mod evaluation;
+mod evidence;
+mod extract;
+mod facts;
+mod fold;
+mod gazetteer;
+mod judge;
+mod organizations;
+mod persons;
+mod places;
+mod relations;
+mod scene;
+mod text;
+mod types;
+mod verbs;
+
+pub use dates::RELATIVE_DATE_PREFIX;
+pub use duplicate::{Fingerprint, NEAR_DUPLICATE_SIMILARITY, near_duplicate};
+pub use extract::{MAX_MENTIONS, MAX_RELATIONS, MAX_TEXT_BYTES, extract, extract_as};
+pub use facts::{FIRST_PERSON, FactKey, MAX_FACTS, fact_key, fact_keys};
+pub use fold::fold;
+pub use judge::{Judgement, judge};
+pub use types::{EntityRef, EntityType, Extraction, Mention, Relation, RelationType};

@@ -1,0 +1,124 @@
+//! Texts that mean harm. That each of these ends is the test; a cost that grows with the square of
+//! the size would take hours.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use agentd_entities::{
+    MAX_MENTIONS, MAX_RELATIONS, MAX_TEXT_BYTES, extract, extract_as, fact_key, fact_keys, judge, near_duplicate,
+};
+use proptest::prelude::*;
+
+const SIZE: usize = 32 << 10;
+
+const PIECES: &[&str] = &[
+    "Anna ",
+    "Rust ",
+    "Go ",
+    "a",
+    "A",
+    "'",
+    "'s",
+    ".",
+    "-",
+    "- ",
+    "a-",
+    "A.",
+    "Dr. ",
+    "2022 ",
+    "May ",
+    "1/",
+    "@",
+    "a@",
+    "/",
+    "\n",
+    "A:\n",
+    "Anna: ",
+    "in ",
+    "University of ",
+    "Berlin, ",
+    "von ",
+    "my sister ",
+    "\u{301}",
+    "e\u{301}",
+    "👍",
+    "我",
+    "我Rust",
+    "Inc ",
+    "Bank Inc ",
+    "machine ",
+    "New ",
+    "I live in Berlin. ",
+    "I live in Berlin and ",
+    "Apple pie ",
+    "not good ",
+    "Anna met Tom and ",
+    "\u{0}",
+    "\u{202e}x",
+    "\"",
+    "( ",
+    "Anna-",
+    "Anna J. ",
+    "last ",
+    "a few ",
+    "it's ",
+    "uses ",
+    "Anna uses Rust, ",
+    "is Anna's ",
+    "x://",
+    "_",
+    "one two three ",
+];
+
+#[test]
+fn floods_end_and_answers_stay_bounded() {
+    for piece in PIECES {
+        let text = piece.repeat(SIZE / piece.len());
+        let extraction = extract_as(&text, Some("tom"));
+        assert!(extraction.mentions.len() <= MAX_MENTIONS && extraction.relations.len() <= MAX_RELATIONS, "{piece}");
+        let _ = (judge(&text), fact_keys(&text, None).len(), near_duplicate(&text, &text));
+    }
+}
+
+#[test]
+fn what_is_beyond_the_limit_is_left_out_and_said() {
+    let text = format!("{} Kubernetes", "word ".repeat(MAX_TEXT_BYTES / 5));
+    let extraction = extract(&text);
+    assert!(extraction.is_truncated && extraction.mentions.is_empty());
+    let many = extract(&"Redis. ".repeat(MAX_MENTIONS + 1));
+    assert!(many.is_truncated && many.mentions.len() == MAX_MENTIONS);
+    assert!(!extract("Redis").is_truncated);
+    // The limit falls into a character.
+    assert!(extract(&format!("{}é", "x".repeat(MAX_TEXT_BYTES - 1))).is_truncated);
+}
+
+fn check(text: &str) {
+    let extraction = extract_as(text, Some("me"));
+    let mut end = 0;
+    for mention in &extraction.mentions {
+        assert!(mention.range.start >= end && mention.range.end > mention.range.start, "{text:?}: {mention:?}");
+        assert!(text.get(mention.range.clone()).is_some());
+        assert!(!mention.key.is_empty() && !mention.name.is_empty(), "{text:?}: {mention:?}");
+        end = mention.range.end;
+    }
+    for relation in &extraction.relations {
+        assert!(relation.weight > 0.0 && relation.weight <= 1.0);
+        assert_ne!(relation.source, relation.target);
+    }
+    let judgement = judge(text);
+    assert!((0.0..=1.0).contains(&judgement.importance) && (-1.0..=1.0).contains(&judgement.valence));
+    assert_eq!(extract_as(text, Some("me")), extraction);
+    let _ = fact_key(text);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read(text in any::<String>()) {
+        check(&text);
+        let _ = near_duplicate(&text, "x");
+    }
+
+    #[test]
+    fn any_mix_of_words_is_read(pieces in prop::collection::vec(prop_oneof![prop::sample::select(PIECES), Just(" "), Just("8"), Just("th "), Just("Smith "), Just("works at "), Just("favorite "), Just("is ")], 0..40)) {
+        check(&pieces.concat());
+    }
+}

@@ -1,0 +1,117 @@
+//! Relations that a sentence states, by example; what it denies; and what is left to occurring together.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use agentd_entities::{EntityType, RelationType, extract, extract_as};
+
+fn stated(text: &str, speaker: Option<&str>) -> Vec<String> {
+    let mut relations: Vec<String> = extract_as(text, speaker)
+        .relations
+        .iter()
+        .filter(|relation| relation.relation_type != RelationType::CoOccurs)
+        .map(|relation| format!("{} {} {}", relation.source.key, relation.relation_type, relation.target.key))
+        .collect();
+    relations.sort();
+    relations
+}
+
+#[test]
+fn what_a_sentence_states() {
+    for (text, expected) in [
+        ("Anna works at Siemens.", vec!["anna works_at siemens"]),
+        ("Anna works as an engineer at Siemens in Munich.", vec!["anna works_at siemens"]),
+        ("Tom lives in Berlin, Germany.", vec!["berlin located_in germany", "tom lives_in berlin"]),
+        ("Tom moved to Lisbon last year.", vec!["tom lives_in lisbon"]),
+        ("Anna uses Rust and Postgres.", vec!["anna uses postgresql", "anna uses rust"]),
+        ("Grafana is written in Go.", vec!["grafana uses go"]),
+        ("Anna prefers Rust over Java.", vec!["anna prefers rust"]),
+        ("Anna hates meetings and Jira.", vec!["anna dislikes jira"]),
+        ("Anna doesn't like Jira.", vec!["anna dislikes jira"]),
+        ("Anna doesn't work at Siemens.", vec![]),
+        ("Google developed Kubernetes.", vec!["google created kubernetes"]),
+        ("Kubernetes was created by Google.", vec!["google created kubernetes"]),
+        ("GitHub is part of Microsoft.", vec!["github part_of microsoft"]),
+        ("Paris is the capital of France.", vec!["paris located_in france"]),
+        ("Anna's brother Tom visited Rome.", vec!["tom sibling_of anna", "tom visited rome"]),
+        ("Tom is Anna's brother.", vec!["tom sibling_of anna"]),
+        ("Julia married Tom.", vec!["julia spouse_of tom"]),
+        ("Anna met Tom in Rome.", vec!["anna knows tom"]),
+        ("Anna moved. She lives in Rome.", vec!["anna lives_in rome"]),
+        ("She studied at MIT.", vec![]),
+        ("Anna studied physics at Stanford.", vec!["anna studies_at stanford"]),
+        ("I live in Rome.", vec![]),
+    ] {
+        assert_eq!(stated(text, None), expected, "{text}");
+    }
+}
+
+#[test]
+fn who_speaks_is_who_i_is() {
+    assert_eq!(
+        stated("I live in Rome and use Rust.", Some("José Berg")),
+        ["jose berg lives_in rome", "jose berg uses rust"]
+    );
+    assert_eq!(stated("Caroline: I visited Paris.", None), ["caroline visited paris"]);
+    assert_eq!(
+        stated("Caroline: My sister Anna is here.\nTom: I live in Rome.", None),
+        ["anna sibling_of caroline", "tom lives_in rome"]
+    );
+    assert_eq!(
+        stated("My colleague Xiomara likes chess.", Some("tom")),
+        ["tom knows xiomara", "xiomara prefers chess"]
+    );
+}
+
+#[test]
+fn what_stands_together_weighs_less_with_distance() {
+    let weight = |text: &str| {
+        let relations = extract(text).relations;
+        assert_eq!(relations.len(), 1, "{relations:?}");
+        assert_eq!(relations[0].relation_type, RelationType::CoOccurs);
+        relations[0].weight
+    };
+    let near = weight("Redis and Kafka.");
+    let far = weight("Redis is what some of the people over there would call the cousin of Kafka.");
+    assert!(near > far && near < 0.9 && far > 0.0);
+    assert!(extract("Redis is here. Kafka is there.").relations.is_empty());
+    assert!(extract("Redis was slow in May 2023.").relations.is_empty());
+    // Said twice, it weighs more.
+    assert!(weight("Redis and Kafka. Kafka and Redis.") > near);
+}
+
+#[test]
+fn one_entity_for_every_way_to_write_it() {
+    for (texts, key, entity_type) in [
+        (["Postgres", "PostgreSQL", "postgres", "pgsql"], "postgresql", EntityType::Tool),
+        (["Kubernetes", "k8s", "kubectl", "KUBERNETES"], "kubernetes", EntityType::Tool),
+        (["in München", "in Munich", "in Muenchen", "in munich"], "munich", EntityType::Place),
+        (["machine learning", "Machine-learning", "ML", "MACHINE LEARNING"], "machine learning", EntityType::Concept),
+        (["José", "Jose\u{301}", "José's", "with José"], "jose", EntityType::Person),
+        (["Node.js", "nodejs", "node js", "NodeJS"], "node.js", EntityType::Framework),
+    ] {
+        for text in texts {
+            let mentions = extract(text).mentions;
+            assert_eq!(mentions.len(), 1, "{text}: {mentions:?}");
+            assert_eq!((mentions[0].key.as_str(), mentions[0].entity_type), (key, entity_type), "{text}");
+        }
+    }
+    let mentions = extract("Anna Berg called. I like Anna.").mentions;
+    assert!(mentions.len() == 2 && mentions.iter().all(|mention| mention.key == "anna berg"));
+    // Of two Annas none is meant.
+    let mentions = extract("Anna Berg met Anna Lind. I like Anna.").mentions;
+    assert_eq!(mentions[2].key, "anna");
+}
+
+#[test]
+fn nothing_is_found_inside_addresses() {
+    for text in [
+        "https://example.com/rust/python",
+        "see anna@example.com",
+        "/usr/lib/python/site",
+        "www.berlin.example",
+        "main.rs",
+        "foo.python",
+    ] {
+        assert!(extract(text).mentions.is_empty(), "{text}: {:?}", extract(text).mentions);
+    }
+}
