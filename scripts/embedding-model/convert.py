@@ -83,7 +83,6 @@ def add_vocabulary(writer: gguf.GGUFWriter, source: pathlib.Path) -> None:
     writer.add_token_types(types)
     writer.add_token_type_count(2)
     writer.add_bos_token_id(pieces.index("[CLS]"))
-    writer.add_eos_token_id(pieces.index("[SEP]"))
     writer.add_unk_token_id(pieces.index(UNKNOWN))
     writer.add_sep_token_id(pieces.index("[SEP]"))
     writer.add_pad_token_id(pieces.index("[PAD]"))
