@@ -25,8 +25,9 @@ const MAX_COMMANDS: usize = 256;
 /// How the embedder is run.
 #[derive(Debug, Clone)]
 pub struct EmbedderOptions {
-    /// A GGUF file of a sentence encoder of the BERT family with [`DIMENSIONS`] dimensions.
-    pub model_path: PathBuf,
+    /// Where a GGUF file of a sentence encoder of the BERT family with [`DIMENSIONS`] dimensions may
+    /// lie. The first that is there is used, also if it came after the start.
+    pub model_paths: Vec<PathBuf>,
     /// What starts the inference process: the daemon's own binary and the hidden subcommand.
     pub worker_command: (PathBuf, Vec<OsString>),
     pub spawner: Spawner,
@@ -51,14 +52,14 @@ impl EmbedderOptions {
     /// The usual settings for `program arguments…` as the inference process.
     #[must_use]
     pub fn new(
-        model_path: impl Into<PathBuf>,
+        model_paths: Vec<PathBuf>,
         program: impl Into<PathBuf>,
         arguments: Vec<OsString>,
         spawner: Spawner,
         entropy: Entropy,
     ) -> Self {
         Self {
-            model_path: model_path.into(),
+            model_paths,
             worker_command: (program.into(), arguments),
             spawner,
             entropy,
@@ -136,7 +137,8 @@ impl LocalEmbedder {
     /// Starts nothing and reads nothing: that is left to the first call.
     #[must_use]
     pub fn new(options: EmbedderOptions) -> Self {
-        let status = watch::Sender::new(EmbedderStatus::unloaded(&options.model_path));
+        let status =
+            watch::Sender::new(EmbedderStatus::unloaded(options.model_paths.first().cloned().unwrap_or_default()));
         Self(Arc::new(Inner {
             options,
             supervisor: Mutex::new(Lifecycle::NotStarted),
@@ -151,15 +153,14 @@ impl LocalEmbedder {
     /// # Errors
     /// `model_missing`.
     pub async fn model_id(&self) -> Result<String, LocalError> {
-        let path = &self.0.options.model_path;
-        let identity = FileIdentity::of(path).await?;
+        let (path, identity) = FileIdentity::of_first(&self.0.options.model_paths).await?;
         let mut known = self.0.model_id.lock().await;
         if let Some((of, id)) = &*known
             && *of == identity
         {
             return Ok(id.clone());
         }
-        let id = fingerprint(path).await?;
+        let id = fingerprint(&path).await?;
         *known = Some((identity, id.clone()));
         Ok(id)
     }

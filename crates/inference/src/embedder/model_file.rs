@@ -8,7 +8,7 @@
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
@@ -118,15 +118,20 @@ pub(super) struct FileIdentity {
 }
 
 impl FileIdentity {
+    /// The first of the files that is there.
+    ///
     /// # Errors
-    /// `model_missing` when there is no file that could be read.
-    pub(super) async fn of(path: &Path) -> Result<Self, LocalError> {
-        match tokio::fs::metadata(path).await {
-            Ok(metadata) if metadata.is_file() => Ok(Self::from_metadata(&metadata)),
-            Ok(_) => Err(unusable(path, "it is no file")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing(path)),
-            Err(error) => Err(unusable(path, &error.to_string())),
+    /// `model_missing` when none is, or when that one cannot be read.
+    pub(super) async fn of_first(paths: &[PathBuf]) -> Result<(PathBuf, Self), LocalError> {
+        for path in paths {
+            match tokio::fs::metadata(path).await {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(unusable(path, &error.to_string())),
+                Ok(metadata) if metadata.is_file() => return Ok((path.clone(), Self::from_metadata(&metadata))),
+                Ok(_) => return Err(unusable(path, "it is no file")),
+            }
         }
+        Err(missing(paths.first().map_or(Path::new("models"), PathBuf::as_path)))
     }
 
     fn from_metadata(metadata: &Metadata) -> Self {
@@ -244,10 +249,14 @@ mod tests {
         std::fs::write(&path, b"abc").unwrap();
         // The known digest of these three bytes begins so (FIPS 180-2, appendix B.1).
         assert_eq!(fingerprint(&path).await.unwrap(), "some-model:ba7816bf8f01cfea");
-        let before = FileIdentity::of(&path).await.unwrap();
-        assert_eq!(FileIdentity::of(&path).await.unwrap(), before);
+        let paths = [folder.path().join("none.gguf"), path.clone()];
+        let before = FileIdentity::of_first(&paths).await.unwrap();
+        assert_eq!(before.0, path);
+        assert_eq!(FileIdentity::of_first(&paths).await.unwrap(), before);
         std::fs::write(&path, b"abcd").unwrap();
-        assert_ne!(FileIdentity::of(&path).await.unwrap(), before);
-        assert_eq!(FileIdentity::of(folder.path()).await.unwrap_err().code, LocalErrorCode::ModelMissing);
+        assert_ne!(FileIdentity::of_first(&paths).await.unwrap(), before);
+        for paths in [vec![], vec![folder.path().to_path_buf()], paths[..1].to_vec()] {
+            assert_eq!(FileIdentity::of_first(&paths).await.unwrap_err().code, LocalErrorCode::ModelMissing);
+        }
     }
 }

@@ -187,8 +187,8 @@ impl Supervisor {
         if self.has_work() {
             return Ok(());
         }
-        let identity = match FileIdentity::of(&self.options.model_path).await {
-            Ok(identity) => identity,
+        let (model_path, identity) = match FileIdentity::of_first(&self.options.model_paths).await {
+            Ok(found) => found,
             Err(error) => {
                 self.status.send_modify(|status| status.last_error = Some(error.message.clone()));
                 return Err(error);
@@ -203,7 +203,7 @@ impl Supervisor {
             self.note_unloaded();
         }
         let configuration = EmbedderConfiguration {
-            model_path: self.options.model_path.clone(),
+            model_path: model_path.clone(),
             threads: self.options.threads,
             limits: self.options.limits,
             max_queue: self.options.max_queries + MAX_TEXTS_AHEAD,
@@ -214,6 +214,7 @@ impl Supervisor {
                 self.loaded = Some(identity);
                 self.status.send_modify(|status| {
                     status.state = LocalState::Loading;
+                    status.model = model_path;
                     status.process_id = self.keeper.process_id();
                 });
             }

@@ -37,7 +37,13 @@ pub(crate) fn options(entry: &str) -> LocalModelOptions {
 /// Options of an embedder that `entry` is the process of.
 pub(crate) fn embedder_options(entry: &str, model_path: &Path) -> EmbedderOptions {
     let (program, arguments) = command(entry);
-    EmbedderOptions::new(model_path, program, arguments, Spawner::start().unwrap(), Entropy::seeded(1))
+    EmbedderOptions::new(
+        vec![model_path.to_path_buf()],
+        program,
+        arguments,
+        Spawner::start().unwrap(),
+        Entropy::seeded(1),
+    )
 }
 
 /// Standard output as it was given; `None` when this is not run as a child.

@@ -61,7 +61,9 @@ async fn vectors_are_those_of_the_publishers_model() {
         let found = embedder.embed_query(entry["text"].as_str().unwrap()).await.unwrap();
         let cosine = cosine(&found, &wanted);
         println!("{cosine:.5} {}", entry["text"]);
-        assert!(cosine >= 0.999 && is_of_length_1(&found), "{cosine} {}", entry["text"]);
+        // The rounding of eight bits does not average out over two or three tokens.
+        let least = if entry["tokens"].as_u64().unwrap() < 8 { 0.998 } else { 0.999 };
+        assert!(cosine >= least && is_of_length_1(&found), "{cosine} {}", entry["text"]);
     }
     assert!(embedder.model_id().await.unwrap().contains(':'));
 }

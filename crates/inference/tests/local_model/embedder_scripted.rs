@@ -217,7 +217,7 @@ async fn shutdown_ends_the_process_and_tells_every_call() {
 async fn a_missing_file_is_said_without_starting_anything_and_works_once_it_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
-    let embedder = LocalEmbedder::new(EmbedderOptions { model_path: path.clone(), ..options() });
+    let embedder = LocalEmbedder::new(EmbedderOptions { model_paths: vec![path.clone()], ..options() });
     for error in [
         embedder.embed_query("a").await.unwrap_err(),
         embedder.embed_texts(texts(&["a"])).await.unwrap_err(),
@@ -237,7 +237,7 @@ async fn a_file_that_was_refused_is_not_read_again_until_it_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("model.gguf");
     std::fs::write(&path, "one").unwrap();
-    let embedder = LocalEmbedder::new(EmbedderOptions { model_path: path.clone(), ..options() });
+    let embedder = LocalEmbedder::new(EmbedderOptions { model_paths: vec![path.clone()], ..options() });
     let id = embedder.model_id().await.unwrap();
     let error = embedder.embed_query("refuse it is damaged").await.unwrap_err();
     assert_eq!((error.code, error.message.as_str()), (LocalErrorCode::ModelMissing, "it is damaged"));
