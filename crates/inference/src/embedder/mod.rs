@@ -9,6 +9,7 @@
 //!
 //! Deliberately absent: where vectors are kept, and how they are searched.
 
+#[cfg(any(feature = "local-model", feature = "fake", test))]
 pub(crate) mod chunker;
 #[cfg(feature = "fake")]
 pub mod fake;

@@ -151,9 +151,10 @@ fn a_full_queue_takes_nothing() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn every_text_is_answered_once_within_the_limits_of_the_engine(
-        texts in prop::collection::vec(("([a-z]{1,20}[ .]{1,2}|\0){0,120}", any::<bool>()), 0..60),
+        texts in prop::collection::vec(("([a-z]{1,20}[ .]{1,2}|\0){0,100}", any::<bool>()), 0..40),
     ) {
         let queue = Queue::new(100);
         for (id, (text, is_query)) in texts.iter().enumerate() {
