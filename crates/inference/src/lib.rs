@@ -1,9 +1,10 @@
-//! The language model inside the daemon: a child process of the same binary, spoken to over a
-//! private pipe.
+//! The models inside the daemon, one that writes and one that embeds: each in a child process of the
+//! same binary, spoken to over a private pipe.
 //!
 //! A bad model file can crash native code, and native code does not give memory back. So the engine
-//! runs in a process of its own: [`LocalModel`] starts it on first use, restarts it after a crash,
-//! and ends it when it was idle for a while; [`worker::run`] is what that process runs.
+//! runs in processes of its own: [`LocalModel`] and [`embedder::LocalEmbedder`] start theirs on first
+//! use, restart it after a crash, and end it when it was idle for a while; [`worker::run`] is what
+//! such a process runs.
 //!
 //! Invariants: every request ends, with a whole reply or with one error, whatever the process does;
 //! queues and buffers are bounded; nothing here blocks the runtime.
@@ -11,8 +12,10 @@
 //! [`tools`] decides on tool calls for such a model, which has none of its own.
 //!
 //! Deliberately absent: the daemon's own model interface (it adapts to this one), choosing and
-//! downloading model files, and the prompts of conversations.
+//! downloading model files, the prompts of conversations, and where vectors are kept.
 
+mod child;
+pub mod embedder;
 mod grammar_schema;
 mod local;
 pub mod protocol;
@@ -22,6 +25,7 @@ pub mod worker;
 
 use std::path::Path;
 
+pub use embedder::{Embedder, LocalEmbedder};
 pub use local::{LocalModel, LocalModelOptions, LocalState, LocalStatus, LocalStream};
 pub use types::{ChatMessage, ChatRole, FinishReason, GenerateRequest, LocalError, LocalErrorCode, LocalEvent};
 

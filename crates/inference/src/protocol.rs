@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::embedder::{EmbeddedText, EmbedderLimits};
 use crate::{FinishReason, GenerateRequest, LocalErrorCode};
 
 /// No frame is longer: far more text than any context window holds, and little enough to buffer.
@@ -22,8 +23,10 @@ pub const MAX_FRAME_BYTES: usize = 8 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum ToWorker {
-    /// Always first, and only once.
+    /// Always first, and only once: the process is to write replies.
     Configure(WorkerConfiguration),
+    /// Always first, and only once: the process is to embed texts.
+    ConfigureEmbedder(EmbedderConfiguration),
     Generate {
         id: u64,
         request: Box<GenerateRequest>,
@@ -31,6 +34,12 @@ pub enum ToWorker {
     /// An unknown or finished id is ignored: the answer may have crossed this on its way.
     Cancel {
         id: u64,
+    },
+    /// Of a query only the first chunk is embedded, and it goes before every text.
+    Embed {
+        id: u64,
+        is_query: bool,
+        text: String,
     },
 }
 
@@ -42,6 +51,17 @@ pub struct WorkerConfiguration {
     /// How many replies are written at once, in turns.
     pub max_parallel: usize,
     /// How many more requests may wait.
+    pub max_queue: usize,
+}
+
+/// What an embedding process is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmbedderConfiguration {
+    pub model_path: PathBuf,
+    /// `None`: as many as suit the machine.
+    pub threads: Option<usize>,
+    pub limits: EmbedderLimits,
+    /// How many texts may wait, queries included.
     pub max_queue: usize,
 }
 
@@ -59,6 +79,8 @@ pub enum FromWorker {
     Text { id: u64, text: String },
     /// The reply is complete. Nothing follows for this id.
     Finished { id: u64, reason: FinishReason, usage: WorkerUsage },
+    /// The text's vectors. Nothing follows for this id.
+    Embedded { id: u64, embedded: EmbeddedText, usage: EmbeddingUsage },
     /// The request ended without a complete reply. Nothing follows for this id.
     Failed { id: u64, code: LocalErrorCode, message: String },
 }
@@ -74,6 +96,14 @@ pub struct WorkerUsage {
     pub prompt_seconds: f64,
     /// Time spent on the reply of this request alone.
     pub generation_seconds: f64,
+}
+
+/// What the vectors of a text took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct EmbeddingUsage {
+    pub tokens: u32,
+    /// The text's share of the time that its batches took.
+    pub seconds: f64,
 }
 
 /// Why a frame could not be read or written.
@@ -180,6 +210,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::embedder::EmbeddedChunk;
 
     fn any_frame() -> impl Strategy<Value = FromWorker> {
         prop_oneof![
@@ -197,6 +228,13 @@ mod tests {
                     usage: WorkerUsage { input_tokens, output_tokens, ..WorkerUsage::default() },
                 }
             }),
+            (any::<u64>(), prop::collection::vec(prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL, 0..20)).prop_map(
+                |(id, vector)| {
+                    let chunks = vec![EmbeddedChunk { range: 3..7, vector }];
+                    let usage = EmbeddingUsage { tokens: 5, seconds: 0.25 };
+                    FromWorker::Embedded { id, embedded: EmbeddedText { chunks, left_out: 2 }, usage }
+                }
+            ),
         ]
     }
 

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use agentd_base::Secret;
+use agentd_inference::embedder::DEFAULT_MODEL_FILE;
 use agentd_web::TrustedProxies;
 use url::Url;
 
@@ -36,6 +37,8 @@ pub struct Config {
     pub log: String,
     pub log_format: LogFormat,
     pub bootstrap_api_key_file: Option<PathBuf>,
+    /// `None`: the one that `make models` fetches; see [`Self::embedding_model_paths`].
+    pub embedding_model: Option<PathBuf>,
     /// The binary that child processes are started from; `None`: the one that runs.
     pub program: Option<PathBuf>,
     /// Certificates (DER) that mail servers may be vouched for by, besides those of the machine. No
@@ -154,12 +157,16 @@ impl Config {
         for (name, file) in [
             ("SVC_SECRET_KEY_FILE", &source.secret_key_file),
             ("SVC_BOOTSTRAP_API_KEY_FILE", &source.bootstrap_api_key_file),
+            ("SVC_EMBEDDING_MODEL", &source.embedding_model),
         ] {
             if let Some(file) = file
                 && file.is_dir()
             {
                 problems.push(format!("{name} is {}, which is a directory; name a file", file.display()));
             }
+        }
+        if source.embedding_model.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
+            problems.push("SVC_EMBEDDING_MODEL is empty; name a file, or leave it out".to_owned());
         }
         if !problems.is_empty() {
             return Err(ConfigError(problems));
@@ -178,10 +185,25 @@ impl Config {
             log,
             log_format,
             bootstrap_api_key_file: source.bootstrap_api_key_file,
+            embedding_model: source.embedding_model,
             program: source.program,
             extra_tls_roots: Vec::new(),
             email_time_limit: DEFAULT_EMAIL_TIME_LIMIT,
         })
+    }
+
+    /// Where the embedding model may lie; the first of these that is there is used. Without a name
+    /// these are the folders of the model inside: that in the data directory, then the one beside the
+    /// sources.
+    #[must_use]
+    pub fn embedding_model_paths(&self) -> Vec<PathBuf> {
+        match &self.embedding_model {
+            Some(path) => vec![path.clone()],
+            None => [self.data_dir.join("models"), PathBuf::from("models")]
+                .into_iter()
+                .map(|folder| std::path::absolute(&folder).unwrap_or(folder).join(DEFAULT_MODEL_FILE))
+                .collect(),
+        }
     }
 
     /// Every name that requests may use in their `Host` header.
@@ -286,6 +308,7 @@ mod tests {
             log: Some("agentd=loud=very".into()),
             log_format: Some("xml".into()),
             secret_key_file: Some("/".into()),
+            embedding_model: Some("/".into()),
             ..ConfigSource::default()
         };
         let ConfigError(problems) = Config::from_source(source).unwrap_err();
@@ -300,9 +323,23 @@ mod tests {
             "SVC_LOG ",
             "SVC_LOG_FORMAT",
             "SVC_SECRET_KEY_FILE",
+            "SVC_EMBEDDING_MODEL",
         ] {
             assert!(problems.iter().any(|problem| problem.contains(name)), "{name} in {problems:?}");
         }
+    }
+
+    #[test]
+    fn the_embedding_model_is_the_named_one_or_that_in_the_folders_of_models() {
+        let source = ConfigSource { data_dir: Some("/data".into()), ..ConfigSource::default() };
+        let paths = Config::from_source(source.clone()).unwrap().embedding_model_paths();
+        assert_eq!(paths[0], PathBuf::from("/data/models/all-minilm-l6-v2-q8_0.gguf"));
+        assert!(paths.len() == 2 && paths[1].is_absolute() && paths[1].ends_with("models/all-minilm-l6-v2-q8_0.gguf"));
+        let named = ConfigSource { embedding_model: Some("/m/own.gguf".into()), ..source };
+        let config = Config::from_source(named.clone()).unwrap();
+        assert_eq!(config.embedding_model_paths(), [PathBuf::from("/m/own.gguf")]);
+        let empty = ConfigSource { embedding_model: Some("".into()), ..named };
+        assert!(Config::from_source(empty).unwrap_err().0[0].contains("SVC_EMBEDDING_MODEL"));
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub struct ConfigSource {
     /// How log lines look: text or json [default: text]
     #[arg(long, env = "SVC_LOG_FORMAT", global = true)]
     pub log_format: Option<String>,
+    /// GGUF file of the model that memories are found by [default: all-minilm-l6-v2-q8_0.gguf in models/ of the data directory]
+    #[arg(long, env = "SVC_EMBEDDING_MODEL", global = true)]
+    pub embedding_model: Option<PathBuf>,
     /// File that holds the first API key, for setups without a person
     #[arg(long, env = "SVC_BOOTSTRAP_API_KEY_FILE", global = true)]
     pub bootstrap_api_key_file: Option<PathBuf>,
@@ -104,6 +107,7 @@ impl ConfigSource {
             base_url: self.base_url.or(fallback.base_url),
             log: self.log.or(fallback.log),
             log_format: self.log_format.or(fallback.log_format),
+            embedding_model: self.embedding_model.or(fallback.embedding_model),
             program: self.program.or(fallback.program),
             bootstrap_api_key_file: self.bootstrap_api_key_file.or(fallback.bootstrap_api_key_file),
         }

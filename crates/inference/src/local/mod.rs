@@ -1,7 +1,6 @@
 //! The daemon's side: one supervisor task that owns the inference process.
 
 mod buffer;
-mod process;
 mod supervisor;
 
 use std::ffi::OsString;
@@ -202,7 +201,7 @@ impl LocalModel {
     #[must_use]
     pub fn status(&self) -> LocalStatus {
         let mut status = self.0.status.borrow().clone();
-        status.resident_bytes = status.process_id.map_or(0, process::resident_bytes);
+        status.resident_bytes = status.process_id.map_or(0, crate::child::resident_bytes);
         status
     }
 

@@ -1,13 +1,14 @@
 //! The inference process: requests in on standard input, frames out on what was standard output.
 //!
-//! Two threads: this one reads, so that a cancellation is seen at once; the main one loads models
-//! and generates. The process ends as soon as its standard input closes, whatever it is doing, so it
+//! What it is for, writing replies or embedding texts, is said by the first frame. Two threads: one
+//! reads, so that a cancellation or a query is seen at once; the main one loads models and works. The process ends as soon as its standard input closes, whatever it is doing, so it
 //! never outlives the daemon.
 //!
 //! Invariant: nothing but frames goes over the pipe. Before native code runs, standard output is
 //! made the same as standard error.
 
 mod cpu;
+mod embed;
 mod inbox;
 #[cfg(feature = "local-model")]
 mod llama;
@@ -22,8 +23,12 @@ mod text;
 
 use std::fs::File;
 use std::io;
+#[cfg(feature = "local-model")]
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+#[cfg(feature = "local-model")]
+use std::time::{Duration, Instant};
 
 use agentd_base::Clock;
 use parking_lot::Mutex;
@@ -58,21 +63,33 @@ pub fn run(clock: &Clock) -> ExitCode {
         Ok(pipes) => pipes,
         Err(error) => return complain(&format!("the inference process has no pipes to the daemon: {error}")),
     };
-    let configuration = match protocol::read_frame::<ToWorker>(&mut input) {
-        Ok(Some(ToWorker::Configure(configuration))) => configuration,
-        Ok(None) => return ExitCode::SUCCESS,
-        Ok(Some(_)) => return complain("the first frame was not the configuration"),
-        Err(error) => return complain(&error.to_string()),
-    };
-    let inbox = Arc::new(Inbox::new(configuration.max_queue + configuration.max_parallel));
-    let reader = {
-        let (inbox, outbox) = (Arc::clone(&inbox), outbox.clone());
-        std::thread::Builder::new().name("requests".to_owned()).spawn(move || read_requests(input, &inbox, &outbox))
-    };
-    if let Err(error) = reader {
-        return complain(&format!("no thread could be started: {error}"));
+    match protocol::read_frame::<ToWorker>(&mut input) {
+        Ok(Some(ToWorker::Configure(configuration))) => {
+            let inbox = Arc::new(Inbox::new(configuration.max_queue + configuration.max_parallel));
+            let on_request = {
+                let (inbox, outbox) = (Arc::clone(&inbox), outbox.clone());
+                move |frame| take_in(frame, &inbox, &outbox)
+            };
+            match start_reading(input, on_request) {
+                Ok(()) => generate(clock, &configuration, &inbox, &outbox),
+                Err(error) => complain(&format!("no thread could be started: {error}")),
+            }
+        }
+        Ok(Some(ToWorker::ConfigureEmbedder(configuration))) => {
+            let queue = Arc::new(embed::Queue::new(configuration.max_queue));
+            let on_request = {
+                let (queue, outbox) = (Arc::clone(&queue), outbox.clone());
+                move |frame| embed::take_in(frame, &queue, &outbox)
+            };
+            match start_reading(input, on_request) {
+                Ok(()) => embed::run(&configuration, &queue, &outbox),
+                Err(error) => complain(&format!("no thread could be started: {error}")),
+            }
+        }
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(_)) => complain("the first frame was not the configuration"),
+        Err(error) => complain(&error.to_string()),
     }
-    generate(clock, &configuration, &inbox, &outbox)
 }
 
 /// The frames' pipes, taken away from everything else in this process.
@@ -84,7 +101,15 @@ fn take_over_pipes() -> io::Result<(File, Outbox)> {
     Ok((File::from(input), Outbox(Arc::new(Mutex::new(File::from(output))))))
 }
 
-fn read_requests(mut input: File, inbox: &Inbox, outbox: &Outbox) {
+/// A frame that does not belong there.
+struct Misplaced(&'static str);
+
+/// Reads requests in a thread of their own, until the daemon is gone or breaks the protocol. Either
+/// ends the process.
+fn start_reading(
+    mut input: File,
+    mut on_request: impl FnMut(ToWorker) -> Result<(), Misplaced> + Send + 'static,
+) -> io::Result<()> {
     // Whatever ends this thread ends the process: without it nobody would notice the daemon's end.
     struct ExitWithThread;
     impl Drop for ExitWithThread {
@@ -92,42 +117,55 @@ fn read_requests(mut input: File, inbox: &Inbox, outbox: &Outbox) {
             exit_now(EXIT_PROTOCOL);
         }
     }
-    let _guard = ExitWithThread;
-    loop {
-        match protocol::read_frame::<ToWorker>(&mut input) {
-            Ok(Some(ToWorker::Generate { id, request })) => {
-                if inbox.push(Waiting { id, request }).is_err() {
-                    outbox.send(&FromWorker::Failed {
-                        id,
-                        code: LocalErrorCode::Overloaded,
-                        message: "too many requests wait for the model inside; try again later".to_owned(),
-                    });
+    let read = move || {
+        let _guard = ExitWithThread;
+        loop {
+            match protocol::read_frame::<ToWorker>(&mut input) {
+                Ok(Some(frame)) => {
+                    if let Err(Misplaced(why)) = on_request(frame) {
+                        complain(why);
+                        return;
+                    }
                 }
-            }
-            Ok(Some(ToWorker::Cancel { id })) => {
-                if inbox.cancel(id) == Cancelled::Queued {
-                    let usage = WorkerUsage::default();
-                    outbox.send(&FromWorker::Finished { id, reason: FinishReason::Cancelled, usage });
+                Ok(None) => exit_now(EXIT_DAEMON_GONE),
+                Err(ProtocolError::Truncated) => exit_now(EXIT_DAEMON_GONE),
+                Err(error) => {
+                    complain(&error.to_string());
+                    return;
                 }
-            }
-            Ok(Some(ToWorker::Configure(_))) => {
-                complain("the configuration came twice");
-                return;
-            }
-            Ok(None) => exit_now(EXIT_DAEMON_GONE),
-            Err(ProtocolError::Truncated) => exit_now(EXIT_DAEMON_GONE),
-            Err(error) => {
-                complain(&error.to_string());
-                return;
             }
         }
+    };
+    std::thread::Builder::new().name("requests".to_owned()).spawn(read).map(|_| ())
+}
+
+/// A request to the process that writes replies.
+fn take_in(frame: ToWorker, inbox: &Inbox, outbox: &Outbox) -> Result<(), Misplaced> {
+    match frame {
+        ToWorker::Generate { id, request } => {
+            if inbox.push(Waiting { id, request }).is_err() {
+                outbox.send(&FromWorker::Failed {
+                    id,
+                    code: LocalErrorCode::Overloaded,
+                    message: "too many requests wait for the model inside; try again later".to_owned(),
+                });
+            }
+            Ok(())
+        }
+        ToWorker::Cancel { id } => {
+            if inbox.cancel(id) == Cancelled::Queued {
+                let usage = WorkerUsage::default();
+                outbox.send(&FromWorker::Finished { id, reason: FinishReason::Cancelled, usage });
+            }
+            Ok(())
+        }
+        ToWorker::Configure(_) | ToWorker::ConfigureEmbedder(_) => Err(Misplaced("the configuration came twice")),
+        ToWorker::Embed { .. } => Err(Misplaced("this process embeds no texts")),
     }
 }
 
 #[cfg(feature = "local-model")]
 fn generate(clock: &Clock, configuration: &WorkerConfiguration, inbox: &Inbox, outbox: &Outbox) -> ExitCode {
-    use std::time::{Duration, Instant};
-
     use crate::worker::scheduler::Model as _;
 
     if let Some(missing) = missing_cpu_features() {
@@ -139,17 +177,7 @@ fn generate(clock: &Clock, configuration: &WorkerConfiguration, inbox: &Inbox, o
     };
     loop {
         let model_path = inbox.wait();
-        outbox.send(&FromWorker::Loading { model_path: model_path.clone() });
-        let sign = {
-            let (outbox, model_path) = (outbox.clone(), model_path.clone());
-            let mut last = Instant::now();
-            move || {
-                if last.elapsed() >= Duration::from_millis(500) {
-                    outbox.send(&FromWorker::Loading { model_path: model_path.clone() });
-                    last = Instant::now();
-                }
-            }
-        };
+        let sign = loading_sign(outbox, &model_path);
         match engine.load(&model_path, configuration.context_length, clock.now(), sign) {
             Ok(model) => {
                 let context_length = model.context_length();
@@ -170,6 +198,20 @@ fn generate(clock: &Clock, configuration: &WorkerConfiguration, inbox: &Inbox, o
 #[cfg(not(feature = "local-model"))]
 fn generate(_: &Clock, _: &WorkerConfiguration, inbox: &Inbox, outbox: &Outbox) -> ExitCode {
     refuse_all(inbox, outbox, LocalErrorCode::Unavailable, crate::NOT_BUILT_IN)
+}
+
+/// Says that the file is being read, at once and then whenever it is called after a while.
+#[cfg(feature = "local-model")]
+fn loading_sign(outbox: &Outbox, model_path: &Path) -> impl FnMut() + 'static {
+    let (outbox, model_path) = (outbox.clone(), model_path.to_path_buf());
+    outbox.send(&FromWorker::Loading { model_path: model_path.clone() });
+    let mut last = Instant::now();
+    move || {
+        if last.elapsed() >= Duration::from_millis(500) {
+            outbox.send(&FromWorker::Loading { model_path: model_path.clone() });
+            last = Instant::now();
+        }
+    }
 }
 
 /// Answers every request with the same error, for as long as the daemon asks.

@@ -6,26 +6,44 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use agentd_base::{Clock, Entropy};
-use agentd_inference::LocalModelOptions;
-use agentd_inference::protocol::{FromWorker, ToWorker, WorkerUsage, read_frame, write_frame};
-use agentd_inference::{FinishReason, worker};
+use agentd_inference::embedder::{DIMENSIONS, EmbeddedChunk, EmbeddedText, EmbedderOptions};
+use agentd_inference::protocol::{EmbeddingUsage, FromWorker, ToWorker, WorkerUsage, read_frame, write_frame};
+use agentd_inference::{FinishReason, LocalErrorCode, LocalModelOptions, worker};
 use agentd_process::{SpawnRequest, Spawner};
 
 const PROTOCOL: &str = "/proc/self/fd/3";
 
-/// Options that start `entry`, one of the tests below, as the inference process.
-pub(crate) fn options(entry: &str) -> LocalModelOptions {
+/// What starts `entry`, one of the tests below, as the inference process.
+fn command(entry: &str) -> (PathBuf, Vec<OsString>) {
     let binary = std::env::current_exe().unwrap();
-    let arguments: Vec<OsString> = vec![
+    let arguments = vec![
         "-c".into(),
         "exec \"$0\" \"$1\" --exact --ignored --nocapture --test-threads=1 3>&1 1>&2".into(),
         binary.into(),
         format!("child::{entry}").into(),
     ];
-    LocalModelOptions::new(PathBuf::from("/bin/sh"), arguments, Spawner::start().unwrap(), Entropy::seeded(1))
+    (PathBuf::from("/bin/sh"), arguments)
+}
+
+/// Options of a model inside that `entry` is the process of.
+pub(crate) fn options(entry: &str) -> LocalModelOptions {
+    let (program, arguments) = command(entry);
+    LocalModelOptions::new(program, arguments, Spawner::start().unwrap(), Entropy::seeded(1))
+}
+
+/// Options of an embedder that `entry` is the process of.
+pub(crate) fn embedder_options(entry: &str, model_path: &Path) -> EmbedderOptions {
+    let (program, arguments) = command(entry);
+    EmbedderOptions::new(
+        vec![model_path.to_path_buf()],
+        program,
+        arguments,
+        Spawner::start().unwrap(),
+        Entropy::seeded(1),
+    )
 }
 
 /// Standard output as it was given; `None` when this is not run as a child.
@@ -84,6 +102,52 @@ fn scripted() {
                 };
                 write_frame(&mut pipe, &FromWorker::Finished { id, reason, usage }).unwrap();
             }
+        }
+    }
+}
+
+/// An embedder that does what each text says. What is held back is answered by a text that says
+/// `release`, in the order of arrival.
+#[test]
+#[ignore = "the entry point of a child process"]
+fn scripted_embedder() {
+    let Some(mut pipe) = protocol_pipe() else { return };
+    let mut input = File::open("/proc/self/fd/0").unwrap();
+    let Ok(Some(ToWorker::ConfigureEmbedder(configuration))) = read_frame::<ToWorker>(&mut input) else {
+        panic!("no configuration")
+    };
+    let model_path = configuration.model_path;
+    let answer = |pipe: &mut File, id: u64, text: &str| {
+        let value = f32::from(u16::try_from(text.len()).unwrap_or(u16::MAX));
+        let chunk = EmbeddedChunk { range: 0..text.len(), vector: vec![value; DIMENSIONS] };
+        let embedded = EmbeddedText { chunks: vec![chunk], left_out: 0 };
+        let usage = EmbeddingUsage { tokens: 10, seconds: 0.1 };
+        write_frame(pipe, &FromWorker::Embedded { id, embedded, usage }).unwrap();
+    };
+    write_frame(&mut pipe, &FromWorker::Loaded { model_path, context_length: 512 }).unwrap();
+    let mut held = Vec::new();
+    while let Ok(Some(frame)) = read_frame::<ToWorker>(&mut input) {
+        let ToWorker::Embed { id, text, .. } = frame else { continue };
+        match text.split_once(' ').unwrap_or((&text, "")) {
+            ("hold", _) => held.push((id, text)),
+            ("release", _) => {
+                for (id, text) in held.drain(..).chain([(id, text)]) {
+                    answer(&mut pipe, id, &text);
+                }
+            }
+            ("refuse", message) => {
+                let (code, message) = (LocalErrorCode::ModelMissing, message.to_owned());
+                write_frame(&mut pipe, &FromWorker::Failed { id, code, message }).unwrap();
+            }
+            ("hang", _) => loop {
+                std::thread::park();
+            },
+            ("crash", words) => {
+                eprintln!("{words}");
+                std::process::abort();
+            }
+            ("garbage", _) => pipe.write_all(b"\0\0\0\x05hello").unwrap(),
+            _ => answer(&mut pipe, id, &text),
         }
     }
 }

@@ -10,6 +10,8 @@
 )]
 
 mod child;
+mod embedder_real;
+mod embedder_scripted;
 mod orphans;
 mod real;
 mod scripted;

@@ -1,8 +1,9 @@
-//! The machine: its clock, its processor, its model.
+//! The machine: its clock, its processor, its models.
 
 use std::path::Path;
 
 use agentd_base::{Clock, Timestamp};
+use agentd_inference::embedder::{DIMENSIONS, read_model_facts};
 
 use super::report::Report;
 use crate::config::Config;
@@ -58,6 +59,7 @@ pub(super) fn check_model(config: &Config, report: &mut Report) {
         .flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten())
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gguf")) && path.is_file())
+        .filter(|path| !read_model_facts(path).is_ok_and(|facts| facts.is_encoder()))
         .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
         .collect();
     names.sort_unstable();
@@ -71,4 +73,39 @@ pub(super) fn check_model(config: &Config, report: &mut Report) {
     } else {
         report.good(CHECK, names.join(", "));
     }
+}
+
+/// Looks at the beginning of the file alone; a damaged rest shows when it is first used.
+pub(super) fn check_embedding_model(config: &Config, report: &mut Report) {
+    const CHECK: &str = "embedding model";
+    const WITHOUT: &str = "memories are found by their words alone";
+    if !agentd_inference::BUILT_IN {
+        let remedy = "build it with the feature `local-model`";
+        report.warning(CHECK, format!("this program was built without the models inside: {WITHOUT}"), remedy);
+        return;
+    }
+    if agentd_inference::worker::missing_cpu_features().is_some() {
+        let remedy = "run the daemon on a newer processor, or build without the feature `local-model`";
+        report.warning(CHECK, format!("the processor is too old for the models inside: {WITHOUT}"), remedy);
+        return;
+    }
+    let paths = config.embedding_model_paths();
+    let Some(path) = paths.iter().find(|path| path.exists()) else {
+        let wanted = paths.first().map(|path| path.display().to_string()).unwrap_or_default();
+        let remedy = "`make models` fetches it; or name another place as `embedding_model` (SVC_EMBEDDING_MODEL)";
+        report.warning(CHECK, format!("there is no file {wanted}: {WITHOUT}"), remedy);
+        return;
+    };
+    let problem = match read_model_facts(path) {
+        Err(error) => format!("cannot be used: {error}"),
+        Ok(facts) if !facts.is_encoder() => {
+            format!("holds a `{}` model, which is no sentence encoder", facts.architecture)
+        }
+        Ok(facts) if facts.embedding_length.is_some_and(|length| usize::try_from(length) != Ok(DIMENSIONS)) => {
+            format!("makes vectors of another length than {DIMENSIONS}")
+        }
+        Ok(_) => return report.good(CHECK, path.display().to_string()),
+    };
+    let remedy = "delete it and run `make models`, or name another file as `embedding_model` (SVC_EMBEDDING_MODEL)";
+    report.broken(CHECK, format!("{} {problem}", path.display()), remedy);
 }

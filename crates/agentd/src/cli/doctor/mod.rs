@@ -42,6 +42,7 @@ pub(super) async fn run(config: Result<Config, ConfigError>, arguments: DoctorAr
             machine::check_clock(&mut report);
             machine::check_clock_agreement(&config, &mut report).await;
             machine::check_model(&config, &mut report);
+            machine::check_embedding_model(&config, &mut report);
             daemon::check_exposure(&config, running.as_ref(), &mut report);
         }
     }

@@ -8,6 +8,7 @@ mod tools;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use agentd_inference::embedder::read_model_facts;
 use agentd_inference::{
     FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel, LocalStream,
 };
@@ -48,10 +49,9 @@ impl LocalOptions {
     }
 
     fn find_file(&self, wanted: Option<&str>) -> Result<PathBuf, String> {
-        let files = self.files();
         let found = match wanted {
-            Some(name) => files.into_iter().find(|path| path.file_name().is_some_and(|file| file == name)),
-            None => files.into_iter().next(),
+            Some(name) => self.all_files().into_iter().find(|path| path.file_name().is_some_and(|file| file == name)),
+            None => self.files().into_iter().next(),
         };
         let folder = self.folders.first().map(|folder| folder.display().to_string()).unwrap_or_default();
         found.ok_or_else(|| match wanted {
@@ -62,8 +62,15 @@ impl LocalOptions {
         })
     }
 
-    /// Every model file, each name once.
+    /// Every file of a model that writes, each name once. The embedding model lies beside them.
     pub(super) fn files(&self) -> Vec<PathBuf> {
+        let mut files = self.all_files();
+        files.retain(|path| !read_model_facts(path).is_ok_and(|facts| facts.is_encoder()));
+        files
+    }
+
+    /// Every model file, each name once.
+    fn all_files(&self) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = Vec::new();
         for folder in &self.folders {
             let Ok(entries) = std::fs::read_dir(folder) else { continue };
@@ -268,6 +275,25 @@ mod tests {
         assert_eq!(options.find_file(Some("a.gguf")).unwrap(), packaged.path().join("a.gguf"));
         assert!(options.find_file(Some("gone.gguf")).unwrap_err().contains("gone.gguf"));
         assert_eq!(options.files().len(), 3);
+    }
+
+    #[tokio::test]
+    async fn an_embedding_model_is_not_taken_for_one_that_writes() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(vec![folder.path().to_path_buf()], "/bin/false");
+        // One setting: the kind of the model. The layout is that of GGUF, version 3.
+        let file = |kind: &[u8]| {
+            let text = |text: &[u8]| [&u64::try_from(text.len()).unwrap().to_le_bytes()[..], text].concat();
+            let setting = [text(b"general.architecture"), 8u32.to_le_bytes().to_vec(), text(kind)].concat();
+            [&b"GGUF\x03\0\0\0"[..], &[0; 8], &1u64.to_le_bytes(), &setting].concat()
+        };
+        std::fs::write(folder.path().join("all-minilm.gguf"), file(b"bert")).unwrap();
+        assert!(options.find_file(None).unwrap_err().contains("make models"));
+        std::fs::write(folder.path().join("writer.gguf"), file(b"llama")).unwrap();
+        assert_eq!(options.find_file(None).unwrap(), folder.path().join("writer.gguf"));
+        assert_eq!(options.files().len(), 1);
+        // Whoever names it hears from the engine what is wrong with it.
+        assert_eq!(options.find_file(Some("all-minilm.gguf")).unwrap(), folder.path().join("all-minilm.gguf"));
     }
 
     fn request(messages: Vec<ModelMessage>) -> ModelRequest {

@@ -4,8 +4,9 @@
 //! spinning, so more of them than idle cores make everything many times slower, and the daemon
 //! itself needs a core.
 //!
-//! Deliberately absent: GPUs, batches over several sequences, adapters.
+//! Deliberately absent: GPUs, batches of several replies, adapters.
 
+mod encoder;
 mod log;
 mod sampling;
 mod sequence;
@@ -61,17 +62,9 @@ impl Engine {
         path: &Path,
         context_length: u32,
         now: Timestamp,
-        mut progress: impl FnMut() + 'static,
+        progress: impl FnMut() + 'static,
     ) -> Result<LoadedModel<'_>, LocalError> {
-        check_file(path)?;
-        read_through(path, &mut progress).map_err(|error| unreadable(path, &error.to_string()))?;
-        log::take_errors();
-        let parameters = LlamaModelParams::default().with_n_gpu_layers(0).with_progress_callback(move |_| {
-            progress();
-            true
-        });
-        let model = LlamaModel::load_from_file(&self.backend, path, &parameters)
-            .map_err(|_| unreadable(path, &log::take_errors()))?;
+        let model = self.read(path, progress, unreadable)?;
         let architecture = model.meta_val_str("general.architecture").unwrap_or_default();
         if architecture.contains("bert") || architecture.ends_with("encoder") || model.n_vocab() <= 0 {
             return Err(unreadable(path, &format!("a `{architecture}` model writes no text")));
@@ -103,6 +96,23 @@ impl Engine {
         let trained = model.n_ctx_train();
         let context_length = if trained == 0 { context_length } else { context_length.min(trained) };
         Ok(LoadedModel { engine: self, model, template, stop_texts, context_length })
+    }
+
+    /// Reads any GGUF file. `unusable` says in a sentence that it is not what was expected.
+    fn read(
+        &self,
+        path: &Path,
+        mut progress: impl FnMut() + 'static,
+        unusable: fn(&Path, &str) -> LocalError,
+    ) -> Result<LlamaModel, LocalError> {
+        check_file(path).map_err(|why| unusable(path, &why))?;
+        read_through(path, &mut progress).map_err(|error| unusable(path, &error.to_string()))?;
+        log::take_errors();
+        let parameters = LlamaModelParams::default().with_n_gpu_layers(0).with_progress_callback(move |_| {
+            progress();
+            true
+        });
+        LlamaModel::load_from_file(&self.backend, path, &parameters).map_err(|_| unusable(path, &log::take_errors()))
     }
 }
 
@@ -169,14 +179,13 @@ fn prompt_threads() -> i32 {
 }
 
 /// What the engine would only say in its log, or not at all.
-fn check_file(path: &Path) -> Result<(), LocalError> {
+fn check_file(path: &Path) -> Result<(), String> {
     let mut magic = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
     match read {
         Ok(()) if magic == *b"GGUF" => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(crate::model_missing(path)),
-        Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Err(unreadable(path, &error.to_string())),
-        _ => Err(unreadable(path, "it does not begin as a GGUF file does")),
+        Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Err(error.to_string()),
+        _ => Err("it does not begin as a GGUF file does".to_owned()),
     }
 }
 

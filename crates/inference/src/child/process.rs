@@ -10,8 +10,8 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::local::LocalModelOptions;
-use crate::protocol::{self, FromWorker, ProtocolError, ToWorker, WorkerConfiguration};
+use crate::child::KeeperOptions;
+use crate::protocol::{self, FromWorker, ProtocolError, ToWorker};
 use agentd_process::{Child, ExitOutcome, SpawnError, SpawnRequest, Stream};
 
 /// Frames read ahead of the supervisor.
@@ -38,7 +38,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) async fn start(options: &LocalModelOptions) -> Result<Self, SpawnError> {
+    /// Starts the process and sends it `configuration`, which says what it is for.
+    pub(super) async fn start(options: &KeeperOptions, configuration: ToWorker) -> Result<Self, SpawnError> {
         let (program, arguments) = options.worker_command.clone();
         let mut child = options
             .spawner
@@ -64,11 +65,7 @@ impl Process {
         let log_task = child.stderr.take().map(|stderr| tokio::spawn(read_log(stderr, Arc::clone(&log))));
         let process = Self { child, frames, requests: Some(requests), log, log_task };
         // The channel was just made and has room.
-        let _ = process.send(ToWorker::Configure(WorkerConfiguration {
-            context_length: options.context_length,
-            max_parallel: options.max_parallel,
-            max_queue: options.max_queue,
-        }));
+        let _ = process.send(configuration);
         Ok(process)
     }
 
@@ -164,7 +161,7 @@ async fn read_log(stderr: impl AsyncRead + Unpin, tail: LogTail) {
 }
 
 /// Resident memory of a process; 0 when it is gone. See `statm` in proc(5).
-pub(super) fn resident_bytes(pid: u32) -> u64 {
+pub(crate) fn resident_bytes(pid: u32) -> u64 {
     let pages = std::fs::read_to_string(format!("/proc/{pid}/statm"))
         .ok()
         .and_then(|line| line.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()))

@@ -1,0 +1,301 @@
+//! Cuts a text into chunks that the sentence encoder can take whole.
+//!
+//! A chunk ends where a sentence does, if one ends in its second half, else between two words. The
+//! next one begins a little before that, so that what stands at a border is whole in one of them.
+//!
+//! The encoder's tokenizer treats each word by itself, so the tokens of a chunk are those of its
+//! words, and the text is read only once. Words without end (a text in Chinese, an encoded file) are
+//! cut as well.
+//!
+//! Invariants: every chunk has at least one token and at most `max_tokens`; each begins and ends
+//! after the one before; nothing but white space, and what has no token, is in no chunk.
+
+use std::ops::Range;
+
+/// Longest stretch without white space that is taken as one word.
+const MAX_WORD_CHARS: usize = 64;
+/// Words that one call looks at: a text without a single token must not hold up its caller.
+const MAX_WORDS_PER_STEP: usize = 4096;
+
+/// A stretch of the text with its tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    /// Where it stands in the text, in bytes.
+    pub(crate) range: Range<usize>,
+    pub(crate) tokens: Vec<i32>,
+}
+
+/// What one step led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    Chunk(Chunk),
+    /// Nothing yet; there is more to read.
+    Pause,
+    End,
+}
+
+#[derive(Debug)]
+struct Word {
+    range: Range<usize>,
+    tokens: Vec<i32>,
+    ends_sentence: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Chunker {
+    text: String,
+    /// What is read of it, in bytes.
+    at: usize,
+    max_tokens: usize,
+    overlap_tokens: usize,
+    words: Vec<Word>,
+    tokens: usize,
+}
+
+impl Chunker {
+    /// `overlap_tokens` is how many tokens two neighbours may share; at most a quarter of a chunk.
+    pub(crate) fn new(text: String, max_tokens: usize, overlap_tokens: usize) -> Self {
+        let max_tokens = max_tokens.max(1);
+        let overlap_tokens = overlap_tokens.min(max_tokens / 4);
+        Self { text, at: 0, max_tokens, overlap_tokens, words: Vec::new(), tokens: 0 }
+    }
+
+    /// Goes on. `tokenize` appends the tokens of a word.
+    pub(crate) fn step(&mut self, tokenize: &mut dyn FnMut(&str, &mut Vec<i32>)) -> Step {
+        for _ in 0..MAX_WORDS_PER_STEP {
+            if self.tokens > self.max_tokens {
+                return Step::Chunk(self.cut());
+            }
+            let Some((range, ends_sentence)) = self.next_word() else {
+                if self.words.is_empty() {
+                    return Step::End;
+                }
+                let count = self.words.len();
+                let chunk = self.chunk(count);
+                self.words.clear();
+                self.tokens = 0;
+                return Step::Chunk(chunk);
+            };
+            let mut tokens = Vec::new();
+            tokenize(&self.text[range.clone()], &mut tokens);
+            // Only characters that fall into many could make a word this long.
+            tokens.truncate(self.max_tokens);
+            if tokens.is_empty() {
+                continue;
+            }
+            self.tokens += tokens.len();
+            self.words.push(Word { range, tokens, ends_sentence });
+        }
+        Step::Pause
+    }
+
+    /// Whether nothing but white space is left.
+    #[cfg(any(feature = "local-model", test))]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.words.is_empty() && self.text[self.at..].trim_start().is_empty()
+    }
+
+    /// The next word, and whether a sentence ends with it.
+    fn next_word(&mut self) -> Option<(Range<usize>, bool)> {
+        let rest = &self.text[self.at..];
+        let start = self.at + rest.find(|character: char| !character.is_whitespace())?;
+        let mut end = start;
+        // The tokenizer parts words at punctuation, so there a cut changes nothing.
+        let mut after_punctuation = None;
+        for (count, (offset, character)) in self.text[start..].char_indices().enumerate() {
+            if character.is_whitespace() {
+                break;
+            }
+            if count == MAX_WORD_CHARS {
+                end = after_punctuation.unwrap_or(end);
+                break;
+            }
+            end = start + offset + character.len_utf8();
+            if character.is_ascii_punctuation() {
+                after_punctuation = Some(end);
+            }
+            if is_full_width_end(character) {
+                break;
+            }
+        }
+        self.at = end;
+        let after = &self.text[end..];
+        let gap = &after[..after.len() - after.trim_start().len()];
+        let ends_sentence = ends_sentence(&self.text[start..end], gap);
+        Some((start..end, ends_sentence))
+    }
+
+    /// Takes the first chunk out of more words than fit.
+    fn cut(&mut self) -> Chunk {
+        let mut fitting = 0;
+        let mut tokens = 0;
+        let mut sentence_end = None;
+        for word in &self.words {
+            if tokens + word.tokens.len() > self.max_tokens {
+                break;
+            }
+            tokens += word.tokens.len();
+            fitting += 1;
+            if word.ends_sentence && tokens * 2 >= self.max_tokens {
+                sentence_end = Some(fitting);
+            }
+        }
+        let count = sentence_end.unwrap_or(fitting).max(1);
+        let chunk = self.chunk(count);
+        self.words.drain(..self.overlap_start(count));
+        self.tokens = self.words.iter().map(|word| word.tokens.len()).sum();
+        chunk
+    }
+
+    /// The first of the words that the next chunk repeats: that of a sentence, if one begins among
+    /// them. The word after them still fits.
+    fn overlap_start(&self, count: usize) -> usize {
+        let next = self.words.get(count).map_or(0, |word| word.tokens.len());
+        let most = self.overlap_tokens.min(self.max_tokens - next);
+        let mut start = count;
+        let mut sentence_start = None;
+        let mut shared = 0;
+        while start > 1 {
+            shared += self.words[start - 1].tokens.len();
+            if shared > most {
+                break;
+            }
+            start -= 1;
+            if self.words[start - 1].ends_sentence {
+                sentence_start = Some(start);
+            }
+        }
+        sentence_start.unwrap_or(start)
+    }
+
+    /// The first `count` words, at least one, as a chunk.
+    fn chunk(&self, count: usize) -> Chunk {
+        let words = &self.words[..count];
+        let start = words.first().map_or(0, |word| word.range.start);
+        let end = words.last().map_or(0, |word| word.range.end);
+        let tokens = words.iter().flat_map(|word| word.tokens.iter().copied()).collect();
+        Chunk { range: start..end, tokens }
+    }
+}
+
+fn is_full_width_end(character: char) -> bool {
+    matches!(character, '。' | '！' | '？')
+}
+
+/// Whether a sentence ends with `word`, which `gap` of white space follows.
+fn ends_sentence(word: &str, gap: &str) -> bool {
+    let closed = word.trim_end_matches(['"', '\'', ')', ']', '}', '”', '’', '»', '」', '』']);
+    closed.ends_with(['.', '!', '?', '…', '。', '！', '？', '؟', '।']) || gap.contains('\n')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// One token for each alphanumeric character, none for others.
+    fn letters(word: &str, into: &mut Vec<i32>) {
+        into.extend(word.chars().filter(|character| character.is_alphanumeric()).map(|character| character as i32));
+    }
+
+    fn chunks(text: &str, max_tokens: usize, overlap_tokens: usize) -> Vec<Chunk> {
+        let mut chunker = Chunker::new(text.to_owned(), max_tokens, overlap_tokens);
+        let mut chunks = Vec::new();
+        loop {
+            match chunker.step(&mut letters) {
+                Step::Chunk(chunk) => chunks.push(chunk),
+                Step::Pause => {}
+                Step::End => return chunks,
+            }
+        }
+    }
+
+    fn texts<'t>(text: &'t str, chunks: &[Chunk]) -> Vec<&'t str> {
+        chunks.iter().map(|chunk| &text[chunk.range.clone()]).collect()
+    }
+
+    #[test]
+    fn a_short_text_is_one_chunk() {
+        let text = "  It rains. \n";
+        assert_eq!(texts(text, &chunks(text, 100, 10)), ["It rains."]);
+    }
+
+    #[test]
+    fn what_has_no_token_has_no_chunk() {
+        for text in ["", " \n\t ", "... !! \0"] {
+            assert_eq!(chunks(text, 10, 2), [], "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_chunk_ends_with_a_sentence_in_its_second_half() {
+        let text = "aaaa bbbb. cccc dddd eeee";
+        assert_eq!(texts(text, &chunks(text, 14, 0)), ["aaaa bbbb.", "cccc dddd eeee"]);
+        let text = "aa. bbbb cccc dddd eeee";
+        assert_eq!(texts(text, &chunks(text, 14, 0)), ["aa. bbbb cccc dddd", "eeee"]);
+        let text = "aaaa bbbb\ncccc dddd eeee";
+        assert_eq!(texts(text, &chunks(text, 14, 0)), ["aaaa bbbb", "cccc dddd eeee"]);
+    }
+
+    #[test]
+    fn neighbours_overlap_from_the_beginning_of_a_sentence() {
+        let text = "aaaaaaaa bb. c dd. eeeeeeee ffffffff";
+        assert_eq!(texts(text, &chunks(text, 16, 4)), ["aaaaaaaa bb. c dd.", "c dd. eeeeeeee", "ffffffff"]);
+    }
+
+    #[test]
+    fn a_text_without_spaces_is_cut_too() {
+        let text = "東京は日本の首都です。人口は約千四百万人です。".repeat(10);
+        let found = chunks(&text, 24, 0);
+        assert!(found.len() >= 10 && texts(&text, &found).iter().all(|chunk| chunk.ends_with('。')), "{found:?}");
+        let found = chunks(&"x".repeat(1000), 100, 0);
+        assert_eq!(found.iter().map(|chunk| chunk.tokens.len()).sum::<usize>(), 1000);
+    }
+
+    #[test]
+    fn a_long_address_is_cut_at_its_punctuation() {
+        let address = format!("https://example.com/{}/{}", "a".repeat(30), "b".repeat(40));
+        let mut chunker = Chunker::new(address.clone(), 1000, 0);
+        let first = chunker.next_word().unwrap().0;
+        assert!(address[first].ends_with("a/"));
+    }
+
+    #[test]
+    fn much_that_has_no_token_is_read_in_steps() {
+        let mut chunker = Chunker::new("\0 ".repeat(MAX_WORDS_PER_STEP + 1) + "word", 10, 0);
+        assert_eq!(chunker.step(&mut letters), Step::Pause);
+        assert!(matches!(chunker.step(&mut letters), Step::Chunk(chunk) if chunk.tokens.len() == 4));
+        assert_eq!(chunker.step(&mut letters), Step::End);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        #[test]
+        fn chunks_cover_the_text_in_order(
+            text in "([a-z]{1,12}[.!]?[ \n]{0,2}|[東京日。]{1,40}|\\PC{0,8}|\0){0,60}",
+            max_tokens in 1usize..40,
+            overlap_tokens in 0usize..20,
+        ) {
+            let found = chunks(&text, max_tokens, overlap_tokens);
+            let mut all = Vec::new();
+            letters(&text, &mut all);
+            let mut covered = vec![false; text.len()];
+            for chunk in &found {
+                prop_assert!(!chunk.tokens.is_empty() && chunk.tokens.len() <= max_tokens);
+                // A slice at no character's border would panic here.
+                let mut own = Vec::new();
+                letters(&text[chunk.range.clone()], &mut own);
+                if max_tokens >= MAX_WORD_CHARS { prop_assert_eq!(&own, &chunk.tokens); }
+                covered[chunk.range.clone()].fill(true);
+            }
+            for pair in found.windows(2) {
+                prop_assert!(pair[0].range.start < pair[1].range.start && pair[0].range.end < pair[1].range.end);
+            }
+            for (offset, character) in text.char_indices() {
+                prop_assert!(covered[offset] || !character.is_alphanumeric() , "{offset} {character:?}");
+            }
+            prop_assert_eq!(found.is_empty(), all.is_empty());
+        }
+    }
+}

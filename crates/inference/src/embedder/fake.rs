@@ -1,0 +1,246 @@
+//! An embedder for tests: no engine, no file, the same vectors everywhere.
+//!
+//! A vector is a bag of the text's words, cut down to something like their stems, and of their
+//! trigrams, each hashed to a dimension and a sign. Texts that share words lie close together, texts
+//! that share none do not; what a text means beyond its words it does not know. A test that needs
+//! that needs [`LocalEmbedder`](super::LocalEmbedder).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+
+use crate::embedder::chunker::{Chunker, Step};
+use crate::embedder::local::{check, no_words};
+use crate::embedder::{
+    DIMENSIONS, EmbeddedChunk, EmbeddedText, Embedder, EmbedderLimits, EmbedderStatus, MAX_QUERY_BYTES,
+};
+use crate::{LocalError, LocalState};
+
+const WORD_WEIGHT: f32 = 1.0;
+const TRIGRAM_WEIGHT: f32 = 0.15;
+/// Words that say nothing of a text, and would make all texts alike.
+const STOP_WORDS: &[&str] = &[
+    "a", "an", "and", "are", "at", "be", "by", "did", "do", "for", "he", "her", "his", "i", "in", "is", "it", "of",
+    "on", "or", "she", "that", "the", "to", "was", "were", "what", "when", "where", "who", "with", "you",
+];
+const ENDINGS: &[&str] = &["ings", "ing", "ies", "ied", "ed", "es", "s", "ly"];
+const MIN_STEM_CHARS: usize = 3;
+
+#[derive(Debug)]
+struct Behaviour {
+    model_id: String,
+    failure: Option<LocalError>,
+    delay: Duration,
+    queries: usize,
+    texts: usize,
+}
+
+/// See the module. Cheap to clone; all clones behave as the last one was told to.
+#[derive(Debug, Clone)]
+pub struct FakeEmbedder {
+    limits: EmbedderLimits,
+    behaviour: Arc<Mutex<Behaviour>>,
+}
+
+impl Default for FakeEmbedder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FakeEmbedder {
+    /// One that answers at once. A word counts as one token.
+    #[must_use]
+    pub fn new() -> Self {
+        let behaviour =
+            Behaviour { model_id: "fake:0".to_owned(), failure: None, delay: Duration::ZERO, queries: 0, texts: 0 };
+        Self { limits: EmbedderLimits::default(), behaviour: Arc::new(Mutex::new(behaviour)) }
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: EmbedderLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// From now on it is another model, whose vectors have nothing to do with those of before.
+    pub fn set_model_id(&self, model_id: impl Into<String>) {
+        self.behaviour.lock().model_id = model_id.into();
+    }
+
+    /// From now on every call fails so; `None`: works again.
+    pub fn set_failure(&self, failure: Option<LocalError>) {
+        self.behaviour.lock().failure = failure;
+    }
+
+    /// From now on every call takes so long, by the runtime's clock.
+    pub fn set_delay(&self, delay: Duration) {
+        self.behaviour.lock().delay = delay;
+    }
+
+    /// Queries and texts that were embedded so far.
+    #[must_use]
+    pub fn embedded(&self) -> (usize, usize) {
+        let behaviour = self.behaviour.lock();
+        (behaviour.queries, behaviour.texts)
+    }
+
+    /// Waits, then fails or says which model it is.
+    async fn begin(&self) -> Result<String, LocalError> {
+        let delay = self.behaviour.lock().delay;
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        let behaviour = self.behaviour.lock();
+        behaviour.failure.clone().map_or_else(|| Ok(behaviour.model_id.clone()), Err)
+    }
+
+    fn embed(&self, model_id: &str, text: String, max_chunks: usize) -> EmbeddedText {
+        let mut chunker = Chunker::new(text.clone(), self.limits.max_chunk_tokens, self.limits.overlap_tokens);
+        let mut embedded = EmbeddedText::default();
+        let has_words = |word: &str| word.chars().any(|character| !character.is_control());
+        loop {
+            match chunker.step(&mut |word, into| into.extend(has_words(word).then_some(0))) {
+                Step::Chunk(chunk) if embedded.chunks.len() < max_chunks => {
+                    let vector = vector(model_id, &text[chunk.range.clone()]);
+                    embedded.chunks.push(EmbeddedChunk { range: chunk.range, vector });
+                }
+                Step::Chunk(_) => embedded.left_out += 1,
+                Step::Pause => {}
+                Step::End => return embedded,
+            }
+        }
+    }
+}
+
+impl Embedder for FakeEmbedder {
+    fn dimensions(&self) -> usize {
+        DIMENSIONS
+    }
+
+    fn model_id(&self) -> BoxFuture<'_, Result<String, LocalError>> {
+        let behaviour = self.behaviour.lock();
+        let id = behaviour.failure.clone().map_or_else(|| Ok(behaviour.model_id.clone()), Err);
+        async move { id }.boxed()
+    }
+
+    fn embed_query<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Vec<f32>, LocalError>> {
+        async move {
+            let model_id = self.begin().await?;
+            let text = text[..text.floor_char_boundary(MAX_QUERY_BYTES)].to_owned();
+            let chunk = self.embed(&model_id, text, 1).chunks.into_iter().next();
+            self.behaviour.lock().queries += 1;
+            chunk.map(|chunk| chunk.vector).ok_or_else(no_words)
+        }
+        .boxed()
+    }
+
+    fn embed_texts(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<EmbeddedText>, LocalError>> {
+        async move {
+            check(&texts)?;
+            let model_id = self.begin().await?;
+            self.behaviour.lock().texts += texts.len();
+            Ok(texts.into_iter().map(|text| self.embed(&model_id, text, self.limits.max_chunks)).collect())
+        }
+        .boxed()
+    }
+
+    fn status(&self) -> EmbedderStatus {
+        let last_error = self.behaviour.lock().failure.as_ref().map(|error| error.message.clone());
+        let state = if last_error.is_some() { LocalState::Failed } else { LocalState::Ready };
+        EmbedderStatus { state, last_error, ..EmbedderStatus::unloaded("/fake.gguf") }
+    }
+}
+
+fn vector(model_id: &str, text: &str) -> Vec<f32> {
+    let mut vector = vec![0.0; DIMENSIONS];
+    // Keeps a text of stop words alone, or of none at all, from having no direction.
+    add(&mut vector, model_id, "", 0.01);
+    for word in text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        let word = word.to_lowercase();
+        if STOP_WORDS.contains(&word.as_str()) {
+            continue;
+        }
+        let stem = stem(&word);
+        add(&mut vector, model_id, stem, WORD_WEIGHT);
+        let marked: Vec<char> = std::iter::once('^').chain(stem.chars()).chain(['$']).collect();
+        for trigram in marked.windows(3) {
+            add(&mut vector, model_id, &trigram.iter().collect::<String>(), TRIGRAM_WEIGHT);
+        }
+    }
+    let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
+    for number in &mut vector {
+        *number /= length;
+    }
+    vector
+}
+
+fn stem(word: &str) -> &str {
+    let cut = ENDINGS.iter().filter_map(|ending| word.strip_suffix(ending));
+    cut.into_iter().find(|stem| stem.chars().count() >= MIN_STEM_CHARS).unwrap_or(word)
+}
+
+fn add(vector: &mut [f32], model_id: &str, feature: &str, weight: f32) {
+    let hash = Sha256::new().chain_update(model_id).chain_update([0]).chain_update(feature).finalize();
+    let at = usize::from(u16::from_le_bytes([hash[0], hash[1]])) % DIMENSIONS;
+    vector[at] += if hash[2] & 1 == 0 { weight } else { -weight };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LocalErrorCode;
+
+    fn cosine(one: &[f32], other: &[f32]) -> f32 {
+        one.iter().zip(other).map(|(a, b)| a * b).sum()
+    }
+
+    #[tokio::test]
+    async fn texts_that_share_words_are_close() {
+        let fake = FakeEmbedder::new();
+        let query = fake.embed_query("Who painted the old barn?").await.unwrap();
+        let texts = ["She was painting barns, red ones", "The train leaves at noon"].map(str::to_owned);
+        let embedded = fake.embed_texts(texts.to_vec()).await.unwrap();
+        let [near, far] = [0, 1].map(|at| cosine(&query, &embedded[at].chunks[0].vector));
+        assert!(near > 0.5 && far < 0.2, "{near} {far}");
+        assert!((cosine(&query, &query) - 1.0).abs() < 1e-5 && query.len() == fake.dimensions());
+        assert_eq!(fake.embed_query("Who painted the old barn?").await.unwrap(), query);
+        assert_eq!(fake.embedded(), (2, 2));
+    }
+
+    #[tokio::test]
+    async fn limits_and_refusals_are_those_of_the_real_one() {
+        let limits = EmbedderLimits { max_chunk_tokens: 10, overlap_tokens: 0, max_chunks: 2 };
+        let fake = FakeEmbedder::new().with_limits(limits);
+        let embedded = fake.embed_texts(vec!["word ".repeat(45), "\0 ".to_owned()]).await.unwrap();
+        assert_eq!((embedded[0].chunks.len(), embedded[0].left_out), (2, 3));
+        assert_eq!(embedded[1], EmbeddedText::default());
+        assert_eq!(fake.embed_query(" ").await.unwrap_err().code, LocalErrorCode::Invalid);
+        assert!(fake.embed_query("... ?!").await.is_ok());
+        let long = vec!["x".repeat(super::super::MAX_TEXT_BYTES + 1)];
+        assert_eq!(fake.embed_texts(long).await.unwrap_err().code, LocalErrorCode::Invalid);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_does_as_it_is_told() {
+        let fake = FakeEmbedder::new();
+        let before = fake.embed_query("barn").await.unwrap();
+        fake.set_model_id("fake:1");
+        assert_eq!(fake.model_id().await.unwrap(), "fake:1");
+        assert!(cosine(&before, &fake.embed_query("barn").await.unwrap()) < 0.5);
+        fake.set_delay(Duration::from_secs(3));
+        let started = tokio::time::Instant::now();
+        fake.embed_texts(vec!["barn".to_owned()]).await.unwrap();
+        assert_eq!(started.elapsed(), Duration::from_secs(3));
+        fake.set_failure(Some(LocalError::new(LocalErrorCode::Overloaded, "no")));
+        assert_eq!(fake.embed_query("barn").await.unwrap_err().message, "no");
+        assert_eq!(fake.status().state, LocalState::Failed);
+        fake.set_failure(None);
+        assert!(fake.embed_query("barn").await.is_ok());
+    }
+}

@@ -1,0 +1,188 @@
+//! A sentence encoder of the BERT family: several rows of tokens at once, the mean over each.
+
+use std::borrow::Cow;
+use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use llama_cpp_2::context::LlamaContext;
+use llama_cpp_2::context::params::{LlamaContextParams, LlamaPoolingType};
+use llama_cpp_2::llama_batch::LlamaBatch;
+use llama_cpp_2::model::LlamaModel;
+use llama_cpp_2::token::LlamaToken;
+
+use crate::embedder::{DIMENSIONS, unusable};
+use crate::protocol::EmbedderConfiguration;
+use crate::worker::embed::schedule::{Encoder, MAX_BATCH_CHUNKS, MAX_BATCH_TOKENS};
+use crate::worker::llama::{Engine, log, prompt_threads};
+use crate::{LocalError, LocalErrorCode};
+
+/// A model file in memory.
+pub(crate) struct LoadedEncoder<'e> {
+    engine: &'e Engine,
+    model: LlamaModel,
+}
+
+/// The model, ready to work.
+pub(crate) struct LlamaEncoder<'m> {
+    model: &'m LlamaModel,
+    context: LlamaContext<'m>,
+    batch: LlamaBatch<'static>,
+    /// What stands before and after each row.
+    begin: LlamaToken,
+    end: LlamaToken,
+}
+
+impl Engine {
+    /// Reads the file of a sentence encoder. `progress` is called while that lasts.
+    pub(crate) fn load_encoder(
+        &self,
+        configuration: &EmbedderConfiguration,
+        progress: impl FnMut() + 'static,
+    ) -> Result<LoadedEncoder<'_>, LocalError> {
+        let path = &configuration.model_path;
+        let model = self.read(path, progress, unusable)?;
+        check(path, &model, configuration)?;
+        Ok(LoadedEncoder { engine: self, model })
+    }
+}
+
+/// Refuses what the rest of the embedder was not made for.
+fn check(path: &Path, model: &LlamaModel, configuration: &EmbedderConfiguration) -> Result<(), LocalError> {
+    let architecture = model.meta_val_str("general.architecture").unwrap_or_default();
+    if !architecture.contains("bert") {
+        return Err(unusable(path, &format!("a `{architecture}` model is no sentence encoder of the BERT family")));
+    }
+    // Texts are tokenized word by word, which comes to the same only with this kind of vocabulary.
+    if model.meta_val_str("tokenizer.ggml.model").ok().as_deref() != Some("bert") {
+        return Err(unusable(path, "its vocabulary is not one of word pieces"));
+    }
+    let dimensions = model.n_embd();
+    if usize::try_from(dimensions).ok() != Some(DIMENSIONS) {
+        return Err(unusable(path, &format!("its vectors have {dimensions} numbers instead of {DIMENSIONS}")));
+    }
+    let trained = usize::try_from(model.n_ctx_train()).unwrap_or_default();
+    let wanted = configuration.limits.max_chunk_tokens;
+    if trained < wanted {
+        return Err(unusable(path, &format!("it reads {trained} tokens at once, and chunks have up to {wanted}")));
+    }
+    Ok(())
+}
+
+impl LoadedEncoder<'_> {
+    pub(crate) fn encoder(&self, configuration: &EmbedderConfiguration) -> Result<LlamaEncoder<'_>, LocalError> {
+        let threads = configuration
+            .threads
+            .map_or_else(prompt_threads, |threads| i32::try_from(threads).unwrap_or(i32::MAX).max(1));
+        let tokens = u32::try_from(MAX_BATCH_TOKENS).unwrap_or(u32::MAX);
+        let parameters = LlamaContextParams::default()
+            .with_n_ctx(NonZeroU32::new(tokens))
+            .with_n_batch(tokens)
+            .with_n_ubatch(tokens)
+            .with_n_seq_max(u32::try_from(MAX_BATCH_CHUNKS).unwrap_or(u32::MAX))
+            .with_n_threads(threads)
+            .with_n_threads_batch(threads)
+            .with_kv_unified(true)
+            .with_embeddings(true)
+            .with_pooling_type(LlamaPoolingType::Mean)
+            .with_no_perf(true);
+        log::take_errors();
+        let context = self
+            .model
+            .new_context(&self.engine.backend, parameters)
+            .map_err(|_| internal(format!("there is not enough memory for the embedder; {}", log::take_errors())))?;
+        let vocabulary = self.model.vocab();
+        Ok(LlamaEncoder {
+            model: &self.model,
+            context,
+            batch: LlamaBatch::new(MAX_BATCH_TOKENS, 1),
+            begin: vocabulary.bos(),
+            end: vocabulary.sep(),
+        })
+    }
+}
+
+impl LlamaEncoder<'_> {
+    pub(crate) fn context_length(&self) -> u32 {
+        self.context.n_ctx()
+    }
+}
+
+impl Encoder for LlamaEncoder<'_> {
+    fn tokenize(&self, word: &str, into: &mut Vec<i32>) {
+        // Names of special tokens are ordinary text here: what is embedded comes from anybody.
+        let tokens = self.model.vocab().tokenize(decompose_hangul(word).as_bytes(), false, false);
+        into.extend(tokens.into_iter().map(|token| token.0));
+    }
+
+    fn encode(&mut self, rows: &[&[i32]]) -> Result<Vec<Vec<f32>>, LocalError> {
+        self.batch.clear();
+        for (sequence, row) in (0..).zip(rows) {
+            let inner = row.iter().map(|&token| LlamaToken(token));
+            for (position, token) in (0..).zip(std::iter::once(self.begin).chain(inner).chain([self.end])) {
+                self.batch
+                    .add(token, position, &[sequence], true)
+                    .map_err(|error| internal(format!("a batch is too long for the engine: {error}")))?;
+            }
+        }
+        self.context.encode(&mut self.batch).map_err(|error| internal(format!("the engine failed: {error}")))?;
+        (0..).zip(rows).map(|(sequence, _)| self.vector(sequence)).collect()
+    }
+}
+
+impl LlamaEncoder<'_> {
+    /// The vector of a sequence of the last batch, brought to length 1.
+    fn vector(&self, sequence: i32) -> Result<Vec<f32>, LocalError> {
+        let vector = self
+            .context
+            .embeddings_seq_ith(sequence)
+            .map_err(|error| internal(format!("the engine gave no vector: {error}")))?;
+        let length = vector.iter().map(|&number| f64::from(number).powi(2)).sum::<f64>().sqrt();
+        if !length.is_finite() || length == 0.0 || vector.len() != DIMENSIONS {
+            return Err(internal(
+                "the engine gave a vector without a direction; is the model file damaged?".to_owned(),
+            ));
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "the quotient lies between -1 and 1")]
+        let scaled = vector.iter().map(|&number| (f64::from(number) / length) as f32).collect();
+        Ok(scaled)
+    }
+}
+
+/// Parts the syllables of Korean into their letters, as the vocabulary has them. The engine does so
+/// with every other composed character, but not with these. The arithmetic is that of chapter 3.12
+/// of the Unicode standard.
+fn decompose_hangul(word: &str) -> Cow<'_, str> {
+    const SYLLABLES: RangeInclusive<char> = '가'..='힣';
+    if !word.contains(|character| SYLLABLES.contains(&character)) {
+        return Cow::Borrowed(word);
+    }
+    let letter = |base: char, offset: u32| char::from_u32(base as u32 + offset);
+    let letters = word.chars().flat_map(|character| {
+        let index = u32::from(character).wrapping_sub(u32::from(*SYLLABLES.start()));
+        if SYLLABLES.contains(&character) {
+            let last = Some(index % 28).filter(|&last| last > 0).and_then(|last| letter('\u{11A7}', last));
+            [letter('\u{1100}', index / 588), letter('\u{1161}', index % 588 / 28), last]
+        } else {
+            [Some(character), None, None]
+        }
+    });
+    Cow::Owned(letters.flatten().collect())
+}
+
+fn internal(message: String) -> LocalError {
+    LocalError::new(LocalErrorCode::Internal, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn korean_syllables_become_letters() {
+        // "Han-geul" and "ga", as the standard's own decomposition has them.
+        assert_eq!(decompose_hangul("x한글가"), "x\u{1112}\u{1161}\u{11AB}\u{1100}\u{1173}\u{11AF}\u{1100}\u{1161}");
+        assert_eq!(decompose_hangul("힣"), "\u{1112}\u{1175}\u{11C2}");
+        assert!(matches!(decompose_hangul("東京 plain é"), Cow::Borrowed(_)));
+    }
+}
