@@ -1,0 +1,311 @@
+//! Text into terms, the same for documents, queries and highlights.
+//!
+//! - A word is a run of letters, digits and marks. It is folded (see `fold`), and if what is left is plain
+//!   Latin letters, stemmed by Snowball's English rules; words of other Latin-script languages meet the same rules
+//!   on both sides, so they are found too. What follows an apostrophe in English (`'s`, `n't`) is no word.
+//! - Scripts without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Myanmar) give each character and each pair of
+//!   neighbours; a query gives pairs only, or the character if there is but one.
+//! - What belongs together is also a term as a whole, unstemmed: `node.js`, `v1.2`, `a@b.example`, `snake_case`,
+//!   `C++`, `C#`, `.NET`. A hyphenated word is also found when written as one.
+//! - A term has at most [`MAX_TERM_BYTES`] bytes; longer ones are cut, on both sides alike.
+//!
+//! There is no query language: quotes, operators and control characters separate words and mean nothing.
+//! Deliberately absent: other stemmers. A document does not say its language, and guessing would make
+//! the same word differ between a document and a query.
+
+mod fold;
+mod scripts;
+mod stop_words;
+
+use std::ops::Range;
+
+use rust_stemmers::{Algorithm, Stemmer};
+use unicode_normalization::UnicodeNormalization as _;
+
+/// A change of the analysis changes this number, and with it every index is built anew.
+pub(crate) const ANALYSIS_VERSION: u32 = 1;
+/// The most bytes of a term.
+pub const MAX_TERM_BYTES: usize = 64;
+/// The most distinct terms of a query that are searched: the first ones.
+pub const MAX_QUERY_TERMS: usize = 64;
+/// Bytes of one compound such as an address; beyond it only its words are terms.
+const MAX_COMPOUND_BYTES: usize = 256;
+
+/// A term and where it stands in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// As it is indexed: folded and stemmed.
+    pub term: String,
+    /// Bytes of the text.
+    pub range: Range<usize>,
+    /// An English word of no meaning by itself.
+    pub is_stop_word: bool,
+    /// A word of its own, not a part or a compound that overlaps one; their number is the document's length.
+    pub counts: bool,
+}
+
+/// All terms of a text in its order, as a document would be indexed.
+#[must_use]
+pub fn analyze(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    Analyzer::new(Purpose::Document).run(text, &mut |term, range, kind| {
+        tokens.push(Token {
+            term: term.to_owned(),
+            range,
+            is_stop_word: kind == Kind::StopWord,
+            counts: kind != Kind::Overlap,
+        });
+        true
+    });
+    tokens
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Document,
+    Query,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Word,
+    StopWord,
+    /// A compound, or a pair of characters: its place is also covered by other terms.
+    Overlap,
+}
+
+/// The distinct terms of a query with how often each stands there; stop words only if there is nothing else.
+pub(crate) fn query_terms(text: &str) -> Vec<(String, u32)> {
+    let mut telling: Vec<(String, u32)> = Vec::new();
+    let mut stop_words: Vec<(String, u32)> = Vec::new();
+    Analyzer::new(Purpose::Query).run(text, &mut |term, _, kind| {
+        let list = if kind == Kind::StopWord { &mut stop_words } else { &mut telling };
+        if let Some((_, count)) = list.iter_mut().find(|(known, _)| known == term) {
+            *count += 1;
+        } else if list.len() < MAX_QUERY_TERMS {
+            list.push((term.to_owned(), 1));
+        }
+        telling.len() < MAX_QUERY_TERMS
+    });
+    if telling.is_empty() { stop_words } else { telling }
+}
+
+pub(crate) struct Analyzer {
+    stemmer: Stemmer,
+    purpose: Purpose,
+    folded: String,
+    cut: String,
+}
+
+type Visit<'v> = dyn FnMut(&str, Range<usize>, Kind) -> bool + 'v;
+
+impl Analyzer {
+    pub(crate) fn new(purpose: Purpose) -> Self {
+        Self { stemmer: Stemmer::create(Algorithm::English), purpose, folded: String::new(), cut: String::new() }
+    }
+
+    /// Calls `visit` with each term until it answers false.
+    pub(crate) fn run(&mut self, text: &str, visit: &mut Visit<'_>) {
+        let mut position = 0;
+        while let Some(c) = text[position..].chars().next() {
+            let go_on = if scripts::is_unspaced(c) {
+                let end = end_of(text, position, |c| scripts::is_unspaced(c) || fold::is_invisible(c));
+                let run = position..end;
+                position = end;
+                self.unspaced(text, run, visit)
+            } else if scripts::is_word(c) || (c == '.' && starts_dotted(text, position)) {
+                let end = end_of_compound(text, position);
+                let run = position..end;
+                position = end;
+                self.compound(text, run, visit)
+            } else {
+                position += c.len_utf8();
+                true
+            };
+            if !go_on {
+                return;
+            }
+        }
+    }
+
+    /// Each character (with the marks upon it), and each pair of neighbours.
+    fn unspaced(&mut self, text: &str, run: Range<usize>, visit: &mut Visit<'_>) -> bool {
+        let mut before: Option<(String, usize)> = None;
+        let mut single = true;
+        let mut position = run.start;
+        while position < run.end {
+            let Some(c) = text[position..run.end].chars().next() else { break };
+            let end = end_of(text, position + c.len_utf8(), |c| scripts::is_attached(c) || fold::is_invisible(c));
+            let range = position..end.min(run.end);
+            position = range.end;
+            let character: String = text[range.clone()]
+                .chars()
+                .filter(|c| !fold::is_invisible(*c))
+                .nfkc()
+                .collect::<String>()
+                .to_lowercase();
+            if character.is_empty() {
+                continue;
+            }
+            let last = position >= run.end;
+            single &= before.is_none();
+            if (self.purpose == Purpose::Document || (single && last))
+                && !self.emit(&character, range.clone(), Kind::Word, visit)
+            {
+                return false;
+            }
+            if let Some((previous, start)) = before.take() {
+                let pair = previous + &character;
+                if !self.emit(&pair, start..range.end, Kind::Overlap, visit) {
+                    return false;
+                }
+            }
+            before = Some((character, range.start));
+        }
+        true
+    }
+
+    /// A run of words held together by joiners: its words, and itself if that says more.
+    fn compound(&mut self, text: &str, run: Range<usize>, visit: &mut Visit<'_>) -> bool {
+        let mut words = 0;
+        let mut hyphens_only = true;
+        let mut position = run.start;
+        let mut after_apostrophe = false;
+        while position < run.end {
+            let Some(c) = text[position..run.end].chars().next() else { break };
+            if !is_word_or_invisible(c) {
+                hyphens_only &= is_hyphen(c) || is_apostrophe(c);
+                after_apostrophe = is_apostrophe(c);
+                position += c.len_utf8();
+                continue;
+            }
+            let end = end_of(text, position, is_word_or_invisible).min(run.end);
+            let range = position..end;
+            position = end;
+            if words > 0 && after_apostrophe && is_contraction(&text[range.clone()]) {
+                continue;
+            }
+            words += 1;
+            if !self.word(text, range, visit) {
+                return false;
+            }
+        }
+        let whole = &text[run.clone()];
+        if whole.len() > MAX_COMPOUND_BYTES || !whole.chars().any(|c| is_joiner(c) || is_sign(c)) {
+            return true;
+        }
+        self.folded.clear();
+        fold::fold_into(whole, &mut self.folded);
+        if hyphens_only {
+            let joined: String = self.folded.chars().filter(|c| !is_hyphen(*c) && !is_apostrophe(*c)).collect();
+            if !(2..=3).contains(&words) {
+                return true;
+            }
+            let stemmed = self.stem(&joined);
+            return self.emit(&stemmed, run, Kind::Overlap, visit);
+        }
+        let term = std::mem::take(&mut self.folded);
+        let go_on = self.emit(&term, run, Kind::Overlap, visit);
+        self.folded = term;
+        go_on
+    }
+
+    fn word(&mut self, text: &str, range: Range<usize>, visit: &mut Visit<'_>) -> bool {
+        self.folded.clear();
+        fold::fold_into(&text[range.clone()], &mut self.folded);
+        if self.folded.is_empty() {
+            return true;
+        }
+        let kind = if stop_words::is_stop_word(&self.folded) { Kind::StopWord } else { Kind::Word };
+        let folded = std::mem::take(&mut self.folded);
+        let stemmed = self.stem(&folded);
+        let go_on = self.emit(&stemmed, range, kind, visit);
+        drop(stemmed);
+        self.folded = folded;
+        go_on
+    }
+
+    fn stem<'w>(&self, folded: &'w str) -> std::borrow::Cow<'w, str> {
+        if folded.len() >= 3 && folded.len() <= MAX_TERM_BYTES && folded.bytes().all(|b| b.is_ascii_lowercase()) {
+            self.stemmer.stem(folded)
+        } else {
+            folded.into()
+        }
+    }
+
+    fn emit(&mut self, term: &str, range: Range<usize>, kind: Kind, visit: &mut Visit<'_>) -> bool {
+        if term.len() <= MAX_TERM_BYTES {
+            return visit(term, range, kind);
+        }
+        self.cut.clear();
+        self.cut.push_str(&term[..term.floor_char_boundary(MAX_TERM_BYTES)]);
+        visit(&self.cut, range, kind)
+    }
+}
+
+/// Where the characters from `start` stop being `inside`.
+fn end_of(text: &str, start: usize, inside: impl Fn(char) -> bool) -> usize {
+    text[start..].char_indices().find(|(_, c)| !inside(*c)).map_or(text.len(), |(offset, _)| start + offset)
+}
+
+fn end_of_compound(text: &str, start: usize) -> usize {
+    let mut end = start;
+    let mut characters = text[start..].char_indices().peekable();
+    while let Some((offset, c)) = characters.next() {
+        let after = start + offset + c.len_utf8();
+        let next_is_word = characters.peek().is_some_and(|(_, next)| is_spaced_word(*next));
+        let joins = (is_joiner(c) || is_apostrophe(c)) && next_is_word;
+        if joins || (is_word_or_invisible(c) && !scripts::is_unspaced(c)) {
+            end = after;
+        } else if is_sign(c) && offset > 0 {
+            // `C++`, `C#`: signs that close a word. Anything after them begins anew.
+            let signs = end_of(text, start + offset, is_sign);
+            return if text[signs..].chars().next().is_none_or(|c| !is_spaced_word(c)) && signs - end <= 2 {
+                signs
+            } else {
+                end
+            };
+        } else {
+            break;
+        }
+    }
+    end
+}
+
+/// `.NET`, `.gitignore`: a dot that opens a word.
+fn starts_dotted(text: &str, position: usize) -> bool {
+    text[..position].chars().next_back().is_none_or(char::is_whitespace)
+        && text[position + 1..].chars().next().is_some_and(|c| c.is_ascii_alphabetic())
+}
+
+fn is_word_or_invisible(c: char) -> bool {
+    scripts::is_word(c) || fold::is_invisible(c)
+}
+
+fn is_spaced_word(c: char) -> bool {
+    scripts::is_word(c) && !scripts::is_unspaced(c)
+}
+
+fn is_joiner(c: char) -> bool {
+    matches!(c, '.' | '_' | '@' | '-' | '‐' | '‑')
+}
+
+fn is_hyphen(c: char) -> bool {
+    matches!(c, '-' | '‐' | '‑')
+}
+
+fn is_apostrophe(c: char) -> bool {
+    matches!(c, '\'' | '’' | 'ʼ')
+}
+
+fn is_sign(c: char) -> bool {
+    matches!(c, '+' | '#')
+}
+
+/// What English hangs to a word with an apostrophe.
+fn is_contraction(part: &str) -> bool {
+    ["s", "t", "m", "d", "ll", "re", "ve"].iter().any(|suffix| part.eq_ignore_ascii_case(suffix))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn terms(text: &str) -> Vec<String> {
+    analyze(text).into_iter().map(|token| token.term).collect()
+}
+
+fn query(text: &str) -> Vec<String> {
+    query_terms(text).into_iter().map(|(term, _)| term).collect()
+}
+
+#[test]
+fn words_are_folded_and_stemmed() {
+    assert_eq!(
+        terms("Running RUNS, the Café’s crème-brûlée!"),
+        ["run", "run", "the", "cafe", "creme", "brule", "cremebrule"]
+    );
+    assert_eq!(terms("don't Caroline's O'Brien"), ["don", "carolin", "o", "brien"]);
+}
+
+#[test]
+fn names_of_things_are_terms_as_a_whole() {
+    for (text, whole) in [
+        ("I like C++.", "c++"),
+        ("(C#)", "c#"),
+        ("node.js, of course", "node.js"),
+        ("see v1.2.", "v1.2"),
+        ("mail ada@example.org now", "ada@example.org"),
+        ("open snake_case.rs", "snake_case.rs"),
+        ("the .NET runtime", ".net"),
+        ("on 2023-05-08", "20230508"),
+        ("e-mail", "email"),
+    ] {
+        assert!(terms(text).iter().any(|term| term == whole), "{text}: {:?}", terms(text));
+        assert!(query(text).iter().any(|term| term == whole), "{text}: {:?}", query(text));
+    }
+    assert_eq!(terms("Wait... what?! a+b #tag"), ["wait", "what", "a", "b", "tag"]);
+}
+
+#[test]
+fn scripts_without_spaces_give_characters_and_pairs() {
+    assert_eq!(terms("東京都"), ["東", "京", "東京", "都", "京都"]);
+    assert_eq!(query("東京都"), ["東京", "京都"]);
+    assert_eq!(query("都"), ["都"]);
+    assert_eq!(terms("ｶﾞｽ"), ["ガ", "ス", "ガス"]);
+    assert_eq!(query("Rust言語"), ["rust", "言語"]);
+    assert_eq!(query("서울 날씨"), ["서울", "날씨"]);
+}
+
+#[test]
+fn stop_words_are_dropped_from_queries_unless_they_are_all_there_is() {
+    assert_eq!(query("what is the weather"), ["weather"]);
+    assert_eq!(query("to be or not to be"), ["to", "be", "or", "not"]);
+    assert!(query("\"' () AND\0🦀").iter().eq(["and"]));
+    assert!(query("🦀 … \0").is_empty());
+}
+
+#[test]
+fn queries_are_bounded_to_their_first_terms() {
+    let text: String = (0..5000).map(|n| format!("word{n} ")).collect();
+    let found = query(&text);
+    assert_eq!((found.len(), found[0].as_str(), found[63].as_str()), (MAX_QUERY_TERMS, "word0", "word63"));
+    assert!(query(&"x".repeat(100_000)).iter().all(|term| term.len() == MAX_TERM_BYTES));
+}
+
+proptest! {
+    #[test]
+    fn any_text_gives_bounded_terms_in_place(text in "\\PC{0,60}|[\\x00-\\u{3FFFF}]{0,40}|[a-cA-C'.+#@_\\- 東ｶﾞ\\u{ad}]{0,30}") {
+        for token in analyze(&text) {
+            prop_assert!(!token.term.is_empty() && token.term.len() <= MAX_TERM_BYTES);
+            prop_assert!(text.get(token.range.clone()).is_some_and(|part| !part.is_empty()));
+        }
+    }
+
+    #[test]
+    fn what_a_query_asks_for_a_document_of_the_same_text_has(text in "\\PC{0,60}|[a-cA-C'.+#@_\\- 東京ｶﾞ]{0,30}") {
+        let document = terms(&text);
+        for term in query(&text) {
+            prop_assert!(document.contains(&term), "{term} of {text:?} not in {document:?}");
+        }
+    }
+}

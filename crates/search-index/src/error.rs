@@ -1,0 +1,61 @@
+//! What can go wrong, each a sentence that a person can act on.
+
+use std::io;
+use std::path::PathBuf;
+
+use agentd_base::{DomainError, ErrorKind};
+
+use crate::model::RowNumber;
+
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    #[error("the search index in {folder} is in use by another process", folder = .0.display())]
+    Locked(PathBuf),
+    #[error("could not {action} {path} of the search index", path = .path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+    /// The files are not what was written. The index must be emptied (`Index::reset`) and fed all rows again.
+    #[error("the search index is damaged ({reason}) and has to be built anew from the rows")]
+    Damaged { reason: String },
+    #[error("the vector of row {row} has {found} numbers, the index holds {expected}", row = .row.0)]
+    Dimensions { row: RowNumber, expected: usize, found: usize },
+    #[error("the vector of row {row} is zero or not finite", row = .row.0)]
+    Vector { row: RowNumber },
+    #[error("row {row} has {found} vectors, at most {most} are kept", row = .row.0)]
+    TooManyVectors { row: RowNumber, found: usize, most: usize },
+    #[error("the query's vector is zero, not finite, or of {found} numbers where {expected} are held")]
+    QueryVector { expected: usize, found: usize },
+    #[error("row {row} is not in the search index", row = .0.0)]
+    UnknownRow(RowNumber),
+    #[error("the cursor has {found} bytes, at most {most} are kept")]
+    Cursor { found: usize, most: usize },
+    #[error("the search index holds as many documents as it can number")]
+    Full,
+}
+
+impl IndexError {
+    pub(crate) fn damaged(reason: impl Into<String>) -> Self {
+        Self::Damaged { reason: reason.into() }
+    }
+
+    /// Whether the index must be reset and fed again.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. })
+    }
+}
+
+impl DomainError for IndexError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::UnknownRow(_) => ErrorKind::NotFound,
+            _ => ErrorKind::Internal,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownRow(_) => "not_found",
+            _ => "search_index",
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Files of the index: written whole under a new name, made durable, mapped for reading, never changed.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::error::IndexError;
+
+/// How many bytes each part of a file has and what they add up to, kept in the manifest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) length: u64,
+    pub(crate) crc: u32,
+}
+
+impl Sum {
+    pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
+        bytes.len() as u64 == self.length && crc32fast::hash(bytes) == self.crc
+    }
+}
+
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> IndexError {
+    let path = path.to_owned();
+    move |source| IndexError::Io { action, path, source }
+}
+
+/// A file being written. Its name becomes durable with [`sync_folder`].
+pub(crate) struct NewFile {
+    writer: BufWriter<File>,
+    path: PathBuf,
+}
+
+impl NewFile {
+    pub(crate) fn create(path: &Path) -> Result<Self, IndexError> {
+        let file = File::create(path).map_err(failed("create", path))?;
+        Ok(Self { writer: BufWriter::with_capacity(256 * 1024, file), path: path.to_owned() })
+    }
+
+    /// Appends the pieces, and answers their sum.
+    pub(crate) fn write<'a>(&mut self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Sum, IndexError> {
+        let mut hasher = crc32fast::Hasher::new();
+        let mut length = 0;
+        for piece in pieces {
+            self.writer.write_all(piece).map_err(failed("write", &self.path))?;
+            hasher.update(piece);
+            length += piece.len() as u64;
+        }
+        Ok(Sum { length, crc: hasher.finalize() })
+    }
+
+    /// Waits until the bytes are on the disk.
+    pub(crate) fn finish(self) -> Result<(), IndexError> {
+        let file = self.writer.into_inner().map_err(|error| failed("write", &self.path)(error.into_error()))?;
+        file.sync_data().map_err(failed("write", &self.path))
+    }
+}
+
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), IndexError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))
+}
+
+/// A file mapped for reading.
+#[derive(Debug)]
+pub(crate) struct MappedFile {
+    map: mapping::Mapping,
+    file: File,
+    path: PathBuf,
+}
+
+impl MappedFile {
+    /// Maps the file, which must have exactly that length.
+    pub(crate) fn open(path: &Path, length: u64) -> Result<Self, IndexError> {
+        let file = File::open(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => IndexError::damaged(format!("{} is missing", name_of(path))),
+            _ => failed("open", path)(error),
+        })?;
+        let found = file.metadata().map_err(failed("read", path))?.len();
+        if found != length {
+            return Err(IndexError::damaged(format!("{} has {found} bytes instead of {length}", name_of(path))));
+        }
+        let map = mapping::Mapping::new(&file, length).map_err(failed("map", path))?;
+        Ok(Self { map, file, path: path.to_owned() })
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.map.bytes()
+    }
+
+    pub(crate) fn name(&self) -> String {
+        name_of(&self.path)
+    }
+
+    /// Refuses a file that was cut since it was mapped: touching what is gone would end the process.
+    pub(crate) fn check_length(&self) -> Result<(), IndexError> {
+        let found = self.file.metadata().map_err(failed("read", &self.path))?.len();
+        if found < self.bytes().len() as u64 {
+            return Err(IndexError::damaged(format!("{} was cut to {found} bytes", self.name())));
+        }
+        Ok(())
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+mod mapping {
+    #![allow(unsafe_code, reason = "mapping a file is unsafe because others may change it meanwhile")]
+
+    use std::fs::File;
+
+    /// A read-only mapping; an empty file needs none.
+    #[derive(Debug)]
+    pub(super) struct Mapping(Option<memmap2::Mmap>);
+
+    impl Mapping {
+        pub(super) fn new(file: &File, length: u64) -> std::io::Result<Self> {
+            if length == 0 {
+                return Ok(Self(None));
+            }
+            // SAFETY: the folder is locked, and this crate never writes to a file once it is mapped. What somebody
+            // else does to it is caught as far as it can be: checksums, and the length before each search.
+            let map = unsafe { memmap2::Mmap::map(file) }?;
+            Ok(Self(Some(map)))
+        }
+
+        pub(super) fn bytes(&self) -> &[u8] {
+            self.0.as_deref().unwrap_or_default()
+        }
+    }
+}

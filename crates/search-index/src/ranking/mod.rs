@@ -1,0 +1,116 @@
+//! How much a document answers a query. One number for each slot, out of:
+//!
+//! - keywords: BM25 over a window of the talk ([`keyword`]), as a share of what the query could reach;
+//! - meaning: the cosine of the document's vector blended with those just before it ([`blend`]);
+//! - a little for a speaker whom the query names ([`speakers`]) and for a date that it names ([`dates`]), and a little
+//!   off for a text that only asks.
+//!
+//! A document's score does not depend on the filter, except that talks are those of the agents asked for. All weights
+//! are in [`Weights`]. Deliberately absent: recency and importance beyond breaking ties, which the caller may add.
+
+pub(crate) mod blend;
+pub(crate) mod dates;
+pub(crate) mod keyword;
+pub(crate) mod speakers;
+
+use crate::bitmap::Bitmap;
+use crate::error::IndexError;
+use crate::model::Mode;
+use crate::search::scratch::Scratch;
+use crate::state::State;
+use crate::vectors::dot::Kernel;
+use crate::vectors::quantize::Query;
+use dates::NamedDate;
+
+/// The numbers of the ranking.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weights {
+    /// BM25: how soon more of the same term stops counting.
+    pub(crate) k1: f32,
+    /// BM25: how much long documents are held back. Low, since turns of a talk are short anyway.
+    pub(crate) b: f32,
+    /// Shares of a term's weight that go to neighbours at distance 1, 2, ….
+    pub(crate) window: [f32; 4],
+    /// Shares of the vectors one and two before in a document's blend.
+    pub(crate) before: [f32; 2],
+    /// What the cosine counts beside the keyword score.
+    pub(crate) meaning: f32,
+    pub(crate) speaker: f32,
+    pub(crate) asking: f32,
+    pub(crate) date: f32,
+    /// From so many documents of one agent on, a word before a colon is a speaker's name.
+    pub(crate) least_spoken: usize,
+    /// A capitalized word of the query is a name that says little if at least so many of the documents hold it, and
+    /// at least this share of them.
+    pub(crate) common_name: (usize, f64),
+}
+
+pub(crate) const WEIGHTS: Weights = Weights {
+    k1: 1.2,
+    b: 0.3,
+    window: [0.4, 0.3, 0.2, 0.1],
+    before: [0.5, 0.3],
+    meaning: 1.0,
+    speaker: 0.1,
+    asking: 0.1,
+    date: 0.2,
+    least_spoken: 3,
+    common_name: (5, 0.03),
+};
+
+/// A query as the ranking needs it.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    pub(crate) mode: Mode,
+    pub(crate) terms: &'a [(String, u32)],
+    pub(crate) vector: Option<&'a Query>,
+    pub(crate) date: Option<NamedDate>,
+}
+
+impl Weights {
+    /// What no score of that mode exceeds, so that shares of it lie in 0 to 1.
+    pub(crate) fn most(&self, mode: Mode) -> f32 {
+        let words = if mode == Mode::Semantic { 0.0 } else { self.k1 + 1.0 };
+        let meaning = if mode == Mode::Keyword { 0.0 } else { self.meaning };
+        words + meaning + self.speaker + self.date
+    }
+}
+
+/// Fills `scratch.score` for all documents of `context`, and `holds_term` and `cosine`, which say what matches.
+pub(crate) fn score(
+    state: &State,
+    kernel: Kernel,
+    question: &Question<'_>,
+    context: &Bitmap,
+    scratch: &mut Scratch,
+) -> Result<(), IndexError> {
+    let weights = &WEIGHTS;
+    let documents = &state.documents;
+    if question.mode != Mode::Semantic {
+        keyword::score(state, question.terms, context, weights, scratch)?;
+    }
+    let vector = question.vector.filter(|_| question.mode != Mode::Keyword);
+    if let Some(query) = vector {
+        state.scan(kernel, query, context, &mut scratch.cosine);
+    }
+    let (keyword, cosine, score) = (&scratch.keyword, &scratch.cosine, &mut scratch.score);
+    for slot in context.iter() {
+        let mut sum = keyword[slot as usize];
+        if vector.is_some() {
+            let meaning = state.blended(slot, weights, kernel, |slot| cosine[slot as usize]);
+            sum += weights.meaning * meaning.unwrap_or(0.0);
+        }
+        if documents.asks(slot) {
+            sum -= weights.asking;
+        }
+        if let Some(date) = &question.date {
+            sum += weights.date * date.fit(documents.occurred_at(slot));
+        }
+        score[slot as usize] = sum;
+    }
+    let speaker = if question.mode == Mode::Semantic { weights.speaker / 2.0 } else { weights.speaker };
+    for slot in speakers::named_in(state, question.terms, context, weights)?.iter() {
+        score[slot as usize] += speaker;
+    }
+    Ok(())
+}

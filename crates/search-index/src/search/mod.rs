@@ -1,0 +1,238 @@
+//! Searching: which documents count, which match, and the page of them.
+//!
+//! - Keyword: a document matches if it holds one of the query's terms.
+//! - Semantic: if the cosine of one of its vectors is at least [`COSINE_FLOOR`].
+//! - Hybrid: if either holds.
+//!
+//! Neighbours of a match share in its score, but do not match by it: `total` counts what really fits.
+
+mod best;
+mod scan;
+pub(crate) mod scratch;
+
+use crate::analysis::query_terms;
+use crate::bitmap::Bitmap;
+use crate::error::IndexError;
+use crate::index::Index;
+use crate::model::{AgentKey, Filter, Hit, Mode, RowNumber, SearchHits, SearchRequest};
+use crate::ranking::dates::NamedDate;
+use crate::ranking::{Question, WEIGHTS, score, speakers};
+use crate::state::State;
+use crate::vectors::quantize::{Query, normalized};
+use best::{Best, Candidate};
+
+/// Below this cosine two texts have nothing to do with each other.
+pub const COSINE_FLOOR: f32 = 0.2;
+/// So many of the best are scored again with all 16 bits of their vectors, whatever the page.
+const RESCORED: usize = 100;
+
+impl Index {
+    /// The page of documents that answer the query best.
+    ///
+    /// # Errors
+    /// A semantic search without a vector, a vector of other dimensions or without direction, a damaged file.
+    pub fn search(&self, request: &SearchRequest<'_>) -> Result<SearchHits, IndexError> {
+        let query = match request.vector {
+            Some(vector) if request.mode != Mode::Keyword => Some(self.query(vector)?),
+            None if request.mode == Mode::Semantic => {
+                return Err(IndexError::QueryVector { expected: self.options().dimensions, found: 0 });
+            }
+            _ => None,
+        };
+        let terms = query_terms(request.text);
+        let state = self.state.read();
+        let degraded = request.mode == Mode::Hybrid && (query.is_none() || state.documents.with_vectors() == 0);
+        let mode = if degraded { Mode::Keyword } else { request.mode };
+        state.check(true, mode != Mode::Keyword)?;
+        let context = state.context(request.filter.agent);
+        let selected = state.selected(&request.filter, &context);
+        let date = NamedDate::of_query(request.text);
+        let question = Question { mode, terms: &terms, vector: query.as_ref(), date };
+        self.scratch.with(|scratch| {
+            scratch.begin(state.documents.slot_count() as usize);
+            score(&state, self.kernel, &question, &context, scratch)?;
+            let matches = |slot: u32| {
+                (mode != Mode::Semantic && scratch.holds_term.contains(slot))
+                    || (mode != Mode::Keyword && scratch.cosine[slot as usize] >= COSINE_FLOOR)
+            };
+            let wanted = request.offset.saturating_add(request.limit).min(state.documents.len());
+            let mut best = Best::new(wanted.max(RESCORED));
+            let mut total = 0;
+            for slot in selected.iter().filter(|slot| matches(*slot)) {
+                total += 1;
+                let score = scratch.score[slot as usize];
+                best.offer(score, || state.candidate(slot, score));
+            }
+            let mut found = best.finish();
+            if let Some(query) = query.as_ref().filter(|_| mode != Mode::Keyword) {
+                rescore(&mut found, |slot, score| {
+                    let coarse = state.blended(slot, &WEIGHTS, self.kernel, |slot| scratch.cosine[slot as usize]);
+                    let exact = state.blended(slot, &WEIGHTS, self.kernel, |slot| state.exact_cosine(slot, query));
+                    score + WEIGHTS.meaning * (exact.unwrap_or(0.0) - coarse.unwrap_or(0.0))
+                });
+            }
+            let most = WEIGHTS.most(mode);
+            Ok(SearchHits { hits: page(&found, request.offset, request.limit, |score| score / most), total, degraded })
+        })
+    }
+
+    /// The documents whose vectors are nearest to those of a row, itself left out; the score is the cosine. Those
+    /// below [`COSINE_FLOOR`] are not among them. Empty if the row has no vector.
+    ///
+    /// # Errors
+    /// The row is not there, or a file is damaged.
+    pub fn similar(&self, row: RowNumber, filter: &Filter<'_>, limit: usize) -> Result<Vec<Hit>, IndexError> {
+        let state = self.state.read();
+        let itself = state.documents.slot_of(row.0).ok_or(IndexError::UnknownRow(row))?;
+        state.check(false, true)?;
+        let queries: Vec<Query> = state.vectors_at(itself)?.into_iter().map(Query::new).collect();
+        let mut context = state.context(filter.agent);
+        context.remove(itself);
+        let selected = state.selected(filter, &context);
+        self.scratch.with(|scratch| {
+            scratch.begin(state.documents.slot_count() as usize);
+            for query in &queries {
+                state.scan(self.kernel, query, &selected, &mut scratch.cosine);
+            }
+            let mut best = Best::new(limit.min(state.documents.len()).max(RESCORED));
+            for slot in selected.iter() {
+                let cosine = scratch.cosine[slot as usize];
+                if cosine >= COSINE_FLOOR {
+                    best.offer(cosine, || state.candidate(slot, cosine));
+                }
+            }
+            let mut found = best.finish();
+            rescore(&mut found, |slot, _| {
+                queries.iter().map(|query| state.exact_cosine(slot, query)).fold(f32::NEG_INFINITY, f32::max)
+            });
+            Ok(page(&found, 0, limit, |score| score))
+        })
+    }
+
+    /// What of a query should be embedded: the names of speakers left out, see the module on ranking.
+    ///
+    /// # Errors
+    /// A damaged file.
+    pub fn embedding_query(&self, text: &str, agent: Option<AgentKey>) -> Result<String, IndexError> {
+        let state = self.state.read();
+        state.check(true, false)?;
+        speakers::without_names(&state, text, &state.context(agent), &WEIGHTS)
+    }
+
+    /// Verifies and touches all files and prepares what searches would otherwise prepare one by one. To be called
+    /// in the background after opening.
+    ///
+    /// # Errors
+    /// A damaged file.
+    pub fn warm(&self) -> Result<(), IndexError> {
+        const SLOTS_A_HOLD: u32 = 4096;
+        let (text, vectors) = {
+            let state = self.state.read();
+            let vectors: Vec<_> = state.vectors.iter().map(|held| (held.number, held.part.clone())).collect();
+            (state.text.clone(), vectors)
+        };
+        text.iter().try_for_each(crate::text::TextPart::check)?;
+        drop(text);
+        vectors.iter().try_for_each(|(_, part)| part.check())?;
+        drop(vectors);
+        let mut first = 0;
+        loop {
+            let state = self.state.read();
+            let end = state.documents.slot_count().min(first + SLOTS_A_HOLD);
+            if first >= end {
+                return Ok(());
+            }
+            state.check(false, true)?;
+            for slot in first..end {
+                if state.documents.is_alive(slot) && state.documents.vectors(slot).count == 1 {
+                    state.blend_norm(slot, &WEIGHTS, self.kernel);
+                }
+            }
+            first = end;
+        }
+    }
+
+    fn query(&self, vector: &[f32]) -> Result<Query, IndexError> {
+        let expected = self.options().dimensions;
+        let usable = if vector.len() == expected { normalized(vector) } else { None };
+        usable.map(Query::new).ok_or(IndexError::QueryVector { expected, found: vector.len() })
+    }
+}
+
+/// Scores the best again and orders them; the others stay behind them, and none may claim more than the last of them.
+fn rescore(found: &mut [Candidate], score: impl Fn(u32, f32) -> f32) {
+    let (again, rest) = found.split_at_mut(found.len().min(RESCORED));
+    for candidate in &mut *again {
+        candidate.score = score(candidate.slot, candidate.score);
+    }
+    again.sort_unstable_by(Candidate::order);
+    let ceiling = again.last().map_or(f32::INFINITY, |last| last.score);
+    for candidate in rest {
+        candidate.score = candidate.score.min(ceiling);
+    }
+}
+
+fn page(found: &[Candidate], offset: usize, limit: usize, scale: impl Fn(f32) -> f32) -> Vec<Hit> {
+    found
+        .iter()
+        .skip(offset)
+        .take(limit)
+        .map(|candidate| Hit { row: RowNumber(candidate.row), score: scale(candidate.score).clamp(0.0, 1.0) })
+        .collect()
+}
+
+impl State {
+    /// Refuses to read files that were cut, or whose checksums are wrong.
+    fn check(&self, text: bool, vectors: bool) -> Result<(), IndexError> {
+        if text {
+            self.text.iter().try_for_each(crate::text::TextPart::check)?;
+        }
+        if vectors {
+            self.vectors.iter().try_for_each(|held| held.part.check())?;
+        }
+        Ok(())
+    }
+
+    fn candidate(&self, slot: u32, score: f32) -> Candidate {
+        let (occurred_at, row) = (self.documents.occurred_at(slot), self.documents.row(slot));
+        Candidate { slot, score, occurred_at, row }
+    }
+
+    /// All documents of the agents asked for: what can give context.
+    fn context(&self, agent: Option<AgentKey>) -> Bitmap {
+        match agent {
+            None => self.documents.alive().clone(),
+            Some(agent) => {
+                let mut slots = Bitmap::with_len(self.documents.slot_count() as usize);
+                self.documents.slots_of_agent(agent.0).for_each(|slot| slots.insert(slot));
+                slots
+            }
+        }
+    }
+
+    /// What of the context the filter lets through.
+    fn selected(&self, filter: &Filter<'_>, context: &Bitmap) -> Bitmap {
+        let mut selected = context.clone();
+        if filter.sources.is_empty()
+            && filter.from.is_none()
+            && filter.until.is_none()
+            && filter.rows.is_none()
+            && filter.exclude.is_none()
+        {
+            return selected;
+        }
+        for slot in context.iter() {
+            let record = self.documents.record(slot);
+            let row = RowNumber(record.row);
+            let passes = (filter.sources.is_empty() || filter.sources.iter().any(|source| source.0 == record.source))
+                && filter.from.is_none_or(|from| record.occurred_at >= from.as_micros())
+                && filter.until.is_none_or(|until| record.occurred_at < until.as_micros())
+                && filter.rows.is_none_or(|rows| rows.contains(row))
+                && !filter.exclude.is_some_and(|rows| rows.contains(row));
+            if !passes {
+                selected.remove(slot);
+            }
+        }
+        selected
+    }
+}

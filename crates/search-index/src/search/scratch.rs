@@ -1,0 +1,69 @@
+//! Room to count in: arrays of one number a slot, kept between searches because getting such memory anew costs more
+//! than using it.
+
+use parking_lot::Mutex;
+
+use crate::bitmap::Bitmap;
+use crate::text::Posting;
+
+/// How many are kept: more searches than this at once allocate their own.
+const KEPT: usize = 4;
+
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    /// Keyword score of each slot.
+    pub(crate) keyword: Vec<f32>,
+    /// Cosine of each slot's best vector.
+    pub(crate) cosine: Vec<f32>,
+    /// The score that decides.
+    pub(crate) score: Vec<f32>,
+    /// Slots that hold one of the terms themselves.
+    pub(crate) holds_term: Bitmap,
+    /// One term's weight in each slot; zero but while a term is being scored.
+    pub(crate) term: Vec<f32>,
+    pub(crate) touched: Vec<u32>,
+    pub(crate) postings: Vec<Posting>,
+}
+
+impl Scratch {
+    /// Clears what a search reads before it writes.
+    pub(crate) fn begin(&mut self, slots: usize) {
+        for array in [&mut self.keyword, &mut self.score, &mut self.term] {
+            array.clear();
+            array.resize(slots, 0.0);
+        }
+        self.cosine.clear();
+        self.cosine.resize(slots, f32::NEG_INFINITY);
+        self.holds_term = Bitmap::with_len(slots);
+        self.touched.clear();
+        self.postings.clear();
+    }
+
+    fn memory_bytes(&self) -> usize {
+        (self.keyword.capacity() + self.cosine.capacity() + self.score.capacity() + self.term.capacity()) * 4
+            + self.touched.capacity() * 4
+            + self.postings.capacity() * size_of::<Posting>()
+            + self.holds_term.memory_bytes()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ScratchPool {
+    idle: Mutex<Vec<Scratch>>,
+}
+
+impl ScratchPool {
+    pub(crate) fn with<R>(&self, run: impl FnOnce(&mut Scratch) -> R) -> R {
+        let mut scratch = self.idle.lock().pop().unwrap_or_default();
+        let result = run(&mut scratch);
+        let mut idle = self.idle.lock();
+        if idle.len() < KEPT {
+            idle.push(scratch);
+        }
+        result
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.idle.lock().iter().map(Scratch::memory_bytes).sum()
+    }
+}

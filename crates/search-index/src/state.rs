@@ -1,0 +1,149 @@
+//! What a search sees: documents, the parts of text, the parts of vectors. Changed only under the index's lock.
+
+use std::sync::Arc;
+
+use crate::documents::{Documents, NONE, Record, VectorPlace};
+use crate::text::memory::MemoryText;
+use crate::text::{Terms, TextPart};
+use crate::vectors::part::VectorPart;
+
+/// A part of the vectors, and the slot of each of its entries (`NONE`: dead).
+#[derive(Clone, Debug)]
+pub(crate) struct VectorSlots {
+    pub(crate) number: u32,
+    pub(crate) part: Arc<VectorPart>,
+    pub(crate) slots: Vec<u32>,
+    /// Entries that are not dead.
+    pub(crate) live: usize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) documents: Documents,
+    /// In the order of slots, without gaps between them.
+    pub(crate) text: Vec<TextPart>,
+    pub(crate) vectors: Vec<VectorSlots>,
+    /// The last part takes more documents.
+    text_open: bool,
+    vectors_open: bool,
+    /// Words and vectors of the open parts, which bound how long they stay open.
+    pub(crate) open_words: u64,
+    pub(crate) open_vectors: usize,
+    /// Grows with each change.
+    pub(crate) revision: u64,
+}
+
+/// A document made ready outside the lock.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) record: Record,
+    pub(crate) terms: Vec<(String, u32)>,
+    pub(crate) vectors: PreparedVectors,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct PreparedVectors {
+    pub(crate) scales: Vec<f32>,
+    pub(crate) codes: Vec<u8>,
+    pub(crate) fine: Vec<u8>,
+}
+
+impl State {
+    pub(crate) fn add(&mut self, prepared: &Prepared, dimensions: usize, new_number: impl FnOnce() -> u32) {
+        self.remove(prepared.record.row);
+        let slot = self.documents.push(prepared.record);
+        if !self.text_open {
+            self.text.push(TextPart { base: slot, count: 0, terms: Terms::Memory(Arc::new(MemoryText::default())) });
+            self.text_open = true;
+        }
+        if let Some(part) = self.text.last_mut() {
+            let place = slot - part.base;
+            part.count = place + 1;
+            if let Terms::Memory(terms) = &mut part.terms {
+                // An open part is shared with nobody, so nothing is copied here.
+                Arc::make_mut(terms).add(place, &prepared.terms);
+            }
+        }
+        self.open_words += u64::from(prepared.record.length) + 1;
+        self.put_vectors(slot, &prepared.vectors, dimensions, new_number);
+        self.revision += 1;
+    }
+
+    pub(crate) fn remove(&mut self, row: u64) {
+        if let Some(slot) = self.documents.remove(row) {
+            self.kill_vectors(self.documents.vectors(slot));
+            self.documents.move_vectors(slot, VectorPlace::NOWHERE);
+            self.revision += 1;
+        }
+    }
+
+    pub(crate) fn set_vectors(
+        &mut self,
+        row: u64,
+        vectors: &PreparedVectors,
+        dimensions: usize,
+        new_number: impl FnOnce() -> u32,
+    ) {
+        let Some(slot) = self.documents.slot_of(row) else { return };
+        self.kill_vectors(self.documents.vectors(slot));
+        self.documents.set_vectors(slot, VectorPlace::NOWHERE);
+        self.put_vectors(slot, vectors, dimensions, new_number);
+        self.revision += 1;
+    }
+
+    fn put_vectors(
+        &mut self,
+        slot: u32,
+        vectors: &PreparedVectors,
+        dimensions: usize,
+        new_number: impl FnOnce() -> u32,
+    ) {
+        if vectors.scales.is_empty() {
+            return;
+        }
+        if !self.vectors_open {
+            let part = Arc::new(VectorPart::new(dimensions));
+            self.vectors.push(VectorSlots { number: new_number(), part, slots: Vec::new(), live: 0 });
+            self.vectors_open = true;
+        }
+        let count = vectors.scales.len();
+        if let Some(last) = self.vectors.last_mut()
+            && let Some(part) = Arc::get_mut(&mut last.part)
+        {
+            let start = last.slots.len() as u32;
+            part.append(self.documents.row(slot), &vectors.scales, &vectors.codes, &vectors.fine);
+            last.slots.extend(std::iter::repeat_n(slot, count));
+            last.live += count;
+            self.documents.set_vectors(slot, VectorPlace { part: last.number, start, count: count as u32 });
+            self.open_vectors += count;
+        }
+    }
+
+    fn kill_vectors(&mut self, place: VectorPlace) {
+        if let Some(part) = self.vectors.iter_mut().find(|part| part.number == place.part) {
+            let start = place.start as usize;
+            part.slots[start..start + place.count as usize].fill(NONE);
+            part.live -= place.count as usize;
+        }
+    }
+
+    pub(crate) fn vector_part(&self, number: u32) -> Option<&VectorSlots> {
+        self.vectors.iter().find(|part| part.number == number)
+    }
+
+    /// Closes the open parts: from now on they may be shared, and new documents go to new ones.
+    pub(crate) fn freeze(&mut self) {
+        self.text_open = false;
+        self.vectors_open = false;
+        self.open_words = 0;
+        self.open_vectors = 0;
+    }
+    /// How many parts from the first take no more.
+    pub(crate) fn closed_text_parts(&self) -> usize {
+        self.text.len() - usize::from(self.text_open)
+    }
+
+    pub(crate) fn closed_vector_parts(&self) -> usize {
+        self.vectors.len() - usize::from(self.vectors_open)
+    }
+}

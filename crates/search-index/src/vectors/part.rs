@@ -1,0 +1,207 @@
+//! One part of the vectors: entries in the order of arrival, in memory until they are written, then mapped.
+//!
+//! Two files: `vectors-N` holds a header, the rows, the scales and the first bytes; `vectors-N.fine` the second
+//! bytes, which only the best hundred of a search touch.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::bytes::{Reader, f32_at};
+use crate::error::IndexError;
+use crate::files::{MappedFile, NewFile, Sum};
+
+const MAGIC: &[u8; 8] = b"agentdV1";
+const HEADER_BYTES: usize = 64;
+
+/// What the manifest remembers of a written part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VectorPartSums {
+    pub(crate) head: Sum,
+    pub(crate) codes: Sum,
+    pub(crate) fine: Sum,
+}
+
+/// The numbers of a part. Which document an entry belongs to is known to the state, and changes.
+#[derive(Debug)]
+pub(crate) struct VectorPart {
+    dimensions: usize,
+    scales: Vec<f32>,
+    held: Held,
+}
+
+#[derive(Debug)]
+enum Held {
+    Memory { rows: Vec<u64>, codes: Vec<u8>, fine: Vec<u8> },
+    Mapped { coarse: MappedFile, fine: MappedFile, codes_at: usize, sums: VectorPartSums, verified: AtomicBool },
+}
+
+impl VectorPart {
+    pub(crate) fn new(dimensions: usize) -> Self {
+        Self {
+            dimensions,
+            scales: Vec::new(),
+            held: Held::Memory { rows: Vec::new(), codes: Vec::new(), fine: Vec::new() },
+        }
+    }
+
+    /// Appends a row's entries that are quantized already. A written part takes none.
+    pub(crate) fn append(&mut self, row: u64, scales: &[f32], new_codes: &[u8], new_fine: &[u8]) {
+        if let Held::Memory { rows, codes, fine } = &mut self.held {
+            rows.extend(std::iter::repeat_n(row, scales.len()));
+            self.scales.extend_from_slice(scales);
+            codes.extend_from_slice(new_codes);
+            fine.extend_from_slice(new_fine);
+        }
+    }
+
+    /// The rows of the entries while they are in memory.
+    pub(crate) fn unwritten_rows(&self) -> Option<&[u64]> {
+        match &self.held {
+            Held::Memory { rows, .. } => Some(rows),
+            Held::Mapped { .. } => None,
+        }
+    }
+
+    pub(crate) fn is_written(&self) -> bool {
+        matches!(self.held, Held::Mapped { .. })
+    }
+
+    pub(crate) fn sums(&self) -> Option<VectorPartSums> {
+        match &self.held {
+            Held::Memory { .. } => None,
+            Held::Mapped { sums, .. } => Some(*sums),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn scale(&self, entry: usize) -> f32 {
+        self.scales[entry]
+    }
+
+    pub(crate) fn scales(&self) -> &[f32] {
+        &self.scales
+    }
+
+    /// The first bytes of all entries, one entry after the other.
+    pub(crate) fn codes(&self) -> &[u8] {
+        match &self.held {
+            Held::Memory { codes, .. } => codes,
+            Held::Mapped { coarse, codes_at, .. } => coarse.bytes().get(*codes_at..).unwrap_or_default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn codes_of(&self, entry: usize) -> &[u8] {
+        &self.codes()[entry * self.dimensions..(entry + 1) * self.dimensions]
+    }
+
+    pub(crate) fn fine_of(&self, entry: usize) -> &[u8] {
+        &self.fine()[entry * self.dimensions..(entry + 1) * self.dimensions]
+    }
+
+    /// To be called before the bytes are read: refuses files that were cut, and compares the checksums once.
+    pub(crate) fn check(&self) -> Result<(), IndexError> {
+        let Held::Mapped { coarse, fine, codes_at, sums, verified } = &self.held else { return Ok(()) };
+        coarse.check_length()?;
+        fine.check_length()?;
+        if !verified.load(Ordering::Acquire) {
+            for (file, start, sum) in [(coarse, *codes_at, sums.codes), (fine, 0, sums.fine)] {
+                if !file.bytes().get(start..).is_some_and(|bytes| sum.holds(bytes)) {
+                    return Err(IndexError::damaged(format!("the checksum of {} is wrong", file.name())));
+                }
+            }
+            verified.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn fine(&self) -> &[u8] {
+        match &self.held {
+            Held::Memory { fine, .. } => fine,
+            Held::Mapped { fine, .. } => fine.bytes(),
+        }
+    }
+
+    /// Maps the files of a part. Answers the rows of its entries too. The head is verified here, the rest by `check`.
+    pub(crate) fn open(
+        folder: &Path,
+        number: u32,
+        dimensions: usize,
+        sums: VectorPartSums,
+    ) -> Result<(Self, Vec<u64>), IndexError> {
+        let coarse =
+            MappedFile::open(&coarse_path(folder, number), sums.head.length.saturating_add(sums.codes.length))?;
+        let fine = MappedFile::open(&fine_path(folder, number), sums.fine.length)?;
+        let damaged = || IndexError::damaged(format!("{} is not what was written", coarse.name()));
+        let codes_at = usize::try_from(sums.head.length).map_err(|_| damaged())?;
+        let head = coarse.bytes().get(..codes_at).filter(|head| sums.head.holds(head)).ok_or_else(damaged)?;
+        let mut reader = Reader::new(head);
+        let magic = reader.bytes(MAGIC.len()).ok_or_else(damaged)?;
+        let found_dimensions = reader.count().ok_or_else(damaged)?;
+        let count = reader.count().ok_or_else(damaged)?;
+        let bytes = (count as u64).checked_mul(dimensions as u64).ok_or_else(damaged)?;
+        if magic != MAGIC || found_dimensions != dimensions || bytes != sums.codes.length || bytes != sums.fine.length {
+            return Err(damaged());
+        }
+        reader.bytes(HEADER_BYTES - MAGIC.len() - 8).ok_or_else(damaged)?;
+        let rows = (0..count).map(|_| reader.u64()).collect::<Option<Vec<_>>>().ok_or_else(damaged)?;
+        let scale_bytes = reader.bytes(count * 4).ok_or_else(damaged)?;
+        let scales = (0..count).filter_map(|entry| f32_at(scale_bytes, entry)).collect();
+        let held = Held::Mapped { coarse, fine, codes_at, sums, verified: AtomicBool::new(false) };
+        Ok((Self { dimensions, scales, held }, rows))
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let held = match &self.held {
+            Held::Memory { rows, codes, fine } => rows.capacity() * 8 + codes.capacity() + fine.capacity(),
+            Held::Mapped { .. } => 0,
+        };
+        held + self.scales.capacity() * 4
+    }
+
+    /// Bytes on the disk.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.sums().map_or(0, |sums| sums.head.length + sums.codes.length + sums.fine.length)
+    }
+}
+
+/// An entry of a part, and the row it belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) part: &'a VectorPart,
+    pub(crate) index: usize,
+    pub(crate) row: u64,
+}
+
+/// Writes both files of a new part; the manifest makes them count.
+pub(crate) fn write_part(
+    folder: &Path,
+    number: u32,
+    dimensions: usize,
+    entries: &[Entry<'_>],
+) -> Result<VectorPartSums, IndexError> {
+    let mut head = Vec::with_capacity(HEADER_BYTES + entries.len() * 12 + 64);
+    head.extend_from_slice(MAGIC);
+    head.extend_from_slice(&(dimensions as u32).to_le_bytes());
+    head.extend_from_slice(&(entries.len() as u32).to_le_bytes());
+    head.resize(HEADER_BYTES, 0);
+    entries.iter().for_each(|entry| head.extend_from_slice(&entry.row.to_le_bytes()));
+    entries.iter().for_each(|entry| head.extend_from_slice(&entry.part.scale(entry.index).to_le_bytes()));
+    head.resize(head.len().next_multiple_of(64), 0);
+    let mut coarse = NewFile::create(&coarse_path(folder, number))?;
+    let head = coarse.write([&head[..]])?;
+    let codes = coarse.write(entries.iter().map(|entry| entry.part.codes_of(entry.index)))?;
+    coarse.finish()?;
+    let mut file = NewFile::create(&fine_path(folder, number))?;
+    let fine = file.write(entries.iter().map(|entry| entry.part.fine_of(entry.index)))?;
+    file.finish()?;
+    Ok(VectorPartSums { head, codes, fine })
+}
+
+pub(crate) fn coarse_path(folder: &Path, number: u32) -> PathBuf {
+    folder.join(format!("vectors-{number}"))
+}
+
+pub(crate) fn fine_path(folder: &Path, number: u32) -> PathBuf {
+    folder.join(format!("vectors-{number}.fine"))
+}

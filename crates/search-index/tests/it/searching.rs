@@ -1,0 +1,276 @@
+//! Behaviour by example.
+
+use agentd_search_index::{
+    AgentKey, Change, Document, Filter, Index, IndexError, IndexOptions, Mode, OpenState, RowNumber, SearchRequest,
+};
+use tempfile::tempdir;
+
+use crate::support::{DIMENSIONS, add, along, document, found, keyword, minutes, open, options, request, rows};
+
+#[test]
+fn a_document_is_found_as_soon_as_it_is_added_and_not_once_removed() {
+    let folder = tempdir().unwrap();
+    let (index, opened) = open(folder.path());
+    assert_eq!((opened.state, opened.cursor), (OpenState::Fresh, None));
+    add(&index, vec![document(1, "The fox jumps"), document(2, "A lazy dog")]);
+    assert_eq!(found(&index, "foxes jumping"), [1]);
+    index.apply(&[Change::Add(document(1, "It is a cat now"))]).unwrap();
+    assert_eq!((found(&index, "fox"), found(&index, "cats")), (vec![], vec![1]));
+    index.apply(&[Change::Remove(RowNumber(1)), Change::Remove(RowNumber(7))]).unwrap();
+    assert_eq!((found(&index, "cats"), index.len(), index.contains(RowNumber(1))), (vec![], 1, false));
+}
+
+#[test]
+fn only_documents_that_hold_a_word_match_it_though_neighbours_lend_weight() {
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    let talk = |row, text| Document { agent: AgentKey(7), ..document(row, text) };
+    add(
+        &index,
+        vec![
+            talk(1, "Do you like the violin"),
+            talk(2, "Yes, since school"),
+            talk(900, "The violin broke"),
+            talk(901, "A violin string, that is"),
+        ],
+    );
+    let hits = keyword(&index, "violin");
+    assert_eq!(hits.total, 3);
+    assert_eq!(rows(&hits)[2], 1, "two that speak of it side by side are better than one alone: {hits:?}");
+}
+
+#[test]
+fn all_kinds_of_text_are_found() {
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    let texts = [
+        "昨日東京都に行きました",
+        "Я люблю чай с мёдом",
+        "أحب القهوة",
+        "I write C++ and C#",
+        "mail ada@example.org",
+        "see build_index.rs",
+        "La Straße ist groß",
+        "naïve café",
+        "ภาษาไทย",
+        "서울 날씨",
+        "node.js v1.2",
+    ];
+    add(&index, (1..).zip(texts).map(|(row, text)| document(row, text)).collect());
+    for (query, row) in [
+        ("東京", 1),
+        ("都", 1),
+        ("ＭЁДОМ", 2),
+        ("القهوة", 3),
+        ("c++", 4),
+        ("C#", 4),
+        ("ada@example.org", 5),
+        ("ADA", 5),
+        ("build_index.rs", 6),
+        ("strasse", 7),
+        ("GROSS", 7),
+        ("cafe", 8),
+        ("naive", 8),
+        ("ไทย", 9),
+        ("날씨", 10),
+        ("node.js", 11),
+        ("v1.2", 11),
+        ("node", 11),
+    ] {
+        assert_eq!(rows(&keyword(&index, query)).first(), Some(&row).filter(|_| query != "ＭЁДОМ"), "{query}");
+    }
+}
+
+#[test]
+fn hostile_queries_are_plain_text() {
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    add(&index, vec![document(1, "the and of AND OR NOT near quote"), document(2, "plain words")]);
+    let long = "x".repeat(100_000);
+    let many = (0..20_000).map(|n| format!("w{n} ")).collect::<String>() + "plain";
+    for query in
+        ["\"quote", "quote:*", "(quote", "quote AND", "-quote", "quote\0", "🦀 quote 🦀", "\u{202e}quote\u{202c}"]
+    {
+        assert_eq!(found(&index, query), [1], "{query:?}");
+    }
+    for query in ["", " ", "\0", "🦀", "\"\"", long.as_str(), many.as_str()] {
+        assert_eq!(keyword(&index, query).total, 0, "{}", query.len());
+    }
+    assert_eq!(found(&index, "the of"), [1], "stop words alone are searched all the same");
+}
+
+#[test]
+fn hybrid_without_vectors_says_so_and_semantic_needs_one() {
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    add(&index, vec![document(1, "violin")]);
+    let hits = index.search(&request(Mode::Hybrid, "violin", None)).unwrap();
+    assert_eq!((rows(&hits), hits.degraded), (vec![1], true));
+    assert!(matches!(index.search(&request(Mode::Semantic, "violin", None)), Err(IndexError::QueryVector { .. })));
+    for bad in [vec![0.0; DIMENSIONS], vec![1.0; 3], vec![f32::NAN; DIMENSIONS]] {
+        assert!(index.search(&request(Mode::Semantic, "violin", Some(&bad))).is_err());
+        let change = Change::SetVectors(RowNumber(1), vec![bad]);
+        assert!(index.apply(&[Change::Remove(RowNumber(1)), change]).is_err());
+        assert!(index.contains(RowNumber(1)), "a batch with a bad vector changes nothing");
+    }
+    let query = along(2, 0.0);
+    index.apply(&[Change::SetVectors(RowNumber(1), vec![along(2, 0.1)])]).unwrap();
+    let hits = index.search(&request(Mode::Hybrid, "unrelated", Some(&query))).unwrap();
+    assert_eq!((rows(&hits), hits.degraded), (vec![1], false));
+}
+
+#[test]
+fn several_vectors_count_by_their_best() {
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    let with = |row, vectors| Document { vectors, ..document(row, "") };
+    add(
+        &index,
+        vec![with(1, vec![along(0, 0.0), along(4, 0.0)]), with(2, vec![along(4, 0.9)]), with(3, vec![along(0, 0.3)])],
+    );
+    let query = along(4, 0.0);
+    let hits = index.search(&request(Mode::Semantic, "", Some(&query))).unwrap();
+    assert_eq!((rows(&hits), hits.total), (vec![1, 2], 2));
+    let similar = index.similar(RowNumber(1), &Filter::default(), 10).unwrap();
+    assert_eq!(similar.iter().map(|hit| hit.row.0).collect::<Vec<_>>(), [3, 2]);
+    assert!(similar[0].score > 0.9 && similar[0].score <= 1.0);
+    assert!(index.similar(RowNumber(9), &Filter::default(), 10).is_err());
+    let held = index.vector_of(RowNumber(2)).unwrap().unwrap();
+    let length: f32 = held.iter().map(|n| n * n).sum();
+    assert!((length - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn equal_scores_are_ordered_by_time_and_row_and_pages_do_not_overlap() {
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    let documents = (1..=250)
+        .map(|row| Document { occurred_at: minutes((row % 5) as i64), ..document(row, "same text") })
+        .collect();
+    add(&index, documents);
+    let whole = index.search(&SearchRequest { limit: 1000, ..request(Mode::Keyword, "text", None) }).unwrap();
+    let mut expected: Vec<u64> = (1..=250).collect();
+    expected.sort_by_key(|row| std::cmp::Reverse((row % 5, *row)));
+    assert_eq!(rows(&whole), expected);
+    let mut paged = Vec::new();
+    for offset in (0..260).step_by(7) {
+        let page = index.search(&SearchRequest { offset, limit: 7, ..request(Mode::Keyword, "text", None) }).unwrap();
+        assert_eq!(page.total, 250);
+        paged.extend(rows(&page));
+    }
+    assert_eq!(paged, expected);
+    let beyond = SearchRequest { offset: usize::MAX, limit: usize::MAX, ..request(Mode::Keyword, "text", None) };
+    assert_eq!(index.search(&beyond).unwrap().hits, []);
+}
+
+#[test]
+fn names_of_speakers_are_left_out_of_what_is_embedded() {
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    let said = |row, text| Document { agent: AgentKey(1), ..document(row, text) };
+    add(&index, vec![said(1, "Ada: a"), said(2, "Ada: b"), said(3, "Ada: c"), said(4, "Bob: d")]);
+    let strip = |text| index.embedding_query(text, Some(AgentKey(1))).unwrap();
+    assert_eq!(strip("What is Ada's favourite colour?"), "What is favourite colour?");
+    assert_eq!(strip("What does Bob like?"), "What does Bob like?", "said too seldom to be a speaker");
+    assert_eq!(strip("Ada colour"), "Ada colour", "too little would be left");
+    assert_eq!(index.embedding_query("Does Ada sing", Some(AgentKey(2))).unwrap(), "Does Ada sing");
+}
+
+#[test]
+fn another_model_keeps_the_words_and_drops_the_vectors() {
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    add(&index, vec![Document { vectors: vec![along(1, 0.0)], ..document(1, "violin") }]);
+    index.flush(b"one").unwrap();
+    drop(index);
+    for (dimensions, model) in [(DIMENSIONS, "model-b"), (3, "model-a")] {
+        let changed = IndexOptions { dimensions, embedding_model: model.to_owned() };
+        let (index, opened) = Index::open(folder.path(), changed).unwrap();
+        assert!(matches!(opened.state, OpenState::VectorsDropped { .. }), "{:?}", opened.state);
+        assert_eq!(opened.cursor.as_deref(), Some(b"one".as_slice()));
+        assert_eq!((found(&index, "violin"), index.size().with_vectors), (vec![1], 0));
+    }
+    // Without a flush under the other model, its own vectors are gone all the same: the files were removed.
+    let (index, opened) = open(folder.path());
+    assert!(matches!(opened.state, OpenState::Rebuilt { .. }), "{:?}", opened.state);
+    assert!(index.is_empty());
+}
+
+#[test]
+fn a_folder_is_open_once() {
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    assert!(matches!(Index::open(folder.path(), options()), Err(IndexError::Locked(_))));
+    drop(index);
+    open(folder.path());
+}
+
+#[test]
+fn reset_leaves_nothing_behind() {
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    add(&index, vec![Document { vectors: vec![along(1, 0.0)], ..document(1, "violin") }]);
+    index.flush(b"one").unwrap();
+    add(&index, vec![document(2, "violin")]);
+    index.reset().unwrap();
+    assert!(index.is_empty() && found(&index, "violin").is_empty());
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["lock"]);
+    add(&index, vec![document(3, "violin")]);
+    index.flush(b"two").unwrap();
+    drop(index);
+    let (index, opened) = open(folder.path());
+    assert_eq!((opened.cursor.as_deref(), found(&index, "violin")), (Some(b"two".as_slice()), vec![3]));
+}
+
+#[test]
+fn a_deleted_document_is_gone_from_the_files_after_upkeep() {
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    add(&index, vec![document(1, "xylophone"), document(2, "violin")]);
+    index.flush(b"one").unwrap();
+    index.apply(&[Change::Remove(RowNumber(1))]).unwrap();
+    while index.maintain().unwrap() {}
+    index.flush(b"two").unwrap();
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!bytes.windows(6).any(|window| window == b"xyloph"));
+    }
+    assert_eq!(found(&index, "violin"), [2]);
+    assert!(index.disk_bytes() > 0 && index.memory_bytes() > 0);
+}
+
+#[test]
+fn searches_go_on_while_everything_changes() {
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    add(&index, vec![Document { vectors: vec![along(1, 0.0)], ..document(1, "anchor stays") }]);
+    let (index, query) = (&index, along(1, 0.0));
+    let done = &std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for round in 0..60_u64 {
+                let documents = (0..20)
+                    .map(|n| Document { vectors: vec![along(3, 0.1)], ..document(10 + round * 20 + n, "passing by") })
+                    .collect();
+                add(index, documents);
+                let gone: Vec<_> = (0..15).map(|n| Change::Remove(RowNumber(10 + round * 20 + n))).collect();
+                index.apply(&gone).unwrap();
+                index.flush(&round.to_le_bytes()).unwrap();
+                while index.maintain().unwrap() {}
+            }
+            done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Acquire) {
+                    for mode in [Mode::Keyword, Mode::Semantic, Mode::Hybrid] {
+                        let hits = index.search(&request(mode, "anchor", Some(&query))).unwrap();
+                        assert_eq!((rows(&hits), hits.total), (vec![1], 1));
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(index.len(), 1 + 60 * 5);
+}
