@@ -43,9 +43,14 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Rank 1 most often, rank n about 1/n as often.
+    /// Nearly half are stop words, as in English; the others fall off as 1 / (50 + rank), so that the commonest stands
+    /// in about every tenth text.
     fn word(&mut self) -> String {
-        let rank = VOCABULARY.powf(self.unit()) as u64;
+        if self.next() % 100 < 45 {
+            return ["the", "and", "of", "to", "a", "in", "it", "was", "that", "you"][(self.next() % 10) as usize]
+                .to_owned();
+        }
+        let rank = (50.0 * (VOCABULARY / 50.0).powf(self.unit())) as u64;
         let mut spelled = rank.wrapping_mul(0x9e37_79b9) % 0xffff_ffff;
         let mut word = String::new();
         for _ in 0..4 {
@@ -132,6 +137,7 @@ struct Times(Vec<f64>);
 impl Times {
     fn of(name: &str, reference: Option<&Self>, run: impl Fn(u64)) -> Self {
         (0..10).for_each(&run);
+        let worked = processor_ms();
         let mut times: Vec<f64> = (0..QUERIES)
             .map(|query| {
                 let started = Instant::now();
@@ -139,11 +145,16 @@ impl Times {
                 started.elapsed().as_secs_f64() * 1e3
             })
             .collect();
+        let worked = (processor_ms() - worked) / QUERIES as f64;
         times.sort_by(f64::total_cmp);
         let times = Self(times);
         let ratio =
             reference.map_or(String::new(), |of| format!("   {:5.2} of the f32 scan", times.at(0.5) / of.at(0.5)));
-        println!("  {name:30} p50 {:7.2} ms   p99 {:7.2} ms{ratio}", times.at(0.5), times.at(0.99));
+        println!(
+            "  {name:30} p50 {:7.2} ms   p99 {:7.2} ms   on the processor {worked:7.2} ms{ratio}",
+            times.at(0.5),
+            times.at(0.99)
+        );
         times
     }
 
@@ -177,6 +188,12 @@ fn keep(best: &mut Vec<(f32, u64)>, score: f32, row: u64) {
         best.sort_by(|a, b| b.0.total_cmp(&a.0));
         best.truncate(10);
     }
+}
+
+/// How long this process has really run, which neighbours on the machine change less than the clock.
+fn processor_ms() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    stat.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or_default() / 1e6
 }
 
 fn resident_mb() -> f64 {

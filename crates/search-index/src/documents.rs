@@ -6,7 +6,7 @@
 //! have no neighbours, since nothing says that they belong together.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::bitmap::Bitmap;
 use crate::hashing::FastHashing;
@@ -16,6 +16,21 @@ use crate::timeline::Timeline;
 pub(crate) const NONE: u32 = u32::MAX;
 /// Neighbours further apart do not belong to one talk; microseconds.
 pub(crate) const CONTEXT_GAP: i64 = 3_600_000_000;
+
+/// How far a document lends its words to its neighbours, and borrows theirs.
+pub(crate) const WINDOW: usize = 4;
+const REACH_UNKNOWN: u8 = 0xff;
+const REACH_SCATTERED: u8 = 0xfe;
+
+/// Where the neighbours of a slot are, up to [`WINDOW`] on either side. Talks mostly arrive turn by turn, and then
+/// they are simply the slots beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// So many slots just before and just after, and no others.
+    Beside { before: usize, after: usize },
+    /// Only the links tell.
+    Scattered,
+}
 
 /// What is stored of a document beside terms and vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +68,12 @@ pub(crate) struct Documents {
     vectors: Vec<VectorPlace>,
     previous: Vec<u32>,
     next: Vec<u32>,
+    /// Documents of exactly one vector.
+    single: Bitmap,
     /// Length of the vector that blends a document with those before it, as bits of an f32; NaN: not known yet.
     blend_norms: Vec<AtomicU32>,
+    /// How the neighbours within [`WINDOW`] are reached, see [`Reach`].
+    reaches: Vec<AtomicU8>,
     alive: Bitmap,
     slots: HashMap<u64, u32, FastHashing>,
     timelines: HashMap<u64, Timeline, FastHashing>,
@@ -95,6 +114,7 @@ impl Documents {
         self.previous.reserve(more);
         self.next.reserve(more);
         self.blend_norms.reserve(more);
+        self.reaches.reserve(more);
         self.slots.reserve(more);
     }
 
@@ -171,6 +191,57 @@ impl Documents {
         (!norm.is_nan()).then_some(norm)
     }
 
+    #[inline]
+    pub(crate) fn has_single_vector(&self, slot: u32) -> bool {
+        self.single.contains(slot)
+    }
+
+    #[inline]
+    pub(crate) fn reach(&self, slot: u32) -> Reach {
+        match self.reaches[slot as usize].load(Ordering::Relaxed) {
+            REACH_UNKNOWN => self.find_reach(slot),
+            REACH_SCATTERED => Reach::Scattered,
+            known => Reach::Beside { before: usize::from(known & 0xf), after: usize::from(known >> 4) },
+        }
+    }
+
+    fn find_reach(&self, slot: u32) -> Reach {
+        let (mut before, mut after) = (0, 0);
+        let (mut first, mut last) = (slot, slot);
+        let mut beside = true;
+        while before < WINDOW && self.previous(first) != NONE {
+            beside &= self.previous(first) + 1 == first;
+            first = self.previous(first);
+            before += 1;
+        }
+        while after < WINDOW && self.next(last) != NONE {
+            beside &= self.next(last) == last + 1;
+            last = self.next(last);
+            after += 1;
+        }
+        let (code, reach) = if beside {
+            ((before | after << 4) as u8, Reach::Beside { before, after })
+        } else {
+            (REACH_SCATTERED, Reach::Scattered)
+        };
+        self.reaches[slot as usize].store(code, Ordering::Relaxed);
+        reach
+    }
+
+    /// Forgets how those near a changed link reach each other: the slot itself and what lies within the window.
+    fn forget_reaches_around(&mut self, slot: u32) {
+        for backward in [true, false] {
+            let mut near = slot;
+            for _ in 0..=WINDOW {
+                if near == NONE {
+                    break;
+                }
+                *self.reaches[near as usize].get_mut() = REACH_UNKNOWN;
+                near = if backward { self.previous(near) } else { self.next(near) };
+            }
+        }
+    }
+
     pub(crate) fn set_blend_norm(&self, slot: u32, norm: f32) {
         self.blend_norms[slot as usize].store(norm.to_bits(), Ordering::Relaxed);
     }
@@ -197,6 +268,7 @@ impl Documents {
         self.previous.push(NONE);
         self.next.push(NONE);
         self.blend_norms.push(AtomicU32::new(f32::NAN.to_bits()));
+        self.reaches.push(AtomicU8::new(REACH_UNKNOWN));
         self.alive.insert(slot);
         self.slots.insert(record.row, slot);
         self.total_length += u64::from(record.length);
@@ -230,12 +302,22 @@ impl Documents {
     pub(crate) fn set_vectors(&mut self, slot: u32, place: VectorPlace) {
         let before = std::mem::replace(&mut self.vectors[slot as usize], place);
         self.with_vectors = self.with_vectors + usize::from(place.count > 0) - usize::from(before.count > 0);
+        self.note_single(slot, place);
         self.forget_blends_from(slot);
     }
 
     /// Moves the vectors' place without changing what they are.
     pub(crate) fn move_vectors(&mut self, slot: u32, place: VectorPlace) {
         self.vectors[slot as usize] = place;
+        self.note_single(slot, place);
+    }
+
+    fn note_single(&mut self, slot: u32, place: VectorPlace) {
+        if place.count == 1 {
+            self.single.insert(slot);
+        } else {
+            self.single.remove(slot);
+        }
     }
 
     /// Whether two documents, the first just before the second, belong to one talk.
@@ -266,6 +348,7 @@ impl Documents {
         }
         self.timelines.insert(agent, timeline);
         self.forget_blends_from(slot);
+        self.forget_reaches_around(slot);
     }
 
     fn order_key(&self, slot: u32) -> (i64, u64) {
@@ -273,6 +356,7 @@ impl Documents {
     }
 
     fn unlink(&mut self, slot: u32) {
+        self.forget_reaches_around(slot);
         let (before, after) = (self.previous(slot), self.next(slot));
         if before == NONE || after == NONE {
             // The other side, if any, was and stays apart.
@@ -362,10 +446,14 @@ impl Documents {
         retain(&mut self.previous, rename);
         retain(&mut self.next, rename);
         retain(&mut self.blend_norms, rename);
+        retain(&mut self.reaches, rename);
+        for reach in &mut self.reaches {
+            *reach.get_mut() = REACH_UNKNOWN;
+        }
         for link in self.previous.iter_mut().chain(&mut self.next) {
             *link = rename(*link);
         }
-        for bits in [&mut self.alive, &mut self.asks] {
+        for bits in [&mut self.alive, &mut self.asks, &mut self.single] {
             let mut moved = Bitmap::with_len(kept as usize);
             bits.iter().map(rename).filter(|slot| *slot != NONE).for_each(|slot| moved.insert(slot));
             *bits = moved;
@@ -383,7 +471,7 @@ impl Documents {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.rows.capacity() * (4 * 8 + 4 * 4 + size_of::<VectorPlace>())
+        self.rows.capacity() * (4 * 8 + 4 * 4 + 1 + size_of::<VectorPlace>())
             + self.slots.capacity() * 17
             + self.timelines.values().map(Timeline::memory_bytes).sum::<usize>()
             + self.alive.memory_bytes()

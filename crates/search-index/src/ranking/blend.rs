@@ -18,23 +18,24 @@ impl State {
         kernel: Kernel,
         cosine: impl Fn(u32) -> f32,
     ) -> Option<f32> {
-        let own = match self.documents.vectors(slot).count {
-            0 => return None,
-            count => (cosine(slot), count),
-        };
-        let mut before = self.documents.previous(slot);
-        if before == NONE || own.1 > 1 {
-            return Some(own.0);
+        let documents = &self.documents;
+        if documents.vectors(slot).count == 0 {
+            return None;
         }
-        let mut sum = own.0;
+        let own = cosine(slot);
+        let mut before = documents.previous(slot);
+        if before == NONE || !documents.has_single_vector(slot) {
+            return Some(own);
+        }
+        let mut sum = own;
         for share in weights.before {
+            if documents.has_single_vector(before) {
+                sum += share * cosine(before);
+            }
+            before = documents.previous(before);
             if before == NONE {
                 break;
             }
-            if self.documents.vectors(before).count == 1 {
-                sum += share * cosine(before);
-            }
-            before = self.documents.previous(before);
         }
         Some(sum / self.blend_norm(slot, weights, kernel))
     }
@@ -49,7 +50,7 @@ impl State {
             if before == NONE {
                 break;
             }
-            if self.documents.vectors(before).count == 1 {
+            if self.documents.has_single_vector(before) {
                 members.push((before, share));
             }
             before = self.documents.previous(before);

@@ -14,6 +14,7 @@ pub(crate) mod keyword;
 pub(crate) mod speakers;
 
 use crate::bitmap::Bitmap;
+use crate::documents::WINDOW;
 use crate::error::IndexError;
 use crate::model::Mode;
 use crate::search::scratch::Scratch;
@@ -30,7 +31,7 @@ pub(crate) struct Weights {
     /// BM25: how much long documents are held back. Low, since turns of a talk are short anyway.
     pub(crate) b: f32,
     /// Shares of a term's weight that go to neighbours at distance 1, 2, ….
-    pub(crate) window: [f32; 4],
+    pub(crate) window: [f32; WINDOW],
     /// Shares of the vectors one and two before in a document's blend.
     pub(crate) before: [f32; 2],
     /// What the cosine counts beside the keyword score.

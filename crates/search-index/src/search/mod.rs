@@ -22,7 +22,7 @@ use crate::vectors::quantize::{Query, normalized};
 use best::{Best, Candidate};
 
 /// Below this cosine two texts have nothing to do with each other.
-pub const COSINE_FLOOR: f32 = 0.2;
+pub const COSINE_FLOOR: f32 = 0.15;
 /// So many of the best are scored again with all 16 bits of their vectors, whatever the page.
 const RESCORED: usize = 100;
 

@@ -6,19 +6,34 @@ use crate::state::State;
 use crate::vectors::dot::Kernel;
 use crate::vectors::quantize::{Query, exact_dot};
 
+/// Vectors that are looked at together.
+const BLOCK: usize = 64;
+
 impl State {
     /// Writes the cosine of each document of `context` that has vectors: the best of its vectors.
     pub(crate) fn scan(&self, kernel: Kernel, query: &Query, context: &Bitmap, cosine: &mut [f32]) {
         let dimensions = query.numbers.len();
+        let mut dots = [0_i32; BLOCK];
         for held in &self.vectors {
-            let entries = held.part.codes().chunks_exact(dimensions).zip(held.part.scales()).zip(&held.slots);
-            for ((codes, scale), slot) in entries {
-                if *slot == NONE || !context.contains(*slot) {
-                    continue;
+            let blocks = held.part.codes().chunks(BLOCK * dimensions);
+            for ((codes, scales), slots) in blocks.zip(held.part.scales().chunks(BLOCK)).zip(held.slots.chunks(BLOCK)) {
+                let wanted = |slot: u32| slot != NONE && context.contains(slot);
+                let count = slots.iter().filter(|slot| wanted(**slot)).count();
+                // Of few, each by itself; of many, all at once, the others in vain.
+                if count * 4 >= BLOCK {
+                    kernel.dots(codes, &query.numbers, &mut dots);
                 }
-                let dot = kernel.dot(codes, &query.numbers) as f32 * scale * query.scale;
-                let best = &mut cosine[*slot as usize];
-                *best = best.max(dot);
+                for (place, (slot, scale)) in slots.iter().zip(scales).enumerate() {
+                    if count == 0 || !wanted(*slot) {
+                        continue;
+                    }
+                    if count * 4 < BLOCK {
+                        dots[place] = kernel.dot(&codes[place * dimensions..(place + 1) * dimensions], &query.numbers);
+                    }
+                    let found = dots[place] as f32 * scale * query.scale;
+                    let best = &mut cosine[*slot as usize];
+                    *best = best.max(found);
+                }
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Room to count in: arrays of one number a slot, kept between searches because getting such memory anew costs more
 //! than using it.
 
+use std::ops::Range;
+
 use parking_lot::Mutex;
 
 use crate::bitmap::Bitmap;
@@ -21,7 +23,8 @@ pub(crate) struct Scratch {
     pub(crate) holds_term: Bitmap,
     /// One term's weight in each slot; zero but while a term is being scored.
     pub(crate) term: Vec<f32>,
-    pub(crate) touched: Vec<u32>,
+    /// Where `term` is not zero.
+    pub(crate) touched: Vec<Range<u32>>,
     pub(crate) postings: Vec<Posting>,
 }
 
@@ -41,7 +44,7 @@ impl Scratch {
 
     fn memory_bytes(&self) -> usize {
         (self.keyword.capacity() + self.cosine.capacity() + self.score.capacity() + self.term.capacity()) * 4
-            + self.touched.capacity() * 4
+            + self.touched.capacity() * size_of::<Range<u32>>()
             + self.postings.capacity() * size_of::<Posting>()
             + self.holds_term.memory_bytes()
     }
