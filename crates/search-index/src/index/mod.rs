@@ -253,10 +253,14 @@ impl State {
         let place = self.documents.vectors(slot);
         let Some(held) = self.vector_part(place.part).filter(|_| place.count > 0) else { return Ok(Vec::new()) };
         held.part.check()?;
-        let entries = place.start as usize..(place.start + place.count) as usize;
-        Ok(entries
-            .map(|entry| restore(held.part.codes_of(entry), held.part.fine_of(entry), held.part.scale(entry)))
-            .collect())
+        let mut fine = Vec::new();
+        (place.start as usize..(place.start + place.count) as usize)
+            .map(|entry| {
+                fine.clear();
+                held.part.read_fine(entry, &mut fine)?;
+                Ok(restore(held.part.codes_of(entry), &fine, held.part.scale(entry)))
+            })
+            .collect()
     }
 }
 

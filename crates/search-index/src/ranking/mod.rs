@@ -87,19 +87,22 @@ pub(crate) fn score(
 ) -> Result<(), IndexError> {
     let weights = &WEIGHTS;
     let documents = &state.documents;
+    scratch.begin(documents.slot_count() as usize);
     if question.mode != Mode::Semantic {
+        scratch.begin_words();
         keyword::score(state, question.terms, context, weights, scratch)?;
     }
     let vector = question.vector.filter(|_| question.mode != Mode::Keyword);
     if let Some(query) = vector {
+        scratch.begin_meaning();
         state.scan(kernel, query, context, &mut scratch.cosine);
     }
     let (keyword, cosine, score) = (&scratch.keyword, &scratch.cosine, &mut scratch.score);
     for slot in context.iter() {
-        let mut sum = keyword[slot as usize];
+        let mut sum = keyword.get(slot as usize).copied().unwrap_or(0.0);
         if vector.is_some() {
-            let meaning = state.blended(slot, weights, kernel, |slot| cosine[slot as usize]);
-            sum += weights.meaning * meaning.unwrap_or(0.0);
+            let meaning = state.blended_of(slot, weights, kernel, cosine);
+            sum += if meaning == f32::NEG_INFINITY { 0.0 } else { weights.meaning * meaning };
         }
         if documents.asks(slot) {
             sum -= weights.asking;

@@ -49,7 +49,6 @@ impl Index {
         let date = NamedDate::of_query(request.text);
         let question = Question { mode, terms: &terms, vector: query.as_ref(), date };
         self.scratch.with(|scratch| {
-            scratch.begin(state.documents.slot_count() as usize);
             score(&state, self.kernel, &question, &context, scratch)?;
             let matches = |slot: u32| {
                 (mode != Mode::Semantic && scratch.holds_term.contains(slot))
@@ -66,10 +65,13 @@ impl Index {
             let mut found = best.finish();
             if let Some(query) = query.as_ref().filter(|_| mode != Mode::Keyword) {
                 rescore(&mut found, |slot, score| {
-                    let coarse = state.blended(slot, &WEIGHTS, self.kernel, |slot| scratch.cosine[slot as usize]);
-                    let exact = state.blended(slot, &WEIGHTS, self.kernel, |slot| state.exact_cosine(slot, query));
-                    score + WEIGHTS.meaning * (exact.unwrap_or(0.0) - coarse.unwrap_or(0.0))
-                });
+                    let coarse = state.blended_of(slot, &WEIGHTS, self.kernel, &scratch.cosine);
+                    if coarse == f32::NEG_INFINITY {
+                        return Ok(score);
+                    }
+                    let exact = state.blended(slot, &WEIGHTS, self.kernel, |slot| state.exact_cosine(slot, query))?;
+                    Ok(score + WEIGHTS.meaning * (exact - coarse))
+                })?;
             }
             let most = WEIGHTS.most(mode);
             Ok(SearchHits { hits: page(&found, request.offset, request.limit, |score| score / most), total, degraded })
@@ -91,6 +93,7 @@ impl Index {
         let selected = state.selected(filter, &context);
         self.scratch.with(|scratch| {
             scratch.begin(state.documents.slot_count() as usize);
+            scratch.begin_meaning();
             for query in &queries {
                 state.scan(self.kernel, query, &selected, &mut scratch.cosine);
             }
@@ -103,8 +106,8 @@ impl Index {
             }
             let mut found = best.finish();
             rescore(&mut found, |slot, _| {
-                queries.iter().map(|query| state.exact_cosine(slot, query)).fold(f32::NEG_INFINITY, f32::max)
-            });
+                queries.iter().try_fold(f32::NEG_INFINITY, |best, query| Ok(best.max(state.exact_cosine(slot, query)?)))
+            })?;
             Ok(page(&found, 0, limit, |score| score))
         })
     }
@@ -160,16 +163,17 @@ impl Index {
 }
 
 /// Scores the best again and orders them; the others stay behind them, and none may claim more than the last of them.
-fn rescore(found: &mut [Candidate], score: impl Fn(u32, f32) -> f32) {
+fn rescore(found: &mut [Candidate], score: impl Fn(u32, f32) -> Result<f32, IndexError>) -> Result<(), IndexError> {
     let (again, rest) = found.split_at_mut(found.len().min(RESCORED));
     for candidate in &mut *again {
-        candidate.score = score(candidate.slot, candidate.score);
+        candidate.score = score(candidate.slot, candidate.score)?;
     }
     again.sort_unstable_by(Candidate::order);
     let ceiling = again.last().map_or(f32::INFINITY, |last| last.score);
     for candidate in rest {
         candidate.score = candidate.score.min(ceiling);
     }
+    Ok(())
 }
 
 fn page(found: &[Candidate], offset: usize, limit: usize, scale: impl Fn(f32) -> f32) -> Vec<Hit> {

@@ -2,6 +2,7 @@
 
 use crate::bitmap::Bitmap;
 use crate::documents::NONE;
+use crate::error::IndexError;
 use crate::state::State;
 use crate::vectors::dot::Kernel;
 use crate::vectors::quantize::{Query, exact_dot};
@@ -39,13 +40,16 @@ impl State {
     }
 
     /// The cosine with all 16 bits; minus infinity without a vector.
-    pub(crate) fn exact_cosine(&self, slot: u32, query: &Query) -> f32 {
+    pub(crate) fn exact_cosine(&self, slot: u32, query: &Query) -> Result<f32, IndexError> {
         let place = self.documents.vectors(slot);
-        let Some(held) = self.vector_part(place.part) else { return f32::NEG_INFINITY };
-        (place.start as usize..(place.start + place.count) as usize)
-            .map(|entry| {
-                exact_dot(held.part.codes_of(entry), held.part.fine_of(entry), held.part.scale(entry), &query.exact)
-            })
-            .fold(f32::NEG_INFINITY, f32::max)
+        let mut best = f32::NEG_INFINITY;
+        let Some(held) = self.vector_part(place.part) else { return Ok(best) };
+        let mut fine = Vec::with_capacity(query.exact.len());
+        for entry in place.start as usize..(place.start + place.count) as usize {
+            fine.clear();
+            held.part.read_fine(entry, &mut fine)?;
+            best = best.max(exact_dot(held.part.codes_of(entry), &fine, held.part.scale(entry), &query.exact));
+        }
+        Ok(best)
     }
 }

@@ -29,17 +29,28 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Clears what a search reads before it writes.
+    /// Before anything else.
     pub(crate) fn begin(&mut self, slots: usize) {
-        for array in [&mut self.keyword, &mut self.score, &mut self.term] {
-            array.clear();
-            array.resize(slots, 0.0);
-        }
+        // Written for each slot of the context before it is read.
+        self.score.resize(slots, 0.0);
+        self.keyword.clear();
         self.cosine.clear();
-        self.cosine.resize(slots, f32::NEG_INFINITY);
-        self.holds_term = Bitmap::with_len(slots);
+        self.holds_term = Bitmap::default();
+    }
+
+    /// Before words are scored.
+    pub(crate) fn begin_words(&mut self) {
+        let slots = self.score.len();
+        self.keyword.resize(slots, 0.0);
+        self.term.clear();
+        self.term.resize(slots, 0.0);
         self.touched.clear();
-        self.postings.clear();
+        self.holds_term = Bitmap::with_len(slots);
+    }
+
+    /// Before vectors are scanned.
+    pub(crate) fn begin_meaning(&mut self) {
+        self.cosine.resize(self.score.len(), f32::NEG_INFINITY);
     }
 
     fn memory_bytes(&self) -> usize {
