@@ -52,9 +52,8 @@ pub(crate) fn score(
             }
         }
     }
-    for slot in context.iter() {
-        scratch.keyword[slot as usize] /= whole;
-    }
+    // Slots outside of the context may hold a share too; nobody reads them.
+    scratch.keyword.iter_mut().for_each(|score| *score /= whole);
     Ok(())
 }
 

@@ -98,7 +98,7 @@ pub(crate) fn score(
         state.scan(kernel, query, context, &mut scratch.cosine);
     }
     let (keyword, cosine, score) = (&scratch.keyword, &scratch.cosine, &mut scratch.score);
-    for slot in context.iter() {
+    context.for_each(|slot| {
         let mut sum = keyword.get(slot as usize).copied().unwrap_or(0.0);
         if vector.is_some() {
             let meaning = state.blended_of(slot, weights, kernel, cosine);
@@ -111,7 +111,7 @@ pub(crate) fn score(
             sum += weights.date * date.fit(documents.occurred_at(slot));
         }
         score[slot as usize] = sum;
-    }
+    });
     let speaker = if question.mode == Mode::Semantic { weights.speaker / 2.0 } else { weights.speaker };
     for slot in speakers::named_in(state, question.terms, context, weights)?.iter() {
         score[slot as usize] += speaker;

@@ -57,11 +57,13 @@ impl Index {
             let wanted = request.offset.saturating_add(request.limit).min(state.documents.len());
             let mut best = Best::new(wanted.max(RESCORED));
             let mut total = 0;
-            for slot in selected.iter().filter(|slot| matches(*slot)) {
-                total += 1;
-                let score = scratch.score[slot as usize];
-                best.offer(score, || state.candidate(slot, score));
-            }
+            selected.for_each(|slot| {
+                if matches(slot) {
+                    total += 1;
+                    let score = scratch.score[slot as usize];
+                    best.offer(score, || state.candidate(slot, score));
+                }
+            });
             let mut found = best.finish();
             if let Some(query) = query.as_ref().filter(|_| mode != Mode::Keyword) {
                 rescore(&mut found, |slot, score| {
@@ -69,7 +71,8 @@ impl Index {
                     if coarse == f32::NEG_INFINITY {
                         return Ok(score);
                     }
-                    let exact = state.blended(slot, &WEIGHTS, self.kernel, |slot| state.exact_cosine(slot, query))?;
+                    let exact = state
+                        .blended(slot, &WEIGHTS, self.kernel, |slot| state.exact_cosine(slot, self.kernel, query))?;
                     Ok(score + WEIGHTS.meaning * (exact - coarse))
                 })?;
             }
@@ -87,7 +90,7 @@ impl Index {
         let state = self.state.read();
         let itself = state.documents.slot_of(row.0).ok_or(IndexError::UnknownRow(row))?;
         state.check(false, true)?;
-        let queries: Vec<Query> = state.vectors_at(itself)?.into_iter().map(Query::new).collect();
+        let queries: Vec<Query> = state.vectors_at(itself)?.iter().map(|vector| Query::new(vector)).collect();
         let mut context = state.context(filter.agent);
         context.remove(itself);
         let selected = state.selected(filter, &context);
@@ -106,7 +109,9 @@ impl Index {
             }
             let mut found = best.finish();
             rescore(&mut found, |slot, _| {
-                queries.iter().try_fold(f32::NEG_INFINITY, |best, query| Ok(best.max(state.exact_cosine(slot, query)?)))
+                queries.iter().try_fold(f32::NEG_INFINITY, |best, query| {
+                    Ok(best.max(state.exact_cosine(slot, self.kernel, query)?))
+                })
             })?;
             Ok(page(&found, 0, limit, |score| score))
         })
@@ -158,7 +163,7 @@ impl Index {
     fn query(&self, vector: &[f32]) -> Result<Query, IndexError> {
         let expected = self.options().dimensions;
         let usable = if vector.len() == expected { normalized(vector) } else { None };
-        usable.map(Query::new).ok_or(IndexError::QueryVector { expected, found: vector.len() })
+        usable.map(|vector| Query::new(&vector)).ok_or(IndexError::QueryVector { expected, found: vector.len() })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::documents::NONE;
 use crate::error::IndexError;
 use crate::state::State;
 use crate::vectors::dot::Kernel;
-use crate::vectors::quantize::{Query, exact_dot};
+use crate::vectors::quantize::Query;
 
 /// Vectors that are looked at together.
 const BLOCK: usize = 64;
@@ -40,15 +40,15 @@ impl State {
     }
 
     /// The cosine with all 16 bits; minus infinity without a vector.
-    pub(crate) fn exact_cosine(&self, slot: u32, query: &Query) -> Result<f32, IndexError> {
+    pub(crate) fn exact_cosine(&self, slot: u32, kernel: Kernel, query: &Query) -> Result<f32, IndexError> {
         let place = self.documents.vectors(slot);
         let mut best = f32::NEG_INFINITY;
         let Some(held) = self.vector_part(place.part) else { return Ok(best) };
-        let mut fine = Vec::with_capacity(query.exact.len());
+        let mut fine = Vec::with_capacity(query.numbers.len());
         for entry in place.start as usize..(place.start + place.count) as usize {
             fine.clear();
             held.part.read_fine(entry, &mut fine)?;
-            best = best.max(exact_dot(held.part.codes_of(entry), &fine, held.part.scale(entry), &query.exact));
+            best = best.max(query.exact_dot(kernel, held.part.codes_of(entry), &fine, held.part.scale(entry)));
         }
         Ok(best)
     }
