@@ -136,12 +136,14 @@ impl Index {
         const SLOTS_A_HOLD: u32 = 4096;
         let (text, vectors) = {
             let state = self.state.read();
-            let vectors: Vec<_> = state.vectors.iter().map(|held| (held.number, held.part.clone())).collect();
-            (state.text.clone(), vectors)
+            // The open parts are in memory anyway, and must not be shared.
+            let vectors: Vec<_> =
+                state.vectors[..state.closed_vector_parts()].iter().map(|held| held.part.clone()).collect();
+            (state.text[..state.closed_text_parts()].to_vec(), vectors)
         };
         text.iter().try_for_each(crate::text::TextPart::check)?;
         drop(text);
-        vectors.iter().try_for_each(|(_, part)| part.check())?;
+        vectors.iter().try_for_each(|part| part.check())?;
         drop(vectors);
         let mut first = 0;
         loop {
