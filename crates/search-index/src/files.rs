@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::IndexError;
@@ -16,6 +17,23 @@ pub(crate) struct Sum {
 impl Sum {
     pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
         bytes.len() as u64 == self.length && crc32fast::hash(bytes) == self.crc
+    }
+}
+
+#[derive(Default)]
+struct SumBuilder {
+    length: u64,
+    hasher: crc32fast::Hasher,
+}
+
+impl SumBuilder {
+    fn add(&mut self, bytes: &[u8]) {
+        self.length += bytes.len() as u64;
+        self.hasher.update(bytes);
+    }
+
+    fn finish(self) -> Sum {
+        Sum { length: self.length, crc: self.hasher.finalize() }
     }
 }
 
@@ -38,14 +56,29 @@ impl NewFile {
 
     /// Appends the pieces, and answers their sum.
     pub(crate) fn write<'a>(&mut self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Sum, IndexError> {
-        let mut hasher = crc32fast::Hasher::new();
-        let mut length = 0;
+        let mut sum = SumBuilder::default();
         for piece in pieces {
             self.writer.write_all(piece).map_err(failed("write", &self.path))?;
-            hasher.update(piece);
-            length += piece.len() as u64;
+            sum.add(piece);
         }
-        Ok(Sum { length, crc: hasher.finalize() })
+        Ok(sum.finish())
+    }
+
+    /// Appends what `fill` writes into a buffer, so many times.
+    pub(crate) fn write_filled(
+        &mut self,
+        times: usize,
+        mut fill: impl FnMut(usize, &mut Vec<u8>) -> Result<(), IndexError>,
+    ) -> Result<Sum, IndexError> {
+        let mut sum = SumBuilder::default();
+        let mut buffer = Vec::new();
+        for time in 0..times {
+            buffer.clear();
+            fill(time, &mut buffer)?;
+            self.writer.write_all(&buffer).map_err(failed("write", &self.path))?;
+            sum.add(&buffer);
+        }
+        Ok(sum.finish())
     }
 
     /// Waits until the bytes are on the disk.
@@ -70,14 +103,7 @@ pub(crate) struct MappedFile {
 impl MappedFile {
     /// Maps the file, which must have exactly that length.
     pub(crate) fn open(path: &Path, length: u64) -> Result<Self, IndexError> {
-        let file = File::open(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => IndexError::damaged(format!("{} is missing", name_of(path))),
-            _ => failed("open", path)(error),
-        })?;
-        let found = file.metadata().map_err(failed("read", path))?.len();
-        if found != length {
-            return Err(IndexError::damaged(format!("{} has {found} bytes instead of {length}", name_of(path))));
-        }
+        let file = open_sized(path, length)?;
         let map = mapping::Mapping::new(&file, length).map_err(failed("map", path))?;
         Ok(Self { map, file, path: path.to_owned() })
     }
@@ -97,6 +123,61 @@ impl MappedFile {
             return Err(IndexError::damaged(format!("{} was cut to {found} bytes", self.name())));
         }
         Ok(())
+    }
+}
+
+/// A file that is read piece by piece where it is needed, so that it takes no memory; a cut is an error of the read.
+#[derive(Debug)]
+pub(crate) struct ReadFile {
+    file: File,
+    path: PathBuf,
+    sum: Sum,
+}
+
+impl ReadFile {
+    pub(crate) fn open(path: &Path, sum: Sum) -> Result<Self, IndexError> {
+        let (file, path) = (open_sized(path, sum.length)?, path.to_owned());
+        Ok(Self { file, path, sum })
+    }
+
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), IndexError> {
+        self.file.read_exact_at(into, offset).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => IndexError::damaged(format!("{} was cut", name_of(&self.path))),
+            _ => failed("read", &self.path)(error),
+        })
+    }
+
+    pub(crate) fn verify(&self) -> Result<(), IndexError> {
+        let mut hasher = crc32fast::Hasher::new();
+        let mut buffer = vec![0; 256 * 1024];
+        let mut offset = 0;
+        while offset < self.sum.length {
+            let rest = usize::try_from(self.sum.length - offset).unwrap_or(usize::MAX);
+            let count = rest.min(buffer.len());
+            let piece = &mut buffer[..count];
+            self.read(offset, piece)?;
+            hasher.update(piece);
+            offset += count as u64;
+        }
+        if hasher.finalize() == self.sum.crc {
+            Ok(())
+        } else {
+            Err(IndexError::damaged(format!("the checksum of {} is wrong", name_of(&self.path))))
+        }
+    }
+}
+
+/// Opens a file that must have exactly that length.
+fn open_sized(path: &Path, length: u64) -> Result<File, IndexError> {
+    let file = File::open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => IndexError::damaged(format!("{} is missing", name_of(path))),
+        _ => failed("open", path)(error),
+    })?;
+    let found = file.metadata().map_err(failed("read", path))?.len();
+    if found == length {
+        Ok(file)
+    } else {
+        Err(IndexError::damaged(format!("{} has {found} bytes instead of {length}", name_of(path))))
     }
 }
 

@@ -88,7 +88,7 @@ pub struct SearchHits {
     pub hits: Vec<Hit>,
     /// How many documents match, whatever the page.
     pub total: usize,
-    /// The query had no vector, or not one document of the filter has one: the answer is by words alone.
+    /// A hybrid query came without a vector, or no document has one yet: the answer is by words alone.
     pub degraded: bool,
 }
 

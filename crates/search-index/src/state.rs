@@ -101,7 +101,10 @@ impl State {
         if vectors.scales.is_empty() {
             return;
         }
-        if !self.vectors_open {
+        // A part that somebody shares takes no more, whoever that may be.
+        let open =
+            self.vectors_open && self.vectors.last_mut().is_some_and(|last| Arc::get_mut(&mut last.part).is_some());
+        if !open {
             let part = Arc::new(VectorPart::new(dimensions));
             self.vectors.push(VectorSlots { number: new_number(), part, slots: Vec::new(), live: 0 });
             self.vectors_open = true;

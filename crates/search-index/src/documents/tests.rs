@@ -4,14 +4,20 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Add { agent: u64, minute: i64 },
+    Add {
+        agent: u64,
+        minute: i64,
+    },
+    /// One more of the agent that spoke last, a minute later.
+    Follow,
     Remove(usize),
     CloseGaps,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        4 => (0_u64..3, 0_i64..300).prop_map(|(agent, minute)| Step::Add { agent, minute }),
+        2 => (0_u64..3, 0_i64..300).prop_map(|(agent, minute)| Step::Add { agent, minute }),
+        6 => Just(Step::Follow),
         2 => (0_usize..40).prop_map(Step::Remove),
         1 => Just(Step::CloseGaps),
     ];
@@ -48,6 +54,18 @@ fn links(documents: &Documents) -> Vec<(u64, u64)> {
     links
 }
 
+/// How the links reach the neighbours, without remembering anything.
+fn expected_reach(documents: &Documents, slot: u32) -> Reach {
+    let walk = |step: &dyn Fn(u32) -> u32| {
+        let linked = |slot: &u32| Some(step(*slot)).filter(|next| *next != NONE);
+        std::iter::successors(linked(&slot), linked).take(WINDOW).collect::<Vec<_>>()
+    };
+    let (before, after) = (walk(&|slot| documents.previous(slot)), walk(&|slot| documents.next(slot)));
+    let beside = before.iter().zip(1..).all(|(found, distance)| found + distance == slot)
+        && after.iter().zip(1..).all(|(found, distance)| *found == slot + distance);
+    if beside { Reach::Beside { before: before.len(), after: after.len() } } else { Reach::Scattered }
+}
+
 proptest! {
     #[test]
     fn links_are_those_of_a_list_sorted_anew(steps in steps()) {
@@ -58,6 +76,11 @@ proptest! {
                 Step::Add { agent, minute } => {
                     documents.push(record(row, agent, minute));
                     alive.push((row, agent, minute));
+                }
+                Step::Follow => {
+                    let (_, agent, minute) = alive.last().copied().unwrap_or((0, 1, 0));
+                    documents.push(record(row, agent, minute + 1));
+                    alive.push((row, agent, minute + 1));
                 }
                 Step::Remove(index) if !alive.is_empty() => {
                     let gone = alive.remove(index % alive.len());
@@ -70,6 +93,9 @@ proptest! {
                     documents.close_gaps(&dead);
                     prop_assert_eq!(documents.slot_count() as usize, alive.len());
                 }
+            }
+            for slot in documents.alive().iter() {
+                prop_assert_eq!(documents.reach(slot), expected_reach(&documents, slot));
             }
             prop_assert_eq!(links(&documents), expected_links(&alive));
             prop_assert_eq!(documents.len(), alive.len());

@@ -28,9 +28,15 @@ use crate::vectors::quantize::{normalized, quantize, restore};
 pub const MAX_VECTORS: usize = 4096;
 /// Changes that are made under one hold of the lock.
 const CHANGES_A_HOLD: usize = 64;
+
 /// What is kept in memory before it is written without waiting for a flush.
-const MAX_OPEN_WORDS: u64 = 1_000_000;
-const MAX_OPEN_VECTORS: usize = 16_384;
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    words: u64,
+    vectors: usize,
+}
+
+const BOUNDS: Bounds = Bounds { words: 1_000_000, vectors: 16_384 };
 
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
@@ -68,6 +74,7 @@ pub struct Index {
     pub(crate) kernel: Kernel,
     pub(crate) state: RwLock<State>,
     upkeep: Mutex<Upkeep>,
+    bounds: Bounds,
     next_number: AtomicU32,
     pub(crate) scratch: ScratchPool,
     _lock: File,
@@ -112,7 +119,7 @@ impl Index {
                     }
                 }
             }
-            let full = state.open_words > MAX_OPEN_WORDS || state.open_vectors > MAX_OPEN_VECTORS;
+            let full = state.open_words > self.bounds.words || state.open_vectors > self.bounds.vectors;
             drop(state);
             if full {
                 self.spill()?;
@@ -253,10 +260,14 @@ impl State {
         let place = self.documents.vectors(slot);
         let Some(held) = self.vector_part(place.part).filter(|_| place.count > 0) else { return Ok(Vec::new()) };
         held.part.check()?;
-        let entries = place.start as usize..(place.start + place.count) as usize;
-        Ok(entries
-            .map(|entry| restore(held.part.codes_of(entry), held.part.fine_of(entry), held.part.scale(entry)))
-            .collect())
+        let mut fine = Vec::new();
+        (place.start as usize..(place.start + place.count) as usize)
+            .map(|entry| {
+                fine.clear();
+                held.part.read_fine(entry, &mut fine)?;
+                Ok(restore(held.part.codes_of(entry), &fine, held.part.scale(entry)))
+            })
+            .collect()
     }
 }
 
@@ -298,3 +309,6 @@ fn prepare_text(analyzer: &mut Analyzer, document: &Document<'_>) -> Prepared {
         vectors: PreparedVectors::default(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU32;
 
 use parking_lot::{Mutex, RwLock};
 
-use super::{Index, IndexOptions, OpenState, Opened, Upkeep};
+use super::{BOUNDS, Index, IndexOptions, OpenState, Opened, Upkeep};
 use crate::documents::{NONE, VectorPlace};
 use crate::error::IndexError;
 use crate::files::failed;
@@ -55,6 +55,7 @@ impl Index {
             kernel: Kernel::detect(),
             state: RwLock::new(state),
             upkeep: Mutex::new(Upkeep::default()),
+            bounds: BOUNDS,
             next_number: AtomicU32::new(next_number),
             scratch: ScratchPool::default(),
             _lock: lock,

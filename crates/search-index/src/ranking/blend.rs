@@ -3,40 +3,48 @@
 //! query changes, is remembered until a neighbour changes. A document of several vectors is long enough to be
 //! understood by itself, and neither takes part nor gives.
 
+use std::convert::Infallible;
+
 use super::Weights;
 use crate::documents::NONE;
 use crate::state::State;
 use crate::vectors::dot::Kernel;
 
 impl State {
-    /// The cosine of the blend; `cosine` gives that of a document by itself. `None` without a vector.
+    /// The cosine of the blend; `cosine` gives that of a document by itself, minus infinity without a vector, and so
+    /// does this.
     #[inline]
-    pub(crate) fn blended(
+    pub(crate) fn blended<E>(
         &self,
         slot: u32,
         weights: &Weights,
         kernel: Kernel,
-        cosine: impl Fn(u32) -> f32,
-    ) -> Option<f32> {
-        let own = match self.documents.vectors(slot).count {
-            0 => return None,
-            count => (cosine(slot), count),
-        };
-        let mut before = self.documents.previous(slot);
-        if before == NONE || own.1 > 1 {
-            return Some(own.0);
+        cosine: impl Fn(u32) -> Result<f32, E>,
+    ) -> Result<f32, E> {
+        let documents = &self.documents;
+        let own = cosine(slot)?;
+        let mut before = documents.previous(slot);
+        if before == NONE || !documents.has_single_vector(slot) {
+            return Ok(own);
         }
-        let mut sum = own.0;
+        let mut sum = own;
         for share in weights.before {
+            if documents.has_single_vector(before) {
+                sum += share * cosine(before)?;
+            }
+            before = documents.previous(before);
             if before == NONE {
                 break;
             }
-            if self.documents.vectors(before).count == 1 {
-                sum += share * cosine(before);
-            }
-            before = self.documents.previous(before);
         }
-        Some(sum / self.blend_norm(slot, weights, kernel))
+        Ok(sum / self.blend_norm(slot, weights, kernel))
+    }
+
+    /// [`Self::blended`] out of the cosines that the scan found.
+    #[inline]
+    pub(crate) fn blended_of(&self, slot: u32, weights: &Weights, kernel: Kernel, cosine: &[f32]) -> f32 {
+        let Ok(blended) = self.blended(slot, weights, kernel, |slot| Ok::<_, Infallible>(cosine[slot as usize]));
+        blended
     }
 
     pub(crate) fn blend_norm(&self, slot: u32, weights: &Weights, kernel: Kernel) -> f32 {
@@ -49,7 +57,7 @@ impl State {
             if before == NONE {
                 break;
             }
-            if self.documents.vectors(before).count == 1 {
+            if self.documents.has_single_vector(before) {
                 members.push((before, share));
             }
             before = self.documents.previous(before);

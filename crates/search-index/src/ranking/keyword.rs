@@ -11,9 +11,11 @@
 //! ```
 //! The division makes queries of any length comparable with a cosine.
 
+use std::ops::Range;
+
 use super::Weights;
 use crate::bitmap::Bitmap;
-use crate::documents::NONE;
+use crate::documents::{NONE, Reach, WINDOW};
 use crate::error::IndexError;
 use crate::search::scratch::Scratch;
 use crate::state::State;
@@ -34,44 +36,73 @@ pub(crate) fn score(
         for part in &state.text {
             part.collect(term, &mut scratch.postings)?;
         }
-        scratch.postings.retain(|posting| documents.is_alive(posting.slot));
+        if documents.len() < documents.slot_count() as usize {
+            scratch.postings.retain(|posting| documents.is_alive(posting.slot));
+        }
         let with_term = scratch.postings.len() as f64;
         let idf = (1.0 + (count - with_term + 0.5) / (with_term + 0.5)).ln() as f32 * *times as f32;
         whole += idf;
-        for posting in &scratch.postings {
-            let slot = posting.slot;
-            if !context.contains(slot) {
-                continue;
-            }
-            scratch.holds_term.insert(slot);
-            let length = documents.length(slot) as f32 / mean_length;
-            let weight = posting.count as f32 / (1.0 - weights.b + weights.b * length);
-            let mut add = |slot: u32, weight: f32| {
-                let sum = &mut scratch.term[slot as usize];
-                if *sum == 0.0 {
-                    scratch.touched.push(slot);
-                }
-                *sum += weight;
-            };
-            add(slot, weight);
-            for step in [0, 1] {
-                let mut neighbour = slot;
-                for share in weights.window {
-                    neighbour = if step == 0 { documents.previous(neighbour) } else { documents.next(neighbour) };
-                    if neighbour == NONE {
-                        break;
-                    }
-                    add(neighbour, weight * share);
-                }
+        spread(state, context, weights, mean_length, scratch);
+        // Saturated once, and ready for the next term.
+        for range in scratch.touched.drain(..) {
+            let range = range.start as usize..range.end as usize;
+            for (sum, score) in scratch.term[range.clone()].iter_mut().zip(&mut scratch.keyword[range]) {
+                *score += idf * *sum * (weights.k1 + 1.0) / (*sum + weights.k1);
+                *sum = 0.0;
             }
         }
-        for slot in scratch.touched.drain(..) {
-            let sum = std::mem::take(&mut scratch.term[slot as usize]);
-            scratch.keyword[slot as usize] += idf * sum * (weights.k1 + 1.0) / (sum + weights.k1);
-        }
     }
-    for slot in context.iter() {
-        scratch.keyword[slot as usize] /= whole;
-    }
+    // Slots outside of the context may hold a share too; nobody reads them.
+    scratch.keyword.iter_mut().for_each(|score| *score /= whole);
     Ok(())
+}
+
+/// Adds the weight of each posting to its slot and shares of it to the neighbours, and notes which slots that touched.
+fn spread(state: &State, context: &Bitmap, weights: &Weights, mean_length: f32, scratch: &mut Scratch) {
+    let documents = &state.documents;
+    let [one, two, three, four] = weights.window;
+    let shares = [four, three, two, one, 1.0, one, two, three, four];
+    for posting in &scratch.postings {
+        let slot = posting.slot;
+        if !context.contains(slot) {
+            continue;
+        }
+        scratch.holds_term.insert(slot);
+        let length = documents.length(slot) as f32 / mean_length;
+        let weight = posting.count as f32 / (1.0 - weights.b + weights.b * length);
+        match documents.reach(slot) {
+            Reach::Beside { before, after } => {
+                let at = slot as usize;
+                let shares = &shares[WINDOW - before..=WINDOW + after];
+                for (sum, share) in scratch.term[at - before..=at + after].iter_mut().zip(shares) {
+                    *sum += weight * share;
+                }
+                touch(&mut scratch.touched, slot - before as u32..slot + after as u32 + 1);
+            }
+            Reach::Scattered => {
+                scratch.term[slot as usize] += weight;
+                touch(&mut scratch.touched, slot..slot + 1);
+                for backward in [true, false] {
+                    let mut neighbour = slot;
+                    for share in weights.window {
+                        neighbour = if backward { documents.previous(neighbour) } else { documents.next(neighbour) };
+                        if neighbour == NONE {
+                            break;
+                        }
+                        scratch.term[neighbour as usize] += weight * share;
+                        touch(&mut scratch.touched, neighbour..neighbour + 1);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Notes a range, as part of the last one if they meet. That some slot is noted twice does no harm.
+#[inline]
+fn touch(touched: &mut Vec<Range<u32>>, range: Range<u32>) {
+    match touched.last_mut() {
+        Some(last) if range.start >= last.start && range.start <= last.end => last.end = last.end.max(range.end),
+        _ => touched.push(range),
+    }
 }

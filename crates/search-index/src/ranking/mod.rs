@@ -14,6 +14,7 @@ pub(crate) mod keyword;
 pub(crate) mod speakers;
 
 use crate::bitmap::Bitmap;
+use crate::documents::WINDOW;
 use crate::error::IndexError;
 use crate::model::Mode;
 use crate::search::scratch::Scratch;
@@ -30,7 +31,7 @@ pub(crate) struct Weights {
     /// BM25: how much long documents are held back. Low, since turns of a talk are short anyway.
     pub(crate) b: f32,
     /// Shares of a term's weight that go to neighbours at distance 1, 2, ….
-    pub(crate) window: [f32; 4],
+    pub(crate) window: [f32; WINDOW],
     /// Shares of the vectors one and two before in a document's blend.
     pub(crate) before: [f32; 2],
     /// What the cosine counts beside the keyword score.
@@ -86,19 +87,22 @@ pub(crate) fn score(
 ) -> Result<(), IndexError> {
     let weights = &WEIGHTS;
     let documents = &state.documents;
+    scratch.begin(documents.slot_count() as usize);
     if question.mode != Mode::Semantic {
+        scratch.begin_words();
         keyword::score(state, question.terms, context, weights, scratch)?;
     }
     let vector = question.vector.filter(|_| question.mode != Mode::Keyword);
     if let Some(query) = vector {
+        scratch.begin_meaning();
         state.scan(kernel, query, context, &mut scratch.cosine);
     }
     let (keyword, cosine, score) = (&scratch.keyword, &scratch.cosine, &mut scratch.score);
-    for slot in context.iter() {
-        let mut sum = keyword[slot as usize];
+    context.for_each(|slot| {
+        let mut sum = keyword.get(slot as usize).copied().unwrap_or(0.0);
         if vector.is_some() {
-            let meaning = state.blended(slot, weights, kernel, |slot| cosine[slot as usize]);
-            sum += weights.meaning * meaning.unwrap_or(0.0);
+            let meaning = state.blended_of(slot, weights, kernel, cosine);
+            sum += if meaning == f32::NEG_INFINITY { 0.0 } else { weights.meaning * meaning };
         }
         if documents.asks(slot) {
             sum -= weights.asking;
@@ -107,7 +111,7 @@ pub(crate) fn score(
             sum += weights.date * date.fit(documents.occurred_at(slot));
         }
         score[slot as usize] = sum;
-    }
+    });
     let speaker = if question.mode == Mode::Semantic { weights.speaker / 2.0 } else { weights.speaker };
     for slot in speakers::named_in(state, question.terms, context, weights)?.iter() {
         score[slot as usize] += speaker;

@@ -22,7 +22,7 @@ use crate::vectors::quantize::{Query, normalized};
 use best::{Best, Candidate};
 
 /// Below this cosine two texts have nothing to do with each other.
-pub const COSINE_FLOOR: f32 = 0.2;
+pub const COSINE_FLOOR: f32 = 0.15;
 /// So many of the best are scored again with all 16 bits of their vectors, whatever the page.
 const RESCORED: usize = 100;
 
@@ -49,7 +49,6 @@ impl Index {
         let date = NamedDate::of_query(request.text);
         let question = Question { mode, terms: &terms, vector: query.as_ref(), date };
         self.scratch.with(|scratch| {
-            scratch.begin(state.documents.slot_count() as usize);
             score(&state, self.kernel, &question, &context, scratch)?;
             let matches = |slot: u32| {
                 (mode != Mode::Semantic && scratch.holds_term.contains(slot))
@@ -58,18 +57,24 @@ impl Index {
             let wanted = request.offset.saturating_add(request.limit).min(state.documents.len());
             let mut best = Best::new(wanted.max(RESCORED));
             let mut total = 0;
-            for slot in selected.iter().filter(|slot| matches(*slot)) {
-                total += 1;
-                let score = scratch.score[slot as usize];
-                best.offer(score, || state.candidate(slot, score));
-            }
+            selected.for_each(|slot| {
+                if matches(slot) {
+                    total += 1;
+                    let score = scratch.score[slot as usize];
+                    best.offer(score, || state.candidate(slot, score));
+                }
+            });
             let mut found = best.finish();
             if let Some(query) = query.as_ref().filter(|_| mode != Mode::Keyword) {
                 rescore(&mut found, |slot, score| {
-                    let coarse = state.blended(slot, &WEIGHTS, self.kernel, |slot| scratch.cosine[slot as usize]);
-                    let exact = state.blended(slot, &WEIGHTS, self.kernel, |slot| state.exact_cosine(slot, query));
-                    score + WEIGHTS.meaning * (exact.unwrap_or(0.0) - coarse.unwrap_or(0.0))
-                });
+                    let coarse = state.blended_of(slot, &WEIGHTS, self.kernel, &scratch.cosine);
+                    if coarse == f32::NEG_INFINITY {
+                        return Ok(score);
+                    }
+                    let exact = state
+                        .blended(slot, &WEIGHTS, self.kernel, |slot| state.exact_cosine(slot, self.kernel, query))?;
+                    Ok(score + WEIGHTS.meaning * (exact - coarse))
+                })?;
             }
             let most = WEIGHTS.most(mode);
             Ok(SearchHits { hits: page(&found, request.offset, request.limit, |score| score / most), total, degraded })
@@ -85,12 +90,13 @@ impl Index {
         let state = self.state.read();
         let itself = state.documents.slot_of(row.0).ok_or(IndexError::UnknownRow(row))?;
         state.check(false, true)?;
-        let queries: Vec<Query> = state.vectors_at(itself)?.into_iter().map(Query::new).collect();
+        let queries: Vec<Query> = state.vectors_at(itself)?.iter().map(|vector| Query::new(vector)).collect();
         let mut context = state.context(filter.agent);
         context.remove(itself);
         let selected = state.selected(filter, &context);
         self.scratch.with(|scratch| {
             scratch.begin(state.documents.slot_count() as usize);
+            scratch.begin_meaning();
             for query in &queries {
                 state.scan(self.kernel, query, &selected, &mut scratch.cosine);
             }
@@ -103,8 +109,10 @@ impl Index {
             }
             let mut found = best.finish();
             rescore(&mut found, |slot, _| {
-                queries.iter().map(|query| state.exact_cosine(slot, query)).fold(f32::NEG_INFINITY, f32::max)
-            });
+                queries.iter().try_fold(f32::NEG_INFINITY, |best, query| {
+                    Ok(best.max(state.exact_cosine(slot, self.kernel, query)?))
+                })
+            })?;
             Ok(page(&found, 0, limit, |score| score))
         })
     }
@@ -128,12 +136,14 @@ impl Index {
         const SLOTS_A_HOLD: u32 = 4096;
         let (text, vectors) = {
             let state = self.state.read();
-            let vectors: Vec<_> = state.vectors.iter().map(|held| (held.number, held.part.clone())).collect();
-            (state.text.clone(), vectors)
+            // The open parts are in memory anyway, and must not be shared.
+            let vectors: Vec<_> =
+                state.vectors[..state.closed_vector_parts()].iter().map(|held| held.part.clone()).collect();
+            (state.text[..state.closed_text_parts()].to_vec(), vectors)
         };
         text.iter().try_for_each(crate::text::TextPart::check)?;
         drop(text);
-        vectors.iter().try_for_each(|(_, part)| part.check())?;
+        vectors.iter().try_for_each(|part| part.check())?;
         drop(vectors);
         let mut first = 0;
         loop {
@@ -155,21 +165,22 @@ impl Index {
     fn query(&self, vector: &[f32]) -> Result<Query, IndexError> {
         let expected = self.options().dimensions;
         let usable = if vector.len() == expected { normalized(vector) } else { None };
-        usable.map(Query::new).ok_or(IndexError::QueryVector { expected, found: vector.len() })
+        usable.map(|vector| Query::new(&vector)).ok_or(IndexError::QueryVector { expected, found: vector.len() })
     }
 }
 
 /// Scores the best again and orders them; the others stay behind them, and none may claim more than the last of them.
-fn rescore(found: &mut [Candidate], score: impl Fn(u32, f32) -> f32) {
+fn rescore(found: &mut [Candidate], score: impl Fn(u32, f32) -> Result<f32, IndexError>) -> Result<(), IndexError> {
     let (again, rest) = found.split_at_mut(found.len().min(RESCORED));
     for candidate in &mut *again {
-        candidate.score = score(candidate.slot, candidate.score);
+        candidate.score = score(candidate.slot, candidate.score)?;
     }
     again.sort_unstable_by(Candidate::order);
     let ceiling = again.last().map_or(f32::INFINITY, |last| last.score);
     for candidate in rest {
         candidate.score = candidate.score.min(ceiling);
     }
+    Ok(())
 }
 
 fn page(found: &[Candidate], offset: usize, limit: usize, scale: impl Fn(f32) -> f32) -> Vec<Hit> {

@@ -1,6 +1,8 @@
 //! Room to count in: arrays of one number a slot, kept between searches because getting such memory anew costs more
 //! than using it.
 
+use std::ops::Range;
+
 use parking_lot::Mutex;
 
 use crate::bitmap::Bitmap;
@@ -21,27 +23,39 @@ pub(crate) struct Scratch {
     pub(crate) holds_term: Bitmap,
     /// One term's weight in each slot; zero but while a term is being scored.
     pub(crate) term: Vec<f32>,
-    pub(crate) touched: Vec<u32>,
+    /// Where `term` is not zero.
+    pub(crate) touched: Vec<Range<u32>>,
     pub(crate) postings: Vec<Posting>,
 }
 
 impl Scratch {
-    /// Clears what a search reads before it writes.
+    /// Before anything else.
     pub(crate) fn begin(&mut self, slots: usize) {
-        for array in [&mut self.keyword, &mut self.score, &mut self.term] {
-            array.clear();
-            array.resize(slots, 0.0);
-        }
+        // Written for each slot of the context before it is read.
+        self.score.resize(slots, 0.0);
+        self.keyword.clear();
         self.cosine.clear();
-        self.cosine.resize(slots, f32::NEG_INFINITY);
-        self.holds_term = Bitmap::with_len(slots);
+        self.holds_term = Bitmap::default();
+    }
+
+    /// Before words are scored.
+    pub(crate) fn begin_words(&mut self) {
+        let slots = self.score.len();
+        self.keyword.resize(slots, 0.0);
+        self.term.clear();
+        self.term.resize(slots, 0.0);
         self.touched.clear();
-        self.postings.clear();
+        self.holds_term = Bitmap::with_len(slots);
+    }
+
+    /// Before vectors are scanned.
+    pub(crate) fn begin_meaning(&mut self) {
+        self.cosine.resize(self.score.len(), f32::NEG_INFINITY);
     }
 
     fn memory_bytes(&self) -> usize {
         (self.keyword.capacity() + self.cosine.capacity() + self.score.capacity() + self.term.capacity()) * 4
-            + self.touched.capacity() * 4
+            + self.touched.capacity() * size_of::<Range<u32>>()
             + self.postings.capacity() * size_of::<Posting>()
             + self.holds_term.memory_bytes()
     }

@@ -27,6 +27,21 @@ impl Kernel {
         Self::Portable
     }
 
+    /// The dot products of vectors that stand one after the other.
+    pub(crate) fn dots(self, codes: &[u8], query: &[i16], out: &mut [i32]) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => wide::avx512_dots(codes, query, out),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => wide::avx2_dots(codes, query, out),
+            Self::Portable => {
+                for (codes, out) in codes.chunks_exact(query.len()).zip(out) {
+                    *out = portable(codes, query);
+                }
+            }
+        }
+    }
+
     #[inline]
     pub(crate) fn dot(self, codes: &[u8], query: &[i16]) -> i32 {
         match self {
@@ -65,6 +80,31 @@ mod wide {
         unsafe { sum_avx2(codes, query) }
     }
 
+    pub(super) fn avx512_dots(codes: &[u8], query: &[i16], out: &mut [i32]) {
+        // SAFETY: as above.
+        unsafe { each_avx512(codes, query, out) }
+    }
+
+    pub(super) fn avx2_dots(codes: &[u8], query: &[i16], out: &mut [i32]) {
+        // SAFETY: as above.
+        unsafe { each_avx2(codes, query, out) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn each_avx512(codes: &[u8], query: &[i16], out: &mut [i32]) {
+        for (codes, out) in codes.chunks_exact(query.len()).zip(out) {
+            *out = sum_avx512(codes, query);
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn each_avx2(codes: &[u8], query: &[i16], out: &mut [i32]) {
+        for (codes, out) in codes.chunks_exact(query.len()).zip(out) {
+            *out = sum_avx2(codes, query);
+        }
+    }
+
+    #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn sum_avx512(codes: &[u8], query: &[i16]) -> i32 {
         let (code_blocks, code_rest) = codes.as_chunks::<32>();
@@ -83,6 +123,7 @@ mod wide {
         _mm512_reduce_add_epi32(sum) + super::portable(code_rest, query_rest)
     }
 
+    #[inline]
     #[target_feature(enable = "avx2")]
     fn sum_avx2(codes: &[u8], query: &[i16]) -> i32 {
         let (code_blocks, code_rest) = codes.as_chunks::<16>();
@@ -119,6 +160,13 @@ mod tests {
             let expected: i32 = values.iter().map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
             prop_assert_eq!(portable(&codes, &query), expected);
             prop_assert_eq!(Kernel::detect().dot(&codes, &query), expected);
+            if !query.is_empty() {
+                let mut both = [0; 2];
+                Kernel::detect().dots(&[&codes[..], &codes].concat(), &query, &mut both);
+                prop_assert_eq!(both, [expected; 2]);
+                Kernel::Portable.dots(&codes, &query, &mut both[..1]);
+                prop_assert_eq!(both[0], expected);
+            }
             #[cfg(target_arch = "x86_64")]
             if std::arch::is_x86_feature_detected!("avx2") {
                 prop_assert_eq!(Kernel::Avx2.dot(&codes, &query), expected);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bytes::{Reader, f32_at};
 use crate::error::IndexError;
-use crate::files::{MappedFile, NewFile, Sum};
+use crate::files::{MappedFile, NewFile, ReadFile, Sum};
 
 const MAGIC: &[u8; 8] = b"agentdV1";
 const HEADER_BYTES: usize = 64;
@@ -32,7 +32,7 @@ pub(crate) struct VectorPart {
 #[derive(Debug)]
 enum Held {
     Memory { rows: Vec<u64>, codes: Vec<u8>, fine: Vec<u8> },
-    Mapped { coarse: MappedFile, fine: MappedFile, codes_at: usize, sums: VectorPartSums, verified: AtomicBool },
+    Mapped { coarse: MappedFile, fine: ReadFile, codes_at: usize, sums: VectorPartSums, verified: AtomicBool },
 }
 
 impl VectorPart {
@@ -95,31 +95,32 @@ impl VectorPart {
         &self.codes()[entry * self.dimensions..(entry + 1) * self.dimensions]
     }
 
-    pub(crate) fn fine_of(&self, entry: usize) -> &[u8] {
-        &self.fine()[entry * self.dimensions..(entry + 1) * self.dimensions]
+    /// Appends the second bytes of an entry.
+    pub(crate) fn read_fine(&self, entry: usize, into: &mut Vec<u8>) -> Result<(), IndexError> {
+        let start = entry * self.dimensions;
+        match &self.held {
+            Held::Memory { fine, .. } => into.extend_from_slice(&fine[start..start + self.dimensions]),
+            Held::Mapped { fine, .. } => {
+                let kept = into.len();
+                into.resize(kept + self.dimensions, 0);
+                fine.read(start as u64, &mut into[kept..])?;
+            }
+        }
+        Ok(())
     }
 
     /// To be called before the bytes are read: refuses files that were cut, and compares the checksums once.
     pub(crate) fn check(&self) -> Result<(), IndexError> {
         let Held::Mapped { coarse, fine, codes_at, sums, verified } = &self.held else { return Ok(()) };
         coarse.check_length()?;
-        fine.check_length()?;
         if !verified.load(Ordering::Acquire) {
-            for (file, start, sum) in [(coarse, *codes_at, sums.codes), (fine, 0, sums.fine)] {
-                if !file.bytes().get(start..).is_some_and(|bytes| sum.holds(bytes)) {
-                    return Err(IndexError::damaged(format!("the checksum of {} is wrong", file.name())));
-                }
+            if !coarse.bytes().get(*codes_at..).is_some_and(|bytes| sums.codes.holds(bytes)) {
+                return Err(IndexError::damaged(format!("the checksum of {} is wrong", coarse.name())));
             }
+            fine.verify()?;
             verified.store(true, Ordering::Release);
         }
         Ok(())
-    }
-
-    fn fine(&self) -> &[u8] {
-        match &self.held {
-            Held::Memory { fine, .. } => fine,
-            Held::Mapped { fine, .. } => fine.bytes(),
-        }
     }
 
     /// Maps the files of a part. Answers the rows of its entries too. The head is verified here, the rest by `check`.
@@ -131,7 +132,7 @@ impl VectorPart {
     ) -> Result<(Self, Vec<u64>), IndexError> {
         let coarse =
             MappedFile::open(&coarse_path(folder, number), sums.head.length.saturating_add(sums.codes.length))?;
-        let fine = MappedFile::open(&fine_path(folder, number), sums.fine.length)?;
+        let fine = ReadFile::open(&fine_path(folder, number), sums.fine)?;
         let damaged = || IndexError::damaged(format!("{} is not what was written", coarse.name()));
         let codes_at = usize::try_from(sums.head.length).map_err(|_| damaged())?;
         let head = coarse.bytes().get(..codes_at).filter(|head| sums.head.holds(head)).ok_or_else(damaged)?;
@@ -193,7 +194,10 @@ pub(crate) fn write_part(
     let codes = coarse.write(entries.iter().map(|entry| entry.part.codes_of(entry.index)))?;
     coarse.finish()?;
     let mut file = NewFile::create(&fine_path(folder, number))?;
-    let fine = file.write(entries.iter().map(|entry| entry.part.fine_of(entry.index)))?;
+    let fine = file.write_filled(entries.len(), |place, buffer| {
+        let entry = &entries[place];
+        entry.part.read_fine(entry.index, buffer)
+    })?;
     file.finish()?;
     Ok(VectorPartSums { head, codes, fine })
 }

@@ -52,9 +52,15 @@ fn words(range: std::ops::Range<usize>) -> impl Strategy<Value = Vec<usize>> {
     proptest::collection::vec(0..WORDS.len(), range)
 }
 
+/// Mostly a little later than the last, as talks arrive (below zero: by how much); else any time. On a coarse grid, so
+/// that limits are met exactly.
+fn minute() -> impl Strategy<Value = i64> {
+    prop_oneof![3 => prop_oneof![Just(-1_i64), Just(-20), Just(-80)], 1 => (0_i64..20).prop_map(|n| n * 20)]
+}
+
 fn edit() -> impl Strategy<Value = Edit> {
     prop_oneof![
-        6 => (proptest::option::weighted(0.15, 0_usize..50), 0_u64..3, 0_u64..3, 0_i64..400, words(0..8), vectors()).prop_map(
+        6 => (proptest::option::weighted(0.15, 0_usize..50), 0_u64..3, 0_u64..3, minute(), words(0..8), vectors()).prop_map(
             |(row, agent, source, minute, words, vectors)| Edit::Add { row, agent, source, minute, words, vectors }
         ),
         2 => (0_usize..50).prop_map(Edit::Remove),
@@ -63,7 +69,8 @@ fn edit() -> impl Strategy<Value = Edit> {
 }
 
 fn wanted() -> impl Strategy<Value = Wanted> {
-    let minute = || proptest::option::weighted(0.2, (0_i64..400).prop_map(|m| Timestamp::from_micros(m * 60_000_000)));
+    let minute =
+        || proptest::option::weighted(0.2, (0_i64..20).prop_map(|m| Timestamp::from_micros(m * 20 * 60_000_000)));
     let rows = || proptest::option::weighted(0.2, proptest::collection::vec(1_u64..60, 0..30));
     (
         proptest::option::weighted(0.3, 0_u64..4),
@@ -116,6 +123,7 @@ struct Life {
     index: Option<Index>,
     model: Model,
     next_row: u64,
+    last_minute: i64,
     log: Vec<Edit>,
     flushed: usize,
 }
@@ -124,7 +132,15 @@ impl Life {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (index, _) = open(folder.path());
-        Self { folder, index: Some(index), model: Model::default(), next_row: 1, log: Vec::new(), flushed: 0 }
+        Self {
+            folder,
+            index: Some(index),
+            model: Model::default(),
+            next_row: 1,
+            last_minute: 0,
+            log: Vec::new(),
+            flushed: 0,
+        }
     }
 
     fn index(&self) -> &Index {
@@ -145,6 +161,8 @@ impl Life {
                     self.next_row += 1;
                     self.next_row
                 });
+                let minute = if minute < 0 { self.last_minute - minute } else { minute };
+                self.last_minute = minute;
                 let known = Known {
                     row,
                     agent,

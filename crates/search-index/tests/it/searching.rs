@@ -1,5 +1,8 @@
 //! Behaviour by example.
 
+use std::time::Duration;
+
+use agentd_base::Timestamp;
 use agentd_search_index::{
     AgentKey, Change, Document, Filter, Index, IndexError, IndexOptions, Mode, OpenState, RowNumber, SearchRequest,
 };
@@ -268,9 +271,42 @@ fn searches_go_on_while_everything_changes() {
                         let hits = index.search(&request(mode, "anchor", Some(&query))).unwrap();
                         assert_eq!((rows(&hits), hits.total), (vec![1], 1));
                     }
+                    index.warm().unwrap();
                 }
             });
         }
     });
-    assert_eq!(index.len(), 1 + 60 * 5);
+    assert_eq!((index.len(), index.size().with_vectors), (1 + 60 * 5, 1 + 60 * 5));
+    let hits =
+        index.search(&SearchRequest { limit: 1000, ..request(Mode::Semantic, "", Some(&along(3, 0.1))) }).unwrap();
+    assert_eq!(hits.hits.len(), 60 * 5);
+}
+
+#[test]
+fn speakers_dates_and_questions_tip_the_balance() {
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    let at = |row: u64, day: i64, text| Document {
+        agent: AgentKey(1),
+        occurred_at: Timestamp::parse("2023-05-01T12:00:00Z").unwrap() + Duration::from_secs(day as u64 * 86_400),
+        ..document(row, text)
+    };
+    add(
+        &index,
+        vec![
+            at(1, 0, "Ada: I found a lantern"),
+            at(2, 6, "Bob: I found a lantern"),
+            at(3, 12, "Ada: is it a lantern?"),
+            at(4, 20, "Ada: no"),
+            at(5, 24, "Bob: no"),
+            at(6, 40, "Bob: I lost a lantern in the end"),
+        ],
+    );
+    let first = |query| rows(&keyword(&index, query))[0];
+    assert_eq!(first("Which lantern did Ada find"), 1);
+    assert_eq!(first("Which lantern did Bob find"), 2);
+    assert_eq!(first("the lantern on 7 May"), 2);
+    assert_eq!(first("the lantern in June 2023"), 6);
+    let order = rows(&keyword(&index, "lantern"));
+    assert_eq!(order[3], 3, "a question comes last: {order:?}");
 }

@@ -2,21 +2,22 @@
 //!
 //! Slots ascend in the order of arrival. A removed document leaves a dead slot until a merge closes the gap
 //! ([`Documents::close_gaps`]). The episodes of one agent are linked in the order of their time, as long as no more
-//! than [`CONTEXT_GAP`] lies between neighbours: such a chain is a *talk*. Documents without an agent
+//! than [`talks::CONTEXT_GAP`] lies between neighbours: such a chain is a *talk*. Documents without an agent
 //! have no neighbours, since nothing says that they belong together.
 
+mod talks;
+
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::bitmap::Bitmap;
 use crate::hashing::FastHashing;
 use crate::timeline::Timeline;
+use talks::REACH_UNKNOWN;
+pub(crate) use talks::{Reach, WINDOW};
 
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
-/// Neighbours further apart do not belong to one talk; microseconds.
-pub(crate) const CONTEXT_GAP: i64 = 3_600_000_000;
-
 /// What is stored of a document beside terms and vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
@@ -53,8 +54,12 @@ pub(crate) struct Documents {
     vectors: Vec<VectorPlace>,
     previous: Vec<u32>,
     next: Vec<u32>,
+    /// Documents of exactly one vector.
+    single: Bitmap,
     /// Length of the vector that blends a document with those before it, as bits of an f32; NaN: not known yet.
     blend_norms: Vec<AtomicU32>,
+    /// How the neighbours within [`WINDOW`] are reached, see [`Reach`].
+    reaches: Vec<AtomicU8>,
     alive: Bitmap,
     slots: HashMap<u64, u32, FastHashing>,
     timelines: HashMap<u64, Timeline, FastHashing>,
@@ -95,6 +100,7 @@ impl Documents {
         self.previous.reserve(more);
         self.next.reserve(more);
         self.blend_norms.reserve(more);
+        self.reaches.reserve(more);
         self.slots.reserve(more);
     }
 
@@ -171,6 +177,11 @@ impl Documents {
         (!norm.is_nan()).then_some(norm)
     }
 
+    #[inline]
+    pub(crate) fn has_single_vector(&self, slot: u32) -> bool {
+        self.single.contains(slot)
+    }
+
     pub(crate) fn set_blend_norm(&self, slot: u32, norm: f32) {
         self.blend_norms[slot as usize].store(norm.to_bits(), Ordering::Relaxed);
     }
@@ -197,6 +208,7 @@ impl Documents {
         self.previous.push(NONE);
         self.next.push(NONE);
         self.blend_norms.push(AtomicU32::new(f32::NAN.to_bits()));
+        self.reaches.push(AtomicU8::new(REACH_UNKNOWN));
         self.alive.insert(slot);
         self.slots.insert(record.row, slot);
         self.total_length += u64::from(record.length);
@@ -230,114 +242,21 @@ impl Documents {
     pub(crate) fn set_vectors(&mut self, slot: u32, place: VectorPlace) {
         let before = std::mem::replace(&mut self.vectors[slot as usize], place);
         self.with_vectors = self.with_vectors + usize::from(place.count > 0) - usize::from(before.count > 0);
+        self.note_single(slot, place);
         self.forget_blends_from(slot);
     }
 
     /// Moves the vectors' place without changing what they are.
     pub(crate) fn move_vectors(&mut self, slot: u32, place: VectorPlace) {
         self.vectors[slot as usize] = place;
+        self.note_single(slot, place);
     }
 
-    /// Whether two documents, the first just before the second, belong to one talk.
-    fn belong(&self, first: u32, second: u32) -> bool {
-        self.agent(first) != 0 && self.occurred_at(second).saturating_sub(self.occurred_at(first)) <= CONTEXT_GAP
-    }
-
-    fn join(&mut self, first: u32, second: u32) {
-        let belong = first != NONE && second != NONE && self.belong(first, second);
-        if first != NONE {
-            self.next[first as usize] = if belong { second } else { NONE };
-        }
-        if second != NONE {
-            self.previous[second as usize] = if belong { first } else { NONE };
-        }
-    }
-
-    fn link(&mut self, slot: u32) {
-        let agent = self.agent(slot);
-        let key = self.order_key(slot);
-        let mut timeline = self.timelines.remove(&agent).unwrap_or_default();
-        let at = timeline.insert(slot, |other| self.order_key(other) < key);
-        if agent != 0 {
-            let before = timeline.before(at).find(|other| self.is_alive(*other)).unwrap_or(NONE);
-            let after = timeline.after(at).find(|other| self.is_alive(*other)).unwrap_or(NONE);
-            self.join(before, slot);
-            self.join(slot, after);
-        }
-        self.timelines.insert(agent, timeline);
-        self.forget_blends_from(slot);
-    }
-
-    fn order_key(&self, slot: u32) -> (i64, u64) {
-        (self.occurred_at(slot), self.row(slot))
-    }
-
-    fn unlink(&mut self, slot: u32) {
-        let (before, after) = (self.previous(slot), self.next(slot));
-        if before == NONE || after == NONE {
-            // The other side, if any, was and stays apart.
-            if before != NONE {
-                self.next[before as usize] = NONE;
-            }
-            if after != NONE {
-                self.previous[after as usize] = NONE;
-            }
+    fn note_single(&mut self, slot: u32, place: VectorPlace) {
+        if place.count == 1 {
+            self.single.insert(slot);
         } else {
-            self.join(before, after);
-        }
-        self.previous[slot as usize] = NONE;
-        self.next[slot as usize] = NONE;
-        if after != NONE {
-            self.forget_blends_from(after);
-        }
-        let agent = self.agent(slot);
-        if let Some(mut timeline) = self.timelines.remove(&agent)
-            && timeline.note_death(|slot| self.is_alive(slot))
-        {
-            self.timelines.insert(agent, timeline);
-        }
-    }
-
-    /// The blend of a document reaches two documents back.
-    fn forget_blends_from(&mut self, slot: u32) {
-        let mut slot = slot;
-        for _ in 0..3 {
-            if slot == NONE {
-                return;
-            }
-            self.set_blend_norm(slot, f32::NAN);
-            slot = self.next(slot);
-        }
-    }
-
-    /// Links everything anew, after [`Self::append`].
-    pub(crate) fn link_all(&mut self) {
-        let mut timelines: HashMap<u64, Vec<u32>, FastHashing> = HashMap::default();
-        let mut last: Option<(u64, Vec<u32>)> = None;
-        for slot in self.alive.iter() {
-            let agent = self.agent(slot);
-            if last.as_ref().is_none_or(|(known, _)| *known != agent) {
-                let mine = timelines.remove(&agent).unwrap_or_default();
-                if let Some((agent, slots)) = last.replace((agent, mine)) {
-                    timelines.insert(agent, slots);
-                }
-            }
-            if let Some((_, slots)) = &mut last {
-                slots.push(slot);
-            }
-        }
-        timelines.extend(last);
-        self.timelines.clear();
-        for (agent, mut slots) in timelines {
-            if !slots.is_sorted_by_key(|slot| self.order_key(*slot)) {
-                slots.sort_by_cached_key(|slot| self.order_key(*slot));
-            }
-            if agent != 0 {
-                for pair in slots.windows(2) {
-                    self.join(pair[0], pair[1]);
-                }
-            }
-            self.timelines.insert(agent, Timeline::from_sorted(slots));
+            self.single.remove(slot);
         }
     }
 
@@ -362,10 +281,14 @@ impl Documents {
         retain(&mut self.previous, rename);
         retain(&mut self.next, rename);
         retain(&mut self.blend_norms, rename);
+        retain(&mut self.reaches, rename);
+        for reach in &mut self.reaches {
+            *reach.get_mut() = REACH_UNKNOWN;
+        }
         for link in self.previous.iter_mut().chain(&mut self.next) {
             *link = rename(*link);
         }
-        for bits in [&mut self.alive, &mut self.asks] {
+        for bits in [&mut self.alive, &mut self.asks, &mut self.single] {
             let mut moved = Bitmap::with_len(kept as usize);
             bits.iter().map(rename).filter(|slot| *slot != NONE).for_each(|slot| moved.insert(slot));
             *bits = moved;
@@ -383,7 +306,7 @@ impl Documents {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.rows.capacity() * (4 * 8 + 4 * 4 + size_of::<VectorPlace>())
+        self.rows.capacity() * (4 * 8 + 4 * 4 + 1 + size_of::<VectorPlace>())
             + self.slots.capacity() * 17
             + self.timelines.values().map(Timeline::memory_bytes).sum::<usize>()
             + self.alive.memory_bytes()

@@ -1,0 +1,63 @@
+//! What memory cannot hold goes to the disk at once, without moving the cursor.
+
+use agentd_base::Timestamp;
+
+use super::*;
+use crate::model::{AgentKey, Filter, Mode, SearchRequest, SourceKey};
+
+fn open(folder: &Path) -> (Index, Opened) {
+    let options = IndexOptions { dimensions: 4, embedding_model: "model".to_owned() };
+    let (mut index, opened) = Index::open(folder, options).unwrap();
+    index.bounds = Bounds { words: 30, vectors: 10 };
+    (index, opened)
+}
+
+fn feed(index: &Index, rows: std::ops::Range<u64>) {
+    for row in rows {
+        let document = Document {
+            row: RowNumber(row),
+            agent: AgentKey(1),
+            source: SourceKey(0),
+            occurred_at: Timestamp::from_micros(0),
+            text: "the copper lantern",
+            vectors: vec![vec![1.0, row as f32 / 1000.0, 0.0, 0.0]],
+        };
+        index.apply(&[Change::Add(document)]).unwrap();
+    }
+}
+
+fn total(index: &Index) -> usize {
+    let request = SearchRequest {
+        mode: Mode::Hybrid,
+        text: "lantern",
+        vector: Some(&[1.0, 0.0, 0.0, 0.0]),
+        filter: Filter::default(),
+        offset: 0,
+        limit: 5,
+    };
+    index.search(&request).unwrap().total
+}
+
+#[test]
+fn memory_stays_bounded_without_a_flush_and_nothing_is_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    feed(&index, 1..200);
+    assert_eq!(total(&index), 199);
+    let state = index.state.read();
+    assert!(state.open_words <= 34 && state.open_vectors <= 11);
+    assert!(state.text.iter().filter(|part| matches!(part.terms, crate::text::Terms::Memory(_))).count() <= 1);
+    drop(state);
+    while index.maintain().unwrap() {}
+    assert!(index.size().text_parts < 10, "{:?}", index.size());
+    assert_eq!(total(&index), 199);
+    index.flush(b"at 200").unwrap();
+    // What is spilled after the flush is not of it.
+    feed(&index, 200..300);
+    assert_eq!(total(&index), 299);
+    drop(index);
+    let (index, opened) = open(folder.path());
+    assert_eq!((opened.cursor.as_deref(), total(&index)), (Some(b"at 200".as_slice()), 199));
+    feed(&index, 190..300);
+    assert_eq!(total(&index), 299);
+}
