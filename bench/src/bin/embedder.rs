@@ -1,6 +1,6 @@
 //! How fast the embedder is, with the process and the pipe around the engine (this program again).
 //!
-//! For each number of threads: texts of 20 to 40 words one at a time and 32 a call, a query of 12
+//! For each number of threads for texts: texts of 20 to 40 words one at a time and 32 a call, a query of 12
 //! words alone, at 30 a second from four clients, and while texts are being embedded all the time.
 //!
 //!     cargo run --release -p agentd-bench --features local-model --bin embedder -- MODEL.gguf [SECONDS]
@@ -122,12 +122,12 @@ async fn measure(path: &Path, threads: usize, time: Duration) {
     let program = std::env::current_exe().expect("the path of this program");
     let spawner = Spawner::start().expect("a thread");
     let options = EmbedderOptions {
-        threads: Some(threads),
+        text_threads: Some(threads),
         ..EmbedderOptions::new(vec![path.to_path_buf()], program, vec![WORKER.into()], spawner, Entropy::system())
     };
     let embedder = LocalEmbedder::new(options);
     let mut sentences = Sentences(7);
-    println!("threads: {threads}");
+    println!("threads for texts: {threads}");
     let started = Instant::now();
     embedder.embed_query(&sentences.of(12)).await.expect("a vector");
     println!("  first query, process and model included   {:7.1} ms", milliseconds(started));

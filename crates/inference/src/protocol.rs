@@ -58,8 +58,8 @@ pub struct WorkerConfiguration {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmbedderConfiguration {
     pub model_path: PathBuf,
-    /// `None`: as many as suit the machine.
-    pub threads: Option<usize>,
+    /// Threads for texts. `None`: as many as suit the machine.
+    pub text_threads: Option<usize>,
     pub limits: EmbedderLimits,
     /// How many texts may wait, queries included.
     pub max_queue: usize,

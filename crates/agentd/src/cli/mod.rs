@@ -67,7 +67,7 @@ enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
-    /// The process that holds the local model; started by the daemon
+    /// The process that holds a model inside; started by the daemon
     #[command(hide = true)]
     InferenceWorker,
 }

@@ -90,7 +90,6 @@ impl Chunker {
     }
 
     /// Whether nothing but white space is left.
-    #[cfg(any(feature = "local-model", test))]
     pub(crate) fn is_at_end(&self) -> bool {
         self.words.is_empty() && self.text[self.at..].trim_start().is_empty()
     }

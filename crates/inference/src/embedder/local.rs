@@ -34,8 +34,9 @@ pub struct EmbedderOptions {
     /// For the spread of restarts.
     pub entropy: Entropy,
     pub limits: EmbedderLimits,
-    /// Threads of the encoder. `None`: two where there are two processors, else one.
-    pub threads: Option<usize>,
+    /// Threads that embed texts, besides the one for queries. `None`: as many as suit the machine, two
+    /// on one with two processors.
+    pub text_threads: Option<usize>,
     /// The process ends after so long without a request, and its memory with it.
     pub idle_unload: Duration,
     /// Queries that wait or are worked on; more are refused as `overloaded`.
@@ -64,7 +65,7 @@ impl EmbedderOptions {
             spawner,
             entropy,
             limits: EmbedderLimits::default(),
-            threads: None,
+            text_threads: None,
             idle_unload: Duration::from_secs(300),
             max_queries: 64,
             max_texts: 4096,

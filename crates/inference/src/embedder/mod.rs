@@ -9,7 +9,10 @@
 //!
 //! Deliberately absent: where vectors are kept, and how they are searched.
 
-#[cfg(any(feature = "local-model", feature = "fake", test))]
+#[cfg_attr(
+    not(any(feature = "local-model", feature = "fake", test)),
+    allow(dead_code, reason = "without an engine nothing is cut")
+)]
 pub(crate) mod chunker;
 #[cfg(feature = "fake")]
 pub mod fake;

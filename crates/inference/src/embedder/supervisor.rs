@@ -204,7 +204,7 @@ impl Supervisor {
         }
         let configuration = EmbedderConfiguration {
             model_path: model_path.clone(),
-            threads: self.options.threads,
+            text_threads: self.options.text_threads,
             limits: self.options.limits,
             max_queue: self.options.max_queries + MAX_TEXTS_AHEAD,
         };

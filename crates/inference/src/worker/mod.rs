@@ -1,6 +1,6 @@
 //! The inference process: requests in on standard input, frames out on what was standard output.
 //!
-//! What it is for, writing replies or embedding texts, is said by the first frame. Two threads: one
+//! What it is for, writing replies or embedding texts, is said by the first frame. One thread
 //! reads, so that a cancellation or a query is seen at once; the main one loads models and works. The process ends as soon as its standard input closes, whatever it is doing, so it
 //! never outlives the daemon.
 //!
@@ -78,8 +78,8 @@ pub fn run(clock: &Clock) -> ExitCode {
         Ok(Some(ToWorker::ConfigureEmbedder(configuration))) => {
             let queue = Arc::new(embed::Queue::new(configuration.max_queue));
             let on_request = {
-                let (queue, outbox) = (Arc::clone(&queue), outbox.clone());
-                move |frame| embed::take_in(frame, &queue, &outbox)
+                let (limits, queue, outbox) = (configuration.limits, Arc::clone(&queue), outbox.clone());
+                move |frame| embed::take_in(frame, &limits, &queue, &outbox)
             };
             match start_reading(input, on_request) {
                 Ok(()) => embed::run(&configuration, &queue, &outbox),

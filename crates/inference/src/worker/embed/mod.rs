@@ -1,26 +1,43 @@
 //! The process that embeds: one model, texts in, vectors out.
 //!
+//! One thread embeds queries, some others texts, each with a context of the engine of its own and
+//! nothing to wait for. Threads that share a context would meet at the engine's barriers hundreds of
+//! times a chunk, and be many times slower than one as soon as a neighbour is busy. Those for texts
+//! are less urgent to the system than queries and the daemon.
+//!
 //! Deliberately absent: choosing among models. The configuration names the only one.
 
-mod queue;
 #[cfg(any(feature = "local-model", test))]
-pub(crate) mod schedule;
+mod lane;
 #[cfg(test)]
-mod schedule_tests;
+mod lane_tests;
+#[cfg_attr(not(any(feature = "local-model", test)), allow(dead_code, reason = "without an engine nothing is embedded"))]
+mod open;
+mod queue;
 
 use std::process::ExitCode;
 
-pub(crate) use queue::{Queue, Waiting};
+#[cfg(feature = "local-model")]
+pub(crate) use open::Encoder;
+pub(crate) use open::Open;
+pub(crate) use queue::{Lane, Queue};
 
 use crate::LocalErrorCode;
+use crate::embedder::EmbedderLimits;
 use crate::protocol::{EmbedderConfiguration, FromWorker, ToWorker};
 use crate::worker::{Misplaced, Outbox};
 
 /// A request to the process that embeds.
-pub(super) fn take_in(frame: ToWorker, queue: &Queue, outbox: &Outbox) -> Result<(), Misplaced> {
+pub(super) fn take_in(
+    frame: ToWorker,
+    limits: &EmbedderLimits,
+    queue: &Queue,
+    outbox: &Outbox,
+) -> Result<(), Misplaced> {
     match frame {
         ToWorker::Embed { id, is_query, text } => {
-            if !queue.push(Waiting { id, text }, is_query) {
+            let lane = if is_query { Lane::Queries } else { Lane::Texts };
+            if !queue.push(Open::new(id, text, is_query, limits), lane) {
                 outbox.send(&FromWorker::Failed {
                     id,
                     code: LocalErrorCode::Overloaded,
@@ -42,7 +59,8 @@ pub(super) fn run(configuration: &EmbedderConfiguration, queue: &Queue, outbox: 
     use crate::worker::{llama, loading_sign, missing_cpu_features};
 
     if let Some(missing) = missing_cpu_features() {
-        return refuse_all(queue, outbox, LocalErrorCode::UnsupportedCpu, &missing);
+        let message = format!("no text can be embedded: {missing}");
+        return refuse_all(queue, outbox, LocalErrorCode::UnsupportedCpu, &message);
     }
     let engine = match llama::Engine::new() {
         Ok(engine) => engine,
@@ -50,13 +68,12 @@ pub(super) fn run(configuration: &EmbedderConfiguration, queue: &Queue, outbox: 
     };
     let path = &configuration.model_path;
     while queue.wait() {
-        let loaded = engine.load_encoder(configuration, loading_sign(outbox, path));
-        match loaded.as_ref().map_err(Clone::clone).and_then(|model| model.encoder(configuration)) {
-            Ok(mut encoder) => {
-                let context_length = encoder.context_length();
+        match engine.load_encoder(configuration, loading_sign(outbox, path)) {
+            Ok(model) => {
+                let context_length = u32::try_from(configuration.limits.max_chunk_tokens).unwrap_or(u32::MAX);
                 outbox.send(&FromWorker::Loaded { model_path: path.clone(), context_length });
-                schedule::serve(&mut encoder, queue, &configuration.limits, &|frame| outbox.send(frame));
-                return ExitCode::SUCCESS;
+                let send = |frame: &FromWorker| outbox.send(frame);
+                lane::serve_all(&|| model.encoder(configuration), queue, text_threads(configuration), &send);
             }
             Err(error) => {
                 while let Some(waiting) = queue.take_any() {
@@ -69,9 +86,23 @@ pub(super) fn run(configuration: &EmbedderConfiguration, queue: &Queue, outbox: 
     ExitCode::SUCCESS
 }
 
+/// Threads for texts. Those of a small machine may all be busy: they give way to what is urgent.
+#[cfg(feature = "local-model")]
+fn text_threads(configuration: &EmbedderConfiguration) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let suitable = match cores {
+        1 => 1,
+        2..8 => 2,
+        _ => 4,
+    };
+    configuration.text_threads.unwrap_or(suitable).max(1)
+}
+
 #[cfg(not(feature = "local-model"))]
 pub(super) fn run(_: &EmbedderConfiguration, queue: &Queue, outbox: &Outbox) -> ExitCode {
-    refuse_all(queue, outbox, LocalErrorCode::Unavailable, crate::NOT_BUILT_IN)
+    const NOT_BUILT_IN: &str = "this binary was built without the models inside; build it with the feature \
+                                `local-model` to find texts by their meaning";
+    refuse_all(queue, outbox, LocalErrorCode::Unavailable, NOT_BUILT_IN)
 }
 
 /// Answers every request with the same error.

@@ -1,21 +1,35 @@
-//! What the reading thread hands to the thread that embeds: queries before texts, each in order.
+//! What waits to be embedded, in two lanes: queries and texts.
+//!
+//! A text that is not complete goes back to the end of its lane after each chunk, so that a long one
+//! does not keep short ones waiting.
 
 use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex};
 
-/// A text with the id that its answer carries.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Waiting {
-    pub(crate) id: u64,
-    pub(crate) text: String,
+use crate::worker::embed::Open;
+
+/// Which threads take a text. Queries have one of their own, so they never wait for texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Queries,
+    Texts,
 }
 
 #[derive(Default)]
 struct State {
-    queries: VecDeque<Waiting>,
-    texts: VecDeque<Waiting>,
+    queries: VecDeque<Open>,
+    texts: VecDeque<Open>,
     is_closed: bool,
+}
+
+impl State {
+    fn lane(&mut self, lane: Lane) -> &mut VecDeque<Open> {
+        match lane {
+            Lane::Queries => &mut self.queries,
+            Lane::Texts => &mut self.texts,
+        }
+    }
 }
 
 pub(crate) struct Queue {
@@ -30,31 +44,42 @@ impl Queue {
     }
 
     /// Takes a text in; false when too many wait.
-    pub(crate) fn push(&self, waiting: Waiting, is_query: bool) -> bool {
+    pub(crate) fn push(&self, text: Open, lane: Lane) -> bool {
         let mut state = self.state.lock();
         if state.queries.len() + state.texts.len() >= self.max {
             return false;
         }
-        if is_query {
-            state.queries.push_back(waiting)
-        } else {
-            state.texts.push_back(waiting)
-        }
-        self.arrived.notify_one();
+        state.lane(lane).push_back(text);
+        self.arrived.notify_all();
         true
     }
 
-    pub(crate) fn take_query(&self) -> Option<Waiting> {
-        self.state.lock().queries.pop_front()
+    /// Takes a text back that was begun. There is always room for it.
+    #[cfg(any(feature = "local-model", test))]
+    pub(crate) fn put_back(&self, text: Open, lane: Lane) {
+        self.state.lock().lane(lane).push_back(text);
+        self.arrived.notify_all();
     }
 
-    pub(crate) fn take_text(&self) -> Option<Waiting> {
-        self.state.lock().texts.pop_front()
+    /// Blocks until there is a text in the lane; `None` when there never will be.
+    #[cfg(any(feature = "local-model", test))]
+    pub(crate) fn take(&self, lane: Lane) -> Option<Open> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(text) = state.lane(lane).pop_front() {
+                return Some(text);
+            }
+            if state.is_closed {
+                return None;
+            }
+            self.arrived.wait(&mut state);
+        }
     }
 
-    /// Whatever waits, queries first.
-    pub(crate) fn take_any(&self) -> Option<Waiting> {
-        self.take_query().or_else(|| self.take_text())
+    /// Whatever waits, without blocking.
+    pub(crate) fn take_any(&self) -> Option<Open> {
+        let mut state = self.state.lock();
+        state.queries.pop_front().or_else(|| state.texts.pop_front())
     }
 
     /// Blocks until something waits; false when nothing ever will.
@@ -69,7 +94,7 @@ impl Queue {
         true
     }
 
-    /// Nothing more will come. A process ends otherwise; this is for tests.
+    /// Nothing more will come. The process just ends; this is for tests.
     #[cfg(test)]
     pub(crate) fn close(&self) {
         self.state.lock().is_closed = true;

@@ -1,4 +1,4 @@
-//! A sentence encoder of the BERT family: several rows of tokens at once, the mean over each.
+//! A sentence encoder of the BERT family: a row of tokens in, the mean over what becomes of them out.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -10,11 +10,12 @@ use llama_cpp_2::context::params::{LlamaContextParams, LlamaPoolingType};
 use llama_cpp_2::llama_batch::LlamaBatch;
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
+use llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_DISABLED;
 
 use crate::embedder::{DIMENSIONS, unusable};
 use crate::protocol::EmbedderConfiguration;
-use crate::worker::embed::schedule::{Encoder, MAX_BATCH_CHUNKS, MAX_BATCH_TOKENS};
-use crate::worker::llama::{Engine, log, prompt_threads};
+use crate::worker::embed::Encoder;
+use crate::worker::llama::{Engine, log};
 use crate::{LocalError, LocalErrorCode};
 
 /// A model file in memory.
@@ -70,21 +71,20 @@ fn check(path: &Path, model: &LlamaModel, configuration: &EmbedderConfiguration)
 }
 
 impl LoadedEncoder<'_> {
+    /// What one thread works with. The model is shared among them.
     pub(crate) fn encoder(&self, configuration: &EmbedderConfiguration) -> Result<LlamaEncoder<'_>, LocalError> {
-        let threads = configuration
-            .threads
-            .map_or_else(prompt_threads, |threads| i32::try_from(threads).unwrap_or(i32::MAX).max(1));
-        let tokens = u32::try_from(MAX_BATCH_TOKENS).unwrap_or(u32::MAX);
+        let row_tokens = configuration.limits.max_chunk_tokens;
+        let tokens = u32::try_from(row_tokens).unwrap_or(u32::MAX);
         let parameters = LlamaContextParams::default()
             .with_n_ctx(NonZeroU32::new(tokens))
             .with_n_batch(tokens)
             .with_n_ubatch(tokens)
-            .with_n_seq_max(u32::try_from(MAX_BATCH_CHUNKS).unwrap_or(u32::MAX))
-            .with_n_threads(threads)
-            .with_n_threads_batch(threads)
-            .with_kv_unified(true)
+            .with_n_threads(1)
+            .with_n_threads_batch(1)
             .with_embeddings(true)
             .with_pooling_type(LlamaPoolingType::Mean)
+            // The other way of attention is slower for rows as short as sentences are.
+            .with_flash_attention_policy(LLAMA_FLASH_ATTN_TYPE_DISABLED)
             .with_no_perf(true);
         log::take_errors();
         let context = self
@@ -95,16 +95,10 @@ impl LoadedEncoder<'_> {
         Ok(LlamaEncoder {
             model: &self.model,
             context,
-            batch: LlamaBatch::new(MAX_BATCH_TOKENS, 1),
+            batch: LlamaBatch::new(row_tokens, 1),
             begin: vocabulary.bos(),
             end: vocabulary.sep(),
         })
-    }
-}
-
-impl LlamaEncoder<'_> {
-    pub(crate) fn context_length(&self) -> u32 {
-        self.context.n_ctx()
     }
 }
 
@@ -115,27 +109,25 @@ impl Encoder for LlamaEncoder<'_> {
         into.extend(tokens.into_iter().map(|token| token.0));
     }
 
-    fn encode(&mut self, rows: &[&[i32]]) -> Result<Vec<Vec<f32>>, LocalError> {
+    fn encode(&mut self, row: &[i32]) -> Result<Vec<f32>, LocalError> {
         self.batch.clear();
-        for (sequence, row) in (0..).zip(rows) {
-            let inner = row.iter().map(|&token| LlamaToken(token));
-            for (position, token) in (0..).zip(std::iter::once(self.begin).chain(inner).chain([self.end])) {
-                self.batch
-                    .add(token, position, &[sequence], true)
-                    .map_err(|error| internal(format!("a batch is too long for the engine: {error}")))?;
-            }
+        let inner = row.iter().map(|&token| LlamaToken(token));
+        for (position, token) in (0..).zip(std::iter::once(self.begin).chain(inner).chain([self.end])) {
+            self.batch
+                .add(token, position, &[0], true)
+                .map_err(|error| internal(format!("a chunk is too long for the engine: {error}")))?;
         }
         self.context.encode(&mut self.batch).map_err(|error| internal(format!("the engine failed: {error}")))?;
-        (0..).zip(rows).map(|(sequence, _)| self.vector(sequence)).collect()
+        self.vector()
     }
 }
 
 impl LlamaEncoder<'_> {
-    /// The vector of a sequence of the last batch, brought to length 1.
-    fn vector(&self, sequence: i32) -> Result<Vec<f32>, LocalError> {
+    /// The vector of the last row, brought to length 1.
+    fn vector(&self) -> Result<Vec<f32>, LocalError> {
         let vector = self
             .context
-            .embeddings_seq_ith(sequence)
+            .embeddings_seq_ith(0)
             .map_err(|error| internal(format!("the engine gave no vector: {error}")))?;
         let length = vector.iter().map(|&number| f64::from(number).powi(2)).sum::<f64>().sqrt();
         if !length.is_finite() || length == 0.0 || vector.len() != DIMENSIONS {

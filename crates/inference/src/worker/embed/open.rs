@@ -1,0 +1,87 @@
+//! A text that is being embedded, chunk by chunk.
+//!
+//! Deliberately absent: batches of several chunks. The engine reads a batch as one long row in which
+//! every token is compared with every other, those of other texts only masked, so that 32 sentences
+//! at once take three times as long as one after the other.
+//!
+//! Deliberately absent as well: anything about the engine. [`Encoder`] is its seam, so that order and
+//! cutting are tested without weights.
+
+use std::time::Instant;
+
+use crate::LocalError;
+use crate::embedder::chunker::{Chunker, Step};
+use crate::embedder::{EmbeddedChunk, EmbeddedText, EmbedderLimits};
+use crate::protocol::EmbeddingUsage;
+
+/// Tokens that the encoder puts around each chunk.
+const ADDED_TOKENS: usize = 2;
+/// Steps of reading after which the text goes back into its lane: where chunks are only counted, none
+/// of them is slow.
+const STEPS_PER_TURN: usize = 32;
+
+/// A sentence encoder, ready to work.
+pub(crate) trait Encoder {
+    /// Appends the tokens of a word.
+    fn tokenize(&self, word: &str, into: &mut Vec<i32>);
+
+    /// The vector of length 1 of a row of tokens, which has at most as many as a chunk without those
+    /// that the encoder adds.
+    fn encode(&mut self, row: &[i32]) -> Result<Vec<f32>, LocalError>;
+}
+
+/// What a turn led to.
+pub(crate) enum Progress {
+    More,
+    Complete(EmbeddedText, EmbeddingUsage),
+}
+
+pub(crate) struct Open {
+    pub(crate) id: u64,
+    chunker: Chunker,
+    /// Chunks that get a vector. Of a query only the first one counts, and no further ones are sought.
+    max_chunks: usize,
+    is_query: bool,
+    embedded: EmbeddedText,
+    usage: EmbeddingUsage,
+}
+
+impl Open {
+    pub(crate) fn new(id: u64, text: String, is_query: bool, limits: &EmbedderLimits) -> Self {
+        let room = limits.max_chunk_tokens.saturating_sub(ADDED_TOKENS);
+        Self {
+            id,
+            chunker: Chunker::new(text, room, limits.overlap_tokens),
+            max_chunks: if is_query { 1 } else { limits.max_chunks },
+            is_query,
+            embedded: EmbeddedText::default(),
+            usage: EmbeddingUsage::default(),
+        }
+    }
+
+    /// Embeds the next chunk, or counts some.
+    pub(crate) fn advance(&mut self, encoder: &mut impl Encoder) -> Result<Progress, LocalError> {
+        for _ in 0..STEPS_PER_TURN {
+            match self.chunker.step(&mut |word, into| encoder.tokenize(word, into)) {
+                Step::Chunk(chunk) if self.embedded.chunks.len() < self.max_chunks => {
+                    let started = Instant::now();
+                    let vector = encoder.encode(&chunk.tokens)?;
+                    self.usage.seconds += started.elapsed().as_secs_f64();
+                    let tokens = u32::try_from(chunk.tokens.len() + ADDED_TOKENS).unwrap_or(u32::MAX);
+                    self.usage.tokens = self.usage.tokens.saturating_add(tokens);
+                    self.embedded.chunks.push(EmbeddedChunk { range: chunk.range, vector });
+                    let is_complete = self.is_query || self.chunker.is_at_end();
+                    return Ok(if is_complete { self.complete() } else { Progress::More });
+                }
+                Step::Chunk(_) => self.embedded.left_out += 1,
+                Step::Pause => return Ok(Progress::More),
+                Step::End => return Ok(self.complete()),
+            }
+        }
+        Ok(Progress::More)
+    }
+
+    fn complete(&mut self) -> Progress {
+        Progress::Complete(std::mem::take(&mut self.embedded), self.usage)
+    }
+}
