@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use agentd_base::sha256;
 use agentd_search_index::{
@@ -136,6 +137,14 @@ impl Follower {
         Ok(())
     }
 
+    /// Writes the index to disk and lets go of it.
+    pub(super) async fn shut_down(&self) -> Result<(), MemoryError> {
+        let flushed = self.flush().await;
+        let mut following = self.0.following.lock().await;
+        self.close(&mut following).await;
+        flushed
+    }
+
     async fn open(&self) -> Result<Following, MemoryError> {
         let inner = &self.0;
         let mut model = inner.embedding.model_id().await;
@@ -191,9 +200,14 @@ impl Follower {
         let Some(closed) = following.take() else { return };
         let index = Arc::downgrade(&closed.index);
         drop(closed);
-        while index.strong_count() > 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        // A search takes milliseconds; one that hangs does not keep the daemon.
+        for _ in 0..1_000 {
+            if index.strong_count() == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        tracing::warn!("a search still uses the index of memory while that is closed");
     }
 
     /// Builds a damaged index anew, unless somebody else has just done so.

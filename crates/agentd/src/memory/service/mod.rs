@@ -82,7 +82,7 @@ impl Memory {
 
     /// Writes the index to disk, so that the next start has nothing to catch up on.
     pub async fn close(&self) {
-        if let Err(error) = self.0.follower.flush().await {
+        if let Err(error) = self.0.follower.shut_down().await {
             tracing::warn!(%error, "the search index of memory could not be written; the next start catches up");
         }
     }
