@@ -113,7 +113,8 @@ fn main() -> Outcome<()> {
 
 async fn measure() -> Outcome<()> {
     let asked = Asked::default();
-    let provider = FakeVendor::start_forgetful(Vendor::Openai, script(&asked)).await?;
+    // Not a forgetful one: the script goes by what it is asked.
+    let provider = FakeVendor::start(Vendor::Openai, script(&asked)).await?;
     let folder = tempfile::tempdir()?;
     let source = ConfigSource { port: Some(0), data_dir: Some(folder.path().join("data")), ..ConfigSource::default() };
     let config = Config::from_source(source).map_err(|problems| format!("{problems:?}"))?;

@@ -255,7 +255,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// No credential at all.
     #[must_use]
     pub fn public(mut self, router: OpenApiRouter<S>) -> Self {
-        self.public = self.public.merge(with_security(router, &[]));
+        self.public = joined(self.public, with_security(router, &[]));
         self
     }
 
@@ -263,7 +263,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     #[must_use]
     pub fn own_credential(mut self, scheme: &str, router: OpenApiRouter<S>) -> Self {
         let needed = [SecurityRequirement::new(scheme, Vec::<String>::new())];
-        self.public = self.public.merge(with_security(router, &needed));
+        self.public = joined(self.public, with_security(router, &needed));
         self
     }
 
@@ -272,14 +272,14 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub fn open_until_first_key(mut self, router: OpenApiRouter<S>) -> Self {
         let mut optional = vec![SecurityRequirement::default()];
         optional.extend(credential());
-        self.open_until_first_key = self.open_until_first_key.merge(with_security(router, &optional));
+        self.open_until_first_key = joined(self.open_until_first_key, with_security(router, &optional));
         self
     }
 
     /// A credential of any scope, whatever the method.
     #[must_use]
     pub fn any_scope(mut self, router: OpenApiRouter<S>) -> Self {
-        self.any_scope = self.any_scope.merge(with_security(router, &credential()));
+        self.any_scope = joined(self.any_scope, with_security(router, &credential()));
         self
     }
 
@@ -288,14 +288,14 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub fn streams(mut self, router: OpenApiRouter<S>) -> Self {
         let mut accepted = credential();
         accepted.push(SecurityRequirement::new("ticket", Vec::<String>::new()));
-        self.streams = self.streams.merge(with_security(router, &accepted));
+        self.streams = joined(self.streams, with_security(router, &accepted));
         self
     }
 
     /// A credential; one of scope `read` only for GET and HEAD.
     #[must_use]
     pub fn protected(mut self, router: OpenApiRouter<S>) -> Self {
-        self.protected = self.protected.merge(with_security(router, &credential()));
+        self.protected = joined(self.protected, with_security(router, &credential()));
         self
     }
 
@@ -307,23 +307,21 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
-    /// Gives the handlers their state.
+    /// Gives the handlers their state. What the document says is forgotten: who serves needs no
+    /// document, and merging many parts of one takes a good part of the daemon's start.
     pub fn with_state<T: Clone + Send + Sync + 'static>(self, state: S) -> Routes<T> {
+        let served = |router: OpenApiRouter<S>| OpenApiRouter::from(Router::from(router).with_state(state.clone()));
         Routes {
-            public: self.public.with_state(state.clone()),
-            open_until_first_key: self.open_until_first_key.with_state(state.clone()),
-            any_scope: self.any_scope.with_state(state.clone()),
-            streams: self.streams.with_state(state.clone()),
-            protected_up_to: self
-                .protected_up_to
-                .into_iter()
-                .map(|(bytes, router)| (bytes, router.with_state(state.clone())))
-                .collect(),
-            protected: self.protected.with_state(state),
+            public: served(self.public),
+            open_until_first_key: served(self.open_until_first_key),
+            any_scope: served(self.any_scope),
+            streams: served(self.streams),
+            protected: served(self.protected),
+            protected_up_to: self.protected_up_to.into_iter().map(|(bytes, router)| (bytes, served(router))).collect(),
         }
     }
 
-    /// What the document says of these routes.
+    /// What the document says of these routes, which have no state yet.
     #[must_use]
     pub fn into_document(self) -> OpenApi {
         let mut document = self.public.into_openapi();
@@ -398,6 +396,17 @@ async fn refuse(auth: Arc<dyn Authenticate>, request: Request, answer: fn() -> A
         return ApiError::from(denied).into_response();
     }
     answer().into_response()
+}
+
+/// What is joined to nothing is taken as it is.
+fn joined<S: Clone + Send + Sync + 'static>(group: OpenApiRouter<S>, more: OpenApiRouter<S>) -> OpenApiRouter<S> {
+    let (router, document) = group.split_for_parts();
+    if !router.has_routes() {
+        return more;
+    }
+    let mut group = OpenApiRouter::from(router);
+    *group.get_openapi_mut() = document;
+    group.merge(more)
 }
 
 fn with_security<S: Clone + Send + Sync + 'static>(

@@ -100,9 +100,16 @@ impl Workers {
     }
 }
 
+/// Nobody waits for the first round, and the start needs the processor for itself.
+const BEFORE_FIRST_ROUND: Duration = Duration::from_millis(250);
+
 async fn drive(worker: Arc<dyn Worker>, pause: WorkerPause, draining: CancellationToken) {
     const LONGEST_PAUSE: Duration = Duration::from_secs(60);
     let mut failures = 0u32;
+    tokio::select! {
+        () = draining.cancelled() => return,
+        () = tokio::time::sleep(BEFORE_FIRST_ROUND) => {}
+    }
     loop {
         let work = async {
             let _at_work = pause.0.read().await;

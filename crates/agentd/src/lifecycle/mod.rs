@@ -54,7 +54,7 @@ const CONNECTIONS_END_BY: f64 = 0.85;
 const CLOSED_BY: f64 = 0.95;
 
 /// When the first round of the background workers is over.
-const START_SETTLES_IN: Duration = Duration::from_millis(500);
+const START_SETTLES_IN: Duration = Duration::from_millis(800);
 /// Short enough that an idle daemon is small again soon; what is in use comes back within microseconds.
 const BETWEEN_RELEASES: Duration = Duration::from_secs(60);
 
