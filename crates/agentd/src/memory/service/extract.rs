@@ -7,7 +7,7 @@ use agentd_store::{StoreError, Tx};
 use serde::Deserialize;
 
 use super::Memory;
-use crate::agents::AgentError;
+use crate::agents::{AgentError, AgentId};
 use crate::memory::entities::BY_MODEL;
 use crate::memory::error::MemoryError;
 use crate::memory::settings::EntityExtraction;
@@ -18,6 +18,8 @@ const MOST_ENTITIES: usize = 50;
 const MOST_RELATIONS: usize = 100;
 const MAX_NAME_CHARACTERS: usize = 100;
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// Agents that are asked in vain, before others are tried later.
+const SILENT_AGENTS: usize = 5;
 
 const RULES: &str = "You find entities in a text. Answer with one JSON object and nothing else: {\"entities\": [{\"name\": \
     …, \"type\": …}], \"relations\": [{\"source\": name, \"target\": name, \"type\": …}]}. A name stands in the text as you \
@@ -95,29 +97,44 @@ impl Memory {
         if !rules.enabled || rules.entity_extraction != EntityExtraction::Llm {
             return Ok(false);
         }
-        let mut read = self.ground().db.read().await?;
-        let next = entities::of_agents_not_extracted_by(&mut read, BY_MODEL, 1).await?.pop();
-        drop(read);
-        let Some((number, agent, content)) = next else { return Ok(false) };
-        let agent = match self.0.agents.get(agent.as_str()).await {
-            Ok(agent) => agent,
-            Err(AgentError::NotFound { .. }) => return Ok(false),
-            Err(error) => return Err(error.into()),
-        };
-        let text: String = content.chars().take(TEXT_CHARACTERS).collect();
-        let question = serde_json::Value::String(text).to_string();
-        // Without an answer the rules' findings stay, and it is asked again later.
-        let Some(answer) = self.ask_model(agent, RULES, question).await else { return Ok(false) };
-        let found = read_answer(&answer, &content);
+        // An agent whose model does not answer holds the others back no longer than this.
+        let mut silent: Vec<AgentId> = Vec::new();
+        while silent.len() < SILENT_AGENTS {
+            let mut read = self.ground().db.read().await?;
+            let next = entities::of_agent_not_extracted_by(&mut read, BY_MODEL, &silent).await?;
+            drop(read);
+            let Some((number, id, content)) = next else { return Ok(false) };
+            let agent = match self.0.agents.get(id.as_str()).await {
+                Ok(agent) => agent,
+                Err(AgentError::NotFound { .. }) => {
+                    silent.push(id);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let text: String = content.chars().take(TEXT_CHARACTERS).collect();
+            // Without an answer the rules' findings stay, and it is asked again later.
+            match self.ask_model(agent, RULES, serde_json::Value::String(text).to_string()).await {
+                None => silent.push(id),
+                Some(answer) => {
+                    self.take_answer(number, &answer, &content).await?;
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    async fn take_answer(&self, episode: i64, answer: &str, content: &str) -> Result<(), MemoryError> {
+        let found = read_answer(answer, content);
         if found.is_none() {
             tracing::info!("a model's answer about entities cannot be used; what the rules found stays");
         }
         let store = async move |tx: &mut Tx| match &found {
-            Some(found) => entities::replace_found(tx, number, BY_MODEL, found).await.map(|_| ()),
-            None => entities::keep_found(tx, number, BY_MODEL).await,
+            Some(found) => entities::replace_found(tx, episode, BY_MODEL, found).await.map(|_| ()),
+            None => entities::keep_found(tx, episode, BY_MODEL).await,
         };
-        self.ground().db.write::<_, StoreError, _>(store).await?;
-        Ok(true)
+        Ok(self.ground().db.write::<_, StoreError, _>(store).await?)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::memory::store::episodes;
 
 /// A question is embedded within this time, or its words have to do.
 const EMBEDDING_LIMIT: Duration = Duration::from_millis(250);
-/// Turns that recall at once; more go without.
+/// Turns that recall at once; others wait for them, as long as they may.
 pub(super) const AT_ONCE: usize = 8;
 /// Candidates for each episode that may be told.
 const CANDIDATES: usize = 4;
@@ -56,19 +56,16 @@ impl Recall for Memory {
         if !rules.enabled || !rules.auto_recall {
             return std::future::ready(None).boxed();
         }
-        let (Some(question), Ok(place)) =
-            (Question::of(&request.question), Arc::clone(&self.0.recalling).try_acquire_owned())
-        else {
-            return std::future::ready(None).boxed();
-        };
+        let Some(question) = Question::of(&request.question) else { return std::future::ready(None).boxed() };
         let here = self.clone();
         let limit = rules.recall_limit as usize;
-        // A task of its own: opening the index is not begun anew for every turn that could not wait for it.
-        let task = tokio::spawn(async move {
-            let _place = place;
-            here.remembered(&question, &request, limit).await
-        });
         async move {
+            let place = Arc::clone(&here.0.recalling).acquire_owned().await.ok()?;
+            // A task of its own: opening the index is not begun anew for every turn that could not wait for it.
+            let task = tokio::spawn(async move {
+                let _place = place;
+                here.remembered(&question, &request, limit).await
+            });
             match task.await {
                 Ok(Ok(recalled)) => recalled,
                 Ok(Err(error)) => {

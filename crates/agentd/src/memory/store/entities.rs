@@ -253,19 +253,22 @@ pub(crate) async fn count_not_extracted_by(read: &mut Read, rules: i64) -> Resul
     read.fetch_one("SELECT COUNT(*) FROM episodes WHERE extraction < $1", args![rules]).await?.first()
 }
 
-/// The same of episodes that belong to living agents: number, agent and content.
-pub(crate) async fn of_agents_not_extracted_by(
+/// The oldest such episode of a living agent that is not among `others`: number, agent and content.
+pub(crate) async fn of_agent_not_extracted_by(
     read: &mut Read,
     rules: i64,
-    limit: u32,
-) -> Result<Vec<(i64, AgentId, String)>, StoreError> {
+    others: &[AgentId],
+) -> Result<Option<(i64, AgentId, String)>, StoreError> {
+    let mut args = Args::new();
+    let rules = args.push(rules);
+    let not_of = others.iter().map(|other| format!("AND agent_id <> ${}", args.push(other))).collect::<String>();
     let sql = format!(
-        "SELECT number, agent_id, content FROM episodes WHERE extraction < $1 AND agent_id IS NOT NULL AND {} \
-         ORDER BY number LIMIT $2",
+        "SELECT number, agent_id, content FROM episodes WHERE extraction < ${rules} AND agent_id IS NOT NULL \
+         {not_of} AND {} ORDER BY number LIMIT 1",
         is_living("episodes.agent_id")
     );
-    let rows = read.fetch_all(sql, args![rules, limit]).await?;
-    rows.iter().map(|row| Ok((row.get("number")?, row.get("agent_id")?, row.get("content")?))).collect()
+    let row = read.fetch_optional(sql, args).await?;
+    row.map(|row| Ok((row.get("number")?, row.get("agent_id")?, row.get("content")?))).transpose()
 }
 
 /// Puts what was found now in the place of what older rules found; `false` when the episode is gone, or was
