@@ -34,7 +34,10 @@ use crate::engine::{Engine, KeepSessions};
 use crate::evolution::{CountTurns, Evolution, ProposeChanges};
 use crate::ground::{Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
-use crate::memory::{EmbedEpisodes, FlushIndex, Memory, MemorySettings, PruneChanges};
+use crate::memory::{
+    ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, Memory, MemorySettings,
+    MemoryTools, PruneChanges, RememberTalks, WriteRecalls,
+};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
 use crate::page::Pages;
@@ -316,8 +319,12 @@ pub async fn compose(
     let devices = Devices::new(ground.clone(), chat.clone());
     skills.register(Arc::new(devices.clone()));
     let embedder = config.embedder.clone().unwrap_or_else(|| Arc::new(local_embedder.clone()));
-    let memory = Memory::new(ground.clone(), settings.clone(), agents.clone(), embedder);
+    let talks = Arc::new(chat.clone());
+    let memory = Memory::new(ground.clone(), settings.clone(), agents.clone(), engine.clone(), talks, embedder);
     agents.register(Arc::new(memory.clone()));
+    engine.set_recall(Arc::new(memory.clone()));
+    engine.observe(Arc::new(memory.clone()));
+    tools.builtin.join(Arc::new(MemoryTools::new(memory.clone())));
     let setup = Setup::new(ground.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
     let notify_options =
         NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
@@ -377,5 +384,10 @@ pub async fn compose(
     workers.add(FlushIndex(services.memory.clone()));
     workers.add(EmbedEpisodes(services.memory.clone()));
     workers.add(PruneChanges(services.memory.clone()));
+    workers.add(WriteRecalls(services.memory.clone()));
+    workers.add(RememberTalks(services.memory.clone()));
+    workers.add(ConsolidateConversations(services.memory.clone()));
+    workers.add(ForgetEpisodes(services.memory.clone()));
+    workers.add(ExtractEntities(services.memory.clone()));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

@@ -11,11 +11,13 @@
 //! - A deleted conversation ends its reply and is gone at once; its rows, logs included, follow.
 //!
 //! A title is the owner's once it was set; before that it follows the first message.
-//! Deliberately absent: running the model (the engine does), approvals, memory.
+//! Deliberately absent: running the model (the engine does), approvals, and what is
+//! remembered of what was said.
 
 mod error;
 mod model;
 mod purge;
+mod remembered;
 mod routes;
 mod service;
 mod sse;

@@ -23,6 +23,9 @@ pub(super) struct Prompt {
     /// What stands for the oldest messages.
     #[serde(default)]
     summary: Option<String>,
+    /// What the agent remembers.
+    #[serde(default)]
+    recalled: Option<String>,
     /// For each message the last entry of the history that it holds; one shorter than the messages
     /// for each that came after.
     #[serde(default)]
@@ -120,6 +123,11 @@ impl Prompt {
     /// What an earlier summary said of messages that are not here any more.
     pub(super) fn set_summary(&mut self, summary: Option<String>) {
         self.summary = summary;
+    }
+
+    /// What the agent remembers about what is to be answered.
+    pub(super) fn set_recalled(&mut self, note: String) {
+        self.recalled = Some(note);
     }
 
     /// The oldest messages, where the whole is longer than `limit`, so that about `keep` tokens are
@@ -223,12 +231,17 @@ impl Prompt {
         if self.is_cut {
             join(&mut text, LEFT_OUT);
         }
+        // Last: what differs from turn to turn comes after what vendors keep.
+        if let Some(recalled) = &self.recalled {
+            join(&mut text, recalled);
+        }
         text
     }
 
     pub(super) fn tokens(&self) -> u64 {
         estimate_tokens(&self.system)
             + self.summary.as_deref().map_or(0, estimate_tokens)
+            + self.recalled.as_deref().map_or(0, estimate_tokens)
             + self.messages.iter().map(message_tokens).sum::<u64>()
     }
 

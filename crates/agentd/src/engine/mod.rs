@@ -33,7 +33,10 @@
 //! Before the window is full, the oldest part of a conversation becomes a summary; what was said
 //! stays whole where it is kept. What still does not fit is left out, and the model is told so.
 //!
-//! Deliberately absent: recall, and what tools there are.
+//! What an agent remembers is asked for while the turn is being stored, and a turn waits half a second
+//! for it at most.
+//!
+//! Deliberately absent: how something is recalled, and what tools there are.
 
 mod approvals;
 mod aside;
@@ -45,6 +48,7 @@ mod holder;
 mod live;
 mod model;
 mod park;
+mod recall;
 mod recovery;
 mod rounds;
 mod service;
@@ -59,6 +63,7 @@ pub use error::{EngineError, NoAnswer};
 pub use model::{
     EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse,
 };
+pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, ToldTurn};
 pub use rounds::{CallRecord, CallStatus, Round};
 pub use service::Engine;
 pub use store::{cancel_in_conversation, find_running_in_conversation, forget_sessions};

@@ -223,6 +223,8 @@ pub struct StartTurn {
     /// The [`Transcript`](super::Transcript) that keeps the reply.
     pub transcript: Option<&'static str>,
     pub tools: ToolUse,
+    /// What is asked of the agent's memory before the answer; `None`: nothing.
+    pub recall: Option<String>,
 }
 
 /// What an agent may do in a turn.

@@ -14,6 +14,7 @@ use super::context::Prompt;
 use super::error::EngineError;
 use super::live::Stop;
 use super::model::{Session, SessionId, ToolUse};
+use super::recall::Recalled;
 use super::rounds::{CallProgress, Round};
 use super::service::{Inner, LEASE};
 use super::store;
@@ -32,6 +33,8 @@ struct ParkedTurn {
     rounds: Vec<Round>,
     calls: Vec<CallProgress>,
     spent: Spent,
+    #[serde(default)]
+    recalled: Option<Recalled>,
 }
 
 pub(super) enum Parked {
@@ -73,6 +76,7 @@ pub(super) async fn park(turn: &mut Turn, calls: &[CallProgress]) -> Result<Park
         rounds: turn.rounds.clone(),
         calls: calls.to_vec(),
         spent: turn.spent,
+        recalled: turn.recalled.clone(),
     };
     let state: Arc<str> = serde_json::to_string(&state).map_err(|_| EngineError::Lost)?.into();
     let session = Arc::clone(&turn.session);
@@ -182,6 +186,8 @@ async fn restore(
         unrecorded: Vec::new(),
         spent: parked.spent,
         has_asked: true,
+        question: None,
+        recalled: parked.recalled,
     };
     let calls = parked.calls;
     Ok(async move {

@@ -18,6 +18,7 @@ use super::error::{EngineError, NoAnswer};
 use super::holder::Holder;
 use super::live::{LiveTurns, Place, Stop};
 use super::model::{Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse};
+use super::recall::Recall;
 use super::rounds::Round;
 use super::transcript::{Transcript, TurnObserver};
 use super::turn::{Log, Spent, Turn};
@@ -47,6 +48,7 @@ pub(super) struct Inner {
     pub(super) holder: Holder,
     transcripts: RwLock<Vec<Arc<dyn Transcript>>>,
     observers: RwLock<Vec<Arc<dyn TurnObserver>>>,
+    recall: RwLock<Option<Arc<dyn Recall>>>,
     is_supervised: AtomicBool,
 }
 
@@ -61,6 +63,10 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Inner {
+    pub(super) fn recall(&self) -> Option<Arc<dyn Recall>> {
+        self.recall.read().clone()
+    }
+
     /// Tells that a turn's end is stored.
     pub(super) fn ended(&self, session: &Session, status: SessionStatus) {
         for observer in self.observers.read().iter() {
@@ -83,6 +89,7 @@ impl Engine {
             live: Arc::default(),
             transcripts: RwLock::default(),
             observers: RwLock::default(),
+            recall: RwLock::default(),
             is_supervised: AtomicBool::new(false),
         }))
     }
@@ -90,6 +97,11 @@ impl Engine {
     /// Registers who hears of ends. Called while the daemon is composed.
     pub fn observe(&self, observer: Arc<dyn TurnObserver>) {
         self.0.observers.write().push(observer);
+    }
+
+    /// Registers what agents remember. Called while the daemon is composed.
+    pub fn set_recall(&self, recall: Arc<dyn Recall>) {
+        *self.0.recall.write() = Some(recall);
     }
 
     /// Registers who keeps replies. Called while the daemon is composed.
@@ -203,6 +215,7 @@ impl Engine {
             offer,
             tools: turn.tools,
             keys: turn.keys,
+            question: turn.recall,
         })
     }
 
@@ -315,6 +328,7 @@ struct Prepared {
     offer: Offer,
     tools: ToolUse,
     keys: Vec<u64>,
+    question: Option<String>,
 }
 
 impl Prepared {
@@ -337,6 +351,8 @@ impl Prepared {
             unrecorded: Vec::new(),
             spent: Spent::default(),
             has_asked: false,
+            question: self.question,
+            recalled: None,
         };
         // What becomes a summary must not be left out before.
         if !turn.must_compact() {

@@ -15,6 +15,7 @@ use super::context::{Prompt, prompt_limit};
 use super::error::EngineError;
 use super::live::{Place, Stop};
 use super::model::{Reply, Session, SessionEvent, SessionStatus, ToolUse};
+use super::recall::Recalled;
 use super::rounds::{Round, close_calls};
 use super::service::Inner;
 use super::store;
@@ -56,6 +57,9 @@ pub(super) struct Turn {
     pub(super) spent: Spent,
     /// Some of its calls asked for approval.
     pub(super) has_asked: bool,
+    /// What is asked of the agent's memory before the answer.
+    pub(super) question: Option<String>,
+    pub(super) recalled: Option<Recalled>,
 }
 
 /// Tokens of all the calls of a turn.
@@ -143,7 +147,7 @@ impl Turn {
     }
 
     /// Runs the turn. `stored` is the transaction that brings it into the world; the caller is told
-    /// of its outcome at once. The model is asked when that transaction has done its part without a
+    /// of its outcome at once. Meanwhile the agent's memory is asked. The model is asked when that transaction has done its part without a
     /// refusal (`entered`): while it is committed, not before, because a call costs money.
     pub(super) async fn run<E: Send>(
         mut self,
@@ -153,15 +157,26 @@ impl Turn {
     ) {
         // What needs a word with the model first is done when the turn is there to see.
         let is_prepared = !self.needs_preparation();
-        let mut call = self.call();
+        let mut recalling = self.begin_recall();
+        let mut call: Option<Call> = None;
         let mut end = None;
         let mut may_ask = false;
         let outcome = loop {
+            if is_prepared && recalling.is_none() && call.is_none() {
+                call = Some(self.call());
+            }
+            let may_read = may_ask && end.is_none() && self.log.has_room();
             tokio::select! {
                 biased;
                 outcome = &mut stored => break outcome,
                 () = entered.notified(), if is_prepared && !may_ask => may_ask = true,
-                event = call.next(), if may_ask && end.is_none() && self.log.has_room() => end = self.log.take(event),
+                Some(recalled) = OptionFuture::from(recalling.as_mut()) => {
+                    recalling = None;
+                    self.take_recalled(recalled);
+                }
+                Some(event) = OptionFuture::from(call.as_mut().map(Call::next)), if may_read => {
+                    end = self.log.take(event);
+                }
             }
         };
         let is_stored = outcome.is_ok();
@@ -170,18 +185,23 @@ impl Turn {
         }
         // The caller may have gone away; the turn does not mind.
         drop(caller.send(outcome));
-        if is_stored && is_prepared {
+        if !is_stored {
+            let usages = call.map(|call| call.into_parts().1).unwrap_or_default();
+            if !usages.is_empty() {
+                count_of_nobody(&self.engine, &self.session, usages).await;
+            }
+            return;
+        }
+        if let Some(recalling) = recalling {
+            let recalled = recalling.await;
+            self.take_recalled(recalled);
+        }
+        self.note_told();
+        if is_prepared {
+            let call = call.unwrap_or_else(|| self.call());
             self.go_on(call, end).await;
-            return;
-        }
-        if is_stored {
-            self.prompt = call.into_parts().0;
+        } else {
             self.prepare_and_go_on().await;
-            return;
-        }
-        let usages = call.into_parts().1;
-        if !usages.is_empty() {
-            count_of_nobody(&self.engine, &self.session, usages).await;
         }
     }
 
@@ -349,7 +369,7 @@ impl Turn {
         usages.append(&mut self.unrecorded);
         let seq = self.log.number();
         let (status, error_code, last) = last_event(&self.session, seq, self.spent, &end);
-        let Self { engine, session, place, mut log, mut rounds, has_asked, .. } = self;
+        let Self { engine, session, place, mut log, mut rounds, has_asked, recalled, .. } = self;
         if !rounds.is_empty() {
             rounds.push(Round { text: std::mem::take(&mut log.round_text), calls: Vec::new() });
             close_calls(&mut rounds);
@@ -392,6 +412,7 @@ impl Turn {
         match persist(&engine, write).await {
             Ok(()) => {
                 engine.ended(&session, status);
+                engine.answered(&session, status, recalled, &ending.0.content);
                 place.live.publish(ending.1.iter().cloned());
                 Ok(())
             }

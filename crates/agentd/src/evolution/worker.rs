@@ -228,6 +228,7 @@ async fn ask(evolution: &Evolution, lease: &Lease, material: &Material) -> Resul
         message_id: None,
         transcript: None,
         tools: ToolUse::None,
+        recall: None,
     };
     let held = lease.clone();
     // Whoever lost the lease does not ask.

@@ -53,6 +53,23 @@ impl Embedding {
         Ok(embedded.into_iter().map(of_text).collect())
     }
 
+    /// The same for texts that are about to be stored; see [`text`](Self::text).
+    pub(super) async fn texts_or_none(&self, texts: Vec<String>) -> Vec<Option<Embedded>> {
+        let count = texts.len();
+        if count == 0 {
+            return Vec::new();
+        }
+        match self.texts(texts).await {
+            Ok(embedded) => embedded.into_iter().map(Some).collect(),
+            Err(error) => {
+                if error.code != LocalErrorCode::ModelMissing {
+                    tracing::warn!(%error, "episodes are stored without their meaning, which follows later");
+                }
+                vec![None; count]
+            }
+        }
+    }
+
     /// Vectors for one text that is about to be stored. What cannot be embedded now is stored all the
     /// same, and embedded in the background when that is possible again.
     pub(super) async fn text(&self, text: &str) -> Option<Embedded> {

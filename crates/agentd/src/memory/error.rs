@@ -26,6 +26,15 @@ pub enum MemoryError {
         #[source]
         source: std::io::Error,
     },
+    #[error("`{name}` is being done already; GET /api/memory/jobs shows how far it is")]
+    JobRunning { name: &'static str },
+    #[error(
+        "entities are not looked for; PUT /api/settings/memory {{\"entity_extraction\": \"rules\"}} switches it on"
+    )]
+    ExtractionOff,
+    /// Somebody else did this part of the work.
+    #[error("another run does this already; try again when it is done")]
+    Overtaken,
     #[error(transparent)]
     Agent(#[from] AgentError),
     #[error(transparent)]
@@ -37,7 +46,7 @@ impl DomainError for MemoryError {
         match self {
             Self::Invalid(problems) => ErrorKind::Invalid(problems.clone()),
             Self::NotFound { .. } | Self::NoCluster { .. } => ErrorKind::NotFound,
-            Self::Disabled => ErrorKind::Conflict,
+            Self::Disabled | Self::JobRunning { .. } | Self::ExtractionOff | Self::Overtaken => ErrorKind::Conflict,
             Self::NoEmbedder { .. } | Self::Index(_) => ErrorKind::Unavailable,
             Self::IndexFolder { .. } => ErrorKind::Internal,
             Self::Agent(error) => error.kind(),
@@ -51,6 +60,8 @@ impl DomainError for MemoryError {
             Self::NotFound { .. } | Self::NoCluster { .. } => "not_found",
             Self::Disabled => "memory_disabled",
             Self::NoEmbedder { .. } => "no_embedding_model",
+            Self::JobRunning { .. } | Self::Overtaken => "job_running",
+            Self::ExtractionOff => "entity_extraction_off",
             Self::Index(_) | Self::IndexFolder { .. } => "index_unavailable",
             Self::Agent(error) => error.code(),
             Self::Store(error) => error.code(),

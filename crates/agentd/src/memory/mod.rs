@@ -19,15 +19,24 @@ mod embedding;
 mod entities;
 mod error;
 mod follower;
+mod jobs;
 mod model;
+mod relevance;
 mod routes;
 mod service;
 mod settings;
+mod source;
 mod store;
+mod tools;
 mod worker;
 
 pub use error::MemoryError;
 pub use routes::routes;
 pub use service::Memory;
 pub use settings::MemorySettings;
-pub use worker::{EmbedEpisodes, FlushIndex, PruneChanges};
+pub use source::{ConversationSource, Speaker, Spoken, Talk};
+pub use tools::MemoryTools;
+pub use worker::{
+    ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, PruneChanges, RememberTalks,
+    WriteRecalls,
+};

@@ -1,4 +1,5 @@
-//! Keeps the index on disk, and gives meanings to episodes that have none of the present model.
+//! What memory does in the background: it keeps the index on disk, gives meanings to episodes that have none of
+//! the present model, remembers what was said, counts what was recalled, and forgets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,3 +129,52 @@ impl EmbedEpisodes {
         Ok(true)
     }
 }
+
+/// Declares a worker that does one thing of [`Memory`].
+macro_rules! worker {
+    ($(#[$meta:meta])* $type:ident, $name:literal, $seconds:expr, $wake:expr, $work:ident) => {
+        $(#[$meta])*
+        #[derive(Debug)]
+        pub struct $type(pub Memory);
+
+        impl Worker for $type {
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn interval(&self) -> Duration {
+                Duration::from_secs($seconds)
+            }
+
+            fn wake(&self) -> Option<Arc<Notify>> {
+                let wake: Option<fn(&Memory) -> Arc<Notify>> = $wake;
+                wake.map(|wake| wake(&self.0))
+            }
+
+            fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+                async { Ok(self.0.$work().await?) }.boxed()
+            }
+        }
+    };
+}
+
+worker!(
+    /// Counts what was recalled, and what answers made use of.
+    WriteRecalls, "memory.recalls", 10, Some(Memory::noted_wake), write_noted
+);
+worker!(
+    /// Remembers what was said in turns that have ended.
+    RememberTalks, "memory.remember", 60, Some(Memory::remember_wake), follow_talks
+);
+worker!(
+    /// Goes through all conversations from time to time.
+    ConsolidateConversations, "memory.consolidate", 60, None, consolidate_when_due
+);
+worker!(
+    /// Forgets what the settings say is to be forgotten.
+    ForgetEpisodes, "memory.forget", 60 * 10, None, forget_by_rules
+);
+worker!(
+    /// Lets agents' models find entities, where that is wanted.
+    ExtractEntities, "memory.extract", 60, None, extract_by_model
+);

@@ -26,7 +26,7 @@ mod store;
 mod tool;
 mod workspace;
 
-pub use builtin::{BuiltinTool, BuiltinTools};
+pub use builtin::{BuiltinTool, BuiltinTools, JoinsBuiltin};
 pub use custom::{
     CustomTool, CustomToolChange, CustomToolId, CustomTools, HttpMethod, HttpRequestChange, HttpToolRequest,
     ListedTool, ToolKind,

@@ -145,6 +145,7 @@ impl Chat {
             message_id: Some(reply.id.to_string()),
             transcript: Some(TRANSCRIPT),
             tools: conversation.tool_use(),
+            recall: Some(message.content.clone()),
         };
         let open = async move |tx: &mut Tx, session: &SessionId| {
             if is_new {

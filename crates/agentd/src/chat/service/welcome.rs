@@ -36,6 +36,7 @@ impl Chat {
             message_id: None,
             transcript: None,
             tools: ToolUse::None,
+            recall: None,
         };
         let open = async move |tx: &mut Tx, session: &SessionId| {
             recorder.record(tx, session).await?;

@@ -3,9 +3,9 @@
 use agentd_base::Timestamp;
 use agentd_store::{Read, StoreError, args};
 
-use super::{IS_KEPT, is_visible, named};
+use super::{CONVERSATION, IS_KEPT, MESSAGE, conversation, is_visible, message, named};
 use crate::agents::AgentId;
-use crate::chat::model::{ConversationId, Role};
+use crate::chat::model::{Conversation, ConversationId, Message, Role};
 
 /// The beginning of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,4 +54,36 @@ pub(in crate::chat) async fn list_spoken_since(
             })
         })
         .collect()
+}
+
+/// Conversations that changed at `since` or later, in the order of that and of their ids.
+pub(in crate::chat) async fn list_changed_from(
+    read: &mut Read,
+    since: Timestamp,
+    after: &str,
+    limit: u32,
+) -> Result<Vec<Conversation>, StoreError> {
+    let sql = format!(
+        "SELECT {CONVERSATION} FROM conversations WHERE updated_at >= $1 AND (updated_at > $1 OR id > $2) AND {} \
+         ORDER BY updated_at, id LIMIT $3",
+        is_visible()
+    );
+    read.fetch_all(sql, args![since, after, limit]).await?.iter().map(conversation).collect()
+}
+
+/// What owner and agent said after a position, in order, up to the question whose reply is still being
+/// written.
+pub(in crate::chat) async fn list_settled_after(
+    read: &mut Read,
+    id: &ConversationId,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<Message>, StoreError> {
+    let sql = format!(
+        "SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 AND position > $2 AND role <> 'system' \
+         AND position < COALESCE((SELECT MIN(running.position) - 1 FROM messages AS running \
+         WHERE running.conversation_id = $1 AND running.status = 'running'), 9223372036854775807) \
+         AND {IS_KEPT} ORDER BY position LIMIT $3"
+    );
+    read.fetch_all(sql, args![id, after, limit]).await?.iter().map(message).collect()
 }

@@ -3,6 +3,7 @@
 mod data;
 mod episodes;
 mod graph;
+mod jobs;
 mod search;
 mod statistics;
 
@@ -27,6 +28,10 @@ pub fn routes() -> Routes<Memory> {
             .routes(routes!(search::search_memory))
             .routes(routes!(graph::get_memory_graph))
             .routes(routes!(statistics::get_memory_stats))
+            .routes(routes!(jobs::consolidate_conversations))
+            .routes(routes!(jobs::generate_episodes))
+            .routes(routes!(jobs::backfill_entities))
+            .routes(routes!(jobs::list_memory_jobs))
             .routes(routes!(data::get_memory_settings, data::update_memory_settings))
             .routes(routes!(data::export_memory))
             .routes(routes!(data::clear_memory)),

@@ -1,5 +1,6 @@
 //! Remembering.
 
+use agentd_entities::FactKey;
 use agentd_store::{NewEvent, Recorder, StoreError, Tx};
 use serde_json::json;
 
@@ -10,7 +11,8 @@ use crate::memory::error::MemoryError;
 use crate::memory::follower::MEMORY;
 use crate::memory::model::{Episode, EpisodeId, Millionths, NewEpisode};
 use crate::memory::settings::EntityExtraction;
-use crate::memory::store::{entities, episodes, vectors};
+use crate::memory::store::entities::Found;
+use crate::memory::store::{entities, episodes, facts, vectors};
 
 /// A source that its maker does not name.
 const MANUAL: &str = "manual";
@@ -21,6 +23,23 @@ pub struct CreateEpisode {
     /// Whose: the id or the `svc_name`.
     pub agent: Option<String>,
     pub episode: NewEpisode,
+}
+
+/// An episode that only has to be written.
+#[derive(Debug)]
+pub(in crate::memory) struct Prepared {
+    pub(in crate::memory) episode: Episode,
+    origin: Option<String>,
+    embedded: Option<Embedded>,
+    found: Option<Found>,
+    facts: Vec<FactKey>,
+}
+
+impl Prepared {
+    /// The meaning of its beginning.
+    pub(in crate::memory) fn vector(&self) -> Option<Vec<f32>> {
+        self.embedded.as_ref().and_then(|embedded| embedded.vectors.first()).cloned()
+    }
 }
 
 impl Memory {
@@ -45,19 +64,42 @@ impl Memory {
     }
 
     /// Stores what was checked, unless something of the same origin is there.
-    pub(in crate::memory) async fn store(
-        &self,
-        new: NewEpisode,
-        recorder: Recorder<Episode>,
-    ) -> Result<Option<Episode>, MemoryError> {
-        // Before the transaction: both take their time.
+    async fn store(&self, new: NewEpisode, recorder: Recorder<Episode>) -> Result<Option<Episode>, MemoryError> {
+        // Before the transaction: it takes its time.
         let embedded = self.embedding().text(&new.content).await;
+        let prepared = self.prepare(new, embedded);
+        let here = self.clone();
+        let stored = self.ground().db.write(async move |tx: &mut Tx| {
+            let stored = here.insert(tx, &prepared).await?;
+            if let Some(episode) = &stored {
+                recorder.record(tx, episode).await?;
+            }
+            Ok::<_, MemoryError>(stored)
+        });
+        let stored = stored.await?;
+        if stored.is_some() {
+            self.settle().await;
+        }
+        Ok(stored)
+    }
+
+    /// Everything about a checked episode that needs no transaction.
+    pub(in crate::memory) fn prepare(&self, new: NewEpisode, embedded: Option<Embedded>) -> Prepared {
         if embedded.is_none() {
             self.embed_wake().notify_one();
         }
         let now = self.ground().clock.now();
         let judged = (new.importance.is_none() || new.valence.is_none()).then(|| agentd_entities::judge(&new.content));
         let share = |said: Option<f64>, judged: Option<f64>| Millionths::of(said.or(judged).unwrap_or_default());
+        let found = match self.rules().entity_extraction {
+            EntityExtraction::Off => None,
+            // A model goes over it later.
+            EntityExtraction::Rules | EntityExtraction::Llm => Some(find_entities(&new.content)),
+        };
+        let facts = match &new.agent_id {
+            Some(_) => agentd_entities::fact_keys(&new.content, None),
+            None => Vec::new(),
+        };
         let episode = Episode {
             number: 0,
             id: EpisodeId::generate(&self.ground().ids),
@@ -75,40 +117,35 @@ impl Memory {
             updated_at: now,
             entities: Vec::new(),
         };
-        let found = match self.rules().entity_extraction {
-            EntityExtraction::Off => None,
-            // A model goes over it later.
-            EntityExtraction::Rules | EntityExtraction::Llm => Some(find_entities(&episode.content)),
-        };
-        let origin = new.origin;
-        let agents = self.0.agents.clone();
-        let stored = self.ground().db.write(async move |tx: &mut Tx| {
-            let mut episode = episode.clone();
-            if let Some(agent) = &episode.agent_id
-                && !agents.is_alive(tx, agent).await?
-            {
-                let name = agent.to_string();
-                return Err(MemoryError::Agent(crate::agents::AgentError::NotFound { name }));
-            }
-            if !episodes::insert_episode(tx, &mut episode, origin.as_deref(), None).await? {
-                return Ok(None);
-            }
-            if let Some(Embedded { model, vectors }) = &embedded {
-                vectors::replace_vectors(tx, episode.number, model, vectors).await?;
-            }
-            if let Some(found) = &found {
-                episode.entities = entities::insert_found(tx, episode.number, RULES, found).await?;
-            }
-            tx.emit(stored_event(&episode)).await?;
-            tx.touch(MEMORY);
-            recorder.record(tx, &episode).await?;
-            Ok(Some(episode))
-        });
-        let stored = stored.await?;
-        if stored.is_some() {
-            self.settle().await;
+        Prepared { episode, origin: new.origin, embedded, found, facts }
+    }
+
+    /// Stores it with all that hangs on it; `None` when something of the same origin is there.
+    pub(in crate::memory) async fn insert(
+        &self,
+        tx: &mut Tx,
+        prepared: &Prepared,
+    ) -> Result<Option<Episode>, MemoryError> {
+        let mut episode = prepared.episode.clone();
+        if let Some(agent) = &episode.agent_id
+            && !self.0.agents.is_alive(tx, agent).await?
+        {
+            let name = agent.to_string();
+            return Err(MemoryError::Agent(crate::agents::AgentError::NotFound { name }));
         }
-        Ok(stored)
+        if !episodes::insert_episode(tx, &mut episode, prepared.origin.as_deref()).await? {
+            return Ok(None);
+        }
+        if let Some(Embedded { model, vectors }) = &prepared.embedded {
+            vectors::replace_vectors(tx, episode.number, model, vectors).await?;
+        }
+        if let Some(found) = &prepared.found {
+            episode.entities = entities::insert_found(tx, episode.number, RULES, found).await?;
+        }
+        facts::insert_facts(tx, &mut episode, &prepared.facts).await?;
+        tx.emit(stored_event(&episode)).await?;
+        tx.touch(MEMORY);
+        Ok(Some(episode))
     }
 
     /// Brings the index up to what is stored. What fails here is made good by the next search.

@@ -7,8 +7,8 @@ use super::Memory;
 use crate::agents::{AgentId, OwnsAgentData};
 use crate::memory::error::MemoryError;
 use crate::memory::follower::MEMORY;
-use crate::memory::model::EpisodeId;
-use crate::memory::store::{EPISODES, episodes};
+use crate::memory::model::{Episode, EpisodeId};
+use crate::memory::store::{EPISODES, episodes, talks};
 
 impl Memory {
     /// Forgets one episode, with all that hangs on it.
@@ -16,10 +16,28 @@ impl Memory {
     /// # Errors
     /// `NotFound`, or the store's refusal.
     pub async fn delete(&self, id: &str) -> Result<(), MemoryError> {
+        self.delete_if(id, |_| true).await
+    }
+
+    /// The same for an agent, which sees its own episodes alone.
+    ///
+    /// # Errors
+    /// `NotFound`, or the store's refusal.
+    pub async fn delete_of_agent(&self, id: &str, agent: &AgentId) -> Result<(), MemoryError> {
+        let agent = agent.clone();
+        self.delete_if(id, move |episode| episode.agent_id.as_ref() == Some(&agent)).await
+    }
+
+    async fn delete_if(
+        &self,
+        id: &str,
+        may_go: impl Fn(&Episode) -> bool + Send + Sync + 'static,
+    ) -> Result<(), MemoryError> {
         let wanted = EpisodeId::from(id);
         let delete = async move |tx: &mut Tx| {
             let missing = || MemoryError::NotFound { id: wanted.to_string() };
-            let episode = episodes::find_episode(tx, &wanted).await?.ok_or_else(missing)?;
+            let found = episodes::find_episode(tx, &wanted).await?.filter(|episode| may_go(episode));
+            let episode = found.ok_or_else(missing)?;
             if !episodes::delete_episode(tx, &episode).await? {
                 return Err(missing());
             }
@@ -73,11 +91,12 @@ impl OwnsAgentData for Memory {
         limit: u32,
     ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
         Box::pin(async move {
+            let forgotten = talks::delete_of_agent(tx, agent, limit.min(500)).await?;
             let left = episodes::list_of_agent(tx, agent, limit.min(100)).await?;
             for episode in &left {
                 episodes::delete_episode(tx, episode).await?;
             }
-            Ok(!left.is_empty())
+            Ok(!left.is_empty() || forgotten > 0)
         })
     }
 }

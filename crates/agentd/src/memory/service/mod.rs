@@ -1,14 +1,24 @@
 //! What can be done with memory.
 
+mod ask;
 mod create;
+mod extract;
+mod follow;
 mod forget;
+mod insight;
 mod read;
+mod recall;
+mod remember;
 mod search;
+mod work;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use agentd_base::Timestamp;
 use agentd_inference::embedder::Embedder;
-use tokio::sync::Notify;
+use recall::Noted;
+use tokio::sync::{Notify, Semaphore};
 
 pub(super) use create::CreateEpisode;
 pub(super) use read::{EpisodeFilter, Related, Statistics};
@@ -18,7 +28,9 @@ use super::embedding::Embedding;
 use super::error::MemoryError;
 use super::follower::Follower;
 use super::settings::MemorySettings;
+use super::source::ConversationSource;
 use crate::agents::{AgentId, Agents};
+use crate::engine::Engine;
 use crate::ground::Ground;
 use crate::settings::Settings;
 
@@ -30,6 +42,17 @@ struct Inner {
     follower: Follower,
     /// Wakes what embeds episodes that have no vectors yet.
     embed_wake: Arc<Notify>,
+    engine: Engine,
+    source: Arc<dyn ConversationSource>,
+    /// Places for turns that recall.
+    recalling: Arc<Semaphore>,
+    /// What recalling came to and is not written down yet.
+    noted: parking_lot::Mutex<VecDeque<Noted>>,
+    noted_wake: Arc<Notify>,
+    /// Wakes what follows turns that end.
+    remember_wake: Arc<Notify>,
+    /// Conversations that had changed by then were gone through.
+    followed: parking_lot::Mutex<Option<Timestamp>>,
 }
 
 /// Cheap to clone.
@@ -44,7 +67,14 @@ impl std::fmt::Debug for Memory {
 
 impl Memory {
     #[must_use]
-    pub fn new(ground: Ground, settings: Settings, agents: Agents, embedder: Arc<dyn Embedder>) -> Self {
+    pub fn new(
+        ground: Ground,
+        settings: Settings,
+        agents: Agents,
+        engine: Engine,
+        source: Arc<dyn ConversationSource>,
+        embedder: Arc<dyn Embedder>,
+    ) -> Self {
         let embedding = Embedding::new(embedder);
         Self(Arc::new(Inner {
             follower: Follower::new(ground.clone(), embedding.clone()),
@@ -53,6 +83,13 @@ impl Memory {
             settings,
             agents,
             embedding,
+            engine,
+            source,
+            recalling: Arc::new(Semaphore::new(recall::AT_ONCE)),
+            noted: parking_lot::Mutex::default(),
+            noted_wake: Arc::default(),
+            remember_wake: Arc::default(),
+            followed: parking_lot::Mutex::default(),
         }))
     }
 
@@ -76,12 +113,38 @@ impl Memory {
         Arc::clone(&self.0.embed_wake)
     }
 
+    pub(super) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    pub(super) fn source(&self) -> &dyn ConversationSource {
+        &*self.0.source
+    }
+
+    pub(super) fn noted_wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.noted_wake)
+    }
+
+    pub(super) fn remember_wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.remember_wake)
+    }
+
     pub(super) fn rules(&self) -> Arc<MemorySettings> {
         self.0.settings.section::<MemorySettings>()
     }
 
-    /// Writes the index to disk, so that the next start has nothing to catch up on.
+    /// Writes down what was recalled, and the index to disk, so that the next start has nothing to catch up on.
     pub async fn close(&self) {
+        loop {
+            match self.write_noted().await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "what agents recalled last is not counted");
+                    break;
+                }
+            }
+        }
         if let Err(error) = self.0.follower.shut_down().await {
             tracing::warn!(%error, "the search index of memory could not be written; the next start catches up");
         }

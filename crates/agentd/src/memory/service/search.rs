@@ -146,7 +146,7 @@ impl Wanted {
 
 impl Memory {
     /// The vector of what is asked, as far as it means something.
-    async fn meaning(
+    pub(super) async fn meaning(
         &self,
         index: &Arc<Index>,
         text: &str,

@@ -6,6 +6,7 @@ use agentd_store::{Args, Read, Row, StoreError, Tx, args};
 
 use super::counts::{CountChanges, Figure};
 use super::placeholders;
+use crate::agents::{AgentId, is_living};
 use crate::memory::model::{Entity, EntityId, Episode};
 
 /// What is found in one episode. Both lists are in the order of their keys, so that two transactions
@@ -246,4 +247,47 @@ pub(crate) async fn not_extracted_by(
         )
         .await?;
     rows.iter().map(|row| Ok((row.get("number")?, row.get("content")?))).collect()
+}
+
+pub(crate) async fn count_not_extracted_by(read: &mut Read, rules: i64) -> Result<u64, StoreError> {
+    read.fetch_one("SELECT COUNT(*) FROM episodes WHERE extraction < $1", args![rules]).await?.first()
+}
+
+/// The oldest such episode of a living agent that is not among `others`: number, agent and content.
+pub(crate) async fn of_agent_not_extracted_by(
+    read: &mut Read,
+    rules: i64,
+    others: &[AgentId],
+) -> Result<Option<(i64, AgentId, String)>, StoreError> {
+    let mut args = Args::new();
+    let rules = args.push(rules);
+    let not_of = others.iter().map(|other| format!("AND agent_id <> ${}", args.push(other))).collect::<String>();
+    let sql = format!(
+        "SELECT number, agent_id, content FROM episodes WHERE extraction < ${rules} AND agent_id IS NOT NULL \
+         {not_of} AND {} ORDER BY number LIMIT 1",
+        is_living("episodes.agent_id")
+    );
+    let row = read.fetch_optional(sql, args).await?;
+    row.map(|row| Ok((row.get("number")?, row.get("agent_id")?, row.get("content")?))).transpose()
+}
+
+/// Puts what was found now in the place of what older rules found; `false` when the episode is gone, or was
+/// gone over by rules as new already.
+pub(crate) async fn replace_found(tx: &mut Tx, episode: i64, rules: i64, found: &Found) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM episodes WHERE number = $1 AND extraction < $2";
+    if tx.fetch_optional(sql, args![episode, rules]).await?.is_none() {
+        return Ok(false);
+    }
+    let mut counts = CountChanges::default();
+    remove_of_episode(tx, episode, &mut counts).await?;
+    counts.write(tx).await?;
+    insert_found(tx, episode, rules, found).await?;
+    Ok(true)
+}
+
+/// Notes that newer rules have nothing to add to what was found.
+pub(crate) async fn keep_found(tx: &mut Tx, episode: i64, rules: i64) -> Result<(), StoreError> {
+    tx.execute("UPDATE episodes SET extraction = $2 WHERE number = $1 AND extraction < $2", args![episode, rules])
+        .await
+        .map(|_| ())
 }

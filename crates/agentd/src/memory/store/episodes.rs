@@ -1,10 +1,12 @@
 //! Rows of episodes.
 
+use std::collections::HashMap;
+
 use agentd_base::{Page, Timestamp};
 use agentd_store::{Args, Read, Row, StoreError, Tx, args};
 
 use super::counts::CountChanges;
-use super::{EPISODES, entities, placeholders};
+use super::{EPISODES, entities, facts, placeholders};
 use crate::agents::AgentId;
 use crate::memory::model::{Episode, EpisodeId, Millionths};
 
@@ -41,13 +43,12 @@ pub(crate) async fn insert_episode(
     tx: &mut Tx,
     episode: &mut Episode,
     origin: Option<&str>,
-    fact: Option<&str>,
 ) -> Result<bool, StoreError> {
     let inserted = tx
         .fetch_optional(
             "INSERT INTO episodes (id, agent_id, source, origin, content, summary, topics, importance, valence, \
-             access_count, fact, extraction, occurred_at, created_at, updated_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, $10, 0, $11, $12, $13) \
+             access_count, extraction, occurred_at, created_at, updated_at, touched_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, 0, $10, $11, $12, $11) \
              ON CONFLICT (origin) DO NOTHING RETURNING number",
             args![
                 &episode.id,
@@ -59,7 +60,6 @@ pub(crate) async fn insert_episode(
                 serde_json::Value::from(episode.topics.clone()),
                 episode.importance.0,
                 episode.valence.0,
-                fact,
                 episode.occurred_at,
                 episode.created_at,
                 episode.updated_at
@@ -182,6 +182,7 @@ pub(crate) async fn numbers_of_agent(read: &mut Read, agent: &AgentId) -> Result
 pub(crate) async fn delete_episode(tx: &mut Tx, episode: &Episode) -> Result<bool, StoreError> {
     let mut counts = CountChanges::default();
     entities::remove_of_episode(tx, episode.number, &mut counts).await?;
+    facts::remove_facts(tx, episode).await?;
     tx.execute("DELETE FROM episode_vectors WHERE episode = $1", args![episode.number]).await?;
     if tx.execute("DELETE FROM episodes WHERE number = $1", args![episode.number]).await? == 0 {
         return Ok(false);
@@ -194,7 +195,9 @@ pub(crate) async fn delete_episode(tx: &mut Tx, episode: &Episode) -> Result<boo
 
 /// Takes everything away; answers how many episodes there were.
 pub(crate) async fn delete_all(tx: &mut Tx) -> Result<u64, StoreError> {
-    for table in ["episode_relations", "entity_relations", "episode_entities", "entities", "episode_vectors"] {
+    for table in
+        ["episode_relations", "entity_relations", "episode_entities", "entities", "episode_vectors", "episode_facts"]
+    {
         tx.execute(format!("DELETE FROM {table}"), args![]).await?;
     }
     let deleted = tx.execute("DELETE FROM episodes", args![]).await?;
@@ -204,13 +207,143 @@ pub(crate) async fn delete_all(tx: &mut Tx) -> Result<u64, StoreError> {
     Ok(deleted)
 }
 
-/// Counts that episodes were recalled or read.
-pub(crate) async fn count_access(tx: &mut Tx, numbers: &[i64]) -> Result<(), StoreError> {
-    if numbers.is_empty() {
+/// Episodes by their ids, in their order; those that are gone are left out. Without their entities.
+pub(crate) async fn episodes_by_id(read: &mut Read, ids: &[String]) -> Result<Vec<Episode>, StoreError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut args = Args::new();
+    let places = placeholders(&mut args, ids.iter().map(String::as_str));
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE id IN ({places}) AND {IN_SIGHT}");
+    let rows = read.fetch_all(sql, args).await?;
+    let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
+    found.sort_by_key(|episode| ids.iter().position(|id| id == episode.id.as_str()));
+    Ok(found)
+}
+
+/// The episode that was made from this, if it is there. Without its entities.
+pub(crate) async fn find_by_origin(read: &mut Read, origin: &str) -> Result<Option<Episode>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE origin = $1");
+    read.fetch_optional(sql, args![origin]).await?.as_ref().map(episode).transpose()
+}
+
+/// Counts that episodes were recalled.
+pub(crate) async fn count_access(tx: &mut Tx, ids: &[String]) -> Result<(), StoreError> {
+    if ids.is_empty() {
         return Ok(());
+    }
+    let now = tx.clock().now();
+    let mut args = Args::new();
+    let now = args.push(now);
+    let places = placeholders(&mut args, ids.iter().map(String::as_str));
+    let sql = format!(
+        "UPDATE episodes SET access_count = access_count + 1, touched_at = ${now} WHERE number IN \
+         (SELECT number FROM episodes WHERE id IN ({places}) ORDER BY number)"
+    );
+    tx.execute(sql, args).await.map(|_| ())
+}
+
+/// What became of an episode when it was recalled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Feedback {
+    /// Answers that were judged.
+    pub judged: u64,
+    /// Answers that made use of it.
+    pub used: u64,
+}
+
+pub(crate) async fn count_feedback(tx: &mut Tx, number: i64, is_used: bool) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE episodes SET judged_count = judged_count + 1, used_count = used_count + $2 WHERE number = $1",
+        args![number, is_used],
+    )
+    .await
+    .map(|_| ())
+}
+
+pub(crate) async fn feedback_of(read: &mut Read, numbers: &[i64]) -> Result<HashMap<i64, Feedback>, StoreError> {
+    if numbers.is_empty() {
+        return Ok(HashMap::new());
     }
     let mut args = Args::new();
     let places = placeholders(&mut args, numbers.iter().copied());
-    let sql = format!("UPDATE episodes SET access_count = access_count + 1 WHERE number IN ({places})");
-    tx.execute(sql, args).await.map(|_| ())
+    let sql = format!(
+        "SELECT number, judged_count, used_count FROM episodes WHERE judged_count > 0 AND number IN ({places})"
+    );
+    let rows = read.fetch_all(sql, args).await?;
+    rows.iter()
+        .map(|row| {
+            let feedback = Feedback { judged: row.get("judged_count")?, used: row.get("used_count")? };
+            Ok((row.get("number")?, feedback))
+        })
+        .collect()
+}
+
+/// Takes a near duplicate into an episode: it counts as recalled, and matters as much as the more
+/// important of the two. `false` when it is not there any more.
+pub(crate) async fn merge_into(tx: &mut Tx, number: i64, importance: Millionths) -> Result<bool, StoreError> {
+    let sql = "SELECT importance FROM episodes WHERE number = $1";
+    let Some(row) = tx.fetch_optional(sql, args![number]).await? else { return Ok(false) };
+    let before = Millionths(row.get("importance")?);
+    let after = before.max(importance);
+    let now = tx.clock().now();
+    tx.execute(
+        "UPDATE episodes SET access_count = access_count + 1, importance = $2, updated_at = $3, touched_at = $3 \
+         WHERE number = $1",
+        args![number, after.0, now],
+    )
+    .await?;
+    let mut counts = CountChanges::default();
+    counts.importance(before, -1);
+    counts.importance(after, 1);
+    counts.write(tx).await?;
+    Ok(true)
+}
+
+/// Which episodes are to be compared with those before them.
+pub(crate) async fn list_comparable(read: &mut Read, after: i64, limit: u32) -> Result<Vec<Episode>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM episodes WHERE number > $1 AND source IN ('conversation', 'insight') AND {IN_SIGHT} \
+         ORDER BY number LIMIT $2"
+    );
+    read.fetch_all(sql, args![after, limit]).await?.iter().map(episode).collect()
+}
+
+/// Episodes that nobody stored, recalled or changed since then, the longest untouched first.
+pub(crate) async fn list_untouched_since(
+    read: &mut Read,
+    since: Timestamp,
+    limit: u32,
+) -> Result<Vec<Episode>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE touched_at < $1 ORDER BY touched_at, number LIMIT $2");
+    read.fetch_all(sql, args![since, limit]).await?.iter().map(episode).collect()
+}
+
+/// What was stored by itself and is less important than that.
+pub(crate) async fn list_unimportant(
+    read: &mut Read,
+    importance: Millionths,
+    limit: u32,
+) -> Result<Vec<Episode>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM episodes WHERE origin IS NOT NULL AND importance < $1 \
+         ORDER BY importance, number LIMIT $2"
+    );
+    read.fetch_all(sql, args![importance.0, limit]).await?.iter().map(episode).collect()
+}
+
+/// Whether an episode that was to be forgotten still is.
+pub(crate) async fn is_still_to_go(
+    read: &mut Read,
+    number: i64,
+    least: Millionths,
+    untouched_since: Option<Timestamp>,
+) -> Result<bool, StoreError> {
+    let row = read
+        .fetch_optional(
+            "SELECT 1 FROM episodes WHERE number = $1 AND ((origin IS NOT NULL AND importance < $2) OR touched_at < $3)",
+            args![number, least.0, untouched_since.unwrap_or(Timestamp::from_micros(0))],
+        )
+        .await?;
+    Ok(row.is_some())
 }

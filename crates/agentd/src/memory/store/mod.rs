@@ -4,6 +4,9 @@
 pub(super) mod counts;
 pub(super) mod entities;
 pub(super) mod episodes;
+pub(super) mod facts;
+pub(super) mod jobs;
+pub(super) mod talks;
 pub(super) mod vectors;
 
 use agentd_store::{Args, ChangeLog};

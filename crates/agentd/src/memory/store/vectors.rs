@@ -63,6 +63,19 @@ pub(crate) async fn without_vectors_of(
     rows.iter().map(|row| Ok((row.get("number")?, row.get("content")?))).collect()
 }
 
+/// How many episodes have no vectors of `model`.
+pub(crate) async fn count_without_vectors_of(read: &mut Read, model: &str) -> Result<u64, StoreError> {
+    let row = read
+        .fetch_one(
+            "SELECT (SELECT COUNT(*) FROM episodes WHERE embedding_model IS NULL) \
+             + (SELECT COUNT(*) FROM episodes WHERE embedding_model < $1) \
+             + (SELECT COUNT(*) FROM episodes WHERE embedding_model > $1)",
+            args![model],
+        )
+        .await?;
+    row.first()
+}
+
 /// Whether the episode is still there.
 pub(crate) async fn is_there(read: &mut Read, episode: i64) -> Result<bool, StoreError> {
     let row = read.fetch_optional("SELECT 1 FROM episodes WHERE number = $1", args![episode]).await?;

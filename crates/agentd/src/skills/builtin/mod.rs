@@ -14,6 +14,7 @@ use std::time::Duration;
 use agentd_store::{Db, Read, Snapshot, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -29,10 +30,6 @@ use crate::settings::Settings;
 use code::CodeTools;
 use files::Files;
 
-/// Every built-in tool, in the order in which they are shown and offered.
-pub(super) const NAMES: [&str; 8] =
-    ["read_file", "write_file", "edit_file", "list_files", "search_files", "shell", "python", "http_fetch"];
-
 /// A built-in tool as it stands.
 #[derive(Debug, Clone)]
 pub struct BuiltinTool {
@@ -40,6 +37,12 @@ pub struct BuiltinTool {
     pub enabled: bool,
     /// Why it cannot work now; `None` when it can.
     pub problem: Option<String>,
+}
+
+/// Tools of another domain that stand among the built-in ones.
+pub trait JoinsBuiltin: Send + Sync {
+    /// Each with why it cannot work now, in an order that stays the same.
+    fn tools(&self) -> Vec<(Arc<dyn Tool>, Option<String>)>;
 }
 
 /// The built-in tools. Cheap to clone.
@@ -52,6 +55,7 @@ struct Inner {
     code: CodeTools,
     fetch: Arc<dyn Tool>,
     switched_off: Snapshot<BTreeSet<String>>,
+    joined: RwLock<Vec<Arc<dyn JoinsBuiltin>>>,
 }
 
 impl std::fmt::Debug for BuiltinTools {
@@ -76,14 +80,24 @@ impl BuiltinTools {
             code: CodeTools::new(runner),
             fetch: http_fetch::http_fetch(settings.policy()),
             switched_off: Snapshot::new(&ground.db, &[store::BUILTIN_TOOLS]),
+            joined: RwLock::default(),
         }))
     }
 
-    /// Every tool with why it cannot work now, in the order of [`NAMES`].
+    /// Adds tools of another domain, which come after those that are there. Called while the daemon is
+    /// composed.
+    pub fn join(&self, tools: Arc<dyn JoinsBuiltin>) {
+        self.0.joined.write().push(tools);
+    }
+
+    /// Every tool with why it cannot work now, always in one order: files, code, the web, and then those that
+    /// joined.
     fn all(&self) -> Vec<(Arc<dyn Tool>, Option<String>)> {
         let inner = &*self.0;
         let files = inner.files.iter().map(|tool| (Arc::clone(tool), None));
-        files.chain(inner.code.all()).chain([(Arc::clone(&inner.fetch), None)]).collect()
+        let joined = inner.joined.read();
+        let joined = joined.iter().flat_map(|others| others.tools());
+        files.chain(inner.code.all()).chain([(Arc::clone(&inner.fetch), None)]).chain(joined).collect()
     }
 
     async fn switched_off(&self) -> Result<Arc<BTreeSet<String>>, SkillError> {
@@ -108,20 +122,22 @@ impl BuiltinTools {
     /// # Errors
     /// `UnknownBuiltin`, or the database is away.
     pub async fn toggle(&self, name: &str) -> Result<BuiltinTool, SkillError> {
-        let Some(known) = NAMES.into_iter().find(|known| *known == name) else {
+        let known = self.all().into_iter().map(|(tool, _)| tool.description().name.clone()).find(|known| known == name);
+        let Some(known) = known else {
             return Err(SkillError::UnknownBuiltin { name: name.chars().take(64).collect() });
         };
+        let switched = known.clone();
         self.0
             .db
             .write(async move |tx: &mut Tx| {
-                if !store::switch_on(tx, known).await? {
-                    store::switch_off(tx, known).await?;
+                if !store::switch_on(tx, &switched).await? {
+                    store::switch_off(tx, &switched).await?;
                 }
                 Ok::<_, SkillError>(())
             })
             .await?;
         let found = self.list().await?.into_iter().find(|tool| tool.description.name == known);
-        found.ok_or_else(|| SkillError::UnknownBuiltin { name: known.to_owned() })
+        found.ok_or(SkillError::UnknownBuiltin { name: known })
     }
 }
 
@@ -147,7 +163,7 @@ impl ToolSource for BuiltinTools {
     }
 
     fn reserved_names(&self) -> Vec<String> {
-        NAMES.map(str::to_owned).to_vec()
+        self.all().into_iter().map(|(tool, _)| tool.description().name.clone()).collect()
     }
 }
 

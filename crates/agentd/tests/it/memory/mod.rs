@@ -1,14 +1,21 @@
 //! Memory: what is stored is found, what is forgotten is gone, and every figure is exact.
 
 mod episodes;
+mod forgetting;
 mod index;
+mod jobs;
+mod kill;
+mod recall;
+mod remembering;
 mod search;
+mod tools;
 
 use std::sync::Arc;
 
 use agentd_inference::embedder::fake::FakeEmbedder;
 use serde_json::{Value, json};
 
+use crate::support::talk::{Talk, started};
 use crate::support::{TestApp, talk};
 
 /// A daemon with an owner and the agents `scout` and `other`.
@@ -47,4 +54,48 @@ pub async fn stats(app: &TestApp) -> Value {
 /// The embedder that the daemon of a test uses.
 pub fn embedder(app: &TestApp) -> Arc<FakeEmbedder> {
     Arc::clone(&app.embedder)
+}
+
+pub async fn settings(app: &TestApp, change: Value) {
+    app.put("/api/settings/memory").json(&change).send().await.expect_status(200);
+}
+
+/// Every episode, the newest first.
+pub async fn episodes(app: &TestApp) -> Vec<Value> {
+    let list = app.get("/api/memory/episodes?limit=100").send().await.expect_status(200).json();
+    list["episodes"].as_array().expect("episodes").clone()
+}
+
+pub async fn episode(app: &TestApp, id: &str) -> Value {
+    app.get(&format!("/api/memory/episodes/{id}")).send().await.expect_status(200).json()
+}
+
+/// The contents of every episode, the oldest first.
+pub async fn remembered(app: &TestApp) -> Vec<String> {
+    let episodes = episodes(app).await;
+    episodes.iter().rev().map(|episode| episode["content"].as_str().expect("a content").to_owned()).collect()
+}
+
+/// Says something to scout, in a new conversation or one that is there; answers the conversation.
+pub async fn chat(talk: &Talk, conversation: Option<&str>, content: &str) -> String {
+    let mut message = json!({"content": content});
+    match conversation {
+        Some(id) => message["conversation_id"] = json!(id),
+        None => message["agent_id"] = json!("scout"),
+    }
+    started(&talk.exchange(&message).await, "conversation_id")
+}
+
+/// The data of the events of a type, the oldest first.
+pub async fn events(app: &TestApp, event_type: &str) -> Vec<Value> {
+    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let sql = "SELECT data FROM outbox WHERE event_type = $1 ORDER BY seq";
+    let rows = read.fetch_all(sql, agentd_store::args![event_type]).await.expect("rows");
+    rows.iter().map(|row| row.json::<Value>("data").expect("data")).collect()
+}
+
+/// Runs a statement on the daemon's database.
+pub async fn sql(app: &TestApp, text: &'static str, args: fn() -> agentd_store::Args) {
+    let write = async move |tx: &mut agentd_store::Tx| tx.execute(text, args()).await;
+    app.running().ground().db.write::<_, agentd_store::StoreError, _>(write).await.expect("it is written");
 }

@@ -1,0 +1,93 @@
+//! What was said, for memory.
+
+use agentd_base::Timestamp;
+use agentd_store::StoreError;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::model::{ConversationId, Message, MessageStatus, Role};
+use super::service::Chat;
+use super::store;
+use crate::memory::{ConversationSource, Speaker, Spoken, Talk};
+
+/// Of longer messages memory sees the beginning.
+const MESSAGE_CHARACTERS: usize = 8_000;
+
+impl ConversationSource for Chat {
+    fn changed_since<'t>(
+        &'t self,
+        since: Timestamp,
+        after: &'t str,
+        limit: u32,
+    ) -> BoxFuture<'t, Result<Vec<Talk>, StoreError>> {
+        async move {
+            let mut read = self.ground().db.read().await?;
+            let found = store::list_changed_from(&mut read, since, after, limit).await?;
+            let talk = |conversation: super::model::Conversation| Talk {
+                id: conversation.id.to_string(),
+                agent_id: conversation.agent_id,
+                title: conversation.title,
+                revision: conversation.revision,
+                updated_at: conversation.updated_at,
+            };
+            Ok(found.into_iter().map(talk).collect())
+        }
+        .boxed()
+    }
+
+    fn spoken_after<'t>(
+        &'t self,
+        conversation: &'t str,
+        position: u64,
+        limit: u32,
+    ) -> BoxFuture<'t, Result<Vec<Spoken>, StoreError>> {
+        async move {
+            let id = ConversationId::from(conversation);
+            let mut read = self.ground().db.read().await?;
+            let messages = store::list_settled_after(&mut read, &id, position, limit).await?;
+            Ok(messages.into_iter().map(spoken).collect())
+        }
+        .boxed()
+    }
+
+    fn missing<'t>(&'t self, conversations: &'t [String]) -> BoxFuture<'t, Result<Vec<String>, StoreError>> {
+        async move {
+            let mut read = self.ground().db.read().await?;
+            let mut missing = Vec::new();
+            for id in conversations {
+                if store::find_conversation(&mut read, &ConversationId::from(id.as_str())).await?.is_none() {
+                    missing.push(id.clone());
+                }
+            }
+            Ok(missing)
+        }
+        .boxed()
+    }
+}
+
+/// Only owners write here so far; what a channel or webhook brings is a stranger's.
+fn spoken(message: Message) -> Spoken {
+    let mut tools: Vec<String> = Vec::new();
+    for call in message.rounds.iter().flat_map(|round| &round.calls) {
+        // A plan is shown as a step, and is no tool.
+        if call.tool != "plan" && !tools.contains(&call.tool) {
+            tools.push(call.tool.clone());
+        }
+    }
+    let speaker = match message.role {
+        Role::User => Speaker::Owner,
+        Role::Assistant | Role::System => Speaker::Agent,
+    };
+    // What a reply ends with is its conclusion; before that it says what it is about to do.
+    let last = message.rounds.last().map(|round| round.text.trim()).filter(|text| !text.is_empty());
+    let text = last.unwrap_or(&message.content);
+    Spoken {
+        text: text.chars().take(MESSAGE_CHARACTERS).collect(),
+        id: message.id.to_string(),
+        position: message.position,
+        speaker,
+        tools,
+        is_complete: message.status == MessageStatus::Complete,
+        at: message.created_at,
+    }
+}

@@ -1,0 +1,143 @@
+//! What a turn is told of what its agent remembers, and what becomes of that.
+//!
+//! Recalling runs beside the transaction that stores the turn and has [`LIMIT`] for it; a turn never
+//! waits longer, and goes without when it fails. What is recalled is kept with the turn, so that a turn
+//! which waited for an approval still knows it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_llm::ModelMessage;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+use super::model::{Session, SessionId, SessionStatus};
+use super::service::Inner;
+use super::turn::Turn;
+use crate::agents::{Agent, AgentId};
+
+/// A turn waits for what it recalls no longer than this.
+const LIMIT: Duration = Duration::from_millis(500);
+/// What is recalled takes no more tokens than this, nor more than an eighth of the model's window.
+const MAX_TOKENS: u64 = 700;
+/// Newest messages that are looked at for what the model reads anyway.
+const KNOWN_MESSAGES: usize = 40;
+const KNOWN_CHARACTERS: usize = 2_000;
+
+/// What something is recalled for.
+#[derive(Debug, Clone)]
+pub struct RecallRequest {
+    pub agent: Arc<Agent>,
+    /// What is to be answered.
+    pub question: String,
+    /// What the model reads of the conversation anyway, or the beginning of it.
+    pub known: Vec<String>,
+    /// What may be told takes about so many tokens at most.
+    pub max_tokens: u64,
+}
+
+/// What an agent remembers about a question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recalled {
+    /// What the model is told.
+    pub note: String,
+    pub question: String,
+    /// The ids of what is told, the most relevant first.
+    pub memories: Vec<String>,
+}
+
+/// A turn that was told something.
+#[derive(Debug, Clone)]
+pub struct ToldTurn {
+    pub agent_id: AgentId,
+    pub session_id: SessionId,
+    pub memories: Vec<String>,
+}
+
+/// A turn that was told something and came to its end.
+#[derive(Debug, Clone)]
+pub struct AnsweredTurn {
+    pub told: ToldTurn,
+    pub question: String,
+    pub answer: String,
+}
+
+/// What agents remember. `told` and `answered` stand in the turn's way, so they only take note.
+pub trait Recall: Send + Sync {
+    /// What the agent remembers about the question; `None` when that is nothing. May be dropped.
+    fn recall(&self, request: RecallRequest) -> BoxFuture<'static, Option<Recalled>>;
+
+    /// The turn is stored, and its model is told.
+    fn told(&self, turn: ToldTurn);
+
+    /// The turn is over, with an answer.
+    fn answered(&self, turn: AnsweredTurn);
+}
+
+pub(super) type Recalling = BoxFuture<'static, Option<Recalled>>;
+
+impl Inner {
+    fn told_turn(session: &Session, recalled: &Recalled) -> ToldTurn {
+        ToldTurn {
+            agent_id: session.agent_id.clone(),
+            session_id: session.id.clone(),
+            memories: recalled.memories.clone(),
+        }
+    }
+
+    /// Hears of the end of a turn that was told something.
+    pub(super) fn answered(&self, session: &Session, status: SessionStatus, recalled: Option<Recalled>, answer: &str) {
+        let (Some(recalled), Some(recall), SessionStatus::Done) = (recalled, self.recall(), status) else { return };
+        let told = Self::told_turn(session, &recalled);
+        recall.answered(AnsweredTurn { told, question: recalled.question, answer: answer.to_owned() });
+    }
+}
+
+impl Turn {
+    /// Begins to recall, where that is wanted.
+    pub(super) fn begin_recall(&self) -> Option<Recalling> {
+        let (question, recall) = (self.question.clone()?, self.engine.recall()?);
+        let messages = self.prompt.messages.iter().rev();
+        let known = messages.filter_map(|message| match message {
+            ModelMessage::User { content } | ModelMessage::Assistant { content, .. } => Some(content),
+            ModelMessage::Tool { .. } => None,
+        });
+        // The first of them is the question.
+        let known = known.skip(1).take(KNOWN_MESSAGES).map(|content| content.chars().take(KNOWN_CHARACTERS).collect());
+        let request = RecallRequest {
+            agent: Arc::clone(&self.agent),
+            question,
+            known: known.collect(),
+            max_tokens: self.window.map_or(MAX_TOKENS, |window| (window / 8).min(MAX_TOKENS)),
+        };
+        let recalling = recall.recall(request);
+        let session = self.session.id.clone();
+        Some(
+            async move {
+                tokio::time::timeout(LIMIT, recalling).await.unwrap_or_else(|_| {
+                    tracing::info!(%session, "a turn goes on without what its agent remembers: recalling took too long");
+                    None
+                })
+            }
+            .boxed(),
+        )
+    }
+
+    /// Takes what was recalled into the prompt.
+    pub(super) fn take_recalled(&mut self, recalled: Option<Recalled>) {
+        let Some(recalled) = recalled else { return };
+        self.prompt.set_recalled(recalled.note.clone());
+        self.recalled = Some(recalled);
+        if !self.must_compact() {
+            self.fit_prompt();
+        }
+    }
+
+    /// Tells that the turn is stored.
+    pub(super) fn note_told(&self) {
+        if let (Some(recalled), Some(recall)) = (&self.recalled, self.engine.recall()) {
+            recall.told(Inner::told_turn(&self.session, recalled));
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Remembering what was said in conversations.
+
+use agentd_base::Timestamp;
+use agentd_entities::Fingerprint;
+use agentd_search_index::{Filter, Mode, SearchRequest};
+use agentd_store::Tx;
+
+use super::Memory;
+use super::create::Prepared;
+use crate::agents::{Agent, AgentError, AgentId};
+use crate::memory::error::MemoryError;
+use crate::memory::follower::{MEMORY, agent_key, blocking};
+use crate::memory::jobs::Tally;
+use crate::memory::model::NewEpisode;
+use crate::memory::source::{Speaker, Spoken, Talk};
+use crate::memory::store::talks::TalkProgress;
+use crate::memory::store::{episodes, talks};
+
+/// The source of what was said in conversations.
+pub(in crate::memory) const CONVERSATION: &str = "conversation";
+/// Messages of a conversation that are gone over at once.
+const MESSAGES_AT_ONCE: u32 = 16;
+/// Episodes that a text is compared with.
+const COMPARED: usize = 10;
+/// What an agent says is remembered when it matters so much, or when it did something.
+const CONCLUSION: f64 = 0.4;
+/// A question that matters no more than this tells nothing about anybody.
+const PLAIN_QUESTION: f64 = 0.2;
+const CONCLUSION_CHARACTERS: usize = 400;
+
+/// What to remember of a message; `None`: nothing.
+fn worth_remembering(spoken: &Spoken, agent: &Agent, min_importance: f64) -> Option<NewEpisode> {
+    let text = spoken.text.trim();
+    let judged = agentd_entities::judge(text);
+    if text.is_empty() || judged.importance < min_importance {
+        return None;
+    }
+    let content = match spoken.speaker {
+        Speaker::Stranger => return None,
+        Speaker::Owner if text.ends_with('?') && judged.importance <= PLAIN_QUESTION => return None,
+        Speaker::Owner => text.to_owned(),
+        Speaker::Agent => {
+            let is_conclusion = !spoken.tools.is_empty() || judged.importance >= CONCLUSION;
+            if !spoken.is_complete || !is_conclusion {
+                return None;
+            }
+            let used = match spoken.tools.as_slice() {
+                [] => String::new(),
+                tools => format!(" (used {})", tools.join(", ")),
+            };
+            format!("{}: {}{used}", agent.svc_name, in_short(text, CONCLUSION_CHARACTERS))
+        }
+    };
+    Some(NewEpisode {
+        agent_id: Some(agent.id.clone()),
+        content,
+        source: Some(CONVERSATION.to_owned()),
+        origin: Some(format!("message:{}", spoken.id)),
+        importance: Some(judged.importance),
+        valence: Some(judged.valence),
+        occurred_at: Some(spoken.at),
+        ..NewEpisode::default()
+    })
+}
+
+/// As many whole sentences as fit, or the beginning of the first.
+pub(in crate::memory) fn in_short(text: &str, characters: usize) -> String {
+    if text.chars().count() <= characters {
+        return text.to_owned();
+    }
+    let beginning: String = text.chars().take(characters).collect();
+    let end = beginning.rfind(['.', '!', '?', '\n', '。']).filter(|end| *end > beginning.len() / 4);
+    match end {
+        Some(end) => beginning[..beginning.ceil_char_boundary(end + 1)].trim_end().to_owned(),
+        None => beginning + "…",
+    }
+}
+
+/// What becomes of a message.
+enum Fate {
+    New(Prepared),
+    /// Says what an episode says already.
+    Repeats(i64, Prepared),
+}
+
+impl Memory {
+    /// Goes over the next messages of a conversation; answers whether there are more.
+    pub(in crate::memory) async fn remember_talk(&self, talk: &Talk) -> Result<(Tally, bool), MemoryError> {
+        let mut read = self.ground().db.read().await?;
+        let known = talks::find_talks(&mut read, &[talk.id.as_str()]).await?;
+        drop(read);
+        let before = known.get(&talk.id).copied().unwrap_or_default();
+        if before.revision >= talk.revision {
+            return Ok((Tally::default(), false));
+        }
+        let agent = match self.0.agents.get(talk.agent_id.as_str()).await {
+            Ok(agent) => agent,
+            Err(AgentError::NotFound { .. }) => return Ok((Tally::default(), false)),
+            Err(error) => return Err(error.into()),
+        };
+        let spoken = self.source().spoken_after(&talk.id, before.through, MESSAGES_AT_ONCE).await?;
+        let is_last = spoken.len() < MESSAGES_AT_ONCE as usize;
+        let min_importance = self.rules().min_importance;
+        let worth: Vec<(u64, NewEpisode)> = spoken
+            .iter()
+            .filter_map(|spoken| Some((spoken.position, worth_remembering(spoken, &agent, min_importance)?)))
+            .filter_map(|(position, new)| new.checked().ok().map(|new| (position, new)))
+            .collect();
+        let texts: Vec<String> = worth.iter().map(|(_, new)| new.content.clone()).collect();
+        let mut embedded = self.embedding().texts_or_none(texts).await.into_iter();
+        let mut tally = Tally { processed: spoken.len() as u64, ..Tally::default() };
+        let mut progress = before;
+        for (position, new) in worth {
+            let prepared = self.prepare(new, embedded.next().flatten());
+            let after = TalkProgress { through: position, ..progress };
+            if self.keep(talk, prepared, (progress, after)).await? {
+                tally.created += 1;
+            } else {
+                tally.merged += 1;
+            }
+            progress = after;
+        }
+        tally.skipped = tally.processed - tally.created - tally.merged;
+        let after = TalkProgress {
+            through: spoken.last().map_or(progress.through, |last| last.position),
+            revision: if is_last { talk.revision } else { progress.revision },
+            ..progress
+        };
+        if after != progress {
+            self.advance(talk, progress, after).await?;
+        }
+        Ok((tally, !is_last))
+    }
+
+    async fn advance(&self, talk: &Talk, before: TalkProgress, after: TalkProgress) -> Result<(), MemoryError> {
+        let talk = talk.clone();
+        let advance = async move |tx: &mut Tx| match talks::advance(tx, &talk.id, &talk.agent_id, before, after).await?
+        {
+            true => Ok(()),
+            false => Err(MemoryError::Overtaken),
+        };
+        self.ground().db.write(advance).await
+    }
+
+    /// Stores an episode or takes it into the one that it repeats, and notes how far the conversation was
+    /// gone through, in one transaction. Answers whether it is a new one.
+    async fn keep(
+        &self,
+        talk: &Talk,
+        prepared: Prepared,
+        (before, after): (TalkProgress, TalkProgress),
+    ) -> Result<bool, MemoryError> {
+        let repeated = self.find_repeated(&talk.agent_id, &prepared.episode.content, prepared.vector(), None).await?;
+        let fate = match repeated {
+            Some(number) => Fate::Repeats(number, prepared),
+            None => Fate::New(prepared),
+        };
+        let (here, talk) = (self.clone(), talk.clone());
+        let keep = async move |tx: &mut Tx| {
+            if !talks::advance(tx, &talk.id, &talk.agent_id, before, after).await? {
+                return Err(MemoryError::Overtaken);
+            }
+            let prepared = match &fate {
+                Fate::New(prepared) => prepared,
+                Fate::Repeats(number, prepared) => {
+                    if episodes::merge_into(tx, *number, prepared.episode.importance).await? {
+                        return Ok(false);
+                    }
+                    // Forgotten meanwhile.
+                    prepared
+                }
+            };
+            Ok(here.insert(tx, prepared).await?.is_some())
+        };
+        let is_new = self.ground().db.write(keep).await?;
+        if is_new {
+            self.settle().await;
+        }
+        Ok(is_new)
+    }
+
+    /// An episode of the agent that says the same in nearly the same words and is not outdated; with
+    /// `before`, one with a smaller number.
+    pub(in crate::memory) async fn find_repeated(
+        &self,
+        agent: &AgentId,
+        content: &str,
+        vector: Option<Vec<f32>>,
+        before: Option<i64>,
+    ) -> Result<Option<i64>, MemoryError> {
+        let index = self.follower().current().await?;
+        let (agent, text) = (agent_key(agent.as_str()), content.to_owned());
+        let hits = blocking(move || {
+            let filter = Filter { agent: Some(agent), ..Filter::default() };
+            let request = SearchRequest {
+                mode: Mode::Hybrid,
+                text: &text,
+                vector: vector.as_deref(),
+                filter,
+                offset: 0,
+                limit: COMPARED,
+            };
+            Ok(index.search(&request)?.hits)
+        })
+        .await?;
+        let numbers: Vec<i64> = hits.iter().map(|hit| i64::try_from(hit.row.0).unwrap_or(0)).collect();
+        let mut found = episodes::episodes_by_number(&mut self.ground().db.read().await?, &numbers).await?;
+        found.retain(|other| other.superseded_by.is_none() && before.is_none_or(|before| other.number < before));
+        let fingerprint = Fingerprint::of(content);
+        let same =
+            |other: &&crate::memory::model::Episode| fingerprint.is_near_duplicate_of(&Fingerprint::of(&other.content));
+        Ok(found.iter().filter(same).map(|other| other.number).min())
+    }
+
+    /// Takes near duplicates among what memory was given from conversations into the older ones, a batch
+    /// of episodes after `place`; answers where the next one begins.
+    pub(in crate::memory) async fn merge_repeated(
+        &self,
+        place: i64,
+        limit: u32,
+    ) -> Result<Option<(i64, Tally)>, MemoryError> {
+        let batch = episodes::list_comparable(&mut self.ground().db.read().await?, place, limit).await?;
+        let Some(last) = batch.last().map(|last| last.number) else { return Ok(None) };
+        let mut tally = Tally::default();
+        for episode in batch {
+            let Some(agent) = episode.agent_id.clone() else { continue };
+            let index = self.follower().current().await?;
+            let row = crate::memory::follower::row_number(episode.number);
+            let vector = index.vector_of(row).ok().flatten();
+            let Some(older) = self.find_repeated(&agent, &episode.content, vector, Some(episode.number)).await? else {
+                continue;
+            };
+            let merge = async move |tx: &mut Tx| {
+                if !episodes::merge_into(tx, older, episode.importance).await? {
+                    return Ok(false);
+                }
+                tx.touch(MEMORY);
+                Ok::<_, MemoryError>(episodes::delete_episode(tx, &episode).await?)
+            };
+            if self.ground().db.write(merge).await? {
+                tally.merged += 1;
+                self.settle().await;
+            }
+        }
+        Ok(Some((last, tally)))
+    }
+
+    /// Conversations in which something was said that was not gone over, among those that changed at
+    /// `since` or later; and where to look on.
+    pub(in crate::memory) async fn due_talks(
+        &self,
+        since: Timestamp,
+        after: &str,
+        limit: u32,
+        is_due: fn(&Talk, TalkProgress) -> bool,
+    ) -> Result<(Vec<Talk>, Option<(Timestamp, String)>), MemoryError> {
+        let talks = self.source().changed_since(since, after, limit).await?;
+        let next = talks.last().map(|last| (last.updated_at, last.id.clone()));
+        let ids: Vec<&str> = talks.iter().map(|talk| talk.id.as_str()).collect();
+        let known = talks::find_talks(&mut self.ground().db.read().await?, &ids).await?;
+        let mut due = talks;
+        due.retain(|talk| is_due(talk, known.get(&talk.id).copied().unwrap_or_default()));
+        Ok((due, next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_at_a_sentence() {
+        assert_eq!(in_short("Short.", 10), "Short.");
+        assert_eq!(in_short("One two three. Four five six. Seven", 20), "One two three.");
+        assert_eq!(in_short(&"x".repeat(30), 10), format!("{}…", "x".repeat(10)));
+        assert_eq!(in_short("これは文です。次の文です。", 9), "これは文です。");
+    }
+}

@@ -1,0 +1,240 @@
+//! Long work: asked for, done once, shown while it is done.
+
+use std::time::Duration;
+
+use agentd_llm::fake::{DocumentedFailure, Reply, Script};
+use agentd_store::args;
+use serde_json::{Value, json};
+
+use super::{chat, episodes, events, remember, remembered, say, settings, sql, stats};
+use crate::support::TestApp;
+use crate::support::talk::{COUNTED, Talk};
+
+const CONSOLIDATE: &str = "consolidate/conversations";
+const GENERATE: &str = "generate-episodes";
+const BACKFILL: &str = "backfill-entities";
+const FACT: &str = "My name is Ada and I work at Siemens.";
+
+async fn run(app: &TestApp, job: &str) -> Value {
+    app.post(&format!("/api/memory/{job}")).send().await.expect_status(200).json()
+}
+
+fn tally(processed: u64, created: u64, merged: u64, skipped: u64) -> Value {
+    json!({"processed": processed, "created": created, "merged": merged, "skipped": skipped})
+}
+
+async fn job(app: &TestApp, name: &str) -> Value {
+    let list = app.get("/api/memory/jobs").send().await.expect_status(200).json();
+    let jobs = list["jobs"].as_array().expect("jobs");
+    jobs.iter().find(|job| job["name"] == name).expect("the job").clone()
+}
+
+/// Chats that nothing was remembered of.
+async fn unremembered(texts: &[&str]) -> Talk {
+    let talk = Talk::saying(&["All right."]).await;
+    settings(&talk.app, json!({"auto_store": false})).await;
+    for text in texts {
+        chat(&talk, None, text).await;
+    }
+    talk
+}
+
+#[tokio::test]
+async fn consolidating_twice_does_nothing_the_second_time() {
+    let talk = unremembered(&[FACT, "Hi!", "my name is Ada, and I work at Siemens"]).await;
+    assert_eq!(job(&talk.app, "consolidate_conversations").await["status"], "idle");
+    assert_eq!(run(&talk.app, CONSOLIDATE).await, tally(6, 1, 1, 4));
+    assert_eq!(remembered(&talk.app).await, [FACT]);
+    assert_eq!(events(&talk.app, "memory.consolidated").await, [tally(6, 1, 1, 4)]);
+    let shown = job(&talk.app, "consolidate_conversations").await;
+    assert_eq!((&shown["processed"], &shown["total"], &shown["status"]), (&json!(3), &json!(3), &json!("idle")));
+    assert_eq!(run(&talk.app, CONSOLIDATE).await, tally(0, 0, 0, 0));
+    assert_eq!(remembered(&talk.app).await, [FACT]);
+}
+
+#[tokio::test]
+async fn near_duplicates_from_outside_are_merged_when_asked_for() {
+    let talk = unremembered(&[]).await;
+    let given = |content: &str, source: &str| json!({"content": content, "source": source, "agent_id": "scout"});
+    let first = remember(&talk.app, &given("Mia is allergic to peanuts.", "conversation")).await;
+    remember(&talk.app, &given("Mia is allergic to peanuts!", "conversation")).await;
+    remember(&talk.app, &given("Mia is allergic to peanuts", "manual")).await;
+    assert_eq!(run(&talk.app, CONSOLIDATE).await, tally(0, 0, 1, 0));
+    let left = episodes(&talk.app).await;
+    assert_eq!(left.len(), 2, "what somebody wrote by hand is left alone: {left:?}");
+    assert_eq!((&left[1]["id"], &left[1]["access_count"]), (&first["id"], &json!(1)));
+    assert_eq!(run(&talk.app, CONSOLIDATE).await, tally(0, 0, 0, 0));
+}
+
+#[tokio::test]
+async fn conversations_are_gone_through_from_time_to_time() {
+    let talk = unremembered(&[FACT]).await;
+    settings(&talk.app, json!({"auto_store": true, "consolidate_interval_minutes": 60})).await;
+    talk.app.run_workers().await;
+    assert_eq!(remembered(&talk.app).await, [FACT]);
+    let first = job(&talk.app, "consolidate_conversations").await["started_at"].clone();
+    talk.app.clock.advance(Duration::from_secs(59 * 60));
+    talk.app.run_workers().await;
+    assert_eq!(job(&talk.app, "consolidate_conversations").await["started_at"], first);
+    talk.app.clock.advance(Duration::from_secs(2 * 60));
+    talk.app.run_workers().await;
+    assert_ne!(job(&talk.app, "consolidate_conversations").await["started_at"], first);
+    settings(&talk.app, json!({"consolidate_interval_minutes": 0})).await;
+    let last = job(&talk.app, "consolidate_conversations").await["started_at"].clone();
+    talk.app.clock.advance(Duration::from_secs(24 * 60 * 60));
+    talk.app.run_workers().await;
+    assert_eq!(job(&talk.app, "consolidate_conversations").await["started_at"], last);
+}
+
+fn summing(answer: &'static str) -> Script {
+    Script::by(move |request| {
+        let is_asked = request.body["messages"].to_string().contains("You keep the memory");
+        Reply::text([if is_asked { answer } else { "All right." }], COUNTED)
+    })
+}
+
+#[tokio::test]
+async fn a_conversation_is_summed_up_by_the_agents_model() {
+    let talk = Talk::with(summing("Ada works at Siemens and moves to Lisbon on 3 March 2026.")).await;
+    settings(&talk.app, json!({"auto_store": false, "auto_recall": false})).await;
+    let conversation = chat(&talk, None, FACT).await;
+    assert_eq!(run(&talk.app, GENERATE).await, tally(1, 0, 0, 1), "one sentence needs no summary");
+    chat(&talk, Some(&conversation), "We decided to move to Lisbon on 3 March 2026.").await;
+    assert_eq!(run(&talk.app, GENERATE).await, tally(1, 1, 0, 0));
+    let all = episodes(&talk.app).await;
+    assert_eq!(all[0]["source"], "insight");
+    let content = all[0]["content"].as_str().expect("a content");
+    assert!(content.ends_with(": Ada works at Siemens and moves to Lisbon on 3 March 2026."), "{content}");
+    let asked = talk.vendor.requests().last().expect("a request").body.clone();
+    assert!(asked.get("tools").is_none() && asked["messages"].to_string().contains("moves to Lisbon") == false);
+    assert_eq!(run(&talk.app, GENERATE).await, tally(0, 0, 0, 0));
+    // It follows the conversation, and does not pile up.
+    chat(&talk, Some(&conversation), "And remember the cat.").await;
+    assert_eq!(run(&talk.app, GENERATE).await, tally(1, 0, 1, 0));
+    assert_eq!(episodes(&talk.app).await.len(), 1);
+    assert_eq!(super::search(&talk.app, "lisbon").await["total"], 1);
+}
+
+#[tokio::test]
+async fn without_a_model_the_most_telling_sentences_are_the_summary() {
+    let talk = Talk::with(Script::always(Reply::failure(DocumentedFailure::WrongKey))).await;
+    settings(&talk.app, json!({"auto_store": false})).await;
+    let conversation = chat(&talk, None, FACT).await;
+    chat(&talk, Some(&conversation), "Okay. We decided to move to Lisbon on 3 March 2026.").await;
+    let requests = talk.vendor.requests().len();
+    assert_eq!(run(&talk.app, GENERATE).await, tally(1, 1, 0, 0));
+    assert!(talk.vendor.requests().len() > requests, "it was asked");
+    let content = remembered(&talk.app).await.pop().expect("an insight");
+    assert!(content.ends_with(&format!("{FACT} We decided to move to Lisbon on 3 March 2026.")), "{content}");
+}
+
+#[tokio::test]
+async fn entities_are_found_in_what_was_stored_without_them() {
+    let app = super::app().await;
+    settings(&app, json!({"entity_extraction": "off"})).await;
+    say(&app, "We use Rust and PostgreSQL.").await;
+    say(&app, "Nothing of note here.").await;
+    assert_eq!(stats(&app).await["total_entities"], 0);
+    app.post("/api/memory/backfill-entities").send().await.expect_error(409, "entity_extraction_off");
+    settings(&app, json!({"entity_extraction": "rules"})).await;
+    assert_eq!(run(&app, BACKFILL).await, tally(2, 1, 0, 1));
+    assert_eq!(stats(&app).await["entity_type_distribution"], json!({"language": 1, "tool": 1}));
+    assert_eq!(run(&app, BACKFILL).await, tally(0, 0, 0, 0));
+}
+
+#[tokio::test]
+async fn an_agents_model_finds_entities_where_that_is_wanted() {
+    let script = Script::by(|request| {
+        let body = request.body["messages"].to_string();
+        if !body.contains("You find entities") {
+            return Reply::text(["All right."], COUNTED);
+        }
+        let answer = if body.contains("nonsense") {
+            "I found nothing."
+        } else {
+            r#"{"entities": [{"name": "Zorblax", "type": "tool"}, {"name": "Rust", "type": "language"}],
+                "relations": [{"source": "Zorblax", "target": "Rust", "type": "uses"}]}"#
+        };
+        Reply::text([answer], COUNTED)
+    });
+    let talk = Talk::with(script).await;
+    settings(&talk.app, json!({"entity_extraction": "llm"})).await;
+    say(&talk.app, "Zorblax is written in Rust.").await;
+    say(&talk.app, "Docker is nonsense.").await;
+    remember(&talk.app, &json!({"content": "Nobody's Zorblax."})).await;
+    talk.app.run_workers().await;
+    let graph = talk.app.get("/api/memory/graph").send().await.expect_status(200).json();
+    let names: Vec<&str> =
+        graph["entities"].as_array().expect("entities").iter().map(|e| e["name"].as_str().expect("a name")).collect();
+    assert_eq!(names.iter().filter(|name| **name == "Zorblax").count(), 1, "{graph}");
+    assert!(names.contains(&"Docker"), "what the rules found stays where the model says nothing: {graph}");
+    let uses = graph["relationships"].as_array().expect("relations").iter().filter(|r| r["type"] == "uses").count();
+    assert_eq!(uses, 1, "{graph}");
+    assert_eq!(stats(&talk.app).await["entity_type_distribution"], json!({"language": 1, "tool": 2}));
+    let asked = talk.vendor.requests().len();
+    talk.app.run_workers().await;
+    assert_eq!(talk.vendor.requests().len(), asked, "each is asked about once");
+}
+
+#[tokio::test]
+async fn a_job_is_done_by_one_at_a_time() {
+    let talk = unremembered(&[FACT]).await;
+    run(&talk.app, GENERATE).await;
+    let holder = talk.app.running().ground().instance.to_string();
+    let hold = async move |tx: &mut agentd_store::Tx| {
+        let until = tx.clock().now() + Duration::from_secs(60);
+        tx.execute(
+            "UPDATE memory_jobs SET owner = $1, lease_until = $2, finished_at = NULL WHERE name = $3",
+            args![&holder, until, "generate_episodes"],
+        )
+        .await
+    };
+    talk.app.running().ground().db.write::<_, agentd_store::StoreError, _>(hold).await.expect("held");
+    talk.app.post("/api/memory/generate-episodes").send().await.expect_error(409, "job_running");
+    assert_eq!(job(&talk.app, "generate_episodes").await["status"], "running");
+    // Whoever held it is gone.
+    talk.app.clock.advance(Duration::from_secs(61));
+    assert_eq!(job(&talk.app, "generate_episodes").await["status"], "interrupted");
+    run(&talk.app, GENERATE).await;
+    assert_eq!(job(&talk.app, "generate_episodes").await["status"], "idle");
+}
+
+#[tokio::test]
+async fn nothing_is_worked_on_while_memory_is_off() {
+    let talk = unremembered(&[FACT]).await;
+    settings(&talk.app, json!({"enabled": false})).await;
+    for job in [CONSOLIDATE, GENERATE, BACKFILL] {
+        talk.app.post(&format!("/api/memory/{job}")).send().await.expect_error(409, "memory_disabled");
+    }
+}
+
+#[tokio::test]
+async fn what_still_waits_for_another_models_vectors_is_shown() {
+    let app = super::app().await;
+    for text in ["One whale", "Two whales", "Three whales"] {
+        say(&app, text).await;
+    }
+    let done = job(&app, "embed_episodes").await;
+    assert_eq!((&done["status"], &done["processed"], &done["total"]), (&json!("idle"), &json!(3), &json!(3)));
+    app.embedder.set_model_id("fake:1");
+    let shown = job(&app, "embed_episodes").await;
+    assert_eq!((&shown["status"], &shown["processed"], &shown["total"]), (&json!("running"), &json!(0), &json!(3)));
+    app.run_workers().await;
+    assert_eq!(job(&app, "embed_episodes").await["processed"], 3);
+}
+
+#[tokio::test]
+async fn the_places_of_deleted_conversations_go() {
+    let talk = unremembered(&[]).await;
+    let conversation = chat(&talk, None, FACT).await;
+    run(&talk.app, CONSOLIDATE).await;
+    talk.app.delete(&format!("/api/chat/conversations/{conversation}")).send().await.expect_status(200);
+    run(&talk.app, CONSOLIDATE).await;
+    let mut read = talk.app.running().ground().db.read().await.expect("a connection");
+    let left: u64 =
+        read.fetch_one("SELECT COUNT(*) FROM memory_talks", args![]).await.expect("a row").first().expect("a number");
+    assert_eq!(left, 0);
+    drop(read);
+    sql(&talk.app, "UPDATE memory_jobs SET place = 0", || args![]).await;
+    assert_eq!(run(&talk.app, CONSOLIDATE).await, tally(0, 0, 0, 0));
+}

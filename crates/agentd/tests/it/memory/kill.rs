@@ -1,0 +1,57 @@
+//! What memory is after `kill -9`: every message is remembered, each once.
+
+use std::collections::BTreeMap;
+
+use agentd_base::Entropy;
+use agentd_llm::Vendor;
+use agentd_llm::fake::{FakeVendor, Reply, Script};
+use serde_json::{Value, json};
+
+use crate::support::TestProcess;
+use crate::support::talk::COUNTED;
+
+const KILLS: usize = 6;
+const NAMES: [&str; 8] = ["Anna", "Boris", "Clara", "David", "Emma", "Felix", "Greta", "Hugo"];
+
+async fn send(process: &TestProcess, content: &str) {
+    let message = json!({"content": content, "agent_id": "scout"});
+    let stream = process.post("/api/chat/messages/stream").json(&message).stream().await;
+    stream.collect().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_said_is_remembered_once_whoever_is_killed() {
+    let script = Script::always(Reply::text(["All right."], COUNTED));
+    let vendor = FakeVendor::start_forgetful(Vendor::Openai, script).await.expect("a fake vendor");
+    let mut process = TestProcess::with_owner().await;
+    let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
+    process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
+    process.make_agent("scout").await;
+    process.put("/api/settings/memory").json(&json!({"auto_recall": false})).send().await.expect_status(200);
+    let entropy = Entropy::seeded(7);
+    let mut said = Vec::new();
+    for round in 0..KILLS {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
+        let messages = 2 + (entropy.unit() * 5.0) as usize;
+        for number in 0..messages {
+            let content = format!("{} works at Siemens in room {round}{number}.", NAMES[number]);
+            send(&process, &content).await;
+            said.push(content);
+        }
+        process.kill();
+        process.spawn().await;
+    }
+    process.post("/api/memory/consolidate/conversations").send().await.expect_status(200);
+    let again = process.post("/api/memory/consolidate/conversations").send().await.expect_status(200).json();
+    assert_eq!(again["processed"], 0, "{again}");
+    let list = process.get("/api/memory/episodes?limit=100").send().await.expect_status(200).json();
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    for episode in list["episodes"].as_array().expect("episodes") {
+        assert_eq!(episode["access_count"], 0, "none was taken for a repetition of itself: {episode}");
+        *count.entry(episode["content"].as_str().expect("a content").to_owned()).or_default() += 1;
+    }
+    let expected: BTreeMap<String, usize> = said.into_iter().map(|content| (content, 1)).collect();
+    assert_eq!(count, expected);
+    let stats: Value = process.get("/api/memory/stats").send().await.expect_status(200).json();
+    assert_eq!(stats["total_episodes"], expected.len());
+}

@@ -1,0 +1,116 @@
+//! What agents do with their own memory.
+
+use agentd_llm::ToolCall;
+use agentd_llm::fake::{Reply, Script};
+use serde_json::{Value, json};
+
+use super::{episodes, remember, remembered, say, settings};
+use crate::support::request::ServerEvent;
+use crate::support::talk::{COUNTED, Talk, create_agent};
+
+fn call(tool: &str, input: Value) -> Reply {
+    Reply::tool_calls(vec![ToolCall::new("c1", tool, input)], COUNTED)
+}
+
+fn done() -> Reply {
+    Reply::text(["Done."], COUNTED)
+}
+
+fn results(events: &[ServerEvent]) -> Vec<Value> {
+    events.iter().filter(|event| event.event == "tool_result").map(|event| event.data.clone()).collect()
+}
+
+async fn ask(talk: &Talk) -> Vec<Value> {
+    results(&talk.exchange(&json!({"content": "Go on.", "agent_id": "scout"})).await)
+}
+
+#[tokio::test]
+async fn agents_search_store_and_forget() {
+    let script = Script::queue([
+        call("memory_store", json!({"content": "The launch is on 3 March 2026.", "topics": ["launch"]})),
+        done(),
+        call("memory_search", json!({"query": "when is the launch", "limit": 3})),
+        done(),
+    ]);
+    let talk = Talk::with(script).await;
+    settings(&talk.app, json!({"auto_store": false})).await;
+    create_agent(&talk.app, "other").await;
+    remember(&talk.app, &json!({"content": "The launch is secret.", "agent_id": "other"})).await;
+    let stored = ask(&talk).await.remove(0);
+    assert_eq!(stored["status"], "done", "{stored}");
+    let made = episodes(&talk.app).await.remove(0);
+    assert_eq!((&made["source"], &made["topics"]), (&json!("agent"), &json!(["launch"])));
+    assert_eq!(made["id"], stored["output"]["id"]);
+    let found = ask(&talk).await.remove(0)["output"].clone();
+    assert_eq!((&found["total"], &found["memories"][0]["id"]), (&json!(1), &made["id"]), "{found}");
+}
+
+#[tokio::test]
+async fn an_agent_forgets_only_what_is_its_own() {
+    let (ids, given) = tokio::sync::watch::channel(Vec::<String>::new());
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let script = Script::by(move |_| {
+        let nth = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let id = given.borrow().get(nth / 2).cloned().unwrap_or_default();
+        if nth % 2 == 0 { call("memory_forget", json!({ "id": id })) } else { done() }
+    });
+    let talk = Talk::with(script).await;
+    settings(&talk.app, json!({"auto_store": false})).await;
+    create_agent(&talk.app, "other").await;
+    let others = remember(&talk.app, &json!({"content": "Not yours.", "agent_id": "other"})).await;
+    let own = say(&talk.app, "Mine.").await;
+    ids.send_replace(vec![others["id"].as_str().expect("an id").to_owned(), own]);
+    let refused = ask(&talk).await.remove(0);
+    assert_eq!(refused["status"], "failed", "{refused}");
+    assert_eq!(ask(&talk).await.remove(0)["status"], "done");
+    assert_eq!(remembered(&talk.app).await, ["Not yours."]);
+}
+
+#[tokio::test]
+async fn changing_memory_asks_where_acting_does_and_reading_does_not() {
+    let script = Script::queue([
+        call("memory_search", json!({"query": "anything"})),
+        call("memory_store", json!({"content": "The launch is on 3 March 2026."})),
+        done(),
+    ]);
+    let talk = Talk::with(script).await;
+    let careful = json!({"agent_id": "scout", "execution_mode": "approval_required"});
+    let conversation = talk.app.post("/api/chat/conversations").json(&careful).send().await.expect_status(201).json();
+    let mut stream = talk.send(&json!({"content": "Go on.", "conversation_id": conversation["id"]})).stream().await;
+    let mut seen = Vec::new();
+    let request = loop {
+        let event = stream.next().await.expect("the stream goes on");
+        if event.event == "approval_request" {
+            break event;
+        }
+        seen.push(event);
+    };
+    assert_eq!(request.data["tool"], "memory_store");
+    assert_eq!(results(&seen)[0]["tool"], "memory_search");
+    let path = format!("/api/chat/approvals/{}", request.data["approval_id"].as_str().expect("an id"));
+    talk.app.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
+    stream.collect().await;
+    assert_eq!(remembered(&talk.app).await, ["The launch is on 3 March 2026."]);
+}
+
+#[tokio::test]
+async fn the_tools_stand_among_the_built_in_ones() {
+    let talk = Talk::saying(&["Hello."]).await;
+    let offered = async || {
+        talk.exchange(&json!({"content": "Go on.", "agent_id": "scout"})).await;
+        let body = talk.vendor.requests().pop().expect("a request").body;
+        let tools = body["tools"].as_array().expect("tools").clone();
+        let names = tools.iter().filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned));
+        names.filter(|name| name.starts_with("memory_")).collect::<Vec<_>>()
+    };
+    assert_eq!(offered().await, ["memory_search", "memory_store", "memory_forget"]);
+    let path = "/api/settings/skills/builtin/memory_forget/toggle";
+    assert_eq!(talk.app.post(path).send().await.expect_status(200).json()["enabled"], false);
+    assert_eq!(offered().await, ["memory_search", "memory_store"]);
+    settings(&talk.app, json!({"enabled": false})).await;
+    assert_eq!(offered().await, [""; 0]);
+    let list = talk.app.get("/api/settings/skills/builtin").send().await.expect_status(200).json();
+    let shown = list["tools"].as_array().expect("tools").iter().find(|tool| tool["name"] == "memory_search");
+    let problem = shown.expect("it is shown")["problem"].as_str().expect("a problem").to_owned();
+    assert!(problem.contains("switched off"), "{problem}");
+}
