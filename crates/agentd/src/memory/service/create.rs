@@ -80,6 +80,7 @@ impl Memory {
             // A model goes over it later.
             EntityExtraction::Rules | EntityExtraction::Llm => Some(find_entities(&episode.content)),
         };
+        let model = embedded.as_ref().map(|embedded| embedded.model.clone());
         let origin = new.origin;
         let agents = self.0.agents.clone();
         let stored = self.ground().db.write(async move |tx: &mut Tx| {
@@ -106,6 +107,11 @@ impl Memory {
         });
         let stored = stored.await?;
         if stored.is_some() {
+            if let Some(model) = model
+                && let Err(error) = self.follower().expect_model(&model).await
+            {
+                tracing::warn!(%error, "the search index of memory could not take vectors of another model; it will");
+            }
             self.settle().await;
         }
         Ok(stored)

@@ -1,5 +1,6 @@
 //! What can be done with memory.
 
+mod clusters;
 mod create;
 mod forget;
 mod read;
@@ -10,10 +11,12 @@ use std::sync::Arc;
 use agentd_inference::embedder::Embedder;
 use tokio::sync::Notify;
 
+pub(super) use clusters::Cluster;
 pub(super) use create::CreateEpisode;
 pub(super) use read::{EpisodeFilter, Related, Statistics};
 pub(super) use search::{Search, SearchHit, SearchMode, parse_bound};
 
+use super::clustering::Clusterings;
 use super::embedding::Embedding;
 use super::error::MemoryError;
 use super::follower::Follower;
@@ -28,6 +31,7 @@ struct Inner {
     agents: Agents,
     embedding: Embedding,
     follower: Follower,
+    clusterings: Clusterings,
     /// Wakes what embeds episodes that have no vectors yet.
     embed_wake: Arc<Notify>,
 }
@@ -48,6 +52,7 @@ impl Memory {
         let embedding = Embedding::new(embedder);
         Self(Arc::new(Inner {
             follower: Follower::new(ground.clone(), embedding.clone()),
+            clusterings: Clusterings::default(),
             embed_wake: Arc::default(),
             ground,
             settings,
@@ -70,6 +75,10 @@ impl Memory {
 
     pub(super) fn follower(&self) -> &Follower {
         &self.0.follower
+    }
+
+    pub(super) fn clusterings(&self) -> &Clusterings {
+        &self.0.clusterings
     }
 
     pub(super) fn embed_wake(&self) -> Arc<Notify> {

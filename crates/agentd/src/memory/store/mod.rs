@@ -4,6 +4,7 @@
 pub(super) mod counts;
 pub(super) mod entities;
 pub(super) mod episodes;
+pub(super) mod recount;
 pub(super) mod vectors;
 
 use agentd_store::{Args, ChangeLog};

@@ -1,5 +1,6 @@
 //! Memory: what is stored is found, what is forgotten is gone, and every figure is exact.
 
+mod clusters;
 mod episodes;
 mod index;
 mod search;
