@@ -41,10 +41,19 @@ impl DaemonUnderTest {
     ///
     /// # Errors
     /// The binary is not there.
-    #[allow(clippy::disallowed_methods, reason = "a benchmark is no daemon")]
     pub fn spawn(data_dir: &Path) -> Outcome<Self> {
+        Self::spawn_with(data_dir, &[])
+    }
+
+    /// The same, with more environment variables.
+    ///
+    /// # Errors
+    /// The binary is not there.
+    #[allow(clippy::disallowed_methods, reason = "a benchmark is no daemon")]
+    pub fn spawn_with(data_dir: &Path, variables: &[(&str, &str)]) -> Outcome<Self> {
         let port = free_port()?;
         let child = Command::new(binary())
+            .envs(variables.iter().copied())
             .env("SVC_PORT", port.to_string())
             .env("SVC_DATA_DIR", data_dir)
             .env("SVC_LOG", "warn")
@@ -80,7 +89,15 @@ impl DaemonUnderTest {
     /// # Errors
     /// Whatever goes wrong on the way.
     pub fn start_with_owner(data_dir: &Path) -> Outcome<Self> {
-        let mut daemon = Self::spawn(data_dir)?;
+        Self::spawn(data_dir)?.with_owner()
+    }
+
+    /// Makes an account and a key on a daemon that has none.
+    ///
+    /// # Errors
+    /// Whatever goes wrong on the way.
+    pub fn with_owner(self) -> Outcome<Self> {
+        let mut daemon = self;
         daemon.wait_until_ready()?;
         daemon.call("POST", "/api/auth/register", &json!({"username": "owner", "password": "correct horse"}))?;
         let key = daemon.call("POST", "/api/auth/keys", &json!({"name": "bench"}))?;

@@ -39,6 +39,52 @@ pub fn request(address: &str, method: &str, path: &str, key: &str, body: Option<
     Ok((status, body.to_owned()))
 }
 
+/// A connection that stays open, for one request after the other.
+#[derive(Debug)]
+pub struct Connection {
+    stream: tokio::net::TcpStream,
+    bytes: Vec<u8>,
+}
+
+impl Connection {
+    /// # Errors
+    /// Nobody listens there.
+    pub async fn open(address: &str) -> Outcome<Self> {
+        let stream = tokio::net::TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, bytes: Vec::with_capacity(64 * 1024) })
+    }
+
+    /// Sends a request of [`render`] and answers status and body, which must have a length.
+    ///
+    /// # Errors
+    /// The connection fails, or the answer is no such HTTP.
+    pub async fn ask(&mut self, request: &[u8]) -> Outcome<(u16, String)> {
+        self.stream.write_all(request).await?;
+        self.bytes.clear();
+        let mut expected = None;
+        loop {
+            if self.stream.read_buf(&mut self.bytes).await? == 0 {
+                return Err("the connection was closed".into());
+            }
+            if expected.is_none()
+                && let Some(end) = self.bytes.windows(4).position(|window| window == b"\r\n\r\n")
+            {
+                let head = String::from_utf8_lossy(&self.bytes[..end]).to_ascii_lowercase();
+                let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or("no status")?;
+                let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+                let length: usize = length.and_then(|length| length.trim().parse().ok()).ok_or("no Content-Length")?;
+                expected = Some((status, end + 4, end + 4 + length));
+            }
+            if let Some((status, from, to)) = expected
+                && self.bytes.len() >= to
+            {
+                return Ok((status, String::from_utf8_lossy(&self.bytes[from..to]).into_owned()));
+            }
+        }
+    }
+}
+
 /// Asks the same again and again on `connections` open connections for `duration`; answers per
 /// second. Every answer must be 200.
 ///

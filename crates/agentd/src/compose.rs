@@ -365,6 +365,7 @@ pub async fn compose(
             .layer(from_fn_with_state(readiness, refuse_unless_ready))
             // Behind no gate: a restore is what closes it.
             .merge(local_routes(local.backup.clone()))
+            .merge(memory::local_routes(local.memory.clone()))
             .layer(from_fn(catch_panic))
     });
     workers.add(PurgeAnswers(ground.db.clone()));

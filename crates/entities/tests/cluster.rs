@@ -84,6 +84,19 @@ fn new_vectors_join_what_is_known_and_a_new_run_continues_it() {
 }
 
 #[test]
+fn a_single_vector_is_located_as_all_are_assigned() {
+    let values = grouped(4, 30);
+    let clustering = cluster(f32s(&values), 4, None);
+    for (vector, assigned) in values.chunks_exact(DIMENSIONS).zip(&clustering.assignments) {
+        let (located, cosine) = clustering.centroids.locate(vector).unwrap();
+        assert_eq!(located, *assigned);
+        assert!(cosine > 0.5 && cosine <= 1.0001, "{cosine}");
+    }
+    assert_eq!(clustering.centroids.locate(&[1.0]), None);
+    assert_eq!(cluster(f32s(&[]), 4, None).centroids.locate(&values[..DIMENSIONS]), None);
+}
+
+#[test]
 fn what_cannot_be_grouped_is_defined() {
     let none = cluster(f32s(&[]), 4, None);
     assert!(none.assignments.is_empty() && none.sizes.is_empty() && none.centroids.is_empty());

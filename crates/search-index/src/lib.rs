@@ -39,7 +39,8 @@ pub use highlight::highlights;
 pub use index::{Index, IndexOptions, MAX_VECTORS, OpenState, Opened};
 pub use manifest::MAX_CURSOR_BYTES;
 pub use model::{
-    AgentKey, Change, Document, Filter, Hit, IndexSize, Mode, RowNumber, SearchHits, SearchRequest, SourceKey,
+    AgentKey, Change, Document, Filter, HeldDocument, Hit, IndexSize, Mode, RowNumber, SearchHits, SearchRequest,
+    SourceKey,
 };
 pub use row_set::RowSet;
 pub use search::COSINE_FLOOR;

@@ -28,6 +28,16 @@ pub struct Document<'a> {
     pub vectors: Vec<Vec<f32>>,
 }
 
+/// What the index knows of a document, for the checker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldDocument {
+    pub agent: AgentKey,
+    pub source: SourceKey,
+    pub occurred_at: Timestamp,
+    /// As many as [`crate::analyze`] counts.
+    pub words: u32,
+}
+
 /// One change. Each is idempotent.
 #[derive(Clone, Debug)]
 pub enum Change<'a> {

@@ -182,6 +182,13 @@ impl Follower {
         Ok(following)
     }
 
+    /// Makes sure that vectors of `model` are searched, before somebody is told that they are: the model may
+    /// have come, or become another one, since the index was opened.
+    pub(super) async fn expect_model(&self, model: &str) -> Result<(), MemoryError> {
+        let is_searched = self.0.opened.read().as_ref().is_none_or(|index| index.options().embedding_model == model);
+        if is_searched { Ok(()) } else { self.check_model().await }
+    }
+
     /// Opens the index anew when another embedding model is there than the one whose vectors it holds.
     pub(super) async fn check_model(&self) -> Result<(), MemoryError> {
         let Some(model) = self.0.embedding.model_id().await else { return Ok(()) };

@@ -15,6 +15,8 @@
 //! Deliberately absent: ranking and analysis (the search index), finding entities in text (a crate of
 //! its own), and conversations, which belong to chat.
 
+mod check;
+mod clustering;
 mod embedding;
 mod entities;
 mod error;
@@ -30,8 +32,9 @@ mod store;
 mod tools;
 mod worker;
 
+pub use check::{Disagreement, MemoryCheck};
 pub use error::MemoryError;
-pub use routes::routes;
+pub use routes::{local_routes, routes};
 pub use service::Memory;
 pub use settings::MemorySettings;
 pub use source::{ConversationSource, Speaker, Spoken, Talk};

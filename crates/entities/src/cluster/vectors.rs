@@ -136,6 +136,18 @@ impl Centroids {
             .collect()
     }
 
+    /// The nearest centroid of one vector, and the cosine between the two; `None` without centroids, or for another
+    /// number of dimensions.
+    #[must_use]
+    pub fn locate(&self, vector: &[f32]) -> Option<(usize, f32)> {
+        if self.is_empty() || vector.len() != self.dimensions {
+            return None;
+        }
+        let mut unit = vec![0.0; self.dimensions];
+        Vectors::F32 { values: vector, dimensions: self.dimensions }.read_unit(0, &mut unit);
+        Some(self.nearest(&unit))
+    }
+
     /// The centroid in whose direction `unit` points most, and the cosine.
     pub(super) fn nearest(&self, unit: &[f32]) -> (usize, f32) {
         let mut best = (0, f32::NEG_INFINITY);

@@ -7,6 +7,7 @@
 mod flush;
 mod maintain;
 mod open;
+mod visit;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -7,3 +7,4 @@ mod model;
 mod random;
 mod searching;
 mod support;
+mod visiting;

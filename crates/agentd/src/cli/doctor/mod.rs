@@ -4,6 +4,7 @@
 
 mod daemon;
 mod machine;
+mod memory;
 mod report;
 mod storage;
 
@@ -17,12 +18,15 @@ use crate::config::{Config, ConfigError};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  agentd doctor\n  agentd doctor --json | jq '.checks[] | select(.verdict == \"broken\")'\n\nExit code 1 when something is broken, 0 otherwise."
+    after_help = "Examples:\n  agentd doctor\n  agentd doctor --memory\n  agentd doctor --json | jq '.checks[] | select(.verdict == \"broken\")'\n\nExit code 1 when something is broken, 0 otherwise."
 )]
 pub(super) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Also go over everything that is remembered: whether the search index and the figures agree with it
+    #[arg(long)]
+    memory: bool,
 }
 
 pub(super) async fn run(config: Result<Config, ConfigError>, arguments: DoctorArgs) -> Result<ExitCode, CliError> {
@@ -44,6 +48,9 @@ pub(super) async fn run(config: Result<Config, ConfigError>, arguments: DoctorAr
             machine::check_model(&config, &mut report);
             machine::check_embedding_model(&config, &mut report);
             daemon::check_exposure(&config, running.as_ref(), &mut report);
+            if arguments.memory {
+                memory::check(&config, &mut report).await;
+            }
         }
     }
     if arguments.json {

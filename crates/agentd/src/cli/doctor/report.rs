@@ -31,6 +31,8 @@ pub(super) struct Report {
     pub(super) not_before: Option<Timestamp>,
     /// What the key file's key must be, if the database knows one.
     pub(super) key_fingerprint: Option<String>,
+    /// There is a database, undamaged and of this program's schema.
+    pub(super) is_database_usable: bool,
 }
 
 impl Report {

@@ -135,6 +135,7 @@ fn judge_database(found: Inspection, report: &mut Report) {
             "the next start of `agentd` migrates it, after copying it to backups/",
         );
     } else {
+        report.is_database_usable = true;
         report.good(CHECK, format!("{engine}, schema {schema_version}, undamaged"));
     }
 }

@@ -1,5 +1,7 @@
 //! `/api/memory`, and its settings.
 
+mod check;
+mod clusters;
 mod data;
 mod episodes;
 mod graph;
@@ -14,6 +16,8 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub use check::local_routes;
+
 use super::model::{Entity, EntityId, Episode, EpisodeId};
 use super::service::Memory;
 use crate::agents::AgentId;
@@ -26,6 +30,7 @@ pub fn routes() -> Routes<Memory> {
             .routes(routes!(episodes::get_episode, episodes::delete_episode))
             .routes(routes!(episodes::list_related_episodes))
             .routes(routes!(search::search_memory))
+            .routes(routes!(clusters::list_memory_clusters))
             .routes(routes!(graph::get_memory_graph))
             .routes(routes!(statistics::get_memory_stats))
             .routes(routes!(jobs::consolidate_conversations))

@@ -67,6 +67,7 @@ impl Memory {
     async fn store(&self, new: NewEpisode, recorder: Recorder<Episode>) -> Result<Option<Episode>, MemoryError> {
         // Before the transaction: it takes its time.
         let embedded = self.embedding().text(&new.content).await;
+        let model = embedded.as_ref().map(|embedded| embedded.model.clone());
         let prepared = self.prepare(new, embedded);
         let here = self.clone();
         let stored = self.ground().db.write(async move |tx: &mut Tx| {
@@ -78,6 +79,11 @@ impl Memory {
         });
         let stored = stored.await?;
         if stored.is_some() {
+            if let Some(model) = model
+                && let Err(error) = self.follower().expect_model(&model).await
+            {
+                tracing::warn!(%error, "the search index of memory could not take vectors of another model; it will");
+            }
             self.settle().await;
         }
         Ok(stored)

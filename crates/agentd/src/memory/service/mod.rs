@@ -1,6 +1,7 @@
 //! What can be done with memory.
 
 mod ask;
+mod clusters;
 mod create;
 mod extract;
 mod follow;
@@ -20,10 +21,12 @@ use agentd_inference::embedder::Embedder;
 use recall::Noted;
 use tokio::sync::{Notify, Semaphore};
 
+pub(super) use clusters::Cluster;
 pub(super) use create::CreateEpisode;
 pub(super) use read::{EpisodeFilter, Related, Statistics};
 pub(super) use search::{Search, SearchHit, SearchMode, parse_bound};
 
+use super::clustering::Clusterings;
 use super::embedding::Embedding;
 use super::error::MemoryError;
 use super::follower::Follower;
@@ -40,6 +43,7 @@ struct Inner {
     agents: Agents,
     embedding: Embedding,
     follower: Follower,
+    clusterings: Clusterings,
     /// Wakes what embeds episodes that have no vectors yet.
     embed_wake: Arc<Notify>,
     engine: Engine,
@@ -78,6 +82,7 @@ impl Memory {
         let embedding = Embedding::new(embedder);
         Self(Arc::new(Inner {
             follower: Follower::new(ground.clone(), embedding.clone()),
+            clusterings: Clusterings::default(),
             embed_wake: Arc::default(),
             ground,
             settings,
@@ -107,6 +112,10 @@ impl Memory {
 
     pub(super) fn follower(&self) -> &Follower {
         &self.0.follower
+    }
+
+    pub(super) fn clusterings(&self) -> &Clusterings {
+        &self.0.clusterings
     }
 
     pub(super) fn embed_wake(&self) -> Arc<Notify> {

@@ -78,8 +78,8 @@ impl Memory {
             Some(agent) => Some(self.agent(agent).await?),
             None => None,
         };
-        if let Some(cluster) = filter.cluster {
-            return Err(MemoryError::NoCluster { id: cluster });
+        if let Some(cluster) = &filter.cluster {
+            return self.list_cluster(cluster, agent.as_ref(), page).await;
         }
         let agent = agent.as_ref().map(crate::agents::AgentId::as_str);
         let mut read = self.ground().db.read_snapshot().await?;

@@ -36,7 +36,7 @@ impl Figure {
         Self::RecalledAndUsed,
     ];
 
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Episodes => "episodes",
             Self::EpisodesOfAgent => "episodes_of_agent",
@@ -125,6 +125,12 @@ pub(crate) async fn figures(read: &mut Read) -> Result<Figures, StoreError> {
         figures.0.entry(figure).or_default().insert(row.get("name")?, row.get("amount")?);
     }
     Ok(figures)
+}
+
+/// Every figure with its name as it is stored, those that are back to nothing left out.
+pub(crate) async fn stored_figures(read: &mut Read) -> Result<BTreeMap<(String, String), i64>, StoreError> {
+    let rows = read.fetch_all("SELECT kind, name, amount FROM memory_counts WHERE amount <> 0", args![]).await?;
+    rows.iter().map(|row| Ok(((row.get("kind")?, row.get("name")?), row.get("amount")?))).collect()
 }
 
 /// How many episodes there are, of one agent or of all.

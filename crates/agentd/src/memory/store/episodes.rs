@@ -1,6 +1,6 @@
 //! Rows of episodes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use agentd_base::{Page, Timestamp};
 use agentd_store::{Args, Read, Row, StoreError, Tx, args};
@@ -16,6 +16,9 @@ const COLUMNS: &str = "number, id, agent_id, source, content, summary, topics, i
 /// Episodes of agents that are gone are out of sight before they are deleted.
 const IN_SIGHT: &str =
     "NOT EXISTS (SELECT 1 FROM agents WHERE agents.id = episodes.agent_id AND agents.deleted_at IS NOT NULL)";
+
+/// Well below what the databases take as parameters.
+const BATCH: usize = 500;
 
 fn episode(row: &Row) -> Result<Episode, StoreError> {
     Ok(Episode {
@@ -96,6 +99,41 @@ pub(crate) async fn episodes_by_number(read: &mut Read, numbers: &[i64]) -> Resu
     found.sort_by_key(|episode| numbers.iter().position(|number| *number == episode.number));
     entities::attach(read, &mut found).await?;
     Ok(found)
+}
+
+/// The ids of episodes, by their numbers; those that are gone are left out.
+pub(crate) async fn ids_by_number(read: &mut Read, numbers: &[i64]) -> Result<HashMap<i64, EpisodeId>, StoreError> {
+    let mut ids = HashMap::with_capacity(numbers.len());
+    for batch in numbers.chunks(BATCH) {
+        let mut args = Args::new();
+        let places = placeholders(&mut args, batch.iter().copied());
+        let sql = format!("SELECT number, id FROM episodes WHERE number IN ({places}) AND {IN_SIGHT}");
+        for row in read.fetch_all(sql, args).await? {
+            ids.insert(row.get("number")?, row.get("id")?);
+        }
+    }
+    Ok(ids)
+}
+
+/// How the contents of episodes begin, by their numbers: up to `characters` of each.
+pub(crate) async fn beginnings(
+    read: &mut Read,
+    numbers: &[i64],
+    characters: u32,
+) -> Result<BTreeMap<i64, String>, StoreError> {
+    let mut beginnings = BTreeMap::new();
+    for batch in numbers.chunks(BATCH) {
+        let mut args = Args::new();
+        let places = placeholders(&mut args, batch.iter().copied());
+        let sql = format!(
+            "SELECT number, substr(content, 1, {characters}) AS beginning FROM episodes \
+             WHERE number IN ({places}) AND {IN_SIGHT}"
+        );
+        for row in read.fetch_all(sql, args).await? {
+            beginnings.insert(row.get("number")?, row.get("beginning")?);
+        }
+    }
+    Ok(beginnings)
 }
 
 /// What an index knows of an episode.

@@ -6,6 +6,7 @@ pub(super) mod entities;
 pub(super) mod episodes;
 pub(super) mod facts;
 pub(super) mod jobs;
+pub(super) mod recount;
 pub(super) mod talks;
 pub(super) mod vectors;
 

@@ -1,5 +1,8 @@
 //! Memory: what is stored is found, what is forgotten is gone, and every figure is exact.
 
+mod chaos;
+mod checker;
+mod clusters;
 mod episodes;
 mod forgetting;
 mod index;

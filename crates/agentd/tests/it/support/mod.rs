@@ -213,6 +213,11 @@ impl TestApp {
         self.source.data_dir.as_deref().unwrap_or(self.folder.path())
     }
 
+    /// The database that is no file in the data directory.
+    pub fn database_url(&self) -> Option<&str> {
+        self.source.database_url.as_ref().map(Secret::expose)
+    }
+
     /// Runs the background workers until they have nothing left to do.
     pub async fn run_workers(&self) {
         self.running().daemon.workers.run_until_idle().await.expect("the workers succeed");

@@ -1,0 +1,66 @@
+//! Texts and queries as people write them: pieces of this project's own documentation, the same in every run.
+
+const SOURCES: [&str; 6] = [
+    include_str!("../../../../crates/entities/testdata/labelled.txt"),
+    include_str!("../../../../ARCHITECTURE.md"),
+    include_str!("../../../../docs/guide/agents.md"),
+    include_str!("../../../../docs/guide/devices.md"),
+    include_str!("../../../../docs/guide/running.md"),
+    include_str!("../../../../docs/guide/tools.md"),
+];
+
+pub(crate) struct Texts {
+    words: Vec<String>,
+    state: u64,
+}
+
+impl Texts {
+    pub(crate) fn new(seed: u64) -> Self {
+        let words = SOURCES
+            .iter()
+            .flat_map(|source| source.split(|character: char| !character.is_alphanumeric()))
+            .filter(|word| word.len() > 1 || word.chars().all(char::is_alphabetic))
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect();
+        Self { words, state: seed }
+    }
+
+    pub(crate) fn number(&mut self, below: usize) -> usize {
+        // A linear congruential generator with the constants of Knuth's MMIX.
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.state >> 33).unwrap_or_default() % below
+    }
+
+    fn piece(&mut self, words: usize) -> String {
+        let start = self.number(self.words.len() - words);
+        self.words[start..start + words].join(" ")
+    }
+
+    /// 10 to 20 words with a full stop, which stands nowhere else.
+    pub(crate) fn sentence(&mut self) -> String {
+        let words = 10 + self.number(11);
+        format!("{}.", self.piece(words))
+    }
+
+    /// Two sentences: 20 to 40 words.
+    pub(crate) fn text(&mut self) -> String {
+        format!("{} {}", self.sentence(), self.sentence())
+    }
+
+    /// 3 to 12 words.
+    pub(crate) fn query(&mut self) -> String {
+        let words = 3 + self.number(10);
+        self.piece(words)
+    }
+}
+
+/// As it stands in the query of an address.
+pub(crate) fn encoded(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}

@@ -1,0 +1,86 @@
+//! Groups of episodes.
+
+use agentd_base::Problems;
+use agentd_entities::cluster::{MAX_CLUSTERS, MIN_CLUSTERS};
+use agentd_web::{ApiError, ErrorBody, Json, Query};
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Answer;
+use crate::memory::model::EpisodeId;
+use crate::memory::service::{Cluster, Memory};
+
+const DEFAULT_CLUSTERS: usize = 4;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ClusterQuery {
+    /// Into how many clusters, at most; default 4.
+    #[param(minimum = 2, maximum = 8)]
+    n: Option<i64>,
+    /// Only episodes of this agent (id or svc_name).
+    agent_id: Option<String>,
+}
+
+/// Episodes that mean something alike.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ClusterView {
+    /// The same until memory changes; `GET /api/memory/episodes?cluster_id=` takes it.
+    id: String,
+    /// The first keywords in one line.
+    label: String,
+    /// How many episodes it has.
+    #[schema(minimum = 1)]
+    size: u64,
+    /// The words that tell it from the others, the most telling first.
+    #[schema(max_items = 8)]
+    keywords: Vec<String>,
+    /// The nearest to its centre first, 100 at most.
+    #[schema(max_items = 100)]
+    episode_ids: Vec<EpisodeId>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ClusterList {
+    /// The largest first. Fewer than asked for where there are not so many different meanings.
+    clusters: Vec<ClusterView>,
+    /// How many episodes are in clusters: all that have a meaning to go by, which those that were stored without
+    /// an embedding model get later.
+    total: u64,
+}
+
+impl From<Cluster> for ClusterView {
+    fn from(cluster: Cluster) -> Self {
+        Self {
+            id: cluster.id,
+            label: cluster.label.label,
+            size: cluster.size,
+            keywords: cluster.label.keywords,
+            episode_ids: cluster.episodes,
+        }
+    }
+}
+
+/// Groups of episodes that mean something alike
+///
+/// The same memory always falls into the same clusters.
+#[utoipa::path(
+    get, path = "/api/memory/clusters", tag = "Memory", params(ClusterQuery),
+    responses(
+        (status = 200, body = ClusterList),
+        (status = 404, body = ErrorBody, description = "There is no such agent"),
+    ),
+)]
+pub(super) async fn list_memory_clusters(
+    State(memory): State<Memory>,
+    Query(query): Query<ClusterQuery>,
+) -> Answer<ClusterList> {
+    let mut problems = Problems::new();
+    let wanted = query.n.map_or(Some(DEFAULT_CLUSTERS), |n| usize::try_from(n).ok());
+    let count = wanted.filter(|count| (MIN_CLUSTERS..=MAX_CLUSTERS).contains(count));
+    problems.require(count.is_some(), "n", format!("must be between {MIN_CLUSTERS} and {MAX_CLUSTERS}"));
+    problems.into_result().map_err(ApiError::invalid)?;
+    let (clusters, total) = memory.clusters(count.unwrap_or(DEFAULT_CLUSTERS), query.agent_id.as_deref()).await?;
+    Ok(Json(ClusterList { clusters: clusters.into_iter().map(ClusterView::from).collect(), total }))
+}

@@ -1,0 +1,134 @@
+//! What the rows themselves say, counted one by one: for the checker, which holds it against the figures and
+//! sums that are kept.
+
+use std::collections::BTreeMap;
+
+use agentd_store::{Read, StoreError, args};
+
+use super::counts::Figure;
+
+/// Of rows that disagree so many are named.
+const NAMED: u32 = 5;
+
+/// What `memory_counts` has to hold of all that rows can tell; under the keys that it uses.
+pub(crate) async fn recounted_figures(read: &mut Read) -> Result<BTreeMap<(String, String), i64>, StoreError> {
+    let mut figures = BTreeMap::new();
+    for (figure, sql) in [
+        (Figure::Episodes, "SELECT '' AS name, COUNT(*) AS amount FROM episodes"),
+        (
+            Figure::EpisodesOfAgent,
+            "SELECT agent_id AS name, COUNT(*) AS amount FROM episodes WHERE agent_id IS NOT NULL GROUP BY agent_id",
+        ),
+        (Figure::EpisodesOfSource, "SELECT source AS name, COUNT(*) AS amount FROM episodes GROUP BY source"),
+        (
+            Figure::EpisodesOfImportance,
+            "SELECT CAST(bucket AS TEXT) AS name, COUNT(*) AS amount FROM (SELECT CASE WHEN importance >= 1000000 \
+             THEN 9 ELSE importance / 100000 END AS bucket FROM episodes) AS buckets GROUP BY bucket",
+        ),
+        (
+            Figure::ImportanceSum,
+            "SELECT '' AS name, CAST(COALESCE(SUM(importance), 0) AS BIGINT) AS amount FROM episodes",
+        ),
+        (Figure::ValenceSum, "SELECT '' AS name, CAST(COALESCE(SUM(valence), 0) AS BIGINT) AS amount FROM episodes"),
+        (Figure::EntitiesOfType, "SELECT entity_type AS name, COUNT(*) AS amount FROM entities GROUP BY entity_type"),
+        (Figure::Relations, "SELECT '' AS name, COUNT(*) AS amount FROM entity_relations"),
+    ] {
+        for row in read.fetch_all(sql, args![]).await? {
+            let amount: i64 = row.get("amount")?;
+            if amount != 0 {
+                figures.insert((figure.as_str().to_owned(), row.get("name")?), amount);
+            }
+        }
+    }
+    Ok(figures)
+}
+
+/// Figures of what left no rows behind.
+pub(crate) fn is_counted_by_rows(kind: &str) -> bool {
+    ![Figure::Recalled, Figure::RecalledAndUsed].iter().any(|figure| figure.as_str() == kind)
+}
+
+/// Rows that break a rule.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) rule: Rule,
+    pub(crate) count: u64,
+    /// A few of them.
+    pub(crate) named: Vec<String>,
+}
+
+/// What holds between the tables of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    Mentions,
+    Relations,
+    MentionsBelong,
+    RelationsBelong,
+    VectorsBelong,
+    VectorsHaveModel,
+}
+
+impl Rule {
+    const ALL: [Self; 6] = [
+        Self::Mentions,
+        Self::Relations,
+        Self::MentionsBelong,
+        Self::RelationsBelong,
+        Self::VectorsBelong,
+        Self::VectorsHaveModel,
+    ];
+
+    /// Selects the names of the rows that break it.
+    fn broken(self) -> &'static str {
+        match self {
+            Self::Mentions => {
+                "SELECT e.name AS name, e.number AS place FROM entities e LEFT JOIN (SELECT entity, SUM(mentions) AS \
+                 mentions FROM episode_entities GROUP BY entity) m ON m.entity = e.number \
+                 WHERE COALESCE(m.mentions, 0) <> e.mentions OR e.mentions <= 0"
+            }
+            // A relation that is kept and not found, one that is found and not kept, and one of another weight.
+            Self::Relations => {
+                "SELECT relation_type AS name, source AS place FROM (\
+                 SELECT source, target, relation_type, weight, episodes FROM entity_relations \
+                 UNION ALL SELECT source, target, relation_type, -SUM(weight), -COUNT(*) FROM episode_relations \
+                 GROUP BY source, target, relation_type) AS both_sides GROUP BY source, target, relation_type \
+                 HAVING SUM(weight) <> 0 OR SUM(episodes) <> 0"
+            }
+            Self::MentionsBelong => {
+                "SELECT CAST(m.episode AS TEXT) AS name, m.episode AS place FROM episode_entities m \
+                 WHERE NOT EXISTS (SELECT 1 FROM episodes WHERE episodes.number = m.episode) \
+                 OR NOT EXISTS (SELECT 1 FROM entities WHERE entities.number = m.entity)"
+            }
+            Self::RelationsBelong => {
+                "SELECT CAST(r.episode AS TEXT) AS name, r.episode AS place FROM episode_relations r \
+                 WHERE NOT EXISTS (SELECT 1 FROM episodes WHERE episodes.number = r.episode)"
+            }
+            Self::VectorsBelong => {
+                "SELECT CAST(v.episode AS TEXT) AS name, v.episode AS place FROM episode_vectors v \
+                 WHERE NOT EXISTS (SELECT 1 FROM episodes WHERE episodes.number = v.episode)"
+            }
+            Self::VectorsHaveModel => {
+                "SELECT e.id AS name, e.number AS place FROM episodes e WHERE e.embedding_model IS NULL \
+                 AND EXISTS (SELECT 1 FROM episode_vectors v WHERE v.episode = e.number)"
+            }
+        }
+    }
+}
+
+/// Every rule that does not hold.
+pub(crate) async fn broken_rules(read: &mut Read) -> Result<Vec<Broken>, StoreError> {
+    let mut found = Vec::new();
+    for rule in Rule::ALL {
+        let broken = rule.broken();
+        let count: u64 =
+            read.fetch_one(format!("SELECT COUNT(*) FROM ({broken}) AS broken"), args![]).await?.first()?;
+        if count == 0 {
+            continue;
+        }
+        let some = format!("SELECT name FROM ({broken}) AS broken ORDER BY place LIMIT $1");
+        let rows = read.fetch_all(some, args![NAMED]).await?;
+        let named = rows.iter().map(|row| row.get("name")).collect::<Result<_, StoreError>>()?;
+        found.push(Broken { rule, count, named });
+    }
+    Ok(found)
+}
