@@ -28,7 +28,8 @@ async fn every_tool_says_what_it_is() {
     let names: Vec<&str> = list["tools"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
     assert_eq!((names.as_slice(), &list["total"]), (NAMES.as_slice(), &json!(11)));
     for tool in list["tools"].as_array().unwrap() {
-        let reads = ["read_file", "list_files", "search_files", "memory_search"].contains(&tool["name"].as_str().unwrap());
+        let reads =
+            ["read_file", "list_files", "search_files", "memory_search"].contains(&tool["name"].as_str().unwrap());
         assert_eq!(tool["effect"], if reads { "reads" } else { "acts" }, "{tool}");
         assert_eq!(tool["input_schema"]["type"], "object");
         assert_eq!(tool["input_schema"]["additionalProperties"], false);
