@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use super::model::{ConversationId, Message, MessageStatus, Role};
 use super::service::Chat;
 use super::store;
-use crate::memory::{ConversationSource, Speaker, Spoken, Talk};
+use crate::memory::{ConversationSource, Speaker, Spoken, SpokenPage, Talk};
 
 /// Of longer messages memory sees the beginning.
 const MESSAGE_CHARACTERS: usize = 8_000;
@@ -40,12 +40,16 @@ impl ConversationSource for Chat {
         conversation: &'t str,
         position: u64,
         limit: u32,
-    ) -> BoxFuture<'t, Result<Vec<Spoken>, StoreError>> {
+    ) -> BoxFuture<'t, Result<SpokenPage, StoreError>> {
         async move {
             let id = ConversationId::from(conversation);
             let mut read = self.ground().db.read().await?;
             let messages = store::list_settled_after(&mut read, &id, position, limit).await?;
-            Ok(messages.into_iter().map(spoken).collect())
+            let is_last = match messages.last() {
+                Some(last) => store::list_settled_after(&mut read, &id, last.position, 1).await?.is_empty(),
+                None => true,
+            };
+            Ok(SpokenPage { spoken: messages.into_iter().map(spoken).collect(), is_last })
         }
         .boxed()
     }

@@ -124,12 +124,12 @@ impl Turn {
         )
     }
 
-    /// Takes what was recalled into the prompt.
-    pub(super) fn take_recalled(&mut self, recalled: Option<Recalled>) {
+    /// Takes what was recalled into the prompt. What becomes a summary first must not be left out before.
+    pub(super) fn take_recalled(&mut self, recalled: Option<Recalled>, is_prepared: bool) {
         let Some(recalled) = recalled else { return };
         self.prompt.set_recalled(recalled.note.clone());
         self.recalled = Some(recalled);
-        if !self.must_compact() {
+        if is_prepared || !self.must_compact() {
             self.fit_prompt();
         }
     }

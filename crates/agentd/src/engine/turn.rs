@@ -172,7 +172,7 @@ impl Turn {
                 () = entered.notified(), if is_prepared && !may_ask => may_ask = true,
                 Some(recalled) = OptionFuture::from(recalling.as_mut()) => {
                     recalling = None;
-                    self.take_recalled(recalled);
+                    self.take_recalled(recalled, is_prepared);
                 }
                 Some(event) = OptionFuture::from(call.as_mut().map(Call::next)), if may_read => {
                     end = self.log.take(event);
@@ -194,7 +194,7 @@ impl Turn {
         }
         if let Some(recalling) = recalling {
             let recalled = recalling.await;
-            self.take_recalled(recalled);
+            self.take_recalled(recalled, is_prepared);
         }
         self.note_told();
         if is_prepared {

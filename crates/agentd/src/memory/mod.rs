@@ -37,7 +37,7 @@ pub use error::MemoryError;
 pub use routes::{local_routes, routes};
 pub use service::Memory;
 pub use settings::MemorySettings;
-pub use source::{ConversationSource, Speaker, Spoken, Talk};
+pub use source::{ConversationSource, Speaker, Spoken, SpokenPage, Talk};
 pub use tools::MemoryTools;
 pub use worker::{
     ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, PruneChanges, RememberTalks,

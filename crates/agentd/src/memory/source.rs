@@ -42,6 +42,14 @@ pub struct Spoken {
     pub at: Timestamp,
 }
 
+/// Some of what was said, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SpokenPage {
+    pub spoken: Vec<Spoken>,
+    /// Nothing follows that is over.
+    pub is_last: bool,
+}
+
 /// Who keeps conversations.
 pub trait ConversationSource: Send + Sync {
     /// Conversations that changed at `since` or later, in the order of that and of their ids, those after
@@ -53,14 +61,14 @@ pub trait ConversationSource: Send + Sync {
         limit: u32,
     ) -> BoxFuture<'t, Result<Vec<Talk>, StoreError>>;
 
-    /// What was said in a conversation after a position, in order, at most `limit` messages. An exchange
-    /// whose reply is still being written is not among them.
+    /// What was said in a conversation after a position, in order, at most `limit` messages and fewer where
+    /// they are very long, but never none. An exchange whose reply is still being written is not among them.
     fn spoken_after<'t>(
         &'t self,
         conversation: &'t str,
         position: u64,
         limit: u32,
-    ) -> BoxFuture<'t, Result<Vec<Spoken>, StoreError>>;
+    ) -> BoxFuture<'t, Result<SpokenPage, StoreError>>;
 
     /// Those of `conversations` that are not there any more.
     fn missing<'t>(&'t self, conversations: &'t [String]) -> BoxFuture<'t, Result<Vec<String>, StoreError>>;

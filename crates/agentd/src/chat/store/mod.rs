@@ -276,7 +276,7 @@ pub(super) async fn list_messages(
     limit: u32,
     offset: u64,
 ) -> Result<Vec<Message>, StoreError> {
-    let sql = within_budget("ASC", "LIMIT $4 OFFSET $5");
+    let sql = within_budget(&kept_after("ASC", "LIMIT $4 OFFSET $5"), "ASC");
     read.fetch_all(sql, args![id, 0_u64, MAX_CHARACTERS, limit, offset]).await?.iter().map(message).collect()
 }
 
@@ -288,18 +288,25 @@ pub(super) async fn list_newest(
     after: u64,
     limit: u32,
 ) -> Result<Vec<Message>, StoreError> {
-    let rows = read.fetch_all(within_budget("DESC", "LIMIT $4"), args![id, after, MAX_CHARACTERS, limit]).await?;
+    let sql = within_budget(&kept_after("DESC", "LIMIT $4"), "DESC");
+    let rows = read.fetch_all(sql, args![id, after, MAX_CHARACTERS, limit]).await?;
     rows.iter().rev().map(message).collect()
 }
 
-/// Messages in order until the budget of characters is spent, the first one in any case.
-fn within_budget(order: &str, part: &str) -> String {
+fn kept_after(order: &str, part: &str) -> String {
+    format!(
+        "SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 AND position > $2 AND {IS_KEPT} \
+         ORDER BY position {order} {part}"
+    )
+}
+
+/// Those of `messages`, in order, until the budget of `$3` characters is spent; the first in any case.
+fn within_budget(messages: &str, order: &str) -> String {
     format!(
         "SELECT {MESSAGE} FROM (SELECT {MESSAGE}, \
          SUM(LENGTH(content) + COALESCE(LENGTH(rounds), 0)) OVER (ORDER BY position {order}) AS so_far, \
          ROW_NUMBER() OVER (ORDER BY position {order}) AS nth \
-         FROM (SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 AND position > $2 AND {IS_KEPT} \
-         ORDER BY position {order} {part}) AS part) AS page WHERE so_far <= $3 OR nth = 1 ORDER BY position {order}"
+         FROM ({messages}) AS part) AS page WHERE so_far <= $3 OR nth = 1 ORDER BY position {order}"
     )
 }
 

@@ -3,7 +3,7 @@
 use agentd_base::Timestamp;
 use agentd_store::{Read, StoreError, args};
 
-use super::{CONVERSATION, IS_KEPT, MESSAGE, conversation, is_visible, message, named};
+use super::{CONVERSATION, IS_KEPT, MAX_CHARACTERS, MESSAGE, conversation, is_visible, message, named, within_budget};
 use crate::agents::AgentId;
 use crate::chat::model::{Conversation, ConversationId, Message, Role};
 
@@ -72,18 +72,19 @@ pub(in crate::chat) async fn list_changed_from(
 }
 
 /// What owner and agent said after a position, in order, up to the question whose reply is still being
-/// written.
+/// written; fewer than `limit` where they are very long, but never none.
 pub(in crate::chat) async fn list_settled_after(
     read: &mut Read,
     id: &ConversationId,
     after: u64,
     limit: u32,
 ) -> Result<Vec<Message>, StoreError> {
-    let sql = format!(
+    let settled = format!(
         "SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 AND position > $2 AND role <> 'system' \
          AND position < COALESCE((SELECT MIN(running.position) - 1 FROM messages AS running \
          WHERE running.conversation_id = $1 AND running.status = 'running'), 9223372036854775807) \
-         AND {IS_KEPT} ORDER BY position LIMIT $3"
+         AND {IS_KEPT} ORDER BY position LIMIT $4"
     );
-    read.fetch_all(sql, args![id, after, limit]).await?.iter().map(message).collect()
+    let sql = within_budget(&settled, "ASC");
+    read.fetch_all(sql, args![id, after, MAX_CHARACTERS, limit]).await?.iter().map(message).collect()
 }

@@ -48,7 +48,7 @@ impl Memory {
             Err(error) => return Err(error.into()),
         };
         let first = talk.revision.saturating_sub(u64::from(MESSAGES));
-        let mut spoken = self.source().spoken_after(&talk.id, first, MESSAGES).await?;
+        let mut spoken = self.newest_spoken(&talk.id, first).await?;
         spoken.retain(|spoken| spoken.speaker != Speaker::Stranger && !spoken.text.trim().is_empty());
         let said = spoken.iter().filter(|spoken| spoken.speaker == Speaker::Owner).count();
         let mut text = None;
@@ -112,6 +112,19 @@ impl Memory {
         let tally = self.ground().db.write(store).await?;
         self.settle().await;
         Ok(tally)
+    }
+
+    /// What was said after a position, page by page: pages of very long messages are short.
+    async fn newest_spoken(&self, talk: &str, after: u64) -> Result<Vec<Spoken>, MemoryError> {
+        let (mut all, mut after) = (Vec::new(), after);
+        loop {
+            let page = self.source().spoken_after(talk, after, MESSAGES).await?;
+            after = page.spoken.last().map_or(after, |last| last.position);
+            all.extend(page.spoken);
+            if page.is_last {
+                return Ok(all);
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::memory::error::MemoryError;
 use crate::memory::follower::{MEMORY, agent_key, blocking};
 use crate::memory::jobs::Tally;
 use crate::memory::model::NewEpisode;
-use crate::memory::source::{Speaker, Spoken, Talk};
+use crate::memory::source::{Speaker, Spoken, SpokenPage, Talk};
 use crate::memory::store::talks::TalkProgress;
 use crate::memory::store::{episodes, talks};
 
@@ -98,8 +98,8 @@ impl Memory {
             Err(AgentError::NotFound { .. }) => return Ok((Tally::default(), false)),
             Err(error) => return Err(error.into()),
         };
-        let spoken = self.source().spoken_after(&talk.id, before.through, MESSAGES_AT_ONCE).await?;
-        let is_last = spoken.len() < MESSAGES_AT_ONCE as usize;
+        let SpokenPage { spoken, is_last } =
+            self.source().spoken_after(&talk.id, before.through, MESSAGES_AT_ONCE).await?;
         let min_importance = self.rules().min_importance;
         let worth: Vec<(u64, NewEpisode)> = spoken
             .iter()

@@ -33,8 +33,8 @@ async fn what_was_said_is_remembered_once_whoever_is_killed() {
     for round in 0..KILLS {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
         let messages = 2 + (entropy.unit() * 5.0) as usize;
-        for number in 0..messages {
-            let content = format!("{} works at Siemens in room {round}{number}.", NAMES[number]);
+        for (number, name) in NAMES.iter().enumerate().take(messages) {
+            let content = format!("{name} works at Siemens in room {round}{number}.");
             send(&process, &content).await;
             said.push(content);
         }

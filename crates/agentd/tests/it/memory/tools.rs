@@ -52,7 +52,7 @@ async fn an_agent_forgets_only_what_is_its_own() {
     let script = Script::by(move |_| {
         let nth = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let id = given.borrow().get(nth / 2).cloned().unwrap_or_default();
-        if nth % 2 == 0 { call("memory_forget", json!({ "id": id })) } else { done() }
+        if nth.is_multiple_of(2) { call("memory_forget", json!({ "id": id })) } else { done() }
     });
     let talk = Talk::with(script).await;
     settings(&talk.app, json!({"auto_store": false})).await;
