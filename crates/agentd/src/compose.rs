@@ -34,7 +34,7 @@ use crate::engine::{Engine, KeepSessions};
 use crate::evolution::{CountTurns, Evolution, ProposeChanges};
 use crate::ground::{Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers};
 use crate::lifecycle::{LocalRouter, StartError};
-use crate::memory::{EmbedEpisodes, FlushIndex, Memory, MemorySettings, PruneChanges};
+use crate::memory::{EmbedEpisodes, FlushIndex, Memory, MemorySettings, PruneChanges, WarmIndex};
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
 use crate::page::Pages;
@@ -375,6 +375,7 @@ pub async fn compose(
     workers.add(KeepToolServers(services.tools.servers.clone()));
     workers.add(DeliverNotifications(services.notify.clone()));
     workers.add(PurgeNotifications(services.notify.clone()));
+    workers.add(WarmIndex(services.memory.clone()));
     workers.add(FlushIndex(services.memory.clone()));
     workers.add(EmbedEpisodes(services.memory.clone()));
     workers.add(PruneChanges(services.memory.clone()));

@@ -33,4 +33,4 @@ pub use error::MemoryError;
 pub use routes::{local_routes, routes};
 pub use service::Memory;
 pub use settings::MemorySettings;
-pub use worker::{EmbedEpisodes, FlushIndex, PruneChanges};
+pub use worker::{EmbedEpisodes, FlushIndex, PruneChanges, WarmIndex};
