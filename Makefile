@@ -10,7 +10,7 @@ TOOL_SERVERS := .tool-servers
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help run test check bench bench-local-tools models tools postgres-tools openapi fuzz-api security tool-servers clean
+.PHONY: help run test check bench bench-local-tools bench-memory chaos-memory models tools postgres-tools openapi fuzz-api security tool-servers clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -89,6 +89,20 @@ bench-local-tools: tools models ## Measure how well a model inside calls tools: 
 	cargo build --release --package agentd-bench --features local-model --bin local_tools
 	$(call say,tool calls)
 	target/release/local_tools "$${MODEL:-$(MODELS)/$(WRITER)}" $(if $(VERBOSE),--verbose)
+
+export LOCOMO
+bench-memory: tools models ## Measure memory: speed; with LOCOMO=folder also how well it finds
+	$(call say,building)
+	cargo build --release --package agentd
+	cargo build --release --package agentd-bench --features memory --bin memory
+	$(call say,insert and search and cold start)
+	target/release/memory $(MODELS)/$(EMBEDDER)
+	if [ -n "$${LOCOMO:-}" ]; then target/release/memory $(MODELS)/$(EMBEDDER) --quality "$$LOCOMO"; fi
+	$(call say,entities found in text)
+	cargo run --release --package agentd-bench --bin entities
+
+chaos-memory: tools ## Kill the daemon twenty times while it remembers and forgets
+	AGENTD_TEST_MEMORY_KILLS=20 cargo test --package agentd --no-default-features --test it -- memory::chaos
 
 clean: ## Remove what was built
 	cargo clean

@@ -36,7 +36,7 @@ use crate::ground::{Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLed
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::memory::{
     ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, Memory, MemorySettings,
-    MemoryTools, PruneChanges, RememberTalks, WriteRecalls,
+    MemoryTools, PruneChanges, RememberTalks, WarmIndex, WriteRecalls,
 };
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
@@ -382,6 +382,7 @@ pub async fn compose(
     workers.add(KeepToolServers(services.tools.servers.clone()));
     workers.add(DeliverNotifications(services.notify.clone()));
     workers.add(PurgeNotifications(services.notify.clone()));
+    workers.add(WarmIndex(services.memory.clone()));
     workers.add(FlushIndex(services.memory.clone()));
     workers.add(EmbedEpisodes(services.memory.clone()));
     workers.add(PruneChanges(services.memory.clone()));

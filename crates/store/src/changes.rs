@@ -13,6 +13,9 @@ use crate::outbox::Seq;
 use crate::read::Read;
 use crate::{StoreError, Tx, args};
 
+/// Well below what the databases take as parameters.
+const ROWS_A_STATEMENT: usize = 500;
+
 /// The name of a log, `const EPISODES: ChangeLog = ChangeLog::new("memory.episodes");`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeLog(&'static str);
@@ -122,6 +125,21 @@ impl Tx {
         let now = self.clock().now();
         self.execute("INSERT INTO changes (log, row_number, created_at) VALUES ($1, $2, $3)", args![log.0, row, now])
             .await?;
+        Ok(())
+    }
+
+    /// The same for many rows, in few statements.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn log_changes(&mut self, log: ChangeLog, rows: &[i64]) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        for batch in rows.chunks(ROWS_A_STATEMENT) {
+            let mut args = args![log.0, now];
+            let rows: Vec<String> = batch.iter().map(|row| format!("($1, ${}, $2)", args.push(*row))).collect();
+            let sql = format!("INSERT INTO changes (log, row_number, created_at) VALUES {}", rows.join(", "));
+            self.execute(sql, args).await?;
+        }
         Ok(())
     }
 

@@ -10,7 +10,6 @@ use agentd_bench::daemon::DaemonUnderTest;
 use agentd_bench::figures::Sample;
 use agentd_bench::load::{Connection, render};
 use agentd_inference::LocalEmbedder;
-use agentd_inference::embedder::Embedder;
 use serde_json::{Value, json};
 
 use crate::fill::{Inside, Known, remember};

@@ -68,6 +68,8 @@ struct Inner {
     ground: Ground,
     embedding: Embedding,
     following: Mutex<Option<Following>>,
+    /// Held by who writes the index to disk, and by who empties it.
+    writing: Arc<Mutex<()>>,
     /// The topic's generation that the index has seen; only SQLite can go by it.
     seen: AtomicU64,
     opened: parking_lot::RwLock<Option<Arc<Index>>>,
@@ -83,6 +85,7 @@ impl Follower {
             ground,
             embedding,
             following: Mutex::new(None),
+            writing: Arc::default(),
             seen: AtomicU64::new(u64::MAX),
             opened: parking_lot::RwLock::new(None),
         }))
@@ -123,18 +126,45 @@ impl Follower {
         }
     }
 
-    /// Writes the index to disk, when something changed and somebody uses it.
+    /// Writes the index to disk, when something changed and somebody uses it. Nobody waits for it: what is
+    /// followed meanwhile lies behind the cursor that is written, and is followed once more after a start.
     pub(super) async fn flush(&self) -> Result<(), MemoryError> {
-        let mut following = self.0.following.lock().await;
-        let Some(here) = following.as_mut().filter(|here| !here.is_flushed) else { return Ok(()) };
-        let (index, cursor) = (Arc::clone(&here.index), serde_json::to_vec(&here.cursor).unwrap_or_default());
-        blocking(move || {
+        let (index, cursor, writing) = loop {
+            let mut following = self.0.following.lock().await;
+            let Some(here) = following.as_mut().filter(|here| !here.is_flushed) else { return Ok(()) };
+            // Taken under the other lock: who empties the index holds that one and waits for this one, so that
+            // half an index is never written with a cursor of before.
+            let Ok(writing) = Arc::clone(&self.0.writing).try_lock_owned() else {
+                drop(following);
+                drop(self.0.writing.lock().await);
+                continue;
+            };
+            here.is_flushed = true;
+            break (Arc::clone(&here.index), serde_json::to_vec(&here.cursor).unwrap_or_default(), writing);
+        };
+        let flushed = blocking(move || {
+            let _writing = writing;
             while index.maintain()? {}
             index.flush(&cursor)
         })
-        .await?;
-        here.is_flushed = true;
-        Ok(())
+        .await;
+        if flushed.is_err()
+            && let Some(here) = self.0.following.lock().await.as_mut()
+        {
+            here.is_flushed = false;
+        }
+        flushed
+    }
+
+    /// Makes the index ready before the first search comes: opens it, verifies its files and computes what
+    /// searches would compute one by one.
+    pub(super) async fn warm(&self) -> Result<(), MemoryError> {
+        let index = self.current().await?;
+        let here = Arc::clone(&index);
+        match blocking(move || here.warm()).await {
+            Err(MemoryError::Index(damage)) if damage.is_damage() => self.repair(&index, &damage).await,
+            outcome => outcome,
+        }
     }
 
     /// Writes the index to disk and lets go of it.
@@ -176,6 +206,7 @@ impl Follower {
                 let model = &following.index.options().embedding_model;
                 tracing::info!(previous_model, model, "memory is searched by the vectors of another model from now on");
                 self.apply_all(&following.index).await?;
+                following.is_flushed = false;
             }
             _ => self.build(&mut following).await?,
         }
@@ -264,6 +295,7 @@ impl Follower {
     /// Everything from the rows, into an empty index.
     async fn build(&self, here: &mut Following) -> Result<(), MemoryError> {
         let index = Arc::clone(&here.index);
+        let _writing = self.0.writing.lock().await;
         blocking(move || index.reset()).await?;
         // First, so that what changes meanwhile is looked at again.
         let place = self.0.ground.db.read().await?.last_change(EPISODES).await?;

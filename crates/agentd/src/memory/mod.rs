@@ -41,5 +41,5 @@ pub use source::{ConversationSource, Speaker, Spoken, SpokenPage, Talk};
 pub use tools::MemoryTools;
 pub use worker::{
     ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, PruneChanges, RememberTalks,
-    WriteRecalls,
+    WarmIndex, WriteRecalls,
 };

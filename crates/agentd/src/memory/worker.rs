@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::error::MemoryError;
 use super::follower::MEMORY;
 use super::service::Memory;
-use super::store::{EPISODES, vectors};
+use super::store::{EPISODES, counts, vectors};
 use crate::ground::{Worker, WorkerError};
 
 /// Writes what the index holds in memory to disk, so that a start has little to catch up on.
@@ -32,6 +32,32 @@ impl Worker for FlushIndex {
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
         async {
             self.0.follower().flush().await?;
+            Ok(false)
+        }
+        .boxed()
+    }
+}
+
+/// Makes the index ready after a start, so that the first search does not wait for that; daemons that
+/// remember nothing have nothing to make ready.
+#[derive(Debug)]
+pub struct WarmIndex(pub Memory);
+
+impl Worker for WarmIndex {
+    fn name(&self) -> &'static str {
+        "memory.warm"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(24 * 60 * 60)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        async {
+            let remembered = counts::count_episodes(&mut self.0.ground().db.read().await?, None).await?;
+            if remembered > 0 {
+                self.0.follower().warm().await?;
+            }
             Ok(false)
         }
         .boxed()

@@ -27,6 +27,21 @@ async fn follow(db: &Db, after: Seq, limit: u32) -> (Vec<Option<i64>>, Seq) {
 }
 
 #[tokio::test]
+async fn many_rows_are_logged_at_once() {
+    on_each(async |test_db| {
+        let db = &test_db.db;
+        let rows: Vec<i64> = (1..=1_201).collect();
+        let logged = rows.clone();
+        db.write(async move |tx: &mut Tx| tx.log_changes(THINGS, &logged).await).await.unwrap();
+        db.write(async move |tx: &mut Tx| tx.log_changes(THINGS, &[]).await).await.unwrap();
+        log(db, OTHERS, Some(7)).await;
+        let expected: Vec<Option<i64>> = rows.into_iter().map(Some).collect();
+        assert_eq!(follow(db, Seq::START, 100).await.0, expected);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_log_is_followed_from_any_place() {
     on_each(async |test_db| {
         let db = &test_db.db;

@@ -130,12 +130,11 @@ fn labels_of(texts: &[Vec<String>]) -> Vec<ClusterLabel> {
     labels(counted, KEYWORDS)
 }
 
-/// Where words are not set apart, two characters tell more than one.
+/// Where words are not set apart (Thai and what comes after it in Unicode), two characters tell more than one.
 fn is_word(token: &Token) -> bool {
-    let mut characters = token.term.chars();
-    let is_unspaced = characters.next().is_some_and(|first| u32::from(first) >= 0x2e80);
-    let is_single = characters.next().is_none();
-    !token.is_stop_word && if is_unspaced { !is_single } else { token.counts }
+    let length = token.term.chars().count();
+    let is_pair = length == 2 && token.term.chars().all(|character| u32::from(character) >= 0x0e00);
+    !token.is_stop_word && length >= 2 && (token.counts || is_pair)
 }
 
 #[cfg(test)]
@@ -147,12 +146,14 @@ mod tests {
         let texts = [
             vec!["We baked bread in the new oven.", "Bread again; the oven is hot.", "My bread rose well."],
             vec!["昨日東京都に行きました", "東京都は大きい"],
+            vec!["ภาษาไทยสวย", "ภาษาไทย"],
             vec!["the of and", "1 2 3"],
         ]
         .map(|texts| texts.into_iter().map(str::to_owned).collect());
         let labels = labels_of(&texts);
         assert!(labels[0].keywords.contains(&"bread".to_owned()) && labels[0].keywords.contains(&"oven".to_owned()));
         assert!(labels[1].keywords.iter().any(|word| word == "東京"), "{:?}", labels[1]);
-        assert_eq!(labels[2].label, "Other");
+        assert!(labels[2].keywords.len() > 1, "{:?}", labels[2]);
+        assert_eq!(labels[3].label, "Other");
     }
 }

@@ -72,9 +72,8 @@ impl OwnsAgentData for Memory {
     fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
         Box::pin(async move {
             // Its rows are out of sight with the agent; the indexes have to hear of it.
-            for number in episodes::numbers_of_agent(tx, agent).await? {
-                tx.log_change(EPISODES, Some(number)).await?;
-            }
+            let numbers = episodes::numbers_of_agent(tx, agent).await?;
+            tx.log_changes(EPISODES, &numbers).await?;
             tx.touch(MEMORY);
             Ok(())
         })

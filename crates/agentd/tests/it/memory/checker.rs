@@ -155,6 +155,7 @@ async fn it_names_everything_that_disagrees() {
                 "DELETE FROM episode_vectors WHERE episode = 12",
                 "DELETE FROM episode_entities WHERE episode = 12",
                 "DELETE FROM episode_relations WHERE episode = 12",
+                "DELETE FROM episode_facts WHERE episode = 12",
                 "DELETE FROM episodes WHERE number = 12",
             ],
             "memory index",

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::{app, contents, say, search};
+use serde_json::json;
+
+use super::checker::{assert_agrees, doctor};
+use super::{app, contents, remember, say, search};
 use crate::support::TestApp;
 
 fn files(app: &TestApp) -> Vec<PathBuf> {
@@ -67,4 +70,57 @@ async fn files_that_were_lost_cut_or_changed_are_made_anew() {
             assert_whole(&app).await;
         }
     }
+}
+
+/// The index is written, emptied and fed at the same time; then it is opened from what was written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writing_and_building_at_once_lose_nothing() {
+    let mut app = app().await;
+    {
+        let is_done = std::sync::atomic::AtomicBool::new(false);
+        let write = async {
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                app.run_workers().await;
+            }
+        };
+        let change = async {
+            for round in 0..12 {
+                let notes = (0..10).map(|number| say_of(&app, round, number));
+                futures_util::future::join_all(notes).await;
+                if round < 11 {
+                    app.delete("/api/settings/memory/data").send().await.expect_status(200);
+                }
+            }
+            is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        };
+        tokio::join!(write, change);
+    }
+    for _ in 0..2 {
+        for mode in ["keyword", "semantic"] {
+            assert_eq!(search(&app, &format!("narwhal&mode={mode}")).await["total"], 10, "{mode}");
+        }
+        let database = app.database_url().map(str::to_owned);
+        assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
+        app.restart().await;
+    }
+}
+
+async fn say_of(app: &TestApp, round: usize, number: usize) {
+    say(app, &format!("Narwhal {number} of round {round}")).await;
+}
+
+#[tokio::test]
+async fn an_agent_with_a_large_memory_is_forgotten_whole() {
+    let mut app = app().await;
+    for number in 0..30 {
+        say(&app, &format!("Narwhal {number}")).await;
+    }
+    remember(&app, &json!({"content": "Narwhal of the other", "agent_id": "other"})).await;
+    app.delete("/api/agents/scout").send().await.expect_status(200);
+    assert_eq!(search(&app, "narwhal").await["total"], 1);
+    app.run_workers().await;
+    app.restart().await;
+    assert_eq!(search(&app, "narwhal").await["total"], 1);
+    let database = app.database_url().map(str::to_owned);
+    assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
 }
