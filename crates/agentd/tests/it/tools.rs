@@ -300,7 +300,9 @@ async fn rounds_are_limited() {
 #[tokio::test]
 async fn modes_decide_what_is_offered() {
     let bench = Bench::with(vec![says("ok")]).await;
-    let is_builtin = |name: &str| name.contains("_file") || matches!(name, "shell" | "python" | "http_fetch");
+    let is_builtin = |name: &str| {
+        name.contains("_file") || name.starts_with("memory_") || matches!(name, "shell" | "python" | "http_fetch")
+    };
     for (mode, expected, writes) in [("chat", 0, false), ("plan", 5, false), ("agent", 6, true)] {
         let id = bench.conversation(json!({"mode": mode})).await;
         bench.talk.exchange(&json!({"content": "go", "conversation_id": id})).await;
