@@ -38,7 +38,7 @@ impl Memory {
     pub async fn clear(&self) -> Result<u64, MemoryError> {
         let clear = async move |tx: &mut Tx| {
             tx.touch(MEMORY);
-            Ok::<_, StoreError>(episodes::delete_all(tx).await?)
+            episodes::delete_all(tx).await
         };
         let cleared = self.ground().db.write(clear).await?;
         self.settle().await;
