@@ -18,6 +18,8 @@ use crate::{Arguments, embedder};
 
 const ROUNDS: usize = 3;
 const INSERTING: usize = 32;
+/// Calls of the embedder alone at a time, of as many texts together as episodes are stored at a time.
+const EMBEDDING_LANES: usize = 4;
 const CLIENTS: u64 = 4;
 const QUERIES_PER_SECOND: u64 = 30;
 const STARTS: usize = 10;
@@ -91,12 +93,7 @@ async fn insert(data_dir: &Path, model: &str, embedder: &LocalEmbedder, time: Du
     embedder.embed_query("ready").await?;
     let (mut own, mut through, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        let (mut count, started) = (0, Instant::now());
-        while started.elapsed() < time {
-            let call: Vec<String> = (0..INSERTING).map(|_| texts.text()).collect();
-            count += embedder.embed_texts(call).await?.len();
-        }
-        let alone = rate(count, started.elapsed());
+        let alone = embed_for(embedder, time, round as u64 * 1_000).await?;
         let stored = insert_for(&daemon, time, round as u64 * 1_000).await?;
         own.push(alone);
         through.push(stored);
@@ -106,6 +103,29 @@ async fn insert(data_dir: &Path, model: &str, embedder: &LocalEmbedder, time: Du
     println!("reference: the embedder alone, /s: {}", Sample::new(own));
     println!("ratio:                             {}", Sample::new(ratios));
     daemon.stop()
+}
+
+/// Texts a second of the embedder alone, which is never without a call that waits.
+async fn embed_for(embedder: &LocalEmbedder, time: Duration, seed: u64) -> Outcome<f64> {
+    let started = Instant::now();
+    let mut tasks = Vec::new();
+    for lane in 0..EMBEDDING_LANES {
+        let embedder = embedder.clone();
+        let mut texts = Texts::new(50_000 + seed + lane as u64);
+        tasks.push(tokio::spawn(async move {
+            let mut count = 0;
+            while started.elapsed() < time {
+                let call: Vec<String> = (0..INSERTING / EMBEDDING_LANES).map(|_| texts.text()).collect();
+                count += embedder.embed_texts(call).await?.len();
+            }
+            Outcome::Ok(count)
+        }));
+    }
+    let mut count = 0;
+    for task in tasks {
+        count += task.await??;
+    }
+    Ok(rate(count, started.elapsed()))
 }
 
 async fn insert_for(daemon: &DaemonUnderTest, time: Duration, seed: u64) -> Outcome<f64> {

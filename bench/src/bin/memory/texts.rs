@@ -48,10 +48,11 @@ impl Texts {
         format!("{} {}", self.sentence(), self.sentence())
     }
 
-    /// 3 to 12 words.
+    /// 3 to 12 words, in small letters: the search takes a capitalized word for a name, which it may leave out of
+    /// what is embedded, and then the query is no longer one whose vector is at hand.
     pub(crate) fn query(&mut self) -> String {
         let words = 3 + self.number(10);
-        self.piece(words)
+        self.piece(words).to_lowercase()
     }
 }
 
