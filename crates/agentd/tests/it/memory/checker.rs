@@ -163,7 +163,7 @@ async fn it_names_everything_that_disagrees() {
         ),
         (
             &["INSERT INTO episodes (id, source, content, topics, importance, valence, access_count, extraction, \
-               occurred_at, created_at, updated_at) VALUES ('ep_stranger', 'manual', 'Unheard', '[]', 0, 0, 0, 1, 1, 1, 1)"],
+               occurred_at, created_at, updated_at, touched_at) VALUES ('ep_stranger', 'manual', 'Unheard', '[]', 0, 0, 0, 1, 1, 1, 1, 1)"],
             "memory index",
             "1 episodes are not in the search index",
         ),
