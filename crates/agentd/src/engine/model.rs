@@ -227,6 +227,25 @@ pub struct StartTurn {
     pub recall: Option<String>,
 }
 
+impl StartTurn {
+    /// A question beside any conversation: words alone, kept by nobody, and nothing is recalled for it.
+    #[must_use]
+    pub fn aside(agent: Arc<Agent>, history: Vec<HistoryMessage>) -> Self {
+        Self {
+            agent,
+            history,
+            keys: Vec::new(),
+            summary: None,
+            model: None,
+            conversation_id: None,
+            message_id: None,
+            transcript: None,
+            tools: ToolUse::None,
+            recall: None,
+        }
+    }
+}
+
 /// What an agent may do in a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

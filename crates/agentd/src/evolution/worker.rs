@@ -16,7 +16,7 @@ use super::service::{Evolution, KIND, QUEUE, is_made_from};
 use super::talk::{Author, Said};
 use super::{prompt, store};
 use crate::agents::{Agent, AgentError, AgentId, EvolutionChoice};
-use crate::engine::{HistoryMessage, SessionId, StartTurn, ToolUse};
+use crate::engine::{HistoryMessage, SessionId, StartTurn};
 use crate::ground::{Worker, WorkerError};
 
 /// Agents that are asked at once: owners' own turns matter more.
@@ -215,21 +215,11 @@ async fn gather(evolution: &Evolution, id: &AgentId) -> Result<Option<Material>,
 }
 
 async fn ask(evolution: &Evolution, lease: &Lease, material: &Material) -> Result<String, EvolutionError> {
-    let turn = StartTurn {
-        agent: Arc::clone(&material.agent),
-        history: vec![
-            HistoryMessage::Note(prompt::RULES.to_owned()),
-            HistoryMessage::User(prompt::question(material.agent.instructions(), &material.talk)),
-        ],
-        keys: Vec::new(),
-        summary: None,
-        model: None,
-        conversation_id: None,
-        message_id: None,
-        transcript: None,
-        tools: ToolUse::None,
-        recall: None,
-    };
+    let history = vec![
+        HistoryMessage::Note(prompt::RULES.to_owned()),
+        HistoryMessage::User(prompt::question(material.agent.instructions(), &material.talk)),
+    ];
+    let turn = StartTurn::aside(Arc::clone(&material.agent), history);
     let held = lease.clone();
     // Whoever lost the lease does not ask.
     let open = async move |tx: &mut Tx, _: &SessionId| Ok::<_, EvolutionError>(tx.heartbeat(&held, LEASE).await?);

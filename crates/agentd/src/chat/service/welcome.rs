@@ -4,7 +4,7 @@ use agentd_store::{Recorder, Tx};
 
 use super::super::error::ChatError;
 use super::Chat;
-use crate::engine::{HistoryMessage, NoAnswer, SessionId, StartTurn, ToolUse};
+use crate::engine::{HistoryMessage, NoAnswer, SessionId, StartTurn};
 
 impl Chat {
     /// Lets an agent write a welcome; answers the session that shows it. Nothing of it is kept
@@ -26,18 +26,7 @@ impl Chat {
              Answer with the welcome alone.",
             agent.user_name
         );
-        let turn = StartTurn {
-            agent,
-            history: vec![HistoryMessage::User(request)],
-            keys: Vec::new(),
-            summary: None,
-            model: None,
-            conversation_id: None,
-            message_id: None,
-            transcript: None,
-            tools: ToolUse::None,
-            recall: None,
-        };
+        let turn = StartTurn::aside(agent, vec![HistoryMessage::User(request)]);
         let open = async move |tx: &mut Tx, session: &SessionId| {
             recorder.record(tx, session).await?;
             Ok::<_, ChatError>(())

@@ -13,6 +13,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Answer, EpisodeView};
+use crate::memory::error::MemoryError;
 use crate::memory::service::Memory;
 use crate::memory::settings::{MemoryPatch, MemorySettings};
 use crate::settings::PartialObject;
@@ -63,13 +64,15 @@ pub(super) struct MemoryExport {
 pub(super) async fn export_memory(State(memory): State<Memory>) -> Result<Response, ApiError> {
     let now = memory.ground().clock.now();
     let head = format!("{{\"format\":1,\"exported_at\":\"{now}\",\"episodes\":[");
-    let mut total = 0u64;
     // The first page is read before the answer begins, so that what goes wrong is still said.
     let mut pages = Box::pin(memory.export());
     let first = pages.next().await.transpose()?;
-    let rest = pages.map_err(std::io::Error::other);
-    let pages = futures_util::stream::iter(first.map(Ok)).chain(rest);
-    let pieces = pages.map_ok(move |episodes| {
+    let pages = futures_util::stream::iter(first.map(Ok)).chain(pages);
+    let pieces = futures_util::stream::try_unfold((Box::pin(pages), Some(0u64)), |(mut pages, total)| async move {
+        let Some(mut total) = total else { return Ok::<_, MemoryError>(None) };
+        let Some(episodes) = pages.next().await.transpose()? else {
+            return Ok(Some((Bytes::from(format!("],\"total\":{total}}}\n")), (pages, None))));
+        };
         let mut piece = Vec::new();
         for episode in &episodes {
             if total > 0 {
@@ -78,18 +81,10 @@ pub(super) async fn export_memory(State(memory): State<Memory>) -> Result<Respon
             total += 1;
             piece.extend(serde_json::to_vec(&EpisodeView::from(episode)).unwrap_or_default());
         }
-        (total, Bytes::from(piece))
+        Ok(Some((Bytes::from(piece), (pages, Some(total)))))
     });
-    let counted = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let last = Arc::clone(&counted);
-    let pieces = pieces.map_ok(move |(total, piece)| {
-        counted.store(total, std::sync::atomic::Ordering::Relaxed);
-        piece
-    });
-    let tail = futures_util::stream::once(async move {
-        Ok(Bytes::from(format!("],\"total\":{}}}\n", last.load(std::sync::atomic::Ordering::Relaxed))))
-    });
-    let body = futures_util::stream::iter([Ok(Bytes::from(head))]).chain(pieces).chain(tail);
+    let head = futures_util::stream::iter([Ok(Bytes::from(head))]);
+    let body = head.chain(pieces.map_err(std::io::Error::other));
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("application/json")),
         (CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"agentd-memory.json\"")),

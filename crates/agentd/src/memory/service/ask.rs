@@ -7,7 +7,7 @@ use agentd_store::Tx;
 
 use super::Memory;
 use crate::agents::Agent;
-use crate::engine::{EngineError, HistoryMessage, SessionId, StartTurn, ToolUse};
+use crate::engine::{EngineError, HistoryMessage, SessionId, StartTurn};
 
 /// A model that takes longer does not answer.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -21,18 +21,8 @@ impl Memory {
         question: String,
     ) -> Option<String> {
         let engine = self.engine();
-        let turn = StartTurn {
-            agent,
-            history: vec![HistoryMessage::Note(rules.to_owned()), HistoryMessage::User(question)],
-            keys: Vec::new(),
-            summary: None,
-            model: None,
-            conversation_id: None,
-            message_id: None,
-            transcript: None,
-            tools: ToolUse::None,
-            recall: None,
-        };
+        let turn =
+            StartTurn::aside(agent, vec![HistoryMessage::Note(rules.to_owned()), HistoryMessage::User(question)]);
         let session = match engine.start(turn, async |_: &mut Tx, _: &SessionId| Ok::<_, EngineError>(())).await {
             Ok(session) => session,
             Err(error) => {
