@@ -11,6 +11,7 @@ use crate::memory::error::MemoryError;
 use crate::memory::follower::MEMORY;
 use crate::memory::model::{Episode, EpisodeId, Millionths, NewEpisode};
 use crate::memory::settings::EntityExtraction;
+use crate::memory::store::counts::CountChanges;
 use crate::memory::store::entities::Found;
 use crate::memory::store::{entities, episodes, facts, vectors};
 
@@ -139,16 +140,19 @@ impl Memory {
             let name = agent.to_string();
             return Err(MemoryError::Agent(crate::agents::AgentError::NotFound { name }));
         }
-        if !episodes::insert_episode(tx, &mut episode, prepared.origin.as_deref()).await? {
+        // Written last: everybody changes the same few figures.
+        let mut counts = CountChanges::default();
+        if !episodes::insert_episode(tx, &mut episode, prepared.origin.as_deref(), &mut counts).await? {
             return Ok(None);
         }
         if let Some(Embedded { model, vectors }) = &prepared.embedded {
             vectors::replace_vectors(tx, episode.number, model, vectors).await?;
         }
         if let Some(found) = &prepared.found {
-            episode.entities = entities::insert_found(tx, episode.number, RULES, found).await?;
+            episode.entities = entities::insert_found(tx, episode.number, RULES, found, &mut counts).await?;
         }
         facts::insert_facts(tx, &mut episode, &prepared.facts).await?;
+        counts.write(tx).await?;
         tx.emit(stored_event(&episode)).await?;
         tx.touch(MEMORY);
         Ok(Some(episode))

@@ -58,8 +58,8 @@ pub(crate) async fn insert_found(
     episode: i64,
     rules: i64,
     found: &Found,
+    counts: &mut CountChanges,
 ) -> Result<Vec<Entity>, StoreError> {
-    let mut counts = CountChanges::default();
     let mut numbers: HashMap<&EntityKey, i64> = HashMap::new();
     let mut entities = Vec::with_capacity(found.entities.len());
     for (key, found) in &found.entities {
@@ -105,25 +105,53 @@ pub(crate) async fn insert_found(
             counts.add(Figure::Relations, "", 1);
         }
     }
-    counts.write(tx).await?;
     tx.execute("UPDATE episodes SET extraction = $2 WHERE number = $1", args![episode, rules]).await?;
     Ok(entities)
 }
 
-/// Takes back what was found in an episode.
+/// Takes back what was found in an episode. The entities first, in the order in which they are added:
+/// who adds and who takes back never wait for each other crosswise.
 pub(crate) async fn remove_of_episode(tx: &mut Tx, episode: i64, counts: &mut CountChanges) -> Result<(), StoreError> {
+    let mentioned = tx
+        .fetch_all(
+            "SELECT m.entity, m.mentions, e.entity_type, e.entity_key FROM episode_entities m \
+             JOIN entities e ON e.number = m.entity WHERE m.episode = $1",
+            args![episode],
+        )
+        .await?;
+    let mut mentioned: Vec<(String, String, i64, i64)> = mentioned
+        .iter()
+        .map(|row| Ok((row.get("entity_type")?, row.get("entity_key")?, row.get("entity")?, row.get("mentions")?)))
+        .collect::<Result<_, StoreError>>()?;
+    mentioned.sort_unstable();
+    let mut forgotten = Vec::new();
+    for (entity_type, _, number, mentions) in mentioned {
+        let sql = "UPDATE entities SET mentions = mentions - $2 WHERE number = $1 RETURNING mentions";
+        let left = tx.fetch_optional(sql, args![number, mentions]).await?;
+        if left.is_some_and(|row| row.get::<i64>("mentions").is_ok_and(|left| left <= 0)) {
+            forgotten.push((number, entity_type));
+        }
+    }
+    tx.execute("DELETE FROM episode_entities WHERE episode = $1", args![episode]).await?;
+    remove_relations(tx, episode, counts).await?;
+    for (number, entity_type) in forgotten {
+        tx.execute("DELETE FROM entities WHERE number = $1", args![number]).await?;
+        counts.add(Figure::EntitiesOfType, &entity_type, -1);
+    }
+    Ok(())
+}
+
+/// Whoever changes a relation has changed both of its entities before, so nobody else does meanwhile.
+async fn remove_relations(tx: &mut Tx, episode: i64, counts: &mut CountChanges) -> Result<(), StoreError> {
     let relations = tx
         .fetch_all(
             "DELETE FROM episode_relations WHERE episode = $1 RETURNING source, target, relation_type, weight",
             args![episode],
         )
         .await?;
-    let mut gone: Vec<(i64, i64, String, i64)> = relations
-        .iter()
-        .map(|row| Ok((row.get("source")?, row.get("target")?, row.get("relation_type")?, row.get("weight")?)))
-        .collect::<Result<_, StoreError>>()?;
-    gone.sort_unstable();
-    for (source, target, relation_type, weight) in gone {
+    for row in relations {
+        let (source, target): (i64, i64) = (row.get("source")?, row.get("target")?);
+        let (relation_type, weight): (String, i64) = (row.get("relation_type")?, row.get("weight")?);
         let row = tx
             .fetch_optional(
                 "UPDATE entity_relations SET weight = weight - $4, episodes = episodes - 1 \
@@ -135,27 +163,6 @@ pub(crate) async fn remove_of_episode(tx: &mut Tx, episode: i64, counts: &mut Co
             let sql = "DELETE FROM entity_relations WHERE source = $1 AND target = $2 AND relation_type = $3";
             tx.execute(sql, args![source, target, &relation_type]).await?;
             counts.add(Figure::Relations, "", -1);
-        }
-    }
-    let mentioned = tx
-        .fetch_all("DELETE FROM episode_entities WHERE episode = $1 RETURNING entity, mentions", args![episode])
-        .await?;
-    let mut gone: Vec<(i64, i64)> = mentioned
-        .iter()
-        .map(|row| Ok((row.get("entity")?, row.get("mentions")?)))
-        .collect::<Result<_, StoreError>>()?;
-    gone.sort_unstable();
-    for (number, mentions) in gone {
-        let row = tx
-            .fetch_optional(
-                "UPDATE entities SET mentions = mentions - $2 WHERE number = $1 RETURNING mentions, entity_type",
-                args![number, mentions],
-            )
-            .await?;
-        let Some(row) = row else { continue };
-        if row.get::<i64>("mentions")? <= 0 {
-            tx.execute("DELETE FROM entities WHERE number = $1", args![number]).await?;
-            counts.add(Figure::EntitiesOfType, &row.get::<String>("entity_type")?, -1);
         }
     }
     Ok(())
@@ -280,8 +287,8 @@ pub(crate) async fn replace_found(tx: &mut Tx, episode: i64, rules: i64, found: 
     }
     let mut counts = CountChanges::default();
     remove_of_episode(tx, episode, &mut counts).await?;
+    insert_found(tx, episode, rules, found, &mut counts).await?;
     counts.write(tx).await?;
-    insert_found(tx, episode, rules, found).await?;
     Ok(true)
 }
 

@@ -46,6 +46,7 @@ pub(crate) async fn insert_episode(
     tx: &mut Tx,
     episode: &mut Episode,
     origin: Option<&str>,
+    counts: &mut CountChanges,
 ) -> Result<bool, StoreError> {
     let inserted = tx
         .fetch_optional(
@@ -71,9 +72,7 @@ pub(crate) async fn insert_episode(
         .await?;
     let Some(row) = inserted else { return Ok(false) };
     episode.number = row.get("number")?;
-    let mut counts = CountChanges::default();
     counts.episode(episode, 1);
-    counts.write(tx).await?;
     tx.log_change(EPISODES, Some(episode.number)).await?;
     Ok(true)
 }
