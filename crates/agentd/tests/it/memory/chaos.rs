@@ -218,10 +218,6 @@ async fn assert_kept(victim: &Victim, told: &Told, known: &BTreeSet<String>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_under_load_lose_and_resurrect_nothing() {
-    // A file is what a kill can tear; on PostgreSQL the server ends what the victim began, in its own time.
-    if std::env::var_os("AGENTD_TEST_DATABASE_URL").is_some() {
-        return;
-    }
     let kills = std::env::var(KILLS).map_or(DEFAULT_KILLS, |kills| kills.parse().expect("a number"));
     let mut victim = Victim::start().await;
     let entropy = Entropy::seeded(4);
