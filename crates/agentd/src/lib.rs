@@ -13,6 +13,7 @@ pub mod compose;
 pub mod config;
 pub mod devices;
 pub mod engine;
+pub mod events;
 pub mod evolution;
 pub mod ground;
 pub mod lifecycle;

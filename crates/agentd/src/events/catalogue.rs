@@ -1,0 +1,300 @@
+//! Every event type.
+
+/// What an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Category {
+    Task,
+    Project,
+    Memory,
+    Channel,
+    Scheduler,
+    Webhook,
+}
+
+impl Category {
+    /// In the order in which they are shown.
+    pub const ALL: [Self; 6] = [Self::Task, Self::Project, Self::Memory, Self::Channel, Self::Scheduler, Self::Webhook];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Project => "project",
+            Self::Memory => "memory",
+            Self::Channel => "channel",
+            Self::Scheduler => "scheduler",
+            Self::Webhook => "webhook",
+        }
+    }
+}
+
+/// One entry of an event's `data`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    pub name: &'static str,
+    /// What a synthetic event of this type carries there, as JSON.
+    pub example: &'static str,
+}
+
+/// A type of event that hooks may listen to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventType {
+    pub name: &'static str,
+    pub category: Category,
+    /// When it fires: a sentence for people.
+    pub fires: &'static str,
+    pub data: &'static [Field],
+}
+
+const fn field(name: &'static str, example: &'static str) -> Field {
+    Field { name, example }
+}
+
+const fn event(name: &'static str, category: Category, fires: &'static str, data: &'static [Field]) -> EventType {
+    EventType { name, category, fires, data }
+}
+
+/// The type with this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static EventType> {
+    CATALOGUE.iter().find(|event| event.name == name)
+}
+
+const SESSION: Field = field("session_id", "\"sess_example\"");
+const AGENT: Field = field("agent_id", "\"agent_example\"");
+const ORIGIN: Field = field("origin", "\"chat\"");
+const CONVERSATION: Field = field("conversation_id", "\"conv_example\"");
+const RUN: Field = field("run_id", "null");
+const JOB: Field = field("job_id", "null");
+
+/// Ordered by category, then as they follow each other.
+pub const CATALOGUE: &[EventType] = &[
+    event(
+        "task.queued",
+        Category::Task,
+        "An agent's turn was accepted: a run of a job waits for its place, or a message was taken.",
+        &[SESSION, AGENT, ORIGIN, CONVERSATION, JOB, RUN],
+    ),
+    event(
+        "task.started",
+        Category::Task,
+        "An agent began to work on a turn.",
+        &[SESSION, AGENT, ORIGIN, CONVERSATION, JOB, RUN],
+    ),
+    event(
+        "task.completed",
+        Category::Task,
+        "A turn came to its end successfully.",
+        &[
+            SESSION,
+            AGENT,
+            ORIGIN,
+            CONVERSATION,
+            JOB,
+            RUN,
+            field("duration_ms", "1234"),
+            field("total_tokens", "321"),
+            field("output", "\"The answer, its first 2,000 characters.\""),
+        ],
+    ),
+    event(
+        "task.failed",
+        Category::Task,
+        "A turn failed, was cancelled or interrupted, and will not be tried again by itself.",
+        &[
+            SESSION,
+            AGENT,
+            ORIGIN,
+            CONVERSATION,
+            JOB,
+            RUN,
+            field("code", "\"provider_unavailable\""),
+            field("error", "\"The provider could not be reached.\""),
+        ],
+    ),
+    event(
+        "task.retrying",
+        Category::Task,
+        "An attempt of a run failed and another one is planned.",
+        &[
+            AGENT,
+            ORIGIN,
+            JOB,
+            RUN,
+            field("attempt", "1"),
+            field("next_attempt_at", "\"2026-01-01T00:00:00.000Z\""),
+            field("error", "\"The provider could not be reached.\""),
+        ],
+    ),
+    event(
+        "task.skipped",
+        Category::Task,
+        "A run was left out: its condition was false, or the run before was still under way.",
+        &[AGENT, ORIGIN, JOB, RUN, field("reason", "\"the condition was false\"")],
+    ),
+    event(
+        "project.created",
+        Category::Project,
+        "A project was created.",
+        &[field("project_id", "\"proj_example\""), field("name", "\"Garden\""), field("status", "\"active\"")],
+    ),
+    event(
+        "project.updated",
+        Category::Project,
+        "A project's status, name or description changed.",
+        &[
+            field("project_id", "\"proj_example\""),
+            field("name", "\"Garden\""),
+            field("status", "\"paused\""),
+            field("previous_status", "\"active\""),
+        ],
+    ),
+    event(
+        "project.deleted",
+        Category::Project,
+        "A project was deleted.",
+        &[field("project_id", "\"proj_example\""), field("name", "\"Garden\"")],
+    ),
+    event(
+        "project.completed",
+        Category::Project,
+        "A project's status became `completed`.",
+        &[field("project_id", "\"proj_example\""), field("name", "\"Garden\"")],
+    ),
+    event(
+        "memory.stored",
+        Category::Memory,
+        "An episode was stored.",
+        &[
+            field("episode_id", "\"ep_example\""),
+            AGENT,
+            field("source", "\"manual\""),
+            field("importance", "0.5"),
+            field("topics", "[\"garden\"]"),
+        ],
+    ),
+    event(
+        "memory.consolidated",
+        Category::Memory,
+        "A consolidation of conversations into memory ended.",
+        &[field("processed", "10"), field("created", "4"), field("merged", "1"), field("skipped", "5")],
+    ),
+    event(
+        "memory.recalled",
+        Category::Memory,
+        "An agent recalled episodes for an answer.",
+        &[AGENT, SESSION, field("episode_ids", "[\"ep_example\"]")],
+    ),
+    event(
+        "channel.message.received",
+        Category::Channel,
+        "A message arrived through a channel.",
+        &[
+            field("platform", "\"telegram\""),
+            field("channel", "\"42\""),
+            field("sender", "\"ada\""),
+            AGENT,
+            field("content", "\"Hello\""),
+        ],
+    ),
+    event(
+        "channel.message.sent",
+        Category::Channel,
+        "A message went out through a channel, by email or to a webhook.",
+        &[
+            field("notification_id", "\"ntf_example\""),
+            field("platform", "\"email\""),
+            field("channel", "\"ada@example.org\""),
+            field("subject", "\"Report\""),
+            field("format", "\"markdown\""),
+            field("attempts", "1"),
+            field("reference", "null"),
+        ],
+    ),
+    event(
+        "channel.message.failed",
+        Category::Channel,
+        "A message to somebody outside was given up.",
+        &[
+            field("notification_id", "\"ntf_example\""),
+            field("platform", "\"email\""),
+            field("channel", "\"ada@example.org\""),
+            field("subject", "\"Report\""),
+            field("format", "\"markdown\""),
+            field("attempts", "10"),
+            field("error", "\"The mail server refused the address.\""),
+        ],
+    ),
+    event(
+        "scheduler.started",
+        Category::Scheduler,
+        "A daemon's scheduler began its work.",
+        &[field("instance", "\"example\""), field("active_jobs", "3")],
+    ),
+    event(
+        "scheduler.stopped",
+        Category::Scheduler,
+        "A daemon's scheduler stopped in an orderly way.",
+        &[field("instance", "\"example\"")],
+    ),
+    event(
+        "scheduler.tick",
+        Category::Scheduler,
+        "Jobs were due and became runs. A tick that finds nothing due is no event.",
+        &[field("due", "2"), field("run_ids", "[\"run_example\"]")],
+    ),
+    event(
+        "webhook.received",
+        Category::Webhook,
+        "A signed request was accepted by an inbound webhook.",
+        &[
+            field("webhook_id", "\"whk_example\""),
+            field("webhook_name", "\"ci\""),
+            field("delivery_id", "\"wdl_example\""),
+            field("is_replay", "false"),
+            field("headers", "{\"content-type\": \"application/json\"}"),
+            field("body", "{\"ref\": \"main\"}"),
+        ],
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_begin_with_their_category_and_are_unique() {
+        for (at, event) in CATALOGUE.iter().enumerate() {
+            assert!(event.name.starts_with(&format!("{}.", event.category.as_str())), "{}", event.name);
+            assert!(CATALOGUE[at + 1..].iter().all(|other| other.name != event.name), "{}", event.name);
+        }
+    }
+
+    #[test]
+    fn examples_are_json() {
+        for field in CATALOGUE.iter().flat_map(|event| event.data) {
+            assert!(serde_json::from_str::<serde_json::Value>(field.example).is_ok(), "{}", field.name);
+        }
+    }
+
+    #[test]
+    fn the_five_categories_of_the_interface_stand_exactly() {
+        let names = |category| -> Vec<&str> {
+            CATALOGUE.iter().filter(|event| event.category == category).map(|event| event.name).collect()
+        };
+        assert_eq!(
+            names(Category::Task),
+            ["task.queued", "task.started", "task.completed", "task.failed", "task.retrying", "task.skipped"]
+        );
+        assert_eq!(
+            names(Category::Project),
+            ["project.created", "project.updated", "project.deleted", "project.completed"]
+        );
+        assert_eq!(names(Category::Memory), ["memory.stored", "memory.consolidated", "memory.recalled"]);
+        assert_eq!(
+            names(Category::Channel),
+            ["channel.message.received", "channel.message.sent", "channel.message.failed"]
+        );
+        assert_eq!(names(Category::Scheduler), ["scheduler.started", "scheduler.stopped", "scheduler.tick"]);
+    }
+}
