@@ -22,9 +22,7 @@ const SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; 
     PRAGMA journal_size_limit = 67108864;";
 
 pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
-    // SQLite takes an empty file for a new database, and its companions get the same mode.
-    let created = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-    created.map_err(|e| StoreError::io("opening", path, e))?;
+    create(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(super::BUSY_TIMEOUT)?;
@@ -35,6 +33,18 @@ pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
         Ok(())
     }));
     Ok(connection)
+}
+
+/// SQLite takes an empty file for a new database, and its companions get the same mode.
+///
+/// A file that is there is never opened here: closing it again would end every lock that this process
+/// holds on it (POSIX locks belong to process and file, see fcntl(2)), and another program that looks
+/// into the database would then take itself for the last one and remove the log under the daemon.
+fn create(path: &Path) -> Result<(), StoreError> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(StoreError::io("creating", path, error)),
+        _ => Ok(()),
+    }
 }
 
 thread_local! {

@@ -26,6 +26,37 @@ fn options(folder: &std::path::Path) -> DbOptions {
     }
 }
 
+const VISITOR_PATH: &str = "AGENTD_STORE_TEST_VISITOR_PATH";
+
+/// Not a test of its own: another program, started by [`other_programs_see_that_the_database_is_in_use`].
+#[test]
+fn visitor_that_wants_the_database_for_itself() {
+    let Ok(path) = std::env::var(VISITOR_PATH) else { return };
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let wanted = rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+    assert!(wanted.is_err(), "the database looks as if nobody used it");
+}
+
+/// A program with an older SQLite that takes itself for the last one removes the log when it goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[allow(clippy::disallowed_methods, reason = "the test is what spawns here")]
+async fn other_programs_see_that_the_database_is_in_use() {
+    let test_db = with_things(Dialect::Sqlite).await;
+    let long = "x".repeat(256 * 1024);
+    // Enough that the log is copied back again and again.
+    for number in 0..160 {
+        let name = format!("{number}-{long}");
+        test_db.db.write(async move |tx: &mut Tx| put(tx, &name, number).await).await.unwrap();
+    }
+    let visit = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "lifecycle::visitor_that_wants_the_database_for_itself"])
+        .env(VISITOR_PATH, test_db.path())
+        .output()
+        .unwrap();
+    assert!(visit.status.success(), "{}", String::from_utf8_lossy(&visit.stdout));
+    test_db.end().await.unwrap();
+}
+
 /// Not a test of its own: the child that [`killed_daemons_lose_nothing_that_was_acknowledged`] kills. It writes without end
 /// and prints each number once it is acknowledged.
 #[test]

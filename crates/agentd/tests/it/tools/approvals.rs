@@ -1,0 +1,176 @@
+//! Approvals: asked for, answered, expired, carried over a restart.
+
+use super::*;
+
+#[tokio::test]
+async fn what_was_approved_is_what_runs() {
+    let input = json!({"word": "exactly this"});
+    let bench = Bench::with(vec![calls(&[("look", json!({})), ("act", input.clone())]), says("Done.")]).await;
+    let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
+    let mut stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let mut events = Vec::new();
+    while !kinds(&events).contains(&"approval_request") || !kinds(&events).contains(&"tool_result") {
+        events.push(stream.next().await.expect("the stream goes on"));
+    }
+    assert_eq!(bench.runs(), 1, "what only reads does not ask");
+    let pending = bench.pending().await;
+    assert_eq!((pending.len(), &pending[0]["tool"], &pending[0]["input"]), (1, &json!("act"), &input));
+    let asked = events.iter().find(|event| event.event == "approval_request").expect("it asks");
+    assert_eq!((&asked.data["approval_id"], &asked.data["input"]), (&pending[0]["id"], &input));
+    assert_eq!(asked.data["input_sha256"], pending[0]["input_sha256"]);
+    // The conversation is busy meanwhile.
+    bench
+        .talk
+        .send(&json!({"content": "more", "conversation_id": id}))
+        .send()
+        .await
+        .expect_error(409, "turn_in_progress");
+    let path = format!("/api/chat/conversations/{id}/approval-response");
+    let answer = json!({"approval_id": pending[0]["id"], "decision": "approve"});
+    let other = bench.conversation(json!({})).await;
+    let foreign = format!("/api/chat/conversations/{other}/approval-response");
+    bench.talk.app.post(&foreign).json(&answer).send().await.expect_error(404, "approval_not_found");
+    let decided = bench.talk.app.post(&path).json(&answer).send().await.expect_status(200).json();
+    assert_eq!(decided["status"], "approved");
+    events.extend(stream.collect().await);
+    assert_eq!(last(&events).event, "done");
+    assert_eq!(token_text(&events), "Done.");
+    assert_eq!(bench.runs(), 2);
+    bench.talk.app.post(&path).json(&answer).send().await.expect_error(409, "approval_answered");
+    assert_eq!(bench.answer(&json!("appr_unknown"), json!({"decision": "approve"})).await, 404);
+    let kept = bench.kept(&events).await;
+    assert_eq!(kept["tool_calls"][1]["output"], json!({"echo": input}));
+}
+
+#[tokio::test]
+async fn a_rejection_is_told_to_the_model() {
+    let bench = Bench::with(vec![calls(&[("act", json!({}))]), says("Then not.")]).await;
+    let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
+    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let pending = wait_for_pending(&bench).await;
+    assert_eq!(bench.answer(&pending["id"], json!({"decision": "reject", "reason": "too risky"})).await, 200);
+    let events = stream.collect().await;
+    assert_eq!(kinds(&events), ["start", "approval_request", "tool_result", "token", "done"]);
+    assert_eq!(bench.runs(), 0);
+    assert!(bench.request(1).to_string().contains("the owner said no: too risky"));
+    assert_eq!(bench.kept(&events).await["tool_calls"][0]["status"], "rejected");
+}
+
+async fn wait_for_pending(bench: &Bench) -> Value {
+    loop {
+        if let Some(first) = bench.pending().await.first() {
+            return first.clone();
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn named_tools_always_ask() {
+    let bench = Bench::with(vec![calls(&[("look", json!({}))]), says("ok")]).await;
+    bench
+        .talk
+        .app
+        .put("/api/settings/security")
+        .json(&json!({"approval_tools": ["lo*"]}))
+        .send()
+        .await
+        .expect_status(200);
+    let stream = bench.talk.send(&json!({"content": "go"})).stream().await;
+    let pending = wait_for_pending(&bench).await;
+    assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
+    assert_eq!(last(&stream.collect().await).event, "done");
+}
+
+#[tokio::test]
+async fn a_pending_approval_survives_a_restart() {
+    let mut bench = Bench::with(vec![calls(&[("act", json!({"word": "w"}))]), says("Done.")]).await;
+    let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
+    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let pending = wait_for_pending(&bench).await;
+    let session = pending["session_id"].as_str().expect("a session").to_owned();
+    wait_until_parked(&bench, &session).await;
+    drop(stream);
+    bench.restart().await;
+    assert_eq!(bench.pending().await, std::slice::from_ref(&pending));
+    let conversation = bench.talk.conversation(&id).await;
+    assert_eq!(conversation["messages"][1]["status"], "running");
+    assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
+    let events = bench.talk.follow(&session).stream().await.collect().await;
+    assert_eq!(kinds(&events), ["start", "approval_request", "tool_use", "tool_result", "token", "done"]);
+    assert_eq!(bench.runs(), 1);
+}
+
+async fn wait_until_parked(bench: &Bench, session: &str) {
+    let db = &bench.talk.app.running().ground().db;
+    loop {
+        let mut read = db.read().await.expect("a connection");
+        let sql = "SELECT 1 FROM sessions WHERE id = $1 AND waiting_since IS NOT NULL";
+        if read.fetch_optional(sql, agentd_store::args![session]).await.expect("a row").is_some() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_approval_expires() {
+    let bench = Bench::with(vec![calls(&[("act", json!({}))]), says("Nobody said yes.")]).await;
+    let ttl = json!({"approval_ttl_seconds": 60});
+    bench.talk.app.put("/api/settings/security").json(&ttl).send().await.expect_status(200);
+    let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
+    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let pending = wait_for_pending(&bench).await;
+    wait_until_parked(&bench, pending["session_id"].as_str().expect("a session")).await;
+    bench.talk.app.clock.advance(Duration::from_secs(61));
+    let late = format!("/api/chat/approvals/{}", pending["id"].as_str().expect("an id"));
+    let answer = json!({"decision": "approve"});
+    bench.talk.app.post(&late).json(&answer).send().await.expect_error(409, "approval_answered");
+    bench.talk.app.run_workers().await;
+    let events = stream.collect().await;
+    assert_eq!(last(&events).event, "done");
+    assert_eq!(bench.runs(), 0);
+    assert_eq!(bench.kept(&events).await["tool_calls"][0]["status"], "expired");
+}
+
+#[tokio::test]
+async fn a_waiting_turn_can_be_cancelled_and_its_conversation_deleted() {
+    let bench = Bench::with(vec![calls(&[("act", json!({}))])]).await;
+    let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
+    let send = json!({"content": "go", "conversation_id": id});
+    let stream = bench.talk.send(&send).stream().await;
+    let pending = wait_for_pending(&bench).await;
+    let session = pending["session_id"].as_str().expect("a session").to_owned();
+    wait_until_parked(&bench, &session).await;
+    let path = format!("/api/chat/sessions/{session}/cancel");
+    let cancelled = bench.talk.app.post(&path).send().await.expect_status(200).json();
+    assert_eq!(cancelled["status"], "cancelled");
+    assert_eq!(last(&stream.collect().await).data["code"], "cancelled");
+    assert!(bench.pending().await.is_empty());
+    assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 409);
+    assert_eq!(bench.runs(), 0);
+    // The same again, and away with it all.
+    let stream = bench.talk.send(&send).stream().await;
+    let pending = wait_for_pending(&bench).await;
+    wait_until_parked(&bench, pending["session_id"].as_str().expect("a session")).await;
+    bench.talk.app.delete(&format!("/api/chat/conversations/{id}")).send().await.expect_status(200);
+    drop(stream);
+    bench.talk.app.run_workers().await;
+    assert!(bench.pending().await.is_empty());
+    assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 404);
+}
+
+#[tokio::test]
+async fn a_cancelled_tool_is_marked_and_never_run_again() {
+    let gate = Gate::new();
+    let bench = Bench::gated(vec![calls(&[("act", json!({}))])], Some(gate.clone())).await;
+    let mut stream = bench.talk.send(&json!({"content": "go"})).stream().await;
+    let mut events = vec![stream.next().await.expect("start"), stream.next().await.expect("tool_use")];
+    let session = started(&events, "session_id");
+    bench.talk.app.post(&format!("/api/chat/sessions/{session}/cancel")).send().await.expect_status(200);
+    events.extend(stream.collect().await);
+    assert_eq!(last(&events).data["code"], "cancelled");
+    let kept = bench.kept(&events).await;
+    assert_eq!((&kept["status"], &kept["tool_calls"][0]["status"]), (&json!("cancelled"), &json!("unknown")));
+    assert_eq!(bench.runs(), 1);
+}

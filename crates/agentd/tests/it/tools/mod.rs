@@ -1,0 +1,322 @@
+//! Agents that act: rounds of tools.
+
+mod approvals;
+mod strategy;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use agentd::agents::Agent;
+use agentd::skills::{Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};
+use agentd_llm::fake::{Reply, Script};
+use agentd_llm::{Gate, ToolCall};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+
+use crate::support::TestApp;
+use crate::support::request::{ServerEvent, token_text};
+use crate::support::talk::{COUNTED, Talk, started};
+
+/// What the tools of a test did.
+#[derive(Debug, Default)]
+struct Workshop {
+    runs: AtomicUsize,
+    /// How many run at this moment, and how many did at most.
+    now: AtomicUsize,
+    most: AtomicUsize,
+    gate: Option<Gate>,
+}
+
+/// A tool that repeats its input. Its name decides what it does besides.
+#[derive(Debug)]
+struct Echo {
+    description: ToolDescription,
+    workshop: Arc<Workshop>,
+}
+
+impl Tool for Echo {
+    fn description(&self) -> &ToolDescription {
+        &self.description
+    }
+
+    fn call(
+        &self,
+        input: Map<String, Value>,
+        context: ToolCallContext,
+    ) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        async move {
+            let workshop = &self.workshop;
+            workshop.runs.fetch_add(1, Ordering::SeqCst);
+            let now = workshop.now.fetch_add(1, Ordering::SeqCst) + 1;
+            workshop.most.fetch_max(now, Ordering::SeqCst);
+            if let Some(gate) = &workshop.gate {
+                gate.pass().await;
+            }
+            workshop.now.fetch_sub(1, Ordering::SeqCst);
+            assert!(context.workspace.is_dir());
+            match self.description.name.as_str() {
+                "breaks" => Err(ToolError::Failed("the disk is on fire".to_owned())),
+                "panics" => panic!("a tool that panics"),
+                "hangs" => std::future::pending().await,
+                "floods" => Ok(ToolOutput::text("x".repeat(2 << 20))),
+                _ => Ok(ToolOutput::json(json!({"echo": input}))),
+            }
+        }
+        .boxed()
+    }
+}
+
+struct Source(Arc<Workshop>);
+
+impl ToolSource for Source {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn tools<'a>(&'a self, _: &'a Agent) -> BoxFuture<'a, Vec<Arc<dyn Tool>>> {
+        let names = [
+            ("look", Effect::Reads),
+            ("act", Effect::Acts),
+            ("breaks", Effect::Reads),
+            ("panics", Effect::Reads),
+            ("hangs", Effect::Reads),
+            ("floods", Effect::Reads),
+        ];
+        let schema = json!({
+            "type": "object",
+            "properties": {"word": {"type": "string"}},
+            "additionalProperties": false,
+        });
+        let tool = |(name, effect): (&str, Effect)| {
+            Arc::new(Echo {
+                description: ToolDescription {
+                    name: name.to_owned(),
+                    description: "Repeats its input.".to_owned(),
+                    input_schema: InputSchema::new(schema.clone()).expect("a schema"),
+                    effect,
+                    time_limit: Duration::from_millis(if name == "hangs" { 50 } else { 60_000 }),
+                },
+                workshop: Arc::clone(&self.0),
+            }) as Arc<dyn Tool>
+        };
+        let tools = names.into_iter().map(tool).collect();
+        async move { tools }.boxed()
+    }
+}
+
+fn calls(calls: &[(&str, Value)]) -> Reply {
+    let calls = calls.iter().enumerate();
+    Reply::tool_calls(
+        calls.map(|(index, (name, input))| ToolCall::new(format!("v{index}"), *name, input.clone())).collect(),
+        COUNTED,
+    )
+}
+
+fn says(text: &str) -> Reply {
+    Reply::text([text], COUNTED)
+}
+
+struct Bench {
+    talk: Talk,
+    workshop: Arc<Workshop>,
+}
+
+impl Bench {
+    async fn with(replies: Vec<Reply>) -> Self {
+        Self::gated(replies, None).await
+    }
+
+    async fn gated(replies: Vec<Reply>, gate: Option<Gate>) -> Self {
+        // One after the other; the last again and again.
+        let asked = AtomicUsize::new(0);
+        let script = Script::by(move |_| {
+            let nth = asked.fetch_add(1, Ordering::SeqCst);
+            replies[nth.min(replies.len() - 1)].clone()
+        });
+        let talk = Talk::with(script).await;
+        let workshop = Arc::new(Workshop { gate, ..Workshop::default() });
+        offer(&talk.app, &workshop);
+        Self { talk, workshop }
+    }
+
+    /// What the vendor was sent, by number.
+    fn request(&self, number: usize) -> Value {
+        self.talk.vendor.requests()[number].body.clone()
+    }
+
+    fn runs(&self) -> usize {
+        self.workshop.runs.load(Ordering::SeqCst)
+    }
+
+    /// The same data in another life; the tools are there again.
+    async fn restart(&mut self) {
+        self.talk.app.restart().await;
+        offer(&self.talk.app, &self.workshop);
+    }
+
+    async fn conversation(&self, fields: Value) -> String {
+        let made = self.talk.app.post("/api/chat/conversations").json(&fields).send().await.expect_status(201).json();
+        made["id"].as_str().expect("an id").to_owned()
+    }
+
+    async fn pending(&self) -> Vec<Value> {
+        let list = self.talk.app.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
+        list["approvals"].as_array().expect("a list").clone()
+    }
+
+    async fn answer(&self, id: &Value, answer: Value) -> u16 {
+        let path = format!("/api/chat/approvals/{}", id.as_str().expect("an id"));
+        self.talk.app.post(&path).json(&answer).send().await.status.as_u16()
+    }
+
+    /// The reply's message, as its conversation shows it.
+    async fn kept(&self, events: &[ServerEvent]) -> Value {
+        let conversation = self.talk.conversation(&started(events, "conversation_id")).await;
+        conversation["messages"].as_array().expect("messages").last().expect("a reply").clone()
+    }
+}
+
+fn offer(app: &TestApp, workshop: &Arc<Workshop>) {
+    app.running().daemon.skills().register(Arc::new(Source(Arc::clone(workshop))));
+}
+
+fn kinds(events: &[ServerEvent]) -> Vec<&str> {
+    events.iter().map(|event| event.event.as_str()).collect()
+}
+
+fn last(events: &[ServerEvent]) -> &ServerEvent {
+    events.last().expect("events")
+}
+
+#[tokio::test]
+async fn a_tool_runs_and_its_result_leads_to_the_answer() {
+    let bench = Bench::with(vec![calls(&[("look", json!({"word": "a"}))]), says("It is a.")]).await;
+    let events = bench.talk.exchange(&json!({"content": "What is it?"})).await;
+    assert_eq!(kinds(&events), ["start", "tool_use", "tool_result", "token", "done"]);
+    assert_eq!((&events[1].data["tool"], &events[1].data["input"]), (&json!("look"), &json!({"word": "a"})));
+    assert_eq!(events[2].data["output"], json!({"echo": {"word": "a"}}));
+    // Two calls of the model, counted together.
+    assert_eq!((&events[4].data["input_tokens"], &events[4].data["output_tokens"]), (&json!(14), &json!(6)));
+    assert_eq!(bench.talk.usage().await.len(), 2);
+    let kept = bench.kept(&events).await;
+    assert_eq!((&kept["content"], &kept["status"]), (&json!("It is a."), &json!("complete")));
+    let call = &kept["tool_calls"][0];
+    assert_eq!((&call["tool"], &call["status"]), (&json!("look"), &json!("done")));
+    assert_eq!(call["output"], json!({"echo": {"word": "a"}}));
+    // What the model was told: its own call, and the result under the same id.
+    let told = bench.request(1);
+    let messages = told["messages"].as_array().expect("messages").clone();
+    let result = messages.last().expect("a result");
+    assert_eq!((&result["role"], &result["tool_call_id"]), (&json!("tool"), &json!("v0")));
+    assert_eq!(messages[messages.len() - 2]["tool_calls"][0]["id"], "v0");
+}
+
+#[tokio::test]
+async fn the_next_turn_remembers_what_was_done() {
+    let replies = vec![calls(&[("look", json!({"word": "a"}))]), says("It is a."), says("Still a.")];
+    let bench = Bench::with(replies).await;
+    let events = bench.talk.exchange(&json!({"content": "What is it?"})).await;
+    let again = json!({"content": "And now?", "conversation_id": started(&events, "conversation_id")});
+    bench.talk.exchange(&again).await;
+    let request = bench.request(2);
+    let messages = request["messages"].as_array().expect("messages");
+    let roles: Vec<&str> = messages.iter().filter_map(|message| message["role"].as_str()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant", "user"]);
+    assert!(messages[3]["content"].as_str().expect("text").contains("echo"));
+    // A conversation without tools tells the same in words, because vendors refuse calls there.
+    let path = format!("/api/chat/conversations/{}/mode", started(&events, "conversation_id"));
+    bench.talk.app.patch(&path).json(&json!({"mode": "chat"})).send().await.expect_status(200);
+    bench.talk.exchange(&again).await;
+    let body = bench.request(3);
+    assert!(body.get("tools").is_none(), "{body}");
+    assert!(!body.to_string().contains("tool_calls") && body.to_string().contains("[used look:"), "{body}");
+}
+
+#[tokio::test]
+async fn calls_of_one_answer_run_side_by_side_and_answer_in_order() {
+    let gate = Gate::new();
+    let wanted: Vec<(&str, Value)> =
+        ["a", "b", "c", "d", "e", "f", "g", "h"].iter().map(|word| ("look", json!({"word": word}))).collect();
+    let bench = Bench::gated(vec![calls(&wanted), says("done")], Some(gate.clone())).await;
+    let mut stream = bench.talk.send(&json!({"content": "all"})).stream().await;
+    let mut events = Vec::new();
+    while kinds(&events).iter().filter(|kind| **kind == "tool_use").count() < 8 {
+        events.push(stream.next().await.expect("the stream goes on"));
+    }
+    while bench.workshop.now.load(Ordering::SeqCst) < 8 {
+        tokio::task::yield_now().await;
+    }
+    gate.open();
+    events.extend(stream.collect().await);
+    assert_eq!(last(&events).event, "done");
+    assert_eq!(bench.workshop.most.load(Ordering::SeqCst), 8);
+    let request = bench.request(1);
+    let messages = request["messages"].as_array().expect("messages");
+    let ids: Vec<&str> = messages.iter().filter_map(|message| message["tool_call_id"].as_str()).collect();
+    assert_eq!(ids, ["v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7"]);
+}
+
+#[tokio::test]
+async fn whatever_a_model_or_a_tool_does_wrong_the_turn_goes_on() {
+    let wrong = [
+        ("nothing_like_it", json!({})),
+        ("look", json!({"word": 1})),
+        ("look", json!({"other": "x"})),
+        ("breaks", json!({})),
+        ("panics", json!({})),
+        ("hangs", json!({})),
+        ("floods", json!({})),
+    ];
+    let bench = Bench::with(vec![calls(&wrong), says("Sorry.")]).await;
+    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    assert_eq!(last(&events).event, "done", "{events:?}");
+    let kept = bench.kept(&events).await;
+    let sentence = |index: usize| kept["tool_calls"][index]["output"]["error"].as_str().unwrap_or_default().to_owned();
+    assert!(sentence(0).contains("no such tool") && sentence(0).contains("look"), "{}", sentence(0));
+    assert!(sentence(1).contains("word") && sentence(2).contains("other"));
+    assert!(sentence(3).contains("on fire") && sentence(4).contains("broke down"));
+    assert!(sentence(5).contains("did not answer within"));
+    let flood = &kept["tool_calls"][6];
+    assert_eq!(flood["status"], "done");
+    assert!(flood["output"]["left_out"].as_str().expect("a note").contains("bytes"));
+    let told = bench.request(1).to_string();
+    assert!(told.len() < 100_000 && told.contains("more characters were left out"));
+    let whole = flood["output"]["kept_in"].as_str().expect("a file");
+    let file = bench.talk.app.data_dir().join("agents/scout").join(whole);
+    assert!(std::fs::metadata(file).expect("the whole result").len() >= 2 << 20);
+}
+
+#[tokio::test]
+async fn rounds_are_limited() {
+    let bench = Bench::with(vec![calls(&[("look", json!({}))])]).await;
+    bench.talk.app.put("/api/settings/agent").json(&json!({"max_tool_rounds": 3})).send().await.expect_status(200);
+    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let end = last(&events);
+    assert_eq!((end.event.as_str(), &end.data["code"]), ("error", &json!("tool_limit")));
+    assert_eq!(bench.runs(), 3);
+    assert_eq!(bench.talk.usage().await.len(), 4);
+    assert_eq!(bench.kept(&events).await["tool_calls"].as_array().expect("calls").len(), 3);
+}
+
+#[tokio::test]
+async fn modes_decide_what_is_offered() {
+    let bench = Bench::with(vec![says("ok")]).await;
+    let is_builtin = |name: &str| {
+        name.contains("_file") || name.starts_with("memory_") || matches!(name, "shell" | "python" | "http_fetch")
+    };
+    for (mode, expected, writes) in [("chat", 0, false), ("plan", 5, false), ("agent", 6, true)] {
+        let id = bench.conversation(json!({"mode": mode})).await;
+        bench.talk.exchange(&json!({"content": "go", "conversation_id": id})).await;
+        let count = bench.talk.vendor.requests().len();
+        let tools = bench.request(count - 1)["tools"].as_array().cloned().unwrap_or_default();
+        let names: Vec<&str> = tools
+            .iter()
+            .map(|tool| tool["function"]["name"].as_str().or(tool["name"].as_str()).expect("a name"))
+            .collect();
+        assert_eq!(names.iter().filter(|name| !is_builtin(name)).count(), expected, "{mode}: {names:?}");
+        assert_eq!(names.contains(&"read_file"), mode != "chat", "{mode}: {names:?}");
+        assert_eq!(names.contains(&"write_file"), writes, "{mode}: {names:?}");
+    }
+}

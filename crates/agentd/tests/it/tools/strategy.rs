@@ -1,0 +1,81 @@
+//! What a turn does besides answering: plans, looks an answer over, sums up what is old.
+
+use super::*;
+
+#[tokio::test]
+async fn a_plan_goes_before_the_deed() {
+    let bench = Bench::with(vec![says("1. look"), calls(&[("look", json!({}))]), says("Seen.")]).await;
+    bench.talk.app.put("/api/settings/strategy").json(&json!({"planning": "always"})).send().await.expect_status(200);
+    let events = bench.talk.exchange(&json!({"content": "Look."})).await;
+    assert_eq!(kinds(&events), ["start", "tool_use", "tool_result", "tool_use", "tool_result", "token", "done"]);
+    assert_eq!((&events[1].data["tool"], &events[2].data["output"]["text"]), (&json!("plan"), &json!("1. look")));
+    assert!(bench.request(0).get("tools").is_none(), "a plan is written, not done");
+    assert!(bench.request(1)["messages"][0]["content"].as_str().expect("text").contains("Your plan:\n1. look"));
+    assert_eq!(token_text(&events), "Seen.");
+    assert_eq!(bench.talk.usage().await.len(), 3);
+    assert_eq!(last(&events).data["input_tokens"], 21);
+    // Left to itself, only what has several parts is planned.
+    bench.talk.app.put("/api/settings/strategy").json(&json!({"planning": "auto"})).send().await.expect_status(200);
+    let events = bench.talk.exchange(&json!({"content": "Look."})).await;
+    assert_eq!(kinds(&events), ["start", "token", "done"]);
+    let long = json!({"content": "Look at this. Then look at that. Then tell me which one is better."});
+    let events = bench.talk.exchange(&long).await;
+    assert_eq!(events[1].data["tool"], "plan");
+}
+
+#[tokio::test]
+async fn an_answer_may_be_looked_over() {
+    let replies = vec![calls(&[("look", json!({}))]), says("It is b."), says("It is a."), says("FINE")];
+    let bench = Bench::with(replies).await;
+    bench.talk.app.put("/api/settings/strategy").json(&json!({"reflection": true})).send().await.expect_status(200);
+    let events = bench.talk.exchange(&json!({"content": "What?"})).await;
+    assert_eq!(token_text(&events), "It is b.\n\nIt is a.");
+    assert_eq!(bench.kept(&events).await["content"], "It is b.\n\nIt is a.");
+    assert_eq!(bench.talk.usage().await.len(), 3);
+    // Without tools there is nothing to hold it against.
+    let events = bench.talk.exchange(&json!({"content": "What?"})).await;
+    assert_eq!((token_text(&events).as_str(), bench.talk.usage().await.len()), ("FINE", 4));
+}
+
+#[tokio::test]
+async fn a_long_conversation_becomes_a_summary_and_stays_whole() {
+    let app = TestApp::start_with(|source| {
+        let folder = source.data_dir.clone().expect("a folder");
+        std::fs::create_dir_all(&folder).expect("the folder");
+        let prices =
+            "[[price]]\nprovider = \"openai\"\nmodel = \"tiny\"\ninput = 1\noutput = 1\ncontext_window = 2000\n";
+        std::fs::write(folder.join("prices.toml"), prices).expect("a price table");
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&folder, private).expect("a private folder");
+    })
+    .await;
+    let talk = Talk::on(
+        app,
+        Script::by(|request| {
+            let is_minutes =
+                request.body["messages"][0]["content"].as_str().is_some_and(|text| text.contains("minutes"));
+            if is_minutes { says("They spoke of the moon.") } else { says("Yes.") }
+        }),
+    )
+    .await;
+    let settings = json!({"default_provider": "openai", "default_model": "tiny"});
+    talk.app.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
+    let events = talk.exchange(&json!({"content": format!("first {}", "moon ".repeat(300))})).await;
+    let id = started(&events, "conversation_id");
+    for _ in 0..5 {
+        talk.exchange(&json!({"content": format!("more {}", "moon ".repeat(300)), "conversation_id": id})).await;
+    }
+    let requests = talk.vendor.requests();
+    let newest = &requests.last().expect("a request").body;
+    let text = newest.to_string();
+    assert!(text.contains("They spoke of the moon.") && !text.contains("first moon"), "{text}");
+    let minutes = requests.iter().filter(|request| request.body.to_string().contains("keep the minutes")).count();
+    assert!((1..=5).contains(&minutes), "{minutes} summaries");
+    assert_eq!(talk.conversation(&id).await["messages"].as_array().expect("messages").len(), 12);
+    // Messages that were taken away leave no trace in a summary.
+    let cut = json!({"conversation_id": id, "keep_last": 0});
+    talk.app.post("/api/chat/messages/truncate").json(&cut).send().await.expect_status(200);
+    talk.exchange(&json!({"content": "hello", "conversation_id": id})).await;
+    let requests = talk.vendor.requests();
+    assert!(!requests.last().expect("a request").body.to_string().contains("They spoke of the moon."));
+}
