@@ -29,6 +29,17 @@ impl Bitmap {
         self.words.get(bit as usize / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1)
     }
 
+    /// The 64 bits from `first` on, the lowest first; those beyond the end are 0.
+    #[inline]
+    pub(crate) fn bits_from(&self, first: u32) -> u64 {
+        let (word, shift) = (first as usize / 64, first % 64);
+        let low = self.words.get(word).map_or(0, |bits| bits >> shift);
+        match shift {
+            0 => low,
+            _ => low | self.words.get(word + 1).map_or(0, |bits| bits << (64 - shift)),
+        }
+    }
+
     /// Calls `visit` with the members, ascending: the loop for where speed counts.
     #[inline]
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u32)) {
@@ -91,6 +102,10 @@ mod tests {
             prop_assert!(visited.iter().eq(&model));
             prop_assert!(bits.iter().eq(model.iter().copied()));
             prop_assert!((0..500).all(|bit| bits.contains(bit) == model.contains(&bit)));
+            for first in 0..500 {
+                let expected = (0..64).filter(|at| model.contains(&(first + at))).fold(0, |sum, at| sum | 1_u64 << at);
+                prop_assert_eq!(bits.bits_from(first), expected);
+            }
         }
     }
 }

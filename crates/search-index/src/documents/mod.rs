@@ -5,14 +5,17 @@
 //! than [`talks::CONTEXT_GAP`] lies between neighbours: such a chain is a *talk*. Documents without an agent
 //! have no neighbours, since nothing says that they belong together.
 
+mod blends;
 mod talks;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::AtomicU8;
 
 use crate::bitmap::Bitmap;
 use crate::hashing::FastHashing;
 use crate::timeline::Timeline;
+pub(crate) use blends::Blend;
+use blends::StoredBlend;
 use talks::REACH_UNKNOWN;
 pub(crate) use talks::{Reach, WINDOW};
 
@@ -56,8 +59,7 @@ pub(crate) struct Documents {
     next: Vec<u32>,
     /// Documents of exactly one vector.
     single: Bitmap,
-    /// Length of the vector that blends a document with those before it, as bits of an f32; NaN: not known yet.
-    blend_norms: Vec<AtomicU32>,
+    blends: Vec<StoredBlend>,
     /// How the neighbours within [`WINDOW`] are reached, see [`Reach`].
     reaches: Vec<AtomicU8>,
     alive: Bitmap,
@@ -99,7 +101,7 @@ impl Documents {
         self.vectors.reserve(more);
         self.previous.reserve(more);
         self.next.reserve(more);
-        self.blend_norms.reserve(more);
+        self.blends.reserve(more);
         self.reaches.reserve(more);
         self.slots.reserve(more);
     }
@@ -172,18 +174,8 @@ impl Documents {
     }
 
     #[inline]
-    pub(crate) fn blend_norm(&self, slot: u32) -> Option<f32> {
-        let norm = f32::from_bits(self.blend_norms[slot as usize].load(Ordering::Relaxed));
-        (!norm.is_nan()).then_some(norm)
-    }
-
-    #[inline]
     pub(crate) fn has_single_vector(&self, slot: u32) -> bool {
         self.single.contains(slot)
-    }
-
-    pub(crate) fn set_blend_norm(&self, slot: u32, norm: f32) {
-        self.blend_norms[slot as usize].store(norm.to_bits(), Ordering::Relaxed);
     }
 
     /// Appends a document; its row must not be alive. It is linked into its agent's time.
@@ -207,7 +199,7 @@ impl Documents {
         self.vectors.push(VectorPlace::NOWHERE);
         self.previous.push(NONE);
         self.next.push(NONE);
-        self.blend_norms.push(AtomicU32::new(f32::NAN.to_bits()));
+        self.blends.push(StoredBlend::default());
         self.reaches.push(AtomicU8::new(REACH_UNKNOWN));
         self.alive.insert(slot);
         self.slots.insert(record.row, slot);
@@ -280,7 +272,10 @@ impl Documents {
         retain(&mut self.vectors, rename);
         retain(&mut self.previous, rename);
         retain(&mut self.next, rename);
-        retain(&mut self.blend_norms, rename);
+        retain(&mut self.blends, rename);
+        for blend in &mut self.blends {
+            blend.rename(rename);
+        }
         retain(&mut self.reaches, rename);
         for reach in &mut self.reaches {
             *reach.get_mut() = REACH_UNKNOWN;
@@ -306,7 +301,7 @@ impl Documents {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.rows.capacity() * (4 * 8 + 4 * 4 + 1 + size_of::<VectorPlace>())
+        self.rows.capacity() * (4 * 8 + 3 * 4 + 1 + size_of::<VectorPlace>() + size_of::<StoredBlend>())
             + self.slots.capacity() * 17
             + self.timelines.values().map(Timeline::memory_bytes).sum::<usize>()
             + self.alive.memory_bytes()

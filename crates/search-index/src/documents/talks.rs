@@ -134,18 +134,6 @@ impl Documents {
         }
     }
 
-    /// The blend of a document reaches two documents back.
-    pub(super) fn forget_blends_from(&mut self, slot: u32) {
-        let mut slot = slot;
-        for _ in 0..3 {
-            if slot == NONE {
-                return;
-            }
-            self.set_blend_norm(slot, f32::NAN);
-            slot = self.next(slot);
-        }
-    }
-
     /// Links everything anew, after [`Self::append`].
     pub(crate) fn link_all(&mut self) {
         let mut timelines: HashMap<u64, Vec<u32>, FastHashing> = HashMap::default();

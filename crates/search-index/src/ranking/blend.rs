@@ -3,17 +3,14 @@
 //! query changes, is remembered until a neighbour changes. A document of several vectors is long enough to be
 //! understood by itself, and neither takes part nor gives.
 
-use std::convert::Infallible;
-
 use super::Weights;
-use crate::documents::NONE;
+use crate::documents::{Blend, NONE};
 use crate::state::State;
 use crate::vectors::dot::Kernel;
 
 impl State {
     /// The cosine of the blend; `cosine` gives that of a document by itself, minus infinity without a vector, and so
     /// does this.
-    #[inline]
     pub(crate) fn blended<E>(
         &self,
         slot: u32,
@@ -21,47 +18,59 @@ impl State {
         kernel: Kernel,
         cosine: impl Fn(u32) -> Result<f32, E>,
     ) -> Result<f32, E> {
-        let documents = &self.documents;
-        let own = cosine(slot)?;
-        let mut before = documents.previous(slot);
-        if before == NONE || !documents.has_single_vector(slot) {
-            return Ok(own);
-        }
-        let mut sum = own;
-        for share in weights.before {
-            if documents.has_single_vector(before) {
+        let blend = self.blend(slot, weights, kernel);
+        let mut sum = blend.own * cosine(slot)?;
+        for (share, before) in blend.before {
+            if share != 0.0 {
                 sum += share * cosine(before)?;
             }
-            before = documents.previous(before);
-            if before == NONE {
-                break;
-            }
         }
-        Ok(sum / self.blend_norm(slot, weights, kernel))
+        Ok(sum)
     }
 
-    /// [`Self::blended`] out of the cosines that the scan found.
+    /// [`Self::blended`] out of the cosines that the scan found: without a branch, for every document.
     #[inline]
     pub(crate) fn blended_of(&self, slot: u32, weights: &Weights, kernel: Kernel, cosine: &[f32]) -> f32 {
-        let Ok(blended) = self.blended(slot, weights, kernel, |slot| Ok::<_, Infallible>(cosine[slot as usize]));
-        blended
+        let own = cosine[slot as usize];
+        if own == f32::NEG_INFINITY {
+            return own;
+        }
+        let Blend { own: share, before: [(first, one), (second, two)] } = self.blend(slot, weights, kernel);
+        share * own + first * cosine[one as usize] + second * cosine[two as usize]
     }
 
-    pub(crate) fn blend_norm(&self, slot: u32, weights: &Weights, kernel: Kernel) -> f32 {
-        if let Some(norm) = self.documents.blend_norm(slot) {
-            return norm;
-        }
-        let mut members = vec![(slot, 1.0_f32)];
-        let mut before = self.documents.previous(slot);
-        for share in weights.before {
-            if before == NONE {
-                break;
+    #[inline]
+    pub(crate) fn blend(&self, slot: u32, weights: &Weights, kernel: Kernel) -> Blend {
+        self.documents.blend(slot).unwrap_or_else(|| self.find_blend(slot, weights, kernel))
+    }
+
+    #[cold]
+    fn find_blend(&self, slot: u32, weights: &Weights, kernel: Kernel) -> Blend {
+        let documents = &self.documents;
+        let mut blend = Blend::alone(slot);
+        let mut before = documents.previous(slot);
+        if before != NONE && documents.has_single_vector(slot) {
+            for (share, place) in weights.before.into_iter().zip(&mut blend.before) {
+                if documents.has_single_vector(before) {
+                    *place = (share, before);
+                }
+                before = documents.previous(before);
+                if before == NONE {
+                    break;
+                }
             }
-            if self.documents.has_single_vector(before) {
-                members.push((before, share));
-            }
-            before = self.documents.previous(before);
+            let length = self.blend_length(slot, &blend, kernel);
+            blend.own /= length;
+            blend.before.iter_mut().for_each(|(share, _)| *share /= length);
         }
+        documents.set_blend(slot, &blend);
+        blend
+    }
+
+    /// The length of the sum of the vectors.
+    fn blend_length(&self, slot: u32, blend: &Blend, kernel: Kernel) -> f32 {
+        let mut members = vec![(slot, blend.own)];
+        members.extend(blend.before.iter().filter(|(share, _)| *share != 0.0).map(|(share, slot)| (*slot, *share)));
         let mut square = 0.0;
         for (index, (a, weight_a)) in members.iter().enumerate() {
             square += weight_a * weight_a;
@@ -70,9 +79,7 @@ impl State {
             }
         }
         // Opposite vectors could cancel out; nothing is gained by dividing by next to nothing.
-        let norm = square.max(0.01).sqrt();
-        self.documents.set_blend_norm(slot, norm);
-        norm
+        square.max(0.01).sqrt()
     }
 
     /// The cosine of two documents' first vectors, of 8 bits a number.

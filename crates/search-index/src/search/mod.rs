@@ -155,7 +155,7 @@ impl Index {
             state.check(false, true)?;
             for slot in first..end {
                 if state.documents.is_alive(slot) && state.documents.vectors(slot).count == 1 {
-                    state.blend_norm(slot, &WEIGHTS, self.kernel);
+                    state.blend(slot, &WEIGHTS, self.kernel);
                 }
             }
             first = end;

@@ -1,0 +1,93 @@
+//! Out of which cosines a document's blend is made, see the ranking. Remembered, because a search asks it of
+//! every document.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Documents, NONE};
+
+/// A weighted sum of cosines: a document's own and those of up to two before it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Blend {
+    pub(crate) own: f32,
+    /// Share and slot; a share of zero counts for nothing, and its slot is the document's own.
+    pub(crate) before: [(f32, u32); 2],
+}
+
+impl Blend {
+    /// A document that is understood by itself.
+    pub(crate) fn alone(slot: u32) -> Self {
+        Self { own: 1.0, before: [(0.0, slot); 2] }
+    }
+}
+
+/// Found out during searches, side by side: all who find it out find the same.
+#[derive(Debug)]
+pub(super) struct StoredBlend {
+    /// As bits of an f32; NaN: not known.
+    own: AtomicU32,
+    shares: [AtomicU32; 2],
+    slots: [AtomicU32; 2],
+}
+
+impl Default for StoredBlend {
+    fn default() -> Self {
+        Self {
+            own: AtomicU32::new(f32::NAN.to_bits()),
+            shares: [const { AtomicU32::new(0) }; 2],
+            slots: [const { AtomicU32::new(NONE) }; 2],
+        }
+    }
+}
+
+impl StoredBlend {
+    #[inline]
+    fn get(&self) -> Option<Blend> {
+        // Written last, read first: what belongs to it is there then.
+        let own = f32::from_bits(self.own.load(Ordering::Acquire));
+        let before = |at: usize| {
+            (f32::from_bits(self.shares[at].load(Ordering::Relaxed)), self.slots[at].load(Ordering::Relaxed))
+        };
+        (!own.is_nan()).then(|| Blend { own, before: [before(0), before(1)] })
+    }
+
+    fn set(&self, blend: &Blend) {
+        for (at, (share, slot)) in blend.before.iter().enumerate() {
+            self.shares[at].store(share.to_bits(), Ordering::Relaxed);
+            self.slots[at].store(*slot, Ordering::Relaxed);
+        }
+        self.own.store(blend.own.to_bits(), Ordering::Release);
+    }
+
+    fn forget(&mut self) {
+        *self.own.get_mut() = f32::NAN.to_bits();
+    }
+
+    pub(super) fn rename(&mut self, rename: impl Fn(u32) -> u32) {
+        for slot in &mut self.slots {
+            *slot.get_mut() = rename(*slot.get_mut());
+        }
+    }
+}
+
+impl Documents {
+    #[inline]
+    pub(crate) fn blend(&self, slot: u32) -> Option<Blend> {
+        self.blends[slot as usize].get()
+    }
+
+    pub(crate) fn set_blend(&self, slot: u32, blend: &Blend) {
+        self.blends[slot as usize].set(blend);
+    }
+
+    /// The blend of a document reaches two documents back.
+    pub(super) fn forget_blends_from(&mut self, slot: u32) {
+        let mut slot = slot;
+        for _ in 0..3 {
+            if slot == NONE {
+                return;
+            }
+            self.blends[slot as usize].forget();
+            slot = self.next(slot);
+        }
+    }
+}
