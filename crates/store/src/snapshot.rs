@@ -147,6 +147,13 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         self.loaded.load().as_ref().map(|loaded| Arc::clone(&loaded.value))
     }
 
+    /// The present value where it is at hand: on SQLite, when it was loaded and nothing has changed since. What
+    /// [`get`](Self::get) would answer, without a future.
+    #[must_use]
+    pub fn at_hand(&self) -> Option<Arc<T>> {
+        if self.db.dialect() == Dialect::Sqlite { self.current() } else { None }
+    }
+
     async fn get_local<E, L>(&self, load: L) -> Result<Arc<T>, E>
     where
         L: AsyncFn(&mut Read) -> Result<T, E>,

@@ -81,7 +81,9 @@ impl Workspaces {
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
             Err(error) => return Err(error),
         };
-        self.data_dir.make_folder(&folder)?;
+        if was_missing {
+            self.data_dir.make_folder(&folder)?;
+        }
         Ok(was_missing)
     }
 
