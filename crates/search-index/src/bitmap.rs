@@ -40,23 +40,9 @@ impl Bitmap {
         }
     }
 
-    /// Calls `visit` with the members, ascending: the loop for where speed counts.
-    #[inline]
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(u32)) {
-        for (index, word) in self.words.iter().enumerate() {
-            let first = (index * 64) as u32;
-            if *word == u64::MAX {
-                for slot in first..first + 64 {
-                    visit(slot);
-                }
-                continue;
-            }
-            let mut rest = *word;
-            while rest != 0 {
-                visit(first + rest.trailing_zeros());
-                rest &= rest - 1;
-            }
-        }
+    /// The words that are not empty, each with its first slot: the loop for where speed counts.
+    pub(crate) fn words(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        (0_u32..).step_by(64).zip(self.words.iter().copied()).filter(|(_, word)| *word != 0)
     }
 
     /// The members, ascending.
@@ -97,9 +83,9 @@ mod tests {
             }
             bits.remove(removed);
             model.remove(&removed);
-            let mut visited = Vec::new();
-            bits.for_each(|bit| visited.push(bit));
-            prop_assert!(visited.iter().eq(&model));
+            let words: Vec<(u32, u64)> = bits.words().collect();
+            prop_assert_eq!(words.iter().map(|(_, word)| word.count_ones() as usize).sum::<usize>(), model.len());
+            prop_assert!(words.iter().all(|(first, word)| *word != 0 && *word == bits.bits_from(*first)));
             prop_assert!(bits.iter().eq(model.iter().copied()));
             prop_assert!((0..500).all(|bit| bits.contains(bit) == model.contains(&bit)));
             for first in 0..500 {

@@ -20,13 +20,14 @@ use crate::error::IndexError;
 use crate::search::scratch::Scratch;
 use crate::state::State;
 
+/// Adds up `scratch.keyword` and notes who holds a term; answers what each sum is to be multiplied by.
 pub(crate) fn score(
     state: &State,
     terms: &[(String, u32)],
     context: &Bitmap,
     weights: &Weights,
     scratch: &mut Scratch,
-) -> Result<(), IndexError> {
+) -> Result<f32, IndexError> {
     let documents = &state.documents;
     let count = documents.len() as f64;
     let mean_length = (documents.total_length() as f64 / count.max(1.0)).max(1e-9) as f32;
@@ -43,18 +44,27 @@ pub(crate) fn score(
         let idf = (1.0 + (count - with_term + 0.5) / (with_term + 0.5)).ln() as f32 * *times as f32;
         whole += idf;
         spread(state, context, weights, mean_length, scratch);
-        // Saturated once, and ready for the next term.
-        for range in scratch.touched.drain(..) {
-            let range = range.start as usize..range.end as usize;
-            for (sum, score) in scratch.term[range.clone()].iter_mut().zip(&mut scratch.keyword[range]) {
-                *score += idf * *sum * (weights.k1 + 1.0) / (*sum + weights.k1);
-                *sum = 0.0;
-            }
-        }
+        saturate(idf * (weights.k1 + 1.0), weights.k1, scratch);
     }
     // Slots outside of the context may hold a share too; nobody reads them.
-    scratch.keyword.iter_mut().for_each(|score| *score /= whole);
-    Ok(())
+    Ok(1.0 / whole)
+}
+
+/// Adds what a term is worth to the scores, saturated once, and makes ready for the next term.
+fn saturate(most: f32, k1: f32, scratch: &mut Scratch) {
+    let slots: u32 = scratch.touched.iter().map(|range| range.end - range.start).sum();
+    // A frequent term touches so many short ranges that one pass over all slots takes less time.
+    if slots as usize * 3 > scratch.term.len() {
+        scratch.touched.clear();
+        scratch.touched.push(0..scratch.term.len() as u32);
+    }
+    for range in scratch.touched.drain(..) {
+        let range = range.start as usize..range.end as usize;
+        for (sum, score) in scratch.term[range.clone()].iter_mut().zip(&mut scratch.keyword[range]) {
+            *score += most * *sum / (*sum + k1);
+            *sum = 0.0;
+        }
+    }
 }
 
 /// Adds the weight of each posting to its slot and shares of it to the neighbours, and notes which slots that touched.

@@ -1,4 +1,4 @@
-//! How much a document answers a query. One number for each slot, out of:
+//! How much a document answers a query. One number for each document that matches, out of:
 //!
 //! - keywords: BM25 over a window of the talk ([`keyword`]), as a share of what the query could reach;
 //! - meaning: the cosine of the document's vector blended with those just before it ([`blend`]);
@@ -77,44 +77,79 @@ impl Weights {
     }
 }
 
-/// Fills `scratch.score` for all documents of `context`, and `holds_term` and `cosine`, which say what matches.
-pub(crate) fn score(
-    state: &State,
+/// A query against all documents of a context: what each of them is worth is added up when it is asked for.
+pub(crate) struct Ranking<'a> {
+    state: &'a State,
     kernel: Kernel,
-    question: &Question<'_>,
-    context: &Bitmap,
-    scratch: &mut Scratch,
-) -> Result<(), IndexError> {
-    let weights = &WEIGHTS;
-    let documents = &state.documents;
-    scratch.begin(documents.slot_count() as usize);
-    if question.mode != Mode::Semantic {
-        scratch.begin_words();
-        keyword::score(state, question.terms, context, weights, scratch)?;
+    /// Of each slot, to be divided by what the query could reach.
+    keyword: &'a [f32],
+    keyword_share: f32,
+    /// Of each slot's best vector; empty where meaning does not count.
+    pub(crate) cosine: &'a [f32],
+    /// Slots that hold one of the terms themselves.
+    pub(crate) holds_term: &'a Bitmap,
+    date: Option<NamedDate>,
+    named: Bitmap,
+    speaker: f32,
+}
+
+impl<'a> Ranking<'a> {
+    /// Counts words and compares meanings.
+    pub(crate) fn prepare(
+        state: &'a State,
+        kernel: Kernel,
+        question: &Question<'_>,
+        context: &Bitmap,
+        scratch: &'a mut Scratch,
+    ) -> Result<Self, IndexError> {
+        let weights = &WEIGHTS;
+        scratch.begin(state.documents.slot_count() as usize);
+        let mut keyword_share = 0.0;
+        if question.mode != Mode::Semantic {
+            scratch.begin_words();
+            keyword_share = keyword::score(state, question.terms, context, weights, scratch)?;
+        }
+        if let Some(query) = question.vector.filter(|_| question.mode != Mode::Keyword) {
+            scratch.begin_meaning();
+            state.scan(kernel, query, context, &mut scratch.cosine);
+        }
+        Ok(Self {
+            state,
+            kernel,
+            keyword: &scratch.keyword,
+            keyword_share,
+            cosine: &scratch.cosine,
+            holds_term: &scratch.holds_term,
+            date: question.date,
+            named: speakers::named_in(state, question.terms, context, weights)?,
+            speaker: if question.mode == Mode::Semantic { weights.speaker / 2.0 } else { weights.speaker },
+        })
     }
-    let vector = question.vector.filter(|_| question.mode != Mode::Keyword);
-    if let Some(query) = vector {
-        scratch.begin_meaning();
-        state.scan(kernel, query, context, &mut scratch.cosine);
-    }
-    let (keyword, cosine, score) = (&scratch.keyword, &scratch.cosine, &mut scratch.score);
-    context.for_each(|slot| {
-        let mut sum = keyword.get(slot as usize).copied().unwrap_or(0.0);
-        if vector.is_some() {
-            let meaning = state.blended_of(slot, weights, kernel, cosine);
+
+    /// The score of a document of the context.
+    #[inline]
+    pub(crate) fn score(&self, slot: u32) -> f32 {
+        let weights = &WEIGHTS;
+        let mut sum = self.keyword.get(slot as usize).copied().unwrap_or(0.0) * self.keyword_share;
+        if !self.cosine.is_empty() {
+            let meaning = self.meaning(slot);
             sum += if meaning == f32::NEG_INFINITY { 0.0 } else { weights.meaning * meaning };
         }
-        if documents.asks(slot) {
+        if self.state.documents.asks(slot) {
             sum -= weights.asking;
         }
-        if let Some(date) = &question.date {
-            sum += weights.date * date.fit(documents.occurred_at(slot));
+        if let Some(date) = &self.date {
+            sum += weights.date * date.fit(self.state.documents.occurred_at(slot));
         }
-        score[slot as usize] = sum;
-    });
-    let speaker = if question.mode == Mode::Semantic { weights.speaker / 2.0 } else { weights.speaker };
-    for slot in speakers::named_in(state, question.terms, context, weights)?.iter() {
-        score[slot as usize] += speaker;
+        if self.named.contains(slot) {
+            sum += self.speaker;
+        }
+        sum
     }
-    Ok(())
+
+    /// What the score holds of meaning: the cosine of the document's blend, minus infinity without a vector.
+    #[inline]
+    pub(crate) fn meaning(&self, slot: u32) -> f32 {
+        self.state.blended_of(slot, &WEIGHTS, self.kernel, self.cosine)
+    }
 }

@@ -16,7 +16,7 @@ use crate::error::IndexError;
 use crate::index::Index;
 use crate::model::{AgentKey, Filter, Hit, Mode, RowNumber, SearchHits, SearchRequest};
 use crate::ranking::dates::NamedDate;
-use crate::ranking::{Question, WEIGHTS, score, speakers};
+use crate::ranking::{Question, Ranking, WEIGHTS, speakers};
 use crate::state::State;
 use crate::vectors::quantize::{Query, normalized};
 use best::{Best, Candidate};
@@ -49,25 +49,26 @@ impl Index {
         let date = NamedDate::of_query(request.text);
         let question = Question { mode, terms: &terms, vector: query.as_ref(), date };
         self.scratch.with(|scratch| {
-            score(&state, self.kernel, &question, &context, scratch)?;
-            let matches = |slot: u32| {
-                (mode != Mode::Semantic && scratch.holds_term.contains(slot))
-                    || (mode != Mode::Keyword && scratch.cosine[slot as usize] >= COSINE_FLOOR)
-            };
+            let ranking = Ranking::prepare(&state, self.kernel, &question, &context, scratch)?;
             let wanted = request.offset.saturating_add(request.limit).min(state.documents.len());
             let mut best = Best::new(wanted.max(RESCORED));
             let mut total = 0;
-            selected.for_each(|slot| {
-                if matches(slot) {
-                    total += 1;
-                    let score = scratch.score[slot as usize];
+            for (first, chosen) in selected.words() {
+                let words = if mode == Mode::Semantic { 0 } else { ranking.holds_term.bits_from(first) };
+                let meanings = if mode == Mode::Keyword { 0 } else { above_floor(ranking.cosine, first) };
+                let mut matching = chosen & (words | meanings);
+                total += matching.count_ones() as usize;
+                while matching != 0 {
+                    let slot = first + matching.trailing_zeros();
+                    matching &= matching - 1;
+                    let score = ranking.score(slot);
                     best.offer(score, || state.candidate(slot, score));
                 }
-            });
+            }
             let mut found = best.finish();
             if let Some(query) = query.as_ref().filter(|_| mode != Mode::Keyword) {
                 rescore(&mut found, |slot, score| {
-                    let coarse = state.blended_of(slot, &WEIGHTS, self.kernel, &scratch.cosine);
+                    let coarse = ranking.meaning(slot);
                     if coarse == f32::NEG_INFINITY {
                         return Ok(score);
                     }
@@ -181,6 +182,13 @@ fn rescore(found: &mut [Candidate], score: impl Fn(u32, f32) -> Result<f32, Inde
         candidate.score = candidate.score.min(ceiling);
     }
     Ok(())
+}
+
+/// Which of the 64 slots from `first` on have a cosine that says something, one bit each.
+fn above_floor(cosine: &[f32], first: u32) -> u64 {
+    let rest = cosine.get(first as usize..).unwrap_or_default();
+    let block = &rest[..rest.len().min(64)];
+    block.iter().enumerate().fold(0, |bits, (place, cosine)| bits | u64::from(*cosine >= COSINE_FLOOR) << place)
 }
 
 fn page(found: &[Candidate], offset: usize, limit: usize, scale: impl Fn(f32) -> f32) -> Vec<Hit> {

@@ -17,8 +17,7 @@ pub(crate) struct Scratch {
     pub(crate) keyword: Vec<f32>,
     /// Cosine of each slot's best vector.
     pub(crate) cosine: Vec<f32>,
-    /// The score that decides.
-    pub(crate) score: Vec<f32>,
+    slots: usize,
     /// Slots that hold one of the terms themselves.
     pub(crate) holds_term: Bitmap,
     /// One term's weight in each slot; zero but while a term is being scored.
@@ -31,8 +30,7 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// Before anything else.
     pub(crate) fn begin(&mut self, slots: usize) {
-        // Written for each slot of the context before it is read.
-        self.score.resize(slots, 0.0);
+        self.slots = slots;
         self.keyword.clear();
         self.cosine.clear();
         self.holds_term = Bitmap::default();
@@ -40,7 +38,7 @@ impl Scratch {
 
     /// Before words are scored.
     pub(crate) fn begin_words(&mut self) {
-        let slots = self.score.len();
+        let slots = self.slots;
         self.keyword.resize(slots, 0.0);
         self.term.clear();
         self.term.resize(slots, 0.0);
@@ -50,11 +48,11 @@ impl Scratch {
 
     /// Before vectors are scanned.
     pub(crate) fn begin_meaning(&mut self) {
-        self.cosine.resize(self.score.len(), f32::NEG_INFINITY);
+        self.cosine.resize(self.slots, f32::NEG_INFINITY);
     }
 
     fn memory_bytes(&self) -> usize {
-        (self.keyword.capacity() + self.cosine.capacity() + self.score.capacity() + self.term.capacity()) * 4
+        (self.keyword.capacity() + self.cosine.capacity() + self.term.capacity()) * 4
             + self.touched.capacity() * size_of::<Range<u32>>()
             + self.postings.capacity() * size_of::<Posting>()
             + self.holds_term.memory_bytes()

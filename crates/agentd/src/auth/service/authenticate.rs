@@ -164,8 +164,7 @@ impl Auth {
     /// The credential, if it is the one that was presented and has not expired; its use is noted.
     fn checked(&self, known: Arc<Known>, hash: &Hash) -> Option<Arc<Known>> {
         let now = self.0.ground.clock.now();
-        let is_good =
-            bool::from(known.hash.ct_eq(hash)) && known.expires_at.is_none_or(|expires_at| now < expires_at);
+        let is_good = bool::from(known.hash.ct_eq(hash)) && known.expires_at.is_none_or(|expires_at| now < expires_at);
         if !is_good {
             return None;
         }
