@@ -1,5 +1,5 @@
-//! Gives back memory that is not in use: what was freed and the allocator still keeps, and code,
-//! that of the start above all.
+//! Gives back memory that is not in use: what was freed and the allocator still keeps, and code and
+//! constants, those of the start above all.
 //!
 //! The kernel maps the pages around each piece of code that runs, so a start that touches a little
 //! of everything leaves most of the binary resident for months. Unmapped, the pages stay in the
@@ -26,32 +26,43 @@ fn return_freed() {
 #[cfg(not(target_env = "gnu"))]
 fn return_freed() {}
 
-/// Unmaps the resident pages of the binary's code. They come back one by one when they run.
+/// Unmaps the resident pages of the binary's code and constants. They come back one by one when they are used.
 fn release_idle_code() {
-    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
+    let Ok(maps) = std::fs::read_to_string("/proc/self/smaps") else { return };
     let Ok(program) = std::env::current_exe() else { return };
-    for range in maps.lines().filter_map(|line| code_of(line, &program)) {
+    for range in unchanged_parts(&maps, &program) {
         release(range);
     }
 }
 
-/// The address range of a line of `/proc/self/maps`, if it is code of `program`.
-fn code_of(line: &str, program: &Path) -> Option<(usize, usize)> {
-    let mut fields = line.split_ascii_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let permissions = fields.next()?;
-    let path = fields.nth(3)?;
-    let is_code = permissions == "r-xp" && Path::new(path) == program;
-    let address = |text: &str| usize::from_str_radix(text, 16).ok();
-    is_code.then_some((address(start)?, address(end)?))
+/// The address ranges of `/proc/self/smaps` that hold what stands in the file `program`, and nothing else: what
+/// is not writable, and what was never written to either (the addresses that the linker filled in were).
+fn unchanged_parts(maps: &str, program: &Path) -> Vec<(usize, usize)> {
+    let mut parts = Vec::new();
+    let mut part = None;
+    for line in maps.lines() {
+        let mut fields = line.split_ascii_whitespace();
+        let Some(first) = fields.next() else { continue };
+        if let Some((start, end)) = first.split_once('-') {
+            let address = |text: &str| usize::from_str_radix(text, 16).ok();
+            let is_read_alone = fields.next().is_some_and(|permissions| matches!(permissions, "r-xp" | "r--p"));
+            let is_program = fields.nth(3).is_some_and(|path| Path::new(path) == program);
+            part = address(start).zip(address(end)).filter(|_| is_read_alone && is_program);
+        } else if first == "Anonymous:" {
+            // Pages that differ from the file.
+            let is_unchanged = fields.next() == Some("0");
+            parts.extend(part.take().filter(|_| is_unchanged));
+        }
+    }
+    parts
 }
 
 #[allow(unsafe_code, reason = "advising the kernel about memory is unsafe by signature")]
 fn release((start, end): (usize, usize)) {
     let address = std::ptr::without_provenance_mut(start);
-    // SAFETY: the range is a private mapping of the program file that is readable and executable,
-    // never writable, so no page of it differs from the file; a page that is dropped is read from
-    // the file again when it is next touched.
+    // SAFETY: the range is a private mapping of the program file that cannot be written to, and the
+    // kernel says that no page of it differs from the file; a page that is dropped is read from the
+    // file again when it is next touched.
     let advised = unsafe { rustix::mm::madvise(address, end - start, rustix::mm::Advice::LinuxDontNeed) };
     if let Err(error) = advised {
         tracing::debug!(%error, "the code of the start stays resident");
@@ -62,19 +73,33 @@ fn release((start, end): (usize, usize)) {
 mod tests {
     use super::*;
 
+    const MAPS: &str = "\
+55aa00-55bb00 r--p 00000000 08:01 1234 /usr/bin/agentd
+Rss: 8 kB
+Anonymous: 0 kB
+VmFlags: rd mr mw me
+55bb00-55cc00 r-xp 00001000 08:01 1234 /usr/bin/agentd
+Anonymous: 0 kB
+55cc00-55dd00 r--p 00002000 08:01 1234 /usr/bin/agentd
+Anonymous: 4 kB
+55dd00-55ee00 rw-p 00003000 08:01 1234 /usr/bin/agentd
+Anonymous: 0 kB
+7faa00-7fbb00 r-xp 00001000 08:01 1235 /usr/lib/libc.so.6
+Anonymous: 0 kB
+7fbb00-7fcc00 r--p 00000000 00:00 0
+Anonymous: 0 kB
+";
+
     #[test]
-    fn only_code_of_the_program_is_chosen() {
-        let program = Path::new("/usr/bin/agentd");
-        let line = |permissions: &str, path: &str| format!("55aa00-55bb00 {permissions} 00001000 08:01 1234  {path}");
-        assert_eq!(code_of(&line("r-xp", "/usr/bin/agentd"), program), Some((0x55aa00, 0x55bb00)));
-        assert_eq!(code_of(&line("rw-p", "/usr/bin/agentd"), program), None);
-        assert_eq!(code_of(&line("r-xp", "/usr/lib/libc.so.6"), program), None);
-        assert_eq!(code_of("", program), None);
+    fn only_what_stands_in_the_program_is_chosen() {
+        let parts = unchanged_parts(MAPS, Path::new("/usr/bin/agentd"));
+        assert_eq!(parts, [(0x55aa00, 0x55bb00), (0x55bb00, 0x55cc00)]);
+        assert_eq!(unchanged_parts("", Path::new("/usr/bin/agentd")), []);
     }
 
     #[test]
     fn code_runs_on_after_its_pages_were_released() {
         give_back();
-        assert!(std::fs::read_to_string("/proc/self/maps").is_ok());
+        assert!(std::fs::read_to_string("/proc/self/smaps").is_ok());
     }
 }
