@@ -1,16 +1,17 @@
 //! From a text to a condition that may be kept.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use cel::parser::{Expression, Parser};
 
 use super::evaluate::{Values, evaluate};
+use super::stack::on_own_stack;
 use super::weight::{self, Weight};
 
 /// Longer texts are refused.
 const MAX_CHARACTERS: usize = 1_000;
 /// Parentheses, calls and operators inside each other.
 const MAX_DEPTH: u16 = 32;
+/// Of what was read, where chains of operators count as well.
+const MAX_AST_DEPTH: usize = 100;
 const MAX_NODES: usize = 400;
 /// About what a machine does in some tens of milliseconds.
 const MAX_COST: u64 = 64_000_000;
@@ -70,14 +71,8 @@ impl Condition {
         if characters > MAX_CHARACTERS {
             return Err(ConditionError::TooLong { characters });
         }
-        let expression = parse(text)?;
-        if weight::count(&expression) > MAX_NODES {
-            return Err(ConditionError::TooLarge);
-        }
-        let Weight { size, cost } = weight::weigh(&expression, variables)?;
-        if cost > MAX_COST || size > MAX_SIZE {
-            return Err(ConditionError::TooLarge);
-        }
+        let syntax = || ConditionError::Syntax { message: "it cannot be read".to_owned() };
+        let expression = on_own_stack(|| checked(text, variables)).unwrap_or_else(|| Err(syntax()))?;
         Ok(Self { expression })
     }
 
@@ -111,16 +106,23 @@ pub(crate) fn shorten(message: &str) -> String {
     message.lines().next().unwrap_or_default().chars().take(MESSAGE_CHARACTERS).collect()
 }
 
+/// Reads and weighs; what is refused is dropped here, too.
+fn checked(text: &str, variables: &[Variable]) -> Result<Expression, ConditionError> {
+    let expression = parse(text)?;
+    if weight::count(&expression) > MAX_NODES || weight::depth(&expression) > MAX_AST_DEPTH {
+        return Err(ConditionError::TooLarge);
+    }
+    let Weight { size, cost } = weight::weigh(&expression, variables)?;
+    if cost > MAX_COST || size > MAX_SIZE {
+        return Err(ConditionError::TooLarge);
+    }
+    Ok(expression)
+}
+
 fn parse(text: &str) -> Result<Expression, ConditionError> {
     let syntax = |message: &str| ConditionError::Syntax { message: shorten(message) };
-    // The parser is generated and large; what it trips over is a bad expression, not the end of the daemon.
-    let parsed = catch_unwind(AssertUnwindSafe(|| Parser::new().max_recursion_depth(MAX_DEPTH).parse(text)));
-    match parsed {
-        Ok(Ok(expression)) => Ok(expression),
-        Ok(Err(errors)) => Err(match errors.errors.first() {
-            Some(first) => syntax(&format!("line {}, column {}: {}", first.pos.0, first.pos.1, first.msg)),
-            None => syntax("it cannot be read"),
-        }),
-        Err(_) => Err(syntax("it cannot be read")),
-    }
+    Parser::new().max_recursion_depth(MAX_DEPTH).parse(text).map_err(|errors| match errors.errors.first() {
+        Some(first) => syntax(&format!("line {}, column {}: {}", first.pos.0, first.pos.1, first.msg)),
+        None => syntax("it cannot be read"),
+    })
 }

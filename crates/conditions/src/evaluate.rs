@@ -1,13 +1,13 @@
 //! Values in, true or false out.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use agentd_base::Timestamp;
 use cel::parser::Expression;
 use cel::{Context, Value};
 
 use super::compile::{ConditionError, shorten};
+use super::stack::on_own_stack;
 
 /// The value of a variable.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,17 +67,16 @@ fn from_json(json: &serde_json::Value) -> Value {
 
 pub(crate) fn evaluate(expression: &Expression, values: &Values) -> Result<bool, ConditionError> {
     let failed = |message: &str| ConditionError::Evaluation { message: shorten(message) };
-    let resolved = catch_unwind(AssertUnwindSafe(|| {
+    let resolved = on_own_stack(|| {
         let mut context = Context::default();
         for (name, given) in &values.0 {
             context.add_variable_from_value(*name, value(given));
         }
-        context.resolve(expression)
-    }));
-    match resolved {
-        Ok(Ok(Value::Bool(truth))) => Ok(truth),
-        Ok(Ok(other)) => Err(ConditionError::NotBoolean { found: format!("a value of type {}", other.type_of()) }),
-        Ok(Err(error)) => Err(failed(&error.to_string())),
-        Err(_) => Err(failed("the interpreter gave up")),
-    }
+        match context.resolve(expression) {
+            Ok(Value::Bool(truth)) => Ok(truth),
+            Ok(other) => Err(ConditionError::NotBoolean { found: format!("a value of type {}", other.type_of()) }),
+            Err(error) => Err(failed(&error.to_string())),
+        }
+    });
+    resolved.unwrap_or_else(|| Err(failed("the interpreter gave up")))
 }

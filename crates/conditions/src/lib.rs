@@ -11,6 +11,7 @@
 
 mod compile;
 mod evaluate;
+mod stack;
 mod weight;
 
 pub use compile::{Condition, ConditionError, Variable};

@@ -33,6 +33,11 @@ pub(crate) fn count(expression: &IdedExpr) -> usize {
     1 + children(expression).into_iter().map(count).sum::<usize>()
 }
 
+/// How deeply the parts lie inside each other.
+pub(crate) fn depth(expression: &IdedExpr) -> usize {
+    1 + children(expression).into_iter().map(depth).max().unwrap_or_default()
+}
+
 fn children(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),

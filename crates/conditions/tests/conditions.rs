@@ -92,7 +92,8 @@ fn what_loops_or_is_huge_is_refused_before_it_runs() {
     let signs = "!".repeat(900) + "true";
     let chained = format!("['{}']{} == []", "a".repeat(100), ".map(b, b + b + b + b + b + b + b + b)".repeat(20));
     let outputs = "last_run.output.matches(last_run.output)".to_owned();
-    for text in [doubling, nested, huge, long, deep, signs, chained] {
+    assert_eq!(judge(&signs), Ok(true), "signs take each other back");
+    for text in [doubling, nested, huge, long, deep, chained] {
         let error = Condition::compile(&text, VARIABLES).expect_err(&text);
         assert!(!matches!(error, ConditionError::NotBoolean { .. }), "{text}: {error}");
     }
