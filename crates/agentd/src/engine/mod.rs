@@ -65,8 +65,8 @@ mod turn;
 mod worker;
 
 pub use approvals::{Approval, ApprovalId, ApprovalStatus, Approvals, DecidesApproval, RequestApproval};
-pub use error::{EngineError, NoAnswer};
 pub use background::BackgroundPlace;
+pub use error::{EngineError, NoAnswer};
 pub use model::{
     EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse,
 };

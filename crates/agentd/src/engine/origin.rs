@@ -23,8 +23,7 @@ pub enum OriginKind {
 }
 
 impl OriginKind {
-    const ALL: [Self; 6] =
-        [Self::Chat, Self::Scheduler, Self::Webhook, Self::Hook, Self::Channel, Self::Aside];
+    const ALL: [Self; 6] = [Self::Chat, Self::Scheduler, Self::Webhook, Self::Hook, Self::Channel, Self::Aside];
 
     #[must_use]
     pub fn as_str(self) -> &'static str {

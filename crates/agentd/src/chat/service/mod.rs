@@ -20,7 +20,7 @@ use super::store::{MessageCut, TitleSource};
 use super::title::{UNTITLED, title_from};
 use crate::agents::{AgentError, AgentId, Agents, OwnsAgentData};
 use crate::engine::{
-    Engine, Reply, SessionEvent, SessionId, Transcript, cancel_in_conversation, find_running_in_conversation,
+    Engine, Reply, SessionEvent, SessionId, Settled, Transcript, cancel_in_conversation, find_running_in_conversation,
 };
 use crate::ground::Ground;
 

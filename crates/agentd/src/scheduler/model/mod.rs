@@ -7,7 +7,9 @@ pub(super) mod retry;
 pub(super) mod run;
 pub(super) mod slots;
 
-pub use chain::{Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep};
+pub use chain::{
+    Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
+};
 pub use job::{
     ConditionType, DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus, OverlapPolicy,
 };
