@@ -100,6 +100,7 @@ impl Scheduler {
             && at.instant() <= now
         {
             problems.add("schedule.datetime", format!("lies in the past: it is {now}"));
+            return None;
         }
         Some(schedule)
     }
@@ -165,7 +166,7 @@ impl Scheduler {
             Some(name) => Some(self.0.agents.get(name).await?.id.clone()),
             None => None,
         };
-        Ok(jobs::list_jobs(&mut self.0.ground.db.read().await?, status, agent.as_ref(), page).await?)
+        Ok(jobs::list_jobs(&mut self.0.ground.db.read_snapshot().await?, status, agent.as_ref(), page).await?)
     }
 
     /// Deletes a job; what is under way of it is stopped. With `owner`, only a job of that agent is found.
