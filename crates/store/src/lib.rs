@@ -157,4 +157,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0016_memory.sql"),
         postgres: include_str!("../migrations/postgres/0016_memory.sql"),
     },
+    Migration {
+        version: 19,
+        name: "webhooks",
+        sqlite: include_str!("../migrations/sqlite/0019_webhooks.sql"),
+        postgres: include_str!("../migrations/postgres/0019_webhooks.sql"),
+    },
 ];

@@ -12,9 +12,9 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use super::call::{Call, CallEvent, CallOptions};
 use super::context::{Prompt, prompt_limit};
-use super::error::EngineError;
+use super::error::{EngineError, NoAnswer};
 use super::live::{Place, Stop};
-use super::model::{Reply, Session, SessionEvent, SessionStatus, ToolUse};
+use super::model::{EventKind, Reply, Session, SessionEvent, SessionStatus, ToolUse};
 use super::recall::Recalled;
 use super::rounds::{Round, close_calls};
 use super::service::Inner;
@@ -374,6 +374,7 @@ impl Turn {
             rounds.push(Round { text: std::mem::take(&mut log.round_text), calls: Vec::new() });
             close_calls(&mut rounds);
         }
+        let error = no_answer(&last);
         let mut events = log.waiting;
         events.push(last);
         let reply = Reply {
@@ -383,6 +384,7 @@ impl Turn {
             content: log.text,
             rounds,
             status,
+            error,
         };
         let ending = Arc::new((reply, events, usages));
         let write = || {
@@ -517,6 +519,13 @@ fn last_event(
             ),
         ),
     }
+}
+
+/// Why a turn that ends with this event has no answer.
+fn no_answer(last: &SessionEvent) -> Option<NoAnswer> {
+    let data = (last.kind == EventKind::Error).then(|| last.value())?;
+    let text = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
+    Some(NoAnswer { code: text("code"), message: text("message") })
 }
 
 /// The end cannot be written. What the model used is still counted, where that can be.
