@@ -158,6 +158,12 @@ pub const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0016_memory.sql"),
     },
     Migration {
+        version: 17,
+        name: "scheduler",
+        sqlite: include_str!("../migrations/sqlite/0017_scheduler.sql"),
+        postgres: include_str!("../migrations/postgres/0017_scheduler.sql"),
+    },
+    Migration {
         version: 19,
         name: "webhooks",
         sqlite: include_str!("../migrations/sqlite/0019_webhooks.sql"),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::approvals::Approval;
 use super::error::NoAnswer;
+use super::origin::Origin;
 use super::rounds::{CallProgress, Outcome, Round, as_object};
 use crate::agents::{Agent, AgentId};
 
@@ -53,6 +54,7 @@ impl SessionStatus {
 pub struct Session {
     pub id: SessionId,
     pub agent_id: AgentId,
+    pub origin: Origin,
     /// Whose usage it is, besides the agent's.
     pub project_id: Option<String>,
     pub conversation_id: Option<String>,
@@ -211,6 +213,7 @@ pub enum HistoryMessage {
 #[derive(Debug, Clone)]
 pub struct StartTurn {
     pub agent: Arc<Agent>,
+    pub origin: Origin,
     /// What is to be answered stands last.
     pub history: Vec<HistoryMessage>,
     /// What the [`Transcript`](super::Transcript) calls each entry of the history; may be left out.
@@ -238,6 +241,7 @@ impl StartTurn {
     pub fn aside(agent: Arc<Agent>, history: Vec<HistoryMessage>) -> Self {
         Self {
             agent,
+            origin: Origin::aside(),
             history,
             keys: Vec::new(),
             summary: None,
@@ -279,6 +283,6 @@ pub struct Reply {
     /// What was done for it; empty where no tool was used.
     pub rounds: Vec<Round>,
     pub status: SessionStatus,
-    /// Why there is no answer, or no whole one.
+    /// Why it is not complete; `None` when it is.
     pub error: Option<NoAnswer>,
 }

@@ -97,7 +97,8 @@ async fn interrupt(engine: &Arc<Inner>, session: Session, log: StoredLog) -> Res
                 status: SessionStatus::Interrupted,
                 error: Some(NoAnswer { code: "internal".to_owned(), message: INTERRUPTED.to_owned() }),
             };
-            here.settle(tx, &session, &reply).await?;
+            let spent = session.prompt_tokens_estimate + estimate_tokens(&content);
+            here.settle(tx, &session, &reply, spent).await?;
             Ok::<_, EngineError>(true)
         })
         .await?;

@@ -7,7 +7,7 @@ use super::model::{DeliveryId, DeliveryStatus};
 use super::service::Webhooks;
 use super::store::{deliveries, disable_of_agent};
 use crate::agents::{AgentId, OwnsAgentData};
-use crate::engine::{Reply, Session, SessionStatus, Transcript, TurnObserver};
+use crate::engine::{Reply, Session, SessionStatus, Settled, Transcript, TurnObserver};
 
 /// The name under which replies find back to their deliveries.
 pub(super) const TRANSCRIPT: &str = "webhook";
@@ -30,16 +30,17 @@ impl Transcript for Webhooks {
         TRANSCRIPT
     }
 
-    fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+    fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<Settled, StoreError>> {
         Box::pin(async move {
             // A turn of ours calls its delivery the reply's message.
             let (Some(delivery), Some(status)) = (reply.message_id.as_deref(), ended(reply.status)) else {
-                return Ok(());
+                return Ok(Settled::Ended);
             };
             let output = &reply.content[..reply.content.floor_char_boundary(MAX_OUTPUT_BYTES)];
             let output = (!output.is_empty()).then_some(output);
             let error = reply.error.as_ref().map(|error| format!("{}: {}", error.code, error.message));
-            deliveries::update_ended(tx, &DeliveryId::from(delivery), status, output, error.as_deref()).await
+            deliveries::update_ended(tx, &DeliveryId::from(delivery), status, output, error.as_deref()).await?;
+            Ok(Settled::Ended)
         })
     }
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::sync::Notify;
 
 use crate::agents::{Agent, AgentError};
-use crate::engine::{EngineError, SessionId, StartTurn, ToolUse};
+use crate::engine::{EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
 use crate::ground::{Worker, WorkerError};
 use crate::webhooks::model::{Delivery, DeliveryId, DeliveryStatus, Webhook};
 use crate::webhooks::prompt::tell;
@@ -163,6 +163,7 @@ async fn begin(webhooks: &Webhooks, lease: &Lease) -> Result<(), StartError> {
         named => ToolUse::ReadingAnd(named.into()),
     };
     let turn = StartTurn {
+        origin: Origin::of(OriginKind::Webhook),
         message_id: Some(delivery.id.to_string()),
         transcript: Some(TRANSCRIPT),
         tools,

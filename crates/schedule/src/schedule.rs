@@ -1,0 +1,277 @@
+//! Schedules that were checked, and when they are due.
+
+use agentd_base::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::cron::CronExpression;
+use crate::language::Language;
+use crate::spec::{ScheduleSpec, ScheduleType};
+use crate::text;
+use crate::zone::Zone;
+
+/// The last instant that has a four-digit year everywhere on Earth.
+const MAX_MICROS: i64 = 253_402_128_000_000_000;
+
+/// A cron expression in a time zone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cron {
+    expression: CronExpression,
+    zone: Zone,
+}
+
+impl Cron {
+    pub(crate) const fn new(expression: CronExpression, zone: Zone) -> Self {
+        Self { expression, zone }
+    }
+
+    #[must_use]
+    pub const fn expression(&self) -> &CronExpression {
+        &self.expression
+    }
+
+    #[must_use]
+    pub const fn zone(&self) -> &Zone {
+        &self.zone
+    }
+}
+
+/// An interval. The zone is what the owner named, for showing times; it does not move the slots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Every {
+    interval_seconds: i64,
+    zone: Option<Zone>,
+}
+
+impl Every {
+    pub(crate) const fn new(interval_seconds: i64, zone: Option<Zone>) -> Self {
+        Self { interval_seconds, zone }
+    }
+
+    #[must_use]
+    pub const fn interval_seconds(&self) -> i64 {
+        self.interval_seconds
+    }
+
+    #[must_use]
+    pub const fn zone(&self) -> Option<&Zone> {
+        self.zone.as_ref()
+    }
+
+    const fn micros(&self) -> i64 {
+        self.interval_seconds * 1_000_000
+    }
+
+    /// `anchor + k * interval`, with the least `k >= 1` that is after `after`. One division, however long ago
+    /// the anchor is.
+    fn next_after(&self, after: Timestamp, anchor: Timestamp) -> Option<Timestamp> {
+        let (anchor, after) = (i128::from(anchor.as_micros()), i128::from(after.as_micros()));
+        let interval = i128::from(self.micros());
+        let steps = if after <= anchor { 1 } else { (after - anchor) / interval + 1 };
+        in_range(anchor + steps * interval)
+    }
+
+    /// `anchor + k * interval` with the greatest `k >= 1` that is not after `until`.
+    fn latest_at(&self, until: Timestamp, anchor: Timestamp) -> Option<Timestamp> {
+        let (anchor, until) = (i128::from(anchor.as_micros()), i128::from(until.as_micros()));
+        let interval = i128::from(self.micros());
+        if until < anchor + interval {
+            return None;
+        }
+        in_range(anchor + (until - anchor) / interval * interval)
+    }
+}
+
+fn in_range(micros: i128) -> Option<Timestamp> {
+    i64::try_from(micros).ok().filter(|micros| *micros <= MAX_MICROS).map(Timestamp::from_micros)
+}
+
+/// One instant. The zone is the one it was read in, for showing it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct At {
+    instant: Timestamp,
+    zone: Option<Zone>,
+}
+
+impl At {
+    pub(crate) fn new(instant: Timestamp, zone: Option<Zone>) -> Self {
+        // The wire has milliseconds: what was stored must read back as the same slot.
+        Self { instant: Timestamp::from_micros(instant.as_millis().saturating_mul(1000)), zone }
+    }
+
+    #[must_use]
+    pub const fn instant(&self) -> Timestamp {
+        self.instant
+    }
+
+    #[must_use]
+    pub const fn zone(&self) -> Option<&Zone> {
+        self.zone.as_ref()
+    }
+}
+
+/// When something is due. Serializes as a [`ScheduleSpec`] in which every time is absolute, so that it reads
+/// back as the same schedule whatever the profile's zone is by then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Schedule {
+    Cron(Cron),
+    Every(Every),
+    At(At),
+}
+
+impl Schedule {
+    /// The next slot strictly after `after`, or `None` when there is none any more.
+    ///
+    /// `anchor` is what an interval counts from: the last scheduled slot, or when the job was made or resumed.
+    /// Its first slot is one interval after it. Cron and dates do not look at it.
+    #[must_use]
+    pub fn next_after(&self, after: Timestamp, anchor: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Cron(cron) => cron.expression.next_after(after, &cron.zone),
+            Self::Every(every) => every.next_after(after, anchor),
+            Self::At(at) => (at.instant > after).then_some(at.instant),
+        }
+    }
+
+    /// All slots strictly after `after`, in order. Endless for most schedules: take what you need.
+    #[must_use]
+    pub const fn occurrences(&self, after: Timestamp, anchor: Timestamp) -> Occurrences<'_> {
+        Occurrences { schedule: self, after, anchor }
+    }
+
+    /// The first `limit` slots from `from` (inclusive) to `until` (exclusive).
+    #[must_use]
+    pub fn occurrences_between(
+        &self,
+        from: Timestamp,
+        until: Timestamp,
+        anchor: Timestamp,
+        limit: usize,
+    ) -> Vec<Timestamp> {
+        let before = Timestamp::from_micros(from.as_micros().saturating_sub(1));
+        self.occurrences(before, anchor).take_while(|slot| *slot < until).take(limit).collect()
+    }
+
+    /// The newest slot that is after `after` and not after `until`. Its cost does not grow with the number of
+    /// slots between.
+    #[must_use]
+    pub fn latest_between(&self, after: Timestamp, until: Timestamp, anchor: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Every(every) => every.latest_at(until, anchor).filter(|slot| *slot > after),
+            Self::At(at) => (at.instant > after && at.instant <= until).then_some(at.instant),
+            Self::Cron(_) => self.latest_by_search(after, until),
+        }
+    }
+
+    /// Looks back in growing steps for an instant that has a slot between it and `until`, then halves the rest.
+    fn latest_by_search(&self, after: Timestamp, until: Timestamp) -> Option<Timestamp> {
+        const MINUTE: i64 = 60_000_000;
+        let next = |after: i64| {
+            let after = Timestamp::from_micros(after);
+            self.next_after(after, after).filter(|slot| *slot <= until)
+        };
+        let mut found = next(after.as_micros())?;
+        let (floor, end) = (after.as_micros(), until.as_micros());
+        let mut low = floor;
+        let mut width = 64 * MINUTE;
+        while let Some(start) = end.checked_sub(width).filter(|start| *start > floor) {
+            if let Some(slot) = next(start) {
+                found = slot;
+                low = start;
+                break;
+            }
+            width = width.saturating_mul(8);
+        }
+        let mut high = end;
+        while high - low > MINUTE {
+            let middle = low + (high - low) / 2;
+            match next(middle) {
+                Some(slot) => {
+                    found = slot;
+                    low = middle;
+                }
+                None => high = middle,
+            }
+        }
+        while let Some(slot) = next(found.as_micros()) {
+            found = slot;
+        }
+        Some(found)
+    }
+
+    #[must_use]
+    pub const fn kind(&self) -> ScheduleType {
+        match self {
+            Self::Cron(_) => ScheduleType::Cron,
+            Self::Every(_) => ScheduleType::Every,
+            Self::At(_) => ScheduleType::At,
+        }
+    }
+
+    /// Whether there can be more than one slot.
+    #[must_use]
+    pub const fn recurs(&self) -> bool {
+        !matches!(self, Self::At(_))
+    }
+
+    /// The zone that was named for it, or that its date was read in.
+    #[must_use]
+    pub const fn zone(&self) -> Option<&Zone> {
+        match self {
+            Self::Cron(cron) => Some(&cron.zone),
+            Self::Every(every) => every.zone.as_ref(),
+            Self::At(at) => at.zone.as_ref(),
+        }
+    }
+
+    /// The schedule on the wire.
+    #[must_use]
+    pub fn spec(&self) -> ScheduleSpec {
+        let spec = match self {
+            Self::Cron(cron) => ScheduleSpec::cron(cron.expression.as_str(), cron.zone.name()),
+            Self::Every(every) => ScheduleSpec::every(every.interval_seconds),
+            Self::At(at) => ScheduleSpec::at(at.instant.to_string()),
+        };
+        ScheduleSpec { timezone: self.zone().map(|zone| zone.name().to_owned()), ..spec }
+    }
+
+    /// How a person would say it, e.g. `At 09:00, Monday to Friday (Europe/Berlin)`.
+    #[must_use]
+    pub fn human_readable(&self, language: impl Into<Language>) -> String {
+        text::describe(self, language.into())
+    }
+}
+
+impl Serialize for Schedule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.spec().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Schedule {
+    /// Reads a date without an offset or zone as UTC; use [`ScheduleSpec::check`] for what a person wrote.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        ScheduleSpec::deserialize(deserializer)?.check(&Zone::UTC).map_err(|problems| {
+            let sentences: Vec<String> =
+                problems.into_iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
+            de::Error::custom(sentences.join("; "))
+        })
+    }
+}
+
+/// The slots of a schedule; see [`Schedule::occurrences`].
+#[derive(Debug, Clone)]
+pub struct Occurrences<'a> {
+    schedule: &'a Schedule,
+    after: Timestamp,
+    anchor: Timestamp,
+}
+
+impl Iterator for Occurrences<'_> {
+    type Item = Timestamp;
+
+    fn next(&mut self) -> Option<Timestamp> {
+        let slot = self.schedule.next_after(self.after, self.anchor)?;
+        self.after = slot;
+        Some(slot)
+    }
+}

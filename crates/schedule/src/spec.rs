@@ -1,0 +1,197 @@
+//! A schedule as it stands on the wire, before anybody vouches for it.
+
+use agentd_base::{FieldProblem, Problems, Timestamp};
+use jiff::civil::DateTime;
+use serde::{Deserialize, Serialize};
+
+use crate::cron::CronExpression;
+use crate::schedule::{At, Cron, Every, Schedule};
+use crate::zone::Zone;
+
+/// The shortest interval, in seconds.
+pub const MIN_INTERVAL_SECONDS: i64 = 1;
+/// The longest interval, in seconds: ten years with their leap days.
+pub const MAX_INTERVAL_SECONDS: i64 = 3_653 * 86_400;
+
+/// How a schedule is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleType {
+    /// A cron expression in a time zone.
+    Cron,
+    /// An interval in seconds.
+    Every,
+    /// One date.
+    At,
+}
+
+/// `{"type": "cron", "expression", "timezone"}`, `{"type": "every", "interval", "timezone"?}` or
+/// `{"type": "at", "datetime", "timezone"?}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ScheduleSpec {
+    #[serde(rename = "type")]
+    pub kind: ScheduleType,
+    /// For `cron`: five fields (minute, hour, day of month, month, weekday) or a name such as `@daily`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 256, example = "0 9 * * 1-5")]
+    pub expression: Option<String>,
+    /// IANA name. `cron` needs it; `at` reads a time without an offset in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 64, example = "Europe/Berlin")]
+    pub timezone: Option<String>,
+    /// For `every`: seconds, 1 to 315,619,200 (ten years).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 3600)]
+    pub interval: Option<i64>,
+    /// For `at`: RFC 3339; without an offset it is read in `timezone`, else in the profile's zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 64, example = "2026-12-24T18:00:00")]
+    pub datetime: Option<String>,
+}
+
+impl ScheduleSpec {
+    /// A cron expression in a zone.
+    #[must_use]
+    pub fn cron(expression: impl Into<String>, timezone: impl Into<String>) -> Self {
+        Self { expression: Some(expression.into()), timezone: Some(timezone.into()), ..Self::empty(ScheduleType::Cron) }
+    }
+
+    /// An interval in seconds.
+    #[must_use]
+    pub fn every(interval_seconds: i64) -> Self {
+        Self { interval: Some(interval_seconds), ..Self::empty(ScheduleType::Every) }
+    }
+
+    /// One date, RFC 3339 or without an offset.
+    #[must_use]
+    pub fn at(datetime: impl Into<String>) -> Self {
+        Self { datetime: Some(datetime.into()), ..Self::empty(ScheduleType::At) }
+    }
+
+    const fn empty(kind: ScheduleType) -> Self {
+        Self { kind, expression: None, timezone: None, interval: None, datetime: None }
+    }
+
+    /// The schedule that is meant; `default_zone` reads a date that has neither an offset nor a `timezone`.
+    ///
+    /// # Errors
+    /// Every bad field at once: `expression`, `timezone`, `interval` or `datetime`, each with the reason and
+    /// what is allowed.
+    pub fn check(&self, default_zone: &Zone) -> Result<Schedule, Vec<FieldProblem>> {
+        let mut problems = Problems::new();
+        let zone = self.zone(&mut problems);
+        let schedule = match self.kind {
+            ScheduleType::Cron => self.check_cron(zone, &mut problems),
+            ScheduleType::Every => self.check_every(zone, &mut problems),
+            ScheduleType::At => self.check_at(zone, default_zone, &mut problems),
+        };
+        match schedule {
+            Some(schedule) => problems.into_result().map(|()| schedule),
+            None => Err(problems.into_result().err().unwrap_or_default()),
+        }
+    }
+
+    /// `None` when absent, or when it is bad, which is noted then.
+    fn zone(&self, problems: &mut Problems) -> Option<Zone> {
+        match self.timezone.as_deref().map(Zone::parse)? {
+            Ok(zone) => Some(zone),
+            Err(error) => {
+                problems.add("timezone", error.to_string());
+                None
+            }
+        }
+    }
+
+    fn check_cron(&self, zone: Option<Zone>, problems: &mut Problems) -> Option<Schedule> {
+        problems.require(
+            self.timezone.is_some(),
+            "timezone",
+            "is required for the type cron: an IANA time zone such as Europe/Berlin or UTC",
+        );
+        let Some(text) = &self.expression else {
+            problems.add("expression", "is required for the type cron: five fields such as `0 9 * * 1-5`");
+            return None;
+        };
+        match CronExpression::parse(text) {
+            Ok(expression) => Some(Schedule::Cron(Cron::new(expression, zone?))),
+            Err(error) => {
+                problems.add("expression", error.to_string());
+                None
+            }
+        }
+    }
+
+    fn check_every(&self, zone: Option<Zone>, problems: &mut Problems) -> Option<Schedule> {
+        match self.interval {
+            Some(seconds) if (MIN_INTERVAL_SECONDS..=MAX_INTERVAL_SECONDS).contains(&seconds) => {
+                Some(Schedule::Every(Every::new(seconds, zone)))
+            }
+            Some(seconds) => {
+                problems.add(
+                    "interval",
+                    format!(
+                        "must be {MIN_INTERVAL_SECONDS} to {MAX_INTERVAL_SECONDS} seconds (ten years), not {seconds}"
+                    ),
+                );
+                None
+            }
+            None => {
+                problems.add("interval", "is required for the type every: a number of seconds such as 3600");
+                None
+            }
+        }
+    }
+
+    fn check_at(&self, zone: Option<Zone>, default_zone: &Zone, problems: &mut Problems) -> Option<Schedule> {
+        let Some(text) = &self.datetime else {
+            problems.add("datetime", "is required for the type at: a time such as 2026-12-24T18:00:00Z");
+            return None;
+        };
+        let read = read_datetime(text.trim());
+        if read.is_none() {
+            problems.add(
+                "datetime",
+                "must be a time such as 2026-12-24T18:00:00Z, 2026-12-24T18:00:00+01:00 or 2026-12-24T18:00:00",
+            );
+        }
+        let read = read?;
+        if self.timezone.is_some() && zone.is_none() {
+            return None;
+        }
+        match read {
+            Datetime::Instant(instant) => Some(Schedule::At(At::new(instant, zone))),
+            Datetime::Wall(wall) => {
+                let zone = zone.unwrap_or_else(|| default_zone.clone());
+                let instant = zone.instant(wall);
+                problems.require(instant.is_some(), "datetime", "lies outside the years 0001 to 9999");
+                Some(Schedule::At(At::new(instant?, Some(zone))))
+            }
+        }
+    }
+}
+
+enum Datetime {
+    Instant(Timestamp),
+    Wall(DateTime),
+}
+
+/// The shapes that are taken: a full date, `T` or a space, a time with optional seconds, an optional offset.
+/// Nothing else that jiff would read (annotations, week dates, lone dates).
+fn read_datetime(text: &str) -> Option<Datetime> {
+    let bytes = text.as_bytes();
+    let plain = bytes.len() >= 16
+        && bytes.len() <= 40
+        && bytes.iter().all(|byte| byte.is_ascii_digit() || b"-:.+TtZz ".contains(byte))
+        && bytes[..4].iter().all(u8::is_ascii_digit)
+        && b"Tt ".contains(&bytes[10]);
+    if !plain {
+        return None;
+    }
+    let has_offset = bytes[11..].iter().any(|byte| b"+-Zz".contains(byte));
+    if has_offset {
+        let instant: jiff::Timestamp = text.parse().ok()?;
+        Some(Datetime::Instant(Timestamp::from(instant)))
+    } else {
+        text.parse().ok().map(Datetime::Wall)
+    }
+}

@@ -1,0 +1,228 @@
+//! Time zones by their IANA names, from the database that is compiled in.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use agentd_base::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
+
+static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+
+/// No zone of the database is longer.
+const MAX_NAME_LENGTH: usize = 64;
+
+/// Why a text is no time zone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ZoneError {
+    #[error("must be an IANA time zone such as Europe/Berlin or UTC")]
+    Empty,
+    #[error("must be an IANA time zone such as Europe/Berlin; `{0}` is an offset, which knows no daylight saving")]
+    Offset(String),
+    #[error("`{name}` is not an IANA time zone{}", hint(.nearest.as_deref()))]
+    Unknown { name: String, nearest: Option<String> },
+}
+
+fn hint(nearest: Option<&str>) -> String {
+    nearest.map_or_else(
+        || "; give a name such as Europe/Berlin or UTC".to_owned(),
+        |name| format!("; did you mean {name}?"),
+    )
+}
+
+/// A time zone with the rules of daylight saving, past and future. Cheap to clone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Zone(TimeZone);
+
+impl Zone {
+    /// Coordinated universal time.
+    pub const UTC: Self = Self(TimeZone::UTC);
+
+    /// Finds a zone by its IANA name, in any letter case.
+    ///
+    /// # Errors
+    /// A sentence, with the nearest name where one is near.
+    pub fn parse(name: &str) -> Result<Self, ZoneError> {
+        let name = name.trim();
+        if name.is_empty() {
+            return Err(ZoneError::Empty);
+        }
+        if name.eq_ignore_ascii_case("UTC") || name == "Z" {
+            return Ok(Self::UTC);
+        }
+        if name.starts_with(['+', '-']) {
+            return Err(ZoneError::Offset(shortened(name)));
+        }
+        if name.len() <= MAX_NAME_LENGTH
+            && let Ok(zone) = DATABASE.get(name)
+            && zone.iana_name().is_some()
+        {
+            return Ok(Self(zone));
+        }
+        Err(ZoneError::Unknown { name: shortened(name), nearest: nearest_name(name) })
+    }
+
+    /// The name as the database spells it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// What a clock on the wall shows at `at`.
+    #[must_use]
+    pub fn wall(&self, at: Timestamp) -> DateTime {
+        self.0.to_datetime(at.to_jiff())
+    }
+
+    /// The instant at which a clock on the wall shows `wall`. Within a gap the time is moved on by the gap's
+    /// length, and of two passes the first counts, as RFC 5545 has it.
+    #[must_use]
+    pub fn instant(&self, wall: DateTime) -> Option<Timestamp> {
+        self.0.to_ambiguous_timestamp(wall).compatible().ok().map(Timestamp::from)
+    }
+
+    /// The same, but a time within a gap is the first instant after it.
+    pub(crate) fn instant_or_end_of_gap(&self, wall: DateTime) -> Option<Timestamp> {
+        match self.0.to_ambiguous_timestamp(wall).offset() {
+            AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(wall).ok().map(Timestamp::from),
+            AmbiguousOffset::Fold { before, .. } => before.to_timestamp(wall).ok().map(Timestamp::from),
+            AmbiguousOffset::Gap { before, after } => {
+                let within = before.to_timestamp(wall).ok()?;
+                let later = within.checked_add(jiff::SignedDuration::from_secs(1)).ok()?;
+                self.0
+                    .preceding(later)
+                    .find(|transition| transition.offset() == after)
+                    .map(|transition| Timestamp::from(transition.timestamp()))
+            }
+        }
+    }
+
+    /// The offset at `at`, and when the next transition is.
+    pub(crate) fn segment(&self, at: jiff::Timestamp) -> (Offset, Option<jiff::Timestamp>) {
+        (self.0.to_offset(at), self.0.following(at).next().map(|transition| transition.timestamp()))
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Zone({})", self.name())
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+fn shortened(name: &str) -> String {
+    name.chars().take(MAX_NAME_LENGTH).collect()
+}
+
+/// Abbreviations that people use and that name no zone by themselves.
+const ABBREVIATIONS: [(&str, &str); 12] = [
+    ("pst", "America/Los_Angeles"),
+    ("pdt", "America/Los_Angeles"),
+    ("pt", "America/Los_Angeles"),
+    ("edt", "America/New_York"),
+    ("et", "America/New_York"),
+    ("cdt", "America/Chicago"),
+    ("ct", "America/Chicago"),
+    ("bst", "Europe/London"),
+    ("cest", "Europe/Berlin"),
+    ("mesz", "Europe/Berlin"),
+    ("ist", "Asia/Kolkata"),
+    ("jst", "Asia/Tokyo"),
+];
+
+/// The name that was probably meant: an abbreviation's zone, a zone of that city, or one with at most two
+/// letters of difference.
+fn nearest_name(name: &str) -> Option<String> {
+    let wanted = name.to_ascii_lowercase().replace(' ', "_");
+    if let Some((_, zone)) = ABBREVIATIONS.iter().find(|(abbreviation, _)| *abbreviation == wanted) {
+        return Some((*zone).to_owned());
+    }
+    if wanted.len() < 3 || wanted.len() > MAX_NAME_LENGTH {
+        return None;
+    }
+    let mut best: Option<(usize, String)> = None;
+    for candidate in DATABASE.available() {
+        let candidate = candidate.as_str();
+        let lower = candidate.to_ascii_lowercase();
+        let city = lower.rsplit('/').next().unwrap_or_default();
+        let distance = if lower.contains('/') && city == wanted { 0 } else { edit_distance(&wanted, &lower) };
+        if distance <= 2 && best.as_ref().is_none_or(|(least, _)| distance < *least) {
+            best = Some((distance, candidate.to_owned()));
+        }
+    }
+    best.map(|(_, name)| name)
+}
+
+/// Levenshtein distance over bytes; more than two is reported as three.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let (left, right) = (left.as_bytes(), right.as_bytes());
+    if left.len().abs_diff(right.len()) > 2 {
+        return 3;
+    }
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, l) in left.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, r) in right.iter().enumerate() {
+            let substituted = diagonal + usize::from(l != r);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row.last().copied().unwrap_or(3).min(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse(text).unwrap()
+    }
+
+    fn refusal(name: &str) -> String {
+        Zone::parse(name).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn names_are_found_in_any_case_and_spelt_as_the_database_does() {
+        assert_eq!(Zone::parse("europe/berlin").unwrap().name(), "Europe/Berlin");
+        assert_eq!(Zone::parse(" Australia/Lord_Howe ").unwrap().name(), "Australia/Lord_Howe");
+        assert_eq!(Zone::parse("utc").unwrap(), Zone::UTC);
+    }
+
+    #[test]
+    fn what_is_no_zone_is_refused_with_what_was_probably_meant() {
+        assert_eq!(refusal("Europe/Berln"), "`Europe/Berln` is not an IANA time zone; did you mean Europe/Berlin?");
+        assert_eq!(refusal("berlin"), "`berlin` is not an IANA time zone; did you mean Europe/Berlin?");
+        assert_eq!(refusal("PST"), "`PST` is not an IANA time zone; did you mean America/Los_Angeles?");
+        assert!(refusal("Mars/Olympus_Mons").ends_with("give a name such as Europe/Berlin or UTC"));
+        assert!(refusal("+02:00").contains("knows no daylight saving"));
+        assert!(refusal("").contains("must be an IANA time zone"));
+        assert!(refusal(&"x".repeat(10_000)).len() < 200);
+    }
+
+    #[test]
+    fn a_time_in_the_gap_is_moved_on_or_held_at_its_end() {
+        let berlin = Zone::parse("Europe/Berlin").unwrap();
+        let wall = jiff::civil::date(2026, 3, 29).at(2, 30, 0, 0);
+        assert_eq!(berlin.instant(wall), Some(at("2026-03-29T01:30:00Z")));
+        assert_eq!(berlin.instant_or_end_of_gap(wall), Some(at("2026-03-29T01:00:00Z")));
+        let twice = jiff::civil::date(2026, 10, 25).at(2, 30, 0, 0);
+        assert_eq!(berlin.instant(twice), Some(at("2026-10-25T00:30:00Z")));
+        assert_eq!(berlin.instant_or_end_of_gap(twice), Some(at("2026-10-25T00:30:00Z")));
+    }
+
+    #[test]
+    fn a_whole_day_that_never_was_ends_with_the_next_one() {
+        let apia = Zone::parse("Pacific/Apia").unwrap();
+        let never = jiff::civil::date(2011, 12, 30).at(9, 0, 0, 0);
+        assert_eq!(apia.instant_or_end_of_gap(never), Some(at("2011-12-30T10:00:00Z")));
+        assert_eq!(apia.wall(at("2011-12-30T10:00:00Z")), jiff::civil::date(2011, 12, 31).at(0, 0, 0, 0));
+    }
+}
