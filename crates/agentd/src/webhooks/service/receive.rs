@@ -18,9 +18,9 @@ use crate::webhooks::store::deliveries;
 
 /// A larger body is not repeated in the event.
 const MAX_EVENT_BODY_BYTES: usize = 64 * 1024;
-/// More headers, or longer ones, are not kept.
-const MAX_HEADERS: usize = 100;
+/// Of a longer header the beginning is kept, and of all together so much.
 const MAX_HEADER_BYTES: usize = 4 * 1024;
+const MAX_HEADERS_BYTES: usize = 16 * 1024;
 
 /// A request to a webhook, as it came.
 #[derive(Debug, Clone)]
@@ -176,11 +176,17 @@ fn event_data(webhook: &Webhook, delivery: &Delivery, request: &StoredRequest) -
 /// Headers as they are kept.
 fn kept_headers(headers: &HeaderMap) -> Map<String, Value> {
     let mut kept = Map::new();
-    for name in headers.keys().filter(|name| is_kept_header(name.as_str())).take(MAX_HEADERS) {
+    let mut left = MAX_HEADERS_BYTES;
+    for name in headers.keys().filter(|name| is_kept_header(name.as_str())) {
         let values: Vec<_> =
             headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
         let mut text = values.join(", ");
         text.truncate(text.floor_char_boundary(MAX_HEADER_BYTES));
+        let bytes = name.as_str().len() + text.len();
+        if bytes > left {
+            break;
+        }
+        left -= bytes;
         kept.insert(name.as_str().to_owned(), Value::from(text));
     }
     kept

@@ -22,7 +22,7 @@ use crate::webhooks::turns::TRANSCRIPT;
 /// Turns of webhooks that run here at once: owners' own turns matter more.
 const AT_ONCE: usize = 16;
 /// Longer than the beginning of a turn takes.
-const LEASE: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_secs(15);
 /// What cannot begin is tried so often, over about an hour and a half.
 const MAX_ATTEMPTS: u32 = 8;
 const BACKOFF: Backoff =
