@@ -41,6 +41,7 @@ use crate::memory::{
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
 use crate::page::Pages;
+use crate::projects::{Projects, PurgeProjects};
 use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::scheduler::{KeepRuns, Scheduler, SchedulerTools, StartRuns, Tick};
 use crate::settings::{JudgeSettings, Registry, Settings, SettingsRoutes, Vault};
@@ -49,9 +50,10 @@ use crate::skills::{
     BuiltinTools, CheckSandbox, CodeRunner, CustomTools, KeepToolServers, SandboxSettings, Skills, SkillsRoutes,
     ToolServers,
 };
+use crate::webhooks::{PurgeDeliveries, StartTurns, Webhooks};
 use crate::{
-    agents, auth, channels, chat, devices, memory, monitoring, notify, page, providers, scheduler, settings, setup,
-    skills,
+    agents, auth, channels, chat, devices, memory, monitoring, notify, page, projects, providers, scheduler, settings,
+    setup, skills, webhooks,
 };
 
 /// A composed daemon: what answers, and what works in the background.
@@ -80,6 +82,7 @@ struct Services {
     auth: Auth,
     providers: Providers,
     agents: Agents,
+    projects: Projects,
     skills: Skills,
     tools: SkillsRoutes,
     engine: Engine,
@@ -90,6 +93,7 @@ struct Services {
     notify: Notify,
     scheduler: Scheduler,
     memory: Memory,
+    webhooks: Webhooks,
     embedder: LocalEmbedder,
 }
 
@@ -157,6 +161,7 @@ fn routes(services: &Services) -> Routes {
         .merge(providers::routes().with_state(services.providers.clone()))
         .merge(agents::routes().with_state(services.agents.clone()))
         .merge(skills::routes().with_state(services.tools.clone()))
+        .merge(projects::routes().with_state(services.projects.clone()))
         .merge(chat::routes().with_state(services.chat.clone()))
         .merge(devices::routes().with_state(services.devices.clone()))
         .merge(setup::routes().with_state(services.setup.clone()))
@@ -164,6 +169,7 @@ fn routes(services: &Services) -> Routes {
         .merge(channels::routes().with_state(services.settings.settings.clone()))
         .merge(memory::routes().with_state(services.memory.clone()))
         .merge(scheduler::routes().with_state(services.scheduler.clone()))
+        .merge(webhooks::routes().with_state(services.webhooks.clone()))
 }
 
 /// The OpenAPI document, from the code alone.
@@ -177,6 +183,7 @@ pub fn document() -> OpenApi {
         providers::routes().into_document(),
         agents::routes().into_document(),
         skills::routes().into_document(),
+        projects::routes().into_document(),
         chat::routes().into_document(),
         devices::routes().into_document(),
         setup::routes().into_document(),
@@ -184,6 +191,7 @@ pub fn document() -> OpenApi {
         channels::routes().into_document(),
         memory::routes().into_document(),
         scheduler::routes().into_document(),
+        webhooks::routes().into_document(),
     ] {
         document.merge(part);
     }
@@ -320,7 +328,9 @@ pub async fn compose(
     let skills = Skills::new();
     let tools = tools(&ground, &settings, &skills, &runner);
     let engine = Engine::new(ground.clone(), settings.clone(), agents.clone(), providers.clone(), skills.clone());
-    let chat = Chat::new(ground.clone(), agents.clone(), engine.clone());
+    let projects = Projects::new(ground.clone());
+    let chat = Chat::new(ground.clone(), agents.clone(), projects.clone(), engine.clone());
+    projects.register(Arc::new(chat.clone()));
     // Conversations before sessions: their purge takes the logs along.
     agents.register(Arc::new(chat.clone()));
     agents.register(Arc::new(engine.clone()));
@@ -336,6 +346,12 @@ pub async fn compose(
     agents.register(Arc::new(scheduler.clone()));
     engine.register(Arc::new(scheduler.clone()));
     tools.builtin.join(Arc::new(SchedulerTools::new(&scheduler)));
+    let base_url = config.reached_at(address);
+    let vault = settings.vault().clone();
+    let webhooks = Webhooks::new(&ground, vault, agents.clone(), engine.clone(), base_url);
+    agents.register(Arc::new(webhooks.clone()));
+    engine.register(Arc::new(webhooks.clone()));
+    engine.observe(Arc::new(webhooks.clone()));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
     let devices = Devices::new(ground.clone(), chat.clone());
     skills.register(Arc::new(devices.clone()));
@@ -354,6 +370,7 @@ pub async fn compose(
     figures::register_scheduler(monitoring.metrics(), &scheduler);
     figures::register_panics(monitoring.metrics(), &ground.panics);
     figures::register_devices(monitoring.metrics(), &devices);
+    figures::register_webhooks(monitoring.metrics(), &webhooks);
     rest.set_parts(engine.clone(), devices.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
     let services = Services {
@@ -363,6 +380,7 @@ pub async fn compose(
         auth: auth.clone(),
         providers,
         agents,
+        projects,
         skills,
         tools,
         engine,
@@ -373,6 +391,7 @@ pub async fn compose(
         notify,
         scheduler,
         memory,
+        webhooks,
         embedder: local_embedder,
     };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone())), hashing_key));
@@ -394,6 +413,7 @@ pub async fn compose(
     workers.add(LoginPurge(auth));
     workers.add(PurgeAgents(services.agents.clone()));
     workers.add(PurgeConversations(services.chat.clone()));
+    workers.add(PurgeProjects(services.projects.clone()));
     workers.add(PurgePairing(services.devices.clone()));
     workers.add(KeepSessions(services.engine.clone()));
     workers.add(CheckSandbox(runner));
@@ -414,5 +434,7 @@ pub async fn compose(
     workers.add(ConsolidateConversations(services.memory.clone()));
     workers.add(ForgetEpisodes(services.memory.clone()));
     workers.add(ExtractEntities(services.memory.clone()));
+    workers.add(StartTurns(services.webhooks.clone()));
+    workers.add(PurgeDeliveries(services.webhooks.clone()));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

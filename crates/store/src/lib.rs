@@ -163,4 +163,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0017_scheduler.sql"),
         postgres: include_str!("../migrations/postgres/0017_scheduler.sql"),
     },
+    Migration {
+        version: 19,
+        name: "webhooks",
+        sqlite: include_str!("../migrations/sqlite/0019_webhooks.sql"),
+        postgres: include_str!("../migrations/postgres/0019_webhooks.sql"),
+    },
 ];

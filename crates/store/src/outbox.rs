@@ -181,6 +181,23 @@ impl Read {
         }
     }
 
+    /// How many events the slowest consumer has still to read; not counted beyond `most`. None where
+    /// nobody reads.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn count_unread_events(&mut self, most: u32) -> Result<u64, StoreError> {
+        let slowest =
+            self.fetch_optional("SELECT tx_id, seq FROM cursors ORDER BY tx_id, seq LIMIT 1", args![]).await?;
+        let Some(row) = slowest else { return Ok(0) };
+        let (transaction, number): (i64, i64) = (row.get("tx_id")?, row.get("seq")?);
+        let sql = format!(
+            "SELECT COUNT(*) FROM (SELECT seq FROM outbox WHERE {} LIMIT $3) AS unread",
+            self.dialect().pick("$1 = $1 AND seq > $2", "(tx_id, seq) > ($1, $2)")
+        );
+        self.fetch_one(sql, args![transaction, number, most]).await?.first()
+    }
+
     /// Where a consumer stands; `None` before its first [`advance_cursor`](Tx::advance_cursor).
     ///
     /// # Errors

@@ -72,6 +72,18 @@ fn parse_json<T: DeserializeOwned + ToSchema + 'static>(body: &[u8]) -> Result<T
     })
 }
 
+/// A body of any kind, byte by byte as it came, up to the route's limit.
+#[derive(Debug, Clone)]
+pub struct RawBody(pub Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for RawBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        Bytes::from_request(request, state).await.map(Self).map_err(|rejection| body_error(&rejection))
+    }
+}
+
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {

@@ -7,6 +7,7 @@ use agentd_store::StoreError;
 
 use crate::agents::AgentError;
 use crate::engine::{EngineError, SessionId};
+use crate::projects::ProjectError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
@@ -26,6 +27,8 @@ pub enum ChatError {
     NoAnswer { code: String, message: String },
     #[error(transparent)]
     Agent(#[from] AgentError),
+    #[error(transparent)]
+    Project(#[from] ProjectError),
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error("conversations cannot be read or changed now")]
@@ -55,6 +58,7 @@ impl DomainError for ChatError {
                 _ => ErrorKind::Upstream,
             },
             Self::Agent(error) => error.kind(),
+            Self::Project(error) => error.kind(),
             Self::Engine(error) => error.kind(),
             Self::Store(error) => error.kind(),
         }
@@ -69,6 +73,7 @@ impl DomainError for ChatError {
             Self::Contended => "contended",
             Self::NoAnswer { .. } => "no_answer",
             Self::Agent(error) => error.code(),
+            Self::Project(error) => error.code(),
             Self::Engine(error) => error.code(),
             Self::Store(error) => error.code(),
         }

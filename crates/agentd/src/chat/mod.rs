@@ -16,6 +16,7 @@
 
 mod error;
 mod model;
+mod projects;
 mod purge;
 mod remembered;
 mod routes;

@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use crate::agents::AgentId;
 use crate::engine::{Round, SessionId, SessionStatus, ToolUse};
+use crate::projects::ProjectId;
 
 agentd_base::typed_id!(
     /// The id of a conversation.
@@ -118,6 +119,8 @@ pub struct Conversation {
     pub id: ConversationId,
     pub title: String,
     pub agent_id: AgentId,
+    /// What it belongs to.
+    pub project_id: Option<ProjectId>,
     pub mode: Mode,
     pub execution_mode: ExecutionMode,
     pub message_count: u64,

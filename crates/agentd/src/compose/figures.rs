@@ -10,6 +10,7 @@ use crate::monitoring::{CountBy, Family, FamilyKind, Metrics, Sample, source};
 use crate::providers::Providers;
 use crate::scheduler::{RunStatus, Scheduler};
 use crate::skills::ToolServers;
+use crate::webhooks::Webhooks;
 
 const ENDS: &[&str] = &["completed", "failed", "cancelled", "interrupted"];
 
@@ -189,6 +190,39 @@ pub(super) fn register_devices(metrics: &Metrics, devices: &Devices) {
             let counts = devices.call_counts().read();
             let sample = |(status, count): (&str, u64)| Sample { labels: vec![status.to_owned()], value: float(count) };
             async move { Ok(counts.into_iter().map(sample).collect()) }
+        },
+    ));
+}
+
+/// Registers what comes through webhooks.
+pub(super) fn register_webhooks(metrics: &Metrics, webhooks: &Webhooks) {
+    let counted = webhooks.clone();
+    metrics.add_source(source(
+        Family {
+            name: "svc_webhook_requests_total",
+            help: "Requests to inbound webhooks by what became of them (accepted, repeated, unsigned, disabled, \
+                   rate_limited, overloaded, invalid, failed), since the daemon started.",
+            kind: FamilyKind::Counter,
+            labels: &["outcome"],
+        },
+        move || {
+            let counts = counted.request_counts();
+            let sample =
+                |(outcome, count): (&str, u64)| Sample { labels: vec![outcome.to_owned()], value: float(count) };
+            async move { Ok(counts.into_iter().map(sample).collect()) }
+        },
+    ));
+    let waiting = webhooks.clone();
+    metrics.add_source(source(
+        Family {
+            name: "svc_webhook_turns_waiting",
+            help: "Deliveries of inbound webhooks whose agent has still to begin.",
+            kind: FamilyKind::Gauge,
+            labels: &[],
+        },
+        move || {
+            let waiting = waiting.clone();
+            async move { Ok(Sample::plain(float(waiting.waiting_turns().await?))) }
         },
     ));
 }

@@ -196,6 +196,13 @@ impl Config {
         })
     }
 
+    /// How a daemon that really listens on `address` is reached from outside, without a slash at the end:
+    /// as `base_url` says, else at its own address.
+    #[must_use]
+    pub fn reached_at(&self, address: SocketAddr) -> String {
+        if self.base_url == own_origin(self.listen) { own_origin(address) } else { self.base_url.clone() }
+    }
+
     /// Where the embedding model may lie; the first of these that is there is used. Without a name
     /// these are the folders of the model inside: that in the data directory, then the one beside the
     /// sources.

@@ -55,6 +55,8 @@ pub struct Session {
     pub id: SessionId,
     pub agent_id: AgentId,
     pub origin: Origin,
+    /// Whose usage it is, besides the agent's.
+    pub project_id: Option<String>,
     pub conversation_id: Option<String>,
     /// The reply's message, where one is kept.
     pub message_id: Option<String>,
@@ -220,6 +222,8 @@ pub struct StartTurn {
     pub summary: Option<String>,
     /// Goes before the agent's and the settings' model.
     pub model: Option<String>,
+    /// The project that what the turn uses is counted for.
+    pub project_id: Option<String>,
     /// At most one turn runs in a conversation.
     pub conversation_id: Option<String>,
     /// The reply's message, as the events name it.
@@ -242,6 +246,7 @@ impl StartTurn {
             keys: Vec::new(),
             summary: None,
             model: None,
+            project_id: None,
             conversation_id: None,
             message_id: None,
             transcript: None,
@@ -252,13 +257,15 @@ impl StartTurn {
 }
 
 /// What an agent may do in a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolUse {
     /// Words alone.
     None,
     /// Tools that change nothing.
     ReadingOnly,
+    /// Tools that change nothing, and those that are named here; of these, those that act ask first.
+    ReadingAnd(Arc<[String]>),
     /// Every tool; those that act ask first.
     Asking,
     /// Every tool. What `security.approval_tools` names asks first all the same.

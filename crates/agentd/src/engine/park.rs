@@ -69,7 +69,7 @@ impl<E: Into<EngineError>> From<E> for ParkError {
 pub(super) async fn park(turn: &mut Turn, calls: &[CallProgress]) -> Result<Parked, EngineError> {
     let state = ParkedTurn {
         prompt: turn.prompt.clone(),
-        tools: turn.tools,
+        tools: turn.tools.clone(),
         text: turn.log.text.clone(),
         round_text: turn.log.round_text.clone(),
         next_seq: turn.log.next_seq,
@@ -167,7 +167,7 @@ async fn restore(
             context_window: None,
         },
     };
-    let offer = engine.offer(&agent, parked.tools).await;
+    let offer = engine.offer(&agent, &parked.tools).await;
     let mut turn = Turn {
         options: engine.call_options(resolved.model.clone(), &offer),
         backend: resolved.backend,

@@ -28,7 +28,7 @@ use crate::agents::{Agent, AgentId, Agents, OwnsAgentData};
 use crate::ground::Ground;
 use crate::providers::{ModelCall, ModelWish, Providers};
 use crate::settings::Settings;
-use crate::skills::{Offer, Skills};
+use crate::skills::{Effect, Offer, Skills, ToolDescription};
 
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -189,7 +189,7 @@ impl Engine {
         let wish = ModelWish::parse(turn.model.as_deref())
             .or(ModelWish::new(profile.provider.as_deref(), profile.model.as_deref()));
         let resolved = inner.providers.resolve(wish).await?;
-        let offer = inner.offer(&turn.agent, turn.tools).await;
+        let offer = inner.offer(&turn.agent, &turn.tools).await;
         let mut prompt = Prompt::new(inner.agents.system_prompt(&turn.agent), turn.history, !offer.is_empty());
         let options = inner.call_options(resolved.model.clone(), &offer);
         prompt.set_summary(turn.summary);
@@ -197,6 +197,7 @@ impl Engine {
             id: SessionId::generate(&inner.ground.ids),
             agent_id: turn.agent.id.clone(),
             origin: turn.origin,
+            project_id: turn.project_id,
             conversation_id: turn.conversation_id,
             message_id: turn.message_id,
             transcript: turn.transcript.map(str::to_owned),
@@ -311,6 +312,12 @@ impl Engine {
         }
     }
 
+    /// Whether a session is being written in this process. One that waits for an approval is not.
+    #[must_use]
+    pub fn is_running_here(&self, id: &SessionId) -> bool {
+        self.0.live.find(id).is_some()
+    }
+
     /// How many turns run in this process.
     #[must_use]
     pub fn running_turns(&self) -> usize {
@@ -369,10 +376,14 @@ impl Prepared {
 
 impl Inner {
     /// The tools of a turn.
-    pub(super) async fn offer(&self, agent: &Agent, tools: ToolUse) -> Offer {
+    pub(super) async fn offer(&self, agent: &Agent, tools: &ToolUse) -> Offer {
         match tools {
             ToolUse::None => Offer::default(),
             ToolUse::ReadingOnly => self.skills.offer(agent).await.reading_only(),
+            ToolUse::ReadingAnd(named) => {
+                let is_wanted = |tool: &ToolDescription| tool.effect == Effect::Reads || named.contains(&tool.name);
+                self.skills.offer(agent).await.filtered(is_wanted)
+            }
             ToolUse::Asking | ToolUse::Free => self.skills.offer(agent).await,
         }
     }
@@ -496,6 +507,7 @@ impl Inner {
             model: session.model.clone(),
             usage,
             agent_id: Some(session.agent_id.to_string()),
+            project_id: session.project_id.clone(),
             conversation_id: session.conversation_id.clone(),
             session_id: Some(session.id.to_string()),
         };
@@ -514,6 +526,7 @@ impl Inner {
             model: session.model.clone(),
             usage,
             agent_id: None,
+            project_id: session.project_id.clone(),
             conversation_id: None,
             session_id: None,
         };

@@ -116,7 +116,8 @@ impl Turn {
             Some(start) => description.name.starts_with(start),
             None => description.name == *pattern,
         });
-        is_named || (self.tools == ToolUse::Asking && description.effect == Effect::Acts)
+        is_named
+            || (description.effect == Effect::Acts && matches!(self.tools, ToolUse::Asking | ToolUse::ReadingAnd(_)))
     }
 
     /// Takes up a round whose approvals are decided.

@@ -254,6 +254,8 @@ pub const CATALOGUE: &[EventType] = &[
             field("is_replay", "false"),
             field("headers", "{\"content-type\": \"application/json\"}"),
             field("body", "{\"ref\": \"main\"}"),
+            field("body_format", "\"json\""),
+            field("is_body_omitted", "false"),
         ],
     ),
 ];

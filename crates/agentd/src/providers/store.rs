@@ -69,8 +69,8 @@ pub(super) async fn insert_usage(tx: &mut Tx, row: &UsageRow) -> Result<(), Stor
     let (call, usage) = (&row.call, &row.call.usage);
     tx.execute(
         "INSERT INTO usage (id, at, day, provider, model, agent_id, conversation_id, session_id, input_tokens, \
-         output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, source, cost_micro_usd) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+         output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, source, cost_micro_usd, project_id) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
         args![
             row.id.as_str(),
             row.at,
@@ -86,7 +86,8 @@ pub(super) async fn insert_usage(tx: &mut Tx, row: &UsageRow) -> Result<(), Stor
             usage.cache_write_tokens,
             usage.reasoning_tokens,
             row.source(),
-            row.cost_micro_usd
+            row.cost_micro_usd,
+            call.project_id.as_deref()
         ],
     )
     .await?;

@@ -20,6 +20,7 @@ const PUBLIC: &[&str] = &[
     "get_openapi",
     "login",
     "pair_device",
+    "receive_webhook",
     "show_avatar",
     "validate",
 ];

@@ -53,7 +53,10 @@ async fn consumers_keep_their_own_place() {
         }
         assert_eq!(hear(db, "a", 3).await, [0, 1, 2]);
         assert_eq!(hear(db, "a", 2).await, [3, 4]);
+        let unread = async |most| db.read().await.unwrap().count_unread_events(most).await.unwrap();
+        assert_eq!(unread(100).await, 0);
         assert_eq!(hear(db, "b", 2).await, [0, 1]);
+        assert_eq!((unread(100).await, unread(2).await), (3, 2), "of the slowest");
         db.write(async |tx: &mut Tx| tx.ensure_cursor("late", CursorStart::Now).await).await.unwrap();
         db.write(async |tx: &mut Tx| tx.ensure_cursor("a", CursorStart::Beginning).await).await.unwrap();
         emit(db, 5).await;

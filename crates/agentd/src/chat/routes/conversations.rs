@@ -1,6 +1,6 @@
 //! Conversations and their modes.
 
-use agentd_base::{Page, PageLimits, Problems, Timestamp};
+use agentd_base::{Page, PageLimits, Patch, Problems, Timestamp};
 use agentd_web::{ApiError, ApiResult, IdempotencyKey, Json, Path, Query};
 use axum::extract::State;
 use http::StatusCode;
@@ -12,6 +12,7 @@ use crate::agents::AgentId;
 use crate::chat::model::{Conversation, ConversationId, ExecutionMode, Mode};
 use crate::chat::service::{Chat, CreateConversation, UpdateConversation};
 use crate::ground::record_once;
+use crate::projects::ProjectId;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ConversationView {
@@ -19,6 +20,8 @@ pub(super) struct ConversationView {
     /// Follows the first message until it is set.
     title: String,
     agent_id: AgentId,
+    /// What it belongs to; null when that is nothing, or was deleted.
+    project_id: Option<ProjectId>,
     mode: Mode,
     execution_mode: ExecutionMode,
     message_count: u64,
@@ -32,6 +35,7 @@ impl From<&Conversation> for ConversationView {
             id: conversation.id.clone(),
             title: conversation.title.clone(),
             agent_id: conversation.agent_id.clone(),
+            project_id: conversation.project_id.clone(),
             mode: conversation.mode,
             execution_mode: conversation.execution_mode,
             message_count: conversation.message_count,
@@ -74,6 +78,10 @@ pub(super) struct ConversationFields {
     /// Default `autonomous`.
     #[serde(default)]
     execution_mode: Option<ExecutionMode>,
+    /// A project that it belongs to.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 64)]
+    project_id: Option<String>,
 }
 
 /// Any of the fields; those left out stay as they are.
@@ -86,6 +94,10 @@ pub(super) struct ConversationChange {
     mode: Option<Mode>,
     #[serde(default)]
     execution_mode: Option<ExecutionMode>,
+    /// A project that it belongs to from now on; null: to none.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
+    project_id: Patch<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -110,6 +122,9 @@ pub(super) struct ConversationQuery {
     /// Only those of this agent, by id or svc_name.
     #[param(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
+    /// Only those of this project.
+    #[param(min_length = 1, max_length = 64)]
+    project_id: Option<String>,
     /// Default 50.
     #[param(minimum = 1, maximum = 200)]
     limit: Option<i64>,
@@ -138,20 +153,20 @@ fn page(limit: Option<i64>, offset: Option<i64>) -> ApiResult<Page> {
 /// Conversations, the most recently changed first
 #[utoipa::path(get, path = "/api/chat/conversations", operation_id = "list_conversations", tag = "chat",
     params(ConversationQuery), responses((status = 200, body = ConversationList),
-    (status = 404, body = agentd_web::ErrorBody, description = "There is no such agent")))]
+    (status = 404, body = agentd_web::ErrorBody, description = "There is no such agent or project")))]
 pub(super) async fn list_conversations(
     State(chat): State<Chat>,
     Query(query): Query<ConversationQuery>,
 ) -> ApiResult<Json<ConversationList>> {
     let page = page(query.limit, query.offset)?;
-    let (conversations, total) = chat.list(query.agent_id.as_deref(), page).await?;
+    let (conversations, total) = chat.list(query.agent_id.as_deref(), query.project_id.as_deref(), page).await?;
     Ok(Json(ConversationList { conversations: conversations.iter().map(ConversationView::from).collect(), total }))
 }
 
 /// Make a conversation
 #[utoipa::path(post, path = "/api/chat/conversations", operation_id = "create_conversation", tag = "chat",
     request_body = ConversationFields, responses((status = 201, body = ConversationView),
-    (status = 404, body = agentd_web::ErrorBody, description = "There is no such agent")))]
+    (status = 404, body = agentd_web::ErrorBody, description = "There is no such agent or project")))]
 pub(super) async fn create_conversation(
     State(chat): State<Chat>,
     once: IdempotencyKey,
@@ -162,6 +177,7 @@ pub(super) async fn create_conversation(
         title: fields.title,
         mode: fields.mode,
         execution_mode: fields.execution_mode,
+        project: fields.project_id,
     };
     let recorder = record_once(&once, StatusCode::CREATED, |made: &Conversation| ConversationView::from(made));
     let made = chat.create(wanted, recorder).await?;
@@ -183,7 +199,7 @@ pub(super) async fn get_conversation(
     }))
 }
 
-/// Change the title or the modes of a conversation
+/// Change the title, the modes or the project of a conversation
 #[utoipa::path(put, path = "/api/chat/conversations/{id}", operation_id = "update_conversation", tag = "chat",
     params(("id" = String, Path)), request_body = ConversationChange,
     responses((status = 200, body = ConversationView)))]
@@ -192,7 +208,12 @@ pub(super) async fn update_conversation(
     Path(id): Path<ConversationId>,
     Json(change): Json<ConversationChange>,
 ) -> ApiResult<Json<ConversationView>> {
-    let change = UpdateConversation { title: change.title, mode: change.mode, execution_mode: change.execution_mode };
+    let change = UpdateConversation {
+        title: change.title,
+        mode: change.mode,
+        execution_mode: change.execution_mode,
+        project: change.project_id,
+    };
     Ok(Json(ConversationView::from(&chat.update(&id, change).await?)))
 }
 

@@ -6,7 +6,7 @@ mod welcome;
 
 use std::sync::Arc;
 
-use agentd_base::Page;
+use agentd_base::{Page, Patch};
 use agentd_store::{Recorder, StoreError, Tx};
 use futures_util::Stream;
 use futures_util::future::LocalBoxFuture;
@@ -16,13 +16,14 @@ use super::error::ChatError;
 use super::model::{Conversation, ConversationId, Cut, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
 use super::purge::purge_conversation;
 use super::store;
-use super::store::{MessageCut, TitleSource};
+use super::store::{ConversationFilter, MessageCut, TitleSource};
 use super::title::{UNTITLED, title_from};
 use crate::agents::{AgentError, AgentId, Agents, OwnsAgentData};
 use crate::engine::{
     Engine, Reply, SessionEvent, SessionId, Settled, Transcript, cancel_in_conversation, find_running_in_conversation,
 };
 use crate::ground::Ground;
+use crate::projects::Projects;
 
 pub use send::SendMessage;
 
@@ -38,6 +39,7 @@ pub struct CreateConversation {
     pub title: Option<String>,
     pub mode: Option<Mode>,
     pub execution_mode: Option<ExecutionMode>,
+    pub project: Option<String>,
 }
 
 /// A change of a conversation; `None` keeps.
@@ -46,6 +48,7 @@ pub struct UpdateConversation {
     pub title: Option<String>,
     pub mode: Option<Mode>,
     pub execution_mode: Option<ExecutionMode>,
+    pub project: Patch<String>,
 }
 
 /// A message that is put into a conversation without an answer.
@@ -59,6 +62,7 @@ pub struct InjectMessage {
 struct Inner {
     ground: Ground,
     agents: Agents,
+    projects: Projects,
     engine: Engine,
     purge_wake: Arc<Notify>,
 }
@@ -75,12 +79,12 @@ impl std::fmt::Debug for Chat {
 
 impl Chat {
     #[must_use]
-    pub fn new(ground: Ground, agents: Agents, engine: Engine) -> Self {
-        Self(Arc::new(Inner { ground, agents, engine, purge_wake: Arc::default() }))
+    pub fn new(ground: Ground, agents: Agents, projects: Projects, engine: Engine) -> Self {
+        Self(Arc::new(Inner { ground, agents, projects, engine, purge_wake: Arc::default() }))
     }
 
     /// # Errors
-    /// `Invalid`, an unknown agent, or the store's refusal.
+    /// `Invalid`, an unknown agent or project, or the store's refusal.
     pub async fn create(
         &self,
         wanted: CreateConversation,
@@ -96,7 +100,7 @@ impl Chat {
         conversation.title = title.unwrap_or_else(|| UNTITLED.to_owned());
         conversation.mode = wanted.mode.unwrap_or(conversation.mode);
         conversation.execution_mode = wanted.execution_mode.unwrap_or(conversation.execution_mode);
-        let agents = self.0.agents.clone();
+        let (agents, projects) = (self.0.agents.clone(), self.0.projects.clone());
         self.0
             .ground
             .db
@@ -104,9 +108,13 @@ impl Chat {
                 if !agents.is_alive(tx, &conversation.agent_id).await? {
                     return Err(AgentError::NotFound { name: conversation.agent_id.to_string() }.into());
                 }
+                let mut conversation = conversation.clone();
+                if let Some(id) = &wanted.project {
+                    conversation.project_id = Some(projects.get_in(tx, id).await?.id);
+                }
                 store::insert_conversation(tx, &conversation, source).await?;
                 recorder.record(tx, &conversation).await?;
-                Ok(conversation.clone())
+                Ok(conversation)
             })
             .await
     }
@@ -125,6 +133,7 @@ impl Chat {
             id: ConversationId::generate(&self.0.ground.ids),
             title: UNTITLED.to_owned(),
             agent_id,
+            project_id: None,
             mode: Mode::Agent,
             execution_mode: ExecutionMode::Autonomous,
             message_count: 0,
@@ -139,14 +148,22 @@ impl Chat {
     /// A page of conversations, the most recently changed first, and how many there are.
     ///
     /// # Errors
-    /// An unknown agent, or the store's refusal.
-    pub async fn list(&self, agent: Option<&str>, page: Page) -> Result<(Vec<Conversation>, u64), ChatError> {
-        let agent = match agent {
-            Some(name) => Some(self.named_agent(name).await?.id.clone()),
-            None => None,
-        };
+    /// An unknown agent or project, or the store's refusal.
+    pub async fn list(
+        &self,
+        agent: Option<&str>,
+        project: Option<&str>,
+        page: Page,
+    ) -> Result<(Vec<Conversation>, u64), ChatError> {
+        let mut filter = ConversationFilter::default();
+        if let Some(name) = agent {
+            filter.agent = Some(self.named_agent(name).await?.id.clone());
+        }
         let mut read = self.0.ground.db.read_snapshot().await?;
-        Ok(store::list_conversations(&mut read, agent.as_ref(), page.limit, page.offset).await?)
+        if let Some(id) = project {
+            filter.project = Some(self.0.projects.get_in(&mut read, id).await?.id);
+        }
+        Ok(store::list_conversations(&mut read, &filter, page).await?)
     }
 
     /// # Errors
@@ -181,10 +198,10 @@ impl Chat {
     }
 
     /// # Errors
-    /// `Invalid`, `ConversationNotFound`, or the store's refusal.
+    /// `Invalid`, `ConversationNotFound`, an unknown project, or the store's refusal.
     pub async fn update(&self, id: &ConversationId, change: UpdateConversation) -> Result<Conversation, ChatError> {
         let title = change.title.as_deref().map(checked_title).transpose()?;
-        let id = id.clone();
+        let (id, projects) = (id.clone(), self.0.projects.clone());
         self.0
             .ground
             .db
@@ -196,6 +213,11 @@ impl Chat {
                 }
                 conversation.mode = change.mode.unwrap_or(conversation.mode);
                 conversation.execution_mode = change.execution_mode.unwrap_or(conversation.execution_mode);
+                match &change.project {
+                    Patch::Keep => {}
+                    Patch::Clear => conversation.project_id = None,
+                    Patch::Set(project) => conversation.project_id = Some(projects.get_in(tx, project).await?.id),
+                }
                 conversation.updated_at = tx.clock().now();
                 store::update_conversation(tx, &conversation, title.is_some()).await?;
                 Ok(conversation)

@@ -142,6 +142,7 @@ impl Chat {
             keys,
             summary: conversation.summary.clone(),
             model: message.model.clone(),
+            project_id: conversation.project_id.as_ref().map(ToString::to_string),
             conversation_id: Some(conversation.id.to_string()),
             message_id: Some(reply.id.to_string()),
             transcript: Some(TRANSCRIPT),

@@ -4,15 +4,14 @@ mod cuts;
 mod recent;
 pub(super) mod sessions;
 
-use agentd_base::Timestamp;
-use agentd_store::{Read, Row, StoreError, Tx, ValueError, args};
+use agentd_base::{Page, Timestamp};
+use agentd_store::{Args, Read, Row, StoreError, Tx, ValueError, args};
 
 use super::model::{Conversation, ConversationId, Message, MessageStatus};
 use crate::agents::{AgentId, is_living};
 use crate::engine::{Round, SessionId};
+use crate::projects::{ProjectId, living_project};
 
-const CONVERSATION: &str = "id, agent_id, title, mode, execution_mode, message_count, revision, summary, \
-    summary_through, created_at, updated_at";
 const MESSAGE: &str = "id, conversation_id, position, role, content, rounds, status, session_id, created_at";
 /// The condition of a message that was not cut off.
 const IS_KEPT: &str = "NOT EXISTS (SELECT 1 FROM message_cuts WHERE message_cuts.conversation_id = \
@@ -22,6 +21,15 @@ const IS_KEPT: &str = "NOT EXISTS (SELECT 1 FROM message_cuts WHERE message_cuts
 /// The condition of a conversation that can be seen: neither it nor its agent was deleted.
 fn is_visible() -> String {
     format!("deleted_at IS NULL AND {}", is_living("conversations.agent_id"))
+}
+
+/// The columns of a conversation; one whose project was deleted has none.
+fn conversation_columns() -> String {
+    format!(
+        "id, agent_id, {} AS project_id, title, mode, execution_mode, message_count, revision, summary, \
+         summary_through, created_at, updated_at",
+        living_project("conversations.project_id")
+    )
 }
 
 fn named<T>(row: &Row, column: &str, parse: fn(&str) -> Option<T>) -> Result<T, StoreError> {
@@ -37,6 +45,7 @@ fn conversation(row: &Row) -> Result<Conversation, StoreError> {
         id: row.get("id")?,
         title: row.get("title")?,
         agent_id: row.get("agent_id")?,
+        project_id: row.get("project_id")?,
         mode: named(row, "mode", super::Mode::from_stored)?,
         execution_mode: named(row, "execution_mode", super::ExecutionMode::from_stored)?,
         message_count: row.get("message_count")?,
@@ -97,7 +106,7 @@ pub(super) async fn insert_conversation(
 ) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO conversations (id, agent_id, title, title_source, mode, execution_mode, message_count, revision, \
-         created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)",
+         created_at, updated_at, project_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)",
         args![
             &conversation.id,
             &conversation.agent_id,
@@ -107,7 +116,8 @@ pub(super) async fn insert_conversation(
             conversation.execution_mode.as_str(),
             conversation.message_count,
             conversation.revision,
-            conversation.created_at
+            conversation.created_at,
+            conversation.project_id.as_ref()
         ],
     )
     .await
@@ -118,42 +128,43 @@ pub(super) async fn find_conversation(
     read: &mut Read,
     id: &ConversationId,
 ) -> Result<Option<Conversation>, StoreError> {
-    let sql = format!("SELECT {CONVERSATION} FROM conversations WHERE id = $1 AND {}", is_visible());
+    let sql = format!("SELECT {} FROM conversations WHERE id = $1 AND {}", conversation_columns(), is_visible());
     read.fetch_optional(sql, args![id]).await?.as_ref().map(conversation).transpose()
+}
+
+/// Which conversations a list is to show.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ConversationFilter {
+    pub(super) agent: Option<AgentId>,
+    pub(super) project: Option<ProjectId>,
 }
 
 /// The most recently changed first, with how many there are.
 pub(super) async fn list_conversations(
     read: &mut Read,
-    agent: Option<&AgentId>,
-    limit: u32,
-    offset: u64,
+    filter: &ConversationFilter,
+    page: Page,
 ) -> Result<(Vec<Conversation>, u64), StoreError> {
-    let is_visible = is_visible();
-    let (rows, total) = match agent {
-        None => {
-            let sql = format!(
-                "SELECT {CONVERSATION} FROM conversations WHERE {is_visible} \
-                 ORDER BY updated_at DESC, id DESC LIMIT $1 OFFSET $2"
-            );
-            let rows = read.fetch_all(sql, args![limit, offset]).await?;
-            let sql = format!("SELECT COUNT(*) FROM conversations WHERE {is_visible}");
-            (rows, read.fetch_one(sql, args![]).await?)
-        }
-        Some(agent) => {
-            let sql = format!(
-                "SELECT {CONVERSATION} FROM conversations WHERE agent_id = $3 AND {is_visible} \
-                 ORDER BY updated_at DESC, id DESC LIMIT $1 OFFSET $2"
-            );
-            let rows = read.fetch_all(sql, args![limit, offset, agent]).await?;
-            let sql = format!("SELECT COUNT(*) FROM conversations WHERE agent_id = $1 AND {is_visible}");
-            (rows, read.fetch_one(sql, args![agent]).await?)
-        }
-    };
-    Ok((rows.iter().map(conversation).collect::<Result<_, _>>()?, total.first()?))
+    let (mut args, mut condition) = (Args::new(), is_visible());
+    if let Some(agent) = &filter.agent {
+        condition.push_str(&format!(" AND agent_id = ${}", args.push(agent)));
+    }
+    if let Some(project) = &filter.project {
+        condition.push_str(&format!(" AND project_id = ${}", args.push(project)));
+    }
+    let sql = format!("SELECT COUNT(*) FROM conversations WHERE {condition}");
+    let total = read.fetch_one(sql, args.clone()).await?.first()?;
+    let (limit, offset) = (args.push(page.limit), args.push(page.offset));
+    let sql = format!(
+        "SELECT {} FROM conversations WHERE {condition} \
+         ORDER BY updated_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}",
+        conversation_columns()
+    );
+    let rows = read.fetch_all(sql, args).await?;
+    Ok((rows.iter().map(conversation).collect::<Result<_, _>>()?, total))
 }
 
-/// Writes title and modes; answers whether the conversation was there.
+/// Writes title, modes and project; answers whether the conversation was there.
 pub(super) async fn update_conversation(
     tx: &mut Tx,
     conversation: &Conversation,
@@ -163,7 +174,8 @@ pub(super) async fn update_conversation(
         .execute(
             format!(
                 "UPDATE conversations SET title = $2, mode = $3, execution_mode = $4, updated_at = $5, \
-                 title_source = CASE WHEN $6 = 1 THEN 'owner' ELSE title_source END WHERE id = $1 AND {}",
+                 title_source = CASE WHEN $6 = 1 THEN 'owner' ELSE title_source END, project_id = $7 \
+                 WHERE id = $1 AND {}",
                 is_visible()
             ),
             args![
@@ -172,7 +184,8 @@ pub(super) async fn update_conversation(
                 conversation.mode.as_str(),
                 conversation.execution_mode.as_str(),
                 conversation.updated_at,
-                has_new_title
+                has_new_title,
+                conversation.project_id.as_ref()
             ],
         )
         .await?;
@@ -397,6 +410,16 @@ pub(super) async fn list_oldest(
         )
         .await?;
     rows.iter().map(|row| Ok((row.get("position")?, row.get("session_id")?))).collect()
+}
+
+/// Takes a deleted project off up to `limit` conversations; answers how many.
+pub(super) async fn release_project(tx: &mut Tx, project: &ProjectId, limit: u32) -> Result<u64, StoreError> {
+    tx.execute(
+        "UPDATE conversations SET project_id = NULL WHERE id IN \
+         (SELECT id FROM conversations WHERE project_id = $1 LIMIT $2)",
+        args![project, limit],
+    )
+    .await
 }
 
 pub(super) async fn delete_conversation(tx: &mut Tx, id: &ConversationId) -> Result<(), StoreError> {

@@ -3,7 +3,9 @@
 use agentd_base::Timestamp;
 use agentd_store::{Read, StoreError, args};
 
-use super::{CONVERSATION, IS_KEPT, MAX_CHARACTERS, MESSAGE, conversation, is_visible, message, named, within_budget};
+use super::{
+    IS_KEPT, MAX_CHARACTERS, MESSAGE, conversation, conversation_columns, is_visible, message, named, within_budget,
+};
 use crate::agents::AgentId;
 use crate::chat::model::{Conversation, ConversationId, Message, Role};
 
@@ -64,8 +66,9 @@ pub(in crate::chat) async fn list_changed_from(
     limit: u32,
 ) -> Result<Vec<Conversation>, StoreError> {
     let sql = format!(
-        "SELECT {CONVERSATION} FROM conversations WHERE updated_at >= $1 AND (updated_at > $1 OR id > $2) AND {} \
+        "SELECT {} FROM conversations WHERE updated_at >= $1 AND (updated_at > $1 OR id > $2) AND {} \
          ORDER BY updated_at, id LIMIT $3",
+        conversation_columns(),
         is_visible()
     );
     read.fetch_all(sql, args![since, after, limit]).await?.iter().map(conversation).collect()

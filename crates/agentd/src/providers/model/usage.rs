@@ -19,6 +19,7 @@ pub struct ModelCall {
     pub model: String,
     pub usage: Usage,
     pub agent_id: Option<String>,
+    pub project_id: Option<String>,
     pub conversation_id: Option<String>,
     pub session_id: Option<String>,
 }

@@ -110,7 +110,15 @@ impl Providers {
 
     async fn record_test(&self, model: String, usage: Usage) -> Result<(), ProviderError> {
         let (providers, provider) = (self.clone(), LOCAL.to_owned());
-        let call = ModelCall { provider, model, usage, agent_id: None, conversation_id: None, session_id: None };
+        let call = ModelCall {
+            provider,
+            model,
+            usage,
+            agent_id: None,
+            project_id: None,
+            conversation_id: None,
+            session_id: None,
+        };
         self.0.db.write(async move |tx: &mut Tx| providers.record_usage(tx, call.clone()).await).await?;
         Ok(())
     }

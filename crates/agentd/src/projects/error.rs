@@ -1,0 +1,42 @@
+//! What can go wrong with projects.
+
+use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_store::StoreError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectError {
+    #[error("there is no project `{id}`; GET /api/projects lists those there are")]
+    NotFound { id: String },
+    #[error("the project is not valid")]
+    Invalid { problems: Vec<FieldProblem> },
+    #[error("{limit} projects exist already, which is the most one daemon keeps; delete one first")]
+    TooMany { limit: u64 },
+    #[error("projects cannot be read or changed now")]
+    Store(#[from] StoreError),
+}
+
+impl ProjectError {
+    pub(super) fn not_found(id: &str) -> Self {
+        Self::NotFound { id: id.chars().take(80).collect() }
+    }
+}
+
+impl DomainError for ProjectError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
+            Self::TooMany { .. } => ErrorKind::Conflict,
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "project_not_found",
+            Self::Invalid { .. } => "invalid_request",
+            Self::TooMany { .. } => "too_many_projects",
+            Self::Store(error) => error.code(),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Takes the names of deleted projects off what named them, a batch a transaction.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_store::{StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+
+use super::service::Projects;
+use super::store;
+use crate::ground::{Worker, WorkerError};
+
+const ROWS_A_BATCH: u32 = 500;
+
+/// The worker behind the deletion of projects. It needs no lease: what it does was decided already, and
+/// doing it twice changes nothing.
+#[derive(Debug)]
+pub struct PurgeProjects(pub Projects);
+
+impl Worker for PurgeProjects {
+    fn name(&self) -> &'static str {
+        "projects.purge"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(self.0.purge_wake())
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        self.run().boxed()
+    }
+}
+
+impl PurgeProjects {
+    async fn run(&self) -> Result<bool, WorkerError> {
+        let db = &self.0.ground().db;
+        let Some(id) = store::find_hidden(&mut db.read().await?).await? else { return Ok(false) };
+        let namers = self.0.namers();
+        let purge = async move |tx: &mut Tx| {
+            for namer in &namers {
+                if namer.release(tx, &id, ROWS_A_BATCH).await? {
+                    return Ok(());
+                }
+            }
+            store::delete_hidden(tx, &id).await?;
+            Ok::<_, StoreError>(())
+        };
+        db.write(purge).await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,97 @@
+//! How often something may happen: a bucket of tokens that fills at a steady rate.
+
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+
+/// So many in a minute, all at once or spread.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rate {
+    pub(crate) per_minute: u32,
+}
+
+impl Rate {
+    fn seconds_a_token(self) -> f64 {
+        60.0 / f64::from(self.per_minute.max(1))
+    }
+}
+
+/// What is left of a rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Bucket {
+    tokens: f64,
+    at: Timestamp,
+}
+
+impl Bucket {
+    pub(crate) fn full(rate: Rate, now: Timestamp) -> Self {
+        Self { tokens: f64::from(rate.per_minute), at: now }
+    }
+
+    /// Takes one token.
+    ///
+    /// # Errors
+    /// How long it takes until there is one.
+    pub(crate) fn take(&mut self, rate: Rate, now: Timestamp) -> Result<(), Duration> {
+        // A clock that was set back adds nothing, and what it adds later is not added twice.
+        let gained = now.since(self.at).as_secs_f64() / rate.seconds_a_token();
+        self.tokens = (self.tokens + gained).min(f64::from(rate.per_minute));
+        self.at = now;
+        if self.tokens < 1.0 {
+            let missing = (1.0 - self.tokens) * rate.seconds_a_token();
+            return Err(Duration::try_from_secs_f64(missing).unwrap_or(Duration::from_secs(60)));
+        }
+        self.tokens -= 1.0;
+        Ok(())
+    }
+
+    /// Puts a token back that was not used.
+    pub(crate) fn put_back(&mut self) {
+        self.tokens += 1.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RATE: Rate = Rate { per_minute: 60 };
+
+    #[test]
+    fn a_full_minute_at_once_and_then_as_they_come() {
+        let start = Timestamp::from_micros(0);
+        let mut bucket = Bucket::full(RATE, start);
+        for _ in 0..60 {
+            bucket.take(RATE, start).unwrap();
+        }
+        assert_eq!(bucket.take(RATE, start), Err(Duration::from_secs(1)));
+        assert_eq!(bucket.take(RATE, start + Duration::from_secs(1)), Ok(()));
+        assert!(bucket.take(RATE, start + Duration::from_secs(1)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_minute_lets_more_in_than_twice_the_rate(steps in prop::collection::vec(0u64..3_000, 1..400)) {
+            let mut now = Timestamp::from_micros(0);
+            let mut bucket = Bucket::full(RATE, now);
+            let mut taken = Vec::new();
+            for step in steps {
+                now = now + Duration::from_millis(step);
+                match bucket.take(RATE, now) {
+                    Ok(()) => taken.push(now),
+                    // Whoever waits as told is let in.
+                    Err(wait) => {
+                        let mut later = bucket;
+                        prop_assert!(later.take(RATE, now + wait + Duration::from_micros(10)).is_ok());
+                    }
+                }
+            }
+            for (at, first) in taken.iter().enumerate() {
+                let within = taken[at..].iter().take_while(|other| other.since(*first) < Duration::from_secs(60)).count();
+                prop_assert!(within <= 120);
+            }
+        }
+    }
+}

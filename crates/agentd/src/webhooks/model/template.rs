@@ -1,0 +1,213 @@
+//! What an agent is told of a request: the owner's words, and in their placeholders what came from
+//! outside, between marks.
+//!
+//! `{{body}}` is the whole body, `{{body.a.0.b}}` a part of it (members of objects by name, entries of
+//! lists by number), `{{headers.<name>}}` a header. What is not there is empty. Anything else in
+//! double braces is refused when the template is saved.
+
+use serde_json::{Map, Value};
+
+const MAX_CHARACTERS: usize = 16_000;
+const MAX_PLACEHOLDERS: usize = 100;
+/// Of one value, and of all of them together.
+const MAX_VALUE_CHARACTERS: usize = 20_000;
+const MAX_INSERTED_CHARACTERS: usize = 100_000;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Body(Vec<String>),
+    Header(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Template(Vec<Piece>);
+
+/// What stands before and after a value from outside. It holds something that nobody outside knows.
+#[derive(Debug, Clone)]
+pub(crate) struct Marks {
+    pub(crate) begin: String,
+    pub(crate) end: String,
+}
+
+impl Marks {
+    pub(crate) fn new(key: &str) -> Self {
+        Self { begin: format!("[untrusted {key}]"), end: format!("[end of untrusted {key}]") }
+    }
+}
+
+impl Template {
+    /// # Errors
+    /// What is wrong with it, as the end of a sentence about the field.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.chars().count() > MAX_CHARACTERS {
+            return Err(format!("must have at most {MAX_CHARACTERS} characters"));
+        }
+        if text.contains('\0') {
+            return Err("must not contain the NUL character".to_owned());
+        }
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("{{") {
+            let Some((inside, after)) = after.split_once("}}") else {
+                return Err(format!("has `{{{{{}` without `}}}}` behind it", cut(after, 40)));
+            };
+            if !before.is_empty() {
+                pieces.push(Piece::Text(before.to_owned()));
+            }
+            pieces.push(placeholder(inside.trim())?);
+            rest = after;
+        }
+        if !rest.is_empty() {
+            pieces.push(Piece::Text(rest.to_owned()));
+        }
+        if pieces.iter().filter(|piece| !matches!(piece, Piece::Text(_))).count() > MAX_PLACEHOLDERS {
+            return Err(format!("must have at most {MAX_PLACEHOLDERS} placeholders"));
+        }
+        Ok(Self(pieces))
+    }
+
+    /// What an agent is told where the owner wrote nothing.
+    pub(crate) fn whole_body() -> Self {
+        let text = "A request came in. Look at it, and do with it what your instructions say; if they say \
+                    nothing, say in a few sentences what it is about.\n\n";
+        Self(vec![Piece::Text(text.to_owned()), Piece::Body(Vec::new())])
+    }
+
+    /// The words with what came in their placeholders.
+    pub(crate) fn render(&self, body: &Value, headers: &Map<String, Value>, marks: &Marks) -> String {
+        let mut told = String::new();
+        let mut left = MAX_INSERTED_CHARACTERS;
+        for piece in &self.0 {
+            let value = match piece {
+                Piece::Text(text) => {
+                    told.push_str(text);
+                    continue;
+                }
+                Piece::Body(path) => find(body, path).map(shown),
+                Piece::Header(name) => headers.get(name).map(shown),
+            };
+            let value = value.unwrap_or_default();
+            if value.is_empty() {
+                continue;
+            }
+            let limit = MAX_VALUE_CHARACTERS.min(left);
+            let part = cut(&value, limit);
+            let hidden = value[part.len()..].chars().count();
+            left -= part.chars().count();
+            told.push_str(&marks.begin);
+            told.push_str(part);
+            if hidden > 0 {
+                told.push_str(&format!(" … ({hidden} more characters are left out)"));
+            }
+            told.push_str(&marks.end);
+        }
+        // Nothing that is stored may hold it.
+        told.replace('\0', "\u{fffd}")
+    }
+}
+
+fn placeholder(inside: &str) -> Result<Piece, String> {
+    let shown = cut(inside, 60);
+    let unknown = || format!("has `{{{{{shown}}}}}`; there are `{{{{body.<path>}}}}` and `{{{{headers.<name>}}}}`");
+    let (root, path) = match inside.split_once('.') {
+        Some((root, path)) => (root, Some(path)),
+        None => (inside, None),
+    };
+    match (root, path) {
+        ("body", None) => Ok(Piece::Body(Vec::new())),
+        ("body", Some(path)) => {
+            let parts: Vec<String> = path.split('.').map(str::to_owned).collect();
+            if parts.iter().any(|part| part.is_empty() || part.contains(['{', '}'])) {
+                return Err(format!("has `{{{{{shown}}}}}`, whose path has an empty part or a brace"));
+            }
+            Ok(Piece::Body(parts))
+        }
+        ("headers", Some(name)) if !name.is_empty() && !name.contains(['{', '}', ' ']) => {
+            Ok(Piece::Header(name.to_ascii_lowercase()))
+        }
+        _ => Err(unknown()),
+    }
+}
+
+fn find<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, part| match value {
+        Value::Object(members) => members.get(part),
+        Value::Array(entries) => entries.get(part.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
+/// Text as it is, nothing for null, anything else as JSON.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The first `characters` of a text.
+fn cut(text: &str, characters: usize) -> &str {
+    text.char_indices().nth(characters).map_or(text, |(end, _)| &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn rendered(template: &str, body: &Value) -> String {
+        let headers = json!({"x-event": "push"});
+        let marks = Marks { begin: "<".to_owned(), end: ">".to_owned() };
+        Template::parse(template).unwrap().render(body, headers.as_object().unwrap(), &marks)
+    }
+
+    #[test]
+    fn values_stand_between_marks() {
+        let body = json!({"user": {"name": "Ada"}, "tags": ["a", {"b": 2}], "none": null, "list": []});
+        assert_eq!(rendered("Hi {{ body.user.name }}, {{headers.X-Event}}!", &body), "Hi <Ada>, <push>!");
+        assert_eq!(rendered("{{body.tags.1.b}} {{body.tags.0}} {{body.tags}}", &body), "<2> <a> <[\"a\",{\"b\":2}]>");
+        assert_eq!(rendered("({{body.missing.x}}{{body.none}}{{body.tags.9}}{{headers.no}})", &body), "()");
+        assert_eq!(rendered("{{body}}", &json!("plain {{body.x}}")), "<plain {{body.x}}>");
+        assert_eq!(rendered("a } b }} {c}", &body), "a } b }} {c}");
+    }
+
+    #[test]
+    fn what_is_no_placeholder_is_refused_by_name() {
+        for (template, part) in [
+            ("{{bdy.x}}", "bdy.x"),
+            ("{{headers}}", "headers"),
+            ("{{}}", "{{}}"),
+            ("{{body..x}}", "empty part"),
+            ("a {{body.x", "without `}}`"),
+            ("{{body.{{body.x}}", "brace"),
+            ("\0", "NUL"),
+        ] {
+            let problem = Template::parse(template).unwrap_err();
+            assert!(problem.contains(part), "{template}: {problem}");
+        }
+        assert!(Template::parse(&"{{body}}".repeat(101)).is_err());
+        assert!(Template::parse(&"x".repeat(16_001)).is_err());
+    }
+
+    #[test]
+    fn long_values_are_cut_with_a_note() {
+        let told = rendered("{{body.a}}", &json!({"a": "ä".repeat(20_005)}));
+        assert!(told.ends_with("ä … (5 more characters are left out)>"), "{}", cut(&told, 40));
+        let told = rendered(&"{{body.a}}".repeat(100), &json!({"a": "x".repeat(30_000)}));
+        assert!(told.chars().filter(|c| *c == 'x').count() <= 100_000);
+    }
+
+    proptest! {
+        #[test]
+        fn no_template_panics(template in ".{0,80}|(\\{\\{|\\}\\}|body|headers|\\.|a| ){0,12}", text in ".{0,20}") {
+            if let Ok(parsed) = Template::parse(&template) {
+                let told = parsed.render(&json!({"a": text}), &Map::new(), &Marks::new("k"));
+                prop_assert!(!told.contains('\0'));
+            }
+        }
+    }
+}

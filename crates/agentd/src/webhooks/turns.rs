@@ -1,0 +1,85 @@
+//! What webhooks hear of: turns that end, and agents that go.
+
+use agentd_store::{StoreError, Tx};
+use futures_util::future::LocalBoxFuture;
+
+use super::model::{DeliveryId, DeliveryStatus};
+use super::service::Webhooks;
+use super::store::{deliveries, disable_of_agent};
+use crate::agents::{AgentId, OwnsAgentData};
+use crate::engine::{Reply, Session, SessionStatus, Settled, Transcript, TurnObserver};
+
+/// The name under which replies find back to their deliveries.
+pub(super) const TRANSCRIPT: &str = "webhook";
+/// Of a longer answer the beginning is kept; the turn's log has the whole for a day.
+const MAX_OUTPUT_BYTES: usize = 64 * 1024;
+const AGENT_DELETED: &str = "its agent was deleted; name another one and switch it on";
+
+fn ended(status: SessionStatus) -> Option<DeliveryStatus> {
+    match status {
+        SessionStatus::Running => None,
+        SessionStatus::Done => Some(DeliveryStatus::Success),
+        SessionStatus::Failed => Some(DeliveryStatus::Failed),
+        SessionStatus::Cancelled => Some(DeliveryStatus::Cancelled),
+        SessionStatus::Interrupted => Some(DeliveryStatus::Interrupted),
+    }
+}
+
+impl Transcript for Webhooks {
+    fn name(&self) -> &'static str {
+        TRANSCRIPT
+    }
+
+    fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<Settled, StoreError>> {
+        Box::pin(async move {
+            // A turn of ours calls its delivery the reply's message.
+            let (Some(delivery), Some(status)) = (reply.message_id.as_deref(), ended(reply.status)) else {
+                return Ok(Settled::Ended);
+            };
+            let output = &reply.content[..reply.content.floor_char_boundary(MAX_OUTPUT_BYTES)];
+            let output = (!output.is_empty()).then_some(output);
+            let error = reply.error.as_ref().map(|error| format!("{}: {}", error.code, error.message));
+            deliveries::update_ended(tx, &DeliveryId::from(delivery), status, output, error.as_deref()).await?;
+            Ok(Settled::Ended)
+        })
+    }
+
+    /// There is no conversation, so nothing to sum up for later.
+    fn keep_summary<'t>(
+        &'t self,
+        _tx: &'t mut Tx,
+        _conversation_id: &'t str,
+        _summary: &'t str,
+        _through: u64,
+    ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+impl TurnObserver for Webhooks {
+    fn turn_ended(&self, session: &Session, _status: SessionStatus) {
+        if session.transcript.as_deref() == Some(TRANSCRIPT) {
+            self.turns().lock().remove(&session.id);
+            self.start_wake().notify_one();
+        }
+    }
+}
+
+impl OwnsAgentData for Webhooks {
+    fn name(&self) -> &'static str {
+        "webhooks"
+    }
+
+    fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        Box::pin(disable_of_agent(tx, agent, AGENT_DELETED))
+    }
+
+    fn purge<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        agent: &'t AgentId,
+        limit: u32,
+    ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
+        Box::pin(async move { Ok(deliveries::forget_agent(tx, agent, limit).await? > 0) })
+    }
+}

@@ -1,0 +1,125 @@
+//! Forgets deliveries after their time, those beyond what a webhook keeps, and what deleted webhooks
+//! left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_store::{ItemStatus, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+
+use crate::ground::{Worker, WorkerError};
+use crate::webhooks::model::{DeliveryId, KEPT, MAX_BYTES, MAX_DELIVERIES, REPEATS_WITHIN, WebhookId};
+use crate::webhooks::service::{QUEUE, Webhooks};
+use crate::webhooks::store::purge;
+
+/// A body may have two megabytes.
+const DELIVERIES_A_BATCH: u32 = 50;
+const ROWS_A_BATCH: u32 = 500;
+
+/// Deletes a batch of each kind a call. Needs no lease: what goes was decided already, and deleting
+/// twice is deleting once.
+#[derive(Debug)]
+pub struct PurgeDeliveries(pub Webhooks);
+
+impl Worker for PurgeDeliveries {
+    fn name(&self) -> &'static str {
+        "webhooks.purge"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(self.0.purge_wake())
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        self.run().boxed()
+    }
+}
+
+impl PurgeDeliveries {
+    async fn run(&self) -> Result<bool, WorkerError> {
+        let mut has_more = self.purge_old().await?;
+        has_more |= self.purge_surplus().await?;
+        has_more |= self.purge_deleted().await?;
+        has_more |= self.purge_messages().await?;
+        Ok(self.purge_items().await? || has_more)
+    }
+
+    async fn purge_old(&self) -> Result<bool, WorkerError> {
+        let ground = self.0.ground();
+        let before = ground.clock.now() - KEPT;
+        let old = purge::list_old(&mut ground.db.read().await?, before, DELIVERIES_A_BATCH).await?;
+        self.delete(old).await
+    }
+
+    async fn purge_surplus(&self) -> Result<bool, WorkerError> {
+        let mut has_more = false;
+        for webhook in self.0.take_fed().await? {
+            let mut read = self.0.ground().db.read().await?;
+            let surplus =
+                purge::list_surplus(&mut read, &webhook, MAX_DELIVERIES, MAX_BYTES, DELIVERIES_A_BATCH).await?;
+            drop(read);
+            if self.delete(surplus).await? {
+                self.0.note_fed(&webhook);
+                has_more = true;
+            }
+        }
+        Ok(has_more)
+    }
+
+    /// Deletes these; answers whether they were a whole batch.
+    async fn delete(&self, ids: Vec<DeliveryId>) -> Result<bool, WorkerError> {
+        if ids.is_empty() {
+            return Ok(false);
+        }
+        let is_full = ids.len() == DELIVERIES_A_BATCH as usize;
+        let delete = async move |tx: &mut Tx| purge::delete_deliveries(tx, &ids).await;
+        self.0.ground().db.write(delete).await?;
+        Ok(is_full)
+    }
+
+    async fn purge_deleted(&self) -> Result<bool, WorkerError> {
+        let db = &self.0.ground().db;
+        let Some(webhook) = purge::find_hidden(&mut db.read().await?).await? else { return Ok(false) };
+        db.write(async move |tx: &mut Tx| purge_webhook(tx, &webhook).await).await?;
+        Ok(true)
+    }
+
+    async fn purge_messages(&self) -> Result<bool, WorkerError> {
+        let ground = self.0.ground();
+        let before = ground.clock.now() - REPEATS_WITHIN;
+        if !purge::has_old_messages(&mut ground.db.read().await?, before).await? {
+            return Ok(false);
+        }
+        let delete = async move |tx: &mut Tx| purge::delete_old_messages(tx, before, ROWS_A_BATCH).await;
+        Ok(ground.db.write_relaxed(delete).await? >= u64::from(ROWS_A_BATCH))
+    }
+
+    /// Places in the queue of turns that began.
+    async fn purge_items(&self) -> Result<bool, WorkerError> {
+        let ground = self.0.ground();
+        if ground.db.read().await?.queue_stats(QUEUE).await?.done == 0 {
+            return Ok(false);
+        }
+        // What ended in this very moment is left for the next time.
+        let before = ground.clock.now();
+        let delete = async move |tx: &mut Tx| tx.purge_queue(QUEUE, ItemStatus::Done, before, ROWS_A_BATCH).await;
+        Ok(ground.db.write_relaxed(delete).await? >= u64::from(ROWS_A_BATCH))
+    }
+}
+
+/// Deletes a batch of what a deleted webhook left, and its row with the last of it.
+async fn purge_webhook(tx: &mut Tx, webhook: &WebhookId) -> Result<(), StoreError> {
+    let deliveries = purge::list_of_webhook(tx, webhook, DELIVERIES_A_BATCH).await?;
+    purge::delete_deliveries(tx, &deliveries).await?;
+    let messages = purge::delete_messages(tx, webhook, ROWS_A_BATCH).await?;
+    if deliveries.is_empty() && messages == 0 {
+        purge::delete_hidden(tx, webhook).await?;
+    }
+    Ok(())
+}

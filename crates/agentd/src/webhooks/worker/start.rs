@@ -1,0 +1,230 @@
+//! Begins the turns of deliveries, as many at once as there is room for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::{Backoff, DomainError, ErrorKind};
+use agentd_store::{Lease, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+use serde::Deserialize;
+use tokio::sync::Notify;
+
+use crate::agents::{Agent, AgentError};
+use crate::engine::{EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
+use crate::ground::{Worker, WorkerError};
+use crate::webhooks::model::{Delivery, DeliveryId, DeliveryStatus, Webhook};
+use crate::webhooks::prompt::tell;
+use crate::webhooks::service::{QUEUE, Webhooks};
+use crate::webhooks::store::{self, deliveries};
+use crate::webhooks::turns::TRANSCRIPT;
+
+/// Turns of webhooks that run here at once: owners' own turns matter more.
+const AT_ONCE: usize = 16;
+/// Longer than the beginning of a turn takes.
+const LEASE: Duration = Duration::from_secs(15);
+/// What cannot begin is tried so often, over about an hour and a half.
+const MAX_ATTEMPTS: u32 = 8;
+const BACKOFF: Backoff =
+    Backoff { base: Duration::from_secs(10), multiplier: 3.0, cap: Duration::from_secs(30 * 60), jitter: 0.2 };
+const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The worker behind turns of webhooks.
+#[derive(Debug)]
+pub struct StartTurns(pub Webhooks);
+
+#[derive(Deserialize)]
+struct Payload {
+    delivery_id: DeliveryId,
+}
+
+/// Why a turn did not begin.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    /// It never will.
+    #[error("{reason}")]
+    Over { status: DeliveryStatus, reason: &'static str },
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl StartError {
+    fn over(status: DeliveryStatus, reason: &'static str) -> Self {
+        Self::Over { status, reason }
+    }
+
+    /// Whether trying again is known to be useless.
+    fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Self::Over { .. } | Self::Agent(AgentError::NotFound { .. }) | Self::Engine(EngineError::AgentGone)
+        )
+    }
+
+    fn is_lost_lease(&self) -> bool {
+        let store = match self {
+            Self::Store(error) | Self::Engine(EngineError::Store(error)) => error,
+            _ => return false,
+        };
+        matches!(store, StoreError::LostLease { .. })
+    }
+
+    /// How long to wait before the next attempt, where the refusal says so.
+    fn asked_delay(&self) -> Option<Duration> {
+        let kind = match self {
+            Self::Over { .. } => return None,
+            Self::Agent(error) => error.kind(),
+            Self::Engine(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        };
+        match kind {
+            ErrorKind::TooMany(after) | ErrorKind::InProgress(after) => Some(after.min(LONGEST_DELAY)),
+            _ => None,
+        }
+    }
+}
+
+impl Worker for StartTurns {
+    fn name(&self) -> &'static str {
+        "webhooks.start"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(self.0.start_wake())
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        self.run().boxed()
+    }
+}
+
+impl StartTurns {
+    async fn run(&self) -> Result<bool, WorkerError> {
+        let ground = self.0.ground();
+        let running = {
+            let mut turns = self.0.turns().lock();
+            // One that waits for an approval is held by nobody, and takes no room.
+            turns.retain(|session| self.0.engine().is_running_here(session));
+            turns.len()
+        };
+        let free = AT_ONCE.saturating_sub(running);
+        if free == 0 || ground.draining.is_cancelled() {
+            return Ok(false);
+        }
+        let due = ground.db.read().await?.next_due(QUEUE).await?;
+        if due.is_none_or(|due| due > ground.clock.now()) {
+            return Ok(false);
+        }
+        let limit = u32::try_from(free).unwrap_or(1);
+        let leases = ground.db.claim(QUEUE, &ground.instance, limit, LEASE).await?;
+        let has_claimed = !leases.is_empty();
+        join_all(leases.into_iter().map(|lease| attempt(&self.0, lease))).await;
+        Ok(has_claimed)
+    }
+}
+
+async fn attempt(webhooks: &Webhooks, lease: Lease) {
+    let Err(error) = begin(webhooks, &lease).await else { return };
+    let item = lease.id.clone();
+    let recorded = if error.is_lost_lease() { Err(error) } else { record_failure(webhooks, lease, error).await };
+    match recorded {
+        Ok(()) => {}
+        Err(error) if error.is_lost_lease() => {
+            tracing::warn!(%item, "another daemon has taken over a delivery of a webhook");
+        }
+        Err(error) => {
+            tracing::warn!(%item, %error, "how a delivery of a webhook was begun could not be stored; it will be tried again");
+        }
+    }
+}
+
+/// Begins the turn of a delivery. The end of the queue's item, the delivery's row and the session are
+/// one transaction.
+async fn begin(webhooks: &Webhooks, lease: &Lease) -> Result<(), StartError> {
+    let Payload { delivery_id } = lease.payload()?;
+    let Some((webhook, delivery)) = find_work(webhooks, &delivery_id).await? else {
+        let held = lease.clone();
+        return Ok(webhooks.ground().db.write(async move |tx: &mut Tx| tx.complete(&held).await).await?);
+    };
+    let agent = agent_of(webhooks, &webhook).await?;
+    let request = deliveries::find_request(&mut webhooks.ground().db.read().await?, &delivery.id).await?;
+    let request = request.ok_or(StartError::over(DeliveryStatus::Failed, "its request is not kept any more"))?;
+    let told = tell(&webhook, &request, &webhooks.ground().entropy);
+    let tools = match webhook.tools.as_slice() {
+        [] => ToolUse::ReadingOnly,
+        named => ToolUse::ReadingAnd(named.into()),
+    };
+    let turn = StartTurn {
+        origin: Origin::of(OriginKind::Webhook),
+        message_id: Some(delivery.id.to_string()),
+        transcript: Some(TRANSCRIPT),
+        tools,
+        recall: Some(told.question),
+        ..StartTurn::aside(Arc::clone(&agent), told.history)
+    };
+    let (held, agent_id) = (lease.clone(), agent.id.clone());
+    let open = async move |tx: &mut Tx, session: &SessionId| {
+        tx.complete(&held).await?;
+        if deliveries::update_started(tx, &delivery.id, &agent_id, session.as_str()).await? {
+            return Ok(());
+        }
+        Err(StartError::over(DeliveryStatus::Cancelled, "it was begun or ended already"))
+    };
+    let session = webhooks.engine().start(turn, open).await?;
+    // Should it have ended meanwhile, the next round takes it out.
+    webhooks.turns().lock().insert(session);
+    Ok(())
+}
+
+/// The delivery that waits and its webhook; `None` when nothing is left to do.
+async fn find_work(webhooks: &Webhooks, id: &DeliveryId) -> Result<Option<(Webhook, Delivery)>, StartError> {
+    let mut read = webhooks.ground().db.read().await?;
+    let delivery = deliveries::find_delivery(&mut read, id).await?;
+    let Some(delivery) = delivery.filter(|delivery| delivery.status == DeliveryStatus::Pending) else {
+        return Ok(None);
+    };
+    let Some(webhook) = store::find_webhook(&mut read, &delivery.webhook_id).await? else { return Ok(None) };
+    Ok(Some((webhook, delivery)))
+}
+
+async fn agent_of(webhooks: &Webhooks, webhook: &Webhook) -> Result<Arc<Agent>, StartError> {
+    let cancelled = |reason| StartError::over(DeliveryStatus::Cancelled, reason);
+    if !webhook.enabled {
+        return Err(cancelled("the webhook was switched off before the turn began; replay it if it is wanted"));
+    }
+    let Some(agent) = &webhook.agent_id else {
+        return Err(cancelled("the webhook named no agent any more before the turn began"));
+    };
+    Ok(webhooks.agents().get(agent.as_str()).await?)
+}
+
+async fn record_failure(webhooks: &Webhooks, lease: Lease, error: StartError) -> Result<(), StartError> {
+    let Payload { delivery_id } = lease.payload()?;
+    let (text, delay) = (error.to_string(), error.asked_delay());
+    let end = match &error {
+        StartError::Over { status, .. } => Some(*status),
+        _ if error.is_final() || lease.attempt >= MAX_ATTEMPTS => Some(DeliveryStatus::Failed),
+        _ => None,
+    };
+    tracing::info!(delivery = %delivery_id, error = text, is_last = end.is_some(), "the turn of a delivery did not begin");
+    let record = async move |tx: &mut Tx| {
+        if let Some(status) = end {
+            tx.complete(&lease).await?;
+            return deliveries::update_given_up(tx, &delivery_id, status, &text).await;
+        }
+        match delay {
+            Some(delay) => tx.fail_for(&lease, &text, delay).await?,
+            None => tx.fail(&lease, &text, &BACKOFF).await?,
+        };
+        deliveries::update_delayed(tx, &delivery_id, &text).await
+    };
+    Ok(webhooks.ground().db.write::<_, StoreError, _>(record).await?)
+}
