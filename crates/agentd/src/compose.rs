@@ -33,6 +33,7 @@ use crate::devices::{Devices, PurgePairing};
 use crate::engine::{Engine, KeepSessions};
 use crate::evolution::{CountTurns, Evolution, ProposeChanges};
 use crate::ground::{Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers};
+use crate::hooks::{DeliverHooks, ExecuteHooks, HookMeans, Hooks, PurgeHooks, ReadEvents};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::memory::{
     ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, Memory, MemorySettings,
@@ -49,7 +50,7 @@ use crate::skills::{
     ToolServers,
 };
 use crate::{
-    agents, auth, channels, chat, devices, memory, monitoring, notify, page, providers, settings, setup, skills,
+    agents, auth, channels, chat, devices, hooks, memory, monitoring, notify, page, providers, settings, setup, skills,
 };
 
 /// A composed daemon: what answers, and what works in the background.
@@ -87,6 +88,7 @@ struct Services {
     setup: Setup,
     notify: Notify,
     memory: Memory,
+    hooks: Hooks,
     embedder: LocalEmbedder,
 }
 
@@ -99,7 +101,8 @@ impl Daemon {
     /// Brings running work to its end; a reply or message that takes longer than `grace` is
     /// interrupted.
     pub async fn drain(&self, grace: Duration) {
-        tokio::join!(self.services.engine.drain(grace), self.services.notify.drain(grace));
+        let services = &self.services;
+        tokio::join!(services.engine.drain(grace), services.notify.drain(grace), services.hooks.drain(grace));
         self.services.evolution.drain(EVOLUTION_DRAIN).await;
         // After the replies, which may use their tools to the end.
         self.services.devices.drain().await;
@@ -151,6 +154,7 @@ fn routes(services: &Services) -> Routes {
         .merge(notify::routes().with_state(services.notify.clone()))
         .merge(channels::routes().with_state(services.settings.settings.clone()))
         .merge(memory::routes().with_state(services.memory.clone()))
+        .merge(hooks::routes().with_state(services.hooks.clone()))
 }
 
 /// The OpenAPI document, from the code alone.
@@ -170,6 +174,7 @@ pub fn document() -> OpenApi {
         notify::routes().into_document(),
         channels::routes().into_document(),
         memory::routes().into_document(),
+        hooks::routes().into_document(),
     ] {
         document.merge(part);
     }
@@ -329,12 +334,24 @@ pub async fn compose(
     let notify_options =
         NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
     let notify = Notify::new(&ground, settings.clone(), notify_options);
+    let means = HookMeans {
+        settings: settings.clone(),
+        agents: agents.clone(),
+        engine: engine.clone(),
+        memory: memory.clone(),
+        notify: notify.clone(),
+        runner: runner.clone(),
+        waiting_limit: config.hook_waiting_limit,
+    };
+    let hooks = Hooks::new(&ground, means);
+    agents.register(Arc::new(hooks.clone()));
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
     figures::register_tool_servers(monitoring.metrics(), &tools.servers);
     figures::register_panics(monitoring.metrics(), &ground.panics);
     figures::register_devices(monitoring.metrics(), &devices);
+    figures::register_hooks(monitoring.metrics(), &hooks);
     rest.set_parts(engine.clone(), devices.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
     let services = Services {
@@ -353,6 +370,7 @@ pub async fn compose(
         setup,
         notify,
         memory,
+        hooks,
         embedder: local_embedder,
     };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone())), hashing_key));
@@ -391,5 +409,9 @@ pub async fn compose(
     workers.add(ConsolidateConversations(services.memory.clone()));
     workers.add(ForgetEpisodes(services.memory.clone()));
     workers.add(ExtractEntities(services.memory.clone()));
+    workers.add(ReadEvents::new(services.hooks.clone()));
+    workers.add(DeliverHooks(services.hooks.clone()));
+    workers.add(ExecuteHooks(services.hooks.clone()));
+    workers.add(PurgeHooks::new(services.hooks.clone()));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

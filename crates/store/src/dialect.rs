@@ -34,7 +34,21 @@ impl Dialect {
 
     /// Locks rows for this transaction and leaves out those that another one holds. SQLite needs
     /// none: there is one writer.
-    pub(crate) fn skip_locked(self) -> &'static str {
+    #[must_use]
+    pub fn skip_locked(self) -> &'static str {
         self.pick("", "FOR UPDATE SKIP LOCKED")
+    }
+
+    /// Holds a row that was read as it is until the end of the transaction, for others that do the same. SQLite
+    /// needs none.
+    #[must_use]
+    pub fn share_lock(self) -> &'static str {
+        self.pick("", "FOR SHARE")
+    }
+
+    /// Holds a row that was read for this transaction alone. SQLite needs none.
+    #[must_use]
+    pub fn exclusive_lock(self) -> &'static str {
+        self.pick("", "FOR UPDATE")
     }
 }
