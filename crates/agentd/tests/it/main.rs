@@ -20,6 +20,7 @@ mod doors;
 mod drain;
 mod engine;
 mod evolution;
+mod hooks;
 mod idempotency;
 mod kill;
 mod lifecycle;
