@@ -47,7 +47,7 @@ pub(super) async fn create_hook(
     Ok((StatusCode::CREATED, Json(HookView::from(&hook))))
 }
 
-/// One hook
+/// Show one hook
 #[utoipa::path(
     get, path = "/api/hooks/{id}", tag = "Hooks",
     responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),

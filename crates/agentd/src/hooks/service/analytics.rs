@@ -74,7 +74,8 @@ impl Hooks {
         start: Option<Timestamp>,
         end: Option<Timestamp>,
     ) -> Result<Analytics, HookError> {
-        let end = end.unwrap_or_else(|| self.ground().clock.now());
+        // What ended at this very moment is in it.
+        let end = end.unwrap_or_else(|| self.ground().clock.now() + Duration::from_micros(1));
         let start = start.unwrap_or_else(|| match period {
             Period::Hourly => end - DAY,
             Period::Daily => end - DAY * 30,

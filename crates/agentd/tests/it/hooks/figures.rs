@@ -35,13 +35,13 @@ async fn what_ended_is_counted_by_hour_and_day() {
     let totals = &hourly["totals"];
     assert_eq!((&totals["deliveries"], &totals["succeeded"], &totals["failed"]), (&json!(3), &json!(2), &json!(1)));
     let buckets = hourly["buckets"].as_array().unwrap();
-    assert_eq!(buckets.len(), 24);
+    assert_eq!(buckets.len(), 25);
     let full: Vec<_> = buckets.iter().filter(|bucket| bucket["deliveries"] != 0).collect();
     assert_eq!(full.len(), 2);
     assert_eq!((&full[0]["start"], &full[0]["success_rate"]), (&json!("2026-01-05T09:00:00.000Z"), &json!(0.5)));
     assert_eq!((&full[1]["start"], &full[1]["deliveries"]), (&json!("2026-01-05T11:00:00.000Z"), &json!(1)));
 
-    // 09:00 and 11:00 UTC are two days in Auckland? No: 22:00 and midnight.
+    // In Auckland the two hours lie on both sides of midnight.
     app.put("/api/settings/profile").json(&json!({"timezone": "Pacific/Auckland"})).send().await.expect_status(200);
     let daily = analytics("?period=daily").send().await.expect_status(200).json();
     let full: Vec<_> = daily["buckets"].as_array().unwrap().iter().filter(|bucket| bucket["deliveries"] != 0).collect();
