@@ -33,6 +33,7 @@ use crate::devices::{Devices, PurgePairing};
 use crate::engine::{Engine, KeepSessions};
 use crate::evolution::{CountTurns, Evolution, ProposeChanges};
 use crate::ground::{Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers};
+use crate::hooks::{DeliverHooks, ExecuteHooks, HookMeans, Hooks, PurgeHooks, ReadEvents};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::memory::{
     ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, Memory, MemorySettings,
@@ -52,8 +53,8 @@ use crate::skills::{
 };
 use crate::webhooks::{PurgeDeliveries, StartTurns, Webhooks};
 use crate::{
-    agents, auth, channels, chat, devices, memory, monitoring, notify, page, projects, providers, scheduler, settings,
-    setup, skills, webhooks,
+    agents, auth, channels, chat, devices, hooks, memory, monitoring, notify, page, projects, providers, scheduler,
+    settings, setup, skills, webhooks,
 };
 
 /// A composed daemon: what answers, and what works in the background.
@@ -94,6 +95,7 @@ struct Services {
     scheduler: Scheduler,
     memory: Memory,
     webhooks: Webhooks,
+    hooks: Hooks,
     embedder: LocalEmbedder,
 }
 
@@ -108,8 +110,9 @@ impl Daemon {
     /// Brings running work to its end; a reply or message that takes longer than `grace` is
     /// interrupted.
     pub async fn drain(&self, grace: Duration) {
-        tokio::join!(self.services.engine.drain(grace), self.services.notify.drain(grace));
-        self.services.scheduler.drain(SCHEDULER_DRAIN).await;
+        let services = &self.services;
+        tokio::join!(services.engine.drain(grace), services.notify.drain(grace), services.hooks.drain(grace));
+        services.scheduler.drain(SCHEDULER_DRAIN).await;
         self.services.evolution.drain(EVOLUTION_DRAIN).await;
         // After the replies, which may use their tools to the end.
         self.services.devices.drain().await;
@@ -170,6 +173,7 @@ fn routes(services: &Services) -> Routes {
         .merge(memory::routes().with_state(services.memory.clone()))
         .merge(scheduler::routes().with_state(services.scheduler.clone()))
         .merge(webhooks::routes().with_state(services.webhooks.clone()))
+        .merge(hooks::routes().with_state(services.hooks.clone()))
 }
 
 /// The OpenAPI document, from the code alone.
@@ -192,6 +196,7 @@ pub fn document() -> OpenApi {
         memory::routes().into_document(),
         scheduler::routes().into_document(),
         webhooks::routes().into_document(),
+        hooks::routes().into_document(),
     ] {
         document.merge(part);
     }
@@ -363,6 +368,17 @@ pub async fn compose(
     engine.observe(Arc::new(memory.clone()));
     tools.builtin.join(Arc::new(MemoryTools::new(memory.clone())));
     let setup = Setup::new(ground.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
+    let means = HookMeans {
+        settings: settings.clone(),
+        agents: agents.clone(),
+        engine: engine.clone(),
+        memory: memory.clone(),
+        notify: notify.clone(),
+        runner: runner.clone(),
+        waiting_limit: config.hook_waiting_limit,
+    };
+    let hooks = Hooks::new(&ground, means);
+    agents.register(Arc::new(hooks.clone()));
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
@@ -371,6 +387,7 @@ pub async fn compose(
     figures::register_panics(monitoring.metrics(), &ground.panics);
     figures::register_devices(monitoring.metrics(), &devices);
     figures::register_webhooks(monitoring.metrics(), &webhooks);
+    figures::register_hooks(monitoring.metrics(), &hooks);
     rest.set_parts(engine.clone(), devices.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
     let services = Services {
@@ -392,6 +409,7 @@ pub async fn compose(
         scheduler,
         memory,
         webhooks,
+        hooks,
         embedder: local_embedder,
     };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone())), hashing_key));
@@ -436,5 +454,9 @@ pub async fn compose(
     workers.add(ExtractEntities(services.memory.clone()));
     workers.add(StartTurns(services.webhooks.clone()));
     workers.add(PurgeDeliveries(services.webhooks.clone()));
+    workers.add(ReadEvents::new(services.hooks.clone()));
+    workers.add(DeliverHooks(services.hooks.clone()));
+    workers.add(ExecuteHooks(services.hooks.clone()));
+    workers.add(PurgeHooks::new(services.hooks.clone()));
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

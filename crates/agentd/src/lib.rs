@@ -16,6 +16,7 @@ pub mod engine;
 pub mod events;
 pub mod evolution;
 pub mod ground;
+pub mod hooks;
 pub mod lifecycle;
 pub mod memory;
 pub mod monitoring;

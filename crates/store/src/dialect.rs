@@ -38,4 +38,17 @@ impl Dialect {
     pub fn skip_locked(self) -> &'static str {
         self.pick("", "FOR UPDATE SKIP LOCKED")
     }
+
+    /// Holds a row that was read as it is until the end of the transaction, for others that do the same. SQLite
+    /// needs none.
+    #[must_use]
+    pub fn share_lock(self) -> &'static str {
+        self.pick("", "FOR SHARE")
+    }
+
+    /// Holds a row that was read for this transaction alone. SQLite needs none.
+    #[must_use]
+    pub fn exclusive_lock(self) -> &'static str {
+        self.pick("", "FOR UPDATE")
+    }
 }

@@ -10,7 +10,7 @@ use crate::{StoreError, Tx};
 
 /// How much a committed change survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Durability {
+pub enum Durability {
     /// Also a power cut.
     Full,
     /// The process being killed, but not a power cut.

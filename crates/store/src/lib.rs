@@ -48,6 +48,7 @@ pub use dump::DumpSummary;
 pub use error::{Cause, StoreError};
 pub use idempotency::{IDEMPOTENCY_KEPT, IDEMPOTENCY_PER_CREDENTIAL, Recorder, StoredAnswer, StoredRequest};
 pub use inspect::{Inspection, inspect, lock_holder};
+pub use job::Durability;
 pub use migrate::Migration;
 pub use outbox::{CursorStart, Event, EventId, NewEvent, Seq};
 pub use queue::{Enqueued, Item, ItemId, ItemStatus, Lease, NewItem, QueueStats};
@@ -162,6 +163,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "scheduler",
         sqlite: include_str!("../migrations/sqlite/0017_scheduler.sql"),
         postgres: include_str!("../migrations/postgres/0017_scheduler.sql"),
+    },
+    Migration {
+        version: 18,
+        name: "hooks",
+        sqlite: include_str!("../migrations/sqlite/0018_hooks.sql"),
+        postgres: include_str!("../migrations/postgres/0018_hooks.sql"),
     },
     Migration {
         version: 19,

@@ -252,6 +252,24 @@ impl Tx {
         Ok(())
     }
 
+    /// A place before every event of a transaction that begins after this one has committed, and behind
+    /// every one that was read before it began.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn outbox_position(&mut self) -> Result<Seq, StoreError> {
+        match self.dialect() {
+            Dialect::Sqlite => {
+                let row = self.fetch_one("SELECT COALESCE(MAX(seq), 0) AS seq FROM outbox", args![]).await?;
+                Ok(Seq { transaction: 0, number: row.get("seq")? })
+            }
+            Dialect::Postgres => {
+                let row = self.fetch_one("SELECT pg_current_xact_id()::text::bigint AS tx_id", args![]).await?;
+                Ok(Seq { transaction: row.get("tx_id")?, number: i64::MAX })
+            }
+        }
+    }
+
     /// Makes sure that a consumer has a cursor; one that is there stays where it is.
     ///
     /// # Errors

@@ -35,6 +35,28 @@ where
     }
 }
 
+/// As [`Json`], for a request that may as well have no body at all.
+#[derive(Debug, Clone)]
+pub struct JsonOrNothing<T>(pub T);
+
+impl<T, S> FromRequest<S> for JsonOrNothing<T>
+where
+    T: DeserializeOwned + ToSchema + Default + 'static,
+    S: Send + Sync,
+{
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let is_json = require_json(request.headers());
+        let body = Bytes::from_request(request, state).await.map_err(|rejection| body_error(&rejection))?;
+        if body.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        is_json?;
+        parse_json(&body).map(Self)
+    }
+}
+
 pub(crate) fn body_error(rejection: &axum::extract::rejection::BytesRejection) -> ApiError {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return too_large();

@@ -30,7 +30,7 @@ pub use caller::{Caller, CallerKind, Scope};
 pub use cors::CorsPolicy;
 pub use doors::Doors;
 pub use error::{ApiError, ApiResult, ErrorBody};
-pub use extract::{Json, Path, Query, RawBody};
+pub use extract::{Json, JsonOrNothing, Path, Query, RawBody};
 pub use fallback::{catch_panic, method_not_allowed, not_found};
 pub use host::HostPolicy;
 pub use idempotency::{

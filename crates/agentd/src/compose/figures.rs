@@ -6,6 +6,7 @@ use crate::auth::Auth;
 use crate::devices::Devices;
 use crate::engine::{Engine, Session, SessionStatus, TurnObserver};
 use crate::ground::TaskPanics;
+use crate::hooks::Hooks;
 use crate::monitoring::{CountBy, Family, FamilyKind, Metrics, Sample, source};
 use crate::providers::Providers;
 use crate::scheduler::{RunStatus, Scheduler};
@@ -225,6 +226,62 @@ pub(super) fn register_webhooks(metrics: &Metrics, webhooks: &Webhooks) {
             async move { Ok(Sample::plain(float(waiting.waiting_turns().await?))) }
         },
     ));
+}
+
+/// Registers how deliveries of hooks stand.
+pub(super) fn register_hooks(metrics: &Metrics, hooks: &Hooks) {
+    let gauge = |name, help, labels| Family { name, help, kind: FamilyKind::Gauge, labels };
+    let queue = hooks.clone();
+    let family = gauge("svc_hook_queue", "Deliveries of hooks that are kept, by their status.", &["status"]);
+    metrics.add_source(source(family, move || {
+        let queue = queue.clone();
+        async move {
+            let counts = queue.queue_stats().await?;
+            let sample = |status: &str, count| Sample { labels: vec![status.to_owned()], value: float(count) };
+            Ok(vec![
+                sample("pending", counts.pending),
+                sample("processing", counts.processing),
+                sample("success", counts.success),
+                sample("failed", counts.failed),
+                sample("dead_letter", counts.dead_letter),
+            ])
+        }
+    }));
+    let ends = hooks.clone();
+    let family = Family {
+        name: "svc_hook_deliveries_total",
+        help: "Attempts of deliveries of hooks by what came of them, since the daemon started.",
+        kind: FamilyKind::Counter,
+        labels: &["status"],
+    };
+    metrics.add_source(source(family, move || {
+        let ends = ends.delivery_ends();
+        let sample = |status: &str, count| Sample { labels: vec![status.to_owned()], value: float(count) };
+        let samples = vec![
+            sample("success", ends.success),
+            sample("failed", ends.failed),
+            sample("dead_letter", ends.dead_letter),
+        ];
+        async move { Ok(samples) }
+    }));
+    let reader = hooks.clone();
+    let family = gauge("svc_hook_reader_lag_seconds", "The age of the oldest event that no hook has looked at.", &[]);
+    metrics.add_source(source(family, move || {
+        let reader = reader.clone();
+        async move { Ok(Sample::plain(reader.reader_lag().await?.as_secs_f64())) }
+    }));
+    let paused = hooks.clone();
+    let help = "1 while so much waits to be delivered that events are left where they are.";
+    metrics.add_source(source(gauge("svc_hook_reader_paused", help, &[]), move || {
+        let paused = f64::from(u8::from(paused.is_reader_paused()));
+        async move { Ok(Sample::plain(paused)) }
+    }));
+    let circuits = hooks.clone();
+    let help = "Receivers that nothing is sent to for a while because they failed.";
+    metrics.add_source(source(gauge("svc_hook_open_circuits", help, &[]), move || {
+        let circuits = circuits.clone();
+        async move { Ok(Sample::plain(float(circuits.open_circuits().await?))) }
+    }));
 }
 
 /// Registers how often background tasks panicked.

@@ -47,6 +47,8 @@ pub struct Config {
     pub extra_tls_roots: Vec<Vec<u8>>,
     /// How long one e-mail may take. Nothing but a test sets it either.
     pub email_time_limit: Duration,
+    /// As soon as so much waits for hooks, events are left in the outbox. Nothing but a test sets it.
+    pub hook_waiting_limit: u64,
     /// What makes vectors of texts, where it is not the model inside. For tests, too.
     pub embedder: Option<Arc<dyn Embedder>>,
 }
@@ -65,6 +67,7 @@ pub struct ConfigError(pub Vec<String>);
 
 pub const DEFAULT_PORT: u16 = 7878;
 const DEFAULT_EMAIL_TIME_LIMIT: Duration = Duration::from_secs(45);
+const DEFAULT_HOOK_WAITING_LIMIT: u64 = 200_000;
 const DEFAULT_LOG: &str = "info";
 const DEFAULT_UI_DEV_ORIGIN: &str = "http://localhost:5173";
 
@@ -192,6 +195,7 @@ impl Config {
             program: source.program,
             extra_tls_roots: Vec::new(),
             email_time_limit: DEFAULT_EMAIL_TIME_LIMIT,
+            hook_waiting_limit: DEFAULT_HOOK_WAITING_LIMIT,
             embedder: None,
         })
     }

@@ -8,16 +8,17 @@ use agentd_store::{NewItem, StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::model::{PROPOSAL_TTL, Proposal, TURNS};
 use super::store;
 use super::talk::RecentTalk;
+use super::worker::AT_ONCE;
 use crate::agents::{Agent, AgentId, Agents, EvolutionChoice, OwnsAgentData, ReplaceInstructions, VersionSource};
 use crate::engine::{
     Approval, ApprovalStatus, DecidesApproval, Engine, RequestApproval, Session, SessionStatus, TurnObserver,
 };
-use crate::ground::Ground;
+use crate::ground::{Ground, Places};
 
 pub(super) const QUEUE: &str = "evolution";
 /// The kind of its approvals, and what they show as the tool.
@@ -37,7 +38,7 @@ struct Inner {
     count_wake: Arc<Notify>,
     propose_wake: Arc<Notify>,
     /// How many agents are being asked here.
-    running: watch::Sender<usize>,
+    places: Places,
 }
 
 /// Cheap to clone.
@@ -61,7 +62,7 @@ impl Evolution {
             counted: Mutex::default(),
             count_wake: Arc::default(),
             propose_wake: Arc::default(),
-            running: watch::Sender::new(0),
+            places: Places::new(AT_ONCE),
         }))
     }
 
@@ -178,8 +179,7 @@ impl Evolution {
     /// Waits until nobody is asked any more, and writes down what was counted. The engine was drained
     /// before.
     pub async fn drain(&self, grace: Duration) {
-        let mut running = self.0.running.subscribe();
-        if tokio::time::timeout(grace, running.wait_for(|running| *running == 0)).await.is_err() {
+        if !self.0.places.drain(grace).await {
             tracing::warn!("an agent that is asked what it learned will be asked again");
         }
         loop {
@@ -218,8 +218,8 @@ impl Evolution {
         Arc::clone(&self.0.propose_wake)
     }
 
-    pub(super) fn running(&self) -> &watch::Sender<usize> {
-        &self.0.running
+    pub(super) fn places(&self) -> &Places {
+        &self.0.places
     }
 }
 

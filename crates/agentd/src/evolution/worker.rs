@@ -17,10 +17,10 @@ use super::talk::{Author, Said};
 use super::{prompt, store};
 use crate::agents::{Agent, AgentError, AgentId, EvolutionChoice};
 use crate::engine::{HistoryMessage, SessionId, StartTurn};
-use crate::ground::{Worker, WorkerError};
+use crate::ground::{Worker, WorkerError, keep_lease};
 
 /// Agents that are asked at once: owners' own turns matter more.
-const AT_ONCE: usize = 2;
+pub(super) const AT_ONCE: usize = 2;
 /// Renewed while the model is asked, so that a daemon that died holds nothing for long.
 const LEASE: Duration = Duration::from_secs(60);
 const HEARTBEAT: Duration = Duration::from_secs(20);
@@ -80,51 +80,27 @@ impl Worker for ProposeChanges {
 impl ProposeChanges {
     async fn run(&self) -> Result<bool, WorkerError> {
         let ground = self.0.ground();
-        let mut running = self.0.running().subscribe();
-        let before = *running.borrow_and_update();
-        let free = AT_ONCE.saturating_sub(before);
+        let places = self.0.places();
+        let free = places.free();
         let due = ground.db.read().await?.next_due(QUEUE).await?;
         if free > 0 && due.is_some_and(|due| due <= ground.clock.now()) {
             let limit = u32::try_from(free).unwrap_or(1);
             for lease in ground.db.claim(QUEUE, &ground.instance, limit, LEASE).await? {
-                let place = Place::take(&self.0);
-                // In a task of its own: a model takes its time, and what it said is not thrown away when
-                // the workers stop.
-                tokio::spawn(async move { attempt(place, lease).await });
+                let (place, evolution) = (places.take(), self.0.clone());
+                tokio::spawn(async move {
+                    attempt(&evolution, lease).await;
+                    drop(place);
+                });
             }
         }
-        let now_running = *running.borrow_and_update();
-        if now_running == 0 {
-            return Ok(false);
-        }
-        // Until one has ended, and a place is free.
-        let ended = running.wait_for(|running| *running < now_running);
-        let _ = tokio::time::timeout(LONGEST_WAIT, ended).await;
-        Ok(true)
+        Ok(places.settle(None, LONGEST_WAIT).await)
     }
 }
 
-/// One of the places for agents that are asked; free again when it is dropped.
-struct Place(Evolution);
-
-impl Place {
-    fn take(evolution: &Evolution) -> Self {
-        evolution.running().send_modify(|running| *running += 1);
-        Self(evolution.clone())
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.running().send_modify(|running| *running -= 1);
-    }
-}
-
-async fn attempt(place: Place, lease: Lease) {
-    let evolution = &place.0;
+async fn attempt(evolution: &Evolution, lease: Lease) {
     let outcome = tokio::select! {
         outcome = consider(evolution, &lease) => outcome,
-        lost = keep(evolution, &lease) => Err(lost.into()),
+        lost = keep_lease(&evolution.ground().db, &lease, LEASE, HEARTBEAT) => Err(lost.into()),
     };
     let Err(error) = outcome else { return };
     let recorded =
@@ -136,21 +112,6 @@ async fn attempt(place: Place, lease: Lease) {
         }
         Err(error) => {
             tracing::warn!(item = %lease.id, %error, "how asking an agent what it learned ended could not be stored");
-        }
-    }
-}
-
-/// Renews the lease until it is lost.
-async fn keep(evolution: &Evolution, lease: &Lease) -> StoreError {
-    loop {
-        tokio::time::sleep(HEARTBEAT).await;
-        let held = lease.clone();
-        let renew = async move |tx: &mut Tx| tx.heartbeat(&held, LEASE).await;
-        match evolution.ground().db.write_relaxed(renew).await {
-            Err(lost @ StoreError::LostLease { .. }) => return lost,
-            // The database may be back before the lease is over.
-            Err(error) => tracing::warn!(%error, "the lease on an agent's question could not be renewed"),
-            Ok(()) => {}
         }
     }
 }

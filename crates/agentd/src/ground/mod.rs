@@ -6,6 +6,7 @@
 mod data_dir;
 mod file_lock;
 mod once;
+mod places;
 mod purge;
 mod restored;
 mod supervise;
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 pub use data_dir::{DataDir, DataDirError};
 pub use file_lock::FileLock;
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
+pub use places::{Place, Places, keep_lease};
 pub use purge::{PruneEvents, PurgeAnswers};
 pub use restored::JudgesRestored;
 pub use supervise::TaskPanics;

@@ -35,7 +35,7 @@ mod worker;
 pub use check::{Disagreement, MemoryCheck};
 pub use error::MemoryError;
 pub use routes::{local_routes, routes};
-pub use service::Memory;
+pub use service::{Memory, Remember};
 pub use settings::MemorySettings;
 pub use source::{ConversationSource, Speaker, Spoken, SpokenPage, Talk};
 pub use tools::MemoryTools;

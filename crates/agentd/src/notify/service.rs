@@ -7,7 +7,6 @@ use agentd_base::{FieldProblem, Page};
 use agentd_net::{GuardedClient, Trust};
 use agentd_store::{NewEvent, NewItem, Recorder, StoreError, Tx};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::email::{Email, EmailOptions};
 use super::error::NotifyError;
@@ -18,7 +17,8 @@ use super::model::{
 use super::store;
 use super::transport::{Transport, Transports};
 use super::webhook::Webhook;
-use crate::ground::Ground;
+use super::worker::AT_ONCE;
+use crate::ground::{Ground, Places};
 use crate::settings::{Settings, is_email_address};
 
 /// The queue of the messages.
@@ -39,8 +39,8 @@ struct Inner {
     ground: Ground,
     email: Arc<Email>,
     transports: Transports,
-    /// How many messages are on their way.
-    running: watch::Sender<usize>,
+    /// For messages on their way.
+    places: Places,
     wake: Arc<tokio::sync::Notify>,
 }
 
@@ -50,7 +50,7 @@ pub struct Notify(Arc<Inner>);
 
 impl std::fmt::Debug for Notify {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Notify").field("running", &*self.0.running.borrow()).finish_non_exhaustive()
+        f.debug_struct("Notify").field("places", &self.0.places).finish_non_exhaustive()
     }
 }
 
@@ -65,7 +65,7 @@ impl Notify {
             ground: ground.clone(),
             email: Arc::clone(&email),
             transports: Transports::default(),
-            running: watch::Sender::new(0),
+            places: Places::new(AT_ONCE),
             wake: Arc::default(),
         }));
         notify.register(email);
@@ -87,8 +87,8 @@ impl Notify {
         &self.0.transports
     }
 
-    pub(super) fn running(&self) -> &watch::Sender<usize> {
-        &self.0.running
+    pub(super) fn places(&self) -> &Places {
+        &self.0.places
     }
 
     pub(super) fn wake(&self) -> Arc<tokio::sync::Notify> {
@@ -176,8 +176,7 @@ impl Notify {
     /// Waits until nothing is on its way any more, at most for `limit`. What is cut off then is
     /// sent again after its lease.
     pub async fn drain(&self, limit: Duration) {
-        let mut running = self.0.running.subscribe();
-        if tokio::time::timeout(limit, running.wait_for(|running| *running == 0)).await.is_err() {
+        if !self.0.places.drain(limit).await {
             tracing::warn!("some messages were still being sent and are cut off; they will be tried again");
         }
     }

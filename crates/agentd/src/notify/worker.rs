@@ -12,9 +12,9 @@ use super::model::{BACKOFF, KEPT, NotificationId, NotificationStatus, StoredNoti
 use super::service::{Notify, QUEUE, add_lost_item, emit_ended};
 use super::store;
 use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry};
-use crate::ground::{Worker, WorkerError};
+use crate::ground::{Worker, WorkerError, keep_lease};
 
-const AT_ONCE: usize = 4;
+pub(super) const AT_ONCE: usize = 4;
 /// Renewed while a message is on its way, so that a daemon that died holds nothing for long.
 const LEASE: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -55,47 +55,24 @@ impl Worker for DeliverNotifications {
 impl DeliverNotifications {
     async fn run(&self) -> Result<bool, WorkerError> {
         let ground = self.0.ground();
-        let mut running = self.0.running().subscribe();
-        let before = *running.borrow_and_update();
-        let free = AT_ONCE.saturating_sub(before);
+        let places = self.0.places();
+        let free = places.free();
         let due = ground.db.read().await?.next_due(QUEUE).await?;
         if free > 0 && due.is_some_and(|due| due <= ground.clock.now()) {
             let limit = u32::try_from(free).unwrap_or(1);
             for lease in ground.db.claim(QUEUE, &ground.instance, limit, LEASE).await? {
-                let place = Place::take(&self.0);
-                // In a task of its own: what has begun is not cut off when the workers stop.
-                tokio::spawn(async move { attempt(place, lease).await });
+                let (place, notify) = (places.take(), self.0.clone());
+                tokio::spawn(async move {
+                    attempt(&notify, lease).await;
+                    drop(place);
+                });
             }
         }
-        let now_running = *running.borrow_and_update();
-        if now_running == 0 {
-            return Ok(false);
-        }
-        // Until one has ended, and a place is free.
-        let ended = running.wait_for(|running| *running < now_running);
-        let _ = tokio::time::timeout(LONGEST_WAIT, ended).await;
-        Ok(true)
+        Ok(places.settle(None, LONGEST_WAIT).await)
     }
 }
 
-/// One of the places for messages on their way; free again when it is dropped.
-struct Place(Notify);
-
-impl Place {
-    fn take(notify: &Notify) -> Self {
-        notify.running().send_modify(|running| *running += 1);
-        Self(notify.clone())
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.running().send_modify(|running| *running -= 1);
-    }
-}
-
-async fn attempt(place: Place, lease: Lease) {
-    let notify = &place.0;
+async fn attempt(notify: &Notify, lease: Lease) {
     let item = lease.id.clone();
     match send_and_record(notify, lease).await {
         Ok(()) => {}
@@ -117,27 +94,12 @@ async fn send_and_record(notify: &Notify, lease: Lease) -> Result<(), StoreError
     };
     let sent = tokio::select! {
         sent = send(notify, &message) => sent,
-        lost = keep(notify, &lease) => return Err(lost),
+        lost = keep_lease(&ground.db, &lease, LEASE, HEARTBEAT) => return Err(lost),
     };
     if let Err(failure) = &sent {
         tracing::info!(id = %message.id, platform = message.platform, attempt = lease.attempt, error = %failure, "a message could not be sent");
     }
     ground.db.write(async move |tx: &mut Tx| record(tx, &lease, &message, &sent).await).await
-}
-
-/// Renews the lease until it is lost.
-async fn keep(notify: &Notify, lease: &Lease) -> StoreError {
-    loop {
-        tokio::time::sleep(HEARTBEAT).await;
-        let held = lease.clone();
-        let renewed = notify.ground().db.write_relaxed(async move |tx: &mut Tx| tx.heartbeat(&held, LEASE).await).await;
-        match renewed {
-            Err(lost @ StoreError::LostLease { .. }) => return lost,
-            // The database may be back before the lease is over.
-            Err(error) => tracing::warn!(%error, "the lease of a message could not be renewed"),
-            Ok(()) => {}
-        }
-    }
 }
 
 async fn send(notify: &Notify, message: &StoredNotification) -> Result<Delivered, DeliveryFailure> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use agentd_base::{DomainError, Timestamp};
-use agentd_store::{Dialect, StoreError, Tx};
+use agentd_store::{Dialect, Durability, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -102,7 +102,7 @@ impl StartRuns {
         let owner = Arc::clone(&ground.instance);
         let limit = u32::try_from(limit).unwrap_or(1);
         let work = async move |tx: &mut Tx| claims::claim_runs(tx, &owner, limit, LEASE).await;
-        let claimed = ground.db.write_locking::<_, StoreError, _>(work).await?;
+        let claimed = ground.db.write_locking::<_, StoreError, _>(Durability::Full, work).await?;
         let now = ground.clock.now();
         let count = claimed.len();
         for run in claimed {
@@ -248,6 +248,7 @@ fn turn_of(job: &Job, run: &Run, agent: Arc<Agent>, now: Timestamp) -> StartTurn
         summary: None,
         model: job.model.clone(),
         conversation_id: None,
+        project_id: None,
         message_id: None,
         transcript: Some(TRANSCRIPT),
         tools: job.execution_mode.tool_use(),

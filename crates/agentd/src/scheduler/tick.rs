@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_store::{StoreError, Tx};
+use agentd_store::{Durability, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -67,7 +67,7 @@ impl Tick {
         }
         let handing_out = scheduler.clone();
         let work = async move |tx: &mut Tx| handing_out.hand_out(tx).await;
-        let checked = ground.db.write_locking(work).await?;
+        let checked = ground.db.write_locking(Durability::Full, work).await?;
         scheduler.note_tick(now, checked, Some(now));
         if checked > 0 {
             scheduler.run_wake().notify_one();

@@ -35,7 +35,8 @@ pub use error::SkillError;
 pub use offer::Offer;
 pub use routes::{SkillsRoutes, routes};
 pub use sandbox::{
-    CheckSandbox, CodeOutcome, CodeRunner, INIT_SUBCOMMAND, Interpreter, SandboxBackend, SandboxSettings, SandboxState,
+    CheckSandbox, CodeOutcome, CodeRunner, INIT_SUBCOMMAND, Interpreter, PythonAnswer, PythonError, PythonJob,
+    SandboxBackend, SandboxSettings, SandboxState,
 };
 pub use schema::InputSchema;
 pub use servers::{

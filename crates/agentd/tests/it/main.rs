@@ -21,6 +21,7 @@ mod drain;
 mod engine;
 mod events;
 mod evolution;
+mod hooks;
 mod idempotency;
 mod kill;
 mod lifecycle;

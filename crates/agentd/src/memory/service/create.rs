@@ -26,6 +26,20 @@ pub struct CreateEpisode {
     pub episode: NewEpisode,
 }
 
+/// What another domain wants to be remembered once.
+#[derive(Debug, Clone)]
+pub struct Remember {
+    /// Whose: the id or the `svc_name`; nobody's without one.
+    pub agent: Option<String>,
+    pub content: String,
+    pub source: String,
+    /// What it is made from.
+    pub origin: String,
+    /// `None`: judged from the text.
+    pub importance: Option<f64>,
+    pub topics: Vec<String>,
+}
+
 /// An episode that only has to be written.
 #[derive(Debug)]
 pub(in crate::memory) struct Prepared {
@@ -64,8 +78,58 @@ impl Memory {
         }
     }
 
+    /// Remembers something of an origin once, however often it is asked to. `also` is the caller's part of
+    /// that transaction; it gets the episode's id.
+    ///
+    /// # Errors
+    /// `Invalid` with every bad field, `Disabled`, an unknown agent, what `also` answers, or the store's refusal.
+    /// Then nothing was stored.
+    pub async fn remember_once<F>(&self, wanted: Remember, also: F) -> Result<(), MemoryError>
+    where
+        F: AsyncFn(&mut Tx, &str) -> Result<(), MemoryError> + Send + Sync + 'static,
+    {
+        if !self.rules().enabled {
+            return Err(MemoryError::Disabled);
+        }
+        let new = NewEpisode {
+            content: wanted.content,
+            source: Some(wanted.source),
+            origin: Some(wanted.origin.clone()),
+            topics: wanted.topics,
+            importance: wanted.importance,
+            ..NewEpisode::default()
+        };
+        let mut new = new.checked().map_err(MemoryError::Invalid)?;
+        if let Some(agent) = &wanted.agent {
+            new.agent_id = Some(self.agent(agent).await?);
+        }
+        let origin = wanted.origin;
+        let also = async move |tx: &mut Tx, stored: Option<&Episode>| match stored {
+            Some(episode) => also(tx, episode.id.as_str()).await,
+            None => match episodes::find_by_origin(tx, &origin).await? {
+                Some(earlier) => also(tx, earlier.id.as_str()).await,
+                None => Err(StoreError::Contended.into()),
+            },
+        };
+        self.store_with(new, also).await.map(|_| ())
+    }
+
     /// Stores what was checked, unless something of the same origin is there.
     async fn store(&self, new: NewEpisode, recorder: Recorder<Episode>) -> Result<Option<Episode>, MemoryError> {
+        let also = async move |tx: &mut Tx, stored: Option<&Episode>| {
+            if let Some(episode) = stored {
+                recorder.record(tx, episode).await?;
+            }
+            Ok(())
+        };
+        self.store_with(new, also).await
+    }
+
+    /// The same, with `also` in the transaction.
+    async fn store_with<F>(&self, new: NewEpisode, also: F) -> Result<Option<Episode>, MemoryError>
+    where
+        F: AsyncFn(&mut Tx, Option<&Episode>) -> Result<(), MemoryError> + Send + 'static,
+    {
         // Before the transaction: it takes its time.
         let embedded = self.embedding().text(&new.content).await;
         let model = embedded.as_ref().map(|embedded| embedded.model.clone());
@@ -73,9 +137,7 @@ impl Memory {
         let here = self.clone();
         let stored = self.ground().db.write(async move |tx: &mut Tx| {
             let stored = here.insert(tx, &prepared).await?;
-            if let Some(episode) = &stored {
-                recorder.record(tx, episode).await?;
-            }
+            also(tx, stored.as_ref()).await?;
             Ok::<_, MemoryError>(stored)
         });
         let stored = stored.await?;

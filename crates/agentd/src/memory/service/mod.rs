@@ -23,6 +23,7 @@ use tokio::sync::{Notify, Semaphore};
 
 pub(super) use clusters::Cluster;
 pub(super) use create::CreateEpisode;
+pub use create::Remember;
 pub(super) use read::{EpisodeFilter, Related, Statistics};
 pub(super) use search::{Search, SearchHit, SearchMode, parse_bound};
 

@@ -9,12 +9,14 @@
 
 mod interpreter;
 mod outcome;
+mod python;
 mod runner;
 mod settings;
 mod worker;
 
 pub use interpreter::Interpreter;
 pub use outcome::CodeOutcome;
+pub use python::{PythonAnswer, PythonError, PythonJob};
 pub use runner::{CodeRunner, INIT_SUBCOMMAND, SandboxState};
 pub(super) use settings::SandboxPatch;
 pub use settings::{SandboxBackend, SandboxSettings};

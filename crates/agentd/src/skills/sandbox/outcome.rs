@@ -17,6 +17,12 @@ impl CodeOutcome {
         self.0.ended.is_success()
     }
 
+    /// Whether its time was over.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.0.ended, Ended::TimeLimit)
+    }
+
     /// How it ended, in words.
     #[must_use]
     pub fn ended(&self) -> String {

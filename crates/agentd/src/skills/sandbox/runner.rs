@@ -9,6 +9,7 @@ use agentd_net::{FilteringProxy, ProxyListener, ProxyOptions, Trust};
 use agentd_process::Spawner;
 use agentd_sandbox::{Attempt, Ended, RunRequest, Sandbox, SandboxSetup, Tier};
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use super::interpreter::Interpreter;
 use super::outcome::CodeOutcome;
@@ -165,9 +166,24 @@ impl CodeRunner {
     ///
     /// # Errors
     /// `Failed` when there is no sandbox or the program cannot be started, `Cancelled`.
-    pub async fn run(&self, mut request: RunRequest, context: &ToolCallContext) -> Result<CodeOutcome, ToolError> {
-        request.working_directory = Some(context.workspace.clone());
-        request.writable_paths.push(context.workspace.clone());
+    pub async fn run(&self, request: RunRequest, context: &ToolCallContext) -> Result<CodeOutcome, ToolError> {
+        self.run_in(request, Some(&context.workspace), &context.cancelled).await
+    }
+
+    /// The same in any folder; without one in a temporary directory.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(super) async fn run_in(
+        &self,
+        mut request: RunRequest,
+        workspace: Option<&Path>,
+        cancelled: &CancellationToken,
+    ) -> Result<CodeOutcome, ToolError> {
+        if let Some(workspace) = workspace {
+            request.working_directory = Some(workspace.to_path_buf());
+            request.writable_paths.push(workspace.to_path_buf());
+        }
         let sandbox = self.sandbox().map_err(ToolError::Failed)?;
         let run = async {
             // Landlock knows no proxy; there code has no network.
@@ -178,7 +194,7 @@ impl CodeRunner {
         };
         let outcome = tokio::select! {
             outcome = run => outcome.map_err(|error| ToolError::Failed(error.to_string()))?,
-            () = context.cancelled.cancelled() => return Err(ToolError::Cancelled),
+            () = cancelled.cancelled() => return Err(ToolError::Cancelled),
         };
         if let Ended::NotStarted { reason } = &outcome.ended {
             return Err(ToolError::Failed(format!("the program could not be started: {reason}")));

@@ -50,6 +50,8 @@ pub struct TestApp {
     running: Option<Running>,
     source: ConfigSource,
     mail: MailLimits,
+    /// From how much on events wait for hooks; `None`: as always. For the next start.
+    pub hook_waiting_limit: Option<u64>,
     /// What makes vectors of texts.
     pub embedder: Arc<FakeEmbedder>,
     seed: u64,
@@ -87,6 +89,7 @@ impl TestApp {
             running: None,
             source,
             mail: MailLimits::default(),
+            hook_waiting_limit: None,
             embedder: Arc::new(FakeEmbedder::new()),
             seed: 0,
             folder,
@@ -138,6 +141,7 @@ impl TestApp {
             running: None,
             source,
             mail: self.mail.clone(),
+            hook_waiting_limit: self.hook_waiting_limit,
             embedder: Arc::clone(&self.embedder),
             // Other ids than those that the first one makes.
             seed: self.seed + 1_000,
@@ -161,6 +165,7 @@ impl TestApp {
             let mut config = Config::from_source(self.source.clone()).expect("a valid configuration");
             config.extra_tls_roots.clone_from(&self.mail.roots);
             config.embedder = Some(Arc::clone(&self.embedder) as Arc<dyn Embedder>);
+            config.hook_waiting_limit = self.hook_waiting_limit.unwrap_or(config.hook_waiting_limit);
             config.email_time_limit = self.mail.time_limit.unwrap_or(config.email_time_limit);
             let started =
                 Running::start(config, self.clock.clock(), Entropy::seeded(self.seed), WorkerMode::ByHand).await;

@@ -30,7 +30,7 @@ sys.stdin = io.StringIO()
 sys.path.insert(0, os.getcwd())
 source = job["source"]
 linecache.cache["<tool>"] = (len(source), None, source.splitlines(True), "<tool>")
-space = {"__name__": "tool", "input": job["input"]}
+space = {"__name__": "tool", **job["globals"]}
 printed = Printed()
 result = None
 with contextlib.redirect_stdout(printed):
@@ -38,7 +38,7 @@ with contextlib.redirect_stdout(printed):
     if space.get("result") is not None:
         result = space["result"]
     elif callable(space.get("run")):
-        result = space["run"](job["input"])
+        result = space["run"](job["globals"][job["argument"]])
 answer = {"answered": result is not None, "result": result, "printed": printed.text()}
 text = json.dumps(answer, default=str)
 sys.stdout.write(job["mark"] + text + "\n")

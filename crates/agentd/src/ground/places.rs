@@ -1,0 +1,122 @@
+//! Places for work that runs beside its worker: what has begun is not cut off when the workers stop,
+//! and no more runs at once than there are places.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_store::{Db, Lease, StoreError, Tx};
+use tokio::sync::{Notify, watch};
+
+/// How many may work at once, and how many do. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Places {
+    limit: usize,
+    taken: Arc<watch::Sender<usize>>,
+}
+
+impl Places {
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { limit, taken: Arc::new(watch::Sender::new(0)) }
+    }
+
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    #[must_use]
+    pub fn taken(&self) -> usize {
+        *self.taken.borrow()
+    }
+
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.limit.saturating_sub(self.taken())
+    }
+
+    /// Takes a place, free or not: who takes asks [`Self::free`] before.
+    #[must_use]
+    pub fn take(&self) -> Place {
+        self.taken.send_modify(|taken| *taken += 1);
+        Place(Arc::clone(&self.taken))
+    }
+
+    /// The end of a worker's round: `false` when no place is taken, so that there is nothing to wait for.
+    /// Else waits until one is free again, `wake` says that there is more to do, or `longest` is over, so
+    /// that the daemon can come to rest meanwhile.
+    pub async fn settle(&self, wake: Option<&Notify>, longest: Duration) -> bool {
+        let mut taken = self.taken.subscribe();
+        let before = *taken.borrow_and_update();
+        if before == 0 {
+            return false;
+        }
+        let woken = async {
+            match wake {
+                Some(wake) => wake.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = taken.wait_for(|taken| *taken < before) => {}
+            () = woken => {}
+            () = tokio::time::sleep(longest) => {}
+        }
+        true
+    }
+
+    /// Waits until no place is taken, at most for `limit`; answers whether that is so.
+    pub async fn drain(&self, limit: Duration) -> bool {
+        let mut taken = self.taken.subscribe();
+        tokio::time::timeout(limit, taken.wait_for(|taken| *taken == 0)).await.is_ok()
+    }
+}
+
+/// One of the places; free again when it is dropped.
+#[derive(Debug)]
+pub struct Place(Arc<watch::Sender<usize>>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.send_modify(|taken| *taken -= 1);
+    }
+}
+
+/// Renews the lease on an item of a queue every `heartbeat`, and answers when it is lost.
+pub async fn keep_lease(db: &Db, lease: &Lease, extension: Duration, heartbeat: Duration) -> StoreError {
+    loop {
+        tokio::time::sleep(heartbeat).await;
+        let held = lease.clone();
+        let renewed = db.write_relaxed(async move |tx: &mut Tx| tx.heartbeat(&held, extension).await).await;
+        match renewed {
+            Err(lost @ StoreError::LostLease { .. }) => return lost,
+            // The database may be back before the lease is over.
+            Err(error) => tracing::warn!(item = %lease.id, %error, "a lease could not be renewed"),
+            Ok(()) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_round_ends_when_a_place_is_free_again() {
+        let (places, longest) = (Places::new(2), Duration::from_secs(3600));
+        assert!(!places.settle(None, longest).await);
+        let (one, two) = (places.take(), places.take());
+        assert_eq!((places.taken(), places.free()), (2, 0));
+        assert!(!places.drain(Duration::from_secs(1)).await);
+        let waiting = places.settle(None, longest);
+        drop(one);
+        assert!(waiting.await);
+        assert_eq!(places.free(), 1);
+        let wake = Notify::new();
+        wake.notify_one();
+        assert!(places.settle(Some(&wake), longest).await);
+        assert_eq!(places.free(), 1);
+        drop(two);
+        assert!(places.drain(Duration::ZERO).await);
+    }
+}

@@ -1,0 +1,148 @@
+//! Sending an event to a URL.
+//!
+//! What counts is the status; of the body a little is read, so that the connection can be used again, and a
+//! receiver that drips or sends without end is left alone.
+
+use std::time::Duration;
+
+use agentd_net::NetError;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use reqwest::Response;
+use tokio::time::Instant;
+
+use super::{cut, milliseconds, whole_story};
+use crate::hooks::known::LoadedHook;
+use crate::hooks::model::{HttpAction, parse_retry_after, standard_signature, svc_signature};
+use crate::hooks::service::Hooks;
+use crate::hooks::store::queue::Claim;
+
+/// From the lookup of the name to the answer's head.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// What is read of an answer's body, and how long that may take.
+const BODY_BYTES: usize = 16 * 1024;
+const BODY_LIMIT: Duration = Duration::from_millis(250);
+const SHOWN_CHARACTERS: usize = 200;
+
+/// How sending ended.
+#[derive(Debug, Clone)]
+pub(in crate::hooks) struct Sent {
+    pub(in crate::hooks) status: Option<u16>,
+    pub(in crate::hooks) duration_ms: u64,
+    /// `None`: the receiver has it.
+    pub(in crate::hooks) problem: Option<Problem>,
+}
+
+impl Sent {
+    /// There is nothing that could be sent.
+    pub(in crate::hooks) fn impossible(problem: &str) -> Self {
+        Self { status: None, duration_ms: 0, problem: Some(Problem::new(problem)) }
+    }
+}
+
+/// Why a receiver does not have it.
+#[derive(Debug, Clone)]
+pub(in crate::hooks) struct Problem {
+    pub(in crate::hooks) message: String,
+    pub(in crate::hooks) is_timeout: bool,
+    pub(in crate::hooks) retry_after: Option<Duration>,
+    /// Why nothing is to be sent there any more.
+    pub(in crate::hooks) disable: Option<&'static str>,
+}
+
+impl Problem {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_timeout: false, retry_after: None, disable: None }
+    }
+}
+
+const GONE: &str = "the receiver answered 410: nobody listens there any more";
+
+impl Hooks {
+    /// Sends a claimed event once.
+    pub(in crate::hooks) async fn send(&self, hook: &LoadedHook, http: &HttpAction, claim: &Claim) -> Sent {
+        let begun = Instant::now();
+        let headers = match self.headers(hook, http, claim) {
+            Ok(headers) => headers,
+            Err(problem) => return Sent::impossible(&problem),
+        };
+        let answer = async {
+            let request = self.client().request(Method::POST, http.url.clone())?;
+            request.headers(headers).body(claim.payload.clone()).timeout(TIME_LIMIT).send().await
+        };
+        match answer.await {
+            Ok(response) => {
+                let duration_ms = milliseconds(begun);
+                let (status, problem) = (response.status(), self.judge(response).await);
+                Sent { status: Some(status.as_u16()), duration_ms, problem }
+            }
+            Err(error) => {
+                let is_timeout = matches!(error, NetError::Timeout { .. });
+                let problem = Problem { is_timeout, ..Problem::new(whole_story(&error)) };
+                Sent { status: None, duration_ms: milliseconds(begun), problem: Some(problem) }
+            }
+        }
+    }
+
+    /// The owner's first: ours go before them.
+    fn headers(&self, hook: &LoadedHook, http: &HttpAction, claim: &Claim) -> Result<HeaderMap, String> {
+        let secret = hook.secret.as_ref().map_err(Clone::clone)?;
+        let seconds = self.ground().clock.now().to_jiff().as_second();
+        let mut headers = http.headers.clone();
+        headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+        let mut set = |name: &'static str, value: &str| -> Result<(), String> {
+            let value = HeaderValue::from_str(value).map_err(|_| format!("the header {name} cannot be written"))?;
+            headers.insert(HeaderName::from_static(name), value);
+            Ok(())
+        };
+        set("x-svc-event", &claim.event_type)?;
+        set("x-svc-delivery", &claim.id)?;
+        set("x-svc-timestamp", &seconds.to_string())?;
+        set("webhook-id", &claim.id)?;
+        set("webhook-timestamp", &seconds.to_string())?;
+        if let Some(secret) = secret {
+            let body = claim.payload.as_bytes();
+            set("x-svc-signature", &svc_signature(secret, body))?;
+            set("webhook-signature", &standard_signature(secret, &claim.id, seconds, body))?;
+        }
+        Ok(headers)
+    }
+
+    async fn judge(&self, response: Response) -> Option<Problem> {
+        let status = response.status();
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let retry_after = retry_after.and_then(|text| parse_retry_after(text, self.ground().clock.now()));
+        let body = beginning(response).await;
+        if status.is_success() {
+            return None;
+        }
+        let message = if status.is_redirection() {
+            format!("the receiver answered {status}, and redirects are not followed; name the address it leads to")
+        } else {
+            let shown: String = String::from_utf8_lossy(&body).trim().chars().take(SHOWN_CHARACTERS).collect();
+            if shown.is_empty() {
+                format!("the receiver answered {status}")
+            } else {
+                format!("the receiver answered {status}: {shown}")
+            }
+        };
+        let disable = (status == StatusCode::GONE).then_some(GONE);
+        Some(Problem { message: cut(message), is_timeout: false, retry_after, disable })
+    }
+}
+
+/// The first part of a body, or what of it came soon.
+async fn beginning(mut response: Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    let read = async {
+        while body.len() < BODY_BYTES {
+            match response.chunk().await {
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk[..chunk.len().min(BODY_BYTES)]),
+                Ok(None) | Err(_) => return,
+            }
+        }
+    };
+    // Whatever has not come by then is not waited for.
+    drop(tokio::time::timeout(BODY_LIMIT, read).await);
+    body
+}

@@ -1,0 +1,211 @@
+//! What hooks do: send the event somewhere, run code, or something that the daemon knows how to do.
+
+mod builtin;
+mod http;
+mod python;
+
+use std::error::Error;
+use std::time::Duration;
+
+use agentd_store::{StoreError, Tx};
+use serde_json::Value;
+use tokio::time::Instant;
+
+pub(super) use http::Sent;
+
+use super::error::HookError;
+use super::known::LoadedHook;
+use super::model::{Action, ExecutionStatus, inline_delay};
+use super::service::Hooks;
+use super::store;
+use super::store::executions::{self, ExecutionResult};
+use super::store::figures::{self, Figures};
+use super::store::queue::{self, Claim, Lane};
+use super::worker::EXECUTION_LEASE;
+
+/// The lease is renewed so often.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Longer errors are cut: they are for people.
+const ERROR_BYTES: usize = 2_000;
+
+/// What came of one attempt.
+enum Attempt {
+    /// It was done, and that was recorded together with it.
+    Recorded,
+    Done(Value),
+    Failed(Failure),
+}
+
+/// Why an attempt came to nothing.
+struct Failure {
+    status: ExecutionStatus,
+    message: String,
+    output: Option<Value>,
+    /// Whether another attempt may do better.
+    is_passing: bool,
+    /// Why the hook is switched off.
+    disable: Option<&'static str>,
+}
+
+impl Failure {
+    fn for_good(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { status: ExecutionStatus::Error, message, output: None, is_passing: false, disable: None }
+    }
+
+    fn passing(message: impl Into<String>) -> Self {
+        Self { is_passing: true, ..Self::for_good(message) }
+    }
+}
+
+/// An error with what it comes from, for people.
+pub(super) fn whole_story(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        source = cause.source();
+    }
+    cut(text)
+}
+
+pub(super) fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(ERROR_BYTES));
+    // The database has no place for it.
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
+}
+
+pub(super) fn milliseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Hooks {
+    /// Does what a claimed execution is about, `attempts` times at most, and records what came of it. The
+    /// lease is kept meanwhile; whoever loses it stops, and records nothing.
+    pub(super) async fn execute(&self, hook: &LoadedHook, claim: &Claim, attempts: u32) {
+        let begun = Instant::now();
+        let outcome = tokio::select! {
+            outcome = self.attempts(hook, claim, attempts, begun) => outcome,
+            () = self.keep(claim) => {
+                tracing::warn!(id = claim.id, "another daemon has taken over what a hook does here");
+                return;
+            }
+        };
+        if let Err(error) = outcome {
+            tracing::warn!(
+                id = claim.id,
+                error = &error as &dyn Error,
+                "what a hook did could not be recorded; it will be done again"
+            );
+        }
+    }
+
+    async fn attempts(&self, hook: &LoadedHook, claim: &Claim, attempts: u32, begun: Instant) -> Result<(), HookError> {
+        let mut attempt = 1;
+        loop {
+            let failure = match self.attempt(hook, claim, attempt, begun).await? {
+                Attempt::Recorded => return Ok(()),
+                Attempt::Done(output) => {
+                    let result = ExecutionResult {
+                        status: ExecutionStatus::Success,
+                        attempts: attempt,
+                        output: Some(output),
+                        error: None,
+                        caused_id: None,
+                        duration_ms: milliseconds(begun),
+                    };
+                    return self.record_execution(claim, result, None).await;
+                }
+                Attempt::Failed(failure) => failure,
+            };
+            if failure.is_passing && attempt < attempts {
+                tokio::time::sleep(inline_delay(attempt)).await;
+                attempt += 1;
+                continue;
+            }
+            let result = ExecutionResult {
+                status: failure.status,
+                attempts: attempt,
+                output: failure.output,
+                error: Some(cut(failure.message)),
+                caused_id: None,
+                duration_ms: milliseconds(begun),
+            };
+            return self.record_execution(claim, result, failure.disable).await;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        hook: &LoadedHook,
+        claim: &Claim,
+        attempt: u32,
+        begun: Instant,
+    ) -> Result<Attempt, HookError> {
+        match &hook.hook.action {
+            Action::Http(http) => {
+                let sent = self.send(hook, http, claim).await;
+                let output = serde_json::json!({"status": sent.status});
+                Ok(match sent.problem {
+                    None => Attempt::Done(output),
+                    Some(problem) => Attempt::Failed(Failure {
+                        status: if problem.is_timeout { ExecutionStatus::Timeout } else { ExecutionStatus::Error },
+                        message: problem.message,
+                        output: Some(output),
+                        is_passing: problem.disable.is_none(),
+                        disable: problem.disable,
+                    }),
+                })
+            }
+            Action::Python(python) => Ok(self.run_python(hook, python, claim).await),
+            Action::Builtin(builtin) => self.do_builtin(hook, builtin, claim, attempt, begun).await,
+            Action::Broken(problem) => Ok(Attempt::Failed(Failure::for_good(problem.clone()))),
+        }
+    }
+
+    /// Renews the lease until it is lost.
+    async fn keep(&self, claim: &Claim) {
+        loop {
+            tokio::time::sleep(HEARTBEAT).await;
+            let held = claim.clone();
+            let extend = async move |tx: &mut Tx| queue::extend(tx, Lane::Executions, &held, EXECUTION_LEASE).await;
+            match self.db().write_locking(agentd_store::Durability::Relaxed, extend).await {
+                Ok(true) => {}
+                Ok(false) => return,
+                // The database may be back before the lease is over.
+                Err(error) => {
+                    tracing::warn!(id = claim.id, %error, "the lease of a hook's execution could not be renewed")
+                }
+            }
+        }
+    }
+
+    async fn record_execution(
+        &self,
+        claim: &Claim,
+        result: ExecutionResult,
+        disable: Option<&'static str>,
+    ) -> Result<(), HookError> {
+        let claim = claim.clone();
+        let record = async move |tx: &mut Tx| {
+            record(tx, &claim, &result).await?;
+            match disable {
+                Some(reason) => store::disable_hook(tx, &claim.hook_id, reason).await,
+                None => Ok(()),
+            }
+        };
+        Ok(self.db().write_locking(agentd_store::Durability::Full, record).await?)
+    }
+}
+
+/// Ends a claimed execution, in the transaction of whatever it did.
+async fn record(tx: &mut Tx, claim: &Claim, result: &ExecutionResult) -> Result<(), StoreError> {
+    if !executions::update_result(tx, claim, result).await? {
+        return Err(StoreError::LostLease { item: claim.id.clone() });
+    }
+    let figures = Figures::of(result.status == ExecutionStatus::Success, result.duration_ms);
+    figures::add_figures(tx, &claim.hook_id, &claim.event_type, figures).await
+}

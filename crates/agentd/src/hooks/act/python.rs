@@ -1,0 +1,98 @@
+//! Running a hook's code in the sandbox. It finds `event` and `config`, and leaves a `result`, or a function
+//! `run(event)` that answers one; what it prints is kept too.
+
+use agentd_base::Secret;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{Attempt, Failure};
+use crate::hooks::known::LoadedHook;
+use crate::hooks::model::{ExecutionStatus, PythonAction, SECRET};
+use crate::hooks::service::Hooks;
+use crate::hooks::store::queue::Claim;
+use crate::skills::{PythonError, PythonJob};
+
+/// A longer result is not kept.
+const OUTPUT_BYTES: usize = 64 * 1024;
+const PRINTED_BYTES: usize = 16 * 1024;
+
+impl Hooks {
+    pub(super) async fn run_python(&self, hook: &LoadedHook, python: &PythonAction, claim: &Claim) -> Attempt {
+        let secret = match &hook.secret {
+            Ok(secret) => secret,
+            Err(problem) => return Attempt::Failed(Failure::for_good(problem.clone())),
+        };
+        let mut config = hook.hook.config.clone();
+        if let Some(secret) = secret {
+            config.insert(SECRET.to_owned(), Value::from(secret.expose()));
+        }
+        let workspace = match &hook.hook.agent_id {
+            None => None,
+            Some(agent) => match self.workspace(agent.as_str()).await {
+                Ok(path) => Some(path),
+                Err(problem) => return Attempt::Failed(Failure::for_good(problem)),
+            },
+        };
+        let event: Value = serde_json::from_str(&claim.payload).unwrap_or_default();
+        let job = PythonJob {
+            source: hook.hook.source_code.clone().unwrap_or_default(),
+            globals: Map::from_iter([("event".to_owned(), event), ("config".to_owned(), Value::Object(config))]),
+            argument: "event",
+            timeout: python.timeout,
+            workspace,
+        };
+        // A drain waits for it, and cuts it off by ending the daemon.
+        let cancelled = CancellationToken::new();
+        let failed = |status, message: String| {
+            let message = hide(message, secret.as_ref());
+            Attempt::Failed(Failure { status, ..Failure::for_good(message) })
+        };
+        match self.means().runner.run_python(&self.ground().entropy, job, &cancelled).await {
+            Ok(answer) => Attempt::Done(bounded(json!({"result": answer.result, "printed": answer.printed}))),
+            Err(error @ PythonError::TimedOut(_)) => failed(ExecutionStatus::Timeout, error.to_string()),
+            Err(error) => failed(ExecutionStatus::Error, error.to_string()),
+        }
+    }
+
+    async fn workspace(&self, agent: &str) -> Result<std::path::PathBuf, String> {
+        let agents = &self.means().agents;
+        let agent = agents.get(agent).await.map_err(|error| error.to_string())?;
+        agents.workspace(&agent).map_err(|error| error.to_string())
+    }
+}
+
+/// A traceback shows the line that failed, and with it perhaps the secret.
+fn hide(message: String, secret: Option<&Secret>) -> String {
+    match secret {
+        Some(secret) => message.replace(secret.expose(), "[hidden]"),
+        None => message,
+    }
+}
+
+fn bounded(mut output: Value) -> Value {
+    if output.to_string().len() > OUTPUT_BYTES {
+        let printed = output["printed"].as_str().unwrap_or_default();
+        let printed = printed[..printed.floor_char_boundary(PRINTED_BYTES)].to_owned();
+        output["printed"] = Value::from(printed);
+    }
+    if output.to_string().len() > OUTPUT_BYTES {
+        output["result"] = Value::Null;
+        output["result_left_out"] = Value::from(format!("it has more than {OUTPUT_BYTES} bytes"));
+    }
+    output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let long = "ä".repeat(OUTPUT_BYTES);
+        let kept = bounded(json!({"result": 1, "printed": long}));
+        assert_eq!(kept["result"], 1);
+        assert!(kept.to_string().len() <= OUTPUT_BYTES);
+        let kept = bounded(json!({"result": long, "printed": "x"}));
+        assert_eq!((&kept["result"], &kept["printed"]), (&Value::Null, &json!("x")));
+    }
+}

@@ -1,0 +1,75 @@
+//! The hooks as they stand, kept in memory. Whoever works in a transaction asks there whether they are current, so
+//! that no event is matched against what a hook was before.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use agentd_base::Secret;
+use agentd_store::Read;
+
+use super::error::HookError;
+use super::model::{Hook, HookId, SECRET};
+use super::store::{self, Version};
+use crate::settings::{Vault, VaultError};
+
+/// A hook with its secret, or why that cannot be had.
+#[derive(Debug)]
+pub(super) struct LoadedHook {
+    pub(super) hook: Hook,
+    pub(super) secret: Result<Option<Secret>, String>,
+}
+
+/// Every hook that is there.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) version: Version,
+    by_id: HashMap<HookId, Arc<LoadedHook>>,
+    by_event: HashMap<String, Vec<Arc<LoadedHook>>>,
+}
+
+pub(super) fn secret_scope(id: &HookId) -> String {
+    format!("hooks.{id}")
+}
+
+impl Known {
+    pub(super) async fn load(read: &mut Read, vault: &Vault, version: Version) -> Result<Self, HookError> {
+        let mut known = Self { by_id: HashMap::new(), by_event: HashMap::new(), version };
+        for hook in store::list_hooks(read, &known.version.database).await? {
+            let secret = if hook.has_secret { find_secret(read, vault, &hook.id).await? } else { Ok(None) };
+            let loaded = Arc::new(LoadedHook { hook, secret });
+            known.by_event.entry(loaded.hook.event_type.clone()).or_default().push(Arc::clone(&loaded));
+            known.by_id.insert(loaded.hook.id.clone(), loaded);
+        }
+        for hooks in known.by_event.values_mut() {
+            hooks.sort_by(|a, b| {
+                let order = |loaded: &LoadedHook| (-loaded.hook.priority, loaded.hook.created_at);
+                order(a).cmp(&order(b)).then_with(|| a.hook.id.cmp(&b.hook.id))
+            });
+        }
+        Ok(known)
+    }
+
+    pub(super) fn find(&self, id: &HookId) -> Option<&Arc<LoadedHook>> {
+        self.by_id.get(id)
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = &HookId> {
+        self.by_id.keys()
+    }
+
+    /// Those that listen to a type, the highest priority first.
+    pub(super) fn listening(&self, event_type: &str) -> &[Arc<LoadedHook>] {
+        self.by_event.get(event_type).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+async fn find_secret(read: &mut Read, vault: &Vault, id: &HookId) -> Result<Result<Option<Secret>, String>, HookError> {
+    match vault.get_in(read, &secret_scope(id), SECRET).await {
+        Ok(Some(secret)) => Ok(Ok(Some(secret))),
+        // A backup without its secrets was restored.
+        Ok(None) => Ok(Err("the hook's secret is missing; enter it again".to_owned())),
+        // One that does not open must not take the other hooks down.
+        Err(error @ VaultError::Unsealable { .. }) => Ok(Err(error.to_string())),
+        Err(error) => Err(error.into()),
+    }
+}

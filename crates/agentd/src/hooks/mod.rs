@@ -1,0 +1,55 @@
+//! Hooks: what the owner wants to happen when something happens. A hook listens to one type of event and sends it to a
+//! URL, runs code in the sandbox, or does one of the things that the daemon knows how to do.
+//!
+//! Invariants
+//! - Only the event commits with the change that caused it. One reader goes over the events in their order and, in
+//!   one transaction, writes down what each calls for (unique on hook and event) and moves its cursor. So no
+//!   event is missed and none is worked on twice because of a crash of the reader.
+//! - A hook hears what happens after it was made, switched on, or given another type of event.
+//! - Deliveries and executions are held by leases in their rows, fenced by owner and a count of claims. What a killed
+//!   daemon held is done again after its lease: sending is at least once, and both copies carry the same id. What the
+//!   daemon itself does (`builtin`) is done once: the effect and its record are one transaction.
+//! - One hook holds a quarter of the places at most. A receiver that fails ten times in a row is left in peace for a
+//!   while that grows; then one delivery shows whether it is back. What is held waits, and counts no attempt.
+//! - Nothing is dropped: when too much waits, events are left in the outbox.
+//! - A chain of hooks that lead to each other's events ends after five.
+//! - The secret lies in the vault; it is never shown, logged, or part of an error.
+//!
+//! | delivery | by | next |
+//! |---|---|---|
+//! | – | an event that the hook listens to | pending |
+//! | pending, failed | it is due, its hook is enabled, its receiver's circuit is closed | processing |
+//! | processing | an answer of 2xx | success |
+//! | processing | anything else | failed, due after its backoff; dead_letter after `max_retries` attempts, or 410 |
+//! | processing | its lease ended | pending, the attempt not counted |
+//! | failed, dead_letter | a retry by hand | pending, attempts counted anew |
+//! | pending, processing, failed | its hook was deleted | dead_letter, with that as the reason |
+//!
+//! | execution | by | next |
+//! |---|---|---|
+//! | – | an event that the hook listens to | running |
+//! | – | the chain of hooks is too long | skipped |
+//! | running | it did what it is to do | success |
+//! | running | it failed, for `max_retries` attempts where another one may help | error, timeout |
+//! | running | its lease ended | running, done again |
+//!
+//! Deliberately absent: the events themselves (`events`, and the domains that emit them), and requests from
+//! outside, which are another domain's.
+
+mod act;
+mod error;
+mod known;
+mod model;
+mod routes;
+mod service;
+mod store;
+mod worker;
+
+pub use error::HookError;
+pub use model::{
+    Action, BuiltinAction, Delivery, DeliveryId, DeliveryStatus, Execution, ExecutionId, ExecutionStatus, Filter,
+    FilterProblem, Hook, HookChange, HookId, HookType, HttpAction, PythonAction,
+};
+pub use routes::routes;
+pub use service::{Analytics, DeliveryCounts, DeliveryEnds, HookMeans, Hooks, Period, Totals};
+pub use worker::{DeliverHooks, ExecuteHooks, PurgeHooks, ReadEvents};

@@ -1,0 +1,99 @@
+//! When something is tried again, and when a receiver is left in peace, as functions of what happened.
+
+use std::time::Duration;
+
+use agentd_base::{Backoff, Timestamp};
+
+/// A delivery that is claimed is held for so long: more than sending can take.
+pub(in crate::hooks) const DELIVERY_LEASE: Duration = Duration::from_secs(15);
+/// A receiver may not put us off for longer.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+/// After so many failures in a row a receiver's circuit opens.
+pub(in crate::hooks) const FAILURES_TO_OPEN: u64 = 10;
+/// A receiver that is away is asked at least this often.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+/// The longest wait between two attempts of what is not queued.
+const LONGEST_INLINE_DELAY: Duration = Duration::from_secs(10);
+
+/// The wait after failed attempt `attempt` of a hook that is not queued: 100 ms × 2^(attempt − 1).
+#[must_use]
+pub(in crate::hooks) fn inline_delay(attempt: u32) -> Duration {
+    let factor = 1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
+    Duration::from_millis(100).saturating_mul(factor).min(LONGEST_INLINE_DELAY)
+}
+
+/// The wait after failed attempt `attempt` of a delivery: its backoff, or longer where the receiver asked
+/// for it. `unit` is random, 0 to 1.
+#[must_use]
+pub(in crate::hooks) fn delivery_delay(
+    backoff: &Backoff,
+    attempt: u32,
+    unit: f64,
+    asked_for: Option<Duration>,
+) -> Duration {
+    let asked_for = asked_for.unwrap_or_default().min(LONGEST_RETRY_AFTER);
+    backoff.delay(attempt, unit).max(asked_for)
+}
+
+/// How long a circuit stays open for the `opening`-th time in a row (the first is 1).
+#[must_use]
+pub(in crate::hooks) fn circuit_pause(backoff: &Backoff, opening: u64, unit: f64) -> Duration {
+    let bounded = Backoff { cap: backoff.cap.min(LONGEST_PAUSE), ..*backoff };
+    bounded.delay(u32::try_from(opening).unwrap_or(u32::MAX), unit)
+}
+
+/// `Retry-After`: seconds, or a date of HTTP (RFC 9110, 10.2.3).
+#[must_use]
+pub(in crate::hooks) fn parse_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    let since_epoch = date.duration_since(std::time::UNIX_EPOCH).ok()?;
+    let date = Timestamp::from_micros(i64::try_from(since_epoch.as_micros()).ok()?);
+    Some(date.since(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BACKOFF: Backoff =
+        Backoff { base: Duration::from_secs(10), multiplier: 2.0, cap: Duration::from_secs(3600), jitter: 0.2 };
+
+    #[test]
+    fn what_is_not_queued_waits_as_is_said() {
+        let waits: Vec<u128> = [1, 2, 3, 4].map(|attempt| inline_delay(attempt).as_millis()).to_vec();
+        assert_eq!(waits, [100, 200, 400, 800]);
+        assert_eq!(inline_delay(u32::MAX), LONGEST_INLINE_DELAY);
+    }
+
+    #[test]
+    fn a_receiver_may_ask_for_more_time() {
+        let now = Timestamp::parse("2026-01-05T09:00:00Z").unwrap();
+        assert_eq!(parse_retry_after(" 120 ", now), Some(Duration::from_secs(120)));
+        assert_eq!(parse_retry_after("Mon, 05 Jan 2026 09:01:30 GMT", now), Some(Duration::from_secs(90)));
+        assert_eq!(parse_retry_after("Mon, 05 Jan 2026 08:00:00 GMT", now), Some(Duration::ZERO));
+        for bad in ["soon", "-1", "", "1.5", "99999999999999999999"] {
+            assert_eq!(parse_retry_after(bad, now), None, "{bad}");
+        }
+        assert_eq!(delivery_delay(&BACKOFF, 1, 0.5, None), Duration::from_secs(10));
+        assert_eq!(delivery_delay(&BACKOFF, 1, 0.5, Some(Duration::from_secs(90))), Duration::from_secs(90));
+        assert_eq!(delivery_delay(&BACKOFF, 1, 0.5, Some(Duration::MAX)), LONGEST_RETRY_AFTER);
+    }
+
+    proptest! {
+        #[test]
+        fn pauses_are_bounded(opening in 0_u64..=u64::MAX, unit in 0.0..=1.0_f64) {
+            prop_assert!(circuit_pause(&BACKOFF, opening, unit) <= LONGEST_PAUSE.mul_f64(1.2));
+        }
+
+        #[test]
+        fn any_header_is_read(text in any::<String>()) {
+            let _ = parse_retry_after(&text, Timestamp::from_micros(0));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Texts with `{{data.<field>}}` in them. Besides `data` there are `{{type}}`, `{{id}}` and `{{timestamp}}`. A
+//! field that an event does not have is nothing.
+
+use serde_json::Value;
+
+use super::filter::{ROOTS, lookup, parse_path};
+
+const MAX_BYTES: usize = 16 * 1024;
+/// What comes out is cut here.
+const MAX_RENDERED: usize = 64 * 1024;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template(Vec<Part>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Field(Vec<String>),
+}
+
+impl Template {
+    /// # Errors
+    /// A sentence's end on what stands between braces and is no field of an event.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > MAX_BYTES {
+            return Err(format!("may have at most {MAX_BYTES} bytes"));
+        }
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("{{") {
+            let Some((inside, after)) = after.split_once("}}") else {
+                return Err("holds `{{` without `}}` behind it".to_owned());
+            };
+            let inside = inside.trim();
+            let root = inside.split('.').next().unwrap_or_default();
+            let is_whole = root != "data" || inside.len() > "data.".len();
+            let path = parse_path(inside).ok().filter(|_| ROOTS.contains(&root) && is_whole);
+            let path = path.ok_or_else(|| {
+                let shown: String = inside.chars().take(40).collect();
+                format!("holds `{{{{{shown}}}}}`; there are {{{{data.<field>}}}}, {{{{type}}}}, {{{{id}}}} and {{{{timestamp}}}}")
+            })?;
+            if !before.is_empty() {
+                parts.push(Part::Text(before.to_owned()));
+            }
+            parts.push(Part::Field(path));
+            rest = after;
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Text(rest.to_owned()));
+        }
+        Ok(Self(parts))
+    }
+
+    /// The text for an event `{id, type, timestamp, data}`.
+    #[must_use]
+    pub fn render(&self, event: &Value) -> String {
+        let mut text = String::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(part) => text.push_str(part),
+                Part::Field(path) => match lookup(event, path) {
+                    None | Some(Value::Null) => {}
+                    Some(Value::String(value)) => text.push_str(value),
+                    Some(other) => text.push_str(&other.to_string()),
+                },
+            }
+            if text.len() > MAX_RENDERED {
+                text.truncate(text.floor_char_boundary(MAX_RENDERED));
+                text.push('…');
+                break;
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_become_what_the_event_says() {
+        let event = json!({"id": "evt_1", "type": "task.failed", "data": {"error": "No.", "n": 3, "list": ["a", {"b": 1}], "x": null}});
+        for (text, expected) in [
+            ("", ""),
+            ("plain } text", "plain } text"),
+            ("{{data.error}} {{ data.n }}{{data.x}}{{data.gone}}", "No. 3"),
+            ("{{type}}/{{id}}/{{timestamp}}", "task.failed/evt_1/"),
+            ("{{data.list}} {{data.list.1.b}}", r#"["a",{"b":1}] 1"#),
+        ] {
+            assert_eq!(Template::parse(text).unwrap().render(&event), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_field_is_refused() {
+        for bad in [
+            "{{",
+            "{{}}",
+            "{{data}}",
+            "{{data.}}",
+            "{{data..x}}",
+            "{{secret}}",
+            "{{agent_id}}",
+            "{{{data.x}}}",
+            "a {{type",
+        ] {
+            assert!(Template::parse(bad).is_err(), "{bad}");
+        }
+        assert!(Template::parse(&"x".repeat(20_000)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn values_are_not_read_as_templates(value in any::<String>()) {
+            let template = Template::parse("<{{data.a}}{{data.b}}>").unwrap();
+            let rendered = template.render(&json!({"data": {"a": value, "b": "{{data.a}}"}}));
+            prop_assert_eq!(rendered, format!("<{value}{{{{data.a}}}}>"));
+        }
+
+        #[test]
+        fn nothing_panics(text in "([{}a-z. ]|\\{\\{|\\}\\}|data\\.){0,30}") {
+            if let Ok(template) = Template::parse(&text) {
+                let _ = template.render(&json!({"data": {"a": 1}}));
+            }
+        }
+    }
+}

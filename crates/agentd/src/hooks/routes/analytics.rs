@@ -1,0 +1,132 @@
+//! What hooks came to over time.
+
+use std::collections::BTreeMap;
+
+use agentd_base::{Problems, Timestamp};
+use agentd_web::{ApiError, ErrorBody, Json, Path, Query};
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Answer;
+use super::hooks::time;
+use crate::hooks::model::HookId;
+use crate::hooks::service::{Hooks, Period, Totals};
+
+/// What ended within some time: deliveries that succeeded or were given up, and executions.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HookFigures)]
+pub(super) struct FiguresView {
+    deliveries: u64,
+    succeeded: u64,
+    failed: u64,
+    /// 0 to 1; 0 when nothing ended.
+    success_rate: f64,
+    avg_latency_ms: f64,
+}
+
+impl From<Totals> for FiguresView {
+    fn from(totals: Totals) -> Self {
+        let Totals { deliveries, succeeded, failed, success_rate, avg_latency_ms } = totals;
+        Self { deliveries, succeeded, failed, success_rate, avg_latency_ms }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HookFiguresBucket)]
+pub(super) struct BucketView {
+    /// When it begins: an hour, or a midnight of the profile's time zone.
+    start: Timestamp,
+    #[serde(flatten)]
+    figures: FiguresView,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct HookAnalytics {
+    hook_id: HookId,
+    period: Period,
+    start: Timestamp,
+    end: Timestamp,
+    totals: FiguresView,
+    /// The oldest first, empty ones included.
+    buckets: Vec<BucketView>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct AnalyticsQuery {
+    /// Default `hourly`.
+    #[param(inline)]
+    period: Option<Period>,
+    /// Default: a day before `end`, or 30 days with `daily`. Figures are kept for 35 days.
+    #[param(example = "2026-01-31T09:30:00Z")]
+    start: Option<String>,
+    /// Default: now.
+    #[param(example = "2026-02-01T09:30:00Z")]
+    end: Option<String>,
+}
+
+/// What a hook came to, by the hour or the day
+#[utoipa::path(
+    get, path = "/api/hooks/{id}/analytics", tag = "Hooks", params(AnalyticsQuery),
+    responses((status = 200, body = HookAnalytics), (status = 404, body = ErrorBody)),
+)]
+pub(super) async fn get_hook_analytics(
+    State(hooks): State<Hooks>,
+    Path(id): Path<HookId>,
+    Query(query): Query<AnalyticsQuery>,
+) -> Answer<HookAnalytics> {
+    let mut problems = Problems::new();
+    let start = time("start", query.start.as_deref(), &mut problems);
+    let end = time("end", query.end.as_deref(), &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let period = query.period.unwrap_or(Period::Hourly);
+    let found = hooks.analytics(&id, period, start, end).await?;
+    let buckets = found.buckets.into_iter().map(|(start, totals)| BucketView { start, figures: totals.into() });
+    Ok(Json(HookAnalytics {
+        hook_id: id,
+        period,
+        start: found.start,
+        end: found.end,
+        totals: found.totals.into(),
+        buckets: buckets.collect(),
+    }))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct EventFigures {
+    deliveries: u64,
+    /// 0 to 1.
+    success_rate: f64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct GlobalHookAnalytics {
+    /// Deliveries that succeeded or were given up, and executions, of the last 35 days.
+    total_deliveries: u64,
+    /// 0 to 1; 0 when nothing ended.
+    success_rate: f64,
+    avg_latency_ms: f64,
+    /// By the type of the event.
+    by_event: BTreeMap<String, EventFigures>,
+    /// How many dead letters there are now.
+    dead_letter_count: u64,
+}
+
+/// What all hooks came to
+#[utoipa::path(
+    get, path = "/api/hooks/analytics/global", tag = "Hooks", responses((status = 200, body = GlobalHookAnalytics)),
+)]
+pub(super) async fn get_global_hook_analytics(State(hooks): State<Hooks>) -> Answer<GlobalHookAnalytics> {
+    let (totals, by_event) = hooks.global_analytics().await?;
+    let figures = |(event, totals): (String, Totals)| {
+        (event, EventFigures { deliveries: totals.deliveries, success_rate: totals.success_rate })
+    };
+    Ok(Json(GlobalHookAnalytics {
+        total_deliveries: totals.deliveries,
+        success_rate: totals.success_rate,
+        avg_latency_ms: totals.avg_latency_ms,
+        by_event: by_event.into_iter().map(figures).collect(),
+        dead_letter_count: hooks.queue_stats().await?.dead_letter,
+    }))
+}

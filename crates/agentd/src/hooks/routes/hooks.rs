@@ -1,0 +1,178 @@
+//! Hooks themselves, and what they did.
+
+use agentd_base::{Page, PageLimits, Problems, Timestamp};
+use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Answer;
+use super::fields::{CreateHook, UpdateHook};
+use super::views::{ExecutionView, HookView};
+use crate::ground::record_once;
+use crate::hooks::model::{Execution, ExecutionStatus, Hook, HookId};
+use crate::hooks::service::Hooks;
+
+/// Every hook, the oldest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct HookList {
+    hooks: Vec<HookView>,
+}
+
+/// Every hook, the oldest first
+#[utoipa::path(get, path = "/api/hooks", tag = "Hooks", responses((status = 200, body = HookList)))]
+pub(super) async fn list_hooks(State(hooks): State<Hooks>) -> Answer<HookList> {
+    Ok(Json(HookList { hooks: hooks.list().await?.iter().map(HookView::from).collect() }))
+}
+
+/// Make a hook
+///
+/// It hears what happens from now on. A `queued` http hook delivers through a queue that survives restarts, with
+/// backoff and dead letters; everything else runs at once in the background, and is an execution.
+#[utoipa::path(
+    post, path = "/api/hooks", tag = "Hooks", request_body = CreateHook,
+    responses(
+        (status = 201, body = HookView),
+        (status = 409, body = ErrorBody, description = "There are 1,000 hooks already"),
+    ),
+)]
+pub(super) async fn create_hook(
+    State(hooks): State<Hooks>,
+    once: IdempotencyKey,
+    Json(fields): Json<CreateHook>,
+) -> ApiResult<(StatusCode, Json<HookView>)> {
+    let recorder = record_once(&once, StatusCode::CREATED, |hook: &Hook| HookView::from(hook));
+    let hook = hooks.create(fields.hook_type, fields.into(), recorder).await?;
+    Ok((StatusCode::CREATED, Json(HookView::from(&hook))))
+}
+
+/// Show one hook
+#[utoipa::path(
+    get, path = "/api/hooks/{id}", tag = "Hooks",
+    responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
+)]
+pub(super) async fn get_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>) -> Answer<HookView> {
+    Ok(Json(HookView::from(&hooks.get(&id).await?)))
+}
+
+/// Change a hook
+#[utoipa::path(
+    put, path = "/api/hooks/{id}", tag = "Hooks", request_body = UpdateHook,
+    responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
+)]
+pub(super) async fn update_hook(
+    State(hooks): State<Hooks>,
+    Path(id): Path<HookId>,
+    Json(fields): Json<UpdateHook>,
+) -> Answer<HookView> {
+    if let Some(wanted) = fields.hook_type {
+        let mut problems = Problems::new();
+        let has = hooks.get(&id).await?.hook_type;
+        problems.require(has == wanted, "hook_type", "cannot be changed; make another hook");
+        problems.into_result().map_err(ApiError::invalid)?;
+    }
+    Ok(Json(HookView::from(&hooks.update(id, fields.into()).await?)))
+}
+
+/// Switch a hook off, or on again
+///
+/// While it is off, what is queued for it waits.
+#[utoipa::path(
+    patch, path = "/api/hooks/{id}/toggle", tag = "Hooks",
+    responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
+)]
+pub(super) async fn toggle_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>) -> Answer<HookView> {
+    Ok(Json(HookView::from(&hooks.toggle(id).await?)))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct HookDeleted {
+    /// Always true.
+    success: bool,
+}
+
+/// Delete a hook
+///
+/// What is queued for it becomes dead letters, with that as the reason.
+#[utoipa::path(
+    delete, path = "/api/hooks/{id}", tag = "Hooks",
+    responses((status = 200, body = HookDeleted), (status = 404, body = ErrorBody)),
+)]
+pub(super) async fn delete_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>) -> Answer<HookDeleted> {
+    hooks.delete(id).await?;
+    Ok(Json(HookDeleted { success: true }))
+}
+
+/// Run a hook now with an event made up for it
+///
+/// Once, whatever its filter says and also when it is switched off. Answers when it is done. What it does really
+/// happens.
+#[utoipa::path(
+    post, path = "/api/hooks/{id}/test", tag = "Hooks",
+    responses((status = 200, body = ExecutionView), (status = 404, body = ErrorBody)),
+)]
+pub(super) async fn test_hook(
+    State(hooks): State<Hooks>,
+    once: IdempotencyKey,
+    Path(id): Path<HookId>,
+) -> Answer<ExecutionView> {
+    let recorder = record_once(&once, StatusCode::OK, |execution: &Execution| ExecutionView::from(execution));
+    Ok(Json(ExecutionView::from(&hooks.test(id, recorder).await?)))
+}
+
+/// The newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct HookExecutionList {
+    executions: Vec<ExecutionView>,
+    /// How many match, whatever the page.
+    total: u64,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ExecutionQuery {
+    /// Only those in this state.
+    #[param(inline)]
+    status: Option<ExecutionStatus>,
+    /// Only those since this time.
+    #[param(example = "2026-01-31T09:30:00Z")]
+    since: Option<String>,
+    /// Default 50.
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<i64>,
+    #[param(minimum = 0)]
+    offset: Option<i64>,
+}
+
+/// What a hook did about events, the newest first
+///
+/// Of a queued http hook see its deliveries.
+#[utoipa::path(
+    get, path = "/api/hooks/{id}/executions", tag = "Hooks", params(ExecutionQuery),
+    responses((status = 200, body = HookExecutionList), (status = 404, body = ErrorBody)),
+)]
+pub(super) async fn list_hook_executions(
+    State(hooks): State<Hooks>,
+    Path(id): Path<HookId>,
+    Query(query): Query<ExecutionQuery>,
+) -> Answer<HookExecutionList> {
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
+    let since = time("since", query.since.as_deref(), &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let (executions, total) = hooks.executions(&id, query.status, since, page).await?;
+    Ok(Json(HookExecutionList { executions: executions.iter().map(ExecutionView::from).collect(), total }))
+}
+
+/// A time in a query.
+pub(super) fn time(field: &str, text: Option<&str>, problems: &mut Problems) -> Option<Timestamp> {
+    match text.map(Timestamp::parse) {
+        None => None,
+        Some(Ok(time)) => Some(time),
+        Some(Err(message)) => {
+            problems.add(field, message);
+            None
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `/api/hooks`.
+
+mod analytics;
+mod bundled;
+mod deliveries;
+mod fields;
+mod hooks;
+mod views;
+
+use agentd_web::{ApiError, Json, Routes};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::service::Hooks;
+
+type Answer<T> = Result<Json<T>, ApiError>;
+
+#[must_use]
+pub fn routes() -> Routes<Hooks> {
+    Routes::new().protected(
+        OpenApiRouter::new()
+            .routes(routes!(hooks::list_hooks, hooks::create_hook))
+            .routes(routes!(bundled::list_bundled_hooks))
+            .routes(routes!(bundled::install_bundled_hook))
+            .routes(routes!(bundled::list_event_types))
+            .routes(routes!(analytics::get_global_hook_analytics))
+            .routes(routes!(deliveries::get_queue_stats))
+            .routes(routes!(deliveries::list_dead_letters, deliveries::delete_dead_letters))
+            .routes(routes!(deliveries::retry_dead_letters))
+            .routes(routes!(hooks::get_hook, hooks::update_hook, hooks::delete_hook))
+            .routes(routes!(hooks::toggle_hook))
+            .routes(routes!(hooks::test_hook))
+            .routes(routes!(hooks::list_hook_executions))
+            .routes(routes!(analytics::get_hook_analytics))
+            .routes(routes!(deliveries::list_hook_deliveries))
+            .routes(routes!(deliveries::retry_hook_delivery))
+            .routes(routes!(deliveries::test_hook_delivery)),
+    )
+}

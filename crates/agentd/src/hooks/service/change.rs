@@ -1,0 +1,230 @@
+//! Making, changing and deleting hooks.
+
+use std::collections::HashMap;
+
+use agentd_base::FieldProblem;
+use agentd_store::{Recorder, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+
+use super::Hooks;
+use crate::agents::{AgentId, Agents, OwnsAgentData};
+use crate::hooks::error::HookError;
+use crate::hooks::known::secret_scope;
+use crate::hooks::model::{Action, BundledHook, Hook, HookChange, HookId, HookType, MAX_HOOKS, SECRET, SecretWrite};
+use crate::hooks::store::{self, deliveries, executions, figures, queue};
+use crate::settings::Vault;
+
+/// What is closed together with the deletion itself; the rest follows in the background.
+const CLOSED_AT_ONCE: u32 = 500;
+pub(in crate::hooks) const DELETED: &str = "the hook was deleted";
+
+impl Hooks {
+    /// Every hook, the oldest first.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn list(&self) -> Result<Vec<Hook>, HookError> {
+        let mut read = self.db().read().await?;
+        let database = store::find_version(&mut read).await?.database;
+        Ok(store::list_hooks(&mut read, &database).await?)
+    }
+
+    /// # Errors
+    /// `NotFound`, or the database is away.
+    pub async fn get(&self, id: &HookId) -> Result<Hook, HookError> {
+        let found = store::find_hook(&mut self.db().read().await?, id).await?;
+        found.ok_or_else(|| HookError::not_found(id.as_str()))
+    }
+
+    /// Makes a hook; it hears every event from now on.
+    ///
+    /// # Errors
+    /// `Invalid` with every bad field, `TooMany`, or the database is away.
+    pub async fn create(
+        &self,
+        hook_type: HookType,
+        wanted: HookChange,
+        recorder: Recorder<Hook>,
+    ) -> Result<Hook, HookError> {
+        let agents = self.agents_by_name().await?;
+        let ground = self.ground();
+        let mut hook = Hook::empty(HookId::generate(&ground.ids), hook_type, ground.clock.now());
+        let invalid = |problems| HookError::Invalid { problems };
+        let secret = wanted.apply(&mut hook, |name| agents.get(name).cloned()).map_err(invalid)?;
+        self.check_address(&hook)?;
+        let (vault, living) = (self.means().settings.vault().clone(), self.means().agents.clone());
+        let create = async move |tx: &mut Tx| {
+            if store::count_hooks(tx).await? >= MAX_HOOKS {
+                return Err(HookError::TooMany);
+            }
+            store::insert_hook(tx, &hook).await?;
+            write_secret(tx, &vault, &hook.id, &secret).await?;
+            require_agent(tx, &living, &hook).await?;
+            recorder.record(tx, &hook).await?;
+            Ok(hook.clone())
+        };
+        self.db().write(create).await
+    }
+
+    /// Makes a hook of one that comes with the daemon.
+    ///
+    /// # Errors
+    /// `NoSuchBundled`, or as [`Self::create`].
+    pub async fn install(
+        &self,
+        bundled: &str,
+        wanted: HookChange,
+        recorder: Recorder<Hook>,
+    ) -> Result<Hook, HookError> {
+        let bundled = BundledHook::find(bundled)
+            .ok_or_else(|| HookError::NoSuchBundled { id: bundled.chars().take(80).collect() })?;
+        self.create(bundled.hook_type, bundled.change(wanted), recorder).await
+    }
+
+    /// Changes a hook. One that now listens to another event or is switched on hears events from now on.
+    ///
+    /// # Errors
+    /// `NotFound`, `Invalid` with every bad field, or the database is away.
+    pub async fn update(&self, id: HookId, wanted: HookChange) -> Result<Hook, HookError> {
+        let agents = self.agents_by_name().await?;
+        let (vault, here) = (self.means().settings.vault().clone(), self.clone());
+        let update = async move |tx: &mut Tx| {
+            let mut hook = store::find_hook(tx, &id).await?.ok_or_else(|| HookError::not_found(id.as_str()))?;
+            let before = (hook.event_type.clone(), hook.enabled);
+            let changes_config = wanted.config.is_some();
+            let invalid = |problems| HookError::Invalid { problems };
+            let secret = wanted.clone().apply(&mut hook, |name| agents.get(name).cloned()).map_err(invalid)?;
+            if changes_config {
+                here.check_address(&hook)?;
+                // It may be another receiver now.
+                queue::close_circuit(tx, &hook.id).await?;
+            }
+            hook.updated_at = tx.clock().now();
+            let listens_anew = before.0 != hook.event_type || (hook.enabled && !before.1);
+            store::update_hook(tx, &hook, listens_anew).await?;
+            write_secret(tx, &vault, &hook.id, &secret).await?;
+            require_agent(tx, &here.means().agents, &hook).await?;
+            Ok::<_, HookError>(hook)
+        };
+        let hook = self.db().write(update).await?;
+        self.wake_lanes();
+        Ok(hook)
+    }
+
+    /// Switches a hook off, or on again.
+    ///
+    /// # Errors
+    /// `NotFound`, or the database is away.
+    pub async fn toggle(&self, id: HookId) -> Result<Hook, HookError> {
+        let toggle = async move |tx: &mut Tx| {
+            let mut hook = store::find_hook(tx, &id).await?.ok_or_else(|| HookError::not_found(id.as_str()))?;
+            hook.set_enabled(!hook.enabled);
+            hook.updated_at = tx.clock().now();
+            store::update_hook(tx, &hook, hook.enabled).await?;
+            if hook.enabled {
+                queue::hurry_circuit(tx, &hook.id).await?;
+            }
+            Ok::<_, HookError>(hook)
+        };
+        let hook = self.db().write(toggle).await?;
+        self.wake_lanes();
+        Ok(hook)
+    }
+
+    /// Deletes a hook. What it still had to do is closed.
+    ///
+    /// # Errors
+    /// `NotFound`, or the database is away.
+    pub async fn delete(&self, id: HookId) -> Result<(), HookError> {
+        let vault = self.means().settings.vault().clone();
+        let delete = async move |tx: &mut Tx| {
+            if hide(tx, &vault, &id).await? { Ok(()) } else { Err(HookError::not_found(id.as_str())) }
+        };
+        self.db().write(delete).await
+    }
+
+    async fn agents_by_name(&self) -> Result<HashMap<String, AgentId>, HookError> {
+        let agents = self.means().agents.list().await?;
+        Ok(agents.iter().map(|agent| (agent.svc_name.clone(), agent.id.clone())).collect())
+    }
+
+    /// Refuses an address that would never be reached, as far as that shows without asking anybody.
+    fn check_address(&self, hook: &Hook) -> Result<(), HookError> {
+        let Action::Http(http) = &hook.action else { return Ok(()) };
+        self.client().check_url(&http.url).map_err(|error| HookError::Invalid {
+            problems: vec![FieldProblem { field: "config.url".to_owned(), message: error.to_string() }],
+        })
+    }
+}
+
+/// None is made for an agent that was deleted meanwhile.
+async fn require_agent(tx: &mut Tx, agents: &Agents, hook: &Hook) -> Result<(), HookError> {
+    if let Some(agent) = &hook.agent_id
+        && !agents.is_alive(tx, agent).await?
+    {
+        let message = "names no agent that is there".to_owned();
+        return Err(HookError::Invalid { problems: vec![FieldProblem { field: "scope".to_owned(), message }] });
+    }
+    Ok(())
+}
+
+async fn write_secret(tx: &mut Tx, vault: &Vault, id: &HookId, write: &SecretWrite) -> Result<(), StoreError> {
+    match write {
+        SecretWrite::Keep => Ok(()),
+        SecretWrite::Clear => vault.clear(tx, &secret_scope(id), SECRET).await,
+        SecretWrite::Put(secret) => vault.put(tx, &secret_scope(id), SECRET, secret).await,
+    }
+}
+
+/// Whether it was there.
+async fn hide(tx: &mut Tx, vault: &Vault, id: &HookId) -> Result<bool, StoreError> {
+    let now = tx.clock().now();
+    if !store::hide_hook(tx, id, now).await? {
+        return Ok(false);
+    }
+    vault.clear(tx, &secret_scope(id), SECRET).await?;
+    queue::close_circuit(tx, id).await?;
+    deliveries::close_deliveries(tx, id, DELETED, CLOSED_AT_ONCE).await?;
+    executions::close_executions(tx, id, DELETED, CLOSED_AT_ONCE).await?;
+    Ok(true)
+}
+
+/// The hooks of an agent's scope go with the agent.
+impl OwnsAgentData for Hooks {
+    fn name(&self) -> &'static str {
+        "hooks"
+    }
+
+    fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        async move {
+            for id in store::list_of_agent(tx, agent).await? {
+                hide(tx, self.means().settings.vault(), &id).await?;
+            }
+            Ok(())
+        }
+        .boxed_local()
+    }
+
+    fn purge<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        agent: &'t AgentId,
+        limit: u32,
+    ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
+        async move {
+            let hooks = store::list_deleted_of_agent(tx, agent).await?;
+            for id in &hooks {
+                let gone = deliveries::delete_of_hook(tx, id, limit).await?
+                    + executions::delete_of_hook(tx, id, limit).await?;
+                if gone > 0 {
+                    return Ok(true);
+                }
+                figures::delete_of_hook(tx, id).await?;
+                store::delete_hook(tx, id).await?;
+            }
+            Ok(!hooks.is_empty())
+        }
+        .boxed_local()
+    }
+}

@@ -1,0 +1,263 @@
+//! What can be done with hooks.
+
+mod analytics;
+mod change;
+mod deliveries;
+mod test;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use agentd_net::{GuardedClient, Trust};
+use agentd_store::{Db, Read, Seq, StoreError};
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use tokio::sync::Notify as Wake;
+
+pub use analytics::{Analytics, Period, Totals};
+pub(super) use change::DELETED;
+pub use deliveries::DeliveryCounts;
+
+use super::error::HookError;
+use super::known::Known;
+use super::model::HookId;
+use super::store::queue::Lane;
+use super::store::{self, Version};
+use super::worker::{DELIVERIES_AT_ONCE, EXECUTIONS_AT_ONCE, Recorder};
+use crate::agents::Agents;
+use crate::engine::Engine;
+use crate::ground::{Ground, Places};
+use crate::memory::Memory;
+use crate::notify::Notify;
+use crate::settings::Settings;
+use crate::skills::CodeRunner;
+
+/// What hooks act through.
+#[derive(Debug, Clone)]
+pub struct HookMeans {
+    pub settings: Settings,
+    pub agents: Agents,
+    pub engine: Engine,
+    pub memory: Memory,
+    pub notify: Notify,
+    pub runner: CodeRunner,
+    /// As soon as so much waits, events are left in the outbox.
+    pub waiting_limit: u64,
+}
+
+/// How often each delivery of this daemon ended how, and how the reader of events stands.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) succeeded: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) dead: AtomicU64,
+    /// Whether the reader waits until less is waiting.
+    pub(super) is_paused: std::sync::atomic::AtomicBool,
+}
+
+/// How deliveries ended here, since the daemon started.
+#[derive(Debug, Clone, Copy)]
+pub struct DeliveryEnds {
+    pub success: u64,
+    /// Attempts that are repeated.
+    pub failed: u64,
+    pub dead_letter: u64,
+}
+
+/// How far the reader had come when it last read, and in which database.
+#[derive(Debug, Clone)]
+pub(super) struct Passed {
+    pub(super) database: String,
+    pub(super) seq: Seq,
+}
+
+struct Inner {
+    ground: Ground,
+    means: HookMeans,
+    owner: GuardedClient,
+    steered: GuardedClient,
+    known: ArcSwapOption<Known>,
+    deliveries: Places,
+    executions: Places,
+    /// How much of each hook is under way here.
+    under_way: Mutex<HashMap<(Lane, HookId), usize>>,
+    recorder: Recorder,
+    read_wake: Arc<Wake>,
+    deliver_wake: Arc<Wake>,
+    execute_wake: Arc<Wake>,
+    passed: Mutex<Option<Passed>>,
+    counters: Counters,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Hooks(Arc<Inner>);
+
+impl std::fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hooks").field("deliveries", &self.0.deliveries).finish_non_exhaustive()
+    }
+}
+
+impl Hooks {
+    /// Starts listening for the outbox's signal; what happens then is the workers'.
+    #[must_use]
+    pub fn new(ground: &Ground, means: HookMeans) -> Self {
+        let policy = means.settings.policy();
+        let hooks = Self(Arc::new(Inner {
+            ground: ground.clone(),
+            owner: GuardedClient::new(policy.clone(), Trust::Owner),
+            steered: GuardedClient::new(policy, Trust::Steered),
+            means,
+            known: ArcSwapOption::empty(),
+            deliveries: Places::new(DELIVERIES_AT_ONCE),
+            executions: Places::new(EXECUTIONS_AT_ONCE),
+            under_way: Mutex::default(),
+            recorder: Recorder::default(),
+            read_wake: Arc::default(),
+            deliver_wake: Arc::default(),
+            execute_wake: Arc::default(),
+            passed: Mutex::default(),
+            counters: Counters::default(),
+        }));
+        tokio::spawn(wake_on_events(ground.clone(), hooks.read_wake()));
+        hooks
+    }
+
+    /// The hooks as a transaction or connection sees them.
+    pub(super) async fn known(&self, read: &mut Read) -> Result<Arc<Known>, HookError> {
+        let version = store::find_version(read).await?;
+        self.known_at(read, version).await
+    }
+
+    pub(super) async fn known_at(&self, read: &mut Read, version: Version) -> Result<Arc<Known>, HookError> {
+        if let Some(known) = self.0.known.load_full().filter(|known| known.version == version) {
+            return Ok(known);
+        }
+        let known = Arc::new(Known::load(read, self.0.means.settings.vault(), version).await?);
+        self.0.known.store(Some(Arc::clone(&known)));
+        Ok(known)
+    }
+
+    /// After a transaction failed that may have seen what was never committed.
+    pub(super) fn forget_known(&self) {
+        self.0.known.store(None);
+    }
+
+    /// The client for what a hook's owner typed in, as the settings allow it now.
+    pub(super) fn client(&self) -> &GuardedClient {
+        if self.0.means.settings.security().private_hook_targets { &self.0.owner } else { &self.0.steered }
+    }
+
+    pub(super) fn ground(&self) -> &Ground {
+        &self.0.ground
+    }
+
+    pub(super) fn db(&self) -> &Db {
+        &self.0.ground.db
+    }
+
+    pub(super) fn means(&self) -> &HookMeans {
+        &self.0.means
+    }
+
+    pub(super) fn places(&self, lane: Lane) -> &Places {
+        match lane {
+            Lane::Deliveries => &self.0.deliveries,
+            Lane::Executions => &self.0.executions,
+        }
+    }
+
+    pub(super) fn under_way(&self) -> &Mutex<HashMap<(Lane, HookId), usize>> {
+        &self.0.under_way
+    }
+
+    pub(super) fn recorder(&self) -> &Recorder {
+        &self.0.recorder
+    }
+
+    pub(super) fn counters(&self) -> &Counters {
+        &self.0.counters
+    }
+
+    pub(super) fn passed(&self) -> &Mutex<Option<Passed>> {
+        &self.0.passed
+    }
+
+    pub(super) fn read_wake(&self) -> Arc<Wake> {
+        Arc::clone(&self.0.read_wake)
+    }
+
+    pub(super) fn wake_of(&self, lane: Lane) -> Arc<Wake> {
+        match lane {
+            Lane::Deliveries => Arc::clone(&self.0.deliver_wake),
+            Lane::Executions => Arc::clone(&self.0.execute_wake),
+        }
+    }
+
+    /// Wakes what delivers and what executes.
+    pub(super) fn wake_lanes(&self) {
+        self.0.deliver_wake.notify_one();
+        self.0.execute_wake.notify_one();
+    }
+
+    /// Waits until nothing is under way any more, at most for `limit`. What is cut off then is done
+    /// again after its lease.
+    pub async fn drain(&self, limit: Duration) {
+        let (delivered, executed) = tokio::join!(self.0.deliveries.drain(limit), self.0.executions.drain(limit));
+        if !(delivered && executed) {
+            tracing::warn!("some hooks were still at work and are cut off; they will do it again");
+        }
+    }
+
+    /// How deliveries ended here, since the daemon started.
+    #[must_use]
+    pub fn delivery_ends(&self) -> DeliveryEnds {
+        let counters = &self.0.counters;
+        DeliveryEnds {
+            success: counters.succeeded.load(Ordering::Relaxed),
+            failed: counters.failed.load(Ordering::Relaxed),
+            dead_letter: counters.dead.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether so much waits to be delivered that events are left in the outbox.
+    #[must_use]
+    pub fn is_reader_paused(&self) -> bool {
+        self.0.counters.is_paused.load(Ordering::Relaxed)
+    }
+
+    /// Receivers that nothing is sent to because they failed.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn open_circuits(&self) -> Result<u64, StoreError> {
+        store::queue::count_open_circuits(&mut self.db().read().await?).await
+    }
+
+    /// How old the oldest event is that was not matched yet.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn reader_lag(&self) -> Result<Duration, StoreError> {
+        let mut read = self.db().read().await?;
+        let after = self.reader_place(&mut read).await?;
+        let oldest = read.events_after(after, 1).await?;
+        let now = self.ground().clock.now();
+        Ok(oldest.first().map(|event| now.since(event.created_at)).unwrap_or_default())
+    }
+}
+
+/// Passes the outbox's signal on to the reader until the daemon drains.
+async fn wake_on_events(ground: Ground, wake: Arc<Wake>) {
+    let mut events = ground.db.watch_outbox();
+    loop {
+        tokio::select! {
+            () = ground.draining.cancelled() => return,
+            changed = events.changed() => if changed.is_err() { return },
+        }
+        wake.notify_one();
+    }
+}

@@ -1,0 +1,93 @@
+//! What deliveries and executions came to, counted when they end.
+
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_store::{Read, Row, StoreError, Tx, args};
+
+use crate::hooks::model::HookId;
+
+/// What one row counts: fine enough for the days of every time zone.
+const PERIOD: Duration = Duration::from_secs(15 * 60);
+
+/// Ends within some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::hooks) struct Figures {
+    pub(in crate::hooks) succeeded: u64,
+    pub(in crate::hooks) failed: u64,
+    /// Of all of them together.
+    pub(in crate::hooks) duration_ms: u64,
+}
+
+impl Figures {
+    pub(in crate::hooks) fn add(&mut self, other: Self) {
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.duration_ms += other.duration_ms;
+    }
+
+    pub(in crate::hooks) fn of(is_success: bool, duration_ms: u64) -> Self {
+        Self { succeeded: u64::from(is_success), failed: u64::from(!is_success), duration_ms }
+    }
+}
+
+fn figures(row: &Row) -> Result<Figures, StoreError> {
+    Ok(Figures { succeeded: row.get("succeeded")?, failed: row.get("failed")?, duration_ms: row.get("duration_ms")? })
+}
+
+/// Adds what ended now.
+pub(in crate::hooks) async fn add_figures(
+    tx: &mut Tx,
+    hook: &HookId,
+    event_type: &str,
+    figures: Figures,
+) -> Result<(), StoreError> {
+    let period = i64::try_from(PERIOD.as_micros()).unwrap_or(i64::MAX);
+    let start = tx.clock().now().as_micros().div_euclid(period) * period;
+    tx.execute(
+        "INSERT INTO hook_figures (hook_id, event_type, period_start, succeeded, failed, duration_ms) \
+         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (hook_id, event_type, period_start) DO UPDATE SET \
+         succeeded = hook_figures.succeeded + excluded.succeeded, failed = hook_figures.failed + excluded.failed, \
+         duration_ms = hook_figures.duration_ms + excluded.duration_ms",
+        args![hook, event_type, Timestamp::from_micros(start), figures.succeeded, figures.failed, figures.duration_ms],
+    )
+    .await?;
+    Ok(())
+}
+
+/// The figures of a hook by the beginning of their period, oldest first.
+pub(in crate::hooks) async fn list_figures(
+    read: &mut Read,
+    hook: &HookId,
+    from: Timestamp,
+    until: Timestamp,
+) -> Result<Vec<(Timestamp, Figures)>, StoreError> {
+    let sql = "SELECT period_start, CAST(SUM(succeeded) AS BIGINT) AS succeeded, CAST(SUM(failed) AS BIGINT) AS failed, \
+               CAST(SUM(duration_ms) AS BIGINT) AS duration_ms FROM hook_figures \
+               WHERE hook_id = $1 AND period_start >= $2 AND period_start < $3 \
+               GROUP BY period_start ORDER BY period_start";
+    let rows = read.fetch_all(sql, args![hook, from, until]).await?;
+    rows.iter().map(|row| Ok((row.get("period_start")?, figures(row)?))).collect()
+}
+
+/// The figures of all hooks by the type of the event.
+pub(in crate::hooks) async fn sum_by_event(read: &mut Read) -> Result<Vec<(String, Figures)>, StoreError> {
+    let sql = "SELECT event_type, CAST(SUM(succeeded) AS BIGINT) AS succeeded, CAST(SUM(failed) AS BIGINT) AS failed, \
+               CAST(SUM(duration_ms) AS BIGINT) AS duration_ms FROM hook_figures GROUP BY event_type ORDER BY event_type";
+    let rows = read.fetch_all(sql, args![]).await?;
+    rows.iter().map(|row| Ok((row.get("event_type")?, figures(row)?))).collect()
+}
+
+pub(in crate::hooks) async fn delete_figures(tx: &mut Tx, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+    tx.execute(
+        "DELETE FROM hook_figures WHERE (hook_id, event_type, period_start) IN (SELECT hook_id, event_type, period_start \
+         FROM hook_figures WHERE period_start < $1 LIMIT $2)",
+        args![before, limit],
+    )
+    .await
+}
+
+pub(in crate::hooks) async fn delete_of_hook(tx: &mut Tx, hook: &HookId) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM hook_figures WHERE hook_id = $1", args![hook]).await?;
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! Claiming deliveries and executions. Both tables are claimed alike: a row is due at `due_at`, its lease ends at
+//! `due_at`, and whoever holds it is fenced by `owner` and `fence`.
+//!
+//! A claim is driven from the hooks that have something to do, each looked up by index, so that its cost depends on
+//! how many hooks wait and not on how much waits for one of them.
+
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_store::{Read, Row, StoreError, Tx, args};
+
+use crate::hooks::model::HookId;
+
+/// Which of the two tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::hooks) enum Lane {
+    Deliveries,
+    Executions,
+}
+
+impl Lane {
+    fn table(self) -> &'static str {
+        match self {
+            Self::Deliveries => "hook_deliveries",
+            Self::Executions => "hook_executions",
+        }
+    }
+
+    /// What a claim changes besides.
+    fn claimed(self) -> &'static str {
+        match self {
+            Self::Deliveries => "status = 'processing', updated_at = $2",
+            Self::Executions => "status = 'running', started_at = $2",
+        }
+    }
+}
+
+/// A hook that has something to do, now or later.
+#[derive(Debug, Clone)]
+pub(in crate::hooks) struct Busy {
+    pub(in crate::hooks) hook_id: HookId,
+    /// When the first of it is due.
+    pub(in crate::hooks) due_at: Timestamp,
+    /// When its circuit lets something through, where it is open.
+    pub(in crate::hooks) open_until: Option<Timestamp>,
+}
+
+/// A row that is held here.
+#[derive(Debug, Clone)]
+pub(in crate::hooks) struct Claim {
+    pub(in crate::hooks) id: String,
+    pub(in crate::hooks) hook_id: HookId,
+    pub(in crate::hooks) event_id: String,
+    pub(in crate::hooks) event_type: String,
+    /// The event as JSON.
+    pub(in crate::hooks) payload: String,
+    pub(in crate::hooks) depth: u32,
+    pub(in crate::hooks) attempt_count: u32,
+    pub(in crate::hooks) owner: String,
+    pub(in crate::hooks) fence: u32,
+}
+
+/// Every hook with something to do: one step of an index for each.
+pub(in crate::hooks) async fn list_busy(read: &mut Read, lane: Lane) -> Result<Vec<Busy>, StoreError> {
+    let sql = format!(
+        "WITH RECURSIVE busy (hook_id) AS (\
+         SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL ORDER BY t.hook_id LIMIT 1) \
+         UNION ALL \
+         SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id > busy.hook_id \
+         ORDER BY t.hook_id LIMIT 1) FROM busy WHERE busy.hook_id IS NOT NULL) \
+         SELECT busy.hook_id AS hook_id, \
+         (SELECT t.due_at FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id = busy.hook_id \
+         ORDER BY t.due_at LIMIT 1) AS due_at, \
+         (SELECT c.open_until FROM hook_circuits c WHERE c.hook_id = busy.hook_id) AS open_until \
+         FROM busy WHERE busy.hook_id IS NOT NULL",
+        table = lane.table()
+    );
+    let rows = read.fetch_all(sql, args![]).await?;
+    let busy = |row: &Row| {
+        // What has just ended elsewhere is not due any more.
+        let Some(due_at) = row.get("due_at")? else { return Ok(None) };
+        Ok(Some(Busy { hook_id: row.get("hook_id")?, due_at, open_until: row.get("open_until")? }))
+    };
+    rows.iter().filter_map(|row| busy(row).transpose()).collect()
+}
+
+/// Takes up to `limit` of what is due for a hook, the longest due first.
+pub(in crate::hooks) async fn claim(
+    tx: &mut Tx,
+    lane: Lane,
+    hook: &HookId,
+    limit: usize,
+    owner: &str,
+    lease: Duration,
+) -> Result<Vec<Claim>, StoreError> {
+    let now = tx.clock().now();
+    let sql = format!(
+        "WITH due AS MATERIALIZED (SELECT id FROM {table} WHERE hook_id = $1 AND due_at <= $2 \
+         ORDER BY due_at, id LIMIT $3 {skip_locked}) \
+         UPDATE {table} SET {claimed}, owner = $4, fence = fence + 1, due_at = $5 WHERE id IN (SELECT id FROM due) \
+         RETURNING id, hook_id, event_id, event_type, payload, depth, attempt_count, owner, fence",
+        table = lane.table(),
+        claimed = lane.claimed(),
+        skip_locked = tx.dialect().skip_locked(),
+    );
+    let rows = tx.fetch_all(sql, args![hook, now, limit, owner, now + lease]).await?;
+    let mut claims: Vec<Claim> = rows.iter().map(claimed).collect::<Result<_, StoreError>>()?;
+    claims.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(claims)
+}
+
+/// Takes one row, whatever it waits for.
+pub(in crate::hooks) async fn claim_one(
+    tx: &mut Tx,
+    lane: Lane,
+    id: &str,
+    owner: &str,
+    lease: Duration,
+) -> Result<Option<Claim>, StoreError> {
+    let now = tx.clock().now();
+    let sql = format!(
+        "UPDATE {table} SET {claimed}, owner = $3, fence = fence + 1, due_at = $4 WHERE id = $1 \
+         RETURNING id, hook_id, event_id, event_type, payload, depth, attempt_count, owner, fence",
+        table = lane.table(),
+        claimed = lane.claimed(),
+    );
+    tx.fetch_optional(sql, args![id, now, owner, now + lease]).await?.as_ref().map(claimed).transpose()
+}
+
+fn claimed(row: &Row) -> Result<Claim, StoreError> {
+    Ok(Claim {
+        id: row.get("id")?,
+        hook_id: row.get("hook_id")?,
+        event_id: row.get("event_id")?,
+        event_type: row.get("event_type")?,
+        payload: row.get("payload")?,
+        depth: row.get("depth")?,
+        attempt_count: row.get("attempt_count")?,
+        owner: row.get("owner")?,
+        fence: row.get("fence")?,
+    })
+}
+
+/// Holds it for longer; whether it is still held.
+pub(in crate::hooks) async fn extend(
+    tx: &mut Tx,
+    lane: Lane,
+    claim: &Claim,
+    lease: Duration,
+) -> Result<bool, StoreError> {
+    let until = tx.clock().now() + lease;
+    let sql = format!("UPDATE {} SET due_at = $4 WHERE id = $1 AND owner = $2 AND fence = $3", lane.table());
+    let held = tx.execute(sql, args![&claim.id, &claim.owner, claim.fence, until]).await?;
+    Ok(held == 1)
+}
+
+/// How much waits or is under way, counted up to `limit`.
+pub(in crate::hooks) async fn count_waiting(read: &mut Read, limit: u64) -> Result<u64, StoreError> {
+    let sql = "SELECT (SELECT COUNT(*) FROM (SELECT 1 AS one FROM hook_deliveries WHERE due_at IS NOT NULL LIMIT $1) d) + \
+               (SELECT COUNT(*) FROM (SELECT 1 AS one FROM hook_executions WHERE due_at IS NOT NULL LIMIT $1) e) AS waiting";
+    read.fetch_one(sql, args![limit]).await?.get("waiting")
+}
+
+/// Lets one through an open circuit that may be tried, and closes it again for the others; whether
+/// it was this caller's to do.
+pub(in crate::hooks) async fn begin_probe(
+    tx: &mut Tx,
+    hook: &HookId,
+    open_until: Timestamp,
+    lease: Duration,
+) -> Result<bool, StoreError> {
+    let until = tx.clock().now() + lease;
+    let sql = "UPDATE hook_circuits SET open_until = $3 WHERE hook_id = $1 AND open_until = $2";
+    Ok(tx.execute(sql, args![hook, open_until, until]).await? == 1)
+}
+
+/// The receiver is there.
+pub(in crate::hooks) async fn close_circuit(tx: &mut Tx, hook: &HookId) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM hook_circuits WHERE hook_id = $1", args![hook]).await?;
+    Ok(())
+}
+
+/// Lets an open circuit be tried at once.
+pub(in crate::hooks) async fn hurry_circuit(tx: &mut Tx, hook: &HookId) -> Result<(), StoreError> {
+    let now = tx.clock().now();
+    let sql = "UPDATE hook_circuits SET open_until = $2 WHERE hook_id = $1 AND open_until > $2";
+    tx.execute(sql, args![hook, now]).await?;
+    Ok(())
+}
+
+/// Counts failures in a row; answers how many there are now, how often the circuit has opened for them, and whether
+/// it is open.
+pub(in crate::hooks) async fn add_failures(
+    tx: &mut Tx,
+    hook: &HookId,
+    count: u64,
+) -> Result<(u64, u64, bool), StoreError> {
+    let row = tx
+        .fetch_one(
+            "INSERT INTO hook_circuits (hook_id, failures, openings) VALUES ($1, $2, 0) ON CONFLICT (hook_id) \
+             DO UPDATE SET failures = hook_circuits.failures + excluded.failures RETURNING failures, openings, open_until",
+            args![hook, count],
+        )
+        .await?;
+    let open_until: Option<Timestamp> = row.get("open_until")?;
+    Ok((row.get("failures")?, row.get("openings")?, open_until.is_some()))
+}
+
+pub(in crate::hooks) async fn open_circuit(
+    tx: &mut Tx,
+    hook: &HookId,
+    openings: u64,
+    until: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE hook_circuits SET openings = $2, open_until = $3 WHERE hook_id = $1";
+    tx.execute(sql, args![hook, openings, until]).await?;
+    Ok(())
+}
+
+pub(in crate::hooks) async fn count_open_circuits(read: &mut Read) -> Result<u64, StoreError> {
+    let sql = "SELECT COUNT(*) AS circuits FROM hook_circuits WHERE open_until IS NOT NULL";
+    read.fetch_one(sql, args![]).await?.get("circuits")
+}

@@ -1,0 +1,74 @@
+//! Delivers what is due.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+
+use super::lane::{Task, claim_due};
+use super::record::Attempted;
+use super::{INTERVAL, LONGEST_WAIT};
+use crate::ground::{Worker, WorkerError};
+use crate::hooks::act::Sent;
+use crate::hooks::model::{Action, DELIVERY_LEASE};
+use crate::hooks::service::Hooks;
+use crate::hooks::store::queue::Lane;
+
+/// Claims deliveries that are due and sends them, many at once.
+#[derive(Debug)]
+pub struct DeliverHooks(pub Hooks);
+
+impl Worker for DeliverHooks {
+    fn name(&self) -> &'static str {
+        "hooks.deliver"
+    }
+
+    fn interval(&self) -> Duration {
+        INTERVAL
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(self.0.wake_of(Lane::Deliveries))
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        self.run().boxed()
+    }
+}
+
+impl DeliverHooks {
+    async fn run(&self) -> Result<bool, WorkerError> {
+        let claimed =
+            claim_due(&self.0, Lane::Deliveries, DELIVERY_LEASE).await.inspect_err(|_| self.0.forget_known())?;
+        if claimed.is_empty() {
+            let wake = self.0.wake_of(Lane::Deliveries);
+            return Ok(self.0.places(Lane::Deliveries).settle(Some(&wake), LONGEST_WAIT).await);
+        }
+        for task in claimed {
+            let hooks = self.0.clone();
+            // In a task of its own: what has begun is not cut off when the workers stop.
+            tokio::spawn(async move { deliver(&hooks, task).await });
+        }
+        Ok(true)
+    }
+}
+
+async fn deliver(hooks: &Hooks, task: Task) {
+    let sent = match &task.hook.hook.action {
+        Action::Http(http) => hooks.send(&task.hook, http, &task.claim).await,
+        Action::Broken(problem) => Sent::impossible(problem),
+        Action::Python(_) | Action::Builtin(_) => Sent::impossible("the hook sends nothing"),
+    };
+    let attempted = Attempted {
+        hook: Arc::clone(&task.hook),
+        claim: task.claim.clone(),
+        is_probe: task.is_probe,
+        sent,
+        jitter: hooks.ground().entropy.unit(),
+    };
+    hooks.record(attempted).await;
+    // Its place is free only now: what is sent and not recorded would be sent again after a crash.
+    drop(task);
+}

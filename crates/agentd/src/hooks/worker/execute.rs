@@ -1,0 +1,56 @@
+//! Does what other hooks are to do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+
+use super::lane::claim_due;
+use super::{EXECUTION_LEASE, INTERVAL, LONGEST_WAIT};
+use crate::ground::{Worker, WorkerError};
+use crate::hooks::service::Hooks;
+use crate::hooks::store::queue::Lane;
+
+/// Claims executions that are due, and those that a daemon left behind, and carries them out, a few at once.
+#[derive(Debug)]
+pub struct ExecuteHooks(pub Hooks);
+
+impl Worker for ExecuteHooks {
+    fn name(&self) -> &'static str {
+        "hooks.execute"
+    }
+
+    fn interval(&self) -> Duration {
+        INTERVAL
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(self.0.wake_of(Lane::Executions))
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        self.run().boxed()
+    }
+}
+
+impl ExecuteHooks {
+    async fn run(&self) -> Result<bool, WorkerError> {
+        let claimed =
+            claim_due(&self.0, Lane::Executions, EXECUTION_LEASE).await.inspect_err(|_| self.0.forget_known())?;
+        if claimed.is_empty() {
+            let wake = self.0.wake_of(Lane::Executions);
+            return Ok(self.0.places(Lane::Executions).settle(Some(&wake), LONGEST_WAIT).await);
+        }
+        for task in claimed {
+            let hooks = self.0.clone();
+            // In a task of its own: what has begun is not cut off when the workers stop.
+            tokio::spawn(async move {
+                hooks.execute(&task.hook, &task.claim, task.hook.hook.max_retries).await;
+                drop(task);
+            });
+        }
+        Ok(true)
+    }
+}

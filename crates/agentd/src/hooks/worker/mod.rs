@@ -1,0 +1,27 @@
+//! What works in the background: reading events, delivering, executing, tidying up.
+
+mod deliver;
+mod execute;
+mod lane;
+mod purge;
+mod read;
+mod record;
+
+use std::time::Duration;
+
+pub use deliver::DeliverHooks;
+pub use execute::ExecuteHooks;
+pub use purge::PurgeHooks;
+pub use read::ReadEvents;
+pub(super) use record::Recorder;
+
+/// Deliveries on their way at once; of one hook a quarter.
+pub(super) const DELIVERIES_AT_ONCE: usize = 64;
+/// Other hooks at work at once; of one hook a quarter.
+pub(super) const EXECUTIONS_AT_ONCE: usize = 8;
+/// An execution is held for so long, and longer as long as its daemon lives.
+pub(super) const EXECUTION_LEASE: Duration = Duration::from_secs(30);
+/// How often is looked for what is due when nothing wakes.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// So that the daemon can come to rest while something is under way.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);

@@ -1,0 +1,82 @@
+//! Analytics and metrics.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::receiver::{Answer, Receiver};
+use super::{HOOKS, emit, make, queued, settle};
+use crate::support::TestApp;
+
+#[tokio::test]
+async fn what_ended_is_counted_by_hour_and_day() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let mut hook = queued(&receiver);
+    hook["max_retries"] = json!(1);
+    let id = make(&app, hook).await;
+    let mut inline = queued(&receiver);
+    inline["config"] = json!({"url": receiver.url()});
+    inline["event_type"] = json!("project.created");
+    inline["max_retries"] = json!(1);
+    make(&app, inline).await;
+    receiver.then([Answer::Status(200), Answer::Status(500)]);
+    emit(&app, "memory.stored", json!({})).await;
+    settle(&app).await;
+    emit(&app, "memory.stored", json!({})).await;
+    settle(&app).await;
+    app.clock.advance(Duration::from_secs(2 * 3600));
+    emit(&app, "memory.stored", json!({})).await;
+    emit(&app, "project.created", json!({})).await;
+    settle(&app).await;
+
+    let analytics = |query: &str| app.get(&format!("{HOOKS}/{id}/analytics{query}"));
+    let hourly = analytics("").send().await.expect_status(200).json();
+    assert_eq!((&hourly["hook_id"], &hourly["period"]), (&json!(id), &json!("hourly")));
+    let totals = &hourly["totals"];
+    assert_eq!((&totals["deliveries"], &totals["succeeded"], &totals["failed"]), (&json!(3), &json!(2), &json!(1)));
+    let buckets = hourly["buckets"].as_array().unwrap();
+    assert_eq!(buckets.len(), 25);
+    let full: Vec<_> = buckets.iter().filter(|bucket| bucket["deliveries"] != 0).collect();
+    assert_eq!(full.len(), 2);
+    assert_eq!((&full[0]["start"], &full[0]["success_rate"]), (&json!("2026-01-05T09:00:00.000Z"), &json!(0.5)));
+    assert_eq!((&full[1]["start"], &full[1]["deliveries"]), (&json!("2026-01-05T11:00:00.000Z"), &json!(1)));
+
+    // In Auckland the two hours lie on both sides of midnight.
+    app.put("/api/settings/profile").json(&json!({"timezone": "Pacific/Auckland"})).send().await.expect_status(200);
+    let daily = analytics("?period=daily").send().await.expect_status(200).json();
+    let full: Vec<_> = daily["buckets"].as_array().unwrap().iter().filter(|bucket| bucket["deliveries"] != 0).collect();
+    assert_eq!(full.len(), 2, "{daily}");
+    assert_eq!(full[0]["start"], "2026-01-04T11:00:00.000Z");
+    let part = analytics("?start=2026-01-05T08:00:00Z&end=2026-01-05T10:00:00Z").send().await.expect_status(200).json();
+    assert_eq!((part["buckets"].as_array().unwrap().len(), &part["totals"]["deliveries"]), (2, &json!(2)));
+    for bad in [
+        "?period=weekly",
+        "?start=x",
+        "?start=2026-02-01T00:00:00Z&end=2026-01-01T00:00:00Z",
+        "?start=2000-01-01T00:00:00Z",
+    ] {
+        analytics(bad).send().await.expect_status(400);
+    }
+
+    let global = app.get("/api/hooks/analytics/global").send().await.expect_status(200).json();
+    assert_eq!((&global["total_deliveries"], &global["dead_letter_count"]), (&json!(4), &json!(1)));
+    assert_eq!(global["success_rate"], 0.75);
+    assert_eq!(global["by_event"]["project.created"], json!({"deliveries": 1, "success_rate": 1.0}));
+
+    let metrics = app.get("/api/metrics/prometheus").send().await.text();
+    for line in [
+        "svc_hook_queue{status=\"dead_letter\"} 1",
+        "svc_hook_queue{status=\"success\"} 2",
+        "svc_hook_deliveries_total{status=\"success\"} 2",
+        "svc_hook_deliveries_total{status=\"dead_letter\"} 1",
+        "svc_hook_reader_lag_seconds 0",
+        "svc_hook_reader_paused 0",
+        "svc_hook_open_circuits 0",
+    ] {
+        assert!(metrics.contains(line), "{line} is missing in {metrics}");
+    }
+    app.clock.advance(Duration::from_secs(40 * 24 * 3600));
+    settle(&app).await;
+    let global = app.get("/api/hooks/analytics/global").send().await.expect_status(200).json();
+    assert_eq!((&global["total_deliveries"], &global["success_rate"]), (&json!(0), &json!(0.0)));
+}

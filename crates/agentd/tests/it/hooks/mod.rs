@@ -1,0 +1,89 @@
+//! Hooks over HTTP: what is heard arrives or ends visibly, whatever the receiver does.
+
+mod bad_receivers;
+mod chaos;
+mod executing;
+mod figures;
+mod managing;
+mod queue;
+mod receiver;
+
+use std::time::Duration;
+
+use agentd_store::{NewEvent, Seq, StoreError, Tx, args};
+use receiver::Receiver;
+use serde_json::{Value, json};
+
+use crate::support::TestApp;
+
+const HOOKS: &str = "/api/hooks";
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+async fn make(app: &TestApp, hook: Value) -> String {
+    let made = app.post(HOOKS).json(&hook).send().await.expect_status(201).json();
+    made["id"].as_str().unwrap().to_owned()
+}
+
+/// A queued hook on `memory.stored`.
+fn queued(receiver: &Receiver) -> Value {
+    json!({
+        "name": "sink", "event_type": "memory.stored", "hook_type": "http",
+        "config": {"url": receiver.url(), "queued": true},
+    })
+}
+
+async fn emit(app: &TestApp, event_type: &str, data: Value) {
+    emit_for(app, event_type, data, None).await;
+}
+
+async fn emit_for(app: &TestApp, event_type: &str, data: Value, agent: Option<&str>) {
+    let mut event = NewEvent::new(event_type, data);
+    event.agent = agent.map(str::to_owned);
+    let emit = async move |tx: &mut Tx| tx.emit(event.clone()).await.map(|_| ());
+    app.running().ground().db.write::<_, StoreError, _>(emit).await.unwrap();
+}
+
+/// How many events there are, and how many of them can be read already: on PostgreSQL those that no transaction of
+/// any other test can still come before.
+async fn outbox(app: &TestApp) -> (usize, usize) {
+    let mut read = app.running().ground().db.read().await.unwrap();
+    let all: u64 =
+        read.fetch_one("SELECT COUNT(*) AS events FROM outbox", args![]).await.unwrap().get("events").unwrap();
+    let readable = read.events_after(Seq::START, 100_000).await.unwrap().len();
+    (usize::try_from(all).unwrap(), readable)
+}
+
+/// Runs the workers until every event was read and nothing is left to do now.
+async fn settle(app: &TestApp) {
+    loop {
+        let before = loop {
+            let (all, readable) = outbox(app).await;
+            if all == readable {
+                break all;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        app.run_workers().await;
+        if outbox(app).await.0 == before {
+            return;
+        }
+    }
+}
+
+async fn deliveries(app: &TestApp, hook: &str) -> Value {
+    app.get(&format!("{HOOKS}/{hook}/deliveries")).send().await.expect_status(200).json()
+}
+
+async fn executions(app: &TestApp, hook: &str) -> Value {
+    app.get(&format!("{HOOKS}/{hook}/executions")).send().await.expect_status(200).json()
+}
+
+async fn only_execution(app: &TestApp, hook: &str) -> Value {
+    let list = executions(app, hook).await;
+    assert_eq!(list["total"], 1, "{list}");
+    list["executions"][0].clone()
+}
+
+async fn queue_stats(app: &TestApp) -> Value {
+    app.get("/api/hooks/deliveries/queue-stats").send().await.expect_status(200).json()["stats"].clone()
+}

@@ -1,0 +1,354 @@
+//! The delivery queue: what is queued arrives, in its time, or ends visibly.
+
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_store::{StoreError, Tx, args};
+use base64::Engine as _;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use super::receiver::{Answer, Receiver};
+use super::{HOOKS, SECRET, deliveries, emit, make, queue_stats, queued, settle};
+use crate::support::TestApp;
+
+fn hmac(key: &[u8], text: &str) -> Vec<u8> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
+    mac.update(text.as_bytes());
+    mac.finalize().into_bytes().to_vec()
+}
+
+/// Seconds until the only delivery of a hook is tried again.
+async fn wait_seconds(app: &TestApp, hook: &str) -> f64 {
+    let list = deliveries(app, hook).await;
+    let next = Timestamp::parse(list["deliveries"][0]["next_attempt_at"].as_str().unwrap()).unwrap();
+    next.since(app.clock.clock().now()).as_secs_f64()
+}
+
+#[tokio::test]
+async fn a_delivery_arrives_and_says_who_sent_it() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let mut hook = queued(&receiver);
+    hook["config"]["secret"] = json!(SECRET);
+    hook["config"]["headers"] = json!({"X-Own": "yes", "Content-Type": "application/cloudevents+json"});
+    let id = make(&app, hook).await;
+    emit(&app, "memory.stored", json!({"episode_id": "ep_1", "text": "Grüße"})).await;
+    settle(&app).await;
+    let received = receiver.received();
+    assert_eq!(received.len(), 1);
+    let got = &received[0];
+    let event = got.event();
+    assert_eq!(event.as_object().unwrap().keys().collect::<Vec<_>>(), ["data", "id", "timestamp", "type"]);
+    assert_eq!((&event["type"], &event["data"]["text"]), (&json!("memory.stored"), &json!("Grüße")));
+    assert_eq!(event["timestamp"], crate::support::START);
+    assert!(event["id"].as_str().unwrap().starts_with("evt_"));
+    let list = deliveries(&app, &id).await;
+    let delivery = &list["deliveries"][0];
+    assert_eq!((&delivery["status"], &delivery["attempt_count"]), (&json!("success"), &json!(1)));
+    assert_eq!((&delivery["response_status"], &delivery["event_id"]), (&json!(204), &event["id"]));
+    assert_eq!((got.header("x-own"), got.header("content-type")), ("yes", "application/cloudevents+json"));
+    assert_eq!(got.header("x-svc-event"), "memory.stored");
+    assert_eq!(
+        (got.header("x-svc-delivery"), got.header("webhook-id")),
+        (delivery["id"].as_str().unwrap(), delivery["id"].as_str().unwrap())
+    );
+    let seconds = Timestamp::parse(crate::support::START).unwrap().as_millis() / 1000;
+    assert_eq!(
+        (got.header("x-svc-timestamp"), got.header("webhook-timestamp")),
+        (&*seconds.to_string(), &*seconds.to_string())
+    );
+    assert_eq!(got.header("x-svc-signature"), format!("sha256={}", hex::encode(hmac(SECRET.as_bytes(), &got.body))));
+    let signed = format!("{}.{seconds}.{}", got.header("webhook-id"), got.body);
+    let signature = base64::engine::general_purpose::STANDARD.encode(hmac(SECRET.as_bytes(), &signed));
+    assert_eq!(got.header("webhook-signature"), format!("v1,{signature}"));
+    assert_eq!(
+        queue_stats(&app).await,
+        json!({"pending": 0, "processing": 0, "success": 1, "failed": 0, "dead_letter": 0})
+    );
+    // Without a secret nothing is signed.
+    app.put(&format!("{HOOKS}/{id}")).json(&json!({"config": {"secret": null}})).send().await.expect_status(200);
+    emit(&app, "memory.stored", json!({})).await;
+    settle(&app).await;
+    let bare = &receiver.received()[1];
+    assert_eq!((bare.header("x-svc-signature"), bare.header("webhook-signature")), ("", ""));
+}
+
+#[tokio::test]
+async fn what_fails_waits_and_is_given_up_after_its_attempts() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let mut hook = queued(&receiver);
+    hook["max_retries"] = json!(3);
+    let id = make(&app, hook).await;
+    receiver.always(Answer::Status(500));
+    emit(&app, "memory.stored", json!({})).await;
+    for (attempt, least, most) in [(1, 8.0, 12.0), (2, 16.0, 24.0)] {
+        settle(&app).await;
+        let list = deliveries(&app, &id).await;
+        let delivery = &list["deliveries"][0];
+        assert_eq!((&delivery["status"], &delivery["attempt_count"]), (&json!("failed"), &json!(attempt)), "{list}");
+        assert_eq!(delivery["response_status"], 500);
+        let wait = wait_seconds(&app, &id).await;
+        assert!((least..=most).contains(&wait), "{wait}");
+        // Not before its time.
+        app.clock.advance(Duration::from_secs_f64(wait - 0.5));
+        settle(&app).await;
+        assert_eq!(receiver.received().len(), attempt);
+        app.clock.advance(Duration::from_secs(1));
+    }
+    settle(&app).await;
+    let list = deliveries(&app, &id).await;
+    let dead = &list["deliveries"][0];
+    assert_eq!(
+        (&dead["status"], &dead["attempt_count"], &dead["next_attempt_at"]),
+        (&json!("dead_letter"), &json!(3), &Value::Null)
+    );
+    assert_eq!(list["stats"]["dead_letter"], 1);
+    app.clock.advance(Duration::from_secs(3600));
+    settle(&app).await;
+    assert_eq!(receiver.received().len(), 3);
+    // The same delivery in every attempt.
+    let ids: Vec<String> = receiver.received().iter().map(|got| got.header("webhook-id").to_owned()).collect();
+    assert!(ids.iter().all(|id| dead["id"] == id.as_str()));
+
+    receiver.always(Answer::Status(200));
+    let retry = format!("{HOOKS}/{id}/deliveries/{}/retry", dead["id"].as_str().unwrap());
+    let retried = app.post(&retry).send().await.expect_status(200).json();
+    assert_eq!((&retried["status"], &retried["attempt_count"]), (&json!("pending"), &json!(0)));
+    app.post(&retry).send().await.expect_error(409, "delivery_not_failed");
+    settle(&app).await;
+    assert_eq!(deliveries(&app, &id).await["stats"]["success"], 1);
+    app.post(&retry).send().await.expect_error(409, "delivery_not_failed");
+    app.post(&format!("{HOOKS}/{id}/deliveries/dlv_unknown/retry"))
+        .send()
+        .await
+        .expect_error(404, "delivery_not_found");
+    let filtered = app.get(&format!("{HOOKS}/{id}/deliveries?status=failed")).send().await.expect_status(200).json();
+    assert_eq!((&filtered["total"], &filtered["stats"]["success"]), (&json!(0), &json!(1)));
+    app.get(&format!("{HOOKS}/{id}/deliveries?status=lost&limit=0")).send().await.expect_status(400);
+}
+
+#[tokio::test]
+async fn dead_letters_are_retried_and_purged_together() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let mut hook = queued(&receiver);
+    hook["max_retries"] = json!(1);
+    let (one, two) = (make(&app, hook.clone()).await, make(&app, hook).await);
+    receiver.always(Answer::Status(503));
+    for number in 0..3 {
+        emit(&app, "memory.stored", json!({"n": number})).await;
+    }
+    settle(&app).await;
+    let dead = |query: &str| app.get(&format!("/api/hooks/deliveries/dead-letters{query}"));
+    assert_eq!(dead("").send().await.expect_status(200).json()["total"], 6);
+    assert_eq!(dead(&format!("?hook_id={one}&limit=2")).send().await.expect_status(200).json()["total"], 3);
+    receiver.always(Answer::Status(200));
+    let retry = format!("/api/hooks/deliveries/dead-letters/retry?hook_id={one}");
+    assert_eq!(app.post(&retry).send().await.expect_status(200).json(), json!({"retried": 3}));
+    settle(&app).await;
+    assert_eq!(deliveries(&app, &one).await["stats"]["success"], 3);
+    let purge = || app.delete("/api/hooks/deliveries/dead-letters");
+    assert_eq!(purge().send().await.expect_status(200).json(), json!({"deleted": 3}));
+    assert_eq!(purge().send().await.expect_status(200).json(), json!({"deleted": 0}));
+    assert_eq!(deliveries(&app, &two).await["total"], 0);
+}
+
+#[tokio::test]
+async fn a_receiver_says_when_it_wants_to_be_asked_again() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let id = make(&app, queued(&receiver)).await;
+    receiver.then([Answer::With(429, "retry-after", "120".to_owned())]);
+    emit(&app, "memory.stored", json!({})).await;
+    settle(&app).await;
+    assert!((wait_seconds(&app, &id).await - 120.0).abs() < 0.01);
+    receiver.then([Answer::With(503, "retry-after", "Mon, 05 Jan 2026 09:30:00 GMT".to_owned())]);
+    app.clock.advance(Duration::from_secs(121));
+    settle(&app).await;
+    assert!((wait_seconds(&app, &id).await - (1800.0 - 121.0)).abs() < 0.01);
+    app.clock.advance(Duration::from_secs(1800));
+    settle(&app).await;
+    assert_eq!(deliveries(&app, &id).await["stats"]["success"], 1);
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_gone_is_not_asked_again() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let id = make(&app, queued(&receiver)).await;
+    receiver.always(Answer::Status(410));
+    emit(&app, "memory.stored", json!({})).await;
+    settle(&app).await;
+    emit(&app, "memory.stored", json!({})).await;
+    settle(&app).await;
+    let hook = app.get(&format!("{HOOKS}/{id}")).send().await.expect_status(200).json();
+    assert_eq!(hook["enabled"], false);
+    assert!(hook["disabled_reason"].as_str().unwrap().contains("410"), "{hook}");
+    assert_eq!(deliveries(&app, &id).await["stats"]["dead_letter"], 1);
+    assert_eq!(receiver.received().len(), 1);
+    let back = app.patch(&format!("{HOOKS}/{id}/toggle")).send().await.expect_status(200).json();
+    assert_eq!((&back["enabled"], &back["disabled_reason"]), (&json!(true), &Value::Null));
+}
+
+#[tokio::test]
+async fn a_hook_that_is_off_holds_its_deliveries() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let id = make(&app, queued(&receiver)).await;
+    receiver.then([Answer::Status(500)]);
+    emit(&app, "memory.stored", json!({})).await;
+    settle(&app).await;
+    app.patch(&format!("{HOOKS}/{id}/toggle")).send().await.expect_status(200);
+    let test = app.post(&format!("{HOOKS}/{id}/test-delivery")).send().await.expect_status(202).json();
+    assert_eq!((&test["status"], &test["event_type"]), (&json!("pending"), &json!("test.notification")));
+    app.clock.advance(Duration::from_secs(3600));
+    settle(&app).await;
+    assert_eq!(receiver.received().len(), 1);
+    app.patch(&format!("{HOOKS}/{id}/toggle")).send().await.expect_status(200);
+    settle(&app).await;
+    assert_eq!(deliveries(&app, &id).await["stats"]["success"], 2);
+    let test = receiver.received().into_iter().find(|got| got.header("x-svc-event") == "test.notification").unwrap();
+    assert_eq!(test.event()["data"]["hook_id"], id.as_str());
+}
+
+/// As a daemon leaves it that was killed while it sent.
+async fn leave_behind(app: &TestApp, hook: &str) {
+    let (hook, now) = (hook.to_owned(), app.clock.clock().now());
+    let leave = async move |tx: &mut Tx| {
+        tx.execute(
+            "UPDATE hook_deliveries SET status = 'processing', owner = 'gone', fence = fence + 1, due_at = $2 WHERE hook_id = $1",
+            args![hook.as_str(), now + Duration::from_secs(15)],
+        )
+        .await
+    };
+    app.running().ground().db.write::<_, StoreError, _>(leave).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_killed_daemon_held_is_sent_after_its_lease() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let id = make(&app, queued(&receiver)).await;
+    let path = format!("{HOOKS}/{id}/toggle");
+    app.post(&format!("{HOOKS}/{id}/test-delivery")).send().await.expect_status(202);
+    leave_behind(&app, &id).await;
+    settle(&app).await;
+    assert_eq!((receiver.received().len(), &queue_stats(&app).await["processing"]), (0, &json!(1)));
+    // Off, nothing is claimed; but it is not shown as being sent for longer than it is.
+    app.patch(&path).send().await.expect_status(200);
+    app.clock.advance(Duration::from_secs(16));
+    settle(&app).await;
+    assert_eq!((receiver.received().len(), &queue_stats(&app).await["pending"]), (0, &json!(1)));
+    leave_behind(&app, &id).await;
+    app.patch(&path).send().await.expect_status(200);
+    app.clock.advance(Duration::from_secs(16));
+    settle(&app).await;
+    let list = deliveries(&app, &id).await;
+    assert_eq!((receiver.received().len(), &list["stats"]["success"]), (1, &json!(1)));
+    // What nobody knows the result of is no attempt.
+    assert_eq!(list["deliveries"][0]["attempt_count"], 1);
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_away_is_left_in_peace() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let mut hook = queued(&receiver);
+    hook["max_retries"] = json!(100);
+    let id = make(&app, hook).await;
+    receiver.always(Answer::Status(503));
+    for number in 0..10 {
+        emit(&app, "memory.stored", json!({"n": number})).await;
+    }
+    settle(&app).await;
+    assert_eq!(receiver.received().len(), 10);
+    // The circuit is open: what comes now is held, and counts no attempt.
+    emit(&app, "memory.stored", json!({"n": 10})).await;
+    app.clock.advance(Duration::from_secs(5));
+    settle(&app).await;
+    assert_eq!(receiver.received().len(), 10);
+    let metrics = app.get("/api/metrics/prometheus").send().await.text();
+    assert!(metrics.contains("svc_hook_open_circuits 1"), "{metrics}");
+    // One looks whether it is back; it is not.
+    app.clock.advance(Duration::from_secs(8));
+    settle(&app).await;
+    assert_eq!(receiver.received().len(), 11);
+    app.clock.advance(Duration::from_secs(10));
+    settle(&app).await;
+    assert_eq!(receiver.received().len(), 11, "the pause grows");
+    receiver.always(Answer::Status(200));
+    app.clock.advance(Duration::from_secs(3600));
+    settle(&app).await;
+    assert_eq!(deliveries(&app, &id).await["stats"]["success"], 11);
+    // By hand there is no waiting.
+    receiver.always(Answer::Status(503));
+    for number in 0..11 {
+        emit(&app, "memory.stored", json!({"n": number})).await;
+    }
+    settle(&app).await;
+    let list = app.get(&format!("{HOOKS}/{id}/deliveries?status=failed")).send().await.expect_status(200).json();
+    receiver.always(Answer::Status(200));
+    let failed = list["deliveries"][0]["id"].as_str().unwrap();
+    app.post(&format!("{HOOKS}/{id}/deliveries/{failed}/retry")).send().await.expect_status(200);
+    settle(&app).await;
+    assert!(deliveries(&app, &id).await["stats"]["success"].as_u64().unwrap() >= 12);
+}
+
+#[tokio::test]
+async fn one_slow_receiver_holds_a_quarter_of_the_places() {
+    let app = TestApp::with_owner().await;
+    let (slow, quick) = (Receiver::start().await, Receiver::start().await);
+    slow.always(Answer::Hang);
+    make(&app, queued(&slow)).await;
+    make(&app, queued(&quick)).await;
+    for number in 0..100 {
+        emit(&app, "memory.stored", json!({"n": number})).await;
+    }
+    let working = async {
+        loop {
+            settle(&app).await;
+        }
+    };
+    tokio::select! {
+        () = working => {}
+        _ = quick.wait_for(100) => {}
+    }
+    slow.wait_for(16).await;
+    assert_eq!(slow.received().len(), 16);
+}
+
+#[tokio::test]
+async fn when_too_much_waits_events_stay_where_they_are() {
+    let (mut app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    app.hook_waiting_limit = Some(20);
+    app.restart().await;
+    let id = make(&app, queued(&receiver)).await;
+    receiver.always(Answer::Status(503));
+    for number in 0..30 {
+        emit(&app, "memory.stored", json!({"n": number})).await;
+        settle(&app).await;
+    }
+    let stats = deliveries(&app, &id).await["stats"].clone();
+    assert_eq!(stats["pending"].as_u64().unwrap() + stats["failed"].as_u64().unwrap(), 20, "{stats}");
+    let metrics = app.get("/api/metrics/prometheus").send().await.text();
+    assert!(metrics.contains("svc_hook_reader_paused 1"), "{metrics}");
+    receiver.always(Answer::Status(200));
+    for _ in 0..10 {
+        app.clock.advance(Duration::from_secs(3600));
+        settle(&app).await;
+    }
+    assert_eq!(deliveries(&app, &id).await["stats"]["success"], 30);
+}
+
+#[tokio::test]
+async fn replicas_share_the_work() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let Some(replica) = app.replica().await else { return };
+    let mut hook = queued(&receiver);
+    hook["config"]["secret"] = json!(SECRET);
+    let id = make(&app, hook).await;
+    for number in 0..200 {
+        emit(if number % 2 == 0 { &app } else { &replica }, "memory.stored", json!({"n": number})).await;
+    }
+    while deliveries(&replica, &id).await["stats"]["success"] != 200 {
+        tokio::join!(app.run_workers(), replica.run_workers());
+    }
+    let received = receiver.received();
+    assert_eq!(received.len(), 200, "each once");
+    assert!(received.iter().all(|got| !got.header("x-svc-signature").is_empty()));
+}

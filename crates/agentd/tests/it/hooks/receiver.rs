@@ -1,0 +1,101 @@
+//! Somebody who receives what hooks send, and behaves as the test says.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// What it answers.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    Status(u16),
+    With(u16, &'static str, String),
+    Hang,
+}
+
+#[derive(Debug, Clone)]
+pub struct Received {
+    pub headers: HeaderMap,
+    pub body: String,
+}
+
+impl Received {
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map(|value| value.to_str().unwrap()).unwrap_or_default()
+    }
+
+    pub fn event(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+struct Inner {
+    received: watch::Sender<Vec<Received>>,
+    script: Mutex<VecDeque<Answer>>,
+    otherwise: Mutex<Answer>,
+}
+
+pub struct Receiver {
+    pub address: SocketAddr,
+    inner: Arc<Inner>,
+}
+
+impl Receiver {
+    /// One that takes everything.
+    pub async fn start() -> Self {
+        let inner = Arc::new(Inner {
+            received: watch::Sender::new(Vec::new()),
+            script: Mutex::default(),
+            otherwise: Mutex::new(Answer::Status(204)),
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(receive).with_state(Arc::clone(&inner));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { address, inner }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}/in", self.address)
+    }
+
+    /// What it answers first; then what it always answers.
+    pub fn then(&self, answers: impl IntoIterator<Item = Answer>) {
+        self.inner.script.lock().unwrap().extend(answers);
+    }
+
+    pub fn always(&self, answer: Answer) {
+        *self.inner.otherwise.lock().unwrap() = answer;
+    }
+
+    pub fn received(&self) -> Vec<Received> {
+        self.inner.received.borrow().clone()
+    }
+
+    /// Until so many requests came.
+    pub async fn wait_for(&self, count: usize) -> Vec<Received> {
+        let mut received = self.inner.received.subscribe();
+        received.wait_for(|received| received.len() >= count).await.unwrap().clone()
+    }
+}
+
+async fn receive(State(inner): State<Arc<Inner>>, headers: HeaderMap, body: Bytes) -> Response {
+    let body = String::from_utf8_lossy(&body).into_owned();
+    inner.received.send_modify(|received| received.push(Received { headers, body }));
+    let next = inner.script.lock().unwrap().pop_front();
+    let answer = next.unwrap_or_else(|| inner.otherwise.lock().unwrap().clone());
+    match answer {
+        Answer::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
+        Answer::With(status, name, value) => {
+            (StatusCode::from_u16(status).unwrap(), [(name, value)], "said why").into_response()
+        }
+        Answer::Hang => std::future::pending().await,
+    }
+}
