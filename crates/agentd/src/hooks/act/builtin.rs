@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Attempt, Failure, milliseconds, record, whole_story};
-use crate::engine::{EngineError, HistoryMessage, SessionId, StartTurn, ToolUse};
+use crate::engine::{EngineError, HistoryMessage, Origin, OriginKind, SessionId, StartTurn, ToolUse};
 use crate::hooks::error::HookError;
 use crate::hooks::known::LoadedHook;
 use crate::hooks::model::{BuiltinAction, ExecutionStatus, HookId};
@@ -147,7 +147,11 @@ impl Hooks {
         event.truncate(event.floor_char_boundary(EVENT_BYTES));
         let question = format!("{prompt}\n\n<event>\n{event}\n</event>");
         let history = vec![HistoryMessage::Note(NOTE.to_owned()), HistoryMessage::User(question)];
-        let turn = StartTurn { tools: ToolUse::ReadingOnly, ..StartTurn::aside(agent, history) };
+        let turn = StartTurn {
+            origin: Origin::of(OriginKind::Hook),
+            tools: ToolUse::ReadingOnly,
+            ..StartTurn::aside(agent, history)
+        };
         let (claim, result) = (occasion.claim.clone(), occasion.done(Value::Null, None));
         let open = async move |tx: &mut Tx, session: &SessionId| {
             let (output, caused_id) = (Some(json!({"session_id": session})), Some(session.to_string()));
