@@ -3,5 +3,6 @@
 mod change_of_clocks;
 mod cron;
 mod missed;
+mod natural;
 mod spec;
 mod text;
