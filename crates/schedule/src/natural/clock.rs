@@ -235,11 +235,11 @@ impl Grammar<'_> {
         if !self.take_any(&[Kind::Between, Kind::From]) {
             return false;
         }
-        let Some(start) = self.clock_time(true) else { return false };
+        let Some(start) = self.end_of_window() else { return false };
         if !self.take_any(&[Kind::And, Kind::To, Kind::Until, Kind::Through]) {
             return false;
         }
-        let Some(mut end) = self.clock_time(true) else { return false };
+        let Some(mut end) = self.end_of_window() else { return false };
         let mut start = start;
         if end.hour <= start.hour && !end.certain && end.hour < 12 {
             end.hour += 12;
@@ -256,6 +256,11 @@ impl Grammar<'_> {
         }
         self.draft.window = Some((start, end));
         true
+    }
+
+    /// In "from 9 to 5" the nine are no minutes.
+    fn end_of_window(&mut self) -> Option<ClockTime> {
+        self.find(|grammar| grammar.plain_time(true)).or_else(|| self.clock_time(true))
     }
 
     /// "at quarter past every hour", "at 15 past the hour", "every hour at :15", "every hour at half past".

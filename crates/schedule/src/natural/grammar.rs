@@ -200,17 +200,15 @@ impl<'a> Grammar<'a> {
                 self.at += 1;
                 count
             }
-            Kind::Number(count) if self.text(1) != "x" && matches!(self.kind(1), Kind::Times) => {
-                self.at += 2;
-                count
-            }
             Kind::Number(count) if matches!(self.kind(1), Kind::Times) => {
                 self.at += 2;
                 count
             }
             _ => return false,
         };
-        if count == 1 && self.kind(0) == Kind::Every {
+        if self.kind(0) == Kind::Every && (count == 1 || matches!(self.kind(1), Kind::Number(_))) {
+            // "twice every 24 hours" is nothing that people agree on.
+            self.draft.impossible |= count != 1;
             return self.interval();
         }
         if let Kind::Adverb(1, unit) = self.kind(0) {

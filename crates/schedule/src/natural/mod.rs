@@ -1,6 +1,6 @@
 //! Schedules in plain words, English or German.
 //!
-//! `lexer` and `token` turn words into kinds, `grammar` (with `clock` and `days`) finds phrases of time, one after
+//! `lexer` and `token` turn words into kinds, `grammar` (with `clock`, `days` and `month_days`) finds phrases of time, one after
 //! the other, and `resolve` makes one schedule of them. What repeats in a way that neither cron nor an interval can
 //! hold ("every other Friday", "the last business day") is not claimed, and neither is what is asked, told or
 //! called off rather than ordered.
@@ -10,6 +10,7 @@ mod days;
 mod draft;
 mod grammar;
 mod lexer;
+mod month_days;
 mod refusal;
 mod resolve;
 mod token;
@@ -60,6 +61,10 @@ pub fn parse_natural(text: &str, now: Timestamp, zone: &Zone, language: impl Int
     let grammar = grammar::Grammar::read(&tokens);
     let (schedule, doubt) = resolve::resolve(&grammar.draft, now, zone)?;
     let confidence = confidence(&grammar, doubt.0);
+    // A bare hint among other words is nothing; what is whole but limited is shown, with little confidence.
+    if confidence < MIN_CONFIDENCE && !grammar.draft.limited {
+        return None;
+    }
     let human_readable = schedule.human_readable(language);
     Some(Parsed { schedule, confidence, human_readable })
 }

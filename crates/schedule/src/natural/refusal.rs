@@ -9,33 +9,31 @@ const FIRST: [&str; 36] = [
     "was", "were", "does", "did", "has", "wer", "wie", "was", "wann", "warum", "wo", "wieso", "weshalb", "welche",
     "welcher", "welches", "ist", "sind", "war", "hat", "hast", "there's",
 ];
-/// Words that call off, deny, or tell of the past, wherever they stand.
-const ANYWHERE: [&str; 47] = [
-    "cancel",
-    "delete",
-    "disable",
-    "unsubscribe",
-    "stop",
-    "pause",
-    "don't",
-    "dont",
-    "never",
-    "not",
-    "no",
-    "won't",
-    "didn't",
-    "doesn't",
-    "isn't",
-    "wasn't",
-    "nicht",
-    "nie",
-    "niemals",
-    "kein",
-    "keine",
-    "keinen",
-    "lösche",
-    "stoppe",
-    "beende",
+/// Words that call something off, at the beginning.
+const CALLED_OFF: [&str; 9] =
+    ["cancel", "stop", "pause", "disable", "unsubscribe", "skip", "stoppe", "beende", "pausiere"];
+const REMOVED: [&str; 4] = ["delete", "remove", "lösche", "entferne"];
+/// What is removed with its schedule; old logs are removed on one.
+const REMINDERS: [&str; 12] = [
+    "alarm",
+    "alarms",
+    "reminder",
+    "reminders",
+    "job",
+    "jobs",
+    "schedule",
+    "erinnerung",
+    "erinnerungen",
+    "wecker",
+    "termin",
+    "aufgabe",
+];
+const DENIALS: [&str; 15] = [
+    "don't", "dont", "never", "not", "no", "won't", "didn't", "doesn't", "nicht", "nie", "niemals", "kein", "keine",
+    "keinen", "without",
+];
+/// What is told rather than ordered, unless something says that it repeats.
+const STORY: [&str; 21] = [
     "yesterday",
     "ago",
     "was",
@@ -52,13 +50,13 @@ const ANYWHERE: [&str; 47] = [
     "hatten",
     "wurde",
     "gewesen",
-    "whenever",
     "haben",
     "habe",
-    "whilst",
-    "jedesmal",
     "war",
+    "isn't",
+    "wasn't",
 ];
+const WHENEVER: [&str; 2] = ["whenever", "jedesmal"];
 const SUBJECTS: [&str; 12] = ["i", "he", "she", "we", "they", "it", "er", "sie", "wir", "es", "ihr", "ich"];
 /// What makes "I …" a wish.
 const WISHES: [&str; 22] = [
@@ -76,25 +74,47 @@ pub(super) fn refuses(tokens: &[Token]) -> bool {
     if SUBJECTS.contains(&text(0)) && !WISHES.contains(&text(1)) {
         return true;
     }
-    tokens.iter().enumerate().any(|(place, token)| {
-        let words = token.text.as_str();
-        let next = tokens.get(place + 1).map(|token| token.kind);
-        match token.kind {
-            _ if ANYWHERE.contains(&words) => true,
-            // "every time I …", "jedes Mal wenn …"
-            Kind::Every => matches!(text(place + 1), "time" | "mal"),
-            // "last week", but not "the last week of …", which is not claimed anyway.
-            Kind::Last => {
-                matches!(next, Some(Kind::Unit(Unit::Week | Unit::Month | Unit::Year | Unit::Quarter)))
-                    || matches!(next, Some(Kind::Part { .. }))
+    let order = tokens.iter().position(|token| token.kind != Kind::Filler).unwrap_or(0);
+    if CALLED_OFF.contains(&text(order)) {
+        return true;
+    }
+    let has = |words: &[&str]| tokens.iter().any(|token| words.contains(&token.text.as_str()));
+    if REMOVED.contains(&text(order)) && has(&REMINDERS) {
+        return true;
+    }
+    let repeats = tokens.iter().any(|token| matches!(token.kind, Kind::Every | Kind::Adverb(..)));
+    if has(&WHENEVER) || (!repeats && has(&STORY)) {
+        return true;
+    }
+    (0..tokens.len()).any(|place| denies(tokens, place, repeats) || is_past(tokens, place))
+}
+
+/// "don't …", "not every day"; within what is to be done it is no denial: "check that it is not down every hour".
+fn denies(tokens: &[Token], place: usize, repeats: bool) -> bool {
+    let before_every = tokens.get(place + 1).is_some_and(|next| next.kind == Kind::Every);
+    DENIALS.contains(&tokens[place].text.as_str()) && (!repeats || place < 3 || before_every)
+}
+
+/// "every time", "last week", "last Friday", "vor zwei Tagen".
+fn is_past(tokens: &[Token], place: usize) -> bool {
+    let kind = |ahead: usize| tokens.get(place + ahead).map(|token| token.kind);
+    let text = |ahead: usize| tokens.get(place + ahead).map_or("", |token: &Token| token.text.as_str());
+    match tokens[place].kind {
+        Kind::Every => matches!(text(1), "time" | "mal"),
+        Kind::Last => {
+            let of_month = matches!(kind(2), Some(Kind::Of | Kind::In | Kind::Every | Kind::Per));
+            let every = place.checked_sub(1).is_some_and(|before| tokens[before].kind == Kind::Every);
+            match kind(1) {
+                Some(Kind::Unit(Unit::Week | Unit::Month | Unit::Year | Unit::Quarter) | Kind::Part { .. }) => true,
+                Some(Kind::Weekday { .. } | Kind::Weekend { .. }) => !of_month && !every,
+                _ => false,
             }
-            // "vor zwei Tagen"
-            Kind::Before => {
-                words == "vor"
-                    && matches!(next, Some(Kind::Number(_) | Kind::A))
-                    && matches!(tokens.get(place + 2).map(|token| token.kind), Some(Kind::Unit(_)))
-            }
-            _ => false,
         }
-    })
+        Kind::Before => {
+            text(0) == "vor"
+                && matches!(kind(1), Some(Kind::Number(_) | Kind::A))
+                && matches!(kind(2), Some(Kind::Unit(_)))
+        }
+        _ => false,
+    }
 }
