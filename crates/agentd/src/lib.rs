@@ -22,6 +22,7 @@ pub mod monitoring;
 pub mod notify;
 pub mod page;
 pub mod providers;
+pub mod scheduler;
 pub mod settings;
 pub mod setup;
 pub mod skills;

@@ -175,6 +175,21 @@ impl Db {
         self.run(Plan { durability: Durability::Relaxed, isolation: Isolation::Serializable }, work).await
     }
 
+    /// Like [`write`](Self::write), for `work` that begins by locking the rows it takes
+    /// ([`Dialect::skip_locked`]) and decides by those alone: on PostgreSQL several of them run side by
+    /// side without colliding, and what they read besides may change while they run.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn write_locking<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: AsyncFn(&mut Tx) -> Result<T, E> + Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.run(Plan { durability: Durability::Full, isolation: Isolation::ReadCommitted }, work).await
+    }
+
     pub(crate) async fn run<T, E, F>(&self, plan: Plan, work: F) -> Result<T, E>
     where
         F: AsyncFn(&mut Tx) -> Result<T, E> + Send + 'static,

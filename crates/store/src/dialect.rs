@@ -34,7 +34,8 @@ impl Dialect {
 
     /// Locks rows for this transaction and leaves out those that another one holds. SQLite needs
     /// none: there is one writer.
-    pub(crate) fn skip_locked(self) -> &'static str {
+    #[must_use]
+    pub fn skip_locked(self) -> &'static str {
         self.pick("", "FOR UPDATE SKIP LOCKED")
     }
 }

@@ -157,4 +157,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0016_memory.sql"),
         postgres: include_str!("../migrations/postgres/0016_memory.sql"),
     },
+    Migration {
+        version: 17,
+        name: "scheduler",
+        sqlite: include_str!("../migrations/sqlite/0017_scheduler.sql"),
+        postgres: include_str!("../migrations/postgres/0017_scheduler.sql"),
+    },
 ];

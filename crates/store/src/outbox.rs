@@ -208,6 +208,33 @@ impl Tx {
         Ok(id)
     }
 
+    /// Adds events in this order, many rows a statement.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn emit_all(&mut self, events: Vec<NewEvent>) -> Result<(), StoreError> {
+        // A bounded number of statement texts is prepared once each.
+        const ROWS: [usize; 4] = [64, 16, 4, 1];
+        let now = self.clock().now();
+        let mut left = events.into_iter();
+        while left.len() > 0 {
+            let count = ROWS.into_iter().find(|rows| *rows <= left.len()).unwrap_or(1);
+            let mut values = Args::with_capacity(1 + 4 * count);
+            values.push(now);
+            let mut sql = String::from("INSERT INTO outbox (id, event_type, agent, data, created_at) VALUES ");
+            for (position, event) in left.by_ref().take(count).enumerate() {
+                let comma = if position == 0 { "" } else { ", " };
+                let id = values.push(EventId::generate(self.ids()));
+                let (event_type, agent, data) =
+                    (values.push(event.event_type), values.push(event.agent), values.push(event.data));
+                sql.push_str(&format!("{comma}(${id}, ${event_type}, ${agent}, ${data}, $1)"));
+            }
+            self.execute(sql, values).await?;
+            self.wake(OUTBOX.name().to_owned());
+        }
+        Ok(())
+    }
+
     /// Makes sure that a consumer has a cursor; one that is there stays where it is.
     ///
     /// # Errors

@@ -33,6 +33,10 @@
 //! Before the window is full, the oldest part of a conversation becomes a summary; what was said
 //! stays whole where it is kept. What still does not fit is left out, and the model is told so.
 //!
+//! Who asked for a turn is its [`Origin`], kept with the session. Its beginning and its end are events
+//! (`task.started`, `task.completed`, `task.failed`) in the transactions that store them, except of turns
+//! beside any conversation, and of attempts that are to be repeated.
+//!
 //! What an agent remembers is asked for while the turn is being stored, and a turn waits half a second
 //! for it at most.
 //!
@@ -40,6 +44,7 @@
 
 mod approvals;
 mod aside;
+mod background;
 mod call;
 mod context;
 mod error;
@@ -47,6 +52,7 @@ mod follow;
 mod holder;
 mod live;
 mod model;
+mod origin;
 mod park;
 mod recall;
 mod recovery;
@@ -59,13 +65,15 @@ mod turn;
 mod worker;
 
 pub use approvals::{Approval, ApprovalId, ApprovalStatus, Approvals, DecidesApproval, RequestApproval};
+pub use background::BackgroundPlace;
 pub use error::{EngineError, NoAnswer};
 pub use model::{
     EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse,
 };
+pub use origin::{Origin, OriginKind};
 pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, ToldTurn};
 pub use rounds::{CallRecord, CallStatus, Round};
 pub use service::Engine;
-pub use store::{cancel_in_conversation, find_running_in_conversation, forget_sessions};
-pub use transcript::{Transcript, TurnObserver};
+pub use store::{cancel_in_conversation, cancel_session, find_running_in_conversation, forget_sessions};
+pub use transcript::{Settled, Transcript, TurnObserver};
 pub use worker::KeepSessions;

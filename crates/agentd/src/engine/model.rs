@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::approvals::Approval;
+use super::error::NoAnswer;
+use super::origin::Origin;
 use super::rounds::{CallProgress, Outcome, Round, as_object};
 use crate::agents::{Agent, AgentId};
 
@@ -52,6 +54,7 @@ impl SessionStatus {
 pub struct Session {
     pub id: SessionId,
     pub agent_id: AgentId,
+    pub origin: Origin,
     pub conversation_id: Option<String>,
     /// The reply's message, where one is kept.
     pub message_id: Option<String>,
@@ -208,6 +211,7 @@ pub enum HistoryMessage {
 #[derive(Debug, Clone)]
 pub struct StartTurn {
     pub agent: Arc<Agent>,
+    pub origin: Origin,
     /// What is to be answered stands last.
     pub history: Vec<HistoryMessage>,
     /// What the [`Transcript`](super::Transcript) calls each entry of the history; may be left out.
@@ -233,6 +237,7 @@ impl StartTurn {
     pub fn aside(agent: Arc<Agent>, history: Vec<HistoryMessage>) -> Self {
         Self {
             agent,
+            origin: Origin::aside(),
             history,
             keys: Vec::new(),
             summary: None,
@@ -271,4 +276,6 @@ pub struct Reply {
     /// What was done for it; empty where no tool was used.
     pub rounds: Vec<Round>,
     pub status: SessionStatus,
+    /// Why it is not complete; `None` when it is.
+    pub error: Option<NoAnswer>,
 }

@@ -6,7 +6,7 @@ use agentd_llm::{Usage, UsageSource};
 use agentd_store::{Dialect, StoreError, Tx};
 
 use super::context::estimate_tokens;
-use super::error::EngineError;
+use super::error::{EngineError, NoAnswer};
 use super::model::{Reply, Session, SessionEvent, SessionStatus};
 use super::rounds::{LogReader, Round, close_calls};
 use super::service::Inner;
@@ -95,8 +95,10 @@ async fn interrupt(engine: &Arc<Inner>, session: Session, log: StoredLog) -> Res
                 content: content.clone(),
                 rounds: rounds.clone(),
                 status: SessionStatus::Interrupted,
+                error: Some(NoAnswer { code: "internal".to_owned(), message: INTERRUPTED.to_owned() }),
             };
-            here.settle(tx, &session, &reply).await?;
+            let spent = session.prompt_tokens_estimate + estimate_tokens(&content);
+            here.settle(tx, &session, &reply, spent).await?;
             Ok::<_, EngineError>(true)
         })
         .await?;

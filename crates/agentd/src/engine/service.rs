@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::approvals::Approvals;
+use super::background::BackgroundPlaces;
 use super::call::CallOptions;
 use super::context::Prompt;
 use super::error::{EngineError, NoAnswer};
@@ -20,9 +21,9 @@ use super::live::{LiveTurns, Place, Stop};
 use super::model::{Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse};
 use super::recall::Recall;
 use super::rounds::Round;
-use super::transcript::{Transcript, TurnObserver};
+use super::transcript::{Settled, Transcript, TurnObserver};
 use super::turn::{Log, Spent, Turn};
-use super::{follow, park, recovery, store};
+use super::{follow, origin, park, recovery, store};
 use crate::agents::{Agent, AgentId, Agents, OwnsAgentData};
 use crate::ground::Ground;
 use crate::providers::{ModelCall, ModelWish, Providers};
@@ -49,6 +50,7 @@ pub(super) struct Inner {
     transcripts: RwLock<Vec<Arc<dyn Transcript>>>,
     observers: RwLock<Vec<Arc<dyn TurnObserver>>>,
     recall: RwLock<Option<Arc<dyn Recall>>>,
+    pub(super) background: BackgroundPlaces,
     is_supervised: AtomicBool,
 }
 
@@ -90,6 +92,7 @@ impl Engine {
             transcripts: RwLock::default(),
             observers: RwLock::default(),
             recall: RwLock::default(),
+            background: BackgroundPlaces::default(),
             is_supervised: AtomicBool::new(false),
         }))
     }
@@ -162,6 +165,7 @@ impl Engine {
                 db.write(async move |tx: &mut Tx| {
                     inner.insert(tx, &row).await?;
                     open(tx, &row.id).await?;
+                    origin::emit_started(tx, &row).await?;
                     entered.notify_one();
                     Ok(())
                 })
@@ -192,6 +196,7 @@ impl Engine {
         let session = Session {
             id: SessionId::generate(&inner.ground.ids),
             agent_id: turn.agent.id.clone(),
+            origin: turn.origin,
             conversation_id: turn.conversation_id,
             message_id: turn.message_id,
             transcript: turn.transcript.map(str::to_owned),
@@ -515,15 +520,25 @@ impl Inner {
         self.providers.record_usage(tx, call).await
     }
 
-    /// Gives the reply to whoever keeps it.
-    pub(super) async fn settle(&self, tx: &mut Tx, session: &Session, reply: &Reply) -> Result<(), StoreError> {
-        let Some(name) = &session.transcript else { return Ok(()) };
-        match self.transcript(session) {
-            Some(keeper) => keeper.settle(tx, reply).await,
-            None => {
+    /// Gives the reply to whoever keeps it, and tells of the end.
+    pub(super) async fn settle(
+        &self,
+        tx: &mut Tx,
+        session: &Session,
+        reply: &Reply,
+        total_tokens: u64,
+    ) -> Result<(), StoreError> {
+        let settled = match (&session.transcript, self.transcript(session)) {
+            (None, _) => Settled::Ended,
+            (Some(_), Some(keeper)) => keeper.settle(tx, reply).await?,
+            (Some(name), None) => {
                 tracing::error!(transcript = name, "nobody keeps the replies of a session");
-                Ok(())
+                Settled::Ended
             }
+        };
+        match settled {
+            Settled::Ended => origin::emit_ended(tx, session, reply, total_tokens).await,
+            Settled::Repeated => Ok(()),
         }
     }
 }

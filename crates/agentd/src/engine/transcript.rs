@@ -5,13 +5,22 @@ use futures_util::future::LocalBoxFuture;
 
 use super::model::{Reply, Session, SessionStatus};
 
+/// What becomes of a turn that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// That was it.
+    Ended,
+    /// Another attempt is planned, so nobody is told that it failed.
+    Repeated,
+}
+
 /// Keeps replies: implemented by whoever starts turns, and found by its name when the daemon that
 /// ran a turn is gone.
 pub trait Transcript: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Keeps the reply, in the transaction that ends the session. May run more than once.
-    fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<(), StoreError>>;
+    fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<Settled, StoreError>>;
 
     /// Keeps a summary of everything up to the entry that [`StartTurn::keys`](super::StartTurn) called
     /// `through`, to be given instead of it from now on. What was said stays whole.

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use super::call::{Call, CallEvent, CallOptions};
 use super::context::{Prompt, prompt_limit};
-use super::error::EngineError;
+use super::error::{EngineError, NoAnswer};
 use super::live::{Place, Stop};
 use super::model::{Reply, Session, SessionEvent, SessionStatus, ToolUse};
 use super::recall::Recalled;
@@ -368,7 +368,9 @@ impl Turn {
         self.count(&usages);
         usages.append(&mut self.unrecorded);
         let seq = self.log.number();
-        let (status, error_code, last) = last_event(&self.session, seq, self.spent, &end);
+        let (status, error) = verdict(end);
+        let spent = self.spent;
+        let last = last_event(&self.session, seq, spent, error.as_ref());
         let Self { engine, session, place, mut log, mut rounds, has_asked, recalled, .. } = self;
         if !rounds.is_empty() {
             rounds.push(Round { text: std::mem::take(&mut log.round_text), calls: Vec::new() });
@@ -383,12 +385,14 @@ impl Turn {
             content: log.text,
             rounds,
             status,
+            error,
         };
         let ending = Arc::new((reply, events, usages));
         let write = || {
             let (here, session, ending) = (Arc::clone(&engine), Arc::clone(&session), Arc::clone(&ending));
             engine.ground.db.write(async move |tx: &mut Tx| {
                 let (reply, events, usages) = &*ending;
+                let error_code = reply.error.as_ref().map(|error| error.code.as_str());
                 if !store::end_session(tx, &session.id, &session.owner, status, error_code).await? {
                     // A commit whose answer was lost came through after all.
                     return match store::ended_by(tx, &session.id, &session.owner).await? == Some(status) {
@@ -405,7 +409,7 @@ impl Turn {
                     store::approvals::cancel_of_session(tx, &session.id, now).await?;
                     store::parked::delete_state(tx, &session.id).await?;
                 }
-                here.settle(tx, &session, reply).await?;
+                here.settle(tx, &session, reply, spent.input_tokens + spent.output_tokens).await?;
                 Ok(())
             })
         };
@@ -487,35 +491,38 @@ where
     }
 }
 
-fn last_event(
-    session: &Session,
-    seq: u64,
-    spent: Spent,
-    end: &End,
-) -> (SessionStatus, Option<&'static str>, SessionEvent) {
-    let error =
-        |status, code: &'static str, message: &str| (status, Some(code), SessionEvent::error(seq, code, message));
+/// How a turn ended, and what is said of it if it was no success.
+fn verdict(end: End) -> (SessionStatus, Option<NoAnswer>) {
+    let error = |status, code: &str, message: String| (status, Some(NoAnswer { code: code.to_owned(), message }));
     match end {
-        End::Finished => {
-            let (input, output) = (spent.input_tokens, spent.output_tokens);
-            (SessionStatus::Done, None, SessionEvent::done(seq, session.message_id.as_deref(), input, output))
+        End::Finished => (SessionStatus::Done, None),
+        End::Failed(failure) => error(SessionStatus::Failed, failure.code.as_str(), failure.to_string()),
+        End::Stopped(Stop::Cancel) => {
+            error(SessionStatus::Cancelled, "cancelled", "The reply was cancelled.".to_owned())
         }
-        End::Failed(failure) => error(SessionStatus::Failed, failure.code.as_str(), &failure.to_string()),
-        End::Stopped(Stop::Cancel) => error(SessionStatus::Cancelled, "cancelled", "The reply was cancelled."),
-        End::Stopped(Stop::Interrupt) => error(SessionStatus::Interrupted, "internal", super::recovery::INTERRUPTED),
+        End::Stopped(Stop::Interrupt) => {
+            error(SessionStatus::Interrupted, "internal", super::recovery::INTERRUPTED.to_owned())
+        }
         End::TooLong => error(
             SessionStatus::Failed,
             "internal",
-            "The reply grew longer than 8 MiB and was cut off; ask for less at once.",
+            "The reply grew longer than 8 MiB and was cut off; ask for less at once.".to_owned(),
         ),
         End::TooManyRounds(limit) => error(
             SessionStatus::Failed,
             "tool_limit",
-            &format!(
+            format!(
                 "The agent used tools {limit} times in a row without coming to an answer; raise max_tool_rounds of \
                  PUT /api/settings/agent, or ask for a smaller step."
             ),
         ),
+    }
+}
+
+fn last_event(session: &Session, seq: u64, spent: Spent, error: Option<&NoAnswer>) -> SessionEvent {
+    match error {
+        Some(error) => SessionEvent::error(seq, &error.code, &error.message),
+        None => SessionEvent::done(seq, session.message_id.as_deref(), spent.input_tokens, spent.output_tokens),
     }
 }
 

@@ -20,7 +20,7 @@ use super::store::{MessageCut, TitleSource};
 use super::title::{UNTITLED, title_from};
 use crate::agents::{AgentError, AgentId, Agents, OwnsAgentData};
 use crate::engine::{
-    Engine, Reply, SessionEvent, SessionId, Transcript, cancel_in_conversation, find_running_in_conversation,
+    Engine, Reply, SessionEvent, SessionId, Settled, Transcript, cancel_in_conversation, find_running_in_conversation,
 };
 use crate::ground::Ground;
 
@@ -341,14 +341,15 @@ impl Transcript for Chat {
         TRANSCRIPT
     }
 
-    fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+    fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<Settled, StoreError>> {
         Box::pin(async move {
             let (Some(conversation), Some(message)) = (&reply.conversation_id, &reply.message_id) else {
-                return Ok(());
+                return Ok(Settled::Ended);
             };
             let now = tx.clock().now();
             store::settle_reply(tx, conversation, message, &reply.content, &reply.rounds, reply.status.into(), now)
-                .await
+                .await?;
+            Ok(Settled::Ended)
         })
     }
 

@@ -10,7 +10,7 @@ use super::super::store::{self, TitleSource};
 use super::super::title::title_from;
 use super::{Chat, TRANSCRIPT, require_text};
 use crate::agents::Agent;
-use crate::engine::{EngineError, HistoryMessage, SessionId, StartTurn, find_running_in_conversation};
+use crate::engine::{EngineError, HistoryMessage, Origin, SessionId, StartTurn, find_running_in_conversation};
 
 /// More of a conversation is never sent to a model.
 const HISTORY_MESSAGES: u32 = 200;
@@ -137,6 +137,7 @@ impl Chat {
         let reply = new_message(Role::Assistant, 2, String::new(), MessageStatus::Running);
         let turn = StartTurn {
             agent,
+            origin: Origin::chat(),
             history,
             keys,
             summary: conversation.summary.clone(),

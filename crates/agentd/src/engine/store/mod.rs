@@ -9,6 +9,7 @@ use agentd_base::Timestamp;
 use agentd_store::{Args, Read, Row, StoreError, Topic, Tx, args};
 
 use super::model::{EventKind, Session, SessionEvent, SessionId, SessionStatus};
+use super::origin::{Origin, OriginKind};
 use crate::agents::AgentId;
 
 /// Touched when a session is asked to end by its row.
@@ -17,13 +18,18 @@ pub(super) const CANCELS: Topic = Topic::new("engine.cancels");
 /// Rows a statement, largest first: a bounded number of statement texts is prepared once each.
 const BATCHES: [usize; 4] = [64, 16, 4, 1];
 
-const COLUMNS: &str = "id, agent_id, conversation_id, message_id, transcript, provider, model, \
+const COLUMNS: &str = "id, agent_id, origin, job_id, run_id, conversation_id, message_id, transcript, provider, model, \
     prompt_tokens_estimate, status, error_code, owner, started_at, completed_at, waiting_since";
 
 fn session(row: &Row) -> Result<Session, StoreError> {
     Ok(Session {
         id: row.get("id")?,
         agent_id: row.get("agent_id")?,
+        origin: Origin {
+            kind: OriginKind::from_stored(&row.get::<String>("origin")?),
+            job_id: row.get("job_id")?,
+            run_id: row.get("run_id")?,
+        },
         conversation_id: row.get("conversation_id")?,
         message_id: row.get("message_id")?,
         transcript: row.get("transcript")?,
@@ -44,8 +50,8 @@ pub(super) async fn insert_session(tx: &mut Tx, session: &Session, lease_until: 
     let inserted = tx
         .execute(
             "INSERT INTO sessions (id, agent_id, conversation_id, message_id, transcript, provider, model, \
-             prompt_tokens_estimate, status, owner, lease_until, started_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, $10, $11) ON CONFLICT DO NOTHING",
+             prompt_tokens_estimate, status, owner, lease_until, started_at, origin, job_id, run_id) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING",
             args![
                 &session.id,
                 &session.agent_id,
@@ -57,7 +63,10 @@ pub(super) async fn insert_session(tx: &mut Tx, session: &Session, lease_until: 
                 session.prompt_tokens_estimate,
                 &session.owner,
                 lease_until,
-                session.started_at
+                session.started_at,
+                session.origin.kind.as_str(),
+                &session.origin.job_id,
+                &session.origin.run_id
             ],
         )
         .await?;
@@ -195,6 +204,14 @@ pub(super) async fn request_cancel(tx: &mut Tx, id: &SessionId) -> Result<bool, 
         tx.execute("UPDATE sessions SET cancel_requested = 1 WHERE id = $1 AND status = 'running'", args![id]).await?;
     tx.touch(CANCELS);
     Ok(asked == 1)
+}
+
+/// Asks for the end of a turn, with the caller's own change; one that is over stays as it is.
+///
+/// # Errors
+/// What the database refuses.
+pub async fn cancel_session(tx: &mut Tx, id: &SessionId) -> Result<(), StoreError> {
+    request_cancel(tx, id).await.map(|_| ())
 }
 
 /// Asks for the end of the turn that runs in a conversation, with the caller's own change.

@@ -1,0 +1,129 @@
+//! Who asked for a turn, and what the rest of the daemon is told of it.
+
+use agentd_store::{NewEvent, StoreError, Tx};
+use serde_json::{Value, json};
+
+use super::model::{Reply, Session, SessionStatus};
+
+/// More of an answer does not go into an event.
+const OUTPUT_CHARACTERS: usize = 2_000;
+
+/// What kind of thing asked for a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OriginKind {
+    /// A message of the owner or of a device.
+    #[default]
+    Chat,
+    Scheduler,
+    Webhook,
+    Hook,
+    Channel,
+    /// A question of the daemon itself, beside any conversation. Nobody is told of it.
+    Aside,
+}
+
+impl OriginKind {
+    const ALL: [Self; 6] = [Self::Chat, Self::Scheduler, Self::Webhook, Self::Hook, Self::Channel, Self::Aside];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Scheduler => "scheduler",
+            Self::Webhook => "webhook",
+            Self::Hook => "hook",
+            Self::Channel => "channel",
+            Self::Aside => "aside",
+        }
+    }
+
+    pub(super) fn from_stored(text: &str) -> Self {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text).unwrap_or_default()
+    }
+}
+
+/// Who asked for a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    pub kind: OriginKind,
+    pub job_id: Option<String>,
+    pub run_id: Option<String>,
+}
+
+impl Origin {
+    #[must_use]
+    pub fn of(kind: OriginKind) -> Self {
+        Self { kind, job_id: None, run_id: None }
+    }
+
+    #[must_use]
+    pub fn chat() -> Self {
+        Self::of(OriginKind::Chat)
+    }
+
+    #[must_use]
+    pub fn aside() -> Self {
+        Self::of(OriginKind::Aside)
+    }
+
+    /// A run of a job. That it waits was told by the scheduler, when it was planned.
+    #[must_use]
+    pub fn run(job_id: impl Into<String>, run_id: impl Into<String>) -> Self {
+        Self { kind: OriginKind::Scheduler, job_id: Some(job_id.into()), run_id: Some(run_id.into()) }
+    }
+}
+
+fn data(session: &Session) -> Value {
+    json!({
+        "session_id": session.id,
+        "agent_id": session.agent_id,
+        "origin": session.origin.kind.as_str(),
+        "conversation_id": session.conversation_id,
+        "job_id": session.origin.job_id,
+        "run_id": session.origin.run_id,
+    })
+}
+
+fn event(session: &Session, event_type: &str, data: Value) -> NewEvent {
+    NewEvent::new(event_type, data).for_agent(session.agent_id.as_str())
+}
+
+/// In the transaction that stores the session.
+pub(super) async fn emit_started(tx: &mut Tx, session: &Session) -> Result<(), StoreError> {
+    let started = event(session, "task.started", data(session));
+    let events = match session.origin.kind {
+        OriginKind::Aside => return Ok(()),
+        OriginKind::Scheduler => vec![started],
+        // What nobody has planned is accepted by being begun.
+        _ => vec![event(session, "task.queued", data(session)), started],
+    };
+    tx.emit_all(events).await
+}
+
+/// In the transaction that ends the session.
+pub(super) async fn emit_ended(
+    tx: &mut Tx,
+    session: &Session,
+    reply: &Reply,
+    total_tokens: u64,
+) -> Result<(), StoreError> {
+    if session.origin.kind == OriginKind::Aside {
+        return Ok(());
+    }
+    let mut data = data(session);
+    let event_type = match (reply.status, &reply.error) {
+        (SessionStatus::Done, _) => {
+            let duration = tx.clock().now().since(session.started_at);
+            data["duration_ms"] = json!(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
+            data["total_tokens"] = json!(total_tokens);
+            data["output"] = json!(reply.content.chars().take(OUTPUT_CHARACTERS).collect::<String>());
+            "task.completed"
+        }
+        (_, error) => {
+            data["code"] = json!(error.as_ref().map(|error| &error.code));
+            data["error"] = json!(error.as_ref().map(|error| &error.message));
+            "task.failed"
+        }
+    };
+    tx.emit(event(session, event_type, data)).await.map(|_| ())
+}

@@ -1,0 +1,373 @@
+//! Jobs that follow each other: which step of a chain may begin, and when the whole is over.
+//!
+//! The rule: a job of a chain begins when each job that an edge comes from has had its say, all its
+//! `on_success` and `on_complete` edges hold, and, if it has `on_failure` edges, at least one of those holds.
+//! Edges from jobs that take no part count as not there. What can no longer begin has had its say, too, and
+//! none of its edges hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use agentd_base::{Problems, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::job::JobId;
+use super::named;
+use super::run::{RunId, RunStatus};
+
+agentd_base::typed_id!(
+    /// The id of a chain.
+    ChainId,
+    "chain"
+);
+agentd_base::typed_id!(
+    /// The id of a run of a chain.
+    ChainRunId,
+    "crun"
+);
+agentd_store::stored_ids!(ChainId, ChainRunId);
+
+pub(in crate::scheduler) const MOST_JOBS: usize = 50;
+const MOST_EDGES: usize = 200;
+
+named!(ChainEdgeType {
+    OnSuccess = "on_success",
+    OnFailure = "on_failure",
+    /// However it ended.
+    OnComplete = "on_complete",
+});
+
+named!(ChainCause {
+    /// Somebody triggered the chain.
+    Manual = "manual",
+    /// A root job's own run ended.
+    Job = "job",
+});
+
+named!(ChainRunStatus {
+    Running = "running",
+    Success = "success",
+    /// A step failed, and no edge was there to take care of that.
+    Failed = "failed",
+});
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChainEdge {
+    #[schema(value_type = String)]
+    pub from: JobId,
+    #[schema(value_type = String)]
+    pub to: JobId,
+    #[serde(rename = "type")]
+    pub kind: ChainEdgeType,
+}
+
+/// A chain as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    pub id: ChainId,
+    pub name: String,
+    /// In the order in which they were given.
+    pub jobs: Vec<JobId>,
+    pub edges: Vec<ChainEdge>,
+    pub created_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainRun {
+    pub id: ChainRunId,
+    pub chain_id: ChainId,
+    pub cause: ChainCause,
+    pub status: ChainRunStatus,
+    pub started_at: Timestamp,
+    pub completed_at: Option<Timestamp>,
+    pub steps: Vec<ChainStep>,
+}
+
+/// A job's part in a run of a chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainStep {
+    pub job_id: JobId,
+    pub run_id: RunId,
+    pub status: RunStatus,
+}
+
+/// What is to be done about a run of a chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::scheduler) enum Advance {
+    /// These begin; none may, while others are under way.
+    Begin(Vec<JobId>),
+    Over(ChainRunStatus),
+}
+
+impl Chain {
+    /// Jobs that no edge leads to.
+    pub(in crate::scheduler) fn roots(&self) -> Vec<&JobId> {
+        self.jobs.iter().filter(|job| self.edges.iter().all(|edge| edge.to != **job)).collect()
+    }
+
+    /// Checks the shape; whether the jobs are there is for the store to say.
+    pub(in crate::scheduler) fn check(&self, problems: &mut Problems) {
+        let known: BTreeSet<&JobId> = self.jobs.iter().collect();
+        problems.require(!self.name.trim().is_empty(), "name", "is required and must not be blank");
+        problems.require(!self.jobs.is_empty(), "jobs", "names at least one job");
+        problems.require(self.jobs.len() <= MOST_JOBS, "jobs", format!("has {MOST_JOBS} jobs at most"));
+        problems.require(self.edges.len() <= MOST_EDGES, "edges", format!("has {MOST_EDGES} edges at most"));
+        problems.require(known.len() == self.jobs.len(), "jobs", "names each job once");
+        let mut pairs = BTreeSet::new();
+        for (position, edge) in self.edges.iter().enumerate() {
+            for (end, job) in [("from", &edge.from), ("to", &edge.to)] {
+                if !known.contains(job) {
+                    problems.add(format!("edges[{position}].{end}"), "is not one of the chain's jobs");
+                }
+            }
+            if !pairs.insert((&edge.from, &edge.to)) {
+                problems.add(format!("edges[{position}]"), "is there already between the same two jobs");
+            }
+        }
+        if let Some(cycle) = self.find_cycle() {
+            problems.add("edges", format!("run in a circle through {cycle}; a chain has to come to an end"));
+        }
+    }
+
+    /// A job that leads back to itself.
+    fn find_cycle(&self) -> Option<&JobId> {
+        let mut left: BTreeSet<&JobId> = self.jobs.iter().collect();
+        loop {
+            let free: Vec<&JobId> = left
+                .iter()
+                .copied()
+                .filter(|job| !self.edges.iter().any(|edge| edge.to == **job && left.contains(&edge.from)))
+                .collect();
+            if free.is_empty() {
+                return left.first().copied();
+            }
+            for job in free {
+                left.remove(job);
+            }
+            if left.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// What follows from the steps so far. Roots without a step take no part.
+    pub(in crate::scheduler) fn advance(&self, steps: &[ChainStep]) -> Advance {
+        let runs: BTreeMap<&JobId, RunStatus> = steps.iter().map(|step| (&step.job_id, step.status)).collect();
+        let mut said: BTreeMap<&JobId, Said> = BTreeMap::new();
+        let mut begin = Vec::new();
+        // As many rounds as a chain is long: each settles at least one more job.
+        for _ in 0..self.jobs.len() {
+            for job in &self.jobs {
+                if said.contains_key(job) {
+                    continue;
+                }
+                if let Some(status) = runs.get(job) {
+                    let now = if status.is_over() { Said::Ended(*status) } else { Said::UnderWay };
+                    said.insert(job, now);
+                    continue;
+                }
+                let incoming: Vec<&ChainEdge> = self.edges.iter().filter(|edge| edge.to == *job).collect();
+                if incoming.is_empty() {
+                    said.insert(job, Said::NoPart);
+                    continue;
+                }
+                let Some(sources) = incoming
+                    .iter()
+                    .map(|edge| said.get(&edge.from).map(|said| (edge.kind, *said)))
+                    .collect::<Option<Vec<_>>>()
+                else {
+                    continue;
+                };
+                let verdict = judge(&sources);
+                if verdict == Said::MayBegin {
+                    begin.push(job.clone());
+                }
+                said.insert(job, verdict);
+            }
+        }
+        let is_under_way = said.values().any(|said| *said == Said::UnderWay);
+        if begin.is_empty() && !is_under_way {
+            return Advance::Over(self.verdict(&runs));
+        }
+        Advance::Begin(begin)
+    }
+
+    fn verdict(&self, runs: &BTreeMap<&JobId, RunStatus>) -> ChainRunStatus {
+        let is_unattended = |job: &JobId| {
+            !self
+                .edges
+                .iter()
+                .any(|edge| edge.from == *job && edge.kind != ChainEdgeType::OnSuccess && runs.contains_key(&edge.to))
+        };
+        let has_failed = runs.iter().any(|(job, status)| is_failure(*status) && is_unattended(job));
+        if has_failed { ChainRunStatus::Failed } else { ChainRunStatus::Success }
+    }
+}
+
+/// How far a job of a chain is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Ended(RunStatus),
+    UnderWay,
+    MayBegin,
+    /// Something that it waits for is not over.
+    Waits,
+    /// It can no longer begin.
+    Never,
+    NoPart,
+}
+
+fn is_failure(status: RunStatus) -> bool {
+    matches!(status, RunStatus::Failed | RunStatus::Timeout | RunStatus::Cancelled)
+}
+
+fn judge(sources: &[(ChainEdgeType, Said)]) -> Said {
+    let taking_part: Vec<_> = sources.iter().filter(|(_, said)| *said != Said::NoPart).collect();
+    if taking_part.is_empty() {
+        return Said::NoPart;
+    }
+    if taking_part.iter().any(|(_, said)| matches!(said, Said::UnderWay | Said::MayBegin | Said::Waits)) {
+        return Said::Waits;
+    }
+    let holds = |kind: ChainEdgeType, said: Said| match (kind, said) {
+        (ChainEdgeType::OnSuccess, Said::Ended(status)) => status == RunStatus::Success,
+        (ChainEdgeType::OnFailure, Said::Ended(status)) => is_failure(status),
+        (ChainEdgeType::OnComplete, Said::Ended(_)) => true,
+        _ => false,
+    };
+    let of_failure = |kind: ChainEdgeType| kind == ChainEdgeType::OnFailure;
+    let all_hold = taking_part.iter().filter(|(kind, _)| !of_failure(*kind)).all(|(kind, said)| holds(*kind, *said));
+    let mut failures = taking_part.iter().filter(|(kind, _)| of_failure(*kind)).peekable();
+    let is_called_for = failures.peek().is_none() || failures.any(|(kind, said)| holds(*kind, *said));
+    if all_hold && is_called_for { Said::MayBegin } else { Said::Never }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn chain(jobs: &str, edges: &[(&str, &str, ChainEdgeType)]) -> Chain {
+        Chain {
+            id: "chain_1".into(),
+            name: "c".to_owned(),
+            jobs: jobs.chars().map(|job| job.to_string().into()).collect(),
+            edges: edges
+                .iter()
+                .map(|(from, to, kind)| ChainEdge { from: (*from).into(), to: (*to).into(), kind: *kind })
+                .collect(),
+            created_at: Timestamp::default(),
+        }
+    }
+
+    fn steps(of: &[(&str, RunStatus)]) -> Vec<ChainStep> {
+        let step = |(job, status): &(&str, RunStatus)| ChainStep {
+            job_id: (*job).into(),
+            run_id: format!("run_{job}").into(),
+            status: *status,
+        };
+        of.iter().map(step).collect()
+    }
+
+    fn begins(chain: &Chain, of: &[(&str, RunStatus)]) -> Vec<String> {
+        match chain.advance(&steps(of)) {
+            Advance::Begin(jobs) => jobs.iter().map(ToString::to_string).collect(),
+            Advance::Over(status) => vec![format!("over {}", status.as_str())],
+        }
+    }
+
+    use ChainEdgeType::{OnComplete, OnFailure, OnSuccess};
+    use RunStatus::{Failed, Running, Skipped, Success};
+
+    #[test]
+    fn a_diamond_waits_for_both_sides() {
+        let diamond = chain(
+            "abcd",
+            &[("a", "b", OnSuccess), ("a", "c", OnSuccess), ("b", "d", OnSuccess), ("c", "d", OnSuccess)],
+        );
+        assert_eq!(begins(&diamond, &[("a", Running)]), [""; 0]);
+        assert_eq!(begins(&diamond, &[("a", Success)]), ["b", "c"]);
+        assert_eq!(begins(&diamond, &[("a", Success), ("b", Success), ("c", Running)]), [""; 0]);
+        assert_eq!(begins(&diamond, &[("a", Success), ("b", Success), ("c", Success)]), ["d"]);
+        assert_eq!(begins(&diamond, &[("a", Success), ("b", Failed), ("c", Success)]), ["over failed"]);
+        let all = [("a", Success), ("b", Success), ("c", Success), ("d", Success)];
+        assert_eq!(begins(&diamond, &all), ["over success"]);
+    }
+
+    #[test]
+    fn one_failure_calls_for_the_handler_once() {
+        let handled = chain("abh", &[("a", "h", OnFailure), ("b", "h", OnFailure)]);
+        assert_eq!(begins(&handled, &[("a", Failed), ("b", Running)]), [""; 0]);
+        assert_eq!(begins(&handled, &[("a", Failed), ("b", Success)]), ["h"]);
+        assert_eq!(begins(&handled, &[("a", Failed), ("b", Success), ("h", Success)]), ["over success"]);
+        assert_eq!(begins(&handled, &[("a", Success), ("b", Success)]), ["over success"]);
+        // Started by its root alone, `b` takes no part.
+        assert_eq!(begins(&handled, &[("a", Failed)]), ["h"]);
+    }
+
+    #[test]
+    fn what_can_no_longer_begin_holds_nobody_up() {
+        let line = chain("abcd", &[("a", "b", OnSuccess), ("b", "c", OnComplete), ("a", "d", OnComplete)]);
+        assert_eq!(begins(&line, &[("a", Failed)]), ["d"]);
+        assert_eq!(begins(&line, &[("a", Skipped), ("d", Success)]), ["over success"]);
+    }
+
+    #[test]
+    fn circles_and_strangers_are_refused() {
+        let problems = |chain: &Chain| {
+            let mut problems = Problems::new();
+            chain.check(&mut problems);
+            problems.into_result().err().unwrap_or_default().into_iter().map(|p| p.field).collect::<Vec<_>>()
+        };
+        assert_eq!(problems(&chain("ab", &[("a", "b", OnSuccess)])), [""; 0]);
+        assert_eq!(problems(&chain("ab", &[("a", "b", OnSuccess), ("b", "a", OnFailure)])), ["edges"]);
+        assert_eq!(problems(&chain("a", &[("a", "a", OnSuccess)])), ["edges"]);
+        assert_eq!(problems(&chain("ab", &[("a", "x", OnSuccess)])), ["edges[0].to"]);
+        assert_eq!(problems(&chain("aa", &[])), ["jobs"]);
+        assert_eq!(problems(&chain("", &[])), ["jobs"]);
+    }
+
+    proptest! {
+        /// However the jobs end, a chain comes to its end, and no job begins twice.
+        #[test]
+        fn a_chain_ends(
+            edges in prop::collection::vec((0_usize..6, 0_usize..6, 0_usize..3), 0..15),
+            ends in prop::collection::vec(0_usize..4, 6),
+        ) {
+            let names = ["a", "b", "c", "d", "e", "f"];
+            let kinds = [OnSuccess, OnFailure, OnComplete];
+            let mut pairs = BTreeSet::new();
+            let forward: Vec<_> = edges
+                .into_iter()
+                .filter(|(from, to, _)| from < to && pairs.insert((*from, *to)))
+                .map(|(from, to, kind)| (names[from], names[to], kinds[kind]))
+                .collect();
+            let chain = chain("abcdef", &forward);
+            let mut problems = Problems::new();
+            chain.check(&mut problems);
+            prop_assert!(problems.is_empty());
+            let mut run: Vec<(String, RunStatus)> =
+                chain.roots().iter().map(|root| (root.to_string(), Running)).collect();
+            let ways = [Success, Failed, Skipped, RunStatus::Timeout];
+            for round in 0.. {
+                prop_assert!(round < 20, "it does not end");
+                for (job, status) in &mut run {
+                    let place = names.iter().position(|name| name == job).unwrap_or_default();
+                    *status = ways[ends[place]];
+                }
+                let named: Vec<_> = run.iter().map(|(job, status)| (job.as_str(), *status)).collect();
+                match chain.advance(&steps(&named)) {
+                    Advance::Over(_) => break,
+                    Advance::Begin(jobs) => {
+                        prop_assert!(!jobs.is_empty());
+                        for job in jobs {
+                            prop_assert!(run.iter().all(|(known, _)| *known != job.to_string()));
+                            run.push((job.to_string(), Running));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! A job: what an agent is to do, and when.
+
+use agentd_base::{Patch, Problems, Timestamp};
+use agentd_schedule::{MisfirePolicy, Schedule, ScheduleSpec, Zone};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::retry::RetryRule;
+use super::{condition, named};
+use crate::agents::AgentId;
+use crate::engine::ToolUse;
+use crate::notify::{MessageFormat, Target};
+
+agentd_base::typed_id!(
+    /// The id of a job.
+    JobId,
+    "job"
+);
+agentd_store::stored_ids!(JobId);
+
+pub(in crate::scheduler) const DEFAULT_TIME_LIMIT_SECONDS: u32 = 3_600;
+const LONGEST_TIME_LIMIT_SECONDS: u32 = 86_400;
+const MAX_NAME_CHARACTERS: usize = 200;
+const MAX_GOAL_CHARACTERS: usize = 20_000;
+
+named!(JobStatus {
+    /// It is started when it is due.
+    Active = "active",
+    /// Nothing happens until it is resumed or triggered.
+    Paused = "paused",
+    /// A job of one date that has had its run.
+    Completed = "completed",
+    /// A job of one date whose run failed for good.
+    Failed = "failed",
+});
+
+named!(
+    /// What happens to a slot while the job still runs.
+    OverlapPolicy {
+        /// It is left out.
+        Skip = "skip",
+        /// It waits for the end of the run; one slot at most waits.
+        BufferOne = "buffer_one",
+        /// It runs beside the other one.
+        Allow = "allow",
+        /// The other one is stopped, and this one runs.
+        CancelOther = "cancel_other",
+    }
+);
+
+named!(
+    /// How much the agent may do by itself in a run.
+    JobExecutionMode {
+        Autonomous = "autonomous",
+        /// Every tool that changes something asks first; the run waits for the answer.
+        ApprovalRequired = "approval_required",
+    }
+);
+
+impl JobExecutionMode {
+    #[must_use]
+    pub fn tool_use(self) -> ToolUse {
+        match self {
+            Self::Autonomous => ToolUse::Free,
+            Self::ApprovalRequired => ToolUse::Asking,
+        }
+    }
+}
+
+named!(ConditionType {
+    /// An expression in CEL.
+    Expression = "expression",
+});
+
+/// Where the output of a run goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeliveryRule {
+    /// `<platform>:<channel>`, `email:<address>` or `webhook:<url>`.
+    #[schema(min_length = 3, max_length = 2_100, example = "slack:#reports")]
+    pub channel: String,
+    /// Default `markdown`.
+    #[serde(default)]
+    pub format: MessageFormat,
+}
+
+/// A run begins only while this is true.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobCondition {
+    #[serde(rename = "type")]
+    pub kind: ConditionType,
+    /// CEL over `now`, `job`, `last_run` (null before the first) and `run_count`.
+    #[schema(min_length = 1, max_length = 1_000, example = "last_run == null || last_run.status == 'success'")]
+    pub expression: String,
+}
+
+/// A job as it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    pub id: JobId,
+    pub name: String,
+    pub goal: String,
+    pub agent_id: AgentId,
+    pub schedule: Schedule,
+    pub status: JobStatus,
+    pub delivery: Option<DeliveryRule>,
+    pub condition: Option<JobCondition>,
+    pub retry: RetryRule,
+    pub overlap: OverlapPolicy,
+    pub misfire: MisfirePolicy,
+    pub execution_mode: JobExecutionMode,
+    /// Of one attempt, without the time in which it waits for an approval.
+    pub time_limit_seconds: u32,
+    /// Goes before the agent's and the settings' model.
+    pub model: Option<String>,
+    /// The last scheduled slot, or when it was made, resumed or rescheduled.
+    pub counted_from: Timestamp,
+    /// Only of an active job.
+    pub next_run_at: Option<Timestamp>,
+    pub last_run_at: Option<Timestamp>,
+    /// Runs that have begun.
+    pub run_count: u64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// What is wanted of a job; of a new one `name`, `goal`, the agent and the schedule are required. The agent
+/// is resolved by the caller.
+#[derive(Debug, Clone, Default)]
+pub struct JobFields {
+    pub name: Option<String>,
+    pub goal: Option<String>,
+    pub schedule: Option<ScheduleSpec>,
+    pub delivery: Patch<DeliveryRule>,
+    pub condition: Patch<JobCondition>,
+    pub retry: Patch<RetryRule>,
+    pub overlap: Option<OverlapPolicy>,
+    pub misfire: Option<MisfirePolicy>,
+    pub execution_mode: Option<JobExecutionMode>,
+    pub time_limit_seconds: Option<u32>,
+    pub model: Patch<String>,
+}
+
+impl Job {
+    /// A job of which nothing is known but whose it is; [`apply`](Self::apply) fills it.
+    #[must_use]
+    pub(in crate::scheduler) fn blank(id: JobId, agent_id: AgentId, schedule: Schedule, now: Timestamp) -> Self {
+        Self {
+            id,
+            name: String::new(),
+            goal: String::new(),
+            agent_id,
+            schedule,
+            status: JobStatus::Active,
+            delivery: None,
+            condition: None,
+            retry: RetryRule::default(),
+            overlap: OverlapPolicy::Skip,
+            misfire: MisfirePolicy::default(),
+            execution_mode: JobExecutionMode::Autonomous,
+            time_limit_seconds: DEFAULT_TIME_LIMIT_SECONDS,
+            model: None,
+            counted_from: now,
+            next_run_at: None,
+            last_run_at: None,
+            run_count: 0,
+            created_at: now,
+            updated_at: now,
+        }
+    }
+
+    /// Takes over what is wanted, the schedule excepted, and checks the result.
+    pub(in crate::scheduler) fn apply(&mut self, wanted: &JobFields, problems: &mut Problems) {
+        if let Some(name) = &wanted.name {
+            self.name = name.trim().to_owned();
+        }
+        if let Some(goal) = &wanted.goal {
+            self.goal = goal.trim().to_owned();
+        }
+        problems.require(!self.name.is_empty(), "name", "is required and must not be blank");
+        problems.require(!self.goal.is_empty(), "goal", "is required: say what the agent is to do");
+        problems.require(self.name.chars().count() <= MAX_NAME_CHARACTERS, "name", "has 200 characters at most");
+        problems.require(self.goal.chars().count() <= MAX_GOAL_CHARACTERS, "goal", "has 20,000 characters at most");
+        for (field, text) in [("name", &self.name), ("goal", &self.goal)] {
+            problems.require(!text.contains('\0'), field, "must not contain the character NUL");
+        }
+        wanted.delivery.clone().apply(&mut self.delivery);
+        if let Some(delivery) = &self.delivery
+            && let Err(error) = delivery.channel.parse::<Target>()
+        {
+            problems.add("delivery.channel", error.to_string());
+        }
+        wanted.condition.clone().apply(&mut self.condition);
+        let mut retry = Some(self.retry);
+        wanted.retry.clone().apply(&mut retry);
+        self.retry = retry.unwrap_or_default();
+        self.retry.check(problems);
+        self.overlap = wanted.overlap.unwrap_or(self.overlap);
+        self.misfire = wanted.misfire.unwrap_or(self.misfire);
+        self.execution_mode = wanted.execution_mode.unwrap_or(self.execution_mode);
+        self.time_limit_seconds = wanted.time_limit_seconds.unwrap_or(self.time_limit_seconds);
+        let is_limit = (1..=LONGEST_TIME_LIMIT_SECONDS).contains(&self.time_limit_seconds);
+        problems.require(is_limit, "time_limit_seconds", "is between 1 and 86,400 (a day)");
+        wanted.model.clone().apply(&mut self.model);
+        if let Some(condition) = &self.condition
+            && let Err(error) = condition::check(&condition.expression, self)
+        {
+            problems.add("condition.expression", error.to_string());
+        }
+    }
+
+    /// Starts counting anew at `now`: the first slot is the next one after it. Answers whether there is one.
+    pub(in crate::scheduler) fn count_from(&mut self, now: Timestamp) -> bool {
+        // Never back behind a slot that was handed out, whatever the clock does.
+        self.counted_from = self.counted_from.max(now);
+        self.next_run_at = self.schedule.next_after(self.counted_from, self.counted_from);
+        self.next_run_at.is_some()
+    }
+
+    /// Whom the run asks for its time zone where the schedule names none.
+    #[must_use]
+    pub fn zone(&self) -> Option<&Zone> {
+        self.schedule.zone()
+    }
+}

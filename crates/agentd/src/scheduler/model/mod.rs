@@ -1,0 +1,48 @@
+//! Jobs, their runs, and chains of them; the rules as pure functions.
+
+pub(super) mod chain;
+pub(super) mod condition;
+pub(super) mod job;
+pub(super) mod retry;
+pub(super) mod run;
+pub(super) mod slots;
+
+pub use chain::{
+    Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
+};
+pub use job::{
+    ConditionType, DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus, OverlapPolicy,
+};
+pub use retry::{RetryRule, RetryStrategy};
+pub use run::{Run, RunCause, RunId, RunStatus, StopReason};
+
+/// An enum that stands in JSON and in the database by the same names.
+macro_rules! named {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name {
+            $($(#[$doc])* $variant),+
+        }
+
+        impl $name {
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text),+
+                }
+            }
+
+            /// By the name that the database has.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                match text {
+                    $($text => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+pub(super) use named;

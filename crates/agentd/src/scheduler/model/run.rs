@@ -1,0 +1,138 @@
+//! A run: one time that a job is carried out, with all its attempts.
+
+use agentd_base::Timestamp;
+
+use super::job::JobId;
+use super::named;
+use crate::agents::AgentId;
+use crate::engine::{Reply, SessionId, SessionStatus};
+
+agentd_base::typed_id!(
+    /// The id of a run.
+    RunId,
+    "run"
+);
+agentd_store::stored_ids!(RunId);
+
+/// Longer outputs are cut; the session's log has the whole for a day.
+pub(in crate::scheduler) const OUTPUT_BYTES: usize = 100_000;
+const ERROR_BYTES: usize = 2_000;
+
+named!(RunStatus {
+    /// Waits for its time, its place, or its next attempt.
+    Pending = "pending",
+    Running = "running",
+    Success = "success",
+    Failed = "failed",
+    Cancelled = "cancelled",
+    /// It was left out; `error` says why.
+    Skipped = "skipped",
+    /// Its last attempt took longer than it may.
+    Timeout = "timeout",
+});
+
+impl RunStatus {
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        !matches!(self, Self::Pending | Self::Running)
+    }
+}
+
+named!(RunCause {
+    Schedule = "schedule",
+    /// Somebody triggered it.
+    Manual = "manual",
+    Chain = "chain",
+});
+
+named!(StopReason {
+    Cancel = "cancel",
+    Timeout = "timeout",
+    /// A later slot of the job took its place.
+    Replaced = "replaced",
+});
+
+/// A run as it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    pub id: RunId,
+    pub job_id: JobId,
+    pub agent_id: AgentId,
+    /// The slot; `None` of a run that is not the schedule's.
+    pub scheduled_for: Option<Timestamp>,
+    pub cause: RunCause,
+    pub status: RunStatus,
+    /// Beside other runs of its job.
+    pub may_overlap: bool,
+    /// When it may be claimed; while it is claimed and has no session, when the claim ends.
+    /// `None` when it is over, or its session holds it.
+    pub due_at: Option<Timestamp>,
+    /// Attempts that have begun.
+    pub attempt: u32,
+    pub fence: u32,
+    pub owner: Option<String>,
+    /// Of the last attempt.
+    pub session_id: Option<SessionId>,
+    pub deadline_at: Option<Timestamp>,
+    pub stop_reason: Option<StopReason>,
+    pub output: Option<String>,
+    pub error: Option<String>,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub completed_at: Option<Timestamp>,
+}
+
+/// What an attempt came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::scheduler) struct Outcome {
+    pub(in crate::scheduler) status: RunStatus,
+    pub(in crate::scheduler) output: Option<String>,
+    pub(in crate::scheduler) error: Option<String>,
+    /// The daemon ended in the middle.
+    pub(in crate::scheduler) is_cut_off: bool,
+}
+
+impl Outcome {
+    pub(in crate::scheduler) fn failed(error: impl Into<String>) -> Self {
+        Self::ended(RunStatus::Failed, error)
+    }
+
+    pub(in crate::scheduler) fn ended(status: RunStatus, error: impl Into<String>) -> Self {
+        Self { status, output: None, error: Some(cut(&error.into(), ERROR_BYTES)), is_cut_off: false }
+    }
+
+    /// What the end of a turn means for the run that it is an attempt of.
+    pub(in crate::scheduler) fn of_reply(reply: &Reply, stop: Option<StopReason>, time_limit_seconds: u32) -> Self {
+        let said = || reply.error.as_ref().map(|error| error.message.clone());
+        let output = (!reply.content.is_empty()).then(|| cut(&reply.content, OUTPUT_BYTES));
+        let (status, error) = match (reply.status, stop) {
+            (SessionStatus::Done, _) => (RunStatus::Success, None),
+            (SessionStatus::Cancelled, Some(StopReason::Timeout)) => (
+                RunStatus::Timeout,
+                Some(format!(
+                    "The attempt took longer than {time_limit_seconds} seconds; raise the job's time_limit_seconds, or \
+                     ask for less at once."
+                )),
+            ),
+            (SessionStatus::Cancelled, Some(StopReason::Replaced)) => {
+                (RunStatus::Cancelled, Some("A later slot of the job took its place.".to_owned()))
+            }
+            (SessionStatus::Cancelled, _) => (RunStatus::Cancelled, Some("The run was cancelled.".to_owned())),
+            (SessionStatus::Failed | SessionStatus::Interrupted | SessionStatus::Running, _) => {
+                (RunStatus::Failed, said())
+            }
+        };
+        let is_cut_off = reply.status == SessionStatus::Interrupted;
+        Self { status, output, error: error.map(|error| cut(&error, ERROR_BYTES)), is_cut_off }
+    }
+
+    /// Whether another attempt could go better.
+    pub(in crate::scheduler) fn may_be_repeated(&self) -> bool {
+        matches!(self.status, RunStatus::Failed | RunStatus::Timeout)
+    }
+}
+
+/// What the database can store of a text, up to so many bytes.
+pub(in crate::scheduler) fn cut(text: &str, bytes: usize) -> String {
+    text[..text.floor_char_boundary(bytes)].replace('\0', "\u{fffd}")
+}

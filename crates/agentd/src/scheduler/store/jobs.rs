@@ -1,0 +1,247 @@
+//! Rows of jobs. One that is deleted is out of sight at once; its rows go later, in batches.
+
+use agentd_base::{Page, Timestamp};
+use agentd_schedule::MisfirePolicy;
+use agentd_store::{Args, Read, Row, StoreError, Tx, args};
+
+use super::{batch, rows_of};
+use crate::agents::AgentId;
+use crate::scheduler::model::{Job, JobExecutionMode, JobId, JobStatus, OverlapPolicy};
+
+pub(in crate::scheduler) const COLUMNS: &str = "id, name, goal, agent_id, schedule, status, delivery, condition, retry, \
+    overlap, misfire, execution_mode, time_limit_seconds, model, counted_from, next_run_at, last_run_at, run_count, \
+    created_at, updated_at";
+
+pub(in crate::scheduler) fn misfire_name(policy: MisfirePolicy) -> &'static str {
+    match policy {
+        MisfirePolicy::RunOnce => "run_once",
+        MisfirePolicy::Skip => "skip",
+        MisfirePolicy::RunAll => "run_all",
+    }
+}
+
+fn misfire(text: &str) -> MisfirePolicy {
+    let all = [MisfirePolicy::RunOnce, MisfirePolicy::Skip, MisfirePolicy::RunAll];
+    all.into_iter().find(|policy| misfire_name(*policy) == text).unwrap_or_default()
+}
+
+pub(in crate::scheduler) fn job(row: &Row) -> Result<Job, StoreError> {
+    let text = |name: &str| row.get::<String>(name);
+    let optional_json = |name: &str| row.get::<Option<String>>(name);
+    Ok(Job {
+        id: row.get("id")?,
+        name: row.get("name")?,
+        goal: row.get("goal")?,
+        agent_id: row.get("agent_id")?,
+        schedule: row.json("schedule")?,
+        // The schema lets nothing else in.
+        status: JobStatus::parse(&text("status")?).unwrap_or(JobStatus::Paused),
+        delivery: optional_json("delivery")?.map(|_| row.json("delivery")).transpose()?,
+        condition: optional_json("condition")?.map(|_| row.json("condition")).transpose()?,
+        retry: row.json("retry")?,
+        overlap: OverlapPolicy::parse(&text("overlap")?).unwrap_or(OverlapPolicy::Skip),
+        misfire: misfire(&text("misfire")?),
+        execution_mode: JobExecutionMode::parse(&text("execution_mode")?).unwrap_or(JobExecutionMode::ApprovalRequired),
+        time_limit_seconds: row.get("time_limit_seconds")?,
+        model: row.get("model")?,
+        counted_from: row.get("counted_from")?,
+        next_run_at: row.get("next_run_at")?,
+        last_run_at: row.get("last_run_at")?,
+        run_count: row.get("run_count")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+    })
+}
+
+/// As JSON text; `None` stays NULL.
+fn json_text<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+pub(in crate::scheduler) async fn insert_job(tx: &mut Tx, job: &Job) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO jobs (id, name, goal, agent_id, schedule, status, delivery, condition, retry, overlap, misfire, \
+         execution_mode, time_limit_seconds, model, counted_from, next_run_at, last_run_at, run_count, created_at, \
+         updated_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
+        args![
+            &job.id,
+            &job.name,
+            &job.goal,
+            &job.agent_id,
+            json_text(&job.schedule),
+            job.status.as_str(),
+            job.delivery.as_ref().map(json_text),
+            job.condition.as_ref().map(json_text),
+            json_text(&job.retry),
+            job.overlap.as_str(),
+            misfire_name(job.misfire),
+            job.execution_mode.as_str(),
+            job.time_limit_seconds,
+            &job.model,
+            job.counted_from,
+            job.next_run_at,
+            job.last_run_at,
+            job.run_count,
+            job.created_at,
+            job.updated_at
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Everything but what runs write.
+pub(in crate::scheduler) async fn update_job(tx: &mut Tx, job: &Job) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE jobs SET name = $2, goal = $3, agent_id = $4, schedule = $5, status = $6, delivery = $7, \
+         condition = $8, retry = $9, overlap = $10, misfire = $11, execution_mode = $12, time_limit_seconds = $13, \
+         model = $14, counted_from = $15, next_run_at = $16, updated_at = $17 WHERE id = $1",
+        args![
+            &job.id,
+            &job.name,
+            &job.goal,
+            &job.agent_id,
+            json_text(&job.schedule),
+            job.status.as_str(),
+            job.delivery.as_ref().map(json_text),
+            job.condition.as_ref().map(json_text),
+            json_text(&job.retry),
+            job.overlap.as_str(),
+            misfire_name(job.misfire),
+            job.execution_mode.as_str(),
+            job.time_limit_seconds,
+            &job.model,
+            job.counted_from,
+            job.next_run_at,
+            job.updated_at
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+pub(in crate::scheduler) async fn find_job(read: &mut Read, id: &JobId) -> Result<Option<Job>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM jobs WHERE id = $1 AND deleted_at IS NULL");
+    let row = read.fetch_optional(sql, args![id]).await?;
+    row.as_ref().map(job).transpose()
+}
+
+/// The newest first, and how many match.
+pub(in crate::scheduler) async fn list_jobs(
+    read: &mut Read,
+    status: Option<JobStatus>,
+    agent: Option<&AgentId>,
+    page: Page,
+) -> Result<(Vec<Job>, u64), StoreError> {
+    let mut values = Args::new();
+    let mut condition = String::from("deleted_at IS NULL");
+    if let Some(status) = status {
+        condition.push_str(&format!(" AND status = ${}", values.push(status.as_str())));
+    }
+    if let Some(agent) = agent {
+        condition.push_str(&format!(" AND agent_id = ${}", values.push(agent)));
+    }
+    let count =
+        read.fetch_one(format!("SELECT COUNT(*) FROM jobs WHERE {condition}"), values.clone()).await?.first()?;
+    let (limit, offset) = (values.push(page.limit), values.push(page.offset));
+    let sql = format!(
+        "SELECT {COLUMNS} FROM jobs WHERE {condition} ORDER BY created_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}"
+    );
+    let rows = read.fetch_all(sql, values).await?;
+    Ok((rows.iter().map(job).collect::<Result<_, _>>()?, count))
+}
+
+/// When the next job is due: one step in an index, however many jobs there are.
+pub(in crate::scheduler) async fn next_due(read: &mut Read) -> Result<Option<Timestamp>, StoreError> {
+    let sql = "SELECT next_run_at FROM jobs WHERE next_run_at IS NOT NULL ORDER BY next_run_at, id LIMIT 1";
+    read.fetch_optional(sql, args![]).await?.map(|row| row.get("next_run_at")).transpose()
+}
+
+/// Jobs that are due, the longest first, locked for this transaction; what another one has locked is left to
+/// it.
+pub(in crate::scheduler) async fn take_due(tx: &mut Tx, now: Timestamp, limit: u32) -> Result<Vec<Job>, StoreError> {
+    let locked = tx.dialect().skip_locked();
+    let sql = format!(
+        "SELECT {COLUMNS} FROM jobs WHERE next_run_at IS NOT NULL AND next_run_at <= $1 \
+         ORDER BY next_run_at, id LIMIT $2 {locked}"
+    );
+    let rows = tx.fetch_all(sql, args![now, limit]).await?;
+    rows.iter().map(job).collect()
+}
+
+/// Moves jobs on: from where they count, and when they are due next.
+pub(in crate::scheduler) async fn advance_jobs(
+    tx: &mut Tx,
+    moved: &[(JobId, Timestamp, Option<Timestamp>)],
+) -> Result<(), StoreError> {
+    let mut left = moved;
+    while !left.is_empty() {
+        let (now, rest) = left.split_at(batch(left.len()));
+        let mut values = Args::with_capacity(3 * now.len());
+        for (id, counted_from, next_run_at) in now {
+            values.push(id);
+            values.push(*counted_from);
+            values.push(*next_run_at);
+        }
+        let sql = format!(
+            "UPDATE jobs SET counted_from = v.column2, next_run_at = v.column3 \
+             FROM (VALUES {}) AS v WHERE jobs.id = v.column1",
+            rows_of(1, 3, now.len())
+        );
+        tx.execute(sql, values).await?;
+        left = rest;
+    }
+    Ok(())
+}
+
+/// A run of the job has begun.
+pub(in crate::scheduler) async fn note_begun(tx: &mut Tx, id: &JobId, now: Timestamp) -> Result<(), StoreError> {
+    let sql = "UPDATE jobs SET last_run_at = $2, run_count = run_count + 1 WHERE id = $1";
+    tx.execute(sql, args![id, now]).await.map(|_| ())
+}
+
+/// A job of one date has had its run.
+pub(in crate::scheduler) async fn close_job(tx: &mut Tx, id: &JobId, status: JobStatus) -> Result<(), StoreError> {
+    let now = tx.clock().now();
+    let sql = "UPDATE jobs SET status = $2, next_run_at = NULL, updated_at = $3 WHERE id = $1 AND status = 'active'";
+    tx.execute(sql, args![id, status.as_str(), now]).await.map(|_| ())
+}
+
+/// Puts a job out of sight; answers whether it was there.
+pub(in crate::scheduler) async fn hide_job(tx: &mut Tx, id: &JobId, now: Timestamp) -> Result<bool, StoreError> {
+    let sql = "UPDATE jobs SET deleted_at = $2, next_run_at = NULL WHERE id = $1 AND deleted_at IS NULL";
+    Ok(tx.execute(sql, args![id, now]).await? == 1)
+}
+
+/// Puts all jobs of an agent out of sight.
+pub(in crate::scheduler) async fn hide_of_agent(
+    tx: &mut Tx,
+    agent: &AgentId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE jobs SET deleted_at = $2, next_run_at = NULL WHERE agent_id = $1 AND deleted_at IS NULL";
+    tx.execute(sql, args![agent, now]).await.map(|_| ())
+}
+
+/// Deletes up to about `limit` rows of deleted jobs, runs first; answers whether more may be left.
+pub(in crate::scheduler) async fn purge_deleted(tx: &mut Tx, limit: u32) -> Result<bool, StoreError> {
+    let sql = "SELECT id FROM jobs WHERE deleted_at IS NOT NULL ORDER BY deleted_at LIMIT $1";
+    let ids: Vec<JobId> =
+        tx.fetch_all(sql, args![limit]).await?.iter().map(|row| row.get("id")).collect::<Result<_, _>>()?;
+    let mut left = u64::from(limit);
+    for id in &ids {
+        let deleted = tx
+            .execute(
+                "DELETE FROM job_runs WHERE id IN (SELECT id FROM job_runs WHERE job_id = $1 ORDER BY id LIMIT $2)",
+                args![id, left],
+            )
+            .await?;
+        left = left.saturating_sub(deleted + 1);
+        if left == 0 {
+            return Ok(true);
+        }
+        tx.execute("DELETE FROM jobs WHERE id = $1", args![id]).await?;
+    }
+    Ok(ids.len() == limit as usize)
+}

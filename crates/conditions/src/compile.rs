@@ -1,0 +1,130 @@
+//! From a text to a condition that may be kept.
+
+use cel::parser::{Expression, Parser};
+
+use super::evaluate::{Values, evaluate};
+use super::stack::on_own_stack;
+use super::weight::{self, Weight};
+
+/// Longer texts are refused.
+const MAX_CHARACTERS: usize = 1_000;
+/// Parentheses, calls and operators inside each other.
+const MAX_DEPTH: u16 = 32;
+/// Of what was read, where chains of operators count as well.
+const MAX_AST_DEPTH: usize = 100;
+const MAX_NODES: usize = 400;
+/// About what a machine does in some tens of milliseconds.
+const MAX_COST: u64 = 64_000_000;
+/// Of any value on the way, in characters and elements.
+const MAX_SIZE: u64 = 1_000_000;
+/// Longer messages of the parser are cut.
+const MESSAGE_CHARACTERS: usize = 300;
+
+/// A name that a condition may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variable {
+    pub name: &'static str,
+    /// All the characters and elements that it has at most.
+    pub max_size: u32,
+}
+
+/// Why a condition is refused, or could not be judged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConditionError {
+    #[error("the expression is empty; write one that comes to true or false")]
+    Empty,
+    #[error("the expression has {characters} characters; {MAX_CHARACTERS} are allowed")]
+    TooLong { characters: usize },
+    #[error("the expression is not CEL: {message}")]
+    Syntax { message: String },
+    #[error(
+        "the expression is too large: at most {MAX_NODES} operators, names and values, and no loops over the results of loops"
+    )]
+    TooLarge,
+    #[error("there is no variable `{name}`; there are: {known}")]
+    UnknownVariable { name: String, known: String },
+    #[error("the expression comes to {found}, it must come to true or false")]
+    NotBoolean { found: String },
+    #[error("the expression cannot be evaluated: {message}")]
+    Evaluation { message: String },
+}
+
+/// An expression that may be evaluated.
+pub struct Condition {
+    expression: Expression,
+}
+
+impl std::fmt::Debug for Condition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Condition")
+    }
+}
+
+impl Condition {
+    /// Reads an expression over `variables`.
+    ///
+    /// # Errors
+    /// What is wrong with it, in a sentence for whoever wrote it.
+    pub fn compile(text: &str, variables: &[Variable]) -> Result<Self, ConditionError> {
+        if text.trim().is_empty() {
+            return Err(ConditionError::Empty);
+        }
+        let characters = text.chars().count();
+        if characters > MAX_CHARACTERS {
+            return Err(ConditionError::TooLong { characters });
+        }
+        let syntax = || ConditionError::Syntax { message: "it cannot be read".to_owned() };
+        let expression = on_own_stack(|| checked(text, variables)).unwrap_or_else(|| Err(syntax()))?;
+        Ok(Self { expression })
+    }
+
+    /// Holds the condition against examples of what it will be given, so that what cannot work is refused
+    /// when it is saved. It is good if it can be judged for one of them.
+    ///
+    /// # Errors
+    /// What the last example led to.
+    pub fn try_with(&self, examples: &[Values]) -> Result<(), ConditionError> {
+        let mut last = Ok(());
+        for example in examples {
+            match self.evaluate(example) {
+                Ok(_) => return Ok(()),
+                Err(error) => last = Err(error),
+            }
+        }
+        last
+    }
+
+    /// Judges. May take some tens of milliseconds of the processor.
+    ///
+    /// # Errors
+    /// `NotBoolean` or `Evaluation`.
+    pub fn evaluate(&self, values: &Values) -> Result<bool, ConditionError> {
+        evaluate(&self.expression, values)
+    }
+}
+
+/// At most one line, and not too long.
+pub(crate) fn shorten(message: &str) -> String {
+    message.lines().next().unwrap_or_default().chars().take(MESSAGE_CHARACTERS).collect()
+}
+
+/// Reads and weighs; what is refused is dropped here, too.
+fn checked(text: &str, variables: &[Variable]) -> Result<Expression, ConditionError> {
+    let expression = parse(text)?;
+    if weight::count(&expression) > MAX_NODES || weight::depth(&expression) > MAX_AST_DEPTH {
+        return Err(ConditionError::TooLarge);
+    }
+    let Weight { size, cost } = weight::weigh(&expression, variables)?;
+    if cost > MAX_COST || size > MAX_SIZE {
+        return Err(ConditionError::TooLarge);
+    }
+    Ok(expression)
+}
+
+fn parse(text: &str) -> Result<Expression, ConditionError> {
+    let syntax = |message: &str| ConditionError::Syntax { message: shorten(message) };
+    Parser::new().max_recursion_depth(MAX_DEPTH).parse(text).map_err(|errors| match errors.errors.first() {
+        Some(first) => syntax(&format!("line {}, column {}: {}", first.pos.0, first.pos.1, first.msg)),
+        None => syntax("it cannot be read"),
+    })
+}

@@ -1,0 +1,82 @@
+//! Values in, true or false out.
+
+use std::collections::HashMap;
+
+use agentd_base::Timestamp;
+use cel::parser::Expression;
+use cel::{Context, Value};
+
+use super::compile::{ConditionError, shorten};
+use super::stack::on_own_stack;
+
+/// The value of a variable.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Given {
+    /// A CEL timestamp, in UTC.
+    Time(Timestamp),
+    /// Whole numbers become `int`, others `double`, objects `map`.
+    Json(serde_json::Value),
+}
+
+/// What a condition is judged over.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Values(Vec<(&'static str, Given)>);
+
+impl Values {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Gives a variable its value; it must be as small as it was declared.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: Given) -> Self {
+        self.0.push((name, value));
+        self
+    }
+}
+
+fn value(given: &Given) -> Value {
+    match given {
+        Given::Time(at) => match chrono::DateTime::from_timestamp_micros(at.as_micros()) {
+            Some(at) => Value::Timestamp(at.fixed_offset()),
+            None => Value::Null,
+        },
+        Given::Json(json) => from_json(json),
+    }
+}
+
+fn from_json(json: &serde_json::Value) -> Value {
+    use serde_json::Value as Json;
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(flag) => Value::Bool(*flag),
+        Json::Number(number) => match number.as_i64() {
+            Some(whole) => Value::Int(whole),
+            None => Value::Float(number.as_f64().unwrap_or(f64::MAX)),
+        },
+        Json::String(text) => Value::from(text.as_str()),
+        Json::Array(items) => Value::from(items.iter().map(from_json).collect::<Vec<Value>>()),
+        Json::Object(fields) => {
+            let fields: HashMap<String, Value> =
+                fields.iter().map(|(name, field)| (name.clone(), from_json(field))).collect();
+            Value::from(fields)
+        }
+    }
+}
+
+pub(crate) fn evaluate(expression: &Expression, values: &Values) -> Result<bool, ConditionError> {
+    let failed = |message: &str| ConditionError::Evaluation { message: shorten(message) };
+    let resolved = on_own_stack(|| {
+        let mut context = Context::default();
+        for (name, given) in &values.0 {
+            context.add_variable_from_value(*name, value(given));
+        }
+        match context.resolve(expression) {
+            Ok(Value::Bool(truth)) => Ok(truth),
+            Ok(other) => Err(ConditionError::NotBoolean { found: format!("a value of type {}", other.type_of()) }),
+            Err(error) => Err(failed(&error.to_string())),
+        }
+    });
+    resolved.unwrap_or_else(|| Err(failed("the interpreter gave up")))
+}

@@ -1,0 +1,135 @@
+//! What a condition may be, and what it comes to.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use agentd_base::Timestamp;
+use agentd_conditions::{Condition, ConditionError, Given, Values, Variable};
+use proptest::prelude::*;
+use serde_json::json;
+
+const VARIABLES: &[Variable] = &[
+    Variable { name: "now", max_size: 1 },
+    Variable { name: "job", max_size: 2_000 },
+    Variable { name: "last_run", max_size: 4_000 },
+    Variable { name: "run_count", max_size: 1 },
+    Variable { name: "latency_p95_ms", max_size: 1 },
+];
+
+fn values() -> Values {
+    Values::new()
+        .with("now", Given::Time(Timestamp::parse("2026-01-05T09:00:00Z").unwrap()))
+        .with("job", Given::Json(json!({"name": "report", "tags": ["a", "b"], "last_run_at": "2026-01-04T09:00:00Z"})))
+        .with("last_run", Given::Json(json!({"status": "failed", "output": "x".repeat(2_000)})))
+        .with("run_count", Given::Json(json!(3)))
+        .with("latency_p95_ms", Given::Json(json!(120.5)))
+}
+
+fn judge(text: &str) -> Result<bool, ConditionError> {
+    Condition::compile(text, VARIABLES)?.evaluate(&values())
+}
+
+#[test]
+fn what_people_write_is_judged() {
+    for (text, expected) in [
+        ("true", true),
+        ("run_count < 10", true),
+        ("run_count % 2 == 0", false),
+        ("run_count + 1 == 4 && !(run_count > 5)", true),
+        ("last_run.status == 'success'", false),
+        ("last_run == null || last_run.status != 'success'", true),
+        ("last_run.status in ['failed', 'timeout']", true),
+        ("job.name.startsWith('rep')", true),
+        ("job.tags.exists(tag, tag == 'b')", true),
+        ("job.tags.all(tag, tag == 'b')", false),
+        ("size(job.tags) == 2", true),
+        ("last_run.output.contains('error')", false),
+        ("last_run.output.matches('^x+$')", true),
+        ("now > timestamp('2026-01-01T00:00:00Z')", true),
+        ("now - timestamp(job.last_run_at) > duration('23h')", true),
+        ("now.getDayOfWeek() == 1", true),
+        ("now.getHours() >= 9 && now.getHours() < 17", true),
+        ("latency_p95_ms > 100.0", true),
+        ("has(last_run.error)", false),
+        ("run_count > 1 ? job.name == 'report' : false", true),
+    ] {
+        assert_eq!(judge(text), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_judged_says_why() {
+    for (text, part) in [
+        ("", "empty"),
+        ("  \n ", "empty"),
+        ("run_count >", "not CEL"),
+        ("run_count = 3", "not CEL"),
+        ("(((", "not CEL"),
+        ("job['name'", "not CEL"),
+        ("runs > 3", "no variable `runs`"),
+        ("job.tags.exists(tag, tags == 'b')", "no variable `tags`"),
+        ("__result__ == 1", "no variable"),
+        ("run_count", "true or false"),
+        ("'yes'", "true or false"),
+        ("run_count + 'a' == 'b'", "cannot be evaluated"),
+        ("1 / 0 == 1", "cannot be evaluated"),
+        ("job.nothing == 1", "cannot be evaluated"),
+        ("launch(run_count)", "cannot be evaluated"),
+        ("9223372036854775807 + 1 > 0", "cannot be evaluated"),
+    ] {
+        let error = judge(text).expect_err(text);
+        assert!(error.to_string().contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn what_loops_or_is_huge_is_refused_before_it_runs() {
+    let doubling = "a".to_owned() + &".map(b, b + b)".repeat(30);
+    let list = format!("[{}]", vec!["1"; 150].join(","));
+    let nested = format!("{list}.all(a, [1,2,3].all(b, {list}.all(c, job.tags.all(d, last_run.output.contains(d)))))");
+    let huge = "true && ".repeat(300) + "true";
+    let long = format!("'{}' == 'a'", "a".repeat(1_000));
+    let deep = "(".repeat(200) + "true" + &")".repeat(200);
+    let signs = "!".repeat(900) + "true";
+    let chained = format!("['{}']{} == []", "a".repeat(100), ".map(b, b + b + b + b + b + b + b + b)".repeat(20));
+    let outputs = "last_run.output.matches(last_run.output)".to_owned();
+    assert_eq!(judge(&signs), Ok(true), "signs take each other back");
+    for text in [doubling, nested, huge, long, deep, chained] {
+        let error = Condition::compile(&text, VARIABLES).expect_err(&text);
+        assert!(!matches!(error, ConditionError::NotBoolean { .. }), "{text}: {error}");
+    }
+    assert!(judge(&outputs).is_ok(), "one pattern is no loop");
+}
+
+#[test]
+fn examples_decide_when_it_is_saved() {
+    let first = Values::new().with("last_run", Given::Json(json!(null)));
+    let later = Values::new().with("last_run", Given::Json(json!({"status": "success"})));
+    let variables = &[Variable { name: "last_run", max_size: 100 }];
+    let condition = Condition::compile("last_run.status == 'success'", variables).unwrap();
+    assert!(condition.evaluate(&first).is_err());
+    assert_eq!(condition.try_with(&[first.clone(), later.clone()]), Ok(()));
+    let number = Condition::compile("size(last_run.status)", variables).unwrap();
+    assert!(matches!(number.try_with(&[first, later]), Err(ConditionError::NotBoolean { .. })));
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "\\PC{0,200}") {
+        let _ = judge(&text);
+    }
+
+    #[test]
+    fn nothing_that_looks_like_an_expression_makes_it_panic(
+        parts in prop::collection::vec(
+            prop::sample::select(vec![
+                "job", "last_run", "now", "run_count", ".", ".status", "(", ")", "[", "]", "'a'", "\"b\"", "1", "2.5",
+                "-", "!", "+", "*", "/", "%", "==", "<", "&&", "||", "?", ":", ",", "{", "}", "in", "true", "null",
+                ".map(x, x)", ".all(y, y == 1)", "size(", "duration('1h')", "timestamp(", "has(job.x)", "u", "\\", "\n",
+            ]),
+            0..30,
+        )
+    ) {
+        let _ = judge(&parts.concat());
+        let _ = judge(&parts.join(" "));
+    }
+}
