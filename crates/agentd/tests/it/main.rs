@@ -28,6 +28,7 @@ mod monitoring;
 mod notify;
 mod openapi;
 mod providers;
+mod scheduler;
 mod secrets;
 mod sessions;
 mod settings;
