@@ -3,6 +3,7 @@
 mod cuts;
 mod recent;
 pub(super) mod sessions;
+pub(super) mod written;
 
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, ValueError, args};
