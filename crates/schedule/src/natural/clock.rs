@@ -14,7 +14,11 @@ impl Grammar<'_> {
                     true
                 }
                 && self.is_certain_ahead());
-        let Some(first) = self.clock_time(led) else { return false };
+        // "every Monday 10"
+        let follows_day = self.end_of_phrase == Some(self.at)
+            && (self.draft.has_day() || self.draft.repeats)
+            && (self.at_end(1) || matches!(self.kind(1), Kind::And | Kind::Comma));
+        let Some(first) = self.clock_time(led || follows_day) else { return false };
         let mut times = vec![first];
         loop {
             let more = self.attempt(|grammar| {

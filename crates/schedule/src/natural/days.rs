@@ -75,6 +75,8 @@ impl Grammar<'_> {
     /// Weekdays as a day of the schedule.
     pub(super) fn weekdays(&mut self) -> bool {
         let led = self.take_any(&[Kind::On, Kind::By, Kind::Am, Kind::From, Kind::In, Kind::At]);
+        // "between Monday and Friday"
+        let between = !led && self.take(Kind::Between);
         let last_period = self.kind(0) == Kind::Last;
         let every = self.take(Kind::Every);
         if every && self.impossible_step() {
@@ -86,7 +88,12 @@ impl Grammar<'_> {
         if last_period {
             return false;
         }
-        let Some(set) = self.weekday_set() else { return false };
+        let Some(mut set) = self.weekday_set() else { return false };
+        if between {
+            let (first, last) = (set.days & set.days.wrapping_neg(), set.days & (set.days - 1));
+            let Some(days) = range(first, last).filter(|_| set.count == 2) else { return false };
+            set.days = days;
+        }
         let part = self.part();
         let plural_part = part.is_some() && self.text_before().ends_with('s');
         let named = led || every || next || this || set.repeats;

@@ -11,16 +11,25 @@ pub(super) struct Grammar<'a> {
     pub(super) draft: Draft,
     /// Words that say nothing about time and are not merely polite.
     pub(super) unknown: usize,
+    /// Where the last phrase ended.
+    pub(super) end_of_phrase: Option<usize>,
 }
 
 impl<'a> Grammar<'a> {
     pub(super) fn read(tokens: &'a [Token]) -> Self {
-        let mut grammar = Self { tokens, at: 0, draft: Draft::default(), unknown: 0 };
+        let mut grammar = Self { tokens, at: 0, draft: Draft::default(), unknown: 0, end_of_phrase: None };
+        let mut has_loose_every = false;
         while grammar.at < tokens.len() {
+            let is_after_number = matches!(grammar.previous(), Some(Kind::Number(_))) && grammar.end_of_phrase != Some(grammar.at);
             if grammar.attempt(Self::phrase) {
+                // "8 tomorrow": the number belongs to it, and nobody knows how.
+                grammar.draft.limited |= is_after_number;
+                grammar.end_of_phrase = Some(grammar.at);
                 continue;
             }
             let kind = grammar.kind(0);
+            has_loose_every |= kind == Kind::Every;
+            grammar.draft.limited |= grammar.is_rest_of_list();
             grammar.unknown += usize::from(!matches!(
                 kind,
                 Kind::Filler
@@ -42,7 +51,15 @@ impl<'a> Grammar<'a> {
             grammar.draft.limited |= kind == Kind::Limit;
             grammar.at += 1;
         }
+        // "tell each of them at 9": not what repeats, as far as anybody knows.
+        grammar.draft.impossible |= has_loose_every && !grammar.draft.repeats;
         grammar
+    }
+
+    /// "on March 3 and 5": a number that goes on with a phrase, but not in a way that is understood.
+    fn is_rest_of_list(&self) -> bool {
+        let after_phrase = self.at.checked_sub(1).is_some_and(|before| self.end_of_phrase == Some(before));
+        matches!(self.kind(0), Kind::Number(_)) && after_phrase && matches!(self.previous(), Some(Kind::And | Kind::Comma))
     }
 
     /// The kind of the token `ahead` of the place; past the end it is `Filler`.

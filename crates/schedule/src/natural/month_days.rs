@@ -138,11 +138,13 @@ impl Grammar<'_> {
             )
             || matches!(self.kind(1), Kind::OClock | Kind::Pm);
         let announced = led || every || of_month || self.draft.interval == Some((1, Unit::Month)) || days.len() > 1;
-        if !announced || (!of_month && !is_last_word) || (every && !of_month) {
+        // "every 15th" is a day of the month; "every second" is not.
+        let is_numbered = days.iter().all(|day| *day > 3);
+        if !announced || (!of_month && !is_last_word) || (every && !of_month && !is_numbered) {
             return false;
         }
         self.draft.impossible |= days.iter().any(|day| !(1..=31).contains(day));
-        self.draft.repeats |= of_month || days.len() > 1;
+        self.draft.repeats |= every || of_month || days.len() > 1;
         self.draft.month_days.extend(days.iter().filter_map(|day| u8::try_from(*day).ok()));
         true
     }

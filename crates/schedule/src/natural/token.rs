@@ -197,6 +197,9 @@ fn structure(word: &str) -> Option<Kind> {
         "except" | "excluding" | "außer" | "ausser" | "but" => Except,
         "starting" | "ab" | "unless" | "when" | "whenever" | "while" | "during" | "wenn" | "falls" | "sobald"
         | "während" | "solange" => Limit,
+        // Another zone than the owner's.
+        "utc" | "gmt" | "est" | "edt" | "pst" | "pdt" | "cst" | "cdt" | "cet" | "cest" | "bst" | "ist" | "jst"
+        | "mez" | "mesz" | "timezone" | "zeitzone" => Limit,
         "for" | "für" => For,
         "o'clock" | "oclock" | "uhr" | "hrs" => OClock,
         "end" | "ende" | "monatsende" => End,

@@ -91,7 +91,7 @@ impl Scheduler {
         zone: &Zone,
         now: Timestamp,
     ) -> Result<Option<PlainSchedule>, SchedulerError> {
-        const NO_MODEL: &str = "; with a model set up it would be asked, too";
+        const NO_MODEL: &str = "; with a default agent and a model for it, that would be asked, too";
         let Ok(agent) = self.0.agents.default_agent().await else {
             return Err(SchedulerError::NotUnderstood { hint: NO_MODEL });
         };

@@ -128,7 +128,9 @@ impl Resolver<'_> {
             if let Some(part) = draft.part {
                 *time = time.in_part(part);
             }
-            if !time.certain && (1..=6).contains(&time.hour) {
+            // Alone, any hour may be a morning's or an evening's.
+            let ambiguous = if once && !draft.has_day() { 1..=11 } else { 1..=6 };
+            if !time.certain && ambiguous.contains(&time.hour) {
                 self.doubt.add(0.12);
                 // Who speaks of one day and says "at 3" is hardly up at night.
                 if once && time.hour <= 5 {
