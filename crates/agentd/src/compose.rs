@@ -130,6 +130,12 @@ impl Daemon {
         &self.services.skills
     }
 
+    /// Jobs and their runs.
+    #[must_use]
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.services.scheduler
+    }
+
     /// Durable sending, for what enqueues messages from outside of a request.
     #[must_use]
     pub fn notify(&self) -> &Notify {

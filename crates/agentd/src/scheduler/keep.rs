@@ -79,6 +79,7 @@ impl KeepRuns {
         }
         let mut has_more = overdue.len() == OVERDUE_A_BATCH as usize;
         if is_time(&self.last_purge, now, BETWEEN_PURGES) {
+            self.scheduler.refresh_known_jobs().await?;
             let purge = async move |tx: &mut Tx| {
                 let is_full = jobs::purge_deleted(tx, ROWS_A_BATCH).await?;
                 let before = now - KEPT;

@@ -56,7 +56,7 @@ impl Scheduler {
     /// # Errors
     /// The store's refusal.
     pub async fn list_chains(&self, page: Page) -> Result<(Vec<Chain>, u64), SchedulerError> {
-        Ok(chains::list_chains(&mut self.0.ground.db.read().await?, page).await?)
+        Ok(chains::list_chains(&mut self.0.ground.db.read_snapshot().await?, page).await?)
     }
 
     /// Deletes a chain and the record of its runs. Jobs, and runs that are under way, stay.
@@ -100,7 +100,7 @@ impl Scheduler {
     /// # Errors
     /// `ChainNotFound`, or the store's refusal.
     pub async fn list_chain_runs(&self, id: &ChainId, page: Page) -> Result<(Vec<ChainRun>, u64), SchedulerError> {
-        let mut read = self.0.ground.db.read().await?;
+        let mut read = self.0.ground.db.read_snapshot().await?;
         if chains::find_chain(&mut read, id).await?.is_none() {
             return Err(SchedulerError::no_chain(id.as_str()));
         }

@@ -1,5 +1,7 @@
 //! Making, changing, pausing and deleting jobs.
 
+use std::sync::atomic::Ordering;
+
 use agentd_base::{FieldProblem, Page, Problems, Timestamp};
 use agentd_schedule::{Schedule, ScheduleSpec};
 use agentd_store::{Recorder, Tx};
@@ -8,7 +10,7 @@ use super::Scheduler;
 use crate::agents::AgentId;
 use crate::scheduler::error::SchedulerError;
 use crate::scheduler::model::{Job, JobFields, JobId, JobStatus, StopReason};
-use crate::scheduler::store::{chains, jobs, runs, statistics};
+use crate::scheduler::store::{chains, jobs, runs};
 
 /// More jobs are not kept.
 const MOST_JOBS: u64 = 200_000;
@@ -41,6 +43,9 @@ impl Scheduler {
             Some(name) => self.0.agents.get(name).await?,
             None => self.0.agents.default_agent().await?,
         };
+        if self.0.known_jobs.load(Ordering::Relaxed) >= MOST_JOBS {
+            return Err(SchedulerError::TooManyJobs { limit: MOST_JOBS });
+        }
         let now = self.0.ground.clock.now();
         let mut problems = Problems::new();
         let schedule = match &wanted.fields.schedule {
@@ -63,9 +68,6 @@ impl Scheduler {
         let work = async move |tx: &mut Tx| {
             if !agents.is_alive(tx, &job.agent_id).await? {
                 return Err(crate::engine::EngineError::AgentGone.into());
-            }
-            if statistics::count_active(tx).await? >= MOST_JOBS {
-                return Err(SchedulerError::TooManyJobs { limit: MOST_JOBS });
             }
             if let Some(limit) = wanted.most_of_agent {
                 let page = Page { limit: 1, offset: 0 };
@@ -98,6 +100,7 @@ impl Scheduler {
             && at.instant() <= now
         {
             problems.add("schedule.datetime", format!("lies in the past: it is {now}"));
+            return None;
         }
         Some(schedule)
     }
@@ -163,7 +166,7 @@ impl Scheduler {
             Some(name) => Some(self.0.agents.get(name).await?.id.clone()),
             None => None,
         };
-        Ok(jobs::list_jobs(&mut self.0.ground.db.read().await?, status, agent.as_ref(), page).await?)
+        Ok(jobs::list_jobs(&mut self.0.ground.db.read_snapshot().await?, status, agent.as_ref(), page).await?)
     }
 
     /// Deletes a job; what is under way of it is stopped. With `owner`, only a job of that agent is found.

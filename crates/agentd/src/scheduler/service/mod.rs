@@ -86,7 +86,9 @@ struct Inner {
     next_claim: AtomicI64,
     last_tick: AtomicI64,
     last_checked: AtomicU64,
-    pub(super) has_started: AtomicBool,
+    /// As it was a minute ago at most: the bound on jobs needs no better.
+    known_jobs: AtomicU64,
+    has_started: AtomicBool,
 }
 
 /// Cheap to clone.
@@ -117,6 +119,7 @@ impl Scheduler {
             next_claim: AtomicI64::new(i64::MAX),
             last_tick: AtomicI64::new(0),
             last_checked: AtomicU64::new(0),
+            known_jobs: AtomicU64::new(0),
             has_started: AtomicBool::new(false),
         }))
     }
@@ -150,6 +153,13 @@ impl Scheduler {
     /// The store's refusal.
     pub async fn count_active(&self) -> Result<u64, SchedulerError> {
         Ok(store::statistics::count_active(&mut self.0.ground.db.read().await?).await?)
+    }
+
+    /// Counts the jobs, for the bound on them.
+    pub(super) async fn refresh_known_jobs(&self) -> Result<(), StoreError> {
+        let active = store::statistics::count_active(&mut self.0.ground.db.read().await?).await?;
+        self.0.known_jobs.store(active, Ordering::Relaxed);
+        Ok(())
     }
 
     pub(super) fn ground(&self) -> &Ground {

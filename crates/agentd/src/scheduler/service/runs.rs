@@ -56,7 +56,7 @@ impl Scheduler {
         status: Option<RunStatus>,
         page: Page,
     ) -> Result<(Vec<Run>, u64), SchedulerError> {
-        let mut read = self.0.ground.db.read().await?;
+        let mut read = self.0.ground.db.read_snapshot().await?;
         if jobs::find_job(&mut read, job).await?.is_none() {
             return Err(SchedulerError::no_job(job.as_str()));
         }

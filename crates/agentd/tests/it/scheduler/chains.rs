@@ -16,7 +16,7 @@ async fn job(app: &TestApp, goal: &str) -> String {
 async fn talk() -> Talk {
     let script = Script::by(|request| {
         if request.body.to_string().contains("FAIL") {
-            return Reply::failure(DocumentedFailure::Auth);
+            return Reply::failure(DocumentedFailure::WrongKey);
         }
         Reply::text(["Fine."], COUNTED)
     });

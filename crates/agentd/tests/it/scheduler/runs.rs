@@ -12,7 +12,7 @@ fn good() -> Reply {
 }
 
 fn bad() -> Reply {
-    Reply::failure(DocumentedFailure::Auth)
+    Reply::failure(DocumentedFailure::WrongKey)
 }
 
 #[tokio::test]
