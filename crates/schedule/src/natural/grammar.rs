@@ -20,7 +20,8 @@ impl<'a> Grammar<'a> {
         let mut grammar = Self { tokens, at: 0, draft: Draft::default(), unknown: 0, end_of_phrase: None };
         let mut has_loose_every = false;
         while grammar.at < tokens.len() {
-            let is_after_number = matches!(grammar.previous(), Some(Kind::Number(_))) && grammar.end_of_phrase != Some(grammar.at);
+            let is_after_number =
+                matches!(grammar.previous(), Some(Kind::Number(_))) && grammar.end_of_phrase != Some(grammar.at);
             if grammar.attempt(Self::phrase) {
                 // "8 tomorrow": the number belongs to it, and nobody knows how.
                 grammar.draft.limited |= is_after_number;
@@ -59,7 +60,9 @@ impl<'a> Grammar<'a> {
     /// "on March 3 and 5": a number that goes on with a phrase, but not in a way that is understood.
     fn is_rest_of_list(&self) -> bool {
         let after_phrase = self.at.checked_sub(1).is_some_and(|before| self.end_of_phrase == Some(before));
-        matches!(self.kind(0), Kind::Number(_)) && after_phrase && matches!(self.previous(), Some(Kind::And | Kind::Comma))
+        matches!(self.kind(0), Kind::Number(_))
+            && after_phrase
+            && matches!(self.previous(), Some(Kind::And | Kind::Comma))
     }
 
     /// The kind of the token `ahead` of the place; past the end it is `Filler`.
@@ -164,8 +167,12 @@ impl<'a> Grammar<'a> {
         if !self.take(Kind::Except) {
             return false;
         }
+        let is_but = self.text_before() == "but";
+        // "but not on Fridays"
+        if matches!(self.text(0), "not" | "nicht") {
+            self.at += 1;
+        }
         while self.take_any(&[Kind::On, Kind::For, Kind::Am, Kind::In, Kind::The]) {}
-        let is_but = self.tokens[self.at - 1].text == "but";
         match self.weekday_set() {
             Some(set) => {
                 self.draft.except |= set.days;

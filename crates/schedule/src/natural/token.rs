@@ -233,7 +233,7 @@ fn calendar(word: &str) -> Option<Kind> {
     }
     let found = match word {
         "weekday" | "workday" | "werktag" | "arbeitstag" => Kind::Workday { repeats: false },
-        "weekdays" | "workdays" | "werktags" | "werktagen" | "arbeitstagen" | "wochentags" => {
+        "weekdays" | "workdays" | "werktags" | "werktagen" | "wochentagen" | "arbeitstagen" | "wochentags" => {
             Kind::Workday { repeats: true }
         }
         "weekend" | "wochenende" => Kind::Weekend { repeats: false },
