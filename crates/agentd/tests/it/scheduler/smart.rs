@@ -57,7 +57,7 @@ async fn the_heatmap_counts_what_the_owner_did_in_the_profiles_hours() {
     assert_eq!((&found["counts"][14][0], &found["counts"][14][1]), (&json!(4), &json!(2)));
     assert_eq!((&found["heatmap"][14][0], &found["heatmap"][14][1]), (&json!(1.0), &json!(0.5)));
     // A quarter of a year later nobody knows any more.
-    advance(&app, 90 * DAY);
+    advance(&app, 91 * DAY);
     assert_eq!(get(&app, "smart/heatmap").await["total"], 0);
 }
 
