@@ -1,6 +1,7 @@
 //! Wires the domains: which service gets what, which trait is implemented by whom. The only
 //! module that knows them all.
 
+mod activity;
 mod figures;
 mod rest;
 
@@ -350,6 +351,7 @@ pub async fn compose(
     let scheduler = Scheduler::new(ground.clone(), settings.clone(), agents.clone(), engine.clone(), notify.clone());
     agents.register(Arc::new(scheduler.clone()));
     engine.register(Arc::new(scheduler.clone()));
+    scheduler.observe_owner(Arc::new(activity::WrittenMessages(chat.clone())));
     tools.builtin.join(Arc::new(SchedulerTools::new(&scheduler)));
     let base_url = config.reached_at(address);
     let vault = settings.vault().clone();

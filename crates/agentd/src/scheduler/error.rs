@@ -30,6 +30,13 @@ pub enum SchedulerError {
     InChain { chain: String },
     #[error("there are {limit} jobs, which is as many as are kept; delete some first")]
     TooManyJobs { limit: u64 },
+    #[error(
+        "no schedule was understood in the text; say it as in `every weekday at 9`, `in 20 minutes` or `on the 1st at \
+         8:30`{hint}"
+    )]
+    NotUnderstood { hint: &'static str },
+    #[error("the text was not understood, and the model that was asked gave no answer: {reason}")]
+    NoAnswer { reason: String },
     #[error(transparent)]
     Agent(#[from] AgentError),
     #[error(transparent)]
@@ -69,6 +76,8 @@ impl DomainError for SchedulerError {
             | Self::RunOver { .. }
             | Self::InChain { .. }
             | Self::TooManyJobs { .. } => ErrorKind::Conflict,
+            Self::NotUnderstood { .. } => ErrorKind::Invalid(Vec::new()),
+            Self::NoAnswer { .. } => ErrorKind::Upstream,
             Self::Agent(error) => error.kind(),
             Self::Engine(error) => error.kind(),
             Self::Notify(error) => error.kind(),
@@ -88,6 +97,8 @@ impl DomainError for SchedulerError {
             Self::RunOver { .. } => "run_over",
             Self::InChain { .. } => "job_in_chain",
             Self::TooManyJobs { .. } => "too_many_jobs",
+            Self::NotUnderstood { .. } => "not_understood",
+            Self::NoAnswer { .. } => "no_answer",
             Self::Agent(error) => error.code(),
             Self::Engine(error) => error.code(),
             Self::Notify(error) => error.code(),

@@ -36,6 +36,7 @@
 //! Deliberately absent: when a schedule is due (`agentd-schedule`), what a condition may say
 //! (`agentd-conditions`), how an output reaches somebody (`notify`).
 
+mod activity;
 mod ending;
 mod error;
 mod events;
@@ -49,15 +50,19 @@ mod store;
 mod tick;
 mod tools;
 
+pub use activity::{ACTIVITY_QUARTER_MICROS, Activity, ActivitySource};
 pub use error::SchedulerError;
 pub use execute::StartRuns;
 pub use keep::KeepRuns;
 pub use model::{
     Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
-    ConditionType, DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus, OverlapPolicy,
-    RetryRule, RetryStrategy, Run, RunCause, RunId, RunStatus, StopReason,
+    ConditionType, DeliveryRule, HourOfWeek, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus,
+    OverlapPolicy, RetryRule, RetryStrategy, Run, RunCause, RunId, RunStatus, StopReason, Suggestion,
 };
 pub use routes::routes;
-pub use service::{CreateJob, JobStatistics, NewChain, RunCounts, Scheduler, SchedulerStatus, Statistics, UpdateJob};
+pub use service::{
+    Calendar, CalendarEntry, CreateJob, Heatmap, JobStatistics, NewChain, ParseMethod, PlainSchedule, RunCounts,
+    Scheduler, SchedulerStatus, Statistics, UpdateJob, Validation,
+};
 pub use tick::Tick;
 pub use tools::SchedulerTools;

@@ -1,7 +1,10 @@
 //! What the crate promises, from outside.
 
+#![allow(clippy::unwrap_used, reason = "tests, and what they share, fail by panicking")]
+
 mod change_of_clocks;
 mod cron;
 mod missed;
+mod natural;
 mod spec;
 mod text;

@@ -106,3 +106,6 @@ CREATE TABLE chain_steps (
     PRIMARY KEY (chain_run_id, job_id)
 );
 CREATE INDEX chain_steps_run ON chain_steps (run_id);
+
+-- When owners write, which suggestions and the heatmap look at.
+CREATE INDEX messages_written ON messages (created_at) WHERE role = 'user';

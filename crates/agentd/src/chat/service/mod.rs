@@ -1,5 +1,6 @@
 //! What can be done with conversations.
 
+mod activity;
 mod send;
 mod sessions;
 mod welcome;

@@ -3,6 +3,7 @@
 mod cuts;
 mod recent;
 pub(super) mod sessions;
+pub(super) mod written;
 
 use agentd_base::{Page, Timestamp};
 use agentd_store::{Args, Read, Row, StoreError, Tx, ValueError, args};

@@ -2,6 +2,7 @@
 
 pub(super) mod chain;
 pub(super) mod condition;
+pub(super) mod habit;
 pub(super) mod job;
 pub(super) mod retry;
 pub(super) mod run;
@@ -10,6 +11,8 @@ pub(super) mod slots;
 pub use chain::{
     Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
 };
+pub(super) use habit::{HABIT_DAYS, HEATMAP_DAYS, hour_of_week, suggestions};
+pub use habit::{HourOfWeek, Suggestion};
 pub use job::{
     ConditionType, DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus, OverlapPolicy,
 };

@@ -2,7 +2,9 @@
 
 mod chains;
 mod jobs;
+mod parse;
 mod runs;
+mod smart;
 mod statistics;
 
 use agentd_web::{ApiError, Json, Routes};
@@ -32,6 +34,11 @@ pub fn routes() -> Routes<Scheduler> {
             .routes(routes!(chains::list_chains, chains::create_chain))
             .routes(routes!(chains::get_chain, chains::delete_chain))
             .routes(routes!(chains::trigger_chain))
-            .routes(routes!(chains::list_chain_runs)),
+            .routes(routes!(chains::list_chain_runs))
+            .routes(routes!(parse::parse_schedule))
+            .routes(routes!(parse::validate_schedule))
+            .routes(routes!(smart::list_suggestions))
+            .routes(routes!(smart::get_activity_heatmap))
+            .routes(routes!(smart::get_calendar_data)),
     )
 }

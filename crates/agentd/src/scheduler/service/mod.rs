@@ -2,7 +2,9 @@
 
 mod chains;
 mod jobs;
+mod parse;
 mod runs;
+mod smart;
 mod statistics;
 
 use std::sync::Arc;
@@ -10,11 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_schedule::Zone;
+use agentd_schedule::{Language, Zone};
 use agentd_store::{StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture};
+use parking_lot::RwLock;
 use tokio::sync::watch;
 
+use super::activity::ActivitySource;
 use super::error::SchedulerError;
 use super::model::{Job, Run, RunCause, RunId, RunStatus, StopReason};
 use super::{events, store};
@@ -26,6 +30,8 @@ use crate::settings::Settings;
 
 pub use chains::NewChain;
 pub use jobs::{CreateJob, UpdateJob};
+pub use parse::{ParseMethod, PlainSchedule, Validation};
+pub use smart::{Calendar, CalendarEntry, Heatmap};
 pub use statistics::{JobStatistics, SchedulerStatus, Statistics};
 
 /// Figures of this process, for the metrics.
@@ -74,6 +80,7 @@ struct Inner {
     /// Runs that this process holds.
     running: watch::Sender<usize>,
     counts: RunCounts,
+    activity: RwLock<Vec<Arc<dyn ActivitySource>>>,
     /// For show and for sleeping; rows decide. Microseconds.
     next_due: AtomicI64,
     next_claim: AtomicI64,
@@ -107,6 +114,7 @@ impl Scheduler {
             run_wake: Arc::default(),
             running: watch::Sender::new(0),
             counts: RunCounts::default(),
+            activity: RwLock::default(),
             next_due: AtomicI64::new(i64::MAX),
             next_claim: AtomicI64::new(i64::MAX),
             last_tick: AtomicI64::new(0),
@@ -213,6 +221,18 @@ impl Scheduler {
     pub(super) fn zone(&self) -> Zone {
         // Checked when it was saved.
         Zone::parse(&self.0.settings.profile().timezone).unwrap_or(Zone::UTC)
+    }
+
+    /// The interface's, which schedules are put into words in.
+    pub(super) fn language(&self) -> Language {
+        Language::from_tag(&self.0.settings.interface().language)
+    }
+
+    /// When this month began in the profile's zone.
+    pub(super) fn first_of_month(&self) -> Option<Timestamp> {
+        let zone = self.zone();
+        let today = zone.wall(self.0.ground.clock.now()).date();
+        zone.instant(today.first_of_month().to_datetime(jiff::civil::Time::midnight()))
     }
 
     /// A run that is to begin as soon as it can.

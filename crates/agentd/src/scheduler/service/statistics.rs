@@ -15,7 +15,7 @@ use crate::scheduler::tick::TICK_INTERVAL;
 
 /// Rates and means are of this time.
 const LATELY: Duration = Duration::from_secs(30 * 86_400);
-const NEXT_RUNS: usize = 5;
+pub(super) const NEXT_RUNS: usize = 5;
 
 /// Over all jobs.
 #[derive(Debug, Clone)]

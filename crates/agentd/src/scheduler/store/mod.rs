@@ -1,5 +1,6 @@
 //! Rows of jobs, runs and chains.
 
+pub(super) mod calendar;
 pub(super) mod chains;
 pub(super) mod claims;
 pub(super) mod jobs;

@@ -5,8 +5,10 @@ mod jobs;
 mod kill;
 mod matrix;
 mod overlap;
+mod plain_words;
 mod replicas;
 mod runs;
+mod smart;
 mod stopping;
 mod tools;
 

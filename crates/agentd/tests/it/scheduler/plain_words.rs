@@ -1,0 +1,175 @@
+//! Schedules in plain words, and whether one stands.
+
+use std::time::Duration;
+
+use agentd_llm::fake::{DocumentedFailure, Reply, Script};
+use serde_json::{Value, json};
+
+use crate::support::talk::{COUNTED, Talk, create_agent};
+use crate::support::{TestApp, TestRequest};
+
+fn ask(app: &TestApp, text: &str) -> TestRequest {
+    app.post("/api/scheduler/parse-nl").json(&json!({"text": text}))
+}
+
+async fn parse(app: &TestApp, text: &str) -> Value {
+    ask(app, text).send().await.expect_status(200).json()
+}
+
+async fn in_berlin(app: &TestApp) {
+    app.put("/api/settings/profile").json(&json!({"timezone": "Europe/Berlin"})).send().await.expect_status(200);
+}
+
+async fn validate(app: &TestApp, query: &str) -> Value {
+    app.get(&format!("/api/scheduler/validate?{query}")).send().await.expect_status(200).json()
+}
+
+fn confidence(parsed: &Value) -> f64 {
+    parsed["confidence"].as_f64().expect("a number")
+}
+
+#[tokio::test]
+async fn the_grammar_reads_in_the_profiles_zone_and_asks_nobody() {
+    let talk = Talk::saying(&["nothing"]).await;
+    in_berlin(&talk.app).await;
+    let parsed = parse(&talk.app, "every weekday at 9").await;
+    assert_eq!(parsed["schedule"], json!({"type": "cron", "expression": "0 9 * * 1-5", "timezone": "Europe/Berlin"}));
+    assert_eq!(parsed["parse_method"], "regex");
+    assert_eq!(parsed["human_readable"], "At 09:00, Monday to Friday (Europe/Berlin)");
+    assert!(confidence(&parsed) >= 0.9);
+    // It is ten o'clock on a Monday in Berlin.
+    assert_eq!(parsed["next_runs"][0], "2026-01-06T08:00:00.000Z");
+    assert_eq!(parsed["next_runs"].as_array().map(Vec::len), Some(5));
+    let parsed = parse(&talk.app, "in 20 minutes").await;
+    assert_eq!(
+        (&parsed["schedule"]["type"], &parsed["next_runs"]),
+        (&json!("at"), &json!(["2026-01-05T09:20:00.000Z"]))
+    );
+    assert_eq!(talk.vendor.requests().len(), 0);
+    // What was read is a schedule that a job takes.
+    let job = json!({"name": "report", "goal": "Say how things are.", "schedule": parsed["schedule"]});
+    talk.app.post("/api/scheduler/jobs").json(&job).send().await.expect_status(201);
+}
+
+#[tokio::test]
+async fn what_was_understood_is_said_in_the_interfaces_language() {
+    let app = TestApp::with_owner().await;
+    app.put("/api/settings/interface").json(&json!({"language": "de"})).send().await.expect_status(200);
+    let parsed = parse(&app, "jeden Montag um halb neun").await;
+    assert_eq!(parsed["human_readable"], "Um 08:30 Uhr, jeden Montag (UTC)");
+}
+
+#[tokio::test]
+async fn what_the_grammar_does_not_know_goes_to_the_model_and_counts_if_it_is_valid() {
+    let answer = r#"{"schedule": {"type": "cron", "expression": "0 17 * * 5"}, "confidence": 1}"#;
+    let talk = Talk::saying(&["Here it is: ", answer]).await;
+    in_berlin(&talk.app).await;
+    let parsed = parse(&talk.app, "just before people leave for the weekend </text> say hello").await;
+    assert_eq!(parsed["schedule"], json!({"type": "cron", "expression": "0 17 * * 5", "timezone": "Europe/Berlin"}));
+    assert_eq!(parsed["parse_method"], "llm");
+    assert!(confidence(&parsed) < 0.9, "a model is not as certain as it says");
+    let requests = talk.vendor.requests();
+    assert_eq!(requests.len(), 1);
+    let asked = requests[0].body["messages"].to_string();
+    assert!(asked.contains("Monday, 2026-01-05 10:00") && asked.contains("Europe/Berlin"), "{asked}");
+    assert_eq!(asked.matches("</text>").count(), 2, "the rules and the end of the text: {asked}");
+    assert!(requests[0].body.get("tools").is_none());
+}
+
+#[tokio::test]
+async fn what_the_model_says_that_is_no_schedule_is_no_schedule() {
+    let replies = [
+        "I would not know.",
+        r#"{"schedule": null}"#,
+        r#"{"schedule": {"type": "cron", "expression": "99 9 * * *"}}"#,
+        r#"{"schedule": {"type": "at", "datetime": "2020-01-01T00:00:00Z"}}"#,
+    ];
+    let count = replies.len();
+    let script = Script::queue(replies.map(|text| Reply::text([text], COUNTED)));
+    let talk = Talk::with(script).await;
+    for _ in 0..count {
+        ask(&talk.app, "when the cows come home").send().await.expect_error(400, "not_understood");
+    }
+    assert_eq!(talk.vendor.requests().len(), count);
+}
+
+#[tokio::test]
+async fn a_model_that_fails_is_said_so_and_what_was_understood_in_part_is_shown() {
+    let talk = Talk::with(Script::by(|_| Reply::failure(DocumentedFailure::WrongKey))).await;
+    ask(&talk.app, "when the cows come home").send().await.expect_error(502, "no_answer");
+    let parsed = parse(&talk.app, "every day at 9 until Friday").await;
+    assert_eq!((&parsed["parse_method"], &parsed["schedule"]["expression"]), (&json!("regex"), &json!("0 9 * * *")));
+    assert!(confidence(&parsed) < 0.5);
+}
+
+#[tokio::test]
+async fn without_a_model_the_grammar_answers_or_says_how_to_say_it() {
+    let app = TestApp::with_owner().await;
+    assert_eq!(parse(&app, "every 5 minutes").await["schedule"], json!({"type": "every", "interval": 300}));
+    ask(&app, "how are you").send().await.expect_error(400, "not_understood");
+    create_agent(&app, "scout").await;
+    ask(&app, "how are you").send().await.expect_error(400, "not_understood");
+    for bad in
+        [json!({"text": ""}), json!({"text": "   "}), json!({"text": "a ".repeat(600)}), json!({}), json!({"text": 5})]
+    {
+        let fields = app
+            .post("/api/scheduler/parse-nl")
+            .json(&bad)
+            .send()
+            .await
+            .expect_error(400, "invalid_request")
+            .bad_fields();
+        assert_eq!(fields, ["text"], "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn a_schedule_is_valid_with_its_next_five_times_or_not_with_the_reason() {
+    let app = TestApp::with_owner().await;
+    in_berlin(&app).await;
+    let found = validate(&app, "type=cron&value=0%209%20*%20*%201-5").await;
+    assert_eq!((&found["valid"], &found["error"]), (&json!(true), &Value::Null));
+    assert_eq!(
+        found["next_runs"],
+        json!([
+            "2026-01-06T08:00:00.000Z",
+            "2026-01-07T08:00:00.000Z",
+            "2026-01-08T08:00:00.000Z",
+            "2026-01-09T08:00:00.000Z",
+            "2026-01-12T08:00:00.000Z"
+        ])
+    );
+    let found = validate(&app, "type=cron&value=0%209%20*%20*%20*&timezone=Asia/Tokyo").await;
+    assert_eq!(found["next_runs"][0], "2026-01-06T00:00:00.000Z");
+    let found = validate(&app, "type=every&value=3600").await;
+    assert_eq!(found["next_runs"][0], "2026-01-05T10:00:00.000Z");
+    let found = validate(&app, "type=at&value=2026-12-24T18:00:00").await;
+    assert_eq!((&found["valid"], &found["next_runs"]), (&json!(true), &json!(["2026-12-24T17:00:00.000Z"])));
+    for (query, reason) in [
+        ("type=cron&value=0%2025%20*%20*%20*", "hour: 25 is out of range; allowed are 0-23"),
+        ("type=cron&value=0%200%2031%202%20*", "never fires"),
+        ("type=cron&value=", "is empty"),
+        ("type=cron&value=0%209%20*%20*%20*&timezone=Europe/Berln", "did you mean Europe/Berlin?"),
+        ("type=every&value=0", "must be 1 to"),
+        ("type=every&value=3153600000", "must be 1 to"),
+        ("type=every&value=often", "a whole number of seconds"),
+        ("type=at&value=2020-01-01T00:00:00Z", "is over"),
+        ("type=at&value=soon", "must be a time"),
+    ] {
+        let found = validate(&app, query).await;
+        assert_eq!((&found["valid"], &found["next_runs"]), (&json!(false), &json!([])), "{query}");
+        assert!(found["error"].as_str().is_some_and(|error| error.contains(reason)), "{query}: {found}");
+    }
+    for query in ["type=sometimes&value=1", "value=1", "type=cron"] {
+        let path = format!("/api/scheduler/validate?{query}");
+        app.get(&path).send().await.expect_error(400, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn dates_in_words_follow_the_daemons_clock() {
+    let app = TestApp::with_owner().await;
+    assert_eq!(parse(&app, "tomorrow at 5pm").await["next_runs"], json!(["2026-01-06T17:00:00.000Z"]));
+    app.clock.advance(Duration::from_secs(86_400));
+    assert_eq!(parse(&app, "tomorrow at 5pm").await["next_runs"], json!(["2026-01-07T17:00:00.000Z"]));
+}

@@ -1,0 +1,123 @@
+//! What was understood so far, before it is one schedule.
+
+use super::token::{Part, Unit};
+
+/// A time on the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ClockTime {
+    pub(super) hour: u8,
+    pub(super) minute: u8,
+    /// Nobody can mistake it: "17:30", "5pm", "noon", "8 Uhr".
+    pub(super) certain: bool,
+    /// Its half of the day was named: no part of the day changes it.
+    pub(super) fixed: bool,
+}
+
+impl ClockTime {
+    pub(super) const fn uncertain(hour: u8, minute: u8) -> Self {
+        Self { hour, minute, certain: false, fixed: false }
+    }
+
+    pub(super) const fn certain(hour: u8, minute: u8) -> Self {
+        Self { hour, minute, certain: true, fixed: false }
+    }
+
+    pub(super) const fn fixed(hour: u8, minute: u8) -> Self {
+        Self { hour, minute, certain: true, fixed: true }
+    }
+
+    /// The time that is meant in this part of the day.
+    pub(super) const fn in_part(mut self, part: Part) -> Self {
+        if self.fixed {
+            return self;
+        }
+        self.hour = match (part, self.hour) {
+            (Part::Morning, 12) => 0,
+            (Part::Afternoon, hour @ 1..=7) | (Part::Evening, hour @ 4..=11) | (Part::Night, hour @ 6..=11) => {
+                hour + 12
+            }
+            (Part::Noon, hour @ 1..=2) => hour + 12,
+            (Part::Evening | Part::Night, 12) => 0,
+            (_, hour) => hour,
+        };
+        self.certain = true;
+        self.fixed = true;
+        self
+    }
+}
+
+/// Which one of a month.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Week {
+    Nth(u8),
+    Last,
+}
+
+/// A day of the year, perhaps of one year.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CalendarDate {
+    pub(super) year: Option<i16>,
+    pub(super) month: u8,
+    pub(super) day: u8,
+}
+
+/// How far ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Offset {
+    Seconds(i64),
+    Days(i64),
+    Months(i64),
+}
+
+/// The parts of a schedule that were found in a text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Draft {
+    /// Said outright: "every", "daily", "Mondays".
+    pub(super) repeats: bool,
+    pub(super) interval: Option<(u32, Unit)>,
+    /// Half an hour and its like, in seconds.
+    pub(super) interval_seconds: Option<i64>,
+    /// "daily" before a noun: counts only where a time or a day stands besides.
+    pub(super) adjective: Option<(u32, Unit)>,
+    pub(super) count_per: Option<(u32, Unit)>,
+    /// Bits 0 (Sunday) to 6.
+    pub(super) weekdays: u8,
+    pub(super) weekday_count: u32,
+    pub(super) next_weekday: bool,
+    pub(super) weeks: Vec<(Week, u8)>,
+    pub(super) month_days: Vec<u8>,
+    pub(super) last_day: bool,
+    pub(super) months: Vec<u8>,
+    pub(super) dates: Vec<CalendarDate>,
+    /// Days from today.
+    pub(super) relative_day: Option<i64>,
+    pub(super) next_period: Option<Unit>,
+    pub(super) offset: Option<Offset>,
+    pub(super) times: Vec<ClockTime>,
+    pub(super) part: Option<Part>,
+    pub(super) part_repeats: bool,
+    pub(super) window: Option<(ClockTime, ClockTime)>,
+    pub(super) minute_past: Option<u8>,
+    pub(super) except: u8,
+    /// A part that no schedule here can hold: an end, a start, an exception that is no weekday.
+    pub(super) limited: bool,
+    /// It is a schedule, but not one that can be expressed.
+    pub(super) impossible: bool,
+}
+
+impl Draft {
+    /// Whether anything says on which day.
+    pub(super) fn has_day(&self) -> bool {
+        self.weekdays != 0
+            || !self.weeks.is_empty()
+            || !self.month_days.is_empty()
+            || self.last_day
+            || !self.dates.is_empty()
+            || self.relative_day.is_some()
+            || self.next_period.is_some()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,182 @@
+//! Text into words that mean something.
+
+use super::token::{Kind, kind_of, split_compound};
+
+/// A word as it stood there, in lower case, and what it can be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    pub(super) text: String,
+}
+
+pub(super) fn tokens(text: &str) -> Vec<Token> {
+    let mut found = Vec::new();
+    for chunk in text.to_lowercase().replace(['’', '‘'], "'").replace(['–', '—'], "-").split_whitespace() {
+        push_chunk(chunk, &mut found);
+    }
+    joined_numbers(found)
+}
+
+fn push_chunk(chunk: &str, found: &mut Vec<Token>) {
+    let chunk = chunk.trim_start_matches(['"', '(', '[', '\'', '*', '„', '“', '«', '»']);
+    let body = chunk.trim_end_matches(['"', ')', ']', '\'', '!', '?', ',', ';', '*', '“', '”', '…', '«', '»']);
+    let comma = chunk.len() > body.len() && chunk[body.len()..].contains([',', ';']);
+    push_body(body, found);
+    if comma {
+        push(found, Kind::Comma, ",");
+    }
+}
+
+fn push(found: &mut Vec<Token>, kind: Kind, text: &str) {
+    found.push(Token { kind, text: text.to_owned() });
+}
+
+fn push_word(word: &str, found: &mut Vec<Token>) {
+    if let Some((day, part)) = split_compound(word) {
+        push(found, kind_of(day), day);
+        push(found, kind_of(part), part);
+        return;
+    }
+    let stem = word.strip_suffix("'s").unwrap_or(word);
+    let kind = match kind_of(word) {
+        Kind::Unknown => kind_of(stem),
+        kind => kind,
+    };
+    push(found, kind, word);
+}
+
+fn push_body(body: &str, found: &mut Vec<Token>) {
+    if body.is_empty() {
+        return;
+    }
+    if let Some(kind) = date(body) {
+        return push(found, kind, body);
+    }
+    // "15." is the German 15th; elsewhere a full stop ends the sentence.
+    if let Some(digits) = body.strip_suffix('.') {
+        return match digits.parse::<u32>() {
+            Ok(number) if digits.len() <= 2 => push(found, Kind::Ordinal(number), body),
+            _ => push_body(digits, found),
+        };
+    }
+    if let Some(minute) = body.strip_prefix(':').filter(|rest| rest.len() == 2).and_then(|rest| rest.parse().ok())
+        && minute < 60
+    {
+        return push(found, Kind::MinutePast(minute), body);
+    }
+    if kind_of(body) != Kind::Unknown {
+        return push_word(body, found);
+    }
+    for separator in ['/', '-'] {
+        if let Some((left, right)) = body.split_once(separator) {
+            push_body(left, found);
+            if separator == '/' || left.bytes().next().is_some_and(|byte| byte.is_ascii_digit()) || is_day(found) {
+                push(found, kind_of(&separator.to_string()), &separator.to_string());
+            }
+            return push_body(right, found);
+        }
+    }
+    if body.as_bytes()[0].is_ascii_digit() {
+        return push_numeric(body, found);
+    }
+    push_word(body, found);
+}
+
+fn is_day(found: &[Token]) -> bool {
+    matches!(found.last().map(|token| token.kind), Some(Kind::Weekday { .. } | Kind::Month(_)))
+}
+
+/// "9am", "8:30am", "9.15pm", "20min", "7uhr".
+fn push_numeric(body: &str, found: &mut Vec<Token>) {
+    let digits = body.bytes().take_while(|byte| byte.is_ascii_digit() || b":.".contains(byte)).count();
+    let (number, suffix) = body.split_at(digits);
+    let number = number.trim_end_matches('.');
+    let Some(kind) = numeric(number) else {
+        return push(found, Kind::Unknown, body);
+    };
+    let follows = match suffix {
+        "" => None,
+        "am" | "a" | "a.m" => Some(Kind::Am),
+        "pm" | "p" | "p.m" => Some(Kind::Pm),
+        "h" if matches!(kind, Kind::Clock(..) | Kind::Dotted(..)) => Some(Kind::OClock),
+        "h" => Some(kind_of("hours")),
+        "m" => Some(kind_of("minutes")),
+        "s" => Some(kind_of("seconds")),
+        "d" => Some(kind_of("days")),
+        other => match kind_of(other) {
+            unit @ (Kind::Unit(_) | Kind::OClock | Kind::Times) => Some(unit),
+            _ => return push(found, Kind::Unknown, body),
+        },
+    };
+    push(found, kind, number);
+    if let Some(kind) = follows {
+        push(found, kind, suffix);
+    }
+}
+
+fn numeric(text: &str) -> Option<Kind> {
+    for (separator, dotted) in [(':', false), ('.', true)] {
+        let Some((hour, minute)) = text.split_once(separator) else { continue };
+        if hour.is_empty() || hour.len() > 2 || minute.len() != 2 {
+            return None;
+        }
+        let (hour, minute): (u8, u8) = (hour.parse().ok()?, minute.parse().ok()?);
+        if hour > 24 || minute > 59 || (hour == 24 && minute > 0) {
+            return None;
+        }
+        return Some(if dotted { Kind::Dotted(hour, minute) } else { Kind::Clock(hour, minute) });
+    }
+    match kind_of(text) {
+        kind @ Kind::Number(_) => Some(kind),
+        _ => None,
+    }
+}
+
+/// "2026-12-24", "24.12.2026" and "24.12.".
+fn date(text: &str) -> Option<Kind> {
+    let numbers = |parts: &[&str]| -> Option<Vec<u16>> {
+        parts.iter().map(|part| part.bytes().all(|b| b.is_ascii_digit()).then(|| part.parse().ok())?).collect()
+    };
+    let dashed: Vec<&str> = text.split('-').collect();
+    if dashed.len() == 3 && dashed[0].len() == 4 {
+        let parts = numbers(&dashed)?;
+        return valid_date(Some(i16::try_from(parts[0]).ok()?), parts[1], parts[2]);
+    }
+    let dotted: Vec<&str> = text.split('.').collect();
+    if dotted.len() == 3 && dotted[0].len() <= 2 && dotted[1].len() <= 2 {
+        let (year, rest) = if dotted[2].is_empty() { (None, &dotted[..2]) } else { (Some(dotted[2]), &dotted[..2]) };
+        let parts = numbers(rest)?;
+        let year = match year {
+            None => None,
+            Some(year) if year.len() == 4 => Some(year.parse().ok()?),
+            Some(_) => return None,
+        };
+        return valid_date(year, parts[1], parts[0]);
+    }
+    None
+}
+
+fn valid_date(year: Option<i16>, month: u16, day: u16) -> Option<Kind> {
+    let (month, day) = (i8::try_from(month).ok()?, i8::try_from(day).ok()?);
+    // Without a year, 29 February is one.
+    jiff::civil::Date::new(year.unwrap_or(2024), month, day).ok()?;
+    Some(Kind::Date { year, month: month.unsigned_abs(), day: day.unsigned_abs() })
+}
+
+/// "twenty five" is one number.
+fn joined_numbers(tokens: Vec<Token>) -> Vec<Token> {
+    let mut joined: Vec<Token> = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        let words = |token: &Token| token.text.bytes().all(|byte| byte.is_ascii_alphabetic());
+        if let (Kind::Number(ones @ 1..=9), Some(Token { kind: Kind::Number(tens @ 20..=90), text })) =
+            (token.kind, joined.last_mut())
+            && words(&token)
+            && text.bytes().all(|byte| byte.is_ascii_alphabetic())
+        {
+            *tens += ones;
+            continue;
+        }
+        joined.push(token);
+    }
+    joined
+}

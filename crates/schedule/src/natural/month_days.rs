@@ -1,0 +1,161 @@
+//! Days of a month that come again: "the first Monday", "the 15th", "the end of the month".
+
+use super::draft::Week;
+use super::grammar::Grammar;
+use super::token::{Kind, Unit};
+
+impl Grammar<'_> {
+    /// "first Monday of the month", "last Friday of every month", "am ersten Montag im Monat", "every last Friday".
+    pub(super) fn weekday_of_month(&mut self) -> bool {
+        let _ = self.take_any(&[Kind::On, Kind::Am, Kind::At]);
+        self.take(Kind::The);
+        let every = self.take(Kind::Every);
+        let mut weeks = Vec::new();
+        loop {
+            let week = match self.kind(0) {
+                Kind::Last => Week::Last,
+                Kind::SecondWord => Week::Nth(2),
+                Kind::Ordinal(week @ 1..=5) => Week::Nth(u8::try_from(week).unwrap_or(1)),
+                _ => return false,
+            };
+            self.at += 1;
+            weeks.push(week);
+            if !self.take_any(&[Kind::And, Kind::Comma]) {
+                break;
+            }
+            self.take(Kind::The);
+        }
+        let working = matches!(self.text(0), "business" | "working") && self.text(1) == "day";
+        let Some(set) = self.weekday_set() else { return false };
+        let of_month = self.attempt(Self::of_every_month);
+        let unambiguous = every && matches!(weeks.as_slice(), [Week::Last | Week::Nth(1)]);
+        if !of_month {
+            // "every second Friday" may be every other one, "last Friday" is over, "the first Monday in May" is one.
+            let other = matches!(self.kind(0), Kind::Of | Kind::In);
+            if !unambiguous && !every && !other && !working {
+                return false;
+            }
+            self.draft.impossible |= !unambiguous || other;
+        }
+        self.draft.impossible |= working || set.count != 1;
+        self.draft.repeats = true;
+        let day = u8::try_from(set.days.trailing_zeros()).unwrap_or(0);
+        self.draft.weeks.extend(weeks.into_iter().map(|week| (week, day)));
+        if let Some(part) = self.part() {
+            self.draft.part.get_or_insert(part);
+        }
+        true
+    }
+
+    /// "of the month", "of each month", "in the month", "im Monat", "des Monats", "jedes Monats", "every month".
+    fn of_every_month(&mut self) -> bool {
+        let of = self.take_any(&[Kind::Of, Kind::In]);
+        let every = self.take_any(&[Kind::The, Kind::Every, Kind::A, Kind::Per]);
+        (of || every) && self.unit() == Some(Unit::Month)
+    }
+
+    /// "the last day of the month", "the end of each month", "Monatsende", "the first day of the month".
+    pub(super) fn end_of_month(&mut self) -> bool {
+        let _ = self.take_any(&[Kind::On, Kind::Am, Kind::At, Kind::In]);
+        self.take(Kind::The);
+        let (is_last, mut whole) = match (self.kind(0), self.text(0)) {
+            (Kind::Last, _) => (true, false),
+            (Kind::End, text) => (true, text == "monatsende"),
+            (Kind::Beginning, text) => (false, text == "monatsanfang"),
+            (Kind::Ordinal(1), _) => (false, false),
+            _ => return false,
+        };
+        let needs_day = matches!(self.kind(0), Kind::Last | Kind::Ordinal(_));
+        self.at += 1;
+        if needs_day {
+            // "the last business day" cannot be expressed, but must not be read as something else.
+            let working = matches!(self.kind(0), Kind::Workday { .. } | Kind::Weekend { .. })
+                || matches!(self.text(0), "business" | "working" | "work");
+            if working {
+                self.draft.impossible = true;
+                self.draft.repeats = true;
+                while !self.at_end(0) && self.kind(0) != Kind::Unit(Unit::Month) {
+                    self.at += 1;
+                }
+                return true;
+            }
+            if self.unit() != Some(Unit::Day) {
+                return false;
+            }
+        }
+        whole |= self.attempt(Self::of_every_month);
+        if !whole {
+            let of_longer = self.take(Kind::Of);
+            self.take_any(&[Kind::The, Kind::Every]);
+            if of_longer && matches!(self.unit(), Some(Unit::Quarter | Unit::Year | Unit::Week)) {
+                self.draft.impossible = true;
+                return true;
+            }
+            return false;
+        }
+        self.draft.repeats = true;
+        if is_last {
+            self.draft.last_day = true;
+        } else {
+            self.draft.month_days.push(1);
+        }
+        true
+    }
+
+    /// "the 1st and 15th", "on the tenth of each month", "am 15. jedes Monats".
+    pub(super) fn days_of_month(&mut self) -> bool {
+        let led = self.take_any(&[Kind::On, Kind::Am, Kind::By]);
+        self.take(Kind::The);
+        let every = self.take(Kind::Every);
+        let mut days = Vec::new();
+        while let Some(day) = self.ordinal() {
+            days.push(day);
+            let more = self.attempt(|grammar| {
+                if !grammar.take_any(&[Kind::And, Kind::Comma]) {
+                    return false;
+                }
+                grammar.take(Kind::And);
+                grammar.take_any(&[Kind::On, Kind::Am]);
+                grammar.take(Kind::The);
+                matches!(grammar.kind(0), Kind::Ordinal(_) | Kind::SecondWord)
+            });
+            if !more {
+                break;
+            }
+        }
+        if days.is_empty() {
+            return false;
+        }
+        // "the 3rd day of the month"
+        self.attempt(|grammar| {
+            grammar.unit() == Some(Unit::Day) && matches!(grammar.kind(0), Kind::Of | Kind::Every | Kind::In)
+        });
+        let of_month = self.attempt(Self::of_every_month);
+        let is_last_word = self.at_end(0)
+            || matches!(
+                self.kind(0),
+                Kind::At | Kind::Comma | Kind::Clock(..) | Kind::Every | Kind::In | Kind::Filler | Kind::Adverb(..)
+            )
+            || matches!(self.kind(1), Kind::OClock | Kind::Pm);
+        let announced = led || every || of_month || self.draft.interval == Some((1, Unit::Month)) || days.len() > 1;
+        // "every 15th" is a day of the month; "every second" is not.
+        let is_numbered = days.iter().all(|day| *day > 3);
+        if !announced || (!of_month && !is_last_word) || (every && !of_month && !is_numbered) {
+            return false;
+        }
+        self.draft.impossible |= days.iter().any(|day| !(1..=31).contains(day));
+        self.draft.repeats |= every || of_month || days.len() > 1;
+        self.draft.month_days.extend(days.iter().filter_map(|day| u8::try_from(*day).ok()));
+        true
+    }
+
+    fn ordinal(&mut self) -> Option<u32> {
+        let number = match self.kind(0) {
+            Kind::Ordinal(number) => number,
+            Kind::SecondWord => 2,
+            _ => return None,
+        };
+        self.at += 1;
+        Some(number)
+    }
+}

@@ -1,0 +1,120 @@
+//! Sentences that speak of time and order nothing: questions, stories, and what is called off.
+
+use super::lexer::Token;
+use super::token::{Kind, Unit};
+
+/// First words of a question or a story.
+const FIRST: [&str; 36] = [
+    "what", "what's", "whats", "who", "whom", "whose", "why", "how", "how's", "when", "where", "which", "is", "are",
+    "was", "were", "does", "did", "has", "wer", "wie", "was", "wann", "warum", "wo", "wieso", "weshalb", "welche",
+    "welcher", "welches", "ist", "sind", "war", "hat", "hast", "there's",
+];
+/// Words that call something off, at the beginning.
+const CALLED_OFF: [&str; 9] =
+    ["cancel", "stop", "pause", "disable", "unsubscribe", "skip", "stoppe", "beende", "pausiere"];
+const REMOVED: [&str; 4] = ["delete", "remove", "lösche", "entferne"];
+/// What is removed with its schedule; old logs are removed on one.
+const REMINDERS: [&str; 12] = [
+    "alarm",
+    "alarms",
+    "reminder",
+    "reminders",
+    "job",
+    "jobs",
+    "schedule",
+    "erinnerung",
+    "erinnerungen",
+    "wecker",
+    "termin",
+    "aufgabe",
+];
+const DENIALS: [&str; 15] = [
+    "don't", "dont", "never", "not", "no", "won't", "didn't", "doesn't", "nicht", "nie", "niemals", "kein", "keine",
+    "keinen", "without",
+];
+/// What is told rather than ordered, unless something says that it repeats.
+const STORY: [&str; 21] = [
+    "yesterday",
+    "ago",
+    "was",
+    "were",
+    "had",
+    "did",
+    "took",
+    "been",
+    "happened",
+    "gestern",
+    "vorgestern",
+    "waren",
+    "hatte",
+    "hatten",
+    "wurde",
+    "gewesen",
+    "haben",
+    "habe",
+    "war",
+    "isn't",
+    "wasn't",
+];
+const WHENEVER: [&str; 2] = ["whenever", "jedesmal"];
+const SUBJECTS: [&str; 12] = ["i", "he", "she", "we", "they", "it", "er", "sie", "wir", "es", "ihr", "ich"];
+/// What makes "I …" a wish.
+const WISHES: [&str; 22] = [
+    "want", "wanna", "need", "would", "should", "must", "will", "shall", "can", "could", "have", "like", "wish",
+    "möchte", "will", "brauche", "hätte", "muss", "soll", "sollte", "würde", "get",
+];
+
+/// Whether nothing in the sentence may be taken for an order.
+pub(super) fn refuses(tokens: &[Token]) -> bool {
+    let text = |place: usize| tokens.get(place).map_or("", |token: &Token| token.text.as_str());
+    if FIRST.contains(&text(0)) || matches!((text(0), text(1)), ("do", "you" | "we" | "i" | "they")) {
+        return true;
+    }
+    // "I read it in two days" tells; "I want it in two days" orders.
+    if SUBJECTS.contains(&text(0)) && !WISHES.contains(&text(1)) {
+        return true;
+    }
+    let order = tokens.iter().position(|token| token.kind != Kind::Filler).unwrap_or(0);
+    if CALLED_OFF.contains(&text(order)) {
+        return true;
+    }
+    let has = |words: &[&str]| tokens.iter().any(|token| words.contains(&token.text.as_str()));
+    if REMOVED.contains(&text(order)) && has(&REMINDERS) {
+        return true;
+    }
+    let repeats = tokens.iter().any(|token| matches!(token.kind, Kind::Every | Kind::Adverb(..)));
+    if has(&WHENEVER) || (!repeats && has(&STORY)) {
+        return true;
+    }
+    (0..tokens.len()).any(|place| denies(tokens, place, repeats) || is_past(tokens, place))
+}
+
+/// "don't …", "not every day"; within what is to be done it is no denial: "check that it is not down every hour".
+fn denies(tokens: &[Token], place: usize, repeats: bool) -> bool {
+    let before_every = tokens.get(place + 1).is_some_and(|next| next.kind == Kind::Every);
+    DENIALS.contains(&tokens[place].text.as_str()) && (!repeats || place < 3 || before_every)
+}
+
+/// "every time", "last week", "last Friday", "vor zwei Tagen".
+fn is_past(tokens: &[Token], place: usize) -> bool {
+    let kind = |ahead: usize| tokens.get(place + ahead).map(|token| token.kind);
+    let text = |ahead: usize| tokens.get(place + ahead).map_or("", |token: &Token| token.text.as_str());
+    match tokens[place].kind {
+        Kind::Every => matches!(text(1), "time" | "mal"),
+        Kind::Last => {
+            let of_month = matches!(kind(2), Some(Kind::Of | Kind::In | Kind::Every | Kind::Per));
+            let every = place.checked_sub(1).is_some_and(|before| tokens[before].kind == Kind::Every);
+            match kind(1) {
+                Some(Kind::Unit(Unit::Week | Unit::Month | Unit::Year | Unit::Quarter) | Kind::Part { .. }) => true,
+                Some(Kind::Weekday { .. } | Kind::Weekend { .. }) => !of_month && !every,
+                _ => false,
+            }
+        }
+        Kind::Before => {
+            text(0) == "vor"
+                && matches!(kind(1), Some(Kind::Number(_) | Kind::A))
+                && matches!(kind(2), Some(Kind::Unit(_)))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,186 @@
+//! One date and time to come.
+
+use agentd_base::Timestamp;
+use jiff::ToSpan;
+use jiff::civil::{Date, DateTime};
+
+use super::super::draft::{CalendarDate, ClockTime, Offset};
+use super::super::token::Unit;
+use super::Resolver;
+use crate::spec::ScheduleSpec;
+
+impl Resolver<'_> {
+    /// "in 20 minutes", "in three days at 9am".
+    pub(super) fn after(&mut self, offset: Offset) -> Option<ScheduleSpec> {
+        let draft = self.draft;
+        let wall = self.zone.wall(self.now);
+        let days = match offset {
+            Offset::Seconds(seconds) => {
+                if !draft.times.is_empty() || draft.part.is_some() {
+                    return None;
+                }
+                let at = self.now.as_micros().checked_add(seconds.checked_mul(1_000_000)?)?;
+                return Some(self.at_instant(Timestamp::from_micros(at)));
+            }
+            Offset::Days(days) => days.days(),
+            Offset::Months(months) => months.months(),
+        };
+        let later = wall.checked_add(days).ok()?;
+        if draft.times.is_empty() && draft.part.is_none() {
+            return self.at_wall(later);
+        }
+        let time = self.one_time()?;
+        self.at_date(later.date(), time)
+    }
+
+    fn one_time(&mut self) -> Option<ClockTime> {
+        match self.times(true).as_slice() {
+            [time] => Some(*time),
+            _ => None,
+        }
+    }
+
+    fn at_instant(&self, instant: Timestamp) -> ScheduleSpec {
+        ScheduleSpec { timezone: Some(self.zone.name().to_owned()), ..ScheduleSpec::at(instant.to_string()) }
+    }
+
+    fn at_wall(&self, wall: DateTime) -> Option<ScheduleSpec> {
+        self.zone.instant(wall).map(|instant| self.at_instant(instant))
+    }
+
+    fn at_date(&self, date: Date, time: ClockTime) -> Option<ScheduleSpec> {
+        let hour = i8::try_from(time.hour).ok()?;
+        let minute = i8::try_from(time.minute).ok()?;
+        self.at_wall(DateTime::new(date.year(), date.month(), date.day(), hour, minute, 0, 0).ok()?)
+    }
+
+    /// One date and time to come.
+    pub(super) fn once(&mut self) -> Option<ScheduleSpec> {
+        let draft = self.draft;
+        let today = self.zone.wall(self.now).date();
+        let kinds = [
+            draft.weekdays != 0,
+            !draft.weeks.is_empty() || draft.last_day,
+            !draft.month_days.is_empty(),
+            !draft.dates.is_empty(),
+            draft.relative_day.is_some(),
+            draft.next_period.is_some(),
+        ];
+        // "on Friday, March 20": the date says it, the weekday must agree.
+        let dated_weekday = kinds[0] && kinds[3];
+        if kinds.iter().filter(|present| **present).count() > 1 && !dated_weekday {
+            return None;
+        }
+        if draft.except != 0 || !draft.months.is_empty() || draft.window.is_some() || kinds[1] {
+            return None;
+        }
+        if !draft.has_day() {
+            return self.next_such_time(today);
+        }
+        // "today" alone says nothing about when.
+        if draft.relative_day == Some(0) && draft.times.is_empty() && draft.part.is_none() {
+            return None;
+        }
+        let time = if draft.relative_day == Some(0) { self.time_of_today()? } else { self.one_time()? };
+        if let Some(days) = draft.relative_day {
+            return self.at_date(today.checked_add(days.days()).ok()?, time);
+        }
+        if let Some(period) = draft.next_period {
+            self.doubt.add(0.05);
+            let date = match period {
+                Unit::Month => today.first_of_month().checked_add(1.month()).ok()?,
+                _ => self.coming(1, today.tomorrow().ok()?)?,
+            };
+            return self.at_date(date, time);
+        }
+        if let [date] = draft.dates.as_slice() {
+            return self.on_calendar_date(*date, time, today, dated_weekday);
+        }
+        if let [day] = draft.month_days.as_slice() {
+            let mut month = today.first_of_month();
+            for _ in 0..12 {
+                if let Ok(date) = Date::new(month.year(), month.month(), i8::try_from(*day).ok()?)
+                    && let Some(spec) = self.at_date(date, time).filter(|spec| self.is_to_come(spec))
+                {
+                    return Some(spec);
+                }
+                month = month.checked_add(1.month()).ok()?;
+            }
+            return None;
+        }
+        if draft.weekdays.count_ones() != 1 {
+            // "this weekend"
+            let saturday = self.coming(6, today)?;
+            return if draft.weekdays == 0b100_0001 { self.at_date(saturday, time) } else { None };
+        }
+        let weekday = draft.weekdays.trailing_zeros();
+        let from = if draft.next_weekday { today.tomorrow().ok()? } else { today };
+        let date = self.coming(weekday, from)?;
+        if draft.next_weekday && date.since(today).ok()?.get_days() < 6 {
+            // "next Friday" on a Tuesday is this week's for some and the week after for others.
+            self.doubt.add(0.1);
+        }
+        let spec = self.at_date(date, time)?;
+        if self.is_to_come(&spec) { Some(spec) } else { self.at_date(date.checked_add(7.days()).ok()?, time) }
+    }
+
+    fn on_calendar_date(
+        &self,
+        date: CalendarDate,
+        time: ClockTime,
+        today: Date,
+        dated_weekday: bool,
+    ) -> Option<ScheduleSpec> {
+        let (month, day) = (i8::try_from(date.month).ok()?, i8::try_from(date.day).ok()?);
+        let years = match date.year {
+            Some(year) => year..=year,
+            // 29 February may be eight years away.
+            None => today.year()..=today.year().checked_add(8)?,
+        };
+        for year in years {
+            let Ok(found) = Date::new(year, month, day) else { continue };
+            let weekday = found.weekday().to_sunday_zero_offset().unsigned_abs();
+            if dated_weekday && self.draft.weekdays >> weekday & 1 == 0 {
+                return None;
+            }
+            if let Some(spec) = self.at_date(found, time).filter(|spec| self.is_to_come(spec)) {
+                return Some(spec);
+            }
+        }
+        None
+    }
+
+    /// "at 5pm": today or tomorrow. "at 3": the next three o'clock.
+    fn next_such_time(&mut self, today: Date) -> Option<ScheduleSpec> {
+        if self.draft.times.is_empty() {
+            return None;
+        }
+        let time = self.one_time()?;
+        let today_spec = self.at_date(today, time)?;
+        if self.is_to_come(&today_spec) {
+            return Some(today_spec);
+        }
+        self.at_date(today.tomorrow().ok()?, time)
+    }
+
+    /// A time of today that is over but could be an afternoon's is one.
+    fn time_of_today(&mut self) -> Option<ClockTime> {
+        let time = self.one_time()?;
+        let later = ClockTime { hour: time.hour + 12, ..time };
+        if !time.certain && time.hour < 12 {
+            let today = self.zone.wall(self.now).date();
+            let over = self.at_date(today, time).is_none_or(|spec| !self.is_to_come(&spec));
+            return Some(if over { later } else { time });
+        }
+        Some(time)
+    }
+
+    fn coming(&self, weekday: u32, from: Date) -> Option<Date> {
+        let today = u32::from(from.weekday().to_sunday_zero_offset().unsigned_abs());
+        from.checked_add(i64::from((weekday + 7 - today) % 7).days()).ok()
+    }
+
+    fn is_to_come(&self, spec: &ScheduleSpec) -> bool {
+        spec.check(self.zone).is_ok_and(|schedule| schedule.next_after(self.now, self.now).is_some())
+    }
+}
