@@ -10,7 +10,7 @@ TOOL_SERVERS := .tool-servers
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help run test check bench bench-local-tools bench-memory chaos-memory models tools postgres-tools openapi events-guide fuzz-api security tool-servers clean
+.PHONY: help run test check bench bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi events-guide fuzz-api security tool-servers clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -103,6 +103,16 @@ bench-memory: tools models ## Measure memory: speed; with LOCOMO=folder also how
 	if [ -n "$${LOCOMO:-}" ]; then target/release/memory $(MODELS)/$(EMBEDDER) --quality "$$LOCOMO"; fi
 	$(call say,entities found in text)
 	cargo run --release --package agentd-bench --bin entities
+
+bench-scheduler: tools ## Measure the scheduler: an idle tick among 100,000 jobs, 1,000 jobs due at once, cold start
+	$(call say,building)
+	cargo build --release --package agentd
+	cargo build --release --package agentd-bench --features embedded --bin scheduler
+	$(call say,ticks and lateness and cold start)
+	target/release/scheduler
+
+chaos-scheduler: tools ## Kill the daemon twelve times while jobs are due
+	AGENTD_TEST_SCHEDULER_KILLS=12 cargo test --package agentd --no-default-features --test it -- scheduler::kill
 
 chaos-memory: tools ## Kill the daemon twenty times while it remembers and forgets
 	AGENTD_TEST_MEMORY_KILLS=20 cargo test --package agentd --no-default-features --test it -- memory::chaos

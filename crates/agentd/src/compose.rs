@@ -43,6 +43,7 @@ use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotificati
 use crate::page::Pages;
 use crate::projects::{Projects, PurgeProjects};
 use crate::providers::{LocalOptions, PriceTable, Providers};
+use crate::scheduler::{KeepRuns, Scheduler, SchedulerTools, StartRuns, Tick};
 use crate::settings::{JudgeSettings, Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
 use crate::skills::{
@@ -51,8 +52,8 @@ use crate::skills::{
 };
 use crate::webhooks::{PurgeDeliveries, StartTurns, Webhooks};
 use crate::{
-    agents, auth, channels, chat, devices, memory, monitoring, notify, page, projects, providers, settings, setup,
-    skills, webhooks,
+    agents, auth, channels, chat, devices, memory, monitoring, notify, page, projects, providers, scheduler, settings,
+    setup, skills, webhooks,
 };
 
 /// A composed daemon: what answers, and what works in the background.
@@ -90,6 +91,7 @@ struct Services {
     devices: Devices,
     setup: Setup,
     notify: Notify,
+    scheduler: Scheduler,
     memory: Memory,
     webhooks: Webhooks,
     embedder: LocalEmbedder,
@@ -97,6 +99,8 @@ struct Services {
 
 /// What an agent said about itself is stored within this time, once its turn has ended.
 const EVOLUTION_DRAIN: Duration = Duration::from_secs(1);
+/// Runs that wait for a place at a provider are given back within this time.
+const SCHEDULER_DRAIN: Duration = Duration::from_secs(1);
 /// The model inside is unloaded after this long without work.
 const IDLE_UNLOAD: Duration = Duration::from_secs(300);
 
@@ -105,6 +109,7 @@ impl Daemon {
     /// interrupted.
     pub async fn drain(&self, grace: Duration) {
         tokio::join!(self.services.engine.drain(grace), self.services.notify.drain(grace));
+        self.services.scheduler.drain(SCHEDULER_DRAIN).await;
         self.services.evolution.drain(EVOLUTION_DRAIN).await;
         // After the replies, which may use their tools to the end.
         self.services.devices.drain().await;
@@ -126,6 +131,12 @@ impl Daemon {
     #[must_use]
     pub fn skills(&self) -> &Skills {
         &self.services.skills
+    }
+
+    /// Jobs and their runs.
+    #[must_use]
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.services.scheduler
     }
 
     /// Durable sending, for what enqueues messages from outside of a request.
@@ -158,6 +169,7 @@ fn routes(services: &Services) -> Routes {
         .merge(channels::routes().with_state(services.settings.settings.clone()))
         .merge(memory::routes().with_state(services.memory.clone()))
         .merge(webhooks::routes().with_state(services.webhooks.clone()))
+        .merge(scheduler::routes().with_state(services.scheduler.clone()))
 }
 
 /// The OpenAPI document, from the code alone.
@@ -179,6 +191,7 @@ pub fn document() -> OpenApi {
         channels::routes().into_document(),
         memory::routes().into_document(),
         webhooks::routes().into_document(),
+        scheduler::routes().into_document(),
     ] {
         document.merge(part);
     }
@@ -332,6 +345,13 @@ pub async fn compose(
     agents.register(Arc::new(webhooks.clone()));
     engine.register(Arc::new(webhooks.clone()));
     engine.observe(Arc::new(webhooks.clone()));
+    let notify_options =
+        NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
+    let notify = Notify::new(&ground, settings.clone(), notify_options);
+    let scheduler = Scheduler::new(ground.clone(), settings.clone(), agents.clone(), engine.clone(), notify.clone());
+    agents.register(Arc::new(scheduler.clone()));
+    engine.register(Arc::new(scheduler.clone()));
+    tools.builtin.join(Arc::new(SchedulerTools::new(&scheduler)));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
     let devices = Devices::new(ground.clone(), chat.clone());
     skills.register(Arc::new(devices.clone()));
@@ -343,13 +363,11 @@ pub async fn compose(
     engine.observe(Arc::new(memory.clone()));
     tools.builtin.join(Arc::new(MemoryTools::new(memory.clone())));
     let setup = Setup::new(ground.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
-    let notify_options =
-        NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
-    let notify = Notify::new(&ground, settings.clone(), notify_options);
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
     figures::register(monitoring.metrics(), &auth, &providers, &engine);
     figures::register_tool_servers(monitoring.metrics(), &tools.servers);
+    figures::register_scheduler(monitoring.metrics(), &scheduler);
     figures::register_panics(monitoring.metrics(), &ground.panics);
     figures::register_devices(monitoring.metrics(), &devices);
     figures::register_webhooks(monitoring.metrics(), &webhooks);
@@ -371,6 +389,7 @@ pub async fn compose(
         devices,
         setup,
         notify,
+        scheduler,
         memory,
         webhooks,
         embedder: local_embedder,
@@ -403,6 +422,9 @@ pub async fn compose(
     workers.add(KeepToolServers(services.tools.servers.clone()));
     workers.add(DeliverNotifications(services.notify.clone()));
     workers.add(PurgeNotifications(services.notify.clone()));
+    workers.add(Tick(services.scheduler.clone()));
+    workers.add(StartRuns::new(services.scheduler.clone()));
+    workers.add(KeepRuns::new(services.scheduler.clone()));
     workers.add(WarmIndex(services.memory.clone()));
     workers.add(FlushIndex(services.memory.clone()));
     workers.add(EmbedEpisodes(services.memory.clone()));

@@ -23,6 +23,7 @@ pub mod notify;
 pub mod page;
 pub mod projects;
 pub mod providers;
+pub mod scheduler;
 pub mod settings;
 pub mod setup;
 pub mod skills;

@@ -37,7 +37,9 @@ pub enum ConditionError {
     TooLong { characters: usize },
     #[error("the expression is not CEL: {message}")]
     Syntax { message: String },
-    #[error("the expression is too large: at most {MAX_NODES} operators, names and values, and no loops over the results of loops")]
+    #[error(
+        "the expression is too large: at most {MAX_NODES} operators, names and values, and no loops over the results of loops"
+    )]
     TooLarge,
     #[error("there is no variable `{name}`; there are: {known}")]
     UnknownVariable { name: String, known: String },

@@ -42,13 +42,9 @@ fn children(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
-        Expr::Comprehension(loops) => vec![
-            &loops.iter_range,
-            &loops.accu_init,
-            &loops.loop_cond,
-            &loops.loop_step,
-            &loops.result,
-        ],
+        Expr::Comprehension(loops) => {
+            vec![&loops.iter_range, &loops.accu_init, &loops.loop_cond, &loops.loop_step, &loops.result]
+        }
         Expr::List(list) => list.elements.iter().collect(),
         Expr::Map(map) => map.entries.iter().flat_map(|entry| entry_parts(&entry.expr)).collect(),
         Expr::Select(select) => vec![&select.operand],
@@ -133,8 +129,22 @@ impl Scale<'_> {
         }
         let is_truth = matches!(
             name,
-            "_&&_" | "_||_" | "!_" | "_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_" | "@in" | "@not_strictly_false"
-                | "contains" | "startsWith" | "endsWith" | "matches" | "size"
+            "_&&_"
+                | "_||_"
+                | "!_"
+                | "_==_"
+                | "_!=_"
+                | "_<_"
+                | "_<=_"
+                | "_>_"
+                | "_>=_"
+                | "@in"
+                | "@not_strictly_false"
+                | "contains"
+                | "startsWith"
+                | "endsWith"
+                | "matches"
+                | "size"
         );
         let size = if is_truth { 1 } else { whole.size.saturating_add(SMALL) };
         // What collects in a loop has a size of its own there.

@@ -8,6 +8,7 @@ use crate::engine::{Engine, Session, SessionStatus, TurnObserver};
 use crate::ground::TaskPanics;
 use crate::monitoring::{CountBy, Family, FamilyKind, Metrics, Sample, source};
 use crate::providers::Providers;
+use crate::scheduler::{RunStatus, Scheduler};
 use crate::skills::ToolServers;
 use crate::webhooks::Webhooks;
 
@@ -74,14 +75,54 @@ pub(super) fn register(metrics: &Metrics, auth: &Auth, providers: &Providers, en
             }
         },
     ));
+}
+
+/// Registers what the scheduler does.
+pub(super) fn register_scheduler(metrics: &Metrics, scheduler: &Scheduler) {
+    let active = scheduler.clone();
     metrics.add_source(source(
         Family {
             name: "svc_scheduler_jobs_active",
-            help: "Active jobs of the scheduler; this version has no scheduler yet, so there are none.",
+            help: "Jobs of the scheduler that wait for their next run.",
             kind: FamilyKind::Gauge,
             labels: &[],
         },
-        || async { Ok(Sample::plain(0.0)) },
+        move || {
+            let scheduler = active.clone();
+            async move { Ok(Sample::plain(float(scheduler.count_active().await?))) }
+        },
+    ));
+    let ended = scheduler.clone();
+    metrics.add_source(source(
+        Family {
+            name: "svc_scheduler_runs_total",
+            help: "Runs of jobs by how they ended here, since the daemon started.",
+            kind: FamilyKind::Counter,
+            labels: &["status"],
+        },
+        move || {
+            let counts = ended.counts().ended();
+            async move {
+                let sample = |(status, runs): (RunStatus, u64)| Sample {
+                    labels: vec![status.as_str().to_owned()],
+                    value: float(runs),
+                };
+                Ok(counts.into_iter().map(sample).collect())
+            }
+        },
+    ));
+    let late = scheduler.clone();
+    metrics.add_source(source(
+        Family {
+            name: "svc_scheduler_lateness_seconds",
+            help: "How long after its slot the newest run was taken up here.",
+            kind: FamilyKind::Gauge,
+            labels: &[],
+        },
+        move || {
+            let lateness = late.counts().lateness().as_secs_f64();
+            async move { Ok(Sample::plain(lateness)) }
+        },
     ));
 }
 

@@ -30,6 +30,7 @@ mod notify;
 mod openapi;
 mod projects;
 mod providers;
+mod scheduler;
 mod secrets;
 mod sessions;
 mod settings;

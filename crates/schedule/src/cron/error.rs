@@ -13,8 +13,6 @@ pub enum CronField {
 }
 
 impl CronField {
-    pub(crate) const ALL: [Self; 5] = [Self::Minute, Self::Hour, Self::DayOfMonth, Self::Month, Self::Weekday];
-
     /// The least and the greatest number that may stand in the field. Sunday is 0 and 7.
     #[must_use]
     pub const fn range(self) -> (u8, u8) {

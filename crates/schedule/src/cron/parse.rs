@@ -162,7 +162,7 @@ fn parse_item(field: CronField, item: &str, parsed: &mut Field) -> Result<(), Cr
     } else if let Some((start, end)) = range.split_once('-') {
         parse_range(field, item, start, end)?
     } else {
-        let value = parse_value(field, range)?;
+        let value = parse_value(field, item, range)?;
         if step.is_some() {
             let end = if field == CronField::Weekday { 6 } else { greatest };
             return Err(CronError::of(
@@ -206,7 +206,7 @@ fn foreign(field: CronField, item: &str) -> Option<String> {
 fn parse_weekday_of_month(item: &str, parsed: &mut Field) -> Result<bool, CronError> {
     let field = CronField::Weekday;
     if let Some((weekday, week)) = item.split_once('#') {
-        let weekday = parse_value(field, weekday)? % 7;
+        let weekday = parse_value(field, item, weekday)? % 7;
         let week = match week.as_bytes() {
             [digit @ b'1'..=b'5'] => usize::from(digit - b'1'),
             _ => {
@@ -217,7 +217,7 @@ fn parse_weekday_of_month(item: &str, parsed: &mut Field) -> Result<bool, CronEr
         return Ok(true);
     }
     if let Some(weekday) = item.strip_suffix(['L', 'l']) {
-        let weekday = parse_value(field, weekday)? % 7;
+        let weekday = parse_value(field, item, weekday)? % 7;
         parsed.last_weekdays |= 1 << weekday;
         return Ok(true);
     }
@@ -225,8 +225,8 @@ fn parse_weekday_of_month(item: &str, parsed: &mut Field) -> Result<bool, CronEr
 }
 
 fn parse_range(field: CronField, item: &str, start: &str, end: &str) -> Result<(u8, u8), CronError> {
-    let from = parse_value(field, start)?;
-    let mut to = parse_value(field, end)?;
+    let from = parse_value(field, item, start)?;
+    let mut to = parse_value(field, item, end)?;
     // FRI-SUN ends the week.
     if field == CronField::Weekday && to == 0 && from > 0 {
         to = 7;
@@ -260,7 +260,7 @@ fn parse_step(field: CronField, item: &str, step: &str) -> Result<u8, CronError>
     }
 }
 
-fn parse_value(field: CronField, text: &str) -> Result<u8, CronError> {
+fn parse_value(field: CronField, item: &str, text: &str) -> Result<u8, CronError> {
     let names: &[&str] = match field {
         CronField::Month => &MONTHS,
         CronField::Weekday => &WEEKDAYS,
@@ -271,8 +271,9 @@ fn parse_value(field: CronField, text: &str) -> Result<u8, CronError> {
         return Ok(first + u8::try_from(place).unwrap_or(0));
     }
     let Some(number) = parse_number(text) else {
-        let shown = if text.is_empty() { "nothing".to_owned() } else { format!("`{text}`") };
-        return Err(CronError::of(field, format!("{shown} is not a value; {}", field.allowed())));
+        let reason =
+            if text.is_empty() { format!("`{item}`: a value is missing") } else { format!("`{text}` is not a value") };
+        return Err(CronError::of(field, format!("{reason}; {}", field.allowed())));
     };
     let (least, greatest) = field.range();
     match u8::try_from(number) {

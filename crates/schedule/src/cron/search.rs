@@ -7,7 +7,7 @@ use super::CronExpression;
 use crate::zone::Zone;
 
 /// The last year that is looked at.
-const MAX_YEAR: i16 = 9998;
+const MAX_YEAR: i16 = 9999;
 
 impl CronExpression {
     /// The next slot strictly after `after` in `zone`; `None` only at the end of time.

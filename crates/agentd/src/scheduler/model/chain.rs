@@ -171,8 +171,10 @@ impl Chain {
                     said.insert(job, Said::NoPart);
                     continue;
                 }
-                let Some(sources) =
-                    incoming.iter().map(|edge| said.get(&edge.from).map(|said| (edge.kind, *said))).collect::<Option<Vec<_>>>()
+                let Some(sources) = incoming
+                    .iter()
+                    .map(|edge| said.get(&edge.from).map(|said| (edge.kind, *said)))
+                    .collect::<Option<Vec<_>>>()
                 else {
                     continue;
                 };
@@ -192,9 +194,10 @@ impl Chain {
 
     fn verdict(&self, runs: &BTreeMap<&JobId, RunStatus>) -> ChainRunStatus {
         let is_unattended = |job: &JobId| {
-            !self.edges.iter().any(|edge| {
-                edge.from == *job && edge.kind != ChainEdgeType::OnSuccess && runs.contains_key(&edge.to)
-            })
+            !self
+                .edges
+                .iter()
+                .any(|edge| edge.from == *job && edge.kind != ChainEdgeType::OnSuccess && runs.contains_key(&edge.to))
         };
         let has_failed = runs.iter().any(|(job, status)| is_failure(*status) && is_unattended(job));
         if has_failed { ChainRunStatus::Failed } else { ChainRunStatus::Success }
@@ -279,8 +282,10 @@ mod tests {
 
     #[test]
     fn a_diamond_waits_for_both_sides() {
-        let diamond =
-            chain("abcd", &[("a", "b", OnSuccess), ("a", "c", OnSuccess), ("b", "d", OnSuccess), ("c", "d", OnSuccess)]);
+        let diamond = chain(
+            "abcd",
+            &[("a", "b", OnSuccess), ("a", "c", OnSuccess), ("b", "d", OnSuccess), ("c", "d", OnSuccess)],
+        );
         assert_eq!(begins(&diamond, &[("a", Running)]), [""; 0]);
         assert_eq!(begins(&diamond, &[("a", Success)]), ["b", "c"]);
         assert_eq!(begins(&diamond, &[("a", Success), ("b", Success), ("c", Running)]), [""; 0]);

@@ -23,16 +23,20 @@ const LONGEST_TIME_LIMIT_SECONDS: u32 = 86_400;
 const MAX_NAME_CHARACTERS: usize = 200;
 const MAX_GOAL_CHARACTERS: usize = 20_000;
 
-named!(JobStatus {
-    /// It is started when it is due.
-    Active = "active",
-    /// Nothing happens until it is resumed or triggered.
-    Paused = "paused",
-    /// A job of one date that has had its run.
-    Completed = "completed",
-    /// A job of one date whose run failed for good.
-    Failed = "failed",
-});
+named!(
+    // Memory has jobs of its own.
+    #[schema(as = ScheduledJobStatus)]
+    JobStatus {
+        /// It is started when it is due.
+        Active = "active",
+        /// Nothing happens until it is resumed or triggered.
+        Paused = "paused",
+        /// A job of one date that has had its run.
+        Completed = "completed",
+        /// A job of one date whose run failed for good.
+        Failed = "failed",
+    }
+);
 
 named!(
     /// What happens to a slot while the job still runs.

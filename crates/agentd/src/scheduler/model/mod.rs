@@ -7,7 +7,9 @@ pub(super) mod retry;
 pub(super) mod run;
 pub(super) mod slots;
 
-pub use chain::{Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep};
+pub use chain::{
+    Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
+};
 pub use job::{
     ConditionType, DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus, OverlapPolicy,
 };
@@ -17,9 +19,9 @@ pub use run::{Run, RunCause, RunId, RunStatus, StopReason};
 /// An enum that stands in JSON and in the database by the same names.
 macro_rules! named {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
-        $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
         #[serde(rename_all = "snake_case")]
+        $(#[$meta])*
         pub enum $name {
             $($(#[$doc])* $variant),+
         }

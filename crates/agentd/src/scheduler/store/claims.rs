@@ -8,7 +8,7 @@ use agentd_store::{Read, StoreError, Tx, args};
 
 use super::runs::{COLUMNS, run};
 use crate::engine::SessionId;
-use crate::scheduler::model::{JobId, Run, RunId};
+use crate::scheduler::model::{Run, RunId};
 
 /// Claims up to `limit` runs that are due, the longest first: they are running from now on. Runs of a job go
 /// one after the other unless they may overlap.
@@ -76,11 +76,7 @@ pub(in crate::scheduler) async fn release_run(tx: &mut Tx, run: &Run, due_at: Ti
 }
 
 /// Extends the claims of an owner that have no session yet.
-pub(in crate::scheduler) async fn renew_claims(
-    tx: &mut Tx,
-    owner: &str,
-    until: Timestamp,
-) -> Result<(), StoreError> {
+pub(in crate::scheduler) async fn renew_claims(tx: &mut Tx, owner: &str, until: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE job_runs SET due_at = $2 WHERE due_at IS NOT NULL AND status = 'running' AND owner = $1";
     tx.execute(sql, args![owner, until]).await.map(|_| ())
 }
@@ -104,16 +100,7 @@ pub(in crate::scheduler) async fn list_overdue(
 }
 
 /// The attempt waits for its owner: that time is not its own.
-pub(in crate::scheduler) async fn extend_deadline(
-    tx: &mut Tx,
-    id: &RunId,
-    until: Timestamp,
-) -> Result<(), StoreError> {
+pub(in crate::scheduler) async fn extend_deadline(tx: &mut Tx, id: &RunId, until: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE job_runs SET deadline_at = $2 WHERE id = $1 AND deadline_at IS NOT NULL";
     tx.execute(sql, args![id, until]).await.map(|_| ())
-}
-
-/// How many runs of a job ended or began, so that it can be trimmed now and then.
-pub(in crate::scheduler) fn is_time_to_trim(_job: &JobId, run_count: u64) -> bool {
-    run_count.is_multiple_of(64)
 }

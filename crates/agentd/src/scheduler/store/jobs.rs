@@ -142,7 +142,8 @@ pub(in crate::scheduler) async fn list_jobs(
     if let Some(agent) = agent {
         condition.push_str(&format!(" AND agent_id = ${}", values.push(agent)));
     }
-    let count = read.fetch_one(format!("SELECT COUNT(*) FROM jobs WHERE {condition}"), values.clone()).await?.first()?;
+    let count =
+        read.fetch_one(format!("SELECT COUNT(*) FROM jobs WHERE {condition}"), values.clone()).await?.first()?;
     let (limit, offset) = (values.push(page.limit), values.push(page.offset));
     let sql = format!(
         "SELECT {COLUMNS} FROM jobs WHERE {condition} ORDER BY created_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}"

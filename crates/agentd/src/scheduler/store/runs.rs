@@ -184,21 +184,14 @@ pub(in crate::scheduler) async fn repeat_run(
 }
 
 /// Notes why a running run is being stopped; the first reason counts.
-pub(in crate::scheduler) async fn request_stop(
-    tx: &mut Tx,
-    id: &RunId,
-    reason: StopReason,
-) -> Result<(), StoreError> {
+pub(in crate::scheduler) async fn request_stop(tx: &mut Tx, id: &RunId, reason: StopReason) -> Result<(), StoreError> {
     let sql = "UPDATE job_runs SET stop_reason = COALESCE(stop_reason, $2), deadline_at = NULL \
                WHERE id = $1 AND status = 'running'";
     tx.execute(sql, args![id, reason.as_str()]).await.map(|_| ())
 }
 
 /// Running runs of an agent, or of a job, and those that wait.
-pub(in crate::scheduler) async fn list_open_of_agent(
-    read: &mut Read,
-    agent: &AgentId,
-) -> Result<Vec<Run>, StoreError> {
+pub(in crate::scheduler) async fn list_open_of_agent(read: &mut Read, agent: &AgentId) -> Result<Vec<Run>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM job_runs WHERE status IN ('pending', 'running') \
          AND job_id IN (SELECT id FROM jobs WHERE agent_id = $1)"

@@ -1,0 +1,209 @@
+//! What follows from the end of an attempt, in the transaction that ends it.
+
+use agentd_base::DomainError;
+use agentd_store::{StoreError, Tx};
+use futures_util::future::LocalBoxFuture;
+
+use super::error::SchedulerError;
+use super::model::chain::Advance;
+use super::model::run::Outcome;
+use super::model::{
+    Chain, ChainCause, ChainRunId, ChainRunStatus, ChainStep, Job, JobId, JobStatus, Run, RunCause, RunStatus,
+    StopReason,
+};
+use super::service::Scheduler;
+use super::store::{chains, claims, jobs, runs};
+use super::{events, prompt};
+use crate::engine::{Reply, Settled, Transcript, cancel_session};
+use crate::notify::NotifyError;
+
+/// Who keeps the replies of runs.
+pub(super) const TRANSCRIPT: &str = "scheduler";
+/// Newest runs of a job that are kept, however many there were.
+const RUNS_KEPT: u32 = 1_000;
+
+impl Transcript for Scheduler {
+    fn name(&self) -> &'static str {
+        TRANSCRIPT
+    }
+
+    fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<Settled, StoreError>> {
+        Box::pin(async move {
+            let Some(run) = runs::find_by_session(tx, &reply.session_id).await? else { return Ok(Settled::Ended) };
+            let job = jobs::find_job(tx, &run.job_id).await?;
+            let limit = job.as_ref().map_or(0, |job| job.time_limit_seconds);
+            let outcome = Outcome::of_reply(reply, run.stop_reason, limit);
+            self.end_attempt(tx, &run, job.as_ref(), outcome, run.attempt).await
+        })
+    }
+
+    /// A run has no conversation.
+    fn keep_summary<'t>(
+        &'t self,
+        _tx: &'t mut Tx,
+        _conversation_id: &'t str,
+        _summary: &'t str,
+        _through: u64,
+    ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+impl Scheduler {
+    /// An attempt that had no turn has failed, or the run is over without one. Nothing happens when the claim
+    /// does not stand any more.
+    pub(super) async fn end_without_turn(
+        &self,
+        run: Run,
+        outcome: Outcome,
+        code: &'static str,
+    ) -> Result<(), StoreError> {
+        let scheduler = self.clone();
+        let work = async move |tx: &mut Tx| {
+            if !claims::is_held(tx, &run).await? {
+                return Ok(());
+            }
+            let job = jobs::find_job(tx, &run.job_id).await?;
+            let attempt = run.attempt + u32::from(outcome.may_be_repeated());
+            let settled = scheduler.end_attempt(tx, &run, job.as_ref(), outcome.clone(), attempt).await?;
+            let has_failed = matches!(outcome.status, RunStatus::Failed | RunStatus::Timeout);
+            if settled == Settled::Ended && has_failed {
+                tx.emit(events::failed(&run, code, outcome.error.as_deref().unwrap_or_default())).await?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        self.ground().db.write(work).await
+    }
+
+    /// The run goes on with another attempt, or is over, with all that follows. `job` is `None` when it was
+    /// deleted.
+    pub(super) async fn end_attempt(
+        &self,
+        tx: &mut Tx,
+        run: &Run,
+        job: Option<&Job>,
+        outcome: Outcome,
+        attempt: u32,
+    ) -> Result<Settled, StoreError> {
+        if let Some(job) = job
+            && outcome.may_be_repeated()
+        {
+            let delay = match outcome.is_cut_off {
+                true => job.retry.delay_after_cut_off(attempt),
+                false => job.retry.delay_after(attempt),
+            };
+            if let Some(delay) = delay {
+                let due_at = tx.clock().now() + delay;
+                let error = outcome.error.as_deref();
+                runs::repeat_run(tx, &run.id, attempt, error, due_at).await?;
+                tx.emit(events::retrying(run, attempt, due_at, error.unwrap_or_default())).await?;
+                return Ok(Settled::Repeated);
+            }
+        }
+        if !runs::end_run(tx, &run.id, attempt, &outcome).await? {
+            return Ok(Settled::Ended);
+        }
+        self.counts().count(outcome.status);
+        self.follow_up(tx, run, job, &outcome).await?;
+        Ok(Settled::Ended)
+    }
+
+    /// What others make of the end of a run.
+    async fn follow_up(&self, tx: &mut Tx, run: &Run, job: Option<&Job>, outcome: &Outcome) -> Result<(), StoreError> {
+        if outcome.status == RunStatus::Skipped {
+            tx.emit(events::skipped(run, outcome.error.as_deref().unwrap_or_default())).await?;
+        }
+        if let Some(job) = job {
+            if run.cause == RunCause::Schedule && !job.schedule.recurs() {
+                let has_failed = matches!(outcome.status, RunStatus::Failed | RunStatus::Timeout);
+                let status = if has_failed { JobStatus::Failed } else { JobStatus::Completed };
+                jobs::close_job(tx, &job.id, status).await?;
+            }
+            if let Some(rule) = &job.delivery
+                && let Some(message) = prompt::notification(job, run, rule, outcome)
+            {
+                match self.notify().enqueue(tx, &message).await {
+                    Ok(_) => {}
+                    Err(NotifyError::Store(error)) => return Err(error),
+                    // The run is over all the same; who looks for the message finds why it is not there.
+                    Err(error) => tracing::error!(run = %run.id, code = error.code(), %error, "an output is not sent"),
+                }
+            }
+            if job.run_count.is_multiple_of(64) {
+                runs::trim_runs(tx, &job.id, RUNS_KEPT).await?;
+            }
+        }
+        for (chain_run, chain) in chains::note_step_ended(tx, &run.id, outcome.status).await? {
+            if let Some(chain) = chains::find_chain(tx, &chain).await? {
+                self.advance_chain(tx, &chain, &chain_run).await?;
+            }
+        }
+        if run.cause != RunCause::Chain && outcome.status != RunStatus::Skipped {
+            for chain in chains::list_of_job(tx, &run.job_id, true).await? {
+                let step = ChainStep { job_id: run.job_id.clone(), run_id: run.id.clone(), status: outcome.status };
+                let id = ChainRunId::generate(&self.ground().ids);
+                chains::insert_chain_run(tx, &id, &chain.id, ChainCause::Job).await?;
+                chains::insert_step(tx, &id, &step).await?;
+                self.advance_chain(tx, &chain, &id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins what may begin in a run of a chain, or ends it.
+    pub(super) async fn advance_chain(
+        &self,
+        tx: &mut Tx,
+        chain: &Chain,
+        chain_run: &ChainRunId,
+    ) -> Result<(), StoreError> {
+        let steps = chains::list_steps(tx, chain_run).await?;
+        match chain.advance(&steps) {
+            Advance::Begin(next) => self.begin_steps(tx, chain_run, &next).await,
+            Advance::Over(status) => chains::end_chain_run(tx, chain_run, status).await,
+        }
+    }
+
+    /// Plans runs of these jobs as steps of a run of a chain.
+    pub(super) async fn begin_steps(
+        &self,
+        tx: &mut Tx,
+        chain_run: &ChainRunId,
+        next: &[JobId],
+    ) -> Result<(), StoreError> {
+        for id in next {
+            let Some(job) = jobs::find_job(tx, id).await? else {
+                return chains::end_chain_run(tx, chain_run, ChainRunStatus::Failed).await;
+            };
+            let run = self.new_run(&job, RunCause::Chain, tx.clock().now());
+            let step = ChainStep { job_id: job.id.clone(), run_id: run.id.clone(), status: RunStatus::Pending };
+            if chains::insert_step(tx, chain_run, &step).await? {
+                runs::insert_runs(tx, std::slice::from_ref(&run)).await?;
+                tx.emit(events::queued(&run)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops runs that are under way: those without a turn are over, the others end with theirs.
+    pub(super) async fn stop_open(&self, tx: &mut Tx, open: &[Run], reason: StopReason) -> Result<(), SchedulerError> {
+        for run in open {
+            match &run.session_id {
+                Some(session) if run.status == RunStatus::Running => {
+                    runs::request_stop(tx, &run.id, reason).await?;
+                    cancel_session(tx, session).await?;
+                }
+                _ => {
+                    let sentence = match reason {
+                        StopReason::Replaced => "A later slot of the job took its place.",
+                        StopReason::Cancel | StopReason::Timeout => "The run was cancelled.",
+                    };
+                    let outcome = Outcome::ended(RunStatus::Cancelled, sentence);
+                    let job = jobs::find_job(tx, &run.job_id).await?;
+                    self.end_attempt(tx, run, job.as_ref(), outcome, run.attempt).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

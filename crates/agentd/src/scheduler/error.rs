@@ -1,0 +1,97 @@
+//! Why a job, a run or a chain could not be made, found or changed.
+
+use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_store::StoreError;
+
+use super::model::{JobStatus, RunStatus};
+use crate::agents::AgentError;
+use crate::engine::EngineError;
+use crate::notify::NotifyError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum SchedulerError {
+    #[error("the job is not valid")]
+    Invalid(Vec<FieldProblem>),
+    #[error("there is no job `{id}`; GET /api/scheduler/jobs lists those there are")]
+    JobNotFound { id: String },
+    #[error("the job has no run `{id}`; runs are kept for 30 days, and the newest 1,000 of a job")]
+    RunNotFound { id: String },
+    #[error("there is no chain `{id}`; GET /api/scheduler/chains lists those there are")]
+    ChainNotFound { id: String },
+    #[error("the job is {}, so it cannot be {action}", .status.as_str())]
+    WrongState { status: JobStatus, action: &'static str },
+    #[error("the job has no time left at which it could run; give it another schedule")]
+    NeverDue,
+    #[error("the job is under way in run `{run_id}`; wait for its end, cancel it, or set `overlap` to another policy")]
+    RunInProgress { run_id: String },
+    #[error("the run is over already, it is {}", .status.as_str())]
+    RunOver { status: RunStatus },
+    #[error("the job is part of the chain `{chain}`; delete that first")]
+    InChain { chain: String },
+    #[error("there are {limit} jobs, which is as many as are kept; delete some first")]
+    TooManyJobs { limit: u64 },
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Notify(#[from] NotifyError),
+    #[error("jobs cannot be read or stored now")]
+    Store(#[from] StoreError),
+}
+
+impl SchedulerError {
+    pub(super) fn no_job(id: &str) -> Self {
+        Self::JobNotFound { id: shown(id) }
+    }
+
+    pub(super) fn no_run(id: &str) -> Self {
+        Self::RunNotFound { id: shown(id) }
+    }
+
+    pub(super) fn no_chain(id: &str) -> Self {
+        Self::ChainNotFound { id: shown(id) }
+    }
+}
+
+fn shown(id: &str) -> String {
+    id.chars().take(80).collect()
+}
+
+impl DomainError for SchedulerError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Invalid(problems) => ErrorKind::Invalid(problems.clone()),
+            Self::JobNotFound { .. } | Self::RunNotFound { .. } | Self::ChainNotFound { .. } => ErrorKind::NotFound,
+            Self::WrongState { .. }
+            | Self::NeverDue
+            | Self::RunInProgress { .. }
+            | Self::RunOver { .. }
+            | Self::InChain { .. }
+            | Self::TooManyJobs { .. } => ErrorKind::Conflict,
+            Self::Agent(error) => error.kind(),
+            Self::Engine(error) => error.kind(),
+            Self::Notify(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "invalid_request",
+            Self::JobNotFound { .. } => "job_not_found",
+            Self::RunNotFound { .. } => "run_not_found",
+            Self::ChainNotFound { .. } => "chain_not_found",
+            Self::WrongState { .. } => "wrong_state",
+            Self::NeverDue => "never_due",
+            Self::RunInProgress { .. } => "run_in_progress",
+            Self::RunOver { .. } => "run_over",
+            Self::InChain { .. } => "job_in_chain",
+            Self::TooManyJobs { .. } => "too_many_jobs",
+            Self::Agent(error) => error.code(),
+            Self::Engine(error) => error.code(),
+            Self::Notify(error) => error.code(),
+            Self::Store(error) => error.code(),
+        }
+    }
+}

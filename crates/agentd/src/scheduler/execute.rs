@@ -1,0 +1,256 @@
+//! Carrying runs out: claim, judge the condition, wait for a place at the provider, begin the turn.
+//!
+//! A run is `running` from its claim on. Its session begins when there is a place at its provider, so a
+//! thousand runs of the same second ask the provider a few at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use agentd_base::{DomainError, Timestamp};
+use agentd_store::{Dialect, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::ending::TRANSCRIPT;
+use super::model::run::Outcome;
+use super::model::{Job, Run, RunStatus, condition};
+use super::prompt;
+use super::service::Scheduler;
+use super::store::{claims, jobs, runs};
+use crate::agents::{Agent, AgentError};
+use crate::engine::{EngineError, Origin, SessionId, StartTurn};
+use crate::ground::{Worker, WorkerError};
+
+/// Renewed every ten seconds, so that a daemon that died holds nothing for long.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+/// Runs that one daemon holds at once; more than this stay for others, and for later.
+const MOST_HELD: usize = 1_500;
+const RUNS_A_BATCH: usize = 256;
+/// So that the daemon can come to rest, and takes up what became due meanwhile.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// After what has nothing to do with the run.
+const SHORT_DELAY: Duration = Duration::from_secs(5);
+
+/// Claims runs that are due and carries them out, many at once.
+#[derive(Debug)]
+pub struct StartRuns {
+    scheduler: Scheduler,
+    has_voided: AtomicBool,
+}
+
+impl StartRuns {
+    #[must_use]
+    pub fn new(scheduler: Scheduler) -> Self {
+        Self { scheduler, has_voided: AtomicBool::new(false) }
+    }
+}
+
+impl Worker for StartRuns {
+    fn name(&self) -> &'static str {
+        "scheduler.runs"
+    }
+
+    fn interval(&self) -> Duration {
+        let now = self.scheduler.ground().clock.now();
+        self.scheduler.next_claim().since(now).clamp(Duration::from_millis(20), LONGEST_WAIT)
+    }
+
+    fn wake(&self) -> Option<Arc<tokio::sync::Notify>> {
+        Some(self.scheduler.run_wake())
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        self.run().boxed()
+    }
+}
+
+impl StartRuns {
+    async fn run(&self) -> Result<bool, WorkerError> {
+        let scheduler = &self.scheduler;
+        let ground = scheduler.ground();
+        if ground.db.dialect() == Dialect::Sqlite && !self.has_voided.load(Ordering::Acquire) {
+            // The database is this daemon's alone: whoever else claimed something is gone.
+            let owner = Arc::clone(&ground.instance);
+            ground.db.write(async move |tx: &mut Tx| claims::void_foreign_claims(tx, &owner).await).await?;
+            self.has_voided.store(true, Ordering::Release);
+        }
+        let mut running = scheduler.running().subscribe();
+        let before = *running.borrow_and_update();
+        let free = MOST_HELD.saturating_sub(before).min(RUNS_A_BATCH);
+        let due = claims::next_claimable(&mut ground.db.read().await?).await?;
+        scheduler.note_next_claim(due);
+        if free > 0 && due.is_some_and(|due| due <= ground.clock.now()) && self.claim(free).await? == free {
+            return Ok(true);
+        }
+        let now_running = *running.borrow_and_update();
+        if now_running == 0 {
+            return Ok(false);
+        }
+        let wake = scheduler.run_wake();
+        tokio::select! {
+            _ = running.wait_for(|running| *running < now_running) => {}
+            () = wake.notified() => {}
+            () = tokio::time::sleep(LONGEST_WAIT) => {}
+        }
+        Ok(true)
+    }
+
+    async fn claim(&self, limit: usize) -> Result<usize, WorkerError> {
+        let scheduler = &self.scheduler;
+        let ground = scheduler.ground();
+        let owner = Arc::clone(&ground.instance);
+        let limit = u32::try_from(limit).unwrap_or(1);
+        let work = async move |tx: &mut Tx| claims::claim_runs(tx, &owner, limit, LEASE).await;
+        let claimed = ground.db.write_locking::<_, StoreError, _>(work).await?;
+        let now = ground.clock.now();
+        let count = claimed.len();
+        for run in claimed {
+            if let (Some(slot), 0) = (run.scheduled_for, run.attempt) {
+                scheduler.counts().note_lateness(now.since(slot));
+            }
+            let place = Place::take(scheduler);
+            // In a task of its own: a turn takes its time, and what has begun is not cut off with the worker.
+            tokio::spawn(async move { carry_out(place, run).await });
+        }
+        Ok(count)
+    }
+}
+
+/// One of the runs that this process holds; it is let go of when dropped.
+struct Place(Scheduler);
+
+impl Place {
+    fn take(scheduler: &Scheduler) -> Self {
+        scheduler.running().send_modify(|running| *running += 1);
+        Self(scheduler.clone())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.running().send_modify(|running| *running -= 1);
+        // What waited for the end of this one may begin.
+        self.0.run_wake().notify_one();
+    }
+}
+
+/// Why an attempt has no turn.
+enum NoTurn {
+    /// The claim does not stand any more, so somebody else decided.
+    NotHeld,
+    /// It has nothing to do with the run, which may be claimed again after a while.
+    Later(Duration),
+    /// The run is over, or this attempt of it.
+    Ended(Outcome, &'static str),
+}
+
+impl From<StoreError> for NoTurn {
+    fn from(error: StoreError) -> Self {
+        tracing::warn!(%error, "a run is begun later, because the database is away");
+        Self::Later(SHORT_DELAY)
+    }
+}
+
+impl From<EngineError> for NoTurn {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Draining => Self::Later(Duration::ZERO),
+            EngineError::TooManyTurns { .. } => Self::Later(SHORT_DELAY),
+            EngineError::Store(error) => error.into(),
+            other => Self::Ended(Outcome::failed(other.to_string()), other.code()),
+        }
+    }
+}
+
+async fn carry_out(place: Place, run: Run) {
+    let scheduler = &place.0;
+    let written = match begin(scheduler, &run).await {
+        Ok((session, background)) => {
+            scheduler.engine().wait_until_let_go(&session).await;
+            drop(background);
+            return;
+        }
+        Err(NoTurn::NotHeld) => return,
+        Err(NoTurn::Later(delay)) => {
+            let (run, due_at) = (run.clone(), scheduler.ground().clock.now() + delay);
+            let work = async move |tx: &mut Tx| claims::release_run(tx, &run, due_at).await;
+            scheduler.ground().db.write(work).await
+        }
+        Err(NoTurn::Ended(outcome, code)) => scheduler.end_without_turn(run.clone(), outcome, code).await,
+    };
+    if let Err(error) = written {
+        tracing::warn!(run = %run.id, %error, "what became of a run could not be stored; it is claimed again later");
+    }
+}
+
+/// Brings a run's attempt on its way; answers its session, with the place to hold while it asks the model.
+async fn begin(scheduler: &Scheduler, run: &Run) -> Result<(SessionId, crate::engine::BackgroundPlace), NoTurn> {
+    let mut read = scheduler.ground().db.read().await?;
+    let Some(job) = jobs::find_job(&mut read, &run.job_id).await? else {
+        let outcome = Outcome::ended(RunStatus::Cancelled, "The job was deleted.");
+        return Err(NoTurn::Ended(outcome, "job_not_found"));
+    };
+    let last = match (&job.condition, run.attempt) {
+        (Some(_), 0) => runs::find_last_ended(&mut read, &job.id).await?,
+        _ => None,
+    };
+    drop(read);
+    let now = scheduler.ground().clock.now();
+    if run.attempt == 0 {
+        judge(&job, last, now).await?;
+    }
+    let agent = scheduler.agents().get(job.agent_id.as_str()).await.map_err(|error| match error {
+        AgentError::Store(error) => error.into(),
+        other => NoTurn::Ended(Outcome::failed("the agent of the job is not there any more"), other.code()),
+    })?;
+    let background = scheduler.engine().background_place(&agent, job.model.as_deref()).await?;
+    let turn = turn_of(&job, run, agent, scheduler.ground().clock.now());
+    let (claimed, limit) = (run.clone(), Duration::from_secs(u64::from(job.time_limit_seconds)));
+    let open = async move |tx: &mut Tx, session: &SessionId| {
+        let now = tx.clock().now();
+        if !claims::begin_attempt(tx, &claimed, session, now + limit).await? {
+            return Err(NoTurn::NotHeld);
+        }
+        if claimed.attempt == 0 {
+            jobs::note_begun(tx, &claimed.job_id, now).await?;
+        }
+        Ok(())
+    };
+    let session = scheduler.engine().start(turn, open).await?;
+    Ok((session, background))
+}
+
+/// Whether the run may begin.
+async fn judge(job: &Job, last: Option<Run>, now: Timestamp) -> Result<(), NoTurn> {
+    let Some(rule) = &job.condition else { return Ok(()) };
+    let (expression, job) = (rule.expression.clone(), job.clone());
+    let judged = tokio::task::spawn_blocking(move || condition::judge(&expression, &job, last.as_ref(), now)).await;
+    match judged {
+        Ok(Ok(true)) => Ok(()),
+        Ok(Ok(false)) => {
+            Err(NoTurn::Ended(Outcome::ended(RunStatus::Skipped, "the condition was false"), "condition_false"))
+        }
+        Ok(Err(error)) => {
+            let sentence = format!("the condition could not be judged: {error}");
+            Err(NoTurn::Ended(Outcome::failed(sentence), "condition_failed"))
+        }
+        Err(_) => Err(NoTurn::Later(SHORT_DELAY)),
+    }
+}
+
+fn turn_of(job: &Job, run: &Run, agent: Arc<Agent>, now: Timestamp) -> StartTurn {
+    StartTurn {
+        agent,
+        origin: Origin::run(job.id.as_str(), run.id.as_str()),
+        history: prompt::history(job, run, now),
+        keys: Vec::new(),
+        summary: None,
+        model: job.model.clone(),
+        conversation_id: None,
+        message_id: None,
+        transcript: Some(TRANSCRIPT),
+        tools: job.execution_mode.tool_use(),
+        recall: Some(job.goal.clone()),
+    }
+}

@@ -1,0 +1,121 @@
+//! Keeps claims, ends attempts whose time is up, and forgets what has had its time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_store::{StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::execute::LEASE;
+use super::model::{Run, StopReason};
+use super::service::Scheduler;
+use super::store::{chains, claims, jobs, runs};
+use crate::engine::{EngineError, cancel_session};
+use crate::ground::{Worker, WorkerError};
+
+const HEARTBEAT: Duration = Duration::from_secs(10);
+const BETWEEN_PURGES: Duration = Duration::from_secs(60);
+const OVERDUE_A_BATCH: u32 = 50;
+const ROWS_A_BATCH: u32 = 500;
+/// How long runs are kept after their end.
+const KEPT: Duration = Duration::from_secs(30 * 86_400);
+/// The time in which a run waits for its owner is not its own; it is looked at again after this.
+const WHILE_WAITING: Duration = Duration::from_secs(60);
+
+/// Needs no lease: doing its work twice changes nothing.
+#[derive(Debug)]
+pub struct KeepRuns {
+    scheduler: Scheduler,
+    last_heartbeat: AtomicI64,
+    last_purge: AtomicI64,
+}
+
+impl KeepRuns {
+    #[must_use]
+    pub fn new(scheduler: Scheduler) -> Self {
+        Self { scheduler, last_heartbeat: AtomicI64::new(0), last_purge: AtomicI64::new(0) }
+    }
+}
+
+impl Worker for KeepRuns {
+    fn name(&self) -> &'static str {
+        "scheduler.keep"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        self.run().boxed()
+    }
+}
+
+/// Whether it is time again, and if so, notes it. A clock that was set back counts as time again.
+fn is_time(last: &AtomicI64, now: Timestamp, pause: Duration) -> bool {
+    let before = Timestamp::from_micros(last.load(Ordering::Relaxed));
+    let is_time = now < before || now.since(before) >= pause;
+    if is_time {
+        last.store(now.as_micros(), Ordering::Relaxed);
+    }
+    is_time
+}
+
+impl KeepRuns {
+    async fn run(&self) -> Result<bool, WorkerError> {
+        let ground = self.scheduler.ground();
+        let now = ground.clock.now();
+        if *self.scheduler.running().borrow() > 0 && is_time(&self.last_heartbeat, now, HEARTBEAT) {
+            let owner = Arc::clone(&ground.instance);
+            let renew = async move |tx: &mut Tx| claims::renew_claims(tx, &owner, tx.clock().now() + LEASE).await;
+            ground.db.write_relaxed::<_, StoreError, _>(renew).await?;
+        }
+        let overdue = claims::list_overdue(&mut ground.db.read().await?, now, OVERDUE_A_BATCH).await?;
+        for run in &overdue {
+            self.end_overdue(run, now).await?;
+        }
+        let mut has_more = overdue.len() == OVERDUE_A_BATCH as usize;
+        if is_time(&self.last_purge, now, BETWEEN_PURGES) {
+            self.scheduler.refresh_known_jobs().await?;
+            let purge = async move |tx: &mut Tx| {
+                let is_full = jobs::purge_deleted(tx, ROWS_A_BATCH).await?;
+                let before = now - KEPT;
+                let runs = runs::purge_runs(tx, before, ROWS_A_BATCH).await?;
+                let chain_runs = chains::purge_chain_runs(tx, before, ROWS_A_BATCH).await?;
+                Ok::<_, StoreError>(is_full || runs.max(chain_runs) >= u64::from(ROWS_A_BATCH))
+            };
+            if ground.db.write(purge).await? {
+                self.last_purge.store(0, Ordering::Relaxed);
+                has_more = true;
+            }
+        }
+        Ok(has_more)
+    }
+
+    async fn end_overdue(&self, run: &Run, now: Timestamp) -> Result<(), WorkerError> {
+        let Some(session) = &run.session_id else { return Ok(()) };
+        let engine = self.scheduler.engine();
+        let is_waiting = match engine.get(session).await {
+            Ok(session) => session.waiting_since.is_some(),
+            Err(EngineError::NotFound { .. }) => false,
+            Err(error) => return Err(error.into()),
+        };
+        let (id, session) = (run.id.clone(), session.clone());
+        let work = async move |tx: &mut Tx| {
+            if is_waiting {
+                return claims::extend_deadline(tx, &id, now + WHILE_WAITING).await;
+            }
+            runs::request_stop(tx, &id, StopReason::Timeout).await?;
+            cancel_session(tx, &session).await
+        };
+        self.scheduler.ground().db.write::<_, StoreError, _>(work).await?;
+        if !is_waiting && let Some(session) = &run.session_id {
+            engine.await_cancelled(session).await;
+            self.scheduler.settle_lost(run, session).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! The scheduler: what agents do at a time, in an interval, after each other, without anybody asking.
+//!
+//! A job says what and when. Each time that it is due is a slot; a slot becomes a run; a run is carried out in
+//! up to as many attempts as its job allows, each a turn of the engine that can be followed live.
+//!
+//! | run | by | next |
+//! |---|---|---|
+//! | – | a tick finds its slot; a trigger; a step of a chain | pending |
+//! | – | a tick, where the overlap or misfire policy leaves the slot out | skipped |
+//! | pending | a daemon claims it | running |
+//! | running | its condition is false | skipped |
+//! | running | its turn came to an end | success |
+//! | running | its attempt failed and another one is allowed | pending, later |
+//! | running | its last attempt failed, or took too long | failed, timeout |
+//! | pending, running | cancelled, replaced by a later slot, or its job was deleted | cancelled |
+//!
+//! Invariants
+//! - A slot of a job is one row, unique on (job, scheduled time). Handing slots out and moving the job on is one
+//!   transaction, so however many daemons tick, and wherever one is killed, a slot gets one run.
+//! - Nothing that decides is held in memory. A claim has an owner, a fence and an end; an attempt begins in the
+//!   transaction that stores its session, which only succeeds while the claim stands; from then on the session's
+//!   lease is the run's. Whoever is killed where, the run goes on with its next attempt.
+//! - How an attempt ended, the run's next state, the delivery of its output, the events and the next steps of
+//!   chains are one transaction with the end of the session.
+//! - A slot is never handed out twice, also when the clock goes back: a job counts from its last slot.
+//! - Runs of a job go one after the other, unless its overlap policy allows otherwise.
+//! - A tick that finds nothing due is one step in an index.
+//!
+//! Late slots: one that is found up to a minute late is on time. Of older ones the misfire policy decides:
+//! `run_once` (one run for all of them, the newest's), `skip`, `run_all` (the newest ten). Those that get no run
+//! stay visible as skipped runs, the newest ten.
+//!
+//! A run that was cut off by the end of its daemon begins again up to three times in all, whatever its retry
+//! rule says; what its tools did before stays done.
+//!
+//! Deliberately absent: when a schedule is due (`agentd-schedule`), what a condition may say
+//! (`agentd-conditions`), how an output reaches somebody (`notify`).
+
+mod ending;
+mod error;
+mod events;
+mod execute;
+mod keep;
+mod model;
+mod prompt;
+mod routes;
+mod service;
+mod store;
+mod tick;
+mod tools;
+
+pub use error::SchedulerError;
+pub use execute::StartRuns;
+pub use keep::KeepRuns;
+pub use model::{
+    Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
+    ConditionType, DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus, OverlapPolicy,
+    RetryRule, RetryStrategy, Run, RunCause, RunId, RunStatus, StopReason,
+};
+pub use routes::routes;
+pub use service::{CreateJob, JobStatistics, NewChain, RunCounts, Scheduler, SchedulerStatus, Statistics, UpdateJob};
+pub use tick::Tick;
+pub use tools::SchedulerTools;

@@ -1,0 +1,358 @@
+//! Jobs.
+
+use agentd_base::{Page, PageLimits, Patch, Problems, Timestamp};
+use agentd_schedule::{Language, MisfirePolicy, ScheduleSpec};
+use agentd_web::{ApiError, ErrorBody, IdempotencyKey, Json, Path, Query};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Answer;
+use crate::agents::AgentId;
+use crate::ground::record_once;
+use crate::scheduler::model::{
+    DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus, OverlapPolicy, RetryRule,
+};
+use crate::scheduler::service::{CreateJob, Scheduler, UpdateJob};
+
+/// What a job is made from.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct CreateJobBody {
+    #[schema(min_length = 1, max_length = 200)]
+    name: String,
+    /// What the agent is to do.
+    #[schema(min_length = 1, max_length = 20_000)]
+    goal: String,
+    /// Id or svc_name of the agent; left out: the default agent.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 64)]
+    agent_id: Option<String>,
+    schedule: ScheduleSpec,
+    /// Where the output goes; left out: it is only kept.
+    #[serde(default)]
+    delivery: Option<DeliveryRule>,
+    /// Left out: it always runs.
+    #[serde(default)]
+    condition: Option<JobCondition>,
+    /// Left out: a failed attempt is the last.
+    #[serde(default)]
+    retry: Option<RetryRule>,
+    /// What happens to a slot while the job still runs. Default `skip`.
+    #[serde(default)]
+    overlap: Option<OverlapPolicy>,
+    /// What happens to slots that were missed. Default `run_once`.
+    #[serde(default)]
+    misfire: Option<MisfirePolicy>,
+    /// Default `autonomous`.
+    #[serde(default)]
+    execution_mode: Option<JobExecutionMode>,
+    /// Of one attempt. Default 3600.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 86_400)]
+    time_limit_seconds: Option<u32>,
+    /// Goes before the agent's and the settings' model.
+    #[serde(default)]
+    #[schema(max_length = 200)]
+    model: Option<String>,
+}
+
+fn patch<T>(value: Option<T>) -> Patch<T> {
+    value.map_or(Patch::Keep, Patch::Set)
+}
+
+impl From<CreateJobBody> for CreateJob {
+    fn from(body: CreateJobBody) -> Self {
+        Self {
+            agent: body.agent_id,
+            fields: JobFields {
+                name: Some(body.name),
+                goal: Some(body.goal),
+                schedule: Some(body.schedule),
+                delivery: patch(body.delivery),
+                condition: patch(body.condition),
+                retry: patch(body.retry),
+                overlap: body.overlap,
+                misfire: body.misfire,
+                execution_mode: body.execution_mode,
+                time_limit_seconds: body.time_limit_seconds,
+                model: patch(body.model),
+            },
+            most_of_agent: None,
+        }
+    }
+}
+
+/// Any of the fields; those left out stay as they are, and `null` takes `delivery`, `condition`, `retry` and
+/// `model` away.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct UpdateJobBody {
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 200)]
+    name: Option<String>,
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 20_000)]
+    goal: Option<String>,
+    /// Id or svc_name of the agent.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 64)]
+    agent_id: Option<String>,
+    /// Counts from now on; a job that is over is active again with it.
+    #[serde(default)]
+    schedule: Option<ScheduleSpec>,
+    #[serde(default)]
+    #[schema(value_type = Option<DeliveryRule>)]
+    delivery: Patch<DeliveryRule>,
+    #[serde(default)]
+    #[schema(value_type = Option<JobCondition>)]
+    condition: Patch<JobCondition>,
+    #[serde(default)]
+    #[schema(value_type = Option<RetryRule>)]
+    retry: Patch<RetryRule>,
+    #[serde(default)]
+    overlap: Option<OverlapPolicy>,
+    #[serde(default)]
+    misfire: Option<MisfirePolicy>,
+    #[serde(default)]
+    execution_mode: Option<JobExecutionMode>,
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 86_400)]
+    time_limit_seconds: Option<u32>,
+    #[serde(default)]
+    #[schema(value_type = Option<String>, max_length = 200)]
+    model: Patch<String>,
+}
+
+impl From<UpdateJobBody> for UpdateJob {
+    fn from(body: UpdateJobBody) -> Self {
+        Self {
+            agent: body.agent_id,
+            fields: JobFields {
+                name: body.name,
+                goal: body.goal,
+                schedule: body.schedule,
+                delivery: body.delivery,
+                condition: body.condition,
+                retry: match body.retry {
+                    Patch::Clear => Patch::Set(RetryRule::default()),
+                    other => other,
+                },
+                overlap: body.overlap,
+                misfire: body.misfire,
+                execution_mode: body.execution_mode,
+                time_limit_seconds: body.time_limit_seconds,
+                model: body.model,
+            },
+        }
+    }
+}
+
+/// What an agent is to do, and when.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct JobView {
+    id: JobId,
+    name: String,
+    goal: String,
+    agent_id: AgentId,
+    schedule: ScheduleSpec,
+    /// The schedule in words, in the interface's language.
+    human_readable: String,
+    status: JobStatus,
+    delivery: Option<DeliveryRule>,
+    condition: Option<JobCondition>,
+    retry: RetryRule,
+    overlap: OverlapPolicy,
+    misfire: MisfirePolicy,
+    execution_mode: JobExecutionMode,
+    time_limit_seconds: u32,
+    model: Option<String>,
+    /// `null` while it is not active.
+    next_run_at: Option<Timestamp>,
+    last_run_at: Option<Timestamp>,
+    /// Runs that have begun.
+    run_count: u64,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl JobView {
+    fn new(job: &Job, language: Language) -> Self {
+        Self {
+            id: job.id.clone(),
+            name: job.name.clone(),
+            goal: job.goal.clone(),
+            agent_id: job.agent_id.clone(),
+            schedule: job.schedule.spec(),
+            human_readable: job.schedule.human_readable(language),
+            status: job.status,
+            delivery: job.delivery.clone(),
+            condition: job.condition.clone(),
+            retry: job.retry,
+            overlap: job.overlap,
+            misfire: job.misfire,
+            execution_mode: job.execution_mode,
+            time_limit_seconds: job.time_limit_seconds,
+            model: job.model.clone(),
+            next_run_at: job.next_run_at,
+            last_run_at: job.last_run_at,
+            run_count: job.run_count,
+            created_at: job.created_at,
+            updated_at: job.updated_at,
+        }
+    }
+}
+
+fn language(scheduler: &Scheduler) -> Language {
+    Language::from_tag(&scheduler.settings().interface().language)
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct JobList {
+    jobs: Vec<JobView>,
+    /// How many match, whatever the page.
+    count: u64,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct JobQuery {
+    /// Only those in this state.
+    #[param(inline)]
+    status: Option<JobStatus>,
+    /// Only those of this agent, by id or svc_name.
+    #[param(min_length = 1, max_length = 64)]
+    agent_id: Option<String>,
+    /// Default 50.
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<i64>,
+    #[param(minimum = 0)]
+    offset: Option<i64>,
+}
+
+/// Jobs, the newest first
+#[utoipa::path(
+    get, path = "/api/scheduler/jobs", tag = "Scheduler", params(JobQuery),
+    responses(
+        (status = 200, body = JobList),
+        (status = 404, body = ErrorBody, description = "There is no such agent"),
+    ),
+)]
+pub(super) async fn list_jobs(State(scheduler): State<Scheduler>, Query(query): Query<JobQuery>) -> Answer<JobList> {
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let (jobs, count) = scheduler.list(query.status, query.agent_id.as_deref(), page).await?;
+    let language = language(&scheduler);
+    Ok(Json(JobList { jobs: jobs.iter().map(|job| JobView::new(job, language)).collect(), count }))
+}
+
+/// Plan a job
+///
+/// Its first slot is the next one from now on. A run is a turn of the agent without a conversation; it can be
+/// followed at `/api/chat/sessions/{session_id}/stream`.
+#[utoipa::path(
+    post, path = "/api/scheduler/jobs", tag = "Scheduler", request_body = CreateJobBody,
+    responses(
+        (status = 201, body = JobView),
+        (status = 404, body = ErrorBody, description = "There is no such agent"),
+    ),
+)]
+pub(super) async fn create_job(
+    State(scheduler): State<Scheduler>,
+    once: IdempotencyKey,
+    Json(body): Json<CreateJobBody>,
+) -> Result<(StatusCode, Json<JobView>), ApiError> {
+    let language = language(&scheduler);
+    let recorder = record_once(&once, StatusCode::CREATED, move |job: &Job| JobView::new(job, language));
+    let job = scheduler.create(body.into(), recorder).await?;
+    Ok((StatusCode::CREATED, Json(JobView::new(&job, language))))
+}
+
+/// One job
+#[utoipa::path(
+    get, path = "/api/scheduler/jobs/{id}", tag = "Scheduler",
+    params(("id" = String, Path, description = "As in the list")),
+    responses((status = 200, body = JobView)),
+)]
+pub(super) async fn get_job(State(scheduler): State<Scheduler>, Path(id): Path<JobId>) -> Answer<JobView> {
+    Ok(Json(JobView::new(&scheduler.get(&id).await?, language(&scheduler))))
+}
+
+/// Change some fields of a job
+#[utoipa::path(
+    put, path = "/api/scheduler/jobs/{id}", tag = "Scheduler", request_body = UpdateJobBody,
+    params(("id" = String, Path, description = "As in the list")),
+    responses((status = 200, body = JobView)),
+)]
+pub(super) async fn update_job(
+    State(scheduler): State<Scheduler>,
+    Path(id): Path<JobId>,
+    Json(body): Json<UpdateJobBody>,
+) -> Answer<JobView> {
+    let job = scheduler.update(&id, body.into()).await?;
+    Ok(Json(JobView::new(&job, language(&scheduler))))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct JobDeleted {
+    /// Always true.
+    deleted: bool,
+}
+
+/// Delete a job and its runs
+///
+/// A run that is under way is stopped.
+#[utoipa::path(
+    delete, path = "/api/scheduler/jobs/{id}", tag = "Scheduler",
+    params(("id" = String, Path, description = "As in the list")),
+    responses(
+        (status = 200, body = JobDeleted),
+        (status = 409, body = ErrorBody, description = "It is part of a chain"),
+    ),
+)]
+pub(super) async fn delete_job(State(scheduler): State<Scheduler>, Path(id): Path<JobId>) -> Answer<JobDeleted> {
+    scheduler.delete(&id, None).await?;
+    Ok(Json(JobDeleted { deleted: true }))
+}
+
+/// Pause a job
+///
+/// Nothing is started by itself until it is resumed; a run that is under way goes on.
+#[utoipa::path(
+    post, path = "/api/scheduler/jobs/{id}/pause", tag = "Scheduler",
+    params(("id" = String, Path, description = "As in the list")),
+    responses(
+        (status = 200, body = JobView),
+        (status = 409, body = ErrorBody, description = "It is not active"),
+    ),
+)]
+pub(super) async fn pause_job(
+    State(scheduler): State<Scheduler>,
+    once: IdempotencyKey,
+    Path(id): Path<JobId>,
+) -> Answer<JobView> {
+    let language = language(&scheduler);
+    let recorder = record_once(&once, StatusCode::OK, move |job: &Job| JobView::new(job, language));
+    Ok(Json(JobView::new(&scheduler.pause(&id, recorder).await?, language)))
+}
+
+/// Resume a paused job
+///
+/// It is due again from now on; what it missed meanwhile is not made up for.
+#[utoipa::path(
+    post, path = "/api/scheduler/jobs/{id}/resume", tag = "Scheduler",
+    params(("id" = String, Path, description = "As in the list")),
+    responses(
+        (status = 200, body = JobView),
+        (status = 409, body = ErrorBody, description = "It is not paused, or has no time left"),
+    ),
+)]
+pub(super) async fn resume_job(
+    State(scheduler): State<Scheduler>,
+    once: IdempotencyKey,
+    Path(id): Path<JobId>,
+) -> Answer<JobView> {
+    let language = language(&scheduler);
+    let recorder = record_once(&once, StatusCode::OK, move |job: &Job| JobView::new(job, language));
+    Ok(Json(JobView::new(&scheduler.resume(&id, recorder).await?, language)))
+}

@@ -1,0 +1,37 @@
+//! `/api/scheduler/*`.
+
+mod chains;
+mod jobs;
+mod runs;
+mod statistics;
+
+use agentd_web::{ApiError, Json, Routes};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::service::Scheduler;
+
+type Answer<T> = Result<Json<T>, ApiError>;
+
+/// Every route of the domain.
+#[must_use]
+pub fn routes() -> Routes<Scheduler> {
+    Routes::new().protected(
+        OpenApiRouter::new()
+            .routes(routes!(jobs::list_jobs, jobs::create_job))
+            .routes(routes!(jobs::get_job, jobs::update_job, jobs::delete_job))
+            .routes(routes!(jobs::pause_job))
+            .routes(routes!(jobs::resume_job))
+            .routes(routes!(runs::trigger_job))
+            .routes(routes!(runs::list_job_runs))
+            .routes(routes!(runs::get_job_run))
+            .routes(routes!(runs::cancel_job_run))
+            .routes(routes!(statistics::get_job_statistics))
+            .routes(routes!(statistics::get_scheduler_statistics))
+            .routes(routes!(statistics::get_scheduler_status))
+            .routes(routes!(chains::list_chains, chains::create_chain))
+            .routes(routes!(chains::get_chain, chains::delete_chain))
+            .routes(routes!(chains::trigger_chain))
+            .routes(routes!(chains::list_chain_runs)),
+    )
+}

@@ -1,0 +1,109 @@
+//! Chains: making, starting, showing and deleting them.
+
+use agentd_base::{Page, Problems};
+use agentd_store::{Recorder, Tx};
+
+use super::Scheduler;
+use crate::scheduler::error::SchedulerError;
+use crate::scheduler::model::{Chain, ChainCause, ChainEdge, ChainId, ChainRun, ChainRunId, JobId};
+use crate::scheduler::store::chains;
+
+/// A chain that is wanted.
+#[derive(Debug, Clone)]
+pub struct NewChain {
+    pub name: String,
+    pub jobs: Vec<JobId>,
+    pub edges: Vec<ChainEdge>,
+}
+
+impl Scheduler {
+    /// # Errors
+    /// `Invalid` (a circle, an unknown job), or the store's refusal.
+    pub async fn create_chain(&self, wanted: NewChain, recorder: Recorder<Chain>) -> Result<Chain, SchedulerError> {
+        let chain = Chain {
+            id: ChainId::generate(&self.0.ground.ids),
+            name: wanted.name.trim().to_owned(),
+            jobs: wanted.jobs,
+            edges: wanted.edges,
+            created_at: self.0.ground.clock.now(),
+        };
+        let mut problems = Problems::new();
+        chain.check(&mut problems);
+        problems.into_result().map_err(SchedulerError::Invalid)?;
+        let work = async move |tx: &mut Tx| {
+            let known = chains::known_jobs(tx, &chain.jobs).await?;
+            let mut problems = Problems::new();
+            for (position, job) in chain.jobs.iter().enumerate() {
+                problems.require(known.contains(job), &format!("jobs[{position}]"), "is no job that is there");
+            }
+            problems.into_result().map_err(SchedulerError::Invalid)?;
+            chains::insert_chain(tx, &chain).await?;
+            recorder.record(tx, &chain).await?;
+            Ok(chain.clone())
+        };
+        self.0.ground.db.write(work).await
+    }
+
+    /// # Errors
+    /// `ChainNotFound`, or the store's refusal.
+    pub async fn get_chain(&self, id: &ChainId) -> Result<Chain, SchedulerError> {
+        let found = chains::find_chain(&mut self.0.ground.db.read().await?, id).await?;
+        found.ok_or_else(|| SchedulerError::no_chain(id.as_str()))
+    }
+
+    /// The newest first, and how many there are.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn list_chains(&self, page: Page) -> Result<(Vec<Chain>, u64), SchedulerError> {
+        Ok(chains::list_chains(&mut self.0.ground.db.read_snapshot().await?, page).await?)
+    }
+
+    /// Deletes a chain and the record of its runs. Jobs, and runs that are under way, stay.
+    ///
+    /// # Errors
+    /// `ChainNotFound`, or the store's refusal.
+    pub async fn delete_chain(&self, id: &ChainId) -> Result<(), SchedulerError> {
+        let id = id.clone();
+        let work = async move |tx: &mut Tx| {
+            if chains::delete_chain(tx, &id).await? { Ok(()) } else { Err(SchedulerError::no_chain(id.as_str())) }
+        };
+        self.0.ground.db.write(work).await
+    }
+
+    /// Begins a run of the chain with all its roots.
+    ///
+    /// # Errors
+    /// `ChainNotFound`, or the store's refusal.
+    pub async fn trigger_chain(
+        &self,
+        id: &ChainId,
+        recorder: Recorder<ChainRunId>,
+    ) -> Result<ChainRunId, SchedulerError> {
+        let (scheduler, id) = (self.clone(), id.clone());
+        let work = async move |tx: &mut Tx| {
+            let chain = chains::find_chain(tx, &id).await?.ok_or_else(|| SchedulerError::no_chain(id.as_str()))?;
+            let run = ChainRunId::generate(tx.ids());
+            chains::insert_chain_run(tx, &run, &chain.id, ChainCause::Manual).await?;
+            let roots: Vec<JobId> = chain.roots().into_iter().cloned().collect();
+            scheduler.begin_steps(tx, &run, &roots).await?;
+            recorder.record(tx, &run).await?;
+            Ok::<_, SchedulerError>(run)
+        };
+        let run = self.0.ground.db.write(work).await?;
+        self.0.run_wake.notify_one();
+        Ok(run)
+    }
+
+    /// The newest first, and how many there are.
+    ///
+    /// # Errors
+    /// `ChainNotFound`, or the store's refusal.
+    pub async fn list_chain_runs(&self, id: &ChainId, page: Page) -> Result<(Vec<ChainRun>, u64), SchedulerError> {
+        let mut read = self.0.ground.db.read_snapshot().await?;
+        if chains::find_chain(&mut read, id).await?.is_none() {
+            return Err(SchedulerError::no_chain(id.as_str()));
+        }
+        Ok(chains::list_chain_runs(&mut read, id, page).await?)
+    }
+}

@@ -1,0 +1,244 @@
+//! Making, changing, pausing and deleting jobs.
+
+use std::sync::atomic::Ordering;
+
+use agentd_base::{FieldProblem, Page, Problems, Timestamp};
+use agentd_schedule::{Schedule, ScheduleSpec};
+use agentd_store::{Recorder, Tx};
+
+use super::Scheduler;
+use crate::agents::AgentId;
+use crate::scheduler::error::SchedulerError;
+use crate::scheduler::model::{Job, JobFields, JobId, JobStatus, StopReason};
+use crate::scheduler::store::{chains, jobs, runs};
+
+/// More jobs are not kept.
+const MOST_JOBS: u64 = 200_000;
+
+/// A job that is wanted.
+#[derive(Debug, Clone, Default)]
+pub struct CreateJob {
+    /// Id or `svc_name`; `None`: the default agent.
+    pub agent: Option<String>,
+    pub fields: JobFields,
+    /// More jobs of the agent than this are refused.
+    pub most_of_agent: Option<u64>,
+}
+
+/// Fields of a job that are to change.
+#[derive(Debug, Clone, Default)]
+pub struct UpdateJob {
+    /// Id or `svc_name`.
+    pub agent: Option<String>,
+    pub fields: JobFields,
+}
+
+impl Scheduler {
+    /// Keeps a job; it is due from now on.
+    ///
+    /// # Errors
+    /// `Invalid` with every bad field, an unknown agent, too many jobs, or the store's refusal.
+    pub async fn create(&self, wanted: CreateJob, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
+        let agent = match &wanted.agent {
+            Some(name) => self.0.agents.get(name).await?,
+            None => self.0.agents.default_agent().await?,
+        };
+        if self.0.known_jobs.load(Ordering::Relaxed) >= MOST_JOBS {
+            return Err(SchedulerError::TooManyJobs { limit: MOST_JOBS });
+        }
+        let now = self.0.ground.clock.now();
+        let mut problems = Problems::new();
+        let schedule = match &wanted.fields.schedule {
+            Some(spec) => self.read_schedule(spec, now, &mut problems),
+            None => {
+                problems.add("schedule", "is required");
+                None
+            }
+        };
+        let id = JobId::generate(&self.0.ground.ids);
+        // Checked with any schedule, so that every bad field is named at once.
+        let stand_in = schedule.clone().map_or_else(|| ScheduleSpec::every(1).check(&self.zone()), Ok);
+        let mut job = Job::blank(id, agent.id.clone(), stand_in.map_err(SchedulerError::Invalid)?, now);
+        job.apply(&wanted.fields, &mut problems);
+        if schedule.is_some() && !job.count_from(now) {
+            problems.add("schedule", "has no time left at which it could run");
+        }
+        problems.into_result().map_err(SchedulerError::Invalid)?;
+        let agents = self.0.agents.clone();
+        let work = async move |tx: &mut Tx| {
+            if !agents.is_alive(tx, &job.agent_id).await? {
+                return Err(crate::engine::EngineError::AgentGone.into());
+            }
+            if let Some(limit) = wanted.most_of_agent {
+                let page = Page { limit: 1, offset: 0 };
+                let (_, count) = jobs::list_jobs(tx, Some(JobStatus::Active), Some(&job.agent_id), page).await?;
+                if count >= limit {
+                    return Err(SchedulerError::TooManyJobs { limit });
+                }
+            }
+            jobs::insert_job(tx, &job).await?;
+            recorder.record(tx, &job).await?;
+            Ok(job.clone())
+        };
+        let job = self.0.ground.db.write(work).await?;
+        self.0.tick_wake.notify_one();
+        Ok(job)
+    }
+
+    /// A schedule as it was given; what is wrong with it goes to `problems`.
+    fn read_schedule(&self, spec: &ScheduleSpec, now: Timestamp, problems: &mut Problems) -> Option<Schedule> {
+        let schedule = match spec.check(&self.zone()) {
+            Ok(schedule) => schedule,
+            Err(found) => {
+                for FieldProblem { field, message } in found {
+                    problems.add(format!("schedule.{field}"), message);
+                }
+                return None;
+            }
+        };
+        if let Schedule::At(at) = &schedule
+            && at.instant() <= now
+        {
+            problems.add("schedule.datetime", format!("lies in the past: it is {now}"));
+            return None;
+        }
+        Some(schedule)
+    }
+
+    /// Changes some fields. A new schedule counts from now; it also brings a job back that was over.
+    ///
+    /// # Errors
+    /// `Invalid`, `JobNotFound`, an unknown agent, or the store's refusal.
+    pub async fn update(&self, id: &JobId, wanted: UpdateJob) -> Result<Job, SchedulerError> {
+        let agent = match &wanted.agent {
+            Some(name) => Some(self.0.agents.get(name).await?.id.clone()),
+            None => None,
+        };
+        let (scheduler, id) = (self.clone(), id.clone());
+        let work = async move |tx: &mut Tx| {
+            let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            let now = tx.clock().now();
+            let mut problems = Problems::new();
+            if let Some(agent) = &agent {
+                job.agent_id.clone_from(agent);
+            }
+            if let Some(spec) = &wanted.fields.schedule
+                && let Some(schedule) = scheduler.read_schedule(spec, now, &mut problems)
+                && schedule != job.schedule
+            {
+                job.schedule = schedule;
+                if matches!(job.status, JobStatus::Completed | JobStatus::Failed) {
+                    job.status = JobStatus::Active;
+                }
+                if job.status == JobStatus::Active && !job.count_from(now) {
+                    problems.add("schedule", "has no time left at which it could run");
+                }
+            }
+            job.apply(&wanted.fields, &mut problems);
+            problems.into_result().map_err(SchedulerError::Invalid)?;
+            job.updated_at = now;
+            jobs::update_job(tx, &job).await?;
+            Ok::<_, SchedulerError>(job)
+        };
+        let job = self.0.ground.db.write(work).await?;
+        self.0.tick_wake.notify_one();
+        Ok(job)
+    }
+
+    /// # Errors
+    /// `JobNotFound`, or the store's refusal.
+    pub async fn get(&self, id: &JobId) -> Result<Job, SchedulerError> {
+        let found = jobs::find_job(&mut self.0.ground.db.read().await?, id).await?;
+        found.ok_or_else(|| SchedulerError::no_job(id.as_str()))
+    }
+
+    /// The newest first, and how many match.
+    ///
+    /// # Errors
+    /// An unknown agent, or the store's refusal.
+    pub async fn list(
+        &self,
+        status: Option<JobStatus>,
+        agent: Option<&str>,
+        page: Page,
+    ) -> Result<(Vec<Job>, u64), SchedulerError> {
+        let agent = match agent {
+            Some(name) => Some(self.0.agents.get(name).await?.id.clone()),
+            None => None,
+        };
+        Ok(jobs::list_jobs(&mut self.0.ground.db.read_snapshot().await?, status, agent.as_ref(), page).await?)
+    }
+
+    /// Deletes a job; what is under way of it is stopped. With `owner`, only a job of that agent is found.
+    ///
+    /// # Errors
+    /// `JobNotFound`, `InChain`, or the store's refusal.
+    pub async fn delete(&self, id: &JobId, owner: Option<&AgentId>) -> Result<(), SchedulerError> {
+        let (scheduler, id, owner) = (self.clone(), id.clone(), owner.cloned());
+        let work = async move |tx: &mut Tx| {
+            let job =
+                jobs::find_job(tx, &id).await?.filter(|job| owner.as_ref().is_none_or(|own| *own == job.agent_id));
+            let job = job.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            if let Some(chain) = chains::list_of_job(tx, &job.id, false).await?.into_iter().next() {
+                return Err(SchedulerError::InChain { chain: chain.name });
+            }
+            let now = tx.clock().now();
+            jobs::hide_job(tx, &job.id, now).await?;
+            let open = runs::list_open(tx, std::slice::from_ref(&job.id)).await?;
+            scheduler.stop_open(tx, &open, StopReason::Cancel).await?;
+            Ok::<_, SchedulerError>(open)
+        };
+        let open = self.0.ground.db.write(work).await?;
+        for session in open.iter().filter_map(|run| run.session_id.as_ref()) {
+            self.0.engine.await_cancelled(session).await;
+        }
+        Ok(())
+    }
+
+    /// Nothing is started by itself any more until the job is resumed.
+    ///
+    /// # Errors
+    /// `JobNotFound`, `WrongState`, or the store's refusal.
+    pub async fn pause(&self, id: &JobId, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
+        let id = id.clone();
+        let work = async move |tx: &mut Tx| {
+            let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            if job.status != JobStatus::Active {
+                return Err(SchedulerError::WrongState { status: job.status, action: "paused" });
+            }
+            job.status = JobStatus::Paused;
+            job.next_run_at = None;
+            job.updated_at = tx.clock().now();
+            jobs::update_job(tx, &job).await?;
+            recorder.record(tx, &job).await?;
+            Ok(job)
+        };
+        self.0.ground.db.write(work).await
+    }
+
+    /// The job is due again, from now on: what it missed while it was paused is no slot.
+    ///
+    /// # Errors
+    /// `JobNotFound`, `WrongState`, `NeverDue`, or the store's refusal.
+    pub async fn resume(&self, id: &JobId, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
+        let id = id.clone();
+        let work = async move |tx: &mut Tx| {
+            let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            if job.status != JobStatus::Paused {
+                return Err(SchedulerError::WrongState { status: job.status, action: "resumed" });
+            }
+            let now = tx.clock().now();
+            job.status = JobStatus::Active;
+            if !job.count_from(now) {
+                return Err(SchedulerError::NeverDue);
+            }
+            job.updated_at = now;
+            jobs::update_job(tx, &job).await?;
+            recorder.record(tx, &job).await?;
+            Ok(job)
+        };
+        let job = self.0.ground.db.write(work).await?;
+        self.0.tick_wake.notify_one();
+        Ok(job)
+    }
+}

@@ -1,0 +1,279 @@
+//! Taking jobs, showing them, starting and stopping their runs.
+
+mod chains;
+mod jobs;
+mod runs;
+mod statistics;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_schedule::Zone;
+use agentd_store::{StoreError, Tx};
+use futures_util::future::{BoxFuture, LocalBoxFuture};
+use tokio::sync::watch;
+
+use super::error::SchedulerError;
+use super::model::{Job, Run, RunCause, RunId, RunStatus, StopReason};
+use super::{events, store};
+use crate::agents::{AgentId, Agents, OwnsAgentData};
+use crate::engine::Engine;
+use crate::ground::Ground;
+use crate::notify::Notify;
+use crate::settings::Settings;
+
+pub use chains::NewChain;
+pub use jobs::{CreateJob, UpdateJob};
+pub use statistics::{JobStatistics, SchedulerStatus, Statistics};
+
+/// Figures of this process, for the metrics.
+#[derive(Debug, Default)]
+pub struct RunCounts {
+    ended: [AtomicU64; 5],
+    lateness_ms: AtomicU64,
+}
+
+impl RunCounts {
+    /// The states in which a run ends.
+    pub const ENDS: [RunStatus; 5] =
+        [RunStatus::Success, RunStatus::Failed, RunStatus::Cancelled, RunStatus::Skipped, RunStatus::Timeout];
+
+    pub(super) fn count(&self, status: RunStatus) {
+        if let Some(place) = Self::ENDS.iter().position(|end| *end == status) {
+            self.ended[place].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn note_lateness(&self, late: Duration) {
+        self.lateness_ms.store(u64::try_from(late.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// How many runs ended in each state since the daemon started.
+    #[must_use]
+    pub fn ended(&self) -> [(RunStatus, u64); 5] {
+        std::array::from_fn(|place| (Self::ENDS[place], self.ended[place].load(Ordering::Relaxed)))
+    }
+
+    /// How late the newest claimed slot was.
+    #[must_use]
+    pub fn lateness(&self) -> Duration {
+        Duration::from_millis(self.lateness_ms.load(Ordering::Relaxed))
+    }
+}
+
+struct Inner {
+    ground: Ground,
+    settings: Settings,
+    agents: Agents,
+    engine: Engine,
+    notify: Notify,
+    tick_wake: Arc<tokio::sync::Notify>,
+    run_wake: Arc<tokio::sync::Notify>,
+    /// Runs that this process holds.
+    running: watch::Sender<usize>,
+    counts: RunCounts,
+    /// For show and for sleeping; rows decide. Microseconds.
+    next_due: AtomicI64,
+    next_claim: AtomicI64,
+    last_tick: AtomicI64,
+    last_checked: AtomicU64,
+    /// As it was a minute ago at most: the bound on jobs needs no better.
+    known_jobs: AtomicU64,
+    has_started: AtomicBool,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Scheduler(Arc<Inner>);
+
+impl std::fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scheduler").field("running", &*self.0.running.borrow()).finish_non_exhaustive()
+    }
+}
+
+impl Scheduler {
+    #[must_use]
+    pub fn new(ground: Ground, settings: Settings, agents: Agents, engine: Engine, notify: Notify) -> Self {
+        Self(Arc::new(Inner {
+            ground,
+            settings,
+            agents,
+            engine,
+            notify,
+            tick_wake: Arc::default(),
+            run_wake: Arc::default(),
+            running: watch::Sender::new(0),
+            counts: RunCounts::default(),
+            next_due: AtomicI64::new(i64::MAX),
+            next_claim: AtomicI64::new(i64::MAX),
+            last_tick: AtomicI64::new(0),
+            last_checked: AtomicU64::new(0),
+            known_jobs: AtomicU64::new(0),
+            has_started: AtomicBool::new(false),
+        }))
+    }
+
+    /// Waits until nothing is begun here any more, and tells that this scheduler stopped. The engine was
+    /// drained before.
+    pub async fn drain(&self, grace: Duration) {
+        let mut running = self.0.running.subscribe();
+        if tokio::time::timeout(grace, running.wait_for(|running| *running == 0)).await.is_err() {
+            tracing::warn!("some runs are only taken up again when their claims end");
+        }
+        if !self.0.has_started.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let instance = Arc::clone(&self.0.ground.instance);
+        let stop = async move |tx: &mut Tx| tx.emit(events::stopped(&instance)).await.map(|_| ());
+        if let Err(error) = self.0.ground.db.write::<_, StoreError, _>(stop).await {
+            tracing::warn!(%error, "that the scheduler stopped is not told");
+        }
+    }
+
+    /// What ran and how late, in this process.
+    #[must_use]
+    pub fn counts(&self) -> &RunCounts {
+        &self.0.counts
+    }
+
+    /// How many jobs wait for their next run.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn count_active(&self) -> Result<u64, SchedulerError> {
+        Ok(store::statistics::count_active(&mut self.0.ground.db.read().await?).await?)
+    }
+
+    /// Counts the jobs, for the bound on them.
+    pub(super) async fn refresh_known_jobs(&self) -> Result<(), StoreError> {
+        let active = store::statistics::count_active(&mut self.0.ground.db.read().await?).await?;
+        self.0.known_jobs.store(active, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(super) fn ground(&self) -> &Ground {
+        &self.0.ground
+    }
+
+    pub(super) fn agents(&self) -> &Agents {
+        &self.0.agents
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    pub(super) fn notify(&self) -> &Notify {
+        &self.0.notify
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    pub(super) fn running(&self) -> &watch::Sender<usize> {
+        &self.0.running
+    }
+
+    pub(super) fn tick_wake(&self) -> Arc<tokio::sync::Notify> {
+        Arc::clone(&self.0.tick_wake)
+    }
+
+    pub(super) fn run_wake(&self) -> Arc<tokio::sync::Notify> {
+        Arc::clone(&self.0.run_wake)
+    }
+
+    /// Answers whether this is the first time.
+    pub(super) fn note_started(&self) -> bool {
+        !self.0.has_started.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn note_tick(&self, at: Timestamp, checked: usize, next_due: Option<Timestamp>) {
+        self.0.last_tick.store(at.as_micros(), Ordering::Relaxed);
+        self.0.last_checked.store(u64::try_from(checked).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.0.next_due.store(next_due.map_or(i64::MAX, Timestamp::as_micros), Ordering::Relaxed);
+    }
+
+    pub(super) fn next_due(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.next_due.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn note_next_claim(&self, at: Option<Timestamp>) {
+        self.0.next_claim.store(at.map_or(i64::MAX, Timestamp::as_micros), Ordering::Relaxed);
+    }
+
+    pub(super) fn next_claim(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.next_claim.load(Ordering::Relaxed))
+    }
+
+    /// The profile's zone, in which a date without an offset is read.
+    pub(super) fn zone(&self) -> Zone {
+        // Checked when it was saved.
+        Zone::parse(&self.0.settings.profile().timezone).unwrap_or(Zone::UTC)
+    }
+
+    /// A run that is to begin as soon as it can.
+    pub(super) fn new_run(&self, job: &Job, cause: RunCause, now: Timestamp) -> Run {
+        Run {
+            id: RunId::generate(&self.0.ground.ids),
+            job_id: job.id.clone(),
+            agent_id: job.agent_id.clone(),
+            scheduled_for: None,
+            cause,
+            status: RunStatus::Pending,
+            may_overlap: job.overlap == super::model::OverlapPolicy::Allow,
+            due_at: Some(now),
+            attempt: 0,
+            fence: 0,
+            owner: None,
+            session_id: None,
+            deadline_at: None,
+            stop_reason: None,
+            output: None,
+            error: None,
+            created_at: now,
+            started_at: None,
+            completed_at: None,
+        }
+    }
+}
+
+impl OwnsAgentData for Scheduler {
+    fn name(&self) -> &'static str {
+        "jobs"
+    }
+
+    /// Its turns are cancelled by the engine.
+    fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        Box::pin(async move {
+            store::chains::delete_of_agent(tx, agent).await?;
+            let open = store::runs::list_open_of_agent(tx, agent).await?;
+            let now = tx.clock().now();
+            store::jobs::hide_of_agent(tx, agent, now).await?;
+            match self.stop_open(tx, &open, StopReason::Cancel).await {
+                Ok(()) => Ok(()),
+                Err(SchedulerError::Store(error)) => Err(error),
+                Err(error) => {
+                    tracing::error!(%error, "runs of a deleted agent end by themselves");
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    fn after_hide<'t>(&'t self, _agent: &'t AgentId) -> BoxFuture<'t, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn purge<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        _agent: &'t AgentId,
+        limit: u32,
+    ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
+        Box::pin(store::jobs::purge_deleted(tx, limit))
+    }
+}

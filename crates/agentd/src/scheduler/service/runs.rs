@@ -1,0 +1,131 @@
+//! Starting, showing and stopping runs.
+
+use agentd_base::Page;
+use agentd_store::{Recorder, Tx};
+
+use super::Scheduler;
+use crate::engine::EngineError;
+use crate::scheduler::error::SchedulerError;
+use crate::scheduler::events;
+use crate::scheduler::model::run::Outcome;
+use crate::scheduler::model::{JobId, OverlapPolicy, Run, RunCause, RunId, RunStatus, StopReason};
+use crate::scheduler::store::{jobs, runs};
+
+impl Scheduler {
+    /// Plans a run for now, whatever the schedule and the job's status say.
+    ///
+    /// # Errors
+    /// `JobNotFound`; `RunInProgress` where the overlap policy has no room for it; or the store's refusal.
+    pub async fn trigger(&self, id: &JobId, recorder: Recorder<RunId>) -> Result<RunId, SchedulerError> {
+        let (scheduler, id) = (self.clone(), id.clone());
+        let work = async move |tx: &mut Tx| {
+            let job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            let open = runs::list_open(tx, std::slice::from_ref(&job.id)).await?;
+            let in_the_way = match job.overlap {
+                OverlapPolicy::Allow => None,
+                OverlapPolicy::Skip => open.first(),
+                OverlapPolicy::BufferOne => {
+                    open.iter().find(|run| run.status == RunStatus::Pending).filter(|_| open.len() > 1)
+                }
+                OverlapPolicy::CancelOther => {
+                    scheduler.stop_open(tx, &open, StopReason::Replaced).await?;
+                    None
+                }
+            };
+            if let Some(run) = in_the_way {
+                return Err(SchedulerError::RunInProgress { run_id: run.id.to_string() });
+            }
+            let run = scheduler.new_run(&job, RunCause::Manual, tx.clock().now());
+            runs::insert_runs(tx, std::slice::from_ref(&run)).await?;
+            tx.emit(events::queued(&run)).await?;
+            recorder.record(tx, &run.id).await?;
+            Ok(run.id)
+        };
+        let run = self.0.ground.db.write(work).await?;
+        self.0.run_wake.notify_one();
+        Ok(run)
+    }
+
+    /// The newest first, and how many match.
+    ///
+    /// # Errors
+    /// `JobNotFound`, or the store's refusal.
+    pub async fn list_runs(
+        &self,
+        job: &JobId,
+        status: Option<RunStatus>,
+        page: Page,
+    ) -> Result<(Vec<Run>, u64), SchedulerError> {
+        let mut read = self.0.ground.db.read_snapshot().await?;
+        if jobs::find_job(&mut read, job).await?.is_none() {
+            return Err(SchedulerError::no_job(job.as_str()));
+        }
+        Ok(runs::list_runs(&mut read, job, status, page).await?)
+    }
+
+    /// # Errors
+    /// `JobNotFound`, `RunNotFound`, or the store's refusal.
+    pub async fn get_run(&self, job: &JobId, id: &RunId) -> Result<Run, SchedulerError> {
+        let mut read = self.0.ground.db.read().await?;
+        if jobs::find_job(&mut read, job).await?.is_none() {
+            return Err(SchedulerError::no_job(job.as_str()));
+        }
+        runs::find_run(&mut read, job, id).await?.ok_or_else(|| SchedulerError::no_run(id.as_str()))
+    }
+
+    /// Stops a run wherever it is carried out, and answers it as it is then.
+    ///
+    /// # Errors
+    /// `JobNotFound`, `RunNotFound`, `RunOver`, or the store's refusal.
+    pub async fn cancel_run(&self, job: &JobId, id: &RunId, recorder: Recorder<Run>) -> Result<Run, SchedulerError> {
+        let (scheduler, job_id, run_id) = (self.clone(), job.clone(), id.clone());
+        let work = async move |tx: &mut Tx| {
+            if jobs::find_job(tx, &job_id).await?.is_none() {
+                return Err(SchedulerError::no_job(job_id.as_str()));
+            }
+            let run = runs::find_run(tx, &job_id, &run_id).await?;
+            let run = run.ok_or_else(|| SchedulerError::no_run(run_id.as_str()))?;
+            if run.status.is_over() {
+                return Err(SchedulerError::RunOver { status: run.status });
+            }
+            scheduler.stop_open(tx, std::slice::from_ref(&run), StopReason::Cancel).await?;
+            let stopped = runs::find_run(tx, &job_id, &run_id).await?.unwrap_or(run);
+            recorder.record(tx, &stopped).await?;
+            Ok(stopped)
+        };
+        let stopped = self.0.ground.db.write(work).await?;
+        if stopped.status.is_over() {
+            return Ok(stopped);
+        }
+        if let Some(session) = &stopped.session_id {
+            self.0.engine.await_cancelled(session).await;
+            self.settle_lost(&stopped, session).await?;
+        }
+        self.get_run(job, id).await
+    }
+
+    /// Ends a run whose session is over without having said so.
+    pub(in crate::scheduler) async fn settle_lost(
+        &self,
+        run: &Run,
+        session: &crate::engine::SessionId,
+    ) -> Result<(), SchedulerError> {
+        match self.0.engine.get(session).await {
+            Ok(session) if session.status == crate::engine::SessionStatus::Running => return Ok(()),
+            Ok(_) | Err(EngineError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let (scheduler, session) = (self.clone(), session.clone());
+        let stopped_for = run.stop_reason;
+        let work = async move |tx: &mut Tx| {
+            // In the meantime it may have.
+            let Some(run) = runs::find_by_session(tx, &session).await? else { return Ok(()) };
+            let job = jobs::find_job(tx, &run.job_id).await?;
+            let status = if stopped_for.is_some() { RunStatus::Cancelled } else { RunStatus::Failed };
+            let outcome = Outcome::ended(status, "The log of the attempt is gone.");
+            scheduler.end_attempt(tx, &run, job.as_ref(), outcome, run.attempt).await?;
+            Ok::<_, SchedulerError>(())
+        };
+        self.0.ground.db.write(work).await
+    }
+}

@@ -1,0 +1,69 @@
+//! Figures over jobs and runs.
+
+use std::collections::BTreeMap;
+
+use agentd_base::Timestamp;
+use agentd_store::{Args, Read, StoreError, args};
+
+use crate::scheduler::model::JobId;
+
+/// How many runs of one status there were, and how long all of them took together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::scheduler) struct RunFigures {
+    pub(in crate::scheduler) status: String,
+    pub(in crate::scheduler) runs: u64,
+    /// Of those that began.
+    pub(in crate::scheduler) begun: u64,
+    pub(in crate::scheduler) duration_micros: u64,
+}
+
+pub(in crate::scheduler) async fn count_jobs(read: &mut Read) -> Result<BTreeMap<String, u64>, StoreError> {
+    let sql = "SELECT status, COUNT(*) AS jobs FROM jobs WHERE deleted_at IS NULL GROUP BY status";
+    let rows = read.fetch_all(sql, args![]).await?;
+    rows.iter().map(|row| Ok((row.get("status")?, row.get("jobs")?))).collect()
+}
+
+/// Active jobs that have a next run.
+pub(in crate::scheduler) async fn count_active(read: &mut Read) -> Result<u64, StoreError> {
+    let sql = "SELECT COUNT(*) FROM jobs WHERE next_run_at IS NOT NULL";
+    read.fetch_one(sql, args![]).await?.first()
+}
+
+async fn figures(read: &mut Read, condition: &str, values: Args) -> Result<Vec<RunFigures>, StoreError> {
+    let sql = format!(
+        "SELECT status, COUNT(*) AS runs, \
+         CAST(COALESCE(SUM(CASE WHEN started_at IS NOT NULL AND completed_at IS NOT NULL THEN 1 ELSE 0 END), 0) AS BIGINT) \
+         AS begun, \
+         CAST(COALESCE(SUM(CASE WHEN started_at IS NOT NULL AND completed_at IS NOT NULL THEN completed_at - started_at \
+         ELSE 0 END), 0) AS BIGINT) AS duration \
+         FROM job_runs WHERE {condition} GROUP BY status ORDER BY status"
+    );
+    let rows = read.fetch_all(sql, values).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(RunFigures {
+                status: row.get("status")?,
+                runs: row.get("runs")?,
+                begun: row.get("begun")?,
+                duration_micros: u64::try_from(row.get::<i64>("duration")?).unwrap_or(0),
+            })
+        })
+        .collect()
+}
+
+/// Of runs that were planned since then.
+pub(in crate::scheduler) async fn figures_since(
+    read: &mut Read,
+    since: Timestamp,
+) -> Result<Vec<RunFigures>, StoreError> {
+    figures(read, "created_at >= $1", args![since]).await
+}
+
+/// Of all kept runs of a job.
+pub(in crate::scheduler) async fn figures_of_job(read: &mut Read, job: &JobId) -> Result<Vec<RunFigures>, StoreError> {
+    figures(read, "job_id = $1", args![job]).await
+}
+
+pub(in crate::scheduler) async fn count_runs_since(read: &mut Read, since: Timestamp) -> Result<u64, StoreError> {
+    read.fetch_one("SELECT COUNT(*) FROM job_runs WHERE created_at >= $1", args![since]).await?.first()
+}

@@ -1,0 +1,135 @@
+//! Jobs that follow each other.
+
+use agentd_llm::fake::{DocumentedFailure, Reply, Script};
+use serde_json::{Value, json};
+
+use super::{advance, create, every, id, runs, statuses, trigger, with};
+use crate::support::TestApp;
+use crate::support::talk::{COUNTED, Talk, create_agent};
+
+/// A job whose goal says how it ends.
+async fn job(app: &TestApp, goal: &str) -> String {
+    id(&create(app, &with(every(86_400), &json!({"goal": goal}))).await)
+}
+
+/// The vendor fails what has `FAIL` in its goal.
+async fn talk() -> Talk {
+    let script = Script::by(|request| {
+        if request.body.to_string().contains("FAIL") {
+            return Reply::failure(DocumentedFailure::WrongKey);
+        }
+        Reply::text(["Fine."], COUNTED)
+    });
+    Talk::with(script).await
+}
+
+async fn chain(app: &TestApp, jobs: &[&String], edges: &[(usize, usize, &str)]) -> String {
+    let edges: Vec<Value> =
+        edges.iter().map(|(from, to, kind)| json!({"from": jobs[*from], "to": jobs[*to], "type": kind})).collect();
+    let body = json!({"name": "night", "jobs": jobs, "edges": edges});
+    let made = app.post("/api/scheduler/chains").json(&body).send().await.expect_status(201).json();
+    assert_eq!((&made["jobs"], &made["edges"]), (&json!(jobs), &json!(edges)));
+    id(&made)
+}
+
+async fn chain_runs(app: &TestApp, chain: &str) -> Vec<Value> {
+    let path = format!("/api/scheduler/chains/{chain}/runs");
+    let list = app.get(&path).send().await.expect_status(200).json();
+    list["runs"].as_array().expect("runs").clone()
+}
+
+#[tokio::test]
+async fn a_triggered_chain_takes_the_edges_that_hold() {
+    let talk = talk().await;
+    let app = &talk.app;
+    let (a, b, c, d) = (job(app, "a").await, job(app, "b FAIL").await, job(app, "c").await, job(app, "d").await);
+    let edges = [(0, 1, "on_success"), (1, 2, "on_success"), (1, 3, "on_failure")];
+    let chain = chain(app, &[&a, &b, &c, &d], &edges).await;
+    let started = app.post(&format!("/api/scheduler/chains/{chain}/trigger")).send().await.expect_status(202).json();
+    app.run_workers().await;
+    let run = &chain_runs(app, &chain).await[0];
+    assert_eq!(
+        (&run["id"], &run["status"], &run["cause"]),
+        (&started["chain_run_id"], &json!("success"), &json!("manual"))
+    );
+    let steps: Vec<(&str, &str)> = run["steps"]
+        .as_array()
+        .expect("steps")
+        .iter()
+        .map(|step| (step["job_id"].as_str().expect("a job"), step["status"].as_str().expect("a status")))
+        .collect();
+    assert_eq!(steps, [(a.as_str(), "success"), (b.as_str(), "failed"), (d.as_str(), "success")]);
+    assert!(runs(app, &c).await.is_empty());
+    assert_eq!(runs(app, &d).await[0]["cause"], "chain");
+    assert!(chain_runs(app, &chain).await.len() == 1, "steps of a chain start no chain");
+}
+
+#[tokio::test]
+async fn a_root_jobs_own_run_starts_the_chain() {
+    let talk = talk().await;
+    let app = &talk.app;
+    let (a, b) = (job(app, "a").await, job(app, "b").await);
+    let chain = chain(app, &[&a, &b], &[(0, 1, "on_complete")]).await;
+    trigger(app, &b).await;
+    app.run_workers().await;
+    assert!(chain_runs(app, &chain).await.is_empty(), "b is no root");
+    advance(app, 86_400);
+    app.run_workers().await;
+    let list = chain_runs(app, &chain).await;
+    assert_eq!((list.len(), &list[0]["cause"], &list[0]["status"]), (1, &json!("job"), &json!("success")));
+    // By its trigger, by its slot, and by the chain.
+    assert_eq!(statuses(&runs(app, &b).await), ["success"; 3]);
+}
+
+#[tokio::test]
+async fn a_chain_that_nobody_mends_has_failed() {
+    let talk = talk().await;
+    let app = &talk.app;
+    let (a, b) = (job(app, "a FAIL").await, job(app, "b").await);
+    let chain = chain(app, &[&a, &b], &[(0, 1, "on_success")]).await;
+    trigger(app, &a).await;
+    app.run_workers().await;
+    let list = chain_runs(app, &chain).await;
+    assert_eq!((&list[0]["status"], list[0]["steps"].as_array().map(Vec::len)), (&json!("failed"), Some(1)));
+    assert_ne!(list[0]["completed_at"], Value::Null);
+}
+
+#[tokio::test]
+async fn circles_and_strangers_are_refused() {
+    let app = TestApp::with_owner().await;
+    create_agent(&app, "scout").await;
+    let (a, b) = (job(&app, "a").await, job(&app, "b").await);
+    let refused = async |body: Value| {
+        let answer = app.post("/api/scheduler/chains").json(&body).send().await;
+        answer.expect_error(400, "invalid_request").bad_fields()
+    };
+    let edge = |from: &str, to: &str| json!({"from": from, "to": to, "type": "on_success"});
+    let circle = json!({"name": "c", "jobs": [a, b], "edges": [edge(&a, &b), edge(&b, &a)]});
+    assert_eq!(refused(circle).await, ["edges"]);
+    let unknown = json!({"name": "c", "jobs": [a, "job_unknown"], "edges": []});
+    assert_eq!(refused(unknown).await, ["jobs[1]"]);
+    let outside = json!({"name": "c", "jobs": [a], "edges": [edge(&a, &b)]});
+    assert_eq!(refused(outside).await, ["edges[0].to"]);
+    assert!(!refused(json!({"name": "c", "jobs": []})).await.is_empty());
+    assert!(
+        !refused(json!({"name": "c", "jobs": [a], "edges": [{"from": a, "to": b, "type": "maybe"}]})).await.is_empty()
+    );
+}
+
+#[tokio::test]
+async fn chains_are_listed_and_deleted_and_hold_their_jobs() {
+    let app = TestApp::with_owner().await;
+    create_agent(&app, "scout").await;
+    let (a, b) = (job(&app, "a").await, job(&app, "b").await);
+    let chain = chain(&app, &[&a, &b], &[(0, 1, "on_success")]).await;
+    let list = app.get("/api/scheduler/chains").send().await.expect_status(200).json();
+    assert_eq!((&list["total"], &list["chains"][0]["id"]), (&json!(1), &json!(chain)));
+    let path = format!("/api/scheduler/chains/{chain}");
+    assert_eq!(app.get(&path).send().await.expect_status(200).json(), list["chains"][0]);
+    app.delete(&format!("/api/scheduler/jobs/{a}")).send().await.expect_error(409, "job_in_chain");
+    assert_eq!(app.delete(&path).send().await.expect_status(200).json(), json!({"deleted": true}));
+    app.delete(&path).send().await.expect_error(404, "chain_not_found");
+    app.get(&format!("{path}/runs")).send().await.expect_error(404, "chain_not_found");
+    app.post(&format!("{path}/trigger")).send().await.expect_error(404, "chain_not_found");
+    app.delete(&format!("/api/scheduler/jobs/{a}")).send().await.expect_status(200);
+}

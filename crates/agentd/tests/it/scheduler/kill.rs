@@ -1,0 +1,65 @@
+//! `kill -9` between claim and end: every slot has its one run, and each comes to its end.
+
+use std::time::Duration;
+
+use agentd_base::Clock;
+use agentd_llm::Vendor;
+use agentd_llm::fake::{FakeVendor, Reply, Script};
+use serde_json::{Value, json};
+
+use crate::support::TestProcess;
+use crate::support::talk::COUNTED;
+
+const JOBS: usize = 24;
+/// How often the daemon is killed; `make chaos` asks for more.
+const KILLS: &str = "AGENTD_TEST_SCHEDULER_KILLS";
+
+async fn jobs(process: &TestProcess) -> Vec<Value> {
+    let list = process.get("/api/scheduler/jobs?limit=200").send().await.expect_status(200).json();
+    list["jobs"].as_array().expect("jobs").clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_slot_has_one_run_whoever_is_killed() {
+    let kills = std::env::var(KILLS).ok().and_then(|kills| kills.parse().ok()).unwrap_or(4);
+    let script = Script::always(Reply::text(["All ", "is ", "well."], COUNTED).delayed(Duration::from_millis(120)));
+    let vendor = FakeVendor::start(Vendor::Openai, script).await.expect("a fake vendor");
+    let mut process = TestProcess::with_owner().await;
+    let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
+    process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
+    process.make_agent("scout").await;
+    let first = Clock::system().now() + Duration::from_secs(2);
+    for number in 0..JOBS {
+        // A few each, over the time in which it is killed.
+        let due = first + Duration::from_millis(u64::try_from(number / 4).expect("few") * 600);
+        let job = json!({
+            "name": format!("job {number}"), "goal": "Say how things are.", "agent_id": "scout",
+            "schedule": {"type": "at", "datetime": due},
+            "retry": {"max_attempts": 10, "strategy": "fixed", "base_delay": 0},
+        });
+        process.post("/api/scheduler/jobs").json(&job).send().await.expect_status(201);
+    }
+    tokio::time::sleep(Duration::from_millis(2_200)).await;
+    for _ in 0..kills {
+        process.kill();
+        process.spawn().await;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+    let all = loop {
+        let all = jobs(&process).await;
+        if all.iter().all(|job| job["status"] != "active") {
+            break all;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(all.len(), JOBS);
+    for job in &all {
+        let id = job["id"].as_str().expect("an id");
+        let path = format!("/api/scheduler/jobs/{id}/runs");
+        let list = process.get(&path).send().await.expect_status(200).json();
+        assert_eq!((&list["total"], &list["runs"][0]["status"]), (&json!(1), &json!("success")), "{list}");
+        assert_eq!((&job["status"], &job["run_count"]), (&json!("completed"), &json!(1)));
+    }
+    let asked = vendor.requests().iter().filter(|request| !request.body.is_null()).count();
+    assert!((JOBS..=JOBS + kills * 8).contains(&asked), "{asked} questions for {JOBS} runs and {kills} kills");
+}

@@ -1,0 +1,35 @@
+//! Several daemons over one database.
+
+use agentd_llm::fake::{Reply, Script};
+use serde_json::json;
+
+use super::{advance, create, every, id, runs, statuses, trigger, with};
+use crate::support::talk::{COUNTED, Talk};
+
+#[tokio::test]
+async fn each_slot_runs_once_whoever_ticks() {
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED))).await;
+    let Some(other) = talk.app.replica().await else { return };
+    let mut ids = Vec::new();
+    for _ in 0..40 {
+        ids.push(id(&create(&talk.app, &every(600)).await));
+    }
+    for _ in 0..3 {
+        advance(&talk.app, 600);
+        tokio::join!(talk.app.run_workers(), other.run_workers());
+    }
+    for job in &ids {
+        assert_eq!(statuses(&runs(&other, job).await), ["success"; 3]);
+    }
+    assert_eq!(talk.vendor.requests().len(), 120);
+}
+
+#[tokio::test]
+async fn what_is_asked_of_one_daemon_is_done_by_another() {
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED))).await;
+    let Some(other) = talk.app.replica().await else { return };
+    let job = id(&create(&talk.app, &with(every(600), &json!({"name": "elsewhere"}))).await);
+    trigger(&talk.app, &job).await;
+    other.run_workers().await;
+    assert_eq!(statuses(&runs(&talk.app, &job).await), ["success"]);
+}

@@ -1,0 +1,128 @@
+//! Runs that are stopped: by somebody, by their time, by the end of their daemon, by an approval that they
+//! wait for.
+
+use agentd_llm::fake::{Reply, Script};
+use agentd_llm::{Gate, ToolCall};
+use serde_json::{Value, json};
+
+use super::{AtWork, advance, create, events, every, id, run, runs, statuses, trigger, types, until, with};
+use crate::support::talk::{COUNTED, Talk};
+
+fn gated(gate: &Gate) -> Script {
+    Script::always(Reply::text(["Fine."], COUNTED).gated(gate))
+}
+
+fn cancel_path(job: &str, run: &str) -> String {
+    format!("/api/scheduler/jobs/{job}/runs/{run}/cancel")
+}
+
+#[tokio::test]
+async fn a_run_is_stopped_for_real() {
+    let gate = Gate::new();
+    let talk = Talk::with(gated(&gate)).await;
+    let app = &talk.app;
+    let retry = json!({"retry": {"max_attempts": 5, "strategy": "fixed", "base_delay": 0}});
+    let job = id(&create(app, &with(every(600), &retry)).await);
+    let run_id = trigger(app, &job).await;
+    let at_work = AtWork::start(app);
+    let running = until(app, &job, &run_id, |run| !run["session_id"].is_null()).await;
+    let stopped = app.post(&cancel_path(&job, &run_id)).send().await.expect_status(200).json();
+    assert_eq!((&stopped["status"], &stopped["error"]), (&json!("cancelled"), &json!("The run was cancelled.")));
+    drop(at_work);
+    let session = running["session_id"].as_str().expect("a session");
+    let log = talk.follow(session).stream().await.collect().await;
+    assert_eq!(log.last().map(|event| event.data["code"].clone()), Some(json!("cancelled")));
+    talk.vendor.aborted(1).await;
+    app.post(&cancel_path(&job, &run_id)).send().await.expect_error(409, "run_over");
+    app.run_workers().await;
+    assert_eq!(statuses(&runs(app, &job).await), ["cancelled"], "no further attempt is made");
+    assert_eq!(types(&events(app, "task.").await), ["task.queued", "task.started", "task.failed"]);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_is_cancelled_before_it_begins() {
+    let talk = Talk::saying(&["Fine."]).await;
+    let app = &talk.app;
+    let job = id(&create(app, &every(600)).await);
+    let run_id = trigger(app, &job).await;
+    let stopped = app.post(&cancel_path(&job, &run_id)).send().await.expect_status(200).json();
+    assert_eq!((&stopped["status"], &stopped["attempt"]), (&json!("cancelled"), &json!(0)));
+    app.run_workers().await;
+    assert!(talk.vendor.requests().is_empty());
+    app.post(&cancel_path(&job, "run_unknown")).send().await.expect_error(404, "run_not_found");
+}
+
+#[tokio::test]
+async fn an_attempt_ends_when_its_time_is_up() {
+    let gate = Gate::new();
+    let talk = Talk::with(gated(&gate)).await;
+    let app = &talk.app;
+    let limits = json!({"time_limit_seconds": 60, "retry": {"max_attempts": 2, "strategy": "fixed", "base_delay": 0}});
+    let job = id(&create(app, &with(every(86_400), &limits)).await);
+    let run_id = trigger(app, &job).await;
+    let _at_work = AtWork::start(app);
+    let first = until(app, &job, &run_id, |run| !run["session_id"].is_null()).await;
+    advance(app, 59);
+    assert_eq!(run(app, &job, &run_id).await["status"], "running");
+    advance(app, 1);
+    let second = until(app, &job, &run_id, |run| {
+        run["attempt"] == 2 && run["status"] == "running" && run["session_id"] != first["session_id"]
+    })
+    .await;
+    assert!(second["error"].as_str().is_some_and(|error| error.contains("60 seconds")), "{second}");
+    advance(app, 60);
+    let ended = until(app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
+    assert_eq!(ended["status"], "timeout");
+}
+
+#[tokio::test]
+async fn a_run_that_was_cut_off_by_a_restart_begins_again() {
+    let gate = Gate::new();
+    let mut talk = Talk::with(gated(&gate)).await;
+    let job = id(&create(&talk.app, &every(600)).await);
+    let run_id = trigger(&talk.app, &job).await;
+    let at_work = AtWork::start(&talk.app);
+    until(&talk.app, &job, &run_id, |run| !run["session_id"].is_null()).await;
+    drop(at_work);
+    talk.app.stop_within(std::time::Duration::from_millis(200)).await;
+    talk.app.try_start().await.expect("it starts");
+    let app = &talk.app;
+    let waiting = run(app, &job, &run_id).await;
+    assert_eq!((&waiting["status"], &waiting["attempt"]), (&json!("pending"), &json!(1)), "{waiting}");
+    gate.open();
+    app.run_workers().await;
+    let done = run(app, &job, &run_id).await;
+    assert_eq!((&done["status"], &done["attempt"]), (&json!("success"), &json!(2)));
+    assert!(!types(&events(app, "task.").await).contains(&"task.failed"));
+    let ends = events(app, "scheduler.").await;
+    assert_eq!(types(&ends), ["scheduler.started", "scheduler.stopped", "scheduler.started"]);
+}
+
+#[tokio::test]
+async fn a_run_waits_for_its_owner_as_long_as_it_takes() {
+    let script = Script::queue([
+        Reply::tool_calls(
+            vec![ToolCall::new("c1", "write_file", json!({"path": "a.txt", "content": "hello"}))],
+            COUNTED,
+        ),
+        Reply::text(["Written."], COUNTED),
+    ]);
+    let talk = Talk::with(script).await;
+    let app = &talk.app;
+    let careful = json!({"execution_mode": "approval_required", "time_limit_seconds": 60});
+    let job = id(&create(app, &with(every(86_400), &careful)).await);
+    let run_id = trigger(app, &job).await;
+    app.run_workers().await;
+    advance(app, 600);
+    app.run_workers().await;
+    assert_eq!(run(app, &job, &run_id).await["status"], "running", "waiting is not its own time");
+    let list = app.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
+    let approval = id(&list["approvals"][0]);
+    let path = format!("/api/chat/approvals/{approval}");
+    app.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
+    let done = until(app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
+    assert_eq!(
+        (&done["status"], &done["output"], &done["attempt"]),
+        (&json!("success"), &json!("Written."), &json!(1))
+    );
+}
