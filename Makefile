@@ -10,7 +10,7 @@ TOOL_SERVERS := .tool-servers
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help run test check bench bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide
+.PHONY: help run test check bench bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-queue chaos chaos-hooks
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -113,6 +113,19 @@ bench-scheduler: tools ## Measure the scheduler: an idle tick among 100,000 jobs
 
 chaos-scheduler: tools ## Kill the daemon twelve times while jobs are due
 	AGENTD_TEST_SCHEDULER_KILLS=12 cargo test --package agentd --no-default-features --test it -- scheduler::kill
+
+bench-queue: tools postgres-tools ## Measure the delivery queue of hooks, on SQLite and on a throwaway PostgreSQL that syncs
+	$(call say,building)
+	cargo build --release --package agentd-bench --features embedded --bin queue
+	$(call say,on SQLite)
+	target/release/queue
+	$(call say,on PostgreSQL)
+	AGENTD_POSTGRES_FSYNC=on scripts/with-postgres.sh target/release/queue
+
+chaos: chaos-hooks chaos-memory chaos-scheduler ## Everything that kills the daemon
+
+chaos-hooks: tools ## Kill the daemon twenty times while 2,000 deliveries are queued and sent
+	AGENTD_TEST_HOOK_KILLS=20 AGENTD_TEST_HOOK_EVENTS=2000 cargo test --package agentd --no-default-features --test it -- hooks::chaos
 
 chaos-memory: tools ## Kill the daemon twenty times while it remembers and forgets
 	AGENTD_TEST_MEMORY_KILLS=20 cargo test --package agentd --no-default-features --test it -- memory::chaos

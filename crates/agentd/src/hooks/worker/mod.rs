@@ -18,7 +18,7 @@ pub(super) use record::Recorder;
 /// Deliveries on their way at once; of one hook a quarter.
 pub(super) const DELIVERIES_AT_ONCE: usize = 64;
 /// Other hooks at work at once; of one hook a quarter.
-pub(super) const EXECUTIONS_AT_ONCE: usize = 8;
+pub(super) const EXECUTIONS_AT_ONCE: usize = 16;
 /// An execution is held for so long, and longer as long as its daemon lives.
 pub(super) const EXECUTION_LEASE: Duration = Duration::from_secs(30);
 /// How often is looked for what is due when nothing wakes.
