@@ -17,6 +17,8 @@ pub(in crate::scheduler) const HEATMAP_DAYS: i64 = 90;
 /// A habit is what was done on this share of the days on which it could have been done.
 const HABIT_SHARE: f64 = 0.5;
 const HABIT_DATES: usize = 3;
+/// A habit of several weekdays is one of each of them, at least so often.
+const EACH_WEEKDAY_SHARE: f64 = 0.25;
 const MOST_OF_A_GROUP: usize = 2;
 /// A quiet time is worth a suggestion from so many hours on, and only of an owner who was there so often.
 const QUIET_HOURS: u8 = 4;
@@ -98,6 +100,12 @@ impl Habits {
     fn hours(&self, weekdays: &[usize]) -> Vec<(usize, usize, usize)> {
         let mut found: Vec<(usize, usize, usize)> = (0..24)
             .map(|hour| (hour, self.seen(weekdays, hour)))
+            .filter(|(hour, _)| {
+                weekdays.iter().all(|weekday| {
+                    let (seen, possible) = self.seen(&[*weekday], *hour);
+                    share(seen, possible) >= EACH_WEEKDAY_SHARE
+                })
+            })
             .filter(|(_, (seen, possible))| *seen >= HABIT_DATES && share(*seen, *possible) >= HABIT_SHARE)
             .map(|(hour, (seen, possible))| (hour, seen, possible))
             .collect();
