@@ -335,7 +335,6 @@ pub async fn compose(
     let scheduler = Scheduler::new(ground.clone(), settings.clone(), agents.clone(), engine.clone(), notify.clone());
     agents.register(Arc::new(scheduler.clone()));
     engine.register(Arc::new(scheduler.clone()));
-    tools.builtin.join(Arc::new(SchedulerTools::new(&scheduler)));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
     let devices = Devices::new(ground.clone(), chat.clone());
     skills.register(Arc::new(devices.clone()));
@@ -346,6 +345,7 @@ pub async fn compose(
     engine.set_recall(Arc::new(memory.clone()));
     engine.observe(Arc::new(memory.clone()));
     tools.builtin.join(Arc::new(MemoryTools::new(memory.clone())));
+    tools.builtin.join(Arc::new(SchedulerTools::new(&scheduler)));
     let setup = Setup::new(ground.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
