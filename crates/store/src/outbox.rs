@@ -335,6 +335,18 @@ impl Tx {
         Ok(())
     }
 
+    /// Deletes up to `limit` events that are scoped to an agent, read or not; answers how many.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn forget_events_of(&mut self, agent: &str, limit: u32) -> Result<u64, StoreError> {
+        self.execute(
+            "DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox WHERE agent = $1 ORDER BY seq LIMIT $2)",
+            args![agent, limit],
+        )
+        .await
+    }
+
     /// Deletes up to `limit` events that are older than `before` and behind every cursor; answers
     /// how many. Call until it answers less than `limit`.
     ///

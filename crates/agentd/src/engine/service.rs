@@ -586,7 +586,11 @@ impl OwnsAgentData for Engine {
         Box::pin(async move {
             let sessions = store::list_of_agent(tx, agent, limit.min(50)).await?;
             if sessions.is_empty() {
-                return Ok(store::approvals::delete_of_agent(tx, agent, limit).await? > 0);
+                if store::approvals::delete_of_agent(tx, agent, limit).await? > 0 {
+                    return Ok(true);
+                }
+                // What was told of its turns holds its words. No session is left to tell more.
+                return Ok(tx.forget_events_of(agent.as_str(), limit).await? > 0);
             }
             // A turn that still runs notices by its next write.
             store::delete_sessions(tx, &sessions, limit).await?;

@@ -3,6 +3,9 @@ ALTER TABLE sessions ADD COLUMN origin TEXT NOT NULL DEFAULT 'chat';
 ALTER TABLE sessions ADD COLUMN job_id TEXT;
 ALTER TABLE sessions ADD COLUMN run_id TEXT;
 
+-- What is told of an agent goes with it.
+CREATE INDEX outbox_agent ON outbox (agent) WHERE agent IS NOT NULL;
+
 -- What agents are to do, and when. Only an active job has a `next_run_at`, so the index on it holds what a
 -- tick has to look at and nothing else. `counted_from` is the last scheduled slot, or when the job was made
 -- or resumed: no slot before it is handed out any more, and intervals count from it.

@@ -195,7 +195,7 @@ impl Job {
         }
         wanted.condition.clone().apply(&mut self.condition);
         let mut retry = Some(self.retry);
-        wanted.retry.clone().apply(&mut retry);
+        wanted.retry.apply(&mut retry);
         self.retry = retry.unwrap_or_default();
         self.retry.check(problems);
         self.overlap = wanted.overlap.unwrap_or(self.overlap);

@@ -108,7 +108,7 @@ pub(super) async fn create_chain(
     Ok((StatusCode::CREATED, Json(ChainView::from(&chain))))
 }
 
-/// One chain
+/// One chain of jobs
 #[utoipa::path(
     get, path = "/api/scheduler/chains/{id}", tag = "Scheduler",
     params(("id" = String, Path, description = "As in the list")),

@@ -246,7 +246,7 @@ pub(super) async fn list_jobs(State(scheduler): State<Scheduler>, Query(query): 
     Ok(Json(JobList { jobs: jobs.iter().map(|job| JobView::new(job, language)).collect(), count }))
 }
 
-/// Plan a job
+/// Plan a job for an agent
 ///
 /// Its first slot is the next one from now on. A run is a turn of the agent without a conversation; it can be
 /// followed at `/api/chat/sessions/{session_id}/stream`.
@@ -268,7 +268,7 @@ pub(super) async fn create_job(
     Ok((StatusCode::CREATED, Json(JobView::new(&job, language))))
 }
 
-/// One job
+/// One job with its schedule
 #[utoipa::path(
     get, path = "/api/scheduler/jobs/{id}", tag = "Scheduler",
     params(("id" = String, Path, description = "As in the list")),

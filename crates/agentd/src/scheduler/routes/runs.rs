@@ -138,7 +138,7 @@ pub(super) async fn get_job_run(
     Ok(Json(RunView::from(&scheduler.get_run(&id, &run_id).await?)))
 }
 
-/// Stop a run
+/// Stop a run of a job
 ///
 /// Its turn is ended wherever it runs, and no further attempt is made.
 #[utoipa::path(

@@ -84,7 +84,7 @@ async fn a_run_that_was_cut_off_by_a_restart_begins_again() {
     let at_work = AtWork::start(&talk.app);
     until(&talk.app, &job, &run_id, |run| !run["session_id"].is_null()).await;
     drop(at_work);
-    talk.app.stop_within(std::time::Duration::from_millis(200)).await;
+    talk.app.stop_within(std::time::Duration::from_millis(1_500)).await;
     talk.app.try_start().await.expect("it starts");
     let app = &talk.app;
     let waiting = run(app, &job, &run_id).await;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{BUILTIN, Server, agent, app, app_without_sandbox, call, offered, page, workspace};
 use crate::support::TestApp;
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 14] = [
     "read_file",
     "write_file",
     "edit_file",
@@ -19,6 +19,9 @@ const NAMES: [&str; 11] = [
     "memory_search",
     "memory_store",
     "memory_forget",
+    "schedule_create",
+    "schedule_list",
+    "schedule_cancel",
 ];
 
 #[tokio::test]
@@ -26,10 +29,10 @@ async fn every_tool_says_what_it_is() {
     let app = TestApp::with_owner().await;
     let list = app.get(BUILTIN).send().await.expect_status(200).json();
     let names: Vec<&str> = list["tools"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
-    assert_eq!((names.as_slice(), &list["total"]), (NAMES.as_slice(), &json!(11)));
+    assert_eq!((names.as_slice(), &list["total"]), (NAMES.as_slice(), &json!(14)));
     for tool in list["tools"].as_array().unwrap() {
-        let reads =
-            ["read_file", "list_files", "search_files", "memory_search"].contains(&tool["name"].as_str().unwrap());
+        let reads = ["read_file", "list_files", "search_files", "memory_search", "schedule_list"]
+            .contains(&tool["name"].as_str().unwrap());
         assert_eq!(tool["effect"], if reads { "reads" } else { "acts" }, "{tool}");
         assert_eq!(tool["input_schema"]["type"], "object");
         assert_eq!(tool["input_schema"]["additionalProperties"], false);
@@ -37,7 +40,7 @@ async fn every_tool_says_what_it_is() {
         assert_eq!(tool["available"], tool["problem"].is_null(), "{tool}");
     }
     let glance = app.get("/api/settings/skills").send().await.expect_status(200).json();
-    assert_eq!((&glance["total"], &glance["custom"]), (&json!(11), &json!([])));
+    assert_eq!((&glance["total"], &glance["custom"]), (&json!(14), &json!([])));
     assert_eq!(glance["builtin"][5]["name"], "shell");
 }
 
