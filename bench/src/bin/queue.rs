@@ -263,7 +263,8 @@ async fn latency(running: &Running, api: &Api, sink: &mut Sink) -> Outcome<()> {
         }
     };
     let ((), arrivals) = tokio::join!(sending, sink.take(count));
-    let waits = arrivals?.iter().filter_map(|(_, number, at)| Some(at.duration_since(*emitted.get(number)?)));
+    let arrivals = arrivals?;
+    let waits = arrivals.iter().filter_map(|(_, number, at)| Some(at.duration_since(*emitted.get(number)?)));
     let waits = Sample::new(waits.map(|wait| wait.as_secs_f64() * 1000.0).collect());
     println!(
         "from before an event's commit to its arrival at {LATENCY_RATE} a second, ms: median {:.1}  p99 {:.1}  max {:.1}",
