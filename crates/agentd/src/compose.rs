@@ -352,7 +352,6 @@ pub async fn compose(
     agents.register(Arc::new(scheduler.clone()));
     engine.register(Arc::new(scheduler.clone()));
     scheduler.observe_owner(Arc::new(activity::WrittenMessages(chat.clone())));
-    tools.builtin.join(Arc::new(SchedulerTools::new(&scheduler)));
     let base_url = config.reached_at(address);
     let vault = settings.vault().clone();
     let webhooks = Webhooks::new(&ground, vault, agents.clone(), engine.clone(), base_url);
@@ -369,6 +368,7 @@ pub async fn compose(
     engine.set_recall(Arc::new(memory.clone()));
     engine.observe(Arc::new(memory.clone()));
     tools.builtin.join(Arc::new(MemoryTools::new(memory.clone())));
+    tools.builtin.join(Arc::new(SchedulerTools::new(&scheduler)));
     let setup = Setup::new(ground.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
     let means = HookMeans {
         settings: settings.clone(),

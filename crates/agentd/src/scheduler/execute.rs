@@ -247,7 +247,6 @@ fn turn_of(job: &Job, run: &Run, agent: Arc<Agent>, now: Timestamp) -> StartTurn
         keys: Vec::new(),
         summary: None,
         model: job.model.clone(),
-        project_id: None,
         conversation_id: None,
         project_id: None,
         message_id: None,

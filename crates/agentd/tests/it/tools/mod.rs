@@ -304,7 +304,9 @@ async fn rounds_are_limited() {
 async fn modes_decide_what_is_offered() {
     let bench = Bench::with(vec![says("ok")]).await;
     let is_builtin = |name: &str| {
-        name.contains("_file") || name.starts_with("memory_") || matches!(name, "shell" | "python" | "http_fetch")
+        ["memory_", "schedule_"].iter().any(|domain| name.starts_with(domain))
+            || name.contains("_file")
+            || matches!(name, "shell" | "python" | "http_fetch")
     };
     for (mode, expected, writes) in [("chat", 0, false), ("plan", 5, false), ("agent", 6, true)] {
         let id = bench.conversation(json!({"mode": mode})).await;
