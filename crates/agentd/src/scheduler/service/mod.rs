@@ -63,6 +63,8 @@ impl RunCounts {
     }
 }
 
+const PREPARED_AT_ONCE: usize = 8;
+
 struct Inner {
     ground: Ground,
     settings: Settings,
@@ -73,6 +75,8 @@ struct Inner {
     run_wake: Arc<tokio::sync::Notify>,
     /// Runs that this process holds.
     running: watch::Sender<usize>,
+    /// Runs that are being prepared at once: a thousand of them must not stand in the way of the next claim.
+    preparing: tokio::sync::Semaphore,
     counts: RunCounts,
     /// For show and for sleeping; rows decide. Microseconds.
     next_due: AtomicI64,
@@ -106,6 +110,7 @@ impl Scheduler {
             tick_wake: Arc::default(),
             run_wake: Arc::default(),
             running: watch::Sender::new(0),
+            preparing: tokio::sync::Semaphore::new(PREPARED_AT_ONCE),
             counts: RunCounts::default(),
             next_due: AtomicI64::new(i64::MAX),
             next_claim: AtomicI64::new(i64::MAX),
@@ -176,6 +181,10 @@ impl Scheduler {
 
     pub(super) fn running(&self) -> &watch::Sender<usize> {
         &self.0.running
+    }
+
+    pub(super) fn preparing(&self) -> &tokio::sync::Semaphore {
+        &self.0.preparing
     }
 
     pub(super) fn tick_wake(&self) -> Arc<tokio::sync::Notify> {
