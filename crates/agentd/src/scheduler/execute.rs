@@ -186,6 +186,7 @@ async fn carry_out(place: Place, run: Run) {
 
 /// Brings a run's attempt on its way; answers its session, with the place to hold while it asks the model.
 async fn begin(scheduler: &Scheduler, run: &Run) -> Result<(SessionId, crate::engine::BackgroundPlace), NoTurn> {
+    let preparing = scheduler.preparing().acquire().await;
     let mut read = scheduler.ground().db.read().await?;
     let Some(job) = jobs::find_job(&mut read, &run.job_id).await? else {
         let outcome = Outcome::ended(RunStatus::Cancelled, "The job was deleted.");
@@ -204,6 +205,7 @@ async fn begin(scheduler: &Scheduler, run: &Run) -> Result<(SessionId, crate::en
         AgentError::Store(error) => error.into(),
         other => NoTurn::Ended(Outcome::failed("the agent of the job is not there any more"), other.code()),
     })?;
+    drop(preparing);
     let background = scheduler.engine().background_place(&agent, job.model.as_deref()).await?;
     let turn = turn_of(&job, run, agent, scheduler.ground().clock.now());
     let (claimed, limit) = (run.clone(), Duration::from_secs(u64::from(job.time_limit_seconds)));

@@ -69,6 +69,8 @@ impl RunCounts {
     }
 }
 
+const PREPARED_AT_ONCE: usize = 8;
+
 struct Inner {
     ground: Ground,
     settings: Settings,
@@ -79,6 +81,8 @@ struct Inner {
     run_wake: Arc<tokio::sync::Notify>,
     /// Runs that this process holds.
     running: watch::Sender<usize>,
+    /// Runs that are being prepared at once: a thousand of them must not stand in the way of the next claim.
+    preparing: tokio::sync::Semaphore,
     counts: RunCounts,
     activity: RwLock<Vec<Arc<dyn ActivitySource>>>,
     /// For show and for sleeping; rows decide. Microseconds.
@@ -113,6 +117,7 @@ impl Scheduler {
             tick_wake: Arc::default(),
             run_wake: Arc::default(),
             running: watch::Sender::new(0),
+            preparing: tokio::sync::Semaphore::new(PREPARED_AT_ONCE),
             counts: RunCounts::default(),
             activity: RwLock::default(),
             next_due: AtomicI64::new(i64::MAX),
@@ -184,6 +189,10 @@ impl Scheduler {
 
     pub(super) fn running(&self) -> &watch::Sender<usize> {
         &self.0.running
+    }
+
+    pub(super) fn preparing(&self) -> &tokio::sync::Semaphore {
+        &self.0.preparing
     }
 
     pub(super) fn tick_wake(&self) -> Arc<tokio::sync::Notify> {
