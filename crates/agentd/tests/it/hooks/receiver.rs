@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -17,6 +18,8 @@ use tokio::sync::watch;
 pub enum Answer {
     Status(u16),
     With(u16, &'static str, String),
+    /// Takes it, and says so after a while.
+    Late(Duration),
     Hang,
 }
 
@@ -95,6 +98,10 @@ async fn receive(State(inner): State<Arc<Inner>>, headers: HeaderMap, body: Byte
         Answer::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
         Answer::With(status, name, value) => {
             (StatusCode::from_u16(status).unwrap(), [(name, value)], "said why").into_response()
+        }
+        Answer::Late(pause) => {
+            tokio::time::sleep(pause).await;
+            StatusCode::OK.into_response()
         }
         Answer::Hang => std::future::pending().await,
     }
