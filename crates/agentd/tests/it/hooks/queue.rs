@@ -324,7 +324,9 @@ async fn when_too_much_waits_events_stay_where_they_are() {
         settle(&app).await;
     }
     let stats = deliveries(&app, &id).await["stats"].clone();
-    assert_eq!(stats["pending"].as_u64().unwrap() + stats["failed"].as_u64().unwrap(), 20, "{stats}");
+    let waiting = stats["pending"].as_u64().unwrap() + stats["failed"].as_u64().unwrap();
+    // What waits is counted again after a twentieth more of it, or a second.
+    assert!((20..=21).contains(&waiting), "{stats}");
     let metrics = app.get("/api/metrics/prometheus").send().await.text();
     assert!(metrics.contains("svc_hook_reader_paused 1"), "{metrics}");
     receiver.always(Answer::Status(200));
