@@ -42,6 +42,11 @@ fn every_operation_says_what_it_is() {
         assert!(operation.value["tags"].as_array().is_some_and(|tags| tags.len() == 1), "{name} needs one tag");
         let summary = operation.value["summary"].as_str().or(operation.value["description"].as_str());
         assert!(summary.is_some_and(|text| text.len() > 10), "{name} needs a summary");
+        for variable in operation.path.split('{').skip(1).filter_map(|part| part.split('}').next()) {
+            let told = operation.value["parameters"].as_array().into_iter().flatten();
+            let mut told = told.filter(|parameter| parameter["in"] == "path" && parameter["name"] == variable);
+            assert!(told.next().is_some(), "{name} does not say what {variable} is");
+        }
         let responses = operation.value["responses"].as_object().expect("responses");
         let is_success = |status: &String| status.starts_with('2') || status == "101";
         assert!(responses.keys().any(is_success), "{name} needs a success");

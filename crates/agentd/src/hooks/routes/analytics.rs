@@ -68,7 +68,7 @@ pub(super) struct AnalyticsQuery {
 
 /// What a hook came to, by the hour or the day
 #[utoipa::path(
-    get, path = "/api/hooks/{id}/analytics", tag = "Hooks", params(AnalyticsQuery),
+    get, path = "/api/hooks/{id}/analytics", tag = "Hooks", params(("id" = String, Path, description = "The hook"), AnalyticsQuery),
     responses((status = 200, body = HookAnalytics), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn get_hook_analytics(

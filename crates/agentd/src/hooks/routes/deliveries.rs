@@ -38,7 +38,7 @@ pub(super) struct DeliveryQuery {
 
 /// What a hook delivered or is to deliver, the newest first
 #[utoipa::path(
-    get, path = "/api/hooks/{id}/deliveries", tag = "Hooks", params(DeliveryQuery),
+    get, path = "/api/hooks/{id}/deliveries", tag = "Hooks", params(("id" = String, Path, description = "The hook"), DeliveryQuery),
     responses((status = 200, body = HookDeliveryList), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn list_hook_deliveries(
@@ -83,7 +83,7 @@ pub(super) async fn retry_hook_delivery(
 ///
 /// While the hook is switched off, it waits.
 #[utoipa::path(
-    post, path = "/api/hooks/{id}/test-delivery", tag = "Hooks",
+    post, path = "/api/hooks/{id}/test-delivery", tag = "Hooks", params(("id" = String, Path, description = "The hook")),
     responses(
         (status = 202, body = DeliveryView),
         (status = 404, body = ErrorBody),

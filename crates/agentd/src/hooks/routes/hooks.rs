@@ -49,7 +49,7 @@ pub(super) async fn create_hook(
 
 /// Show one hook
 #[utoipa::path(
-    get, path = "/api/hooks/{id}", tag = "Hooks",
+    get, path = "/api/hooks/{id}", tag = "Hooks", params(("id" = String, Path, description = "The hook")),
     responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn get_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>) -> Answer<HookView> {
@@ -58,7 +58,7 @@ pub(super) async fn get_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>)
 
 /// Change a hook
 #[utoipa::path(
-    put, path = "/api/hooks/{id}", tag = "Hooks", request_body = UpdateHook,
+    put, path = "/api/hooks/{id}", tag = "Hooks", params(("id" = String, Path, description = "The hook")), request_body = UpdateHook,
     responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn update_hook(
@@ -79,7 +79,7 @@ pub(super) async fn update_hook(
 ///
 /// While it is off, what is queued for it waits.
 #[utoipa::path(
-    patch, path = "/api/hooks/{id}/toggle", tag = "Hooks",
+    patch, path = "/api/hooks/{id}/toggle", tag = "Hooks", params(("id" = String, Path, description = "The hook")),
     responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn toggle_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>) -> Answer<HookView> {
@@ -96,7 +96,7 @@ pub(super) struct HookDeleted {
 ///
 /// What is queued for it becomes dead letters, with that as the reason.
 #[utoipa::path(
-    delete, path = "/api/hooks/{id}", tag = "Hooks",
+    delete, path = "/api/hooks/{id}", tag = "Hooks", params(("id" = String, Path, description = "The hook")),
     responses((status = 200, body = HookDeleted), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn delete_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>) -> Answer<HookDeleted> {
@@ -109,7 +109,7 @@ pub(super) async fn delete_hook(State(hooks): State<Hooks>, Path(id): Path<HookI
 /// Once, whatever its filter says and also when it is switched off. Answers when it is done. What it does really
 /// happens.
 #[utoipa::path(
-    post, path = "/api/hooks/{id}/test", tag = "Hooks",
+    post, path = "/api/hooks/{id}/test", tag = "Hooks", params(("id" = String, Path, description = "The hook")),
     responses((status = 200, body = ExecutionView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn test_hook(
@@ -149,7 +149,7 @@ pub(super) struct ExecutionQuery {
 ///
 /// Of a queued http hook see its deliveries.
 #[utoipa::path(
-    get, path = "/api/hooks/{id}/executions", tag = "Hooks", params(ExecutionQuery),
+    get, path = "/api/hooks/{id}/executions", tag = "Hooks", params(("id" = String, Path, description = "The hook"), ExecutionQuery),
     responses((status = 200, body = HookExecutionList), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn list_hook_executions(
