@@ -42,22 +42,28 @@
 //!
 //! Deliberately absent: how something is recalled, and what tools there are.
 
+mod agent_data;
 mod approvals;
 mod aside;
 mod background;
 mod call;
 mod context;
+mod ending;
 mod error;
 mod follow;
 mod holder;
+mod leases;
 mod live;
 mod model;
 mod origin;
 mod park;
+mod persist;
+mod prepare;
 mod recall;
 mod recovery;
 mod rounds;
 mod service;
+mod settle;
 mod store;
 mod tools;
 mod transcript;

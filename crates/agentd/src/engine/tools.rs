@@ -16,8 +16,9 @@ use super::approvals::{Approval, ApprovalStatus, fingerprint};
 use super::aside::PLAN;
 use super::error::EngineError;
 use super::model::{SessionEvent, ToolUse};
+use super::persist::persist;
 use super::rounds::{CallProgress, CallStatus, Outcome, Round, too_long_to_read};
-use super::turn::{End, GivenUp, Turn, persist, stopped};
+use super::turn::{End, GivenUp, Turn, stopped};
 use super::{park, store};
 use crate::skills::{Effect, Skills, Tool, ToolCallContext, ToolDescription, ToolError};
 

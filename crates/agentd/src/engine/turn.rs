@@ -1,22 +1,22 @@
 //! One running turn: a task of its own, from the first call of the model to the end of its log.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use agentd_base::Backoff;
 use agentd_llm::{ModelBackend, ModelError, ToolCall, Usage};
-use agentd_store::{StoreError, Tx};
+use agentd_store::Tx;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, OptionFuture};
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::call::{Call, CallEvent, CallOptions};
 use super::context::{Prompt, prompt_limit};
-use super::error::{EngineError, NoAnswer};
+use super::ending::{count_of_nobody, give_up};
+use super::error::EngineError;
 use super::live::{Place, Stop};
-use super::model::{Reply, Session, SessionEvent, SessionStatus, ToolUse};
+use super::model::{Session, SessionEvent, ToolUse};
+use super::persist::{confirm_written, is_taken, persist};
 use super::recall::Recalled;
-use super::rounds::{Round, close_calls};
+use super::rounds::Round;
 use super::service::Inner;
 use super::store;
 use super::tools::AfterTools;
@@ -29,10 +29,6 @@ const MAX_WAITING: usize = 512;
 const MAX_REPLY_BYTES: usize = 8 << 20;
 /// More calls in one answer are not heard.
 const MAX_CALLS: usize = 64;
-/// While the database is away, a turn keeps what it has and tries again, for half a minute.
-const STORE_BACKOFF: Backoff =
-    Backoff { base: Duration::from_millis(50), multiplier: 2.0, cap: Duration::from_secs(2), jitter: 0.2 };
-const STORE_ATTEMPTS: u32 = 20;
 
 pub(super) struct Turn {
     pub(super) engine: Arc<Inner>,
@@ -363,72 +359,6 @@ impl Turn {
         }
     }
 
-    /// The last event, the state, the usage and what the caller keeps: one transaction.
-    pub(super) async fn finish(mut self, end: End, mut usages: Vec<Usage>) -> Result<(), GivenUp> {
-        self.count(&usages);
-        usages.append(&mut self.unrecorded);
-        let seq = self.log.number();
-        let (status, error) = verdict(end);
-        let spent = self.spent;
-        let last = last_event(&self.session, seq, spent, error.as_ref());
-        let Self { engine, session, place, mut log, mut rounds, has_asked, recalled, .. } = self;
-        if !rounds.is_empty() {
-            rounds.push(Round { text: std::mem::take(&mut log.round_text), calls: Vec::new() });
-            close_calls(&mut rounds);
-        }
-        let mut events = log.waiting;
-        events.push(last);
-        let reply = Reply {
-            session_id: session.id.clone(),
-            conversation_id: session.conversation_id.clone(),
-            message_id: session.message_id.clone(),
-            content: log.text,
-            rounds,
-            status,
-            error,
-        };
-        let ending = Arc::new((reply, events, usages));
-        let write = || {
-            let (here, session, ending) = (Arc::clone(&engine), Arc::clone(&session), Arc::clone(&ending));
-            engine.ground.db.write(async move |tx: &mut Tx| {
-                let (reply, events, usages) = &*ending;
-                let error_code = reply.error.as_ref().map(|error| error.code.as_str());
-                if !store::end_session(tx, &session.id, &session.owner, status, error_code).await? {
-                    // A commit whose answer was lost came through after all.
-                    return match store::ended_by(tx, &session.id, &session.owner).await? == Some(status) {
-                        true => Ok(()),
-                        false => Err(EngineError::Lost),
-                    };
-                }
-                store::insert_events(tx, &session.id, events).await?;
-                for usage in usages {
-                    here.record_usage(tx, &session, *usage).await?;
-                }
-                if has_asked {
-                    let now = tx.clock().now();
-                    store::approvals::cancel_of_session(tx, &session.id, now).await?;
-                    store::parked::delete_state(tx, &session.id).await?;
-                }
-                here.settle(tx, &session, reply, spent.input_tokens + spent.output_tokens).await?;
-                Ok(())
-            })
-        };
-        match persist(&engine, write).await {
-            Ok(()) => {
-                engine.ended(&session, status);
-                engine.answered(&session, status, recalled, &ending.0.content);
-                place.live.publish(ending.1.iter().cloned());
-                Ok(())
-            }
-            Err(error) => Err((error, ending.2.clone())),
-        }
-    }
-
-    /// It cannot be brought to its end.
-    pub(super) async fn abandon(self, (error, usages): GivenUp) {
-        give_up(&self.engine, &self.session, &error, usages).await;
-    }
-
     pub(super) fn count(&mut self, usages: &[Usage]) {
         for usage in usages {
             self.spent.input_tokens += usage.input_tokens;
@@ -437,125 +367,11 @@ impl Turn {
     }
 }
 
-fn store_error(error: &EngineError) -> Option<&StoreError> {
-    match error {
-        EngineError::Store(error) => Some(error),
-        _ => None,
-    }
-}
-
-fn is_taken(error: &EngineError) -> bool {
-    matches!(store_error(error), Some(StoreError::Unique { .. }))
-}
-
-/// The numbers are taken. Either a commit of ours whose answer was lost came through after all, or
-/// the session belongs to somebody else by now.
-async fn confirm_written(
-    engine: &Inner,
-    session: &Session,
-    events: &[SessionEvent],
-    error: EngineError,
-) -> Result<(), EngineError> {
-    let (Some(first), Ok(count)) = (events.first(), u32::try_from(events.len())) else { return Ok(()) };
-    let mut read = engine.ground.db.read().await?;
-    let stored = store::list_events(&mut read, &session.id, first.seq.saturating_sub(1), count).await?;
-    if stored == events { Ok(()) } else { Err(error) }
-}
-
 /// How a turn is told to end early; never returns while nobody says so.
 pub(super) async fn stopped(stops: &mut watch::Receiver<Option<Stop>>) -> Stop {
     let told = stops.wait_for(Option::is_some).await.map(|stop| *stop);
     match told {
         Ok(Some(stop)) => stop,
         _ => std::future::pending().await,
-    }
-}
-
-/// Writes again while the database is away.
-pub(super) async fn persist<F>(engine: &Inner, write: impl Fn() -> F) -> Result<(), EngineError>
-where
-    F: Future<Output = Result<(), EngineError>>,
-{
-    let mut attempt = 1;
-    loop {
-        let error = match write().await {
-            Ok(()) => return Ok(()),
-            Err(error) => error,
-        };
-        let may_pass = matches!(store_error(&error), Some(StoreError::Unavailable { .. } | StoreError::Contended));
-        if !may_pass || attempt >= STORE_ATTEMPTS {
-            return Err(error);
-        }
-        tokio::time::sleep(STORE_BACKOFF.delay(attempt, engine.ground.entropy.unit())).await;
-        attempt += 1;
-    }
-}
-
-/// How a turn ended, and what is said of it if it was no success.
-fn verdict(end: End) -> (SessionStatus, Option<NoAnswer>) {
-    let error = |status, code: &str, message: String| (status, Some(NoAnswer { code: code.to_owned(), message }));
-    match end {
-        End::Finished => (SessionStatus::Done, None),
-        End::Failed(failure) => error(SessionStatus::Failed, failure.code.as_str(), failure.to_string()),
-        End::Stopped(Stop::Cancel) => {
-            error(SessionStatus::Cancelled, "cancelled", "The reply was cancelled.".to_owned())
-        }
-        End::Stopped(Stop::Interrupt) => {
-            error(SessionStatus::Interrupted, "internal", super::recovery::INTERRUPTED.to_owned())
-        }
-        End::TooLong => error(
-            SessionStatus::Failed,
-            "internal",
-            "The reply grew longer than 8 MiB and was cut off; ask for less at once.".to_owned(),
-        ),
-        End::TooManyRounds(limit) => error(
-            SessionStatus::Failed,
-            "tool_limit",
-            format!(
-                "The agent used tools {limit} times in a row without coming to an answer; raise max_tool_rounds of \
-                 PUT /api/settings/agent, or ask for a smaller step."
-            ),
-        ),
-    }
-}
-
-fn last_event(session: &Session, seq: u64, spent: Spent, error: Option<&NoAnswer>) -> SessionEvent {
-    match error {
-        Some(error) => SessionEvent::error(seq, &error.code, &error.message),
-        None => SessionEvent::done(seq, session.message_id.as_deref(), spent.input_tokens, spent.output_tokens),
-    }
-}
-
-/// The end cannot be written. What the model used is still counted, where that can be.
-async fn give_up(engine: &Arc<Inner>, session: &Arc<Session>, error: &EngineError, usages: Vec<Usage>) {
-    // Gone with its agent or conversation, or ended by another replica.
-    let is_lost = match error {
-        EngineError::Lost => true,
-        EngineError::Store(error) => matches!(error, StoreError::ForeignKey { .. } | StoreError::Unique { .. }),
-        _ => false,
-    };
-    if !is_lost {
-        tracing::error!(session = %session.id, cause = error as &dyn std::error::Error, "a reply could not be stored to its end");
-        return;
-    }
-    engine.ended(session, SessionStatus::Cancelled);
-    count_of_nobody(engine, session, usages).await;
-}
-
-/// Counts calls whose session is not there.
-async fn count_of_nobody(engine: &Arc<Inner>, session: &Arc<Session>, usages: Vec<Usage>) {
-    let (here, row) = (Arc::clone(engine), Arc::clone(session));
-    let counted: Result<(), StoreError> = engine
-        .ground
-        .db
-        .write(async move |tx: &mut Tx| {
-            for usage in &usages {
-                here.record_usage_of_nobody(tx, &row, *usage).await?;
-            }
-            Ok(())
-        })
-        .await;
-    if let Err(error) = counted {
-        tracing::warn!(session = %session.id, %error, "the tokens of a reply that was given up are not counted");
     }
 }

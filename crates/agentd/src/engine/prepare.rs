@@ -1,0 +1,167 @@
+//! What a turn begins with: its model, its tools, its prompt and its row.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_llm::{ModelBackend, ToolDefinition};
+use agentd_store::{StoreError, Tx};
+
+use super::call::CallOptions;
+use super::context::Prompt;
+use super::error::EngineError;
+use super::live::Place;
+use super::model::{Session, SessionId, SessionStatus, StartTurn, ToolUse};
+use super::service::{Engine, Inner, LEASE};
+use super::store;
+use super::turn::{Log, Spent, Turn};
+use crate::agents::Agent;
+use crate::providers::ModelWish;
+use crate::skills::{Effect, Offer, ToolDescription};
+
+/// A turn before it has a place and a row.
+pub(super) struct Prepared {
+    pub(super) session: Session,
+    agent: Arc<Agent>,
+    backend: Arc<dyn ModelBackend>,
+    window: Option<u64>,
+    options: CallOptions,
+    prompt: Prompt,
+    offer: Offer,
+    tools: ToolUse,
+    keys: Vec<u64>,
+    question: Option<String>,
+}
+
+impl Prepared {
+    pub(super) fn into_turn(self, engine: Arc<Inner>, place: Place) -> Turn {
+        let mut turn = Turn {
+            engine,
+            session: Arc::new(self.session),
+            agent: self.agent,
+            place,
+            backend: self.backend,
+            options: self.options,
+            window: self.window,
+            prompt: self.prompt,
+            offer: self.offer,
+            tools: self.tools,
+            log: Log::new(),
+            rounds: Vec::new(),
+            told: Vec::new(),
+            keys: self.keys,
+            unrecorded: Vec::new(),
+            spent: Spent::default(),
+            has_asked: false,
+            question: self.question,
+            recalled: None,
+        };
+        // What becomes a summary must not be left out before.
+        if !turn.must_compact() {
+            turn.fit_prompt();
+        }
+        turn
+    }
+}
+
+impl Engine {
+    pub(super) async fn prepare(&self, turn: StartTurn) -> Result<Prepared, EngineError> {
+        let inner = self.inner();
+        if inner.ground.draining.is_cancelled() {
+            return Err(EngineError::Draining);
+        }
+        inner.providers.check_budget().await?;
+        let profile = &turn.agent.profile;
+        let wish = ModelWish::parse(turn.model.as_deref())
+            .or(ModelWish::new(profile.provider.as_deref(), profile.model.as_deref()));
+        let resolved = inner.providers.resolve(wish).await?;
+        let offer = inner.offer(&turn.agent, &turn.tools).await;
+        let mut prompt = Prompt::new(inner.agents.system_prompt(&turn.agent), turn.history, !offer.is_empty());
+        let options = inner.call_options(resolved.model.clone(), &offer);
+        prompt.set_summary(turn.summary);
+        let session = Session {
+            id: SessionId::generate(&inner.ground.ids),
+            agent_id: turn.agent.id.clone(),
+            origin: turn.origin,
+            project_id: turn.project_id,
+            conversation_id: turn.conversation_id,
+            message_id: turn.message_id,
+            transcript: turn.transcript.map(str::to_owned),
+            provider: resolved.provider,
+            model: resolved.model,
+            prompt_tokens_estimate: prompt.tokens(),
+            status: SessionStatus::Running,
+            error_code: None,
+            owner: inner.holder.as_str().to_owned(),
+            started_at: inner.ground.clock.now(),
+            completed_at: None,
+            waiting_since: None,
+        };
+        Ok(Prepared {
+            session,
+            agent: turn.agent,
+            backend: resolved.backend,
+            window: resolved.context_window,
+            options,
+            prompt,
+            offer,
+            tools: turn.tools,
+            keys: turn.keys,
+            question: turn.recall,
+        })
+    }
+}
+
+impl Inner {
+    /// The tools of a turn.
+    pub(super) async fn offer(&self, agent: &Agent, tools: &ToolUse) -> Offer {
+        match tools {
+            ToolUse::None => Offer::default(),
+            ToolUse::ReadingOnly => self.skills.offer(agent).await.reading_only(),
+            ToolUse::ReadingAnd(named) => {
+                let is_wanted = |tool: &ToolDescription| tool.effect == Effect::Reads || named.contains(&tool.name);
+                self.skills.offer(agent).await.filtered(is_wanted)
+            }
+            ToolUse::Asking | ToolUse::Free => self.skills.offer(agent).await,
+        }
+    }
+
+    pub(super) fn call_options(&self, model: String, offer: &Offer) -> CallOptions {
+        let settings = self.settings.agent();
+        CallOptions {
+            model,
+            temperature: settings.temperature,
+            max_output_tokens: settings.max_output_tokens,
+            timeout: Duration::from_secs(u64::from(settings.request_timeout_seconds)),
+            tools: offer
+                .iter()
+                .map(|tool| {
+                    let description = tool.description();
+                    ToolDefinition {
+                        name: description.name.clone(),
+                        description: description.description.clone(),
+                        input_schema: description.input_schema.value().clone(),
+                    }
+                })
+                .collect(),
+        }
+    }
+
+    pub(super) fn max_parallel_tools(&self) -> usize {
+        self.settings.strategy().max_parallel_tools as usize
+    }
+
+    pub(super) async fn insert(&self, tx: &mut Tx, session: &Session) -> Result<(), EngineError> {
+        if !self.agents.is_alive(tx, &session.agent_id).await? {
+            return Err(EngineError::AgentGone);
+        }
+        let lease_until = tx.clock().now() + LEASE;
+        if store::insert_session(tx, session, lease_until).await? {
+            return Ok(());
+        }
+        let conversation_id = session.conversation_id.clone().unwrap_or_default();
+        match store::find_running_in_conversation(tx, &conversation_id).await? {
+            Some(session_id) => Err(EngineError::TurnInProgress { conversation_id, session_id }),
+            None => Err(StoreError::Contended.into()),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What comes of a turn besides its log: the tokens it took, and what whoever asked for it keeps.
+
+use std::sync::Arc;
+
+use agentd_llm::Usage;
+use agentd_store::{StoreError, Tx};
+
+use super::model::{Reply, Session};
+use super::origin;
+use super::service::Inner;
+use super::transcript::{Settled, Transcript};
+use crate::providers::ModelCall;
+
+impl Inner {
+    /// Gives a summary to whoever keeps the conversation.
+    pub(super) async fn keep_summary(
+        &self,
+        session: &Session,
+        summary: String,
+        through: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let (Some(conversation_id), Some(through)) = (session.conversation_id.clone(), through) else { return Ok(()) };
+        let Some(keeper) = self.transcript(session) else { return Ok(()) };
+        let keep = async move |tx: &mut Tx| keeper.keep_summary(tx, &conversation_id, &summary, through).await;
+        self.ground.db.write(keep).await
+    }
+
+    fn transcript(&self, session: &Session) -> Option<Arc<dyn Transcript>> {
+        let name = session.transcript.as_deref()?;
+        self.transcripts.read().iter().find(|keeper| keeper.name() == name).cloned()
+    }
+
+    pub(super) async fn record_usage(&self, tx: &mut Tx, session: &Session, usage: Usage) -> Result<(), StoreError> {
+        let call = ModelCall {
+            provider: session.provider.clone(),
+            model: session.model.clone(),
+            usage,
+            agent_id: Some(session.agent_id.to_string()),
+            project_id: session.project_id.clone(),
+            conversation_id: session.conversation_id.clone(),
+            session_id: Some(session.id.to_string()),
+        };
+        self.providers.record_usage(tx, call).await
+    }
+
+    /// For sessions that are gone: the tokens count, whose they were is no longer known.
+    pub(super) async fn record_usage_of_nobody(
+        &self,
+        tx: &mut Tx,
+        session: &Session,
+        usage: Usage,
+    ) -> Result<(), StoreError> {
+        let call = ModelCall {
+            provider: session.provider.clone(),
+            model: session.model.clone(),
+            usage,
+            agent_id: None,
+            project_id: session.project_id.clone(),
+            conversation_id: None,
+            session_id: None,
+        };
+        self.providers.record_usage(tx, call).await
+    }
+
+    /// Gives the reply to whoever keeps it, and tells of the end.
+    pub(super) async fn settle(
+        &self,
+        tx: &mut Tx,
+        session: &Session,
+        reply: &Reply,
+        total_tokens: u64,
+    ) -> Result<(), StoreError> {
+        let settled = match (&session.transcript, self.transcript(session)) {
+            (None, _) => Settled::Ended,
+            (Some(_), Some(keeper)) => keeper.settle(tx, reply).await?,
+            (Some(name), None) => {
+                tracing::error!(transcript = name, "nobody keeps the replies of a session");
+                Settled::Ended
+            }
+        };
+        match settled {
+            Settled::Ended => origin::emit_ended(tx, session, reply, total_tokens).await,
+            Settled::Repeated => Ok(()),
+        }
+    }
+}
