@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
@@ -107,6 +107,7 @@ impl Db {
             data_dir,
             signals: Signals::default(),
             is_outbox_wake_due: AtomicBool::new(false),
+            commits: AtomicU64::new(0),
             idempotency_records: AtomicU64::new(0),
         });
         let backend = match url {
@@ -255,6 +256,16 @@ impl Db {
     #[must_use]
     pub fn watch(&self, topic: Topic) -> watch::Receiver<u64> {
         self.0.shared.signals.watch(topic.name())
+    }
+
+    /// A number that changes whenever anything in the database does; none where other programs write
+    /// too. Whoever found nothing to do need not look again while it stays the same.
+    #[must_use]
+    pub fn version(&self) -> Option<u64> {
+        match self.dialect() {
+            Dialect::Sqlite => Some(self.0.shared.commits.load(Ordering::Acquire)),
+            Dialect::Postgres => None,
+        }
     }
 
     /// How many other daemons work on this database now. On SQLite there can be none.

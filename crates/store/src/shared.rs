@@ -19,6 +19,8 @@ pub(crate) struct Shared {
     pub(crate) signals: Signals,
     /// Whether somebody will wake the outbox's watchers soon: one timer is enough for all.
     pub(crate) is_outbox_wake_due: AtomicBool,
+    /// Batches of writes that this process committed.
+    pub(crate) commits: AtomicU64,
     /// Paces the trimming of idempotency records.
     pub(crate) idempotency_records: AtomicU64,
 }

@@ -212,7 +212,12 @@ impl Turn {
                 calls[index].outcome = Some(outcome);
             }
             starting = self.take_ready(&mut ready, most.saturating_sub(running.len()), &calls, &mut events);
-            self.open_round(Opening { events, ..Opening::default() }).await?;
+            if running.is_empty() && starting.is_empty() && calls.iter().all(|progress| progress.outcome.is_some()) {
+                // The model need not wait until the last results are stored, only whoever follows.
+                self.log.waiting.append(&mut events);
+            } else {
+                self.open_round(Opening { events, ..Opening::default() }).await?;
+            }
         }
         if calls.iter().any(|progress| progress.outcome.is_none()) {
             return self.wait_for_approvals(calls).await;

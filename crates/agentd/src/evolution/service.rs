@@ -18,7 +18,7 @@ use crate::agents::{Agent, AgentId, Agents, EvolutionChoice, OwnsAgentData, Repl
 use crate::engine::{
     Approval, ApprovalStatus, DecidesApproval, Engine, RequestApproval, Session, SessionStatus, TurnObserver,
 };
-use crate::ground::{Ground, Places};
+use crate::ground::{Ground, NextDue, Places};
 
 pub(super) const QUEUE: &str = "evolution";
 /// The kind of its approvals, and what they show as the tool.
@@ -39,6 +39,7 @@ struct Inner {
     propose_wake: Arc<Notify>,
     /// How many agents are being asked here.
     places: Places,
+    next_due: NextDue,
 }
 
 /// Cheap to clone.
@@ -63,6 +64,7 @@ impl Evolution {
             count_wake: Arc::default(),
             propose_wake: Arc::default(),
             places: Places::new(AT_ONCE),
+            next_due: NextDue::default(),
         }))
     }
 
@@ -216,6 +218,11 @@ impl Evolution {
 
     pub(super) fn propose_wake(&self) -> Arc<Notify> {
         Arc::clone(&self.0.propose_wake)
+    }
+
+    /// When something is next due, if nothing is under way.
+    pub(super) fn next_due(&self) -> &NextDue {
+        &self.0.next_due
     }
 
     pub(super) fn places(&self) -> &Places {

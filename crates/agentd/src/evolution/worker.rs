@@ -68,6 +68,10 @@ impl Worker for ProposeChanges {
         Duration::from_secs(30)
     }
 
+    fn idle_until(&self) -> Option<Timestamp> {
+        Some(self.0.next_due().at())
+    }
+
     fn wake(&self) -> Option<Arc<Notify>> {
         Some(self.0.propose_wake())
     }
@@ -83,6 +87,7 @@ impl ProposeChanges {
         let places = self.0.places();
         let free = places.free();
         let due = ground.db.read().await?.next_due(QUEUE).await?;
+        self.0.next_due().note(due);
         if free > 0 && due.is_some_and(|due| due <= ground.clock.now()) {
             let limit = u32::try_from(free).unwrap_or(1);
             for lease in ground.db.claim(QUEUE, &ground.instance, limit, LEASE).await? {

@@ -4,6 +4,7 @@
 //! Deliberately absent: anything that knows a domain.
 
 mod data_dir;
+mod due;
 mod file_lock;
 mod once;
 mod places;
@@ -20,6 +21,7 @@ use agentd_store::Db;
 use tokio_util::sync::CancellationToken;
 
 pub use data_dir::{DataDir, DataDirError};
+pub use due::NextDue;
 pub use file_lock::FileLock;
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
 pub use places::{Place, Places, keep_lease};

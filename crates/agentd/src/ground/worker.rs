@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::Timestamp;
+use agentd_store::Db;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, OwnedRwLockWriteGuard, RwLock};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +25,13 @@ pub trait Worker: Send + Sync + 'static {
 
     /// Wakes the worker before its interval is over.
     fn wake(&self) -> Option<Arc<Notify>> {
+        None
+    }
+
+    /// Asked after a round that found nothing to do: nothing is due before this, unless something is
+    /// written. Until then the worker is left alone, however short its interval is, where it can be told
+    /// whether something was written; an idle daemon then does nothing at all. None: not known.
+    fn idle_until(&self) -> Option<Timestamp> {
         None
     }
 
@@ -89,12 +98,12 @@ impl Workers {
         }
     }
 
-    /// Starts a loop for each worker; they end when `draining` is cancelled.
-    pub fn spawn(&self, tracker: &TaskTracker, draining: &CancellationToken) {
+    /// Starts a loop for each worker over `db`; they end when `draining` is cancelled.
+    pub fn spawn(&self, db: &Db, tracker: &TaskTracker, draining: &CancellationToken) {
         for worker in &self.all {
             let (worker, pause, signal) = (Arc::clone(worker), self.pause.clone(), draining.clone());
-            let name = worker.name();
-            let work = move || drive(Arc::clone(&worker), pause.clone(), signal.clone());
+            let (name, db) = (worker.name(), db.clone());
+            let work = move || drive(Arc::clone(&worker), db.clone(), pause.clone(), signal.clone());
             tracker.spawn(supervise(name, self.panics.clone(), draining.clone(), work));
         }
     }
@@ -103,7 +112,7 @@ impl Workers {
 /// Nobody waits for the first round, and the start needs the processor for itself.
 const BEFORE_FIRST_ROUND: Duration = Duration::from_millis(250);
 
-async fn drive(worker: Arc<dyn Worker>, pause: WorkerPause, draining: CancellationToken) {
+async fn drive(worker: Arc<dyn Worker>, db: Db, pause: WorkerPause, draining: CancellationToken) {
     const LONGEST_PAUSE: Duration = Duration::from_secs(60);
     let mut failures = 0u32;
     tokio::select! {
@@ -115,10 +124,12 @@ async fn drive(worker: Arc<dyn Worker>, pause: WorkerPause, draining: Cancellati
             let _at_work = pause.0.read().await;
             worker.run_once().await
         };
+        let seen = db.version();
         let outcome = tokio::select! {
             () = draining.cancelled() => return,
             outcome = work => outcome,
         };
+        let mut may_rest = false;
         let wait = match outcome {
             Ok(true) => {
                 failures = 0;
@@ -127,6 +138,7 @@ async fn drive(worker: Arc<dyn Worker>, pause: WorkerPause, draining: Cancellati
             }
             Ok(false) => {
                 failures = 0;
+                may_rest = seen.is_some();
                 worker.interval()
             }
             Err(error) => {
@@ -142,10 +154,17 @@ async fn drive(worker: Arc<dyn Worker>, pause: WorkerPause, draining: Cancellati
                 None => std::future::pending().await,
             }
         };
+        let rested = async {
+            tokio::time::sleep(wait).await;
+            let is_idle = || worker.idle_until().is_some_and(|until| until > db.clock().now());
+            while may_rest && db.version() == seen && is_idle() {
+                tokio::time::sleep(worker.interval()).await;
+            }
+        };
         tokio::select! {
             () = draining.cancelled() => return,
             () = woken => {}
-            () = tokio::time::sleep(wait) => {}
+            () = rested => {}
         }
     }
 }
@@ -154,7 +173,14 @@ async fn drive(worker: Arc<dyn Worker>, pause: WorkerPause, draining: Cancellati
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use agentd_store::testing::TestDb;
+    use agentd_store::{Dialect, MIGRATIONS, StoreError, Tx};
+
     use super::*;
+
+    async fn sqlite() -> TestDb {
+        TestDb::start_on(Dialect::Sqlite, MIGRATIONS).await.expect("a database")
+    }
 
     /// Goes wrong on its first run.
     struct Frail {
@@ -180,13 +206,68 @@ mod tests {
         }
     }
 
+    /// Finds nothing, and nothing is due within the hour.
+    struct Resting {
+        runs: Arc<AtomicU32>,
+        due: Timestamp,
+    }
+
+    impl Worker for Resting {
+        fn name(&self) -> &'static str {
+            "resting"
+        }
+
+        fn interval(&self) -> Duration {
+            Duration::from_millis(5)
+        }
+
+        fn idle_until(&self) -> Option<Timestamp> {
+            Some(self.due)
+        }
+
+        fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+            self.runs.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async { Ok(false) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_rests_until_something_is_written_or_due() {
+        let test = sqlite().await;
+        // What the migrations changed counts with the first commit.
+        test.db.check().await.expect("a row is written");
+        let (runs, due) = (Arc::new(AtomicU32::new(0)), test.clock.clock().now() + Duration::from_secs(3600));
+        let mut workers = Workers::new(TaskPanics::default());
+        workers.add(Resting { runs: Arc::clone(&runs), due });
+        let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
+        workers.spawn(&test.db, &tracker, &draining);
+        let ran = async |times: u32| {
+            while runs.load(Ordering::SeqCst) < times {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        ran(1).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+        test.db.write(async |_: &mut Tx| Ok::<_, StoreError>(())).await.expect("nothing was written");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(runs.load(Ordering::SeqCst), 1, "what changes nothing wakes nobody");
+        test.db.check().await.expect("a row is written");
+        ran(2).await;
+        test.clock.advance(Duration::from_secs(3600));
+        ran(5).await;
+        draining.cancel();
+        tracker.close();
+        tracker.wait().await;
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_worker_that_panicked_works_again() {
         let (second, panics) = (Arc::new(Notify::new()), TaskPanics::default());
         let mut workers = Workers::new(panics.clone());
         workers.add(Frail { runs: AtomicU32::new(0), second: Arc::clone(&second) });
         let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
-        workers.spawn(&tracker, &draining);
+        workers.spawn(&sqlite().await.db, &tracker, &draining);
         second.notified().await;
         assert_eq!(panics.counts(), [("frail", 1)]);
         draining.cancel();

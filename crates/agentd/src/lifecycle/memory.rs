@@ -6,9 +6,52 @@
 //! page cache, and what the daemon really uses is mapped again when it is used.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// When the workers have had their turn and nothing of the start is needed any more.
+const START_SETTLES_IN: Duration = Duration::from_millis(800);
+const BETWEEN_LOOKS: Duration = Duration::from_secs(5);
+/// A daemon that is never quiet gives back all the same, but not more often.
+const BETWEEN_RELEASES: Duration = Duration::from_secs(60);
+/// Less is not worth the pages that are then mapped again.
+const WORTHWHILE: u64 = 1 << 20;
+/// A daemon that worked less than this between two looks is quiet.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// Gives back what is not in use whenever the daemon has come to rest. Never ends.
+pub(super) async fn stay_small(is_busy: impl Fn() -> bool) {
+    tokio::time::sleep(START_SETTLES_IN).await;
+    give_back();
+    let (mut needed, mut released) = (resident_bytes(), Instant::now());
+    loop {
+        let worked_before = processor_time();
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+        let is_quiet = processor_time().saturating_sub(worked_before) <= QUIET;
+        let is_time = !is_busy() && (is_quiet || released.elapsed() >= BETWEEN_RELEASES);
+        if is_time && resident_bytes() > needed + WORTHWHILE {
+            give_back();
+            (needed, released) = (resident_bytes(), Instant::now());
+        }
+    }
+}
+
+/// Of all threads together.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
+}
+
+fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|text| {
+        let resident = text.split_ascii_whitespace().nth(1)?;
+        resident.parse::<u64>().ok()
+    });
+    pages.unwrap_or_default() * u64::try_from(rustix::param::page_size()).unwrap_or(4096)
+}
 
 /// Gives back what is not in use. Takes milliseconds, so it is for quiet moments.
-pub(super) fn give_back() {
+fn give_back() {
     return_freed();
     release_idle_code();
 }

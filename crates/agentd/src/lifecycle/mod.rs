@@ -53,11 +53,6 @@ const CONNECTIONS_END_BY: f64 = 0.85;
 /// The database is closed, or left as a killed daemon would leave it, which loses nothing.
 const CLOSED_BY: f64 = 0.95;
 
-/// When the first round of the background workers is over.
-const START_SETTLES_IN: Duration = Duration::from_millis(800);
-/// Short enough that an idle daemon is small again soon; what is in use comes back within microseconds.
-const BETWEEN_RELEASES: Duration = Duration::from_secs(60);
-
 /// Whether background workers run by themselves or are driven by a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkerMode {
@@ -139,7 +134,7 @@ impl Running {
             stop_listening.clone(),
         ));
         if worker_mode == WorkerMode::Spawned {
-            daemon.workers.spawn(&tracker, &ground.draining);
+            daemon.workers.spawn(&ground.db, &tracker, &ground.draining);
         }
         front.open(daemon.router.clone());
         readiness.set_ready();
@@ -202,19 +197,8 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
         _ = interrupt.recv() => return Ok(()),
     };
     announce(&running, listen, &base_url).await;
-    // First when the workers have had their turn and nothing of the start is needed any more; then
-    // again and again, for what only a busy hour needed.
     let daemon = running.daemon.clone();
-    tokio::spawn(async move {
-        let mut pause = START_SETTLES_IN;
-        loop {
-            tokio::time::sleep(pause).await;
-            if daemon.running_turns() == 0 {
-                memory::give_back();
-            }
-            pause = BETWEEN_RELEASES;
-        }
-    });
+    tokio::spawn(memory::stay_small(move || daemon.running_turns() > 0));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

@@ -18,7 +18,7 @@ use super::store;
 use super::transport::{Transport, Transports};
 use super::webhook::Webhook;
 use super::worker::AT_ONCE;
-use crate::ground::{Ground, Places};
+use crate::ground::{Ground, NextDue, Places};
 use crate::settings::{Settings, is_email_address};
 
 /// The queue of the messages.
@@ -41,6 +41,7 @@ struct Inner {
     transports: Transports,
     /// For messages on their way.
     places: Places,
+    next_due: NextDue,
     wake: Arc<tokio::sync::Notify>,
 }
 
@@ -66,6 +67,7 @@ impl Notify {
             email: Arc::clone(&email),
             transports: Transports::default(),
             places: Places::new(AT_ONCE),
+            next_due: NextDue::default(),
             wake: Arc::default(),
         }));
         notify.register(email);
@@ -85,6 +87,11 @@ impl Notify {
 
     pub(super) fn transports(&self) -> &Transports {
         &self.0.transports
+    }
+
+    /// When something is next due, if nothing is under way.
+    pub(super) fn next_due(&self) -> &NextDue {
+        &self.0.next_due
     }
 
     pub(super) fn places(&self) -> &Places {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use agentd_store::{ItemStatus, Lease, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -43,6 +44,10 @@ impl Worker for DeliverNotifications {
         Duration::from_secs(5)
     }
 
+    fn idle_until(&self) -> Option<Timestamp> {
+        Some(self.0.next_due().at())
+    }
+
     fn wake(&self) -> Option<Arc<tokio::sync::Notify>> {
         Some(self.0.wake())
     }
@@ -58,6 +63,7 @@ impl DeliverNotifications {
         let places = self.0.places();
         let free = places.free();
         let due = ground.db.read().await?.next_due(QUEUE).await?;
+        self.0.next_due().note(due);
         if free > 0 && due.is_some_and(|due| due <= ground.clock.now()) {
             let limit = u32::try_from(free).unwrap_or(1);
             for lease in ground.db.claim(QUEUE, &ground.instance, limit, LEASE).await? {

@@ -91,16 +91,17 @@ pub(super) async fn insert_usage(tx: &mut Tx, row: &UsageRow) -> Result<(), Stor
         ],
     )
     .await?;
-    add_to_totals(tx, ALL_TIME, row).await?;
-    add_to_totals(tx, &row.day.to_string(), row).await
+    add_to_totals(tx, row).await
 }
 
-async fn add_to_totals(tx: &mut Tx, day: &str, row: &UsageRow) -> Result<(), StoreError> {
+/// To those of all time and to those of its day.
+async fn add_to_totals(tx: &mut Tx, row: &UsageRow) -> Result<(), StoreError> {
     let (call, usage) = (&row.call, &row.call.usage);
     tx.execute(
         "INSERT INTO usage_totals (day, provider, model, shard, calls, input_tokens, output_tokens, \
          cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micro_usd, unpriced_calls) \
-         VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11) \
+         VALUES ($1, $3, $4, $5, 1, $6, $7, $8, $9, $10, $11, $12), \
+         ($2, $3, $4, $5, 1, $6, $7, $8, $9, $10, $11, $12) \
          ON CONFLICT (day, provider, model, shard) DO UPDATE SET calls = usage_totals.calls + 1, \
          input_tokens = usage_totals.input_tokens + excluded.input_tokens, \
          output_tokens = usage_totals.output_tokens + excluded.output_tokens, \
@@ -110,7 +111,8 @@ async fn add_to_totals(tx: &mut Tx, day: &str, row: &UsageRow) -> Result<(), Sto
          cost_micro_usd = usage_totals.cost_micro_usd + excluded.cost_micro_usd, \
          unpriced_calls = usage_totals.unpriced_calls + excluded.unpriced_calls",
         args![
-            day,
+            ALL_TIME,
+            row.day.to_string(),
             &call.provider,
             &call.model,
             row.shard,

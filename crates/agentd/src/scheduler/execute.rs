@@ -56,6 +56,10 @@ impl Worker for StartRuns {
         self.scheduler.next_claim().since(now).clamp(Duration::from_millis(20), LONGEST_WAIT)
     }
 
+    fn idle_until(&self) -> Option<Timestamp> {
+        Some(self.scheduler.next_claim())
+    }
+
     fn wake(&self) -> Option<Arc<tokio::sync::Notify>> {
         Some(self.scheduler.run_wake())
     }

@@ -14,7 +14,7 @@ use super::model::{Run, StopReason};
 use super::service::Scheduler;
 use super::store::{chains, claims, jobs, runs};
 use crate::engine::{EngineError, cancel_session};
-use crate::ground::{Worker, WorkerError};
+use crate::ground::{NextDue, Worker, WorkerError};
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
 const BETWEEN_PURGES: Duration = Duration::from_secs(60);
@@ -31,12 +31,18 @@ pub struct KeepRuns {
     scheduler: Scheduler,
     last_heartbeat: AtomicI64,
     last_purge: AtomicI64,
+    next_overdue: NextDue,
 }
 
 impl KeepRuns {
     #[must_use]
     pub fn new(scheduler: Scheduler) -> Self {
-        Self { scheduler, last_heartbeat: AtomicI64::new(0), last_purge: AtomicI64::new(0) }
+        Self {
+            scheduler,
+            last_heartbeat: AtomicI64::new(0),
+            last_purge: AtomicI64::new(0),
+            next_overdue: NextDue::default(),
+        }
     }
 }
 
@@ -47,6 +53,14 @@ impl Worker for KeepRuns {
 
     fn interval(&self) -> Duration {
         Duration::from_secs(1)
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        if *self.scheduler.running().borrow() > 0 {
+            return None;
+        }
+        let last_purge = Timestamp::from_micros(self.last_purge.load(Ordering::Relaxed));
+        Some(self.next_overdue.at().min(last_purge + BETWEEN_PURGES))
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
@@ -73,7 +87,14 @@ impl KeepRuns {
             let renew = async move |tx: &mut Tx| claims::renew_claims(tx, &owner, tx.clock().now() + LEASE).await;
             ground.db.write_relaxed::<_, StoreError, _>(renew).await?;
         }
-        let overdue = claims::list_overdue(&mut ground.db.read().await?, now, OVERDUE_A_BATCH).await?;
+        let mut read = ground.db.read().await?;
+        let next = claims::next_deadline(&mut read).await?;
+        self.next_overdue.note(next);
+        let overdue = match next {
+            Some(next) if next <= now => claims::list_overdue(&mut read, now, OVERDUE_A_BATCH).await?,
+            _ => Vec::new(),
+        };
+        drop(read);
         for run in &overdue {
             self.end_overdue(run, now).await?;
         }

@@ -38,6 +38,12 @@ impl Worker for Tick {
         self.0.next_due().since(now).clamp(SHORTEST_SLEEP, TICK_INTERVAL)
     }
 
+    fn idle_until(&self) -> Option<Timestamp> {
+        // A look at the clock is all that a tick is while nothing is due.
+        self.0.note_look(self.0.ground().clock.now());
+        Some(self.0.next_due())
+    }
+
     fn wake(&self) -> Option<Arc<tokio::sync::Notify>> {
         Some(self.0.tick_wake())
     }

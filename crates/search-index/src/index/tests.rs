@@ -4,6 +4,7 @@ use agentd_base::Timestamp;
 
 use super::*;
 use crate::model::{AgentKey, Filter, Mode, SearchRequest, SourceKey};
+use crate::vectors::quantize::Query;
 
 fn open(folder: &Path) -> (Index, Opened) {
     let options = IndexOptions { dimensions: 4, embedding_model: "model".to_owned() };
@@ -60,4 +61,28 @@ fn memory_stays_bounded_without_a_flush_and_nothing_is_missed() {
     assert_eq!((opened.cursor.as_deref(), total(&index)), (Some(b"at 200".as_slice()), 199));
     feed(&index, 190..300);
     assert_eq!(total(&index), 299);
+}
+
+/// However many threads share the scan, and wherever their shares meet, each document has the cosine that one
+/// thread finds.
+#[test]
+fn shares_of_a_scan_come_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut index, _) = open(folder.path());
+    index.bounds = Bounds { words: 10_000, vectors: 150 };
+    feed(&index, 1..700);
+    // The same rows again, so that places of old vectors stand empty.
+    feed(&index, 300..450);
+    let (state, query) = (index.state.read(), Query::new(&[0.6, 0.8, 0.0, 0.0]));
+    let (context, slots) = (state.documents.alive().clone(), state.documents.slot_count() as usize);
+    let scanned = |threads| {
+        let mut cosine = vec![f32::NEG_INFINITY; slots];
+        state.scan_over(threads, index.kernel, &query, &context, &mut cosine, &mut Vec::new());
+        cosine
+    };
+    let alone = scanned(1);
+    assert_eq!(alone.iter().filter(|cosine| cosine.is_finite()).count(), 699);
+    for threads in 2..=7 {
+        assert_eq!(scanned(threads), alone, "{threads} threads");
+    }
 }

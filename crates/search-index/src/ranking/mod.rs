@@ -111,7 +111,7 @@ impl<'a> Ranking<'a> {
         }
         if let Some(query) = question.vector.filter(|_| question.mode != Mode::Keyword) {
             scratch.begin_meaning();
-            state.scan(kernel, query, context, &mut scratch.cosine);
+            state.scan(kernel, query, context, &mut scratch.cosine, &mut scratch.shares);
         }
         Ok(Self {
             state,

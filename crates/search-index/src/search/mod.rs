@@ -99,7 +99,7 @@ impl Index {
             scratch.begin(state.documents.slot_count() as usize);
             scratch.begin_meaning();
             for query in &queries {
-                state.scan(self.kernel, query, &selected, &mut scratch.cosine);
+                state.scan(self.kernel, query, &selected, &mut scratch.cosine, &mut scratch.shares);
             }
             let mut best = Best::new(limit.min(state.documents.len()).max(RESCORED));
             for slot in selected.iter() {

@@ -1,4 +1,7 @@
-//! The exact scan of all vectors.
+//! The exact scan of all vectors. Of many vectors each core takes a share, because one core alone is what
+//! a search by meaning would wait for.
+
+use std::ops::Range;
 
 use crate::bitmap::Bitmap;
 use crate::documents::NONE;
@@ -9,6 +12,16 @@ use crate::vectors::quantize::Query;
 
 /// Vectors that are looked at together; a word of a bitmap.
 const BLOCK: usize = 64;
+/// Below this a thread costs more than it brings.
+const BLOCKS_A_THREAD: usize = 400;
+/// More share the same memory bus in vain, and leave nothing to others.
+const MOST_THREADS: usize = 4;
+
+/// Over how many threads so many blocks are spread.
+fn threads_for(blocks: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    (blocks / BLOCKS_A_THREAD).clamp(1, MOST_THREADS.min(cores))
+}
 
 /// Which entries of a block are wanted, and the first of their slots if all of them stand in a row, as they mostly do.
 fn wanted_of(slots: &[u32], context: &Bitmap) -> (u64, Option<u32>) {
@@ -29,12 +42,68 @@ fn wanted_of(slots: &[u32], context: &Bitmap) -> (u64, Option<u32>) {
 
 impl State {
     /// Writes the cosine of each document of `context` that has vectors: the best of its vectors.
-    pub(crate) fn scan(&self, kernel: Kernel, query: &Query, context: &Bitmap, cosine: &mut [f32]) {
+    /// `spare` is room for the other threads.
+    pub(crate) fn scan(
+        &self,
+        kernel: Kernel,
+        query: &Query,
+        context: &Bitmap,
+        cosine: &mut [f32],
+        spare: &mut Vec<Vec<f32>>,
+    ) {
+        self.scan_over(threads_for(self.vector_blocks()), kernel, query, context, cosine, spare);
+    }
+
+    fn vector_blocks(&self) -> usize {
+        self.vectors.iter().map(|held| held.slots.len().div_ceil(BLOCK)).sum()
+    }
+
+    /// [`Self::scan`] over so many threads.
+    pub(crate) fn scan_over(
+        &self,
+        threads: usize,
+        kernel: Kernel,
+        query: &Query,
+        context: &Bitmap,
+        cosine: &mut [f32],
+        spare: &mut Vec<Vec<f32>>,
+    ) {
+        let share = self.vector_blocks().div_ceil(threads.max(1));
+        spare.resize_with(threads.saturating_sub(1), Vec::new);
+        std::thread::scope(|scope| {
+            for (number, own) in spare.iter_mut().enumerate() {
+                own.clear();
+                own.resize(cosine.len(), f32::NEG_INFINITY);
+                let shared = share * (number + 1)..share * (number + 2);
+                let taken = shared.clone();
+                let work = move || self.scan_share(taken, kernel, query, context, own);
+                if std::thread::Builder::new().name("vectors".to_owned()).spawn_scoped(scope, work).is_err() {
+                    // There is no thread left in the system; slower is better than not at all.
+                    self.scan_share(shared, kernel, query, context, cosine);
+                }
+            }
+            self.scan_share(0..share, kernel, query, context, cosine);
+        });
+        for own in spare.iter() {
+            for (best, found) in cosine.iter_mut().zip(own) {
+                *best = if *found > *best { *found } else { *best };
+            }
+        }
+    }
+
+    /// [`Self::scan`] of some of the blocks, counted through all parts.
+    fn scan_share(&self, share: Range<usize>, kernel: Kernel, query: &Query, context: &Bitmap, cosine: &mut [f32]) {
         let dimensions = query.numbers.len();
         let mut dots = [0_i32; BLOCK];
+        let mut before = 0;
         for held in &self.vectors {
+            let blocks_here = held.slots.len().div_ceil(BLOCK);
+            let first = share.start.saturating_sub(before).min(blocks_here);
+            let count = share.end.saturating_sub(before).min(blocks_here) - first;
+            before += blocks_here;
             let blocks = held.part.codes().chunks(BLOCK * dimensions);
-            for ((codes, scales), slots) in blocks.zip(held.part.scales().chunks(BLOCK)).zip(held.slots.chunks(BLOCK)) {
+            let blocks = blocks.zip(held.part.scales().chunks(BLOCK)).zip(held.slots.chunks(BLOCK));
+            for ((codes, scales), slots) in blocks.skip(first).take(count) {
                 let (wanted, in_a_row) = wanted_of(slots, context);
                 // Of few, each by itself; of many, all at once, the others in vain.
                 let many = wanted.count_ones() as usize * 4 >= BLOCK;

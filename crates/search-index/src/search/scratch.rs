@@ -17,6 +17,8 @@ pub(crate) struct Scratch {
     pub(crate) keyword: Vec<f32>,
     /// Cosine of each slot's best vector.
     pub(crate) cosine: Vec<f32>,
+    /// The same for the share of each further thread.
+    pub(crate) shares: Vec<Vec<f32>>,
     slots: usize,
     /// Slots that hold one of the terms themselves.
     pub(crate) holds_term: Bitmap,
@@ -52,7 +54,8 @@ impl Scratch {
     }
 
     fn memory_bytes(&self) -> usize {
-        (self.keyword.capacity() + self.cosine.capacity() + self.term.capacity()) * 4
+        let shares: usize = self.shares.iter().map(Vec::capacity).sum();
+        (self.keyword.capacity() + self.cosine.capacity() + self.term.capacity() + shares) * 4
             + self.touched.capacity() * size_of::<Range<u32>>()
             + self.postings.capacity() * size_of::<Posting>()
             + self.holds_term.memory_bytes()

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,8 @@ struct Writer {
     waiting: VecDeque<Box<dyn Job>>,
     closing: Option<oneshot::Sender<()>>,
     is_full: bool,
+    /// Rows that the connection had changed at the last commit.
+    changes: u64,
     checkpoint: Option<JoinHandle<()>>,
     /// The length of the log, in pages, at which it is next copied back.
     next_checkpoint: u32,
@@ -88,6 +91,7 @@ pub(super) async fn start(
             waiting: VecDeque::new(),
             closing: None,
             is_full: false,
+            changes: 0,
             checkpoint: None,
             next_checkpoint: CHECKPOINT_PAGES,
         };
@@ -171,6 +175,7 @@ impl Writer {
             tracing::warn!(error = error as &dyn std::error::Error, jobs = done.len(), "a batch of writes failed");
             self.give_up_batch(error);
         } else {
+            self.count_commit();
             for topic in touched {
                 self.shared.signals.bump(Topic::name(topic));
             }
@@ -254,6 +259,7 @@ impl Writer {
             let connection = direct::open(&self.path)?;
             let read = Read::new(Connection::SqliteWriter(connection), Arc::clone(&self.shared), true);
             self.tx = Some(Tx::new(read));
+            self.changes = 0;
             self.is_full = false;
         }
         let tx = self.tx.as_mut().ok_or(StoreError::Closed)?;
@@ -263,6 +269,15 @@ impl Writer {
         }
         control(tx, "BEGIN IMMEDIATE")?;
         control(tx, "SAVEPOINT job")
+    }
+
+    /// A commit that changed nothing is none.
+    fn count_commit(&mut self) {
+        let Some(Connection::SqliteWriter(connection)) = self.tx.as_ref().map(|tx| &tx.read.connection) else { return };
+        let changes = connection.total_changes();
+        if changes != std::mem::replace(&mut self.changes, changes) {
+            self.shared.commits.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// After a failed batch nothing of it may stay, and a broken connection is opened anew.

@@ -28,7 +28,7 @@ use super::store::{self, Version};
 use super::worker::{DELIVERIES_AT_ONCE, EXECUTIONS_AT_ONCE, Recorder};
 use crate::agents::Agents;
 use crate::engine::Engine;
-use crate::ground::{Ground, Places};
+use crate::ground::{Ground, NextDue, Places};
 use crate::memory::Memory;
 use crate::notify::Notify;
 use crate::settings::Settings;
@@ -88,6 +88,8 @@ struct Inner {
     deliver_wake: Arc<Wake>,
     execute_wake: Arc<Wake>,
     passed: Mutex<Option<Passed>>,
+    /// When the next thing of each lane is due, as was last seen.
+    next_due: [NextDue; 2],
     counters: Counters,
 }
 
@@ -120,6 +122,7 @@ impl Hooks {
             deliver_wake: Arc::default(),
             execute_wake: Arc::default(),
             passed: Mutex::default(),
+            next_due: Default::default(),
             counters: Counters::default(),
         }));
         tokio::spawn(wake_on_events(ground.clone(), hooks.read_wake()));
@@ -194,6 +197,15 @@ impl Hooks {
         match lane {
             Lane::Deliveries => Arc::clone(&self.0.deliver_wake),
             Lane::Executions => Arc::clone(&self.0.execute_wake),
+        }
+    }
+
+    /// When something of `lane` is next due, if nothing is under way.
+    pub(super) fn next_due(&self, lane: Lane) -> &NextDue {
+        let [deliveries, executions] = &self.0.next_due;
+        match lane {
+            Lane::Deliveries => deliveries,
+            Lane::Executions => executions,
         }
     }
 

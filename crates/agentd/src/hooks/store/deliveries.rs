@@ -194,6 +194,12 @@ pub(in crate::hooks) async fn delete_dead_letters(
     tx.execute(sql, args).await
 }
 
+/// When the next lease runs out.
+pub(in crate::hooks) async fn next_expiry(read: &mut Read) -> Result<Option<Timestamp>, StoreError> {
+    let sql = "SELECT MIN(due_at) AS due_at FROM hook_deliveries WHERE status = 'processing'";
+    read.fetch_one(sql, args![]).await?.get("due_at")
+}
+
 /// Gives back what nobody works on any more. A claim would do so too, but not for a hook whose
 /// deliveries are held.
 pub(in crate::hooks) async fn release_expired(tx: &mut Tx, limit: u32) -> Result<u64, StoreError> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
@@ -27,6 +28,10 @@ impl Worker for DeliverHooks {
 
     fn interval(&self) -> Duration {
         INTERVAL
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        Some(self.0.next_due(Lane::Deliveries).at())
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {

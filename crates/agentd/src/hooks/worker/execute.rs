@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
@@ -24,6 +25,10 @@ impl Worker for ExecuteHooks {
 
     fn interval(&self) -> Duration {
         INTERVAL
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        Some(self.0.next_due(Lane::Executions).at())
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {

@@ -70,6 +70,8 @@ pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Res
         (hooks.known(&mut read).await?, queue::list_busy(&mut read, lane).await?)
     };
     let now = hooks.ground().clock.now();
+    let due = |busy: &Busy| busy.open_until.map_or(busy.due_at, |open_until| open_until.max(busy.due_at));
+    hooks.next_due(lane).note(busy.iter().map(due).min());
     let quotas = {
         let under_way = hooks.under_way().lock();
         let taken = |id: &HookId| under_way.get(&(lane, id.clone())).copied().unwrap_or_default();

@@ -43,6 +43,8 @@ pub struct PurgeHooks {
 struct Round {
     left: VecDeque<(HookId, bool)>,
     next_at: Timestamp,
+    /// When the next lease runs out.
+    next_expiry: Option<Timestamp>,
 }
 
 impl PurgeHooks {
@@ -61,6 +63,11 @@ impl Worker for PurgeHooks {
         Duration::from_secs(3)
     }
 
+    fn idle_until(&self) -> Option<Timestamp> {
+        let round = self.round.lock();
+        Some(round.next_expiry.map_or(round.next_at, |expiry| expiry.min(round.next_at)))
+    }
+
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
         async { Ok(self.run().await?) }.boxed()
     }
@@ -70,11 +77,14 @@ impl PurgeHooks {
     async fn run(&self) -> Result<bool, HookError> {
         let db = self.hooks.db();
         let now = self.hooks.ground().clock.now();
-        let release = async |tx: &mut Tx| deliveries::release_expired(tx, BATCH).await;
-        let released = db.write_locking(Durability::Relaxed, release).await?;
-        if released > 0 {
+        let expiry = deliveries::next_expiry(&mut db.read().await?).await?;
+        let mut released = 0;
+        if expiry.is_some_and(|expiry| expiry <= now) {
+            let release = async |tx: &mut Tx| deliveries::release_expired(tx, BATCH).await;
+            released = db.write_locking(Durability::Relaxed, release).await?;
             self.hooks.wake_lanes();
         }
+        self.round.lock().next_expiry = expiry;
         let is_due = {
             let round = self.round.lock();
             round.left.is_empty() && (round.next_at <= now || round.next_at > now + ROUND)
@@ -100,7 +110,8 @@ impl PurgeHooks {
         let deleted = store::list_deleted(&mut read, MOST_DELETED).await?;
         let living = living.ids().map(|id| (id.clone(), false));
         let left = living.chain(deleted.into_iter().map(|id| (id, true))).collect();
-        *self.round.lock() = Round { left, next_at: now + ROUND };
+        let mut round = self.round.lock();
+        (round.left, round.next_at) = (left, now + ROUND);
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use agentd_store::{Durability, Event, Read, Seq, StoreError, Tx, args};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -68,6 +69,11 @@ impl Worker for ReadEvents {
 
     fn interval(&self) -> Duration {
         INTERVAL
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // Events are written, and what is full is emptied by writing.
+        Some(Timestamp::from_micros(i64::MAX))
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {

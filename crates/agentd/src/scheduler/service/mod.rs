@@ -24,7 +24,7 @@ use super::model::{Job, Run, RunCause, RunId, RunStatus, StopReason};
 use super::{events, store};
 use crate::agents::{AgentId, Agents, OwnsAgentData};
 use crate::engine::Engine;
-use crate::ground::Ground;
+use crate::ground::{Ground, NextDue};
 use crate::notify::Notify;
 use crate::settings::Settings;
 
@@ -86,8 +86,8 @@ struct Inner {
     counts: RunCounts,
     activity: RwLock<Vec<Arc<dyn ActivitySource>>>,
     /// For show and for sleeping; rows decide. Microseconds.
-    next_due: AtomicI64,
-    next_claim: AtomicI64,
+    next_due: NextDue,
+    next_claim: NextDue,
     last_tick: AtomicI64,
     last_checked: AtomicU64,
     /// As it was a minute ago at most: the bound on jobs needs no better.
@@ -120,8 +120,8 @@ impl Scheduler {
             preparing: tokio::sync::Semaphore::new(PREPARED_AT_ONCE),
             counts: RunCounts::default(),
             activity: RwLock::default(),
-            next_due: AtomicI64::new(i64::MAX),
-            next_claim: AtomicI64::new(i64::MAX),
+            next_due: NextDue::default(),
+            next_claim: NextDue::default(),
             last_tick: AtomicI64::new(0),
             last_checked: AtomicU64::new(0),
             known_jobs: AtomicU64::new(0),
@@ -211,19 +211,25 @@ impl Scheduler {
     pub(super) fn note_tick(&self, at: Timestamp, checked: usize, next_due: Option<Timestamp>) {
         self.0.last_tick.store(at.as_micros(), Ordering::Relaxed);
         self.0.last_checked.store(u64::try_from(checked).unwrap_or(u64::MAX), Ordering::Relaxed);
-        self.0.next_due.store(next_due.map_or(i64::MAX, Timestamp::as_micros), Ordering::Relaxed);
+        self.0.next_due.note(next_due);
+    }
+
+    /// A tick that had nothing to look for in the database.
+    pub(super) fn note_look(&self, at: Timestamp) {
+        self.0.last_tick.store(at.as_micros(), Ordering::Relaxed);
+        self.0.last_checked.store(0, Ordering::Relaxed);
     }
 
     pub(super) fn next_due(&self) -> Timestamp {
-        Timestamp::from_micros(self.0.next_due.load(Ordering::Relaxed))
+        self.0.next_due.at()
     }
 
     pub(super) fn note_next_claim(&self, at: Option<Timestamp>) {
-        self.0.next_claim.store(at.map_or(i64::MAX, Timestamp::as_micros), Ordering::Relaxed);
+        self.0.next_claim.note(at);
     }
 
     pub(super) fn next_claim(&self) -> Timestamp {
-        Timestamp::from_micros(self.0.next_claim.load(Ordering::Relaxed))
+        self.0.next_claim.at()
     }
 
     /// The profile's zone, in which a date without an offset is read.

@@ -88,6 +88,15 @@ pub(in crate::scheduler) async fn void_foreign_claims(tx: &mut Tx, owner: &str) 
     tx.execute(sql, args![owner, now]).await.map(|_| ())
 }
 
+/// When the next attempt will have used up its time.
+pub(in crate::scheduler) async fn next_deadline(read: &mut Read) -> Result<Option<Timestamp>, StoreError> {
+    let sql = "SELECT deadline_at FROM job_runs WHERE deadline_at IS NOT NULL ORDER BY deadline_at LIMIT 1";
+    match read.fetch_optional(sql, args![]).await? {
+        Some(row) => row.get("deadline_at").map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Runs whose attempt has used up its time.
 pub(in crate::scheduler) async fn list_overdue(
     read: &mut Read,
