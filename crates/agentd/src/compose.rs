@@ -102,8 +102,8 @@ struct Services {
 
 /// What an agent said about itself is stored within this time, once its turn has ended.
 const EVOLUTION_DRAIN: Duration = Duration::from_secs(1);
-/// Runs that wait for a place at a provider are given back within this time.
-const SCHEDULER_DRAIN: Duration = Duration::from_secs(1);
+/// Runs and deliveries that wait for a place at a provider are given back within this time.
+const WAITING_DRAIN: Duration = Duration::from_secs(1);
 /// The model inside is unloaded after this long without work.
 const IDLE_UNLOAD: Duration = Duration::from_secs(300);
 
@@ -113,7 +113,7 @@ impl Daemon {
     pub async fn drain(&self, grace: Duration) {
         let services = &self.services;
         tokio::join!(services.engine.drain(grace), services.notify.drain(grace), services.hooks.drain(grace));
-        services.scheduler.drain(SCHEDULER_DRAIN).await;
+        tokio::join!(services.scheduler.drain(WAITING_DRAIN), services.webhooks.drain(WAITING_DRAIN));
         self.services.evolution.drain(EVOLUTION_DRAIN).await;
         // After the replies, which may use their tools to the end.
         self.services.devices.drain().await;
@@ -357,7 +357,6 @@ pub async fn compose(
     let webhooks = Webhooks::new(&ground, vault, agents.clone(), engine.clone(), base_url);
     agents.register(Arc::new(webhooks.clone()));
     engine.register(Arc::new(webhooks.clone()));
-    engine.observe(Arc::new(webhooks.clone()));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
     let devices = Devices::new(ground.clone(), chat.clone());
     skills.register(Arc::new(devices.clone()));
