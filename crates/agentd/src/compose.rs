@@ -348,7 +348,15 @@ pub async fn compose(
     let notify_options =
         NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
     let notify = Notify::new(&ground, settings.clone(), notify_options);
-    let scheduler = Scheduler::new(ground.clone(), settings.clone(), agents.clone(), engine.clone(), notify.clone());
+    let scheduler = Scheduler::new(
+        ground.clone(),
+        settings.clone(),
+        agents.clone(),
+        projects.clone(),
+        engine.clone(),
+        notify.clone(),
+    );
+    projects.register(Arc::new(scheduler.clone()));
     agents.register(Arc::new(scheduler.clone()));
     engine.register(Arc::new(scheduler.clone()));
     scheduler.observe_owner(Arc::new(activity::WrittenMessages(chat.clone())));

@@ -61,8 +61,8 @@ pub use model::{
 };
 pub use routes::routes;
 pub use service::{
-    Calendar, CalendarEntry, CreateJob, Heatmap, JobStatistics, NewChain, ParseMethod, PlainSchedule, RunCounts,
-    Scheduler, SchedulerStatus, Statistics, UpdateJob, Validation,
+    Calendar, CalendarEntry, CreateJob, Heatmap, JobStatistics, ListJobs, NewChain, ParseMethod, PlainSchedule,
+    RunCounts, Scheduler, SchedulerStatus, Statistics, UpdateJob, Validation,
 };
 pub use tick::Tick;
 pub use tools::SchedulerTools;

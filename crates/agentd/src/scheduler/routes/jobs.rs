@@ -11,10 +11,11 @@ use utoipa::{IntoParams, ToSchema};
 use super::Answer;
 use crate::agents::AgentId;
 use crate::ground::record_once;
+use crate::projects::ProjectId;
 use crate::scheduler::model::{
     DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus, OverlapPolicy, RetryRule,
 };
-use crate::scheduler::service::{CreateJob, Scheduler, UpdateJob};
+use crate::scheduler::service::{CreateJob, ListJobs, Scheduler, UpdateJob};
 
 /// What a job is made from.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -28,6 +29,10 @@ pub(super) struct CreateJobBody {
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
+    /// A project that it belongs to; what its runs use is counted for it.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 64)]
+    project_id: Option<String>,
     schedule: ScheduleSpec,
     /// Where the output goes; left out: it is only kept.
     #[serde(default)]
@@ -65,6 +70,7 @@ impl From<CreateJobBody> for CreateJob {
     fn from(body: CreateJobBody) -> Self {
         Self {
             agent: body.agent_id,
+            project: body.project_id,
             fields: JobFields {
                 name: Some(body.name),
                 goal: Some(body.goal),
@@ -83,8 +89,8 @@ impl From<CreateJobBody> for CreateJob {
     }
 }
 
-/// Any of the fields; those left out stay as they are, and `null` takes `delivery`, `condition`, `retry` and
-/// `model` away.
+/// Any of the fields; those left out stay as they are, and `null` takes `project_id`, `delivery`, `condition`,
+/// `retry` and `model` away.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct UpdateJobBody {
     #[serde(default)]
@@ -97,6 +103,9 @@ pub(super) struct UpdateJobBody {
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
+    #[serde(default)]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
+    project_id: Patch<String>,
     /// Counts from now on; a job that is over is active again with it.
     #[serde(default)]
     schedule: Option<ScheduleSpec>,
@@ -127,6 +136,7 @@ impl From<UpdateJobBody> for UpdateJob {
     fn from(body: UpdateJobBody) -> Self {
         Self {
             agent: body.agent_id,
+            project: body.project_id,
             fields: JobFields {
                 name: body.name,
                 goal: body.goal,
@@ -154,6 +164,7 @@ pub(super) struct JobView {
     name: String,
     goal: String,
     agent_id: AgentId,
+    project_id: Option<ProjectId>,
     schedule: ScheduleSpec,
     /// The schedule in words, in the interface's language.
     human_readable: String,
@@ -182,6 +193,7 @@ impl JobView {
             name: job.name.clone(),
             goal: job.goal.clone(),
             agent_id: job.agent_id.clone(),
+            project_id: job.project_id.clone(),
             schedule: job.schedule.spec(),
             human_readable: job.schedule.human_readable(language),
             status: job.status,
@@ -222,6 +234,9 @@ pub(super) struct JobQuery {
     /// Only those of this agent, by id or svc_name.
     #[param(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
+    /// Only those of this project.
+    #[param(min_length = 1, max_length = 64)]
+    project_id: Option<String>,
     /// Default 50.
     #[param(minimum = 1, maximum = 200)]
     limit: Option<i64>,
@@ -234,14 +249,16 @@ pub(super) struct JobQuery {
     get, path = "/api/scheduler/jobs", tag = "Scheduler", params(JobQuery),
     responses(
         (status = 200, body = JobList),
-        (status = 404, body = ErrorBody, description = "There is no such agent"),
+        (status = 404, body = ErrorBody, description = "There is no such agent or project"),
     ),
 )]
 pub(super) async fn list_jobs(State(scheduler): State<Scheduler>, Query(query): Query<JobQuery>) -> Answer<JobList> {
     let mut problems = Problems::new();
     let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
     problems.into_result().map_err(ApiError::invalid)?;
-    let (jobs, count) = scheduler.list(query.status, query.agent_id.as_deref(), page).await?;
+    let asked =
+        ListJobs { status: query.status, agent: query.agent_id.as_deref(), project: query.project_id.as_deref() };
+    let (jobs, count) = scheduler.list(asked, page).await?;
     let language = language(&scheduler);
     Ok(Json(JobList { jobs: jobs.iter().map(|job| JobView::new(job, language)).collect(), count }))
 }
@@ -254,7 +271,7 @@ pub(super) async fn list_jobs(State(scheduler): State<Scheduler>, Query(query): 
     post, path = "/api/scheduler/jobs", tag = "Scheduler", request_body = CreateJobBody,
     responses(
         (status = 201, body = JobView),
-        (status = 404, body = ErrorBody, description = "There is no such agent"),
+        (status = 404, body = ErrorBody, description = "There is no such agent or project"),
     ),
 )]
 pub(super) async fn create_job(
