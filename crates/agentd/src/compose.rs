@@ -26,7 +26,7 @@ use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 
 use crate::agents::{Agents, JudgeAgents, PurgeAgents};
 use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
-use crate::backup::{Backup, WhileBusy, local_routes};
+use crate::backup::{Backup, Judges, WhileBusy, local_routes};
 use crate::channels::ChannelSettings;
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
@@ -34,7 +34,7 @@ use crate::devices::{Devices, PurgePairing};
 use crate::engine::{Engine, KeepSessions};
 use crate::evolution::{CountTurns, Evolution, ProposeChanges};
 use crate::ground::{Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers};
-use crate::hooks::{DeliverHooks, ExecuteHooks, HookMeans, Hooks, PurgeHooks, ReadEvents};
+use crate::hooks::{DeliverHooks, ExecuteHooks, HookMeans, Hooks, JudgeHooks, PurgeHooks, ReadEvents};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::memory::{
     ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, Memory, MemorySettings,
@@ -45,7 +45,7 @@ use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotificati
 use crate::page::Pages;
 use crate::projects::{Projects, PurgeProjects};
 use crate::providers::{LocalOptions, PriceTable, Providers};
-use crate::scheduler::{KeepRuns, Scheduler, SchedulerTools, StartRuns, Tick};
+use crate::scheduler::{JudgeJobs, KeepRuns, Scheduler, SchedulerTools, StartRuns, Tick};
 use crate::settings::{JudgeSettings, Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
 use crate::skills::{
@@ -265,6 +265,13 @@ fn registry() -> Registry {
     Registry::new().with::<ChannelSettings>().with::<SandboxSettings>().with::<MemorySettings>()
 }
 
+/// What rows from an archive must pass.
+fn judges(registry: &Registry) -> Judges {
+    let judges: [Box<dyn JudgesRestored>; 4] =
+        [Box::new(JudgeAgents), Box::new(JudgeSettings(registry.clone())), Box::new(JudgeJobs), Box::new(JudgeHooks)];
+    Arc::new(judges)
+}
+
 /// The sources of tools that skills has itself.
 fn tools(ground: &Ground, settings: &Settings, skills: &Skills, runner: &CodeRunner) -> SkillsRoutes {
     let builtin = BuiltinTools::new(ground, settings, runner.clone());
@@ -294,8 +301,7 @@ pub async fn compose(
     let mut workers = Workers::new(ground.panics.clone());
     let rest = rest::Rest::new(readiness.clone(), workers.pause());
     let registry = registry();
-    let judges: [Box<dyn JudgesRestored>; 2] = [Box::new(JudgeAgents), Box::new(JudgeSettings(registry.clone()))];
-    let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()), Arc::new(judges));
+    let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()), judges(&registry));
     // Before anybody reads what it may still have to put in place.
     backup.finish_interrupted(while_busy).await.map_err(|e| StartError::domain(&e))?;
     let settings = Settings::open(&ground, vault, registry).await.map_err(|e| StartError::domain(&e))?;

@@ -44,6 +44,7 @@ mod execute;
 mod keep;
 mod model;
 mod prompt;
+mod restored;
 mod routes;
 mod service;
 mod store;
@@ -59,6 +60,7 @@ pub use model::{
     ConditionType, DeliveryRule, HourOfWeek, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus,
     OverlapPolicy, RetryRule, RetryStrategy, Run, RunCause, RunId, RunStatus, StopReason, Suggestion,
 };
+pub use restored::JudgeJobs;
 pub use routes::routes;
 pub use service::{
     Calendar, CalendarEntry, CreateJob, Heatmap, JobStatistics, ListJobs, NewChain, ParseMethod, PlainSchedule,

@@ -2,7 +2,7 @@
 
 use agentd_base::{Page, PageLimits, Patch, Problems, Timestamp};
 use agentd_schedule::{Language, MisfirePolicy, ScheduleSpec};
-use agentd_web::{ApiError, ErrorBody, IdempotencyKey, Json, Path, Query};
+use agentd_web::{ApiError, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Scope};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::Answer;
 use crate::agents::AgentId;
 use crate::ground::record_once;
+use crate::notify::Target;
 use crate::projects::ProjectId;
 use crate::scheduler::model::{
     DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus, OverlapPolicy, RetryRule,
@@ -169,6 +170,7 @@ pub(super) struct JobView {
     /// The schedule in words, in the interface's language.
     human_readable: String,
     status: JobStatus,
+    /// To a key that may only read, a url in its channel shows scheme and host alone: the rest may hold a token.
     delivery: Option<DeliveryRule>,
     condition: Option<JobCondition>,
     retry: RetryRule,
@@ -212,6 +214,16 @@ impl JobView {
             updated_at: job.updated_at,
         }
     }
+
+    /// As the caller may see it: the address of a delivery may hold a token, with which one could write there.
+    fn shown_to(mut self, caller: &Caller) -> Self {
+        if caller.scope == Scope::Read
+            && let Some(rule) = &mut self.delivery
+        {
+            rule.channel = rule.channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.shown());
+        }
+        self
+    }
 }
 
 fn language(scheduler: &Scheduler) -> Language {
@@ -252,7 +264,11 @@ pub(super) struct JobQuery {
         (status = 404, body = ErrorBody, description = "There is no such agent or project"),
     ),
 )]
-pub(super) async fn list_jobs(State(scheduler): State<Scheduler>, Query(query): Query<JobQuery>) -> Answer<JobList> {
+pub(super) async fn list_jobs(
+    State(scheduler): State<Scheduler>,
+    caller: Caller,
+    Query(query): Query<JobQuery>,
+) -> Answer<JobList> {
     let mut problems = Problems::new();
     let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
     problems.into_result().map_err(ApiError::invalid)?;
@@ -260,7 +276,8 @@ pub(super) async fn list_jobs(State(scheduler): State<Scheduler>, Query(query): 
         ListJobs { status: query.status, agent: query.agent_id.as_deref(), project: query.project_id.as_deref() };
     let (jobs, count) = scheduler.list(asked, page).await?;
     let language = language(&scheduler);
-    Ok(Json(JobList { jobs: jobs.iter().map(|job| JobView::new(job, language)).collect(), count }))
+    let jobs = jobs.iter().map(|job| JobView::new(job, language).shown_to(&caller)).collect();
+    Ok(Json(JobList { jobs, count }))
 }
 
 /// Plan a job for an agent
@@ -291,8 +308,12 @@ pub(super) async fn create_job(
     params(("id" = String, Path, description = "As in the list")),
     responses((status = 200, body = JobView)),
 )]
-pub(super) async fn get_job(State(scheduler): State<Scheduler>, Path(id): Path<JobId>) -> Answer<JobView> {
-    Ok(Json(JobView::new(&scheduler.get(&id).await?, language(&scheduler))))
+pub(super) async fn get_job(
+    State(scheduler): State<Scheduler>,
+    caller: Caller,
+    Path(id): Path<JobId>,
+) -> Answer<JobView> {
+    Ok(Json(JobView::new(&scheduler.get(&id).await?, language(&scheduler)).shown_to(&caller)))
 }
 
 /// Change some fields of a job

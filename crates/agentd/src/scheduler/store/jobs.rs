@@ -280,3 +280,19 @@ pub(in crate::scheduler) async fn purge_deleted(tx: &mut Tx, limit: u32) -> Resu
     }
     Ok(ids.len() == limit as usize)
 }
+
+/// Jobs that are there, by id, each with what its row reads as; for holding them against the rules.
+pub(in crate::scheduler) async fn list_after(
+    read: &mut Read,
+    after: &str,
+    limit: u32,
+) -> Result<Vec<(String, Result<Job, StoreError>)>, StoreError> {
+    let sql = format!("SELECT {} FROM jobs WHERE id > $1 AND deleted_at IS NULL ORDER BY id LIMIT $2", columns());
+    let rows = read.fetch_all(sql, args![after, limit]).await?;
+    rows.iter().map(|row| Ok((row.get("id")?, job(row)))).collect()
+}
+
+pub(in crate::scheduler) async fn has_deleted_that_is_due(read: &mut Read) -> Result<bool, StoreError> {
+    let sql = "SELECT id FROM jobs WHERE next_run_at IS NOT NULL AND deleted_at IS NOT NULL LIMIT 1";
+    Ok(read.fetch_optional(sql, args![]).await?.is_some())
+}
