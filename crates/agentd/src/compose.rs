@@ -43,6 +43,7 @@ use crate::memory::{
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
 use crate::page::Pages;
+use crate::proactive::{Proactive, StartProactive};
 use crate::projects::{Projects, PurgeProjects};
 use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::scheduler::{JudgeJobs, KeepRuns, Scheduler, SchedulerTools, StartRuns, Tick};
@@ -54,8 +55,8 @@ use crate::skills::{
 };
 use crate::webhooks::{PurgeDeliveries, StartTurns, Webhooks};
 use crate::{
-    agents, auth, channels, chat, devices, hooks, memory, monitoring, notify, page, projects, providers, scheduler,
-    settings, setup, skills, webhooks,
+    agents, auth, channels, chat, devices, hooks, memory, monitoring, notify, page, proactive, projects, providers,
+    scheduler, settings, setup, skills, webhooks,
 };
 
 /// A composed daemon: what answers, and what works in the background.
@@ -94,6 +95,7 @@ struct Services {
     setup: Setup,
     notify: Notify,
     scheduler: Scheduler,
+    proactive: Proactive,
     memory: Memory,
     webhooks: Webhooks,
     hooks: Hooks,
@@ -173,6 +175,7 @@ fn routes(services: &Services) -> Routes {
         .merge(channels::routes().with_state(services.settings.settings.clone()))
         .merge(memory::routes().with_state(services.memory.clone()))
         .merge(scheduler::routes().with_state(services.scheduler.clone()))
+        .merge(proactive::routes().with_state(services.proactive.clone()))
         .merge(webhooks::routes().with_state(services.webhooks.clone()))
         .merge(hooks::routes().with_state(services.hooks.clone()))
 }
@@ -196,6 +199,7 @@ pub fn document() -> OpenApi {
         channels::routes().into_document(),
         memory::routes().into_document(),
         scheduler::routes().into_document(),
+        proactive::routes().into_document(),
         webhooks::routes().into_document(),
         hooks::routes().into_document(),
     ] {
@@ -366,6 +370,16 @@ pub async fn compose(
     agents.register(Arc::new(scheduler.clone()));
     engine.register(Arc::new(scheduler.clone()));
     scheduler.observe_owner(Arc::new(activity::WrittenMessages(chat.clone())));
+    let proactive = Proactive::new(
+        ground.clone(),
+        settings.clone(),
+        agents.clone(),
+        engine.clone(),
+        notify.clone(),
+        scheduler.clone(),
+    );
+    agents.register(Arc::new(proactive.clone()));
+    engine.register(Arc::new(proactive.clone()));
     let base_url = config.reached_at(address);
     let vault = settings.vault().clone();
     let webhooks = Webhooks::new(&ground, vault, agents.clone(), engine.clone(), base_url);
@@ -422,6 +436,7 @@ pub async fn compose(
         setup,
         notify,
         scheduler,
+        proactive,
         memory,
         webhooks,
         hooks,
@@ -458,6 +473,7 @@ pub async fn compose(
     workers.add(Tick(services.scheduler.clone()));
     workers.add(StartRuns::new(services.scheduler.clone()));
     workers.add(KeepRuns::new(services.scheduler.clone()));
+    workers.add(StartProactive(services.proactive.clone()));
     workers.add(WarmIndex(services.memory.clone()));
     workers.add(FlushIndex(services.memory.clone()));
     workers.add(EmbedEpisodes(services.memory.clone()));

@@ -182,4 +182,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0020_job_projects.sql"),
         postgres: include_str!("../migrations/postgres/0020_job_projects.sql"),
     },
+    Migration {
+        version: 21,
+        name: "proactive",
+        sqlite: include_str!("../migrations/sqlite/0021_proactive.sql"),
+        postgres: include_str!("../migrations/postgres/0021_proactive.sql"),
+    },
 ];

@@ -57,8 +57,8 @@ pub use execute::StartRuns;
 pub use keep::KeepRuns;
 pub use model::{
     Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
-    ConditionType, DeliveryRule, HourOfWeek, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus,
-    OverlapPolicy, RetryRule, RetryStrategy, Run, RunCause, RunId, RunStatus, StopReason, Suggestion,
+    ConditionType, DeliveryRule, FailedRun, HourOfWeek, Job, JobCondition, JobExecutionMode, JobFields, JobId,
+    JobStatus, OverlapPolicy, RetryRule, RetryStrategy, Run, RunCause, RunId, RunStatus, StopReason, Suggestion,
 };
 pub use restored::JudgeJobs;
 pub use routes::routes;
