@@ -26,7 +26,7 @@ use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 
 use crate::agents::{Agents, JudgeAgents, PurgeAgents};
 use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
-use crate::backup::{Backup, WhileBusy, local_routes};
+use crate::backup::{Backup, Judges, WhileBusy, local_routes};
 use crate::channels::ChannelSettings;
 use crate::chat::{Chat, PurgeConversations};
 use crate::config::Config;
@@ -34,7 +34,7 @@ use crate::devices::{Devices, PurgePairing};
 use crate::engine::{Engine, KeepSessions};
 use crate::evolution::{CountTurns, Evolution, ProposeChanges};
 use crate::ground::{Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers};
-use crate::hooks::{DeliverHooks, ExecuteHooks, HookMeans, Hooks, PurgeHooks, ReadEvents};
+use crate::hooks::{DeliverHooks, ExecuteHooks, HookMeans, Hooks, JudgeHooks, PurgeHooks, ReadEvents};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::memory::{
     ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, Memory, MemorySettings,
@@ -43,9 +43,10 @@ use crate::memory::{
 use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
 use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
 use crate::page::Pages;
+use crate::proactive::{Proactive, StartProactive};
 use crate::projects::{Projects, PurgeProjects};
 use crate::providers::{LocalOptions, PriceTable, Providers};
-use crate::scheduler::{KeepRuns, Scheduler, SchedulerTools, StartRuns, Tick};
+use crate::scheduler::{JudgeJobs, KeepRuns, Scheduler, SchedulerTools, StartRuns, Tick};
 use crate::settings::{JudgeSettings, Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
 use crate::skills::{
@@ -54,8 +55,8 @@ use crate::skills::{
 };
 use crate::webhooks::{PurgeDeliveries, StartTurns, Webhooks};
 use crate::{
-    agents, auth, channels, chat, devices, hooks, memory, monitoring, notify, page, projects, providers, scheduler,
-    settings, setup, skills, webhooks,
+    agents, auth, channels, chat, devices, hooks, memory, monitoring, notify, page, proactive, projects, providers,
+    scheduler, settings, setup, skills, webhooks,
 };
 
 /// A composed daemon: what answers, and what works in the background.
@@ -94,6 +95,7 @@ struct Services {
     setup: Setup,
     notify: Notify,
     scheduler: Scheduler,
+    proactive: Proactive,
     memory: Memory,
     webhooks: Webhooks,
     hooks: Hooks,
@@ -102,8 +104,8 @@ struct Services {
 
 /// What an agent said about itself is stored within this time, once its turn has ended.
 const EVOLUTION_DRAIN: Duration = Duration::from_secs(1);
-/// Runs that wait for a place at a provider are given back within this time.
-const SCHEDULER_DRAIN: Duration = Duration::from_secs(1);
+/// Runs and deliveries that wait for a place at a provider are given back within this time.
+const WAITING_DRAIN: Duration = Duration::from_secs(1);
 /// The model inside is unloaded after this long without work.
 const IDLE_UNLOAD: Duration = Duration::from_secs(300);
 
@@ -113,7 +115,7 @@ impl Daemon {
     pub async fn drain(&self, grace: Duration) {
         let services = &self.services;
         tokio::join!(services.engine.drain(grace), services.notify.drain(grace), services.hooks.drain(grace));
-        services.scheduler.drain(SCHEDULER_DRAIN).await;
+        tokio::join!(services.scheduler.drain(WAITING_DRAIN), services.webhooks.drain(WAITING_DRAIN));
         self.services.evolution.drain(EVOLUTION_DRAIN).await;
         // After the replies, which may use their tools to the end.
         self.services.devices.drain().await;
@@ -173,6 +175,7 @@ fn routes(services: &Services) -> Routes {
         .merge(channels::routes().with_state(services.settings.settings.clone()))
         .merge(memory::routes().with_state(services.memory.clone()))
         .merge(scheduler::routes().with_state(services.scheduler.clone()))
+        .merge(proactive::routes().with_state(services.proactive.clone()))
         .merge(webhooks::routes().with_state(services.webhooks.clone()))
         .merge(hooks::routes().with_state(services.hooks.clone()))
 }
@@ -196,6 +199,7 @@ pub fn document() -> OpenApi {
         channels::routes().into_document(),
         memory::routes().into_document(),
         scheduler::routes().into_document(),
+        proactive::routes().into_document(),
         webhooks::routes().into_document(),
         hooks::routes().into_document(),
     ] {
@@ -265,6 +269,13 @@ fn registry() -> Registry {
     Registry::new().with::<ChannelSettings>().with::<SandboxSettings>().with::<MemorySettings>()
 }
 
+/// What rows from an archive must pass.
+fn judges(registry: &Registry) -> Judges {
+    let judges: [Box<dyn JudgesRestored>; 4] =
+        [Box::new(JudgeAgents), Box::new(JudgeSettings(registry.clone())), Box::new(JudgeJobs), Box::new(JudgeHooks)];
+    Arc::new(judges)
+}
+
 /// The sources of tools that skills has itself.
 fn tools(ground: &Ground, settings: &Settings, skills: &Skills, runner: &CodeRunner) -> SkillsRoutes {
     let builtin = BuiltinTools::new(ground, settings, runner.clone());
@@ -294,8 +305,7 @@ pub async fn compose(
     let mut workers = Workers::new(ground.panics.clone());
     let rest = rest::Rest::new(readiness.clone(), workers.pause());
     let registry = registry();
-    let judges: [Box<dyn JudgesRestored>; 2] = [Box::new(JudgeAgents), Box::new(JudgeSettings(registry.clone()))];
-    let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()), Arc::new(judges));
+    let backup = Backup::new(&ground, vault.clone(), Arc::new(rest.clone()), judges(&registry));
     // Before anybody reads what it may still have to put in place.
     backup.finish_interrupted(while_busy).await.map_err(|e| StartError::domain(&e))?;
     let settings = Settings::open(&ground, vault, registry).await.map_err(|e| StartError::domain(&e))?;
@@ -348,16 +358,33 @@ pub async fn compose(
     let notify_options =
         NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
     let notify = Notify::new(&ground, settings.clone(), notify_options);
-    let scheduler = Scheduler::new(ground.clone(), settings.clone(), agents.clone(), engine.clone(), notify.clone());
+    let scheduler = Scheduler::new(
+        ground.clone(),
+        settings.clone(),
+        agents.clone(),
+        projects.clone(),
+        engine.clone(),
+        notify.clone(),
+    );
+    projects.register(Arc::new(scheduler.clone()));
     agents.register(Arc::new(scheduler.clone()));
     engine.register(Arc::new(scheduler.clone()));
     scheduler.observe_owner(Arc::new(activity::WrittenMessages(chat.clone())));
+    let proactive = Proactive::new(
+        ground.clone(),
+        settings.clone(),
+        agents.clone(),
+        engine.clone(),
+        notify.clone(),
+        scheduler.clone(),
+    );
+    agents.register(Arc::new(proactive.clone()));
+    engine.register(Arc::new(proactive.clone()));
     let base_url = config.reached_at(address);
     let vault = settings.vault().clone();
     let webhooks = Webhooks::new(&ground, vault, agents.clone(), engine.clone(), base_url);
     agents.register(Arc::new(webhooks.clone()));
     engine.register(Arc::new(webhooks.clone()));
-    engine.observe(Arc::new(webhooks.clone()));
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
     let devices = Devices::new(ground.clone(), chat.clone());
     skills.register(Arc::new(devices.clone()));
@@ -409,6 +436,7 @@ pub async fn compose(
         setup,
         notify,
         scheduler,
+        proactive,
         memory,
         webhooks,
         hooks,
@@ -445,6 +473,7 @@ pub async fn compose(
     workers.add(Tick(services.scheduler.clone()));
     workers.add(StartRuns::new(services.scheduler.clone()));
     workers.add(KeepRuns::new(services.scheduler.clone()));
+    workers.add(StartProactive(services.proactive.clone()));
     workers.add(WarmIndex(services.memory.clone()));
     workers.add(FlushIndex(services.memory.clone()));
     workers.add(EmbedEpisodes(services.memory.clone()));

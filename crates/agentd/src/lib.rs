@@ -22,6 +22,7 @@ pub mod memory;
 pub mod monitoring;
 pub mod notify;
 pub mod page;
+pub mod proactive;
 pub mod projects;
 pub mod providers;
 pub mod scheduler;

@@ -176,4 +176,16 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0019_webhooks.sql"),
         postgres: include_str!("../migrations/postgres/0019_webhooks.sql"),
     },
+    Migration {
+        version: 20,
+        name: "job_projects",
+        sqlite: include_str!("../migrations/sqlite/0020_job_projects.sql"),
+        postgres: include_str!("../migrations/postgres/0020_job_projects.sql"),
+    },
+    Migration {
+        version: 21,
+        name: "proactive",
+        sqlite: include_str!("../migrations/sqlite/0021_proactive.sql"),
+        postgres: include_str!("../migrations/postgres/0021_proactive.sql"),
+    },
 ];

@@ -46,15 +46,44 @@ impl Engine {
     /// # Errors
     /// `Draining`, or why there is no model for it.
     pub async fn background_place(&self, agent: &Agent, model: Option<&str>) -> Result<BackgroundPlace, EngineError> {
+        let places = self.background_places(agent, model).await?;
+        tokio::select! {
+            biased;
+            () = self.inner().ground.draining.cancelled() => Err(EngineError::Draining),
+            place = places.acquire_owned() => place.map(BackgroundPlace).map_err(|_| EngineError::Draining),
+        }
+    }
+
+    /// As [`background_place`](Self::background_place), without waiting: `None` when all are taken.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn try_background_place(
+        &self,
+        agent: &Agent,
+        model: Option<&str>,
+    ) -> Result<Option<BackgroundPlace>, EngineError> {
+        let places = self.background_places(agent, model).await?;
+        if self.inner().ground.draining.is_cancelled() {
+            return Err(EngineError::Draining);
+        }
+        Ok(places.try_acquire_owned().ok().map(BackgroundPlace))
+    }
+
+    async fn background_places(&self, agent: &Agent, model: Option<&str>) -> Result<Arc<Semaphore>, EngineError> {
         let inner = self.inner();
         let wish = ModelWish::parse(model)
             .or(ModelWish::new(agent.profile.provider.as_deref(), agent.profile.model.as_deref()));
-        let places = inner.background.of(&inner.providers.resolve(wish).await?.provider);
-        tokio::select! {
-            biased;
-            () = inner.ground.draining.cancelled() => Err(EngineError::Draining),
-            place = places.acquire_owned() => place.map(BackgroundPlace).map_err(|_| EngineError::Draining),
-        }
+        Ok(inner.background.of(&inner.providers.resolve(wish).await?.provider))
+    }
+
+    /// Keeps the place of a turn that was just started until it lets go.
+    pub fn hold_until_let_go(&self, place: BackgroundPlace, id: SessionId) {
+        let engine = self.clone();
+        tokio::spawn(async move {
+            engine.wait_until_let_go(&id).await;
+            drop(place);
+        });
     }
 
     /// Returns when a turn asks nobody any more in this process: it is over, waits for its owner, or was

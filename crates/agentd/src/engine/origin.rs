@@ -18,12 +18,15 @@ pub enum OriginKind {
     Webhook,
     Hook,
     Channel,
+    /// The agent itself, where its owner allows that.
+    Proactive,
     /// A question of the daemon itself, beside any conversation. Nobody is told of it.
     Aside,
 }
 
 impl OriginKind {
-    const ALL: [Self; 6] = [Self::Chat, Self::Scheduler, Self::Webhook, Self::Hook, Self::Channel, Self::Aside];
+    const ALL: [Self; 7] =
+        [Self::Chat, Self::Scheduler, Self::Webhook, Self::Hook, Self::Channel, Self::Proactive, Self::Aside];
 
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -33,6 +36,7 @@ impl OriginKind {
             Self::Webhook => "webhook",
             Self::Hook => "hook",
             Self::Channel => "channel",
+            Self::Proactive => "proactive",
             Self::Aside => "aside",
         }
     }

@@ -40,6 +40,7 @@ mod act;
 mod error;
 mod known;
 mod model;
+mod restored;
 mod routes;
 mod service;
 mod store;
@@ -50,6 +51,7 @@ pub use model::{
     Action, BuiltinAction, Delivery, DeliveryId, DeliveryStatus, Execution, ExecutionId, ExecutionStatus, Filter,
     FilterProblem, Hook, HookChange, HookId, HookType, HttpAction, PythonAction,
 };
+pub use restored::JudgeHooks;
 pub use routes::routes;
 pub use service::{Analytics, DeliveryCounts, DeliveryEnds, HookMeans, Hooks, Period, Totals};
 pub use worker::{DeliverHooks, ExecuteHooks, PurgeHooks, ReadEvents};

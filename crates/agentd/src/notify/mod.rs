@@ -21,7 +21,7 @@
 //! Events: `channel.message.sent` with `data {notification_id, platform, channel, subject, format,
 //! attempts, reference}` and `channel.message.failed` with `reference` replaced by `error`, once,
 //! when a message becomes a dead letter. `channel` is the address of an e-mail, the scheme and
-//! host of a webhook (its path may hold a token), else what the platform calls it. `reference` is
+//! host of a webhook or of any other url (its path may hold a token), else what the platform calls it. `reference` is
 //! what the other side knows the message by, where there is such a thing.
 //!
 //! Deliberately absent: what messages say, and the platforms (`channels` registers a

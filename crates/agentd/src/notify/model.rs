@@ -65,6 +65,12 @@ impl Target {
         }
     }
 
+    /// Without what an address may keep secret: of a url only the scheme and the host.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        format!("{}:{}", self.platform(), shown_channel(self.platform(), self.channel()))
+    }
+
     /// What stands behind the colon.
     #[must_use]
     pub fn channel(&self) -> &str {
@@ -116,17 +122,18 @@ impl fmt::Display for Target {
 /// Without what an address may keep secret.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.platform(), shown_channel(self.platform(), self.channel()))
+        f.write_str(&self.shown())
     }
 }
 
-/// A channel as it may be shown: of a webhook only the scheme and the host, for user, path and
-/// query may hold a token.
+/// A channel as it may be shown: of a url only the scheme and the host, for user, path and query may hold a
+/// token.
 pub(super) fn shown_channel(platform: &str, channel: &str) -> String {
-    if platform != Target::WEBHOOK {
-        return channel.to_owned();
+    match Url::parse(channel) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => url.origin().ascii_serialization(),
+        _ if platform == Target::WEBHOOK => "?".to_owned(),
+        _ => channel.to_owned(),
     }
-    Url::parse(channel).map_or_else(|_| "?".to_owned(), |url| url.origin().ascii_serialization())
 }
 
 /// What a body is written in.
@@ -295,6 +302,15 @@ mod tests {
     fn the_secret_of_a_webhook_is_not_shown() {
         let target: Target = "webhook:https://user:pass@hooks.example:8443/T0/secret?token=x".parse().unwrap();
         assert_eq!(format!("{target:?}"), "webhook:https://hooks.example:8443");
+        for (target, shown) in [
+            ("slack:https://hooks.example/services/T0/secret", "slack:https://hooks.example"),
+            ("slack:#general", "slack:#general"),
+            ("teams:19:abc@thread.v2", "teams:19:abc@thread.v2"),
+            ("google_chat:spaces/A:b", "google_chat:spaces/A:b"),
+            ("email:a@b.co", "email:a@b.co"),
+        ] {
+            assert_eq!(target.parse::<Target>().unwrap().shown(), shown);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::model::{JobStatus, RunStatus};
 use crate::agents::AgentError;
 use crate::engine::EngineError;
 use crate::notify::NotifyError;
+use crate::projects::ProjectError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SchedulerError {
@@ -39,6 +40,8 @@ pub enum SchedulerError {
     NoAnswer { reason: String },
     #[error(transparent)]
     Agent(#[from] AgentError),
+    #[error(transparent)]
+    Project(#[from] ProjectError),
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
@@ -79,6 +82,7 @@ impl DomainError for SchedulerError {
             Self::NotUnderstood { .. } => ErrorKind::Invalid(Vec::new()),
             Self::NoAnswer { .. } => ErrorKind::Upstream,
             Self::Agent(error) => error.kind(),
+            Self::Project(error) => error.kind(),
             Self::Engine(error) => error.kind(),
             Self::Notify(error) => error.kind(),
             Self::Store(error) => error.kind(),
@@ -100,6 +104,7 @@ impl DomainError for SchedulerError {
             Self::NotUnderstood { .. } => "not_understood",
             Self::NoAnswer { .. } => "no_answer",
             Self::Agent(error) => error.code(),
+            Self::Project(error) => error.code(),
             Self::Engine(error) => error.code(),
             Self::Notify(error) => error.code(),
             Self::Store(error) => error.code(),

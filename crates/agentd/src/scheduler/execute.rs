@@ -254,7 +254,7 @@ fn turn_of(job: &Job, run: &Run, agent: Arc<Agent>, now: Timestamp) -> StartTurn
         summary: None,
         model: job.model.clone(),
         conversation_id: None,
-        project_id: None,
+        project_id: job.project_id.as_ref().map(ToString::to_string),
         message_id: None,
         transcript: Some(TRANSCRIPT),
         tools: job.execution_mode.tool_use(),

@@ -44,6 +44,7 @@ mod execute;
 mod keep;
 mod model;
 mod prompt;
+mod restored;
 mod routes;
 mod service;
 mod store;
@@ -56,13 +57,14 @@ pub use execute::StartRuns;
 pub use keep::KeepRuns;
 pub use model::{
     Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
-    ConditionType, DeliveryRule, HourOfWeek, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus,
-    OverlapPolicy, RetryRule, RetryStrategy, Run, RunCause, RunId, RunStatus, StopReason, Suggestion,
+    ConditionType, DeliveryRule, FailedRun, HourOfWeek, Job, JobCondition, JobExecutionMode, JobFields, JobId,
+    JobStatus, OverlapPolicy, RetryRule, RetryStrategy, Run, RunCause, RunId, RunStatus, StopReason, Suggestion,
 };
+pub use restored::JudgeJobs;
 pub use routes::routes;
 pub use service::{
-    Calendar, CalendarEntry, CreateJob, Heatmap, JobStatistics, NewChain, ParseMethod, PlainSchedule, RunCounts,
-    Scheduler, SchedulerStatus, Statistics, UpdateJob, Validation,
+    Calendar, CalendarEntry, CreateJob, Heatmap, JobStatistics, ListJobs, NewChain, ParseMethod, PlainSchedule,
+    RunCounts, Scheduler, SchedulerStatus, Statistics, UpdateJob, Validation,
 };
 pub use tick::Tick;
 pub use tools::SchedulerTools;

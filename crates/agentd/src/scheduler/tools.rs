@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::error::SchedulerError;
 use super::model::{Job, JobExecutionMode, JobFields, JobId};
-use super::service::{CreateJob, Scheduler};
+use super::service::{CreateJob, ListJobs, Scheduler};
 use crate::agents::AgentId;
 use crate::skills::{Effect, InputSchema, JoinsBuiltin, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
 
@@ -196,7 +196,8 @@ impl SchedulerTool {
             execution_mode: Some(JobExecutionMode::ApprovalRequired),
             ..JobFields::default()
         };
-        let wanted = CreateJob { agent: Some(agent.to_string()), fields, most_of_agent: Some(MOST_OF_AN_AGENT) };
+        let wanted =
+            CreateJob { agent: Some(agent.to_string()), project: None, fields, most_of_agent: Some(MOST_OF_AN_AGENT) };
         let job = self.scheduler.create(wanted, Recorder::none()).await.map_err(|error| refusal(&error))?;
         Ok(ToolOutput::json(view(&job, self.language())))
     }
@@ -214,7 +215,7 @@ impl SchedulerTool {
 
     async fn list(&self, agent: &AgentId) -> Result<ToolOutput, ToolError> {
         let page = Page { limit: SHOWN, offset: 0 };
-        let listed = self.scheduler.list(None, Some(agent.as_str()), page).await;
+        let listed = self.scheduler.list(ListJobs { agent: Some(agent.as_str()), ..ListJobs::default() }, page).await;
         let (jobs, total) = listed.map_err(|error| refusal(&error))?;
         let language = self.language();
         let views: Vec<Value> = jobs.iter().map(|job| view(job, language)).collect();

@@ -24,7 +24,9 @@
 //! - What came from outside reaches a model between marks that nobody outside can know, and is called
 //!   untrusted there. The turn has the tools that change nothing, and those that the webhook names;
 //!   what acts asks first.
-//! - Bounded: requests a minute of one webhook and of all, how many turns wait and run, how far behind
+//! - A turn takes one of the background places at its provider, as runs of jobs do, and waits for it under a
+//!   lease that is renewed.
+//! - Bounded: requests a minute of one webhook and of all, how many turns wait, how far behind
 //!   the readers of events may be, how many deliveries and bytes are kept of a webhook, and for how long.
 //!
 //! Deliberately absent: other verifications than signatures (`channels` verifies platforms), and what

@@ -7,7 +7,7 @@ use super::model::{DeliveryId, DeliveryStatus};
 use super::service::Webhooks;
 use super::store::{deliveries, disable_of_agent};
 use crate::agents::{AgentId, OwnsAgentData};
-use crate::engine::{Reply, Session, SessionStatus, Settled, Transcript, TurnObserver};
+use crate::engine::{Reply, SessionStatus, Settled, Transcript};
 
 /// The name under which replies find back to their deliveries.
 pub(super) const TRANSCRIPT: &str = "webhook";
@@ -53,15 +53,6 @@ impl Transcript for Webhooks {
         _through: u64,
     ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
-    }
-}
-
-impl TurnObserver for Webhooks {
-    fn turn_ended(&self, session: &Session, _status: SessionStatus) {
-        if session.transcript.as_deref() == Some(TRANSCRIPT) {
-            self.turns().lock().remove(&session.id);
-            self.start_wake().notify_one();
-        }
     }
 }
 

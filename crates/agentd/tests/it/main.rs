@@ -29,6 +29,7 @@ mod memory;
 mod monitoring;
 mod notify;
 mod openapi;
+mod proactive;
 mod projects;
 mod providers;
 mod scheduler;

@@ -8,7 +8,7 @@ use agentd_store::Tx;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Attempt, Failure, milliseconds, record, whole_story};
+use super::{Attempt, Failure, LanePlace, milliseconds, record, whole_story};
 use crate::engine::{EngineError, HistoryMessage, Origin, OriginKind, SessionId, StartTurn, ToolUse};
 use crate::hooks::error::HookError;
 use crate::hooks::known::LoadedHook;
@@ -28,12 +28,13 @@ const NOTE: &str = "This turn was started by a hook of the owner, because of an 
 const EVENT_BYTES: usize = 16 * 1024;
 
 /// What is the same for every action.
-struct Occasion<'a> {
-    hook: &'a LoadedHook,
-    claim: &'a Claim,
-    event: Value,
-    attempt: u32,
-    begun: Instant,
+pub(super) struct Occasion<'a> {
+    pub(super) hook: &'a LoadedHook,
+    pub(super) claim: &'a Claim,
+    pub(super) event: Value,
+    pub(super) attempt: u32,
+    pub(super) begun: Instant,
+    pub(super) place: &'a LanePlace,
 }
 
 impl Occasion<'_> {
@@ -71,20 +72,16 @@ fn refused(error: HookError) -> Result<Attempt, HookError> {
 impl Hooks {
     pub(super) async fn do_builtin(
         &self,
-        hook: &LoadedHook,
         action: &BuiltinAction,
-        claim: &Claim,
-        attempt: u32,
-        begun: Instant,
+        occasion: &Occasion<'_>,
     ) -> Result<Attempt, HookError> {
-        let event: Value = serde_json::from_str(&claim.payload).unwrap_or_default();
-        let occasion = Occasion { hook, claim, event, attempt, begun };
+        let (hook, claim) = (occasion.hook, occasion.claim);
         let done = match action {
             BuiltinAction::SendToChannel { target, template, subject } => {
                 let body = template.render(&occasion.event);
                 let subject =
                     subject.as_ref().map_or_else(|| hook.hook.name.clone(), |subject| subject.render(&occasion.event));
-                self.send_to_channel(&occasion, Notification::new(target.clone(), subject, body)).await
+                self.send_to_channel(occasion, Notification::new(target.clone(), subject, body)).await
             }
             BuiltinAction::StoreMemory { template, agent, importance, topics } => {
                 let wanted = Remember {
@@ -95,12 +92,12 @@ impl Hooks {
                     importance: *importance,
                     topics: topics.clone(),
                 };
-                return self.store_memory(&occasion, wanted).await;
+                return self.store_memory(occasion, wanted).await;
             }
             BuiltinAction::StartAgent { agent, template } => {
-                self.start_agent(&occasion, agent, template.render(&occasion.event)).await
+                self.start_agent(occasion, agent, template.render(&occasion.event)).await
             }
-            BuiltinAction::CallHook { hook_id } => return self.call_hook(&occasion, hook_id).await,
+            BuiltinAction::CallHook { hook_id } => return self.call_hook(occasion, hook_id).await,
         };
         match done {
             Ok(()) => Ok(Attempt::Recorded),
@@ -140,9 +137,18 @@ impl Hooks {
         }))
     }
 
-    /// A turn beside any conversation, with tools that only read.
+    /// A turn beside any conversation, with tools that only read, as soon as there is a place for it.
     async fn start_agent(&self, occasion: &Occasion<'_>, agent: &str, prompt: String) -> Result<(), HookError> {
         let agent = self.means().agents.get(agent).await?;
+        let engine = &self.means().engine;
+        let place = match engine.try_background_place(&agent, None).await? {
+            Some(place) => place,
+            None => {
+                // What other hooks do must not wait for this one's model.
+                occasion.place.lock().take();
+                engine.background_place(&agent, None).await?
+            }
+        };
         let mut event = occasion.event.to_string();
         event.truncate(event.floor_char_boundary(EVENT_BYTES));
         let question = format!("{prompt}\n\n<event>\n{event}\n</event>");
@@ -158,7 +164,8 @@ impl Hooks {
             record(tx, &claim, &ExecutionResult { output, caused_id, ..result.clone() }).await?;
             Ok::<_, HookError>(())
         };
-        self.means().engine.start(turn, open).await?;
+        let session = engine.start(turn, open).await?;
+        engine.hold_until_let_go(place, session);
         Ok(())
     }
 

@@ -8,9 +8,11 @@ use std::error::Error;
 use std::time::Duration;
 
 use agentd_store::{StoreError, Tx};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use builtin::Occasion;
 pub(super) use http::Sent;
 
 use super::error::HookError;
@@ -22,11 +24,16 @@ use super::store::executions::{self, ExecutionResult};
 use super::store::figures::{self, Figures};
 use super::store::queue::{self, Claim, Lane};
 use super::worker::EXECUTION_LEASE;
+use crate::ground::Place;
 
 /// The lease is renewed so often.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Longer errors are cut: they are for people.
 const ERROR_BYTES: usize = 2_000;
+
+/// The place in its lane that an execution has. What waits long for something else gives it back, so that it
+/// stands in nobody's way; its hook's share it keeps.
+pub(super) type LanePlace = Mutex<Option<Place>>;
 
 /// What came of one attempt.
 enum Attempt {
@@ -85,10 +92,10 @@ pub(super) fn milliseconds(since: Instant) -> u64 {
 impl Hooks {
     /// Does what a claimed execution is about, `attempts` times at most, and records what came of it. The
     /// lease is kept meanwhile; whoever loses it stops, and records nothing.
-    pub(super) async fn execute(&self, hook: &LoadedHook, claim: &Claim, attempts: u32) {
+    pub(super) async fn execute(&self, hook: &LoadedHook, claim: &Claim, attempts: u32, place: &LanePlace) {
         let begun = Instant::now();
         let outcome = tokio::select! {
-            outcome = self.attempts(hook, claim, attempts, begun) => outcome,
+            outcome = self.attempts(hook, claim, attempts, begun, place) => outcome,
             () = self.keep(claim) => {
                 tracing::warn!(id = claim.id, "another daemon has taken over what a hook does here");
                 return;
@@ -103,10 +110,17 @@ impl Hooks {
         }
     }
 
-    async fn attempts(&self, hook: &LoadedHook, claim: &Claim, attempts: u32, begun: Instant) -> Result<(), HookError> {
+    async fn attempts(
+        &self,
+        hook: &LoadedHook,
+        claim: &Claim,
+        attempts: u32,
+        begun: Instant,
+        place: &LanePlace,
+    ) -> Result<(), HookError> {
         let mut attempt = 1;
         loop {
-            let failure = match self.attempt(hook, claim, attempt, begun).await? {
+            let failure = match self.attempt(hook, claim, attempt, begun, place).await? {
                 Attempt::Recorded => return Ok(()),
                 Attempt::Done(output) => {
                     let result = ExecutionResult {
@@ -144,6 +158,7 @@ impl Hooks {
         claim: &Claim,
         attempt: u32,
         begun: Instant,
+        place: &LanePlace,
     ) -> Result<Attempt, HookError> {
         match &hook.hook.action {
             Action::Http(http) => {
@@ -161,7 +176,10 @@ impl Hooks {
                 })
             }
             Action::Python(python) => Ok(self.run_python(hook, python, claim).await),
-            Action::Builtin(builtin) => self.do_builtin(hook, builtin, claim, attempt, begun).await,
+            Action::Builtin(builtin) => {
+                let event = serde_json::from_str(&claim.payload).unwrap_or_default();
+                self.do_builtin(builtin, &Occasion { hook, claim, event, attempt, begun, place }).await
+            }
             Action::Broken(problem) => Ok(Attempt::Failed(Failure::for_good(problem.clone()))),
         }
     }

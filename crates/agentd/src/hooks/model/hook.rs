@@ -64,6 +64,11 @@ pub struct Hook {
 }
 
 impl Hook {
+    /// The scope of a hook that hears the events of every agent.
+    pub const GLOBAL: &str = "global";
+    /// As the schemas of requests have it.
+    pub const MOST_RETRIES: u32 = 100;
+
     /// A new one, to be filled by a [`HookChange`].
     #[must_use]
     pub fn empty(id: HookId, hook_type: HookType, now: Timestamp) -> Self {
@@ -74,7 +79,7 @@ impl Hook {
             hook_type,
             enabled: true,
             disabled_reason: None,
-            scope: GLOBAL.to_owned(),
+            scope: Self::GLOBAL.to_owned(),
             agent_id: None,
             config: Map::new(),
             action: Action::Broken("it has no config yet".to_owned()),
@@ -115,7 +120,6 @@ impl Hook {
     }
 }
 
-const GLOBAL: &str = "global";
 const AGENT_SCOPE: &str = "agent:";
 
 /// What a request says of a hook; what it leaves out stays as it is.
@@ -170,7 +174,7 @@ impl HookChange {
         problems.require(is_known, "event_type", "is no event type; GET /api/hooks/event-types lists them");
         if let Some(scope) = self.scope {
             match scope.strip_prefix(AGENT_SCOPE).map(|name| (name, agent_of(name))) {
-                None if scope == GLOBAL => hook.agent_id = None,
+                None if scope == Hook::GLOBAL => hook.agent_id = None,
                 Some((_, Some(id))) => hook.agent_id = Some(id),
                 Some((_, None)) => problems.add("scope", "names no agent that is there"),
                 None => problems.add("scope", "must be `global`, or `agent:` and the svc_name of an agent"),

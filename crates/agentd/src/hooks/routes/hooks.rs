@@ -1,7 +1,7 @@
 //! Hooks themselves, and what they did.
 
 use agentd_base::{Page, PageLimits, Problems, Timestamp};
-use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query};
+use agentd_web::{ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, Path, Query};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -22,8 +22,9 @@ pub(super) struct HookList {
 
 /// Every hook, the oldest first
 #[utoipa::path(get, path = "/api/hooks", tag = "Hooks", responses((status = 200, body = HookList)))]
-pub(super) async fn list_hooks(State(hooks): State<Hooks>) -> Answer<HookList> {
-    Ok(Json(HookList { hooks: hooks.list().await?.iter().map(HookView::from).collect() }))
+pub(super) async fn list_hooks(State(hooks): State<Hooks>, caller: Caller) -> Answer<HookList> {
+    let found = hooks.list().await?;
+    Ok(Json(HookList { hooks: found.iter().map(|hook| HookView::from(hook).shown_to(&caller)).collect() }))
 }
 
 /// Make a hook
@@ -52,8 +53,8 @@ pub(super) async fn create_hook(
     get, path = "/api/hooks/{id}", tag = "Hooks", params(("id" = String, Path, description = "The hook")),
     responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
 )]
-pub(super) async fn get_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>) -> Answer<HookView> {
-    Ok(Json(HookView::from(&hooks.get(&id).await?)))
+pub(super) async fn get_hook(State(hooks): State<Hooks>, caller: Caller, Path(id): Path<HookId>) -> Answer<HookView> {
+    Ok(Json(HookView::from(&hooks.get(&id).await?).shown_to(&caller)))
 }
 
 /// Change a hook

@@ -1,14 +1,17 @@
 //! What answers show.
 
 use agentd_base::Timestamp;
+use agentd_web::{Caller, Scope};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use url::Url;
 use utoipa::ToSchema;
 
 use crate::hooks::model::{
     Delivery, DeliveryId, DeliveryStatus, Execution, ExecutionId, ExecutionStatus, Hook, HookId, HookType, SECRET,
 };
 use crate::hooks::service::DeliveryCounts;
+use crate::notify::Target;
 
 /// What reacts to events of one type.
 #[derive(Debug, Serialize, ToSchema)]
@@ -24,7 +27,8 @@ pub(super) struct HookView {
     disabled_reason: Option<String>,
     /// `global`, or `agent:<svc_name>`.
     scope: String,
-    /// With its defaults; `secret` reads `{"set": …}`.
+    /// With its defaults; `secret` reads `{"set": …}`. To a key that may only read, urls show scheme and host alone,
+    /// and headers their names: the rest may hold tokens.
     #[schema(value_type = Object)]
     config: Map<String, Value>,
     #[schema(required)]
@@ -66,6 +70,31 @@ impl From<&Hook> for HookView {
             created_at: hook.created_at,
             updated_at: hook.updated_at,
         }
+    }
+}
+
+impl HookView {
+    /// As the caller may see it: where a hook sends to, and the headers that it sends, may hold tokens.
+    pub(super) fn shown_to(mut self, caller: &Caller) -> Self {
+        if caller.scope == Scope::Full {
+            return self;
+        }
+        for (name, value) in &mut self.config {
+            match (self.hook_type, name.as_str(), &value) {
+                (HookType::Http, "url", Value::String(url)) => {
+                    let origin = Url::parse(url).map(|url| url.origin().ascii_serialization());
+                    *value = json!(origin.unwrap_or_else(|_| "?".to_owned()));
+                }
+                (HookType::Http, "headers", Value::Object(headers)) => {
+                    *value = headers.keys().map(|name| (name.clone(), json!("[hidden]"))).collect();
+                }
+                (HookType::Builtin, "channel", Value::String(channel)) => {
+                    *value = json!(channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.shown()));
+                }
+                _ => {}
+            }
+        }
+        self
     }
 }
 

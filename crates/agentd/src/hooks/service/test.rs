@@ -1,17 +1,27 @@
 //! Trying a hook with an event that did not happen.
 
+use std::time::Duration;
+
 use agentd_base::Timestamp;
 use agentd_store::{EventId, Recorder, Tx};
 use serde_json::{Map, Value, json};
 
 use super::Hooks;
 use crate::events;
+use crate::hooks::act::LanePlace;
 use crate::hooks::error::HookError;
-use crate::hooks::model::{Action, Delivery, DeliveryId, Execution, ExecutionId, HookId, TEST_EVENT, event_body};
+use crate::hooks::model::{
+    Action, BuiltinAction, Delivery, DeliveryId, Execution, ExecutionId, HookId, TEST_EVENT, event_body,
+};
 use crate::hooks::store::deliveries::{self, NewWork};
 use crate::hooks::store::executions;
 use crate::hooks::store::queue::{self, Lane};
 use crate::hooks::worker::EXECUTION_LEASE;
+
+/// A test that waits for a place at its agent's provider is answered after this as it is then. What a hook does
+/// else has limits of its own, the longest of them that of code.
+const START_LIMIT: Duration = Duration::from_secs(20);
+const OTHER_LIMIT: Duration = Duration::from_secs(400);
 
 /// An event as it could happen.
 fn synthetic(id: &EventId, event_type: &str, now: Timestamp) -> String {
@@ -52,9 +62,13 @@ impl Hooks {
         };
         let (hook, claim) = self.db().write(begin).await?;
         let here = self.clone();
+        let limit = match &hook.hook.action {
+            Action::Builtin(BuiltinAction::StartAgent { .. }) => START_LIMIT,
+            _ => OTHER_LIMIT,
+        };
         // In a task of its own: a client that goes away does not leave it half done.
-        let done = tokio::spawn(async move { here.execute(&hook, &claim, 1).await }).await;
-        if let Err(panic) = done {
+        let done = tokio::spawn(async move { here.execute(&hook, &claim, 1, &LanePlace::default()).await });
+        if let Ok(Err(panic)) = tokio::time::timeout(limit, done).await {
             tracing::error!(%panic, "the test of a hook went wrong");
         }
         let read = async move |tx: &mut Tx| {

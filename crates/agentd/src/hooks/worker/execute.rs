@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use super::lane::claim_due;
 use super::{EXECUTION_LEASE, INTERVAL, LONGEST_WAIT};
 use crate::ground::{Worker, WorkerError};
+use crate::hooks::act::LanePlace;
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::Lane;
 
@@ -48,12 +49,17 @@ impl ExecuteHooks {
             let wake = self.0.wake_of(Lane::Executions);
             return Ok(self.0.places(Lane::Executions).settle(Some(&wake), LONGEST_WAIT).await);
         }
-        for task in claimed {
+        for mut task in claimed {
             let hooks = self.0.clone();
             // In a task of its own: what has begun is not cut off when the workers stop.
             tokio::spawn(async move {
-                hooks.execute(&task.hook, &task.claim, task.hook.hook.max_retries).await;
+                let place = LanePlace::new(task.place.take());
+                hooks.execute(&task.hook, &task.claim, task.hook.hook.max_retries, &place).await;
                 drop(task);
+                if place.into_inner().is_none() {
+                    // No place becomes free by this, but a part of the hook's share.
+                    hooks.wake_of(Lane::Executions).notify_one();
+                }
             });
         }
         Ok(true)

@@ -20,7 +20,8 @@ pub(super) struct Task {
     pub(super) claim: Claim,
     /// It shows whether a receiver is back.
     pub(super) is_probe: bool,
-    _place: Place,
+    /// Taken out by what may give it back before the task is over.
+    pub(super) place: Option<Place>,
     _share: Share,
 }
 
@@ -101,7 +102,7 @@ pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Res
         Some(Task {
             hook: Arc::clone(hook),
             is_probe,
-            _place: places.take(),
+            place: Some(places.take()),
             _share: Share::take(hooks, lane, &claim.hook_id),
             claim,
         })

@@ -28,6 +28,7 @@ fn job_value(job: &Job) -> Value {
         "name": job.name,
         "goal": beginning(&job.goal),
         "agent_id": job.agent_id,
+        "project_id": job.project_id,
         "status": job.status,
         "next_run_at": job.next_run_at,
         "last_run_at": job.last_run_at,

@@ -10,6 +10,7 @@ use super::{condition, named};
 use crate::agents::AgentId;
 use crate::engine::ToolUse;
 use crate::notify::{MessageFormat, Target};
+use crate::projects::ProjectId;
 
 agentd_base::typed_id!(
     /// The id of a job.
@@ -104,6 +105,8 @@ pub struct Job {
     pub name: String,
     pub goal: String,
     pub agent_id: AgentId,
+    /// None of a project that was deleted.
+    pub project_id: Option<ProjectId>,
     pub schedule: Schedule,
     pub status: JobStatus,
     pub delivery: Option<DeliveryRule>,
@@ -128,7 +131,7 @@ pub struct Job {
 }
 
 /// What is wanted of a job; of a new one `name`, `goal`, the agent and the schedule are required. The agent
-/// is resolved by the caller.
+/// and the project are resolved by the caller.
 #[derive(Debug, Clone, Default)]
 pub struct JobFields {
     pub name: Option<String>,
@@ -153,6 +156,7 @@ impl Job {
             name: String::new(),
             goal: String::new(),
             agent_id,
+            project_id: None,
             schedule,
             status: JobStatus::Active,
             delivery: None,

@@ -17,7 +17,7 @@ pub use job::{
     ConditionType, DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus, OverlapPolicy,
 };
 pub use retry::{RetryRule, RetryStrategy};
-pub use run::{Run, RunCause, RunId, RunStatus, StopReason};
+pub use run::{FailedRun, Run, RunCause, RunId, RunStatus, StopReason};
 
 /// An enum that stands in JSON and in the database by the same names.
 macro_rules! named {

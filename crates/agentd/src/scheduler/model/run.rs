@@ -82,6 +82,21 @@ pub struct Run {
     pub completed_at: Option<Timestamp>,
 }
 
+/// A run that failed for good and after which its job has not run again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FailedRun {
+    pub run: Run,
+    pub job_name: String,
+    pub job_goal: String,
+}
+
+impl FailedRun {
+    #[must_use]
+    pub fn error(&self) -> &str {
+        self.run.error.as_deref().unwrap_or("nothing was said about why")
+    }
+}
+
 /// What an attempt came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::scheduler) struct Outcome {

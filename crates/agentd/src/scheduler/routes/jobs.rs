@@ -2,7 +2,7 @@
 
 use agentd_base::{Page, PageLimits, Patch, Problems, Timestamp};
 use agentd_schedule::{Language, MisfirePolicy, ScheduleSpec};
-use agentd_web::{ApiError, ErrorBody, IdempotencyKey, Json, Path, Query};
+use agentd_web::{ApiError, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Scope};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -11,10 +11,12 @@ use utoipa::{IntoParams, ToSchema};
 use super::Answer;
 use crate::agents::AgentId;
 use crate::ground::record_once;
+use crate::notify::Target;
+use crate::projects::ProjectId;
 use crate::scheduler::model::{
     DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus, OverlapPolicy, RetryRule,
 };
-use crate::scheduler::service::{CreateJob, Scheduler, UpdateJob};
+use crate::scheduler::service::{CreateJob, ListJobs, Scheduler, UpdateJob};
 
 /// What a job is made from.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -28,6 +30,10 @@ pub(super) struct CreateJobBody {
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
+    /// A project that it belongs to; what its runs use is counted for it.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 64)]
+    project_id: Option<String>,
     schedule: ScheduleSpec,
     /// Where the output goes; left out: it is only kept.
     #[serde(default)]
@@ -65,6 +71,7 @@ impl From<CreateJobBody> for CreateJob {
     fn from(body: CreateJobBody) -> Self {
         Self {
             agent: body.agent_id,
+            project: body.project_id,
             fields: JobFields {
                 name: Some(body.name),
                 goal: Some(body.goal),
@@ -83,8 +90,8 @@ impl From<CreateJobBody> for CreateJob {
     }
 }
 
-/// Any of the fields; those left out stay as they are, and `null` takes `delivery`, `condition`, `retry` and
-/// `model` away.
+/// Any of the fields; those left out stay as they are, and `null` takes `project_id`, `delivery`, `condition`,
+/// `retry` and `model` away.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct UpdateJobBody {
     #[serde(default)]
@@ -97,6 +104,9 @@ pub(super) struct UpdateJobBody {
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
+    #[serde(default)]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
+    project_id: Patch<String>,
     /// Counts from now on; a job that is over is active again with it.
     #[serde(default)]
     schedule: Option<ScheduleSpec>,
@@ -127,6 +137,7 @@ impl From<UpdateJobBody> for UpdateJob {
     fn from(body: UpdateJobBody) -> Self {
         Self {
             agent: body.agent_id,
+            project: body.project_id,
             fields: JobFields {
                 name: body.name,
                 goal: body.goal,
@@ -154,10 +165,12 @@ pub(super) struct JobView {
     name: String,
     goal: String,
     agent_id: AgentId,
+    project_id: Option<ProjectId>,
     schedule: ScheduleSpec,
     /// The schedule in words, in the interface's language.
     human_readable: String,
     status: JobStatus,
+    /// To a key that may only read, a url in its channel shows scheme and host alone: the rest may hold a token.
     delivery: Option<DeliveryRule>,
     condition: Option<JobCondition>,
     retry: RetryRule,
@@ -182,6 +195,7 @@ impl JobView {
             name: job.name.clone(),
             goal: job.goal.clone(),
             agent_id: job.agent_id.clone(),
+            project_id: job.project_id.clone(),
             schedule: job.schedule.spec(),
             human_readable: job.schedule.human_readable(language),
             status: job.status,
@@ -199,6 +213,16 @@ impl JobView {
             created_at: job.created_at,
             updated_at: job.updated_at,
         }
+    }
+
+    /// As the caller may see it: the address of a delivery may hold a token, with which one could write there.
+    fn shown_to(mut self, caller: &Caller) -> Self {
+        if caller.scope == Scope::Read
+            && let Some(rule) = &mut self.delivery
+        {
+            rule.channel = rule.channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.shown());
+        }
+        self
     }
 }
 
@@ -222,6 +246,9 @@ pub(super) struct JobQuery {
     /// Only those of this agent, by id or svc_name.
     #[param(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
+    /// Only those of this project.
+    #[param(min_length = 1, max_length = 64)]
+    project_id: Option<String>,
     /// Default 50.
     #[param(minimum = 1, maximum = 200)]
     limit: Option<i64>,
@@ -234,16 +261,23 @@ pub(super) struct JobQuery {
     get, path = "/api/scheduler/jobs", tag = "Scheduler", params(JobQuery),
     responses(
         (status = 200, body = JobList),
-        (status = 404, body = ErrorBody, description = "There is no such agent"),
+        (status = 404, body = ErrorBody, description = "There is no such agent or project"),
     ),
 )]
-pub(super) async fn list_jobs(State(scheduler): State<Scheduler>, Query(query): Query<JobQuery>) -> Answer<JobList> {
+pub(super) async fn list_jobs(
+    State(scheduler): State<Scheduler>,
+    caller: Caller,
+    Query(query): Query<JobQuery>,
+) -> Answer<JobList> {
     let mut problems = Problems::new();
     let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
     problems.into_result().map_err(ApiError::invalid)?;
-    let (jobs, count) = scheduler.list(query.status, query.agent_id.as_deref(), page).await?;
+    let asked =
+        ListJobs { status: query.status, agent: query.agent_id.as_deref(), project: query.project_id.as_deref() };
+    let (jobs, count) = scheduler.list(asked, page).await?;
     let language = language(&scheduler);
-    Ok(Json(JobList { jobs: jobs.iter().map(|job| JobView::new(job, language)).collect(), count }))
+    let jobs = jobs.iter().map(|job| JobView::new(job, language).shown_to(&caller)).collect();
+    Ok(Json(JobList { jobs, count }))
 }
 
 /// Plan a job for an agent
@@ -254,7 +288,7 @@ pub(super) async fn list_jobs(State(scheduler): State<Scheduler>, Query(query): 
     post, path = "/api/scheduler/jobs", tag = "Scheduler", request_body = CreateJobBody,
     responses(
         (status = 201, body = JobView),
-        (status = 404, body = ErrorBody, description = "There is no such agent"),
+        (status = 404, body = ErrorBody, description = "There is no such agent or project"),
     ),
 )]
 pub(super) async fn create_job(
@@ -274,8 +308,12 @@ pub(super) async fn create_job(
     params(("id" = String, Path, description = "As in the list")),
     responses((status = 200, body = JobView)),
 )]
-pub(super) async fn get_job(State(scheduler): State<Scheduler>, Path(id): Path<JobId>) -> Answer<JobView> {
-    Ok(Json(JobView::new(&scheduler.get(&id).await?, language(&scheduler))))
+pub(super) async fn get_job(
+    State(scheduler): State<Scheduler>,
+    caller: Caller,
+    Path(id): Path<JobId>,
+) -> Answer<JobView> {
+    Ok(Json(JobView::new(&scheduler.get(&id).await?, language(&scheduler)).shown_to(&caller)))
 }
 
 /// Change some fields of a job

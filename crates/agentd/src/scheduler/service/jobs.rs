@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use agentd_base::{FieldProblem, Page, Problems, Timestamp};
+use agentd_base::{FieldProblem, Page, Patch, Problems, Timestamp};
 use agentd_schedule::{Schedule, ScheduleSpec};
 use agentd_store::{Recorder, Tx};
 
@@ -10,6 +10,7 @@ use super::Scheduler;
 use crate::agents::AgentId;
 use crate::scheduler::error::SchedulerError;
 use crate::scheduler::model::{Job, JobFields, JobId, JobStatus, StopReason};
+use crate::scheduler::store::jobs::JobFilter;
 use crate::scheduler::store::{chains, jobs, runs};
 
 /// More jobs are not kept.
@@ -20,6 +21,7 @@ const MOST_JOBS: u64 = 200_000;
 pub struct CreateJob {
     /// Id or `svc_name`; `None`: the default agent.
     pub agent: Option<String>,
+    pub project: Option<String>,
     pub fields: JobFields,
     /// More jobs of the agent than this are refused.
     pub most_of_agent: Option<u64>,
@@ -30,14 +32,24 @@ pub struct CreateJob {
 pub struct UpdateJob {
     /// Id or `svc_name`.
     pub agent: Option<String>,
+    pub project: Patch<String>,
     pub fields: JobFields,
+}
+
+/// Which jobs are asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ListJobs<'a> {
+    pub status: Option<JobStatus>,
+    /// Id or `svc_name`.
+    pub agent: Option<&'a str>,
+    pub project: Option<&'a str>,
 }
 
 impl Scheduler {
     /// Keeps a job; it is due from now on.
     ///
     /// # Errors
-    /// `Invalid` with every bad field, an unknown agent, too many jobs, or the store's refusal.
+    /// `Invalid` with every bad field, an unknown agent or project, too many jobs, or the store's refusal.
     pub async fn create(&self, wanted: CreateJob, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
         let agent = match &wanted.agent {
             Some(name) => self.0.agents.get(name).await?,
@@ -64,21 +76,27 @@ impl Scheduler {
             problems.add("schedule", "has no time left at which it could run");
         }
         problems.into_result().map_err(SchedulerError::Invalid)?;
-        let agents = self.0.agents.clone();
+        let (agents, projects) = (self.0.agents.clone(), self.0.projects.clone());
         let work = async move |tx: &mut Tx| {
+            let mut job = job.clone();
             if !agents.is_alive(tx, &job.agent_id).await? {
                 return Err(crate::engine::EngineError::AgentGone.into());
             }
             if let Some(limit) = wanted.most_of_agent {
                 let page = Page { limit: 1, offset: 0 };
-                let (_, count) = jobs::list_jobs(tx, Some(JobStatus::Active), Some(&job.agent_id), page).await?;
+                let (status, agent) = (Some(JobStatus::Active), Some(job.agent_id.clone()));
+                let filter = JobFilter { status, agent, project: None };
+                let (_, count) = jobs::list_jobs(tx, &filter, page).await?;
                 if count >= limit {
                     return Err(SchedulerError::TooManyJobs { limit });
                 }
             }
+            if let Some(project) = &wanted.project {
+                job.project_id = Some(projects.get_in(tx, project).await?.id);
+            }
             jobs::insert_job(tx, &job).await?;
             recorder.record(tx, &job).await?;
-            Ok(job.clone())
+            Ok(job)
         };
         let job = self.0.ground.db.write(work).await?;
         self.0.tick_wake.notify_one();
@@ -108,7 +126,7 @@ impl Scheduler {
     /// Changes some fields. A new schedule counts from now; it also brings a job back that was over.
     ///
     /// # Errors
-    /// `Invalid`, `JobNotFound`, an unknown agent, or the store's refusal.
+    /// `Invalid`, `JobNotFound`, an unknown agent or project, or the store's refusal.
     pub async fn update(&self, id: &JobId, wanted: UpdateJob) -> Result<Job, SchedulerError> {
         let agent = match &wanted.agent {
             Some(name) => Some(self.0.agents.get(name).await?.id.clone()),
@@ -136,6 +154,11 @@ impl Scheduler {
             }
             job.apply(&wanted.fields, &mut problems);
             problems.into_result().map_err(SchedulerError::Invalid)?;
+            match &wanted.project {
+                Patch::Keep => {}
+                Patch::Clear => job.project_id = None,
+                Patch::Set(project) => job.project_id = Some(scheduler.0.projects.get_in(tx, project).await?.id),
+            }
             job.updated_at = now;
             jobs::update_job(tx, &job).await?;
             Ok::<_, SchedulerError>(job)
@@ -155,18 +178,17 @@ impl Scheduler {
     /// The newest first, and how many match.
     ///
     /// # Errors
-    /// An unknown agent, or the store's refusal.
-    pub async fn list(
-        &self,
-        status: Option<JobStatus>,
-        agent: Option<&str>,
-        page: Page,
-    ) -> Result<(Vec<Job>, u64), SchedulerError> {
-        let agent = match agent {
-            Some(name) => Some(self.0.agents.get(name).await?.id.clone()),
-            None => None,
-        };
-        Ok(jobs::list_jobs(&mut self.0.ground.db.read_snapshot().await?, status, agent.as_ref(), page).await?)
+    /// An unknown agent or project, or the store's refusal.
+    pub async fn list(&self, asked: ListJobs<'_>, page: Page) -> Result<(Vec<Job>, u64), SchedulerError> {
+        let mut filter = JobFilter { status: asked.status, ..JobFilter::default() };
+        if let Some(name) = asked.agent {
+            filter.agent = Some(self.0.agents.get(name).await?.id.clone());
+        }
+        let mut read = self.0.ground.db.read_snapshot().await?;
+        if let Some(id) = asked.project {
+            filter.project = Some(self.0.projects.get_in(&mut read, id).await?.id);
+        }
+        Ok(jobs::list_jobs(&mut read, &filter, page).await?)
     }
 
     /// Deletes a job; what is under way of it is stopped. With `owner`, only a job of that agent is found.

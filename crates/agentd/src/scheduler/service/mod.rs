@@ -26,10 +26,11 @@ use crate::agents::{AgentId, Agents, OwnsAgentData};
 use crate::engine::Engine;
 use crate::ground::{Ground, NextDue};
 use crate::notify::Notify;
+use crate::projects::{NamesProjects, ProjectId, Projects};
 use crate::settings::Settings;
 
 pub use chains::NewChain;
-pub use jobs::{CreateJob, UpdateJob};
+pub use jobs::{CreateJob, ListJobs, UpdateJob};
 pub use parse::{ParseMethod, PlainSchedule, Validation};
 pub use smart::{Calendar, CalendarEntry, Heatmap};
 pub use statistics::{JobStatistics, SchedulerStatus, Statistics};
@@ -75,6 +76,7 @@ struct Inner {
     ground: Ground,
     settings: Settings,
     agents: Agents,
+    projects: Projects,
     engine: Engine,
     notify: Notify,
     tick_wake: Arc<tokio::sync::Notify>,
@@ -107,11 +109,19 @@ impl std::fmt::Debug for Scheduler {
 
 impl Scheduler {
     #[must_use]
-    pub fn new(ground: Ground, settings: Settings, agents: Agents, engine: Engine, notify: Notify) -> Self {
+    pub fn new(
+        ground: Ground,
+        settings: Settings,
+        agents: Agents,
+        projects: Projects,
+        engine: Engine,
+        notify: Notify,
+    ) -> Self {
         Self(Arc::new(Inner {
             ground,
             settings,
             agents,
+            projects,
             engine,
             notify,
             tick_wake: Arc::default(),
@@ -310,5 +320,20 @@ impl OwnsAgentData for Scheduler {
         limit: u32,
     ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
         Box::pin(store::jobs::purge_deleted(tx, limit))
+    }
+}
+
+impl NamesProjects for Scheduler {
+    fn name(&self) -> &'static str {
+        "jobs"
+    }
+
+    fn release<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        project: &'t ProjectId,
+        limit: u32,
+    ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
+        Box::pin(async move { Ok(store::jobs::release_project(tx, project, limit).await? > 0) })
     }
 }

@@ -1,6 +1,6 @@
 //! Starting, showing and stopping runs.
 
-use agentd_base::Page;
+use agentd_base::{Page, Timestamp};
 use agentd_store::{Recorder, Tx};
 
 use super::Scheduler;
@@ -8,7 +8,7 @@ use crate::engine::EngineError;
 use crate::scheduler::error::SchedulerError;
 use crate::scheduler::events;
 use crate::scheduler::model::run::Outcome;
-use crate::scheduler::model::{JobId, OverlapPolicy, Run, RunCause, RunId, RunStatus, StopReason};
+use crate::scheduler::model::{FailedRun, JobId, OverlapPolicy, Run, RunCause, RunId, RunStatus, StopReason};
 use crate::scheduler::store::{jobs, runs};
 
 impl Scheduler {
@@ -44,6 +44,16 @@ impl Scheduler {
         let run = self.0.ground.db.write(work).await?;
         self.0.run_wake.notify_one();
         Ok(run)
+    }
+
+    /// Runs that failed since then and are the last of their jobs, the oldest first.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn failed_lately(&self, since: Timestamp, limit: u32) -> Result<Vec<FailedRun>, SchedulerError> {
+        let failed = runs::list_failed(&mut self.0.ground.db.read().await?, since, limit).await?;
+        let failed = failed.into_iter().map(|(run, job_name, job_goal)| FailedRun { run, job_name, job_goal });
+        Ok(failed.collect())
     }
 
     /// The newest first, and how many match.

@@ -3,7 +3,7 @@
 use agentd_base::Timestamp;
 use agentd_store::{Read, StoreError, args};
 
-use super::jobs::{COLUMNS, job};
+use super::jobs::{columns, job};
 use crate::agents::AgentId;
 use crate::scheduler::activity::{ACTIVITY_QUARTER_MICROS, Activity};
 use crate::scheduler::model::{Job, JobId, RunId, RunStatus};
@@ -57,7 +57,7 @@ pub(in crate::scheduler) async fn list_due_before(
     until: Timestamp,
     limit: u32,
 ) -> Result<Vec<Job>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM jobs WHERE next_run_at < $1 ORDER BY next_run_at, id LIMIT $2");
+    let sql = format!("SELECT {} FROM jobs WHERE next_run_at < $1 ORDER BY next_run_at, id LIMIT $2", columns());
     read.fetch_all(sql, args![until, limit]).await?.iter().map(job).collect()
 }
 

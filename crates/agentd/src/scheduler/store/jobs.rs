@@ -6,11 +6,26 @@ use agentd_store::{Args, Read, Row, StoreError, Tx, args};
 
 use super::{batch, rows_of};
 use crate::agents::AgentId;
+use crate::projects::{ProjectId, living_project};
 use crate::scheduler::model::{Job, JobExecutionMode, JobId, JobStatus, OverlapPolicy};
 
-pub(in crate::scheduler) const COLUMNS: &str = "id, name, goal, agent_id, schedule, status, delivery, condition, retry, \
-    overlap, misfire, execution_mode, time_limit_seconds, model, counted_from, next_run_at, last_run_at, run_count, \
-    created_at, updated_at";
+/// The columns of a job; one whose project was deleted has none.
+pub(in crate::scheduler) fn columns() -> String {
+    format!(
+        "id, name, goal, agent_id, schedule, status, delivery, condition, retry, overlap, misfire, execution_mode, \
+         time_limit_seconds, model, counted_from, next_run_at, last_run_at, run_count, created_at, updated_at, \
+         {} AS project_id",
+        living_project("jobs.project_id")
+    )
+}
+
+/// Which jobs are asked for.
+#[derive(Debug, Clone, Default)]
+pub(in crate::scheduler) struct JobFilter {
+    pub(in crate::scheduler) status: Option<JobStatus>,
+    pub(in crate::scheduler) agent: Option<AgentId>,
+    pub(in crate::scheduler) project: Option<ProjectId>,
+}
 
 pub(in crate::scheduler) fn misfire_name(policy: MisfirePolicy) -> &'static str {
     match policy {
@@ -33,6 +48,7 @@ pub(in crate::scheduler) fn job(row: &Row) -> Result<Job, StoreError> {
         name: row.get("name")?,
         goal: row.get("goal")?,
         agent_id: row.get("agent_id")?,
+        project_id: row.get("project_id")?,
         schedule: row.json("schedule")?,
         // The schema lets nothing else in.
         status: JobStatus::parse(&text("status")?).unwrap_or(JobStatus::Paused),
@@ -62,8 +78,8 @@ pub(in crate::scheduler) async fn insert_job(tx: &mut Tx, job: &Job) -> Result<(
     tx.execute(
         "INSERT INTO jobs (id, name, goal, agent_id, schedule, status, delivery, condition, retry, overlap, misfire, \
          execution_mode, time_limit_seconds, model, counted_from, next_run_at, last_run_at, run_count, created_at, \
-         updated_at) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
+         updated_at, project_id) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)",
         args![
             &job.id,
             &job.name,
@@ -84,7 +100,8 @@ pub(in crate::scheduler) async fn insert_job(tx: &mut Tx, job: &Job) -> Result<(
             job.last_run_at,
             job.run_count,
             job.created_at,
-            job.updated_at
+            job.updated_at,
+            job.project_id.as_ref()
         ],
     )
     .await?;
@@ -96,7 +113,7 @@ pub(in crate::scheduler) async fn update_job(tx: &mut Tx, job: &Job) -> Result<(
     tx.execute(
         "UPDATE jobs SET name = $2, goal = $3, agent_id = $4, schedule = $5, status = $6, delivery = $7, \
          condition = $8, retry = $9, overlap = $10, misfire = $11, execution_mode = $12, time_limit_seconds = $13, \
-         model = $14, counted_from = $15, next_run_at = $16, updated_at = $17 WHERE id = $1",
+         model = $14, counted_from = $15, next_run_at = $16, updated_at = $17, project_id = $18 WHERE id = $1",
         args![
             &job.id,
             &job.name,
@@ -114,7 +131,8 @@ pub(in crate::scheduler) async fn update_job(tx: &mut Tx, job: &Job) -> Result<(
             &job.model,
             job.counted_from,
             job.next_run_at,
-            job.updated_at
+            job.updated_at,
+            job.project_id.as_ref()
         ],
     )
     .await?;
@@ -122,7 +140,7 @@ pub(in crate::scheduler) async fn update_job(tx: &mut Tx, job: &Job) -> Result<(
 }
 
 pub(in crate::scheduler) async fn find_job(read: &mut Read, id: &JobId) -> Result<Option<Job>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM jobs WHERE id = $1 AND deleted_at IS NULL");
+    let sql = format!("SELECT {} FROM jobs WHERE id = $1 AND deleted_at IS NULL", columns());
     let row = read.fetch_optional(sql, args![id]).await?;
     row.as_ref().map(job).transpose()
 }
@@ -130,23 +148,26 @@ pub(in crate::scheduler) async fn find_job(read: &mut Read, id: &JobId) -> Resul
 /// The newest first, and how many match.
 pub(in crate::scheduler) async fn list_jobs(
     read: &mut Read,
-    status: Option<JobStatus>,
-    agent: Option<&AgentId>,
+    filter: &JobFilter,
     page: Page,
 ) -> Result<(Vec<Job>, u64), StoreError> {
     let mut values = Args::new();
     let mut condition = String::from("deleted_at IS NULL");
-    if let Some(status) = status {
+    if let Some(status) = filter.status {
         condition.push_str(&format!(" AND status = ${}", values.push(status.as_str())));
     }
-    if let Some(agent) = agent {
+    if let Some(agent) = &filter.agent {
         condition.push_str(&format!(" AND agent_id = ${}", values.push(agent)));
+    }
+    if let Some(project) = &filter.project {
+        condition.push_str(&format!(" AND project_id = ${}", values.push(project)));
     }
     let count =
         read.fetch_one(format!("SELECT COUNT(*) FROM jobs WHERE {condition}"), values.clone()).await?.first()?;
     let (limit, offset) = (values.push(page.limit), values.push(page.offset));
     let sql = format!(
-        "SELECT {COLUMNS} FROM jobs WHERE {condition} ORDER BY created_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}"
+        "SELECT {columns} FROM jobs WHERE {condition} ORDER BY created_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}",
+        columns = columns()
     );
     let rows = read.fetch_all(sql, values).await?;
     Ok((rows.iter().map(job).collect::<Result<_, _>>()?, count))
@@ -163,8 +184,9 @@ pub(in crate::scheduler) async fn next_due(read: &mut Read) -> Result<Option<Tim
 pub(in crate::scheduler) async fn take_due(tx: &mut Tx, now: Timestamp, limit: u32) -> Result<Vec<Job>, StoreError> {
     let locked = tx.dialect().skip_locked();
     let sql = format!(
-        "SELECT {COLUMNS} FROM jobs WHERE next_run_at IS NOT NULL AND next_run_at <= $1 \
-         ORDER BY next_run_at, id LIMIT $2 {locked}"
+        "SELECT {columns} FROM jobs WHERE next_run_at IS NOT NULL AND next_run_at <= $1 \
+         ORDER BY next_run_at, id LIMIT $2 {locked}",
+        columns = columns()
     );
     let rows = tx.fetch_all(sql, args![now, limit]).await?;
     rows.iter().map(job).collect()
@@ -208,6 +230,19 @@ pub(in crate::scheduler) async fn close_job(tx: &mut Tx, id: &JobId, status: Job
     tx.execute(sql, args![id, status.as_str(), now]).await.map(|_| ())
 }
 
+/// Takes a deleted project off up to `limit` jobs; answers how many.
+pub(in crate::scheduler) async fn release_project(
+    tx: &mut Tx,
+    project: &ProjectId,
+    limit: u32,
+) -> Result<u64, StoreError> {
+    tx.execute(
+        "UPDATE jobs SET project_id = NULL WHERE id IN (SELECT id FROM jobs WHERE project_id = $1 LIMIT $2)",
+        args![project, limit],
+    )
+    .await
+}
+
 /// Puts a job out of sight; answers whether it was there.
 pub(in crate::scheduler) async fn hide_job(tx: &mut Tx, id: &JobId, now: Timestamp) -> Result<bool, StoreError> {
     let sql = "UPDATE jobs SET deleted_at = $2, next_run_at = NULL WHERE id = $1 AND deleted_at IS NULL";
@@ -244,4 +279,20 @@ pub(in crate::scheduler) async fn purge_deleted(tx: &mut Tx, limit: u32) -> Resu
         tx.execute("DELETE FROM jobs WHERE id = $1", args![id]).await?;
     }
     Ok(ids.len() == limit as usize)
+}
+
+/// Jobs that are there, by id, each with what its row reads as; for holding them against the rules.
+pub(in crate::scheduler) async fn list_after(
+    read: &mut Read,
+    after: &str,
+    limit: u32,
+) -> Result<Vec<(String, Result<Job, StoreError>)>, StoreError> {
+    let sql = format!("SELECT {} FROM jobs WHERE id > $1 AND deleted_at IS NULL ORDER BY id LIMIT $2", columns());
+    let rows = read.fetch_all(sql, args![after, limit]).await?;
+    rows.iter().map(|row| Ok((row.get("id")?, job(row)))).collect()
+}
+
+pub(in crate::scheduler) async fn has_deleted_that_is_due(read: &mut Read) -> Result<bool, StoreError> {
+    let sql = "SELECT id FROM jobs WHERE next_run_at IS NOT NULL AND deleted_at IS NOT NULL LIMIT 1";
+    Ok(read.fetch_optional(sql, args![]).await?.is_some())
 }

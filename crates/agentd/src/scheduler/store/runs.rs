@@ -125,6 +125,26 @@ pub(in crate::scheduler) async fn find_last_ended(read: &mut Read, job: &JobId) 
     row.as_ref().map(run).transpose()
 }
 
+/// Runs that failed since then and are the last of their jobs, the oldest first, each with the name and the goal
+/// of its job.
+pub(in crate::scheduler) async fn list_failed(
+    read: &mut Read,
+    since: Timestamp,
+    limit: u32,
+) -> Result<Vec<(Run, String, String)>, StoreError> {
+    let of_run: Vec<String> = COLUMNS.split(", ").map(|column| format!("r.{}", column.trim())).collect();
+    let sql = format!(
+        "SELECT {}, j.name AS job_name, j.goal AS job_goal FROM job_runs r JOIN jobs j ON j.id = r.job_id \
+         WHERE r.completed_at >= $1 AND r.status IN ('failed', 'timeout') AND j.deleted_at IS NULL \
+         AND NOT EXISTS (SELECT 1 FROM job_runs n WHERE n.job_id = r.job_id \
+         AND n.status IN ('success', 'failed', 'timeout') AND (n.created_at, n.id) > (r.created_at, r.id)) \
+         ORDER BY r.completed_at, r.id LIMIT $2",
+        of_run.join(", ")
+    );
+    let rows = read.fetch_all(sql, args![since, limit]).await?;
+    rows.iter().map(|row| Ok((run(row)?, row.get("job_name")?, row.get("job_goal")?))).collect()
+}
+
 /// The newest first, and how many match.
 pub(in crate::scheduler) async fn list_runs(
     read: &mut Read,

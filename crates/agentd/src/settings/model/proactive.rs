@@ -55,11 +55,12 @@ pub struct ProactiveSettings {
     pub enabled: bool,
     #[schema(inline)]
     pub quiet_hours: QuietHours,
-    /// How many turns a day, the day being that of the profile's time zone.
+    /// How many turns of an agent a day, the day being that of the profile's time zone.
     #[schema(maximum = 100)]
     pub max_per_day: u32,
     /// Where such a turn is sent: `<platform>:<channel>` (discord, slack, telegram, whatsapp, teams,
-    /// google_chat) or `email:<address>`; `null`: nowhere, it stands in its conversation alone.
+    /// google_chat) or `email:<address>`; `null`: nowhere, it is only listed by
+    /// `GET /api/scheduler/proactive`.
     #[schema(min_length = 3, max_length = 300)]
     pub delivery: Option<String>,
 }

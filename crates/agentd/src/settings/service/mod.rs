@@ -128,7 +128,7 @@ impl Settings {
         self.section()
     }
 
-    /// Whether agents keep quiet at `at`: proactive turns wait for the end of the quiet hours.
+    /// Whether agents keep quiet at `at`: proactive turns begin outside of the quiet hours.
     #[must_use]
     pub fn is_quiet(&self, at: Timestamp) -> bool {
         self.proactive().is_quiet(at, &self.timezone())

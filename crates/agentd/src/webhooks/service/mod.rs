@@ -5,6 +5,7 @@ mod receive;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use agentd_base::{Patch, Secret, SecretUpdate, Timestamp};
 use agentd_store::{Read, Recorder, Snapshot, Tx};
@@ -15,9 +16,10 @@ use super::admission::{Admission, RequestCounts};
 use super::error::WebhookError;
 use super::model::{MAX_WEBHOOKS, Webhook, WebhookChange, WebhookId, new_secret, secret_problem};
 use super::store;
+use super::worker::MOST_HELD;
 use crate::agents::{AgentId, Agents};
-use crate::engine::{Engine, SessionId};
-use crate::ground::Ground;
+use crate::engine::Engine;
+use crate::ground::{Ground, Places};
 use crate::settings::{Vault, VaultError};
 
 pub use receive::ReceivedRequest;
@@ -63,8 +65,8 @@ struct Inner {
     known: Snapshot<KnownWebhooks>,
     admission: Admission,
     counts: RequestCounts,
-    /// Turns that began here and may still run.
-    turns: Mutex<BTreeSet<SessionId>>,
+    /// For deliveries whose turns are about to begin here.
+    starting: Places,
     /// Webhooks that got something since it was last looked how much they keep; `None`: nobody knows.
     fed: Mutex<Option<BTreeSet<WebhookId>>>,
     start_wake: Arc<Notify>,
@@ -77,7 +79,7 @@ pub struct Webhooks(Arc<Inner>);
 
 impl std::fmt::Debug for Webhooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Webhooks").field("turns", &self.0.turns.lock().len()).finish_non_exhaustive()
+        f.debug_struct("Webhooks").field("starting", &self.0.starting).finish_non_exhaustive()
     }
 }
 
@@ -94,7 +96,7 @@ impl Webhooks {
             known: Snapshot::new(&ground.db, &[store::WEBHOOKS]),
             admission: Admission::default(),
             counts: RequestCounts::default(),
-            turns: Mutex::default(),
+            starting: Places::new(MOST_HELD),
             fed: Mutex::default(),
             start_wake: Arc::default(),
             purge_wake: Arc::default(),
@@ -113,6 +115,14 @@ impl Webhooks {
     #[must_use]
     pub fn request_counts(&self) -> Vec<(&'static str, u64)> {
         self.0.counts.read()
+    }
+
+    /// Waits until nothing waits for a place here any more, `limit` at most: when the daemon drains, what waits
+    /// is given back for others, or for the next start.
+    pub async fn drain(&self, limit: Duration) {
+        if !self.0.starting.drain(limit).await {
+            tracing::warn!("some deliveries of webhooks are only taken up again when their leases end");
+        }
     }
 
     /// How many turns wait for their beginning.
@@ -293,8 +303,8 @@ impl Webhooks {
         &self.0.engine
     }
 
-    pub(super) fn turns(&self) -> &Mutex<BTreeSet<SessionId>> {
-        &self.0.turns
+    pub(super) fn starting(&self) -> &Places {
+        &self.0.starting
     }
 
     pub(super) fn start_wake(&self) -> Arc<Notify> {

@@ -1,4 +1,4 @@
-//! Begins the turns of deliveries, as many at once as there is room for.
+//! Begins the turns of deliveries, each as soon as it has a place at its provider.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,23 +6,26 @@ use std::time::Duration;
 use agentd_base::{Backoff, DomainError, ErrorKind};
 use agentd_store::{Lease, StoreError, Tx};
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
 use crate::agents::{Agent, AgentError};
-use crate::engine::{EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
-use crate::ground::{Worker, WorkerError};
+use crate::engine::{BackgroundPlace, EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
+use crate::ground::{Worker, WorkerError, keep_lease};
 use crate::webhooks::model::{Delivery, DeliveryId, DeliveryStatus, Webhook};
 use crate::webhooks::prompt::tell;
 use crate::webhooks::service::{QUEUE, Webhooks};
 use crate::webhooks::store::{self, deliveries};
 use crate::webhooks::turns::TRANSCRIPT;
 
-/// Turns of webhooks that run here at once: owners' own turns matter more.
-const AT_ONCE: usize = 16;
-/// Longer than the beginning of a turn takes.
+/// Deliveries that one daemon holds while they wait for a place; more than this stay for others, and for later.
+pub(in crate::webhooks) const MOST_HELD: usize = 128;
+/// Renewed while a delivery waits for its place, so that a daemon that died holds nothing for long.
 const LEASE: Duration = Duration::from_secs(15);
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// So that the daemon can come to rest while deliveries wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// What cannot begin is tried so often, over about an hour and a half.
 const MAX_ATTEMPTS: u32 = 8;
 const BACKOFF: Backoff =
@@ -109,32 +112,38 @@ impl Worker for StartTurns {
 impl StartTurns {
     async fn run(&self) -> Result<bool, WorkerError> {
         let ground = self.0.ground();
-        let running = {
-            let mut turns = self.0.turns().lock();
-            // One that waits for an approval is held by nobody, and takes no room.
-            turns.retain(|session| self.0.engine().is_running_here(session));
-            turns.len()
-        };
-        let free = AT_ONCE.saturating_sub(running);
-        if free == 0 || ground.draining.is_cancelled() {
-            return Ok(false);
+        let places = self.0.starting();
+        let free = places.free();
+        if free > 0 && !ground.draining.is_cancelled() {
+            let due = ground.db.read().await?.next_due(QUEUE).await?;
+            if due.is_some_and(|due| due <= ground.clock.now()) {
+                let limit = u32::try_from(free).unwrap_or(1);
+                for lease in ground.db.claim(QUEUE, &ground.instance, limit, LEASE).await? {
+                    let (place, webhooks) = (places.take(), self.0.clone());
+                    // In a task of its own: waiting for a place takes its time.
+                    tokio::spawn(async move {
+                        attempt(&webhooks, lease).await;
+                        drop(place);
+                    });
+                }
+            }
         }
-        let due = ground.db.read().await?.next_due(QUEUE).await?;
-        if due.is_none_or(|due| due > ground.clock.now()) {
-            return Ok(false);
-        }
-        let limit = u32::try_from(free).unwrap_or(1);
-        let leases = ground.db.claim(QUEUE, &ground.instance, limit, LEASE).await?;
-        let has_claimed = !leases.is_empty();
-        join_all(leases.into_iter().map(|lease| attempt(&self.0, lease))).await;
-        Ok(has_claimed)
+        Ok(places.settle(Some(&self.0.start_wake()), LONGEST_WAIT).await)
     }
 }
 
 async fn attempt(webhooks: &Webhooks, lease: Lease) {
     let Err(error) = begin(webhooks, &lease).await else { return };
     let item = lease.id.clone();
-    let recorded = if error.is_lost_lease() { Err(error) } else { record_failure(webhooks, lease, error).await };
+    let recorded = match error {
+        error if error.is_lost_lease() => Err(error),
+        // It has nothing to do with the delivery.
+        StartError::Engine(EngineError::Draining) => {
+            let release = async move |tx: &mut Tx| tx.release(&lease).await;
+            webhooks.ground().db.write(release).await.map_err(StartError::Store)
+        }
+        error => record_failure(webhooks, lease, error).await,
+    };
     match recorded {
         Ok(()) => {}
         Err(error) if error.is_lost_lease() => {
@@ -146,13 +155,18 @@ async fn attempt(webhooks: &Webhooks, lease: Lease) {
     }
 }
 
-/// Begins the turn of a delivery. The end of the queue's item, the delivery's row and the session are
-/// one transaction.
+/// Begins the turn of a delivery when there is a place for it. The end of the queue's item, the delivery's row
+/// and the session are one transaction.
 async fn begin(webhooks: &Webhooks, lease: &Lease) -> Result<(), StartError> {
     let Payload { delivery_id } = lease.payload()?;
+    let Some((webhook, _)) = find_work(webhooks, &delivery_id).await? else {
+        return close(webhooks, lease).await;
+    };
+    let agent = agent_of(webhooks, &webhook).await?;
+    let place = wait_for_place(webhooks, lease, &agent).await?;
+    // Anything may have changed while it waited.
     let Some((webhook, delivery)) = find_work(webhooks, &delivery_id).await? else {
-        let held = lease.clone();
-        return Ok(webhooks.ground().db.write(async move |tx: &mut Tx| tx.complete(&held).await).await?);
+        return close(webhooks, lease).await;
     };
     let agent = agent_of(webhooks, &webhook).await?;
     let request = deliveries::find_request(&mut webhooks.ground().db.read().await?, &delivery.id).await?;
@@ -179,9 +193,22 @@ async fn begin(webhooks: &Webhooks, lease: &Lease) -> Result<(), StartError> {
         Err(StartError::over(DeliveryStatus::Cancelled, "it was begun or ended already"))
     };
     let session = webhooks.engine().start(turn, open).await?;
-    // Should it have ended meanwhile, the next round takes it out.
-    webhooks.turns().lock().insert(session);
+    webhooks.engine().hold_until_let_go(place, session);
     Ok(())
+}
+
+/// Waits for a place at the agent's provider, and keeps the lease meanwhile.
+async fn wait_for_place(webhooks: &Webhooks, lease: &Lease, agent: &Agent) -> Result<BackgroundPlace, StartError> {
+    tokio::select! {
+        place = webhooks.engine().background_place(agent, None) => Ok(place?),
+        lost = keep_lease(&webhooks.ground().db, lease, LEASE, HEARTBEAT) => Err(lost.into()),
+    }
+}
+
+/// Nothing is left to do about an item of the queue.
+async fn close(webhooks: &Webhooks, lease: &Lease) -> Result<(), StartError> {
+    let held = lease.clone();
+    Ok(webhooks.ground().db.write(async move |tx: &mut Tx| tx.complete(&held).await).await?)
 }
 
 /// The delivery that waits and its webhook; `None` when nothing is left to do.

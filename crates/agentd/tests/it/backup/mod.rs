@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use agentd::agents::JudgeAgents;
 use agentd::backup::{Backup, BackupError, Judges, Quiesce, RestoreReport, WhileBusy};
 use agentd::ground::{DataDir, Ground, JudgesRestored, TaskPanics};
+use agentd::hooks::JudgeHooks;
+use agentd::scheduler::JudgeJobs;
 use agentd::settings::{JudgeSettings, Registry, Vault};
 use agentd_base::id::IdGenerator;
 use agentd_base::{Entropy, MockClock, Secret, Timestamp, sha256};
@@ -49,7 +51,8 @@ impl Quiesce for Rest {
 }
 
 fn judges() -> Judges {
-    let judges: [Box<dyn JudgesRestored>; 2] = [Box::new(JudgeAgents), Box::new(JudgeSettings(Registry::new()))];
+    let judges: [Box<dyn JudgesRestored>; 4] =
+        [Box::new(JudgeAgents), Box::new(JudgeSettings(Registry::new())), Box::new(JudgeJobs), Box::new(JudgeHooks)];
     Arc::new(judges)
 }
 

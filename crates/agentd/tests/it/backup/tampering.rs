@@ -77,6 +77,83 @@ async fn with_rows() -> Fixture {
     fixture
 }
 
+/// The same with two jobs that follow each other, and a hook.
+async fn with_plans() -> Fixture {
+    let fixture = with_rows().await;
+    fixture
+        .execute(
+            "INSERT INTO jobs (id, name, goal, agent_id, schedule, status, retry, overlap, misfire, execution_mode, \
+             time_limit_seconds, condition, delivery, counted_from, next_run_at, run_count, created_at, updated_at) VALUES \
+             ('job_one', 'report', 'Say how things are.', 'agent_01arz3ndektsv4rrffq69g5fav', \
+             '{\"type\":\"cron\",\"expression\":\"30 8 * * 1-5\",\"timezone\":\"Europe/Berlin\"}', 'active', \
+             '{\"max_attempts\":3,\"strategy\":\"fixed\",\"base_delay\":60}', 'skip', 'run_once', 'autonomous', 3600, \
+             '{\"type\":\"expression\",\"expression\":\"run_count < 10\"}', \
+             '{\"channel\":\"slack:#reports\",\"format\":\"markdown\"}', 1, 2, 0, 1, 1), \
+             ('job_two', 'second', 'Say so again.', 'agent_01arz3ndektsv4rrffq69g5fav', \
+             '{\"type\":\"every\",\"interval\":600}', 'paused', \
+             '{\"max_attempts\":1,\"strategy\":\"none\",\"base_delay\":0}', 'skip', 'run_once', 'autonomous', 3600, \
+             NULL, NULL, 1, NULL, 0, 1, 1)",
+        )
+        .await;
+    fixture
+        .execute(
+            "INSERT INTO job_chains (id, name, edges, created_at) VALUES ('chain_one', 'pair', \
+             '[{\"from\":\"job_one\",\"to\":\"job_two\",\"type\":\"on_success\"}]', 1)",
+        )
+        .await;
+    fixture
+        .execute(
+            "INSERT INTO chain_jobs (chain_id, job_id, position, is_root) VALUES ('chain_one', 'job_one', 0, 1), \
+             ('chain_one', 'job_two', 1, 0)",
+        )
+        .await;
+    fixture
+        .execute(
+            "INSERT INTO hooks (id, name, event_type, hook_type, enabled, scope, config, has_secret, filter_expr, \
+             priority, tags, max_retries, heard_after, heard_in, created_at, updated_at) VALUES \
+             ('hook_one', 'sink', 'task.failed', 'http', 1, 'global', \
+             '{\"url\":\"https://receiver.example/x\",\"queued\":true}', 0, \
+             '{\"field\":\"data.code\",\"op\":\"eq\",\"value\":\"auth\"}', 0, '[\"mine\"]', 5, '', '', 1, 1)",
+        )
+        .await;
+    fixture
+}
+
+#[tokio::test]
+async fn jobs_and_hooks_that_could_not_have_been_saved_are_refused() {
+    let archive = with_plans().await.archive(None).await;
+    let new = Fixture::new().await;
+    new.set_mark("stays").await;
+    let before = new.state().await;
+    for (from, to, said) in [
+        ("30 8 * * 1-5", "61 8 * * 1-5", "the schedule of the job `job_one` cannot be read"),
+        (r#"\"interval\":600"#, r#"\"interval\":0"#, "the schedule of the job `job_two` cannot be read"),
+        ("run_count < 10", "run_count <", "the job `report` is not valid: condition.expression"),
+        ("slack:#reports", "nowhere", "the job `report` is not valid: delivery.channel must be"),
+        (r#"\"max_attempts\":3"#, r#"\"max_attempts\":99"#, "the job `report` is not valid: retry.max_attempts"),
+        ("\"Say so again.\"", "\"\"", "the job `second` is not valid: goal is required"),
+        ("\"active\"", "\"paused\"", "the job `report` is not valid: next_run_at is set"),
+        (r#"\"to\":\"job_two\""#, r#"\"to\":\"job_one\""#, "the chain `pair` is not valid: edges run in a circle"),
+        (
+            "https://receiver.example/x",
+            "gopher://x",
+            "the hook `sink` is not valid: its config is not valid: config.url",
+        ),
+        (r#"\"op\":\"eq\""#, r#"\"op\":\"like\""#, "the hook `sink` is not valid: its filter"),
+        ("\"task.failed\"", "\"task.lost\"", "the hook `sink` is not valid: event_type is no event type"),
+        ("\"global\"", "\"agent:scout\"", "the hook `sink` is not valid: its scope"),
+        (r#"[\"mine\"]"#, r#"[\"\"]"#, "the hook `sink` is not valid: tags must be"),
+    ] {
+        let error = new.restore(&tampered(&archive, from, to), None).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(said) && text.ends_with("nothing was changed"), "{to}: {text}");
+        assert_eq!(agentd_base::DomainError::code(&error), "bad_archive");
+        assert_eq!(new.state().await, before);
+    }
+    // The tampering alone is not what was refused.
+    new.restore(&tampered(&archive, "30 8 * * 1-5", "31 8 * * 1-5"), None).await.unwrap();
+}
+
 #[tokio::test]
 async fn rows_that_no_domain_would_have_written_are_refused() {
     let archive = with_rows().await.archive(None).await;

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use agentd_llm::Gate;
+use agentd_llm::fake::{Reply, Script};
 use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
 use super::receiver::{Answer, Receiver};
 use super::{HOOKS, SECRET, deliveries, emit, executions, make, only_execution, queued, settle};
+use crate::scheduler::AtWork;
 use crate::support::TestApp;
 use crate::support::request::ServerEvent;
-use crate::support::talk::Talk;
+use crate::support::talk::{COUNTED, Talk};
 
 async fn app_without_sandbox() -> TestApp {
     let app = TestApp::with_owner().await;
@@ -167,6 +170,46 @@ async fn an_agent_is_started_with_tools_that_only_read() {
     assert!(!tools.contains("\"shell\"") && !tools.contains("write"), "{tools}");
     let refused = only_execution(app, &missing).await;
     assert_eq!((&refused["status"], &refused["attempt_count"]), (&json!("error"), &json!(1)));
+}
+
+#[tokio::test]
+async fn agents_of_hooks_take_their_places_and_stand_in_nobodys_way() {
+    let gate = Gate::new();
+    let talk = Talk::with(Script::always(Reply::text(["Seen."], COUNTED).gated(&gate))).await;
+    let (app, receiver) = (&talk.app, Receiver::start().await);
+    // So that each turn is one question.
+    app.put("/api/settings/strategy").json(&json!({"planning": "off"})).send().await.expect_status(200);
+    let mut starters = Vec::new();
+    for number in 0..6 {
+        let config = json!({"action": "start_agent", "agent": "scout", "template": format!("Look at {number}.")});
+        starters.push(make(app, builtin(config)).await);
+    }
+    let at_work = AtWork::start(app);
+    for number in 0..4 {
+        emit(app, "memory.stored", json!({"n": number})).await;
+    }
+    let asked = async |count: usize| {
+        while talk.vendor.requests().len() < count {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    asked(8).await;
+    // 16 wait for a place, as many as work at once; other hooks go on all the same.
+    let other = make(app, inline(&receiver)).await;
+    emit(app, "memory.stored", json!({"n": 4})).await;
+    while executions(app, &other).await["executions"][0]["status"] != "success" {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut begun = 0;
+    for starter in &starters {
+        let path = format!("{HOOKS}/{starter}/executions?status=success");
+        begun += app.get(&path).send().await.expect_status(200).json()["total"].as_u64().expect("a number");
+    }
+    assert_eq!((begun, talk.vendor.requests().len()), (8, 8), "the others wait for a place");
+    gate.open();
+    asked(30).await;
+    drop(at_work);
+    assert_eq!(talk.vendor.requests().len(), 30, "each was asked once");
 }
 
 #[tokio::test]

@@ -240,3 +240,24 @@ async fn a_deleted_hook_closes_what_it_still_had_to_do() {
     assert_eq!(queue_stats(&app).await["dead_letter"], 0);
     assert_eq!(receiver.received().len(), 0);
 }
+
+#[tokio::test]
+async fn who_may_only_read_does_not_see_where_a_hook_sends_to() {
+    let app = TestApp::with_owner().await;
+    let key = app.post("/api/auth/keys").json(&json!({"name": "reader", "scope": "read"})).send().await;
+    let reader = key.expect_status(200).json()["key"].as_str().expect("a key").to_owned();
+    let http = json!({"name": "sink", "event_type": "memory.stored", "hook_type": "http",
+        "config": {"url": "https://receiver.example/T0/hidden?token=hidden", "headers": {"authorization": "Bearer hidden"}}});
+    let builtin = json!({"name": "says", "event_type": "memory.stored", "hook_type": "builtin",
+        "config": {"channel": "webhook:https://receiver.example/T0/hidden", "template": "New"}});
+    let (http, builtin) = (make(&app, http).await, make(&app, builtin).await);
+    let seen = app.get(&format!("{HOOKS}/{http}")).bearer(&reader).send().await.expect_status(200).json();
+    assert_eq!(seen["config"]["url"], "https://receiver.example");
+    assert_eq!(seen["config"]["headers"], json!({"authorization": "[hidden]"}));
+    let seen = app.get(&format!("{HOOKS}/{builtin}")).bearer(&reader).send().await.expect_status(200).json();
+    assert_eq!(seen["config"]["channel"], "webhook:https://receiver.example");
+    let list = app.get(HOOKS).bearer(&reader).send().await.expect_status(200);
+    assert!(!list.text().contains("/hidden") && !list.text().contains("Bearer"), "{}", list.text());
+    let whole = app.get(&format!("{HOOKS}/{http}")).send().await.expect_status(200).json();
+    assert_eq!(whole["config"]["headers"], json!({"authorization": "Bearer hidden"}));
+}

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use super::checker::{assert_agrees, doctor};
 use crate::support::process::BINARY;
-use crate::support::{ScratchDatabase, TestRequest, watchdog};
+use crate::support::{ScratchDatabase, TestFolder, TestRequest, watchdog};
 
 const FOLDER: &str = "AGENTD_TEST_VICTIM_FOLDER";
 const DATABASE: &str = "AGENTD_TEST_VICTIM_DATABASE";
@@ -71,7 +71,7 @@ fn victim() {
 }
 
 struct Victim {
-    folder: tempfile::TempDir,
+    folder: TestFolder,
     database: Option<ScratchDatabase>,
     child: Option<Child>,
     address: SocketAddr,
@@ -83,7 +83,7 @@ impl Victim {
     async fn start() -> Self {
         watchdog::watch_this_test();
         let mut victim = Self {
-            folder: tempfile::tempdir().expect("a folder"),
+            folder: TestFolder::create(),
             database: ScratchDatabase::create().await,
             child: None,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use agentd_store::args;
 use serde_json::{Value, json};
 
+use crate::scheduler::{self, every, with};
 use crate::support::TestApp;
 use crate::support::talk::{Talk, create_agent, started};
 
@@ -174,4 +175,62 @@ async fn what_a_turn_uses_is_counted_for_its_project() {
     let rows = read.fetch_all(sql, args![]).await.expect("rows");
     let projects: Vec<Option<String>> = rows.iter().map(|row| row.get("project_id").expect("a project")).collect();
     assert_eq!(projects, [garden["id"].as_str().map(str::to_owned), None]);
+}
+
+#[tokio::test]
+async fn jobs_belong_to_a_project_until_it_is_deleted() {
+    let talk = Talk::saying(&["Yes."]).await;
+    let app = &talk.app;
+    let garden = create(app, json!({"name": "Garden"})).await;
+    let cellar = create(app, json!({"name": "Cellar"})).await;
+    let (in_garden, unknown) = (json!({"project_id": garden["id"]}), json!({"project_id": "proj_unknown"}));
+    let free = scheduler::create(app, &every(600)).await;
+    let named = scheduler::create(app, &with(every(600), &in_garden)).await;
+    let moved = scheduler::create(app, &with(every(600), &in_garden)).await;
+    assert_eq!((&free["project_id"], &named["project_id"]), (&Value::Null, &garden["id"]));
+    let refused = app.post("/api/scheduler/jobs").json(&with(every(600), &unknown)).send().await;
+    refused.expect_error(404, "project_not_found");
+
+    let of = |project: &Value| format!("/api/scheduler/jobs?project_id={}", project["id"].as_str().unwrap());
+    let listed = async |path: String| app.get(&path).send().await.expect_status(200).json();
+    assert_eq!(listed(of(&garden)).await["count"], 2);
+    assert_eq!(listed(format!("{}&agent_id=scout&status=active&limit=1", of(&garden))).await["count"], 2);
+    app.get("/api/scheduler/jobs?project_id=proj_unknown").send().await.expect_error(404, "project_not_found");
+
+    let at = |job: &Value| format!("/api/scheduler/jobs/{}", job["id"].as_str().unwrap());
+    let change = async |job: &Value, fields: Value| {
+        app.put(&at(job)).json(&fields).send().await.expect_status(200).json()["project_id"].clone()
+    };
+    assert_eq!(change(&moved, json!({"project_id": cellar["id"]})).await, cellar["id"]);
+    assert_eq!(change(&moved, json!({"name": "other"})).await, cellar["id"], "left out, it stays");
+    assert_eq!(listed(of(&cellar)).await["jobs"][0]["id"], moved["id"]);
+    assert_eq!(change(&moved, json!({"project_id": null})).await, Value::Null);
+    app.put(&at(&free)).json(&unknown).send().await.expect_error(404, "project_not_found");
+
+    // Each run is counted for the project that its job has when it begins.
+    app.clock.advance(Duration::from_secs(600));
+    app.run_workers().await;
+    let used = async || {
+        let mut read = app.running().ground().db.read().await.expect("a connection");
+        let rows = read.fetch_all("SELECT project_id FROM usage ORDER BY id", args![]).await.expect("rows");
+        let mut used: Vec<Option<String>> = rows.iter().map(|row| row.get("project_id").expect("a project")).collect();
+        used.sort();
+        used
+    };
+    let garden_id = garden["id"].as_str().map(str::to_owned);
+    assert_eq!(used().await, [None, None, garden_id.clone()]);
+
+    app.delete(&path(&garden)).send().await.expect_status(200);
+    // At once, though the names are taken off afterwards.
+    assert_eq!(app.get(&at(&named)).send().await.expect_status(200).json()["project_id"], Value::Null);
+    app.get(&of(&garden)).send().await.expect_error(404, "project_not_found");
+    app.clock.advance(Duration::from_secs(600));
+    app.run_workers().await;
+    assert_eq!(used().await, [None, None, None, None, None, garden_id]);
+    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let count = async |read: &mut agentd_store::Read, sql: &'static str| {
+        read.fetch_one(sql, args![]).await.expect("a count").first::<u64>().expect("a number")
+    };
+    assert_eq!(count(&mut read, "SELECT COUNT(*) FROM jobs WHERE project_id IS NOT NULL").await, 0);
+    assert_eq!(count(&mut read, "SELECT COUNT(*) FROM projects").await, 1);
 }

@@ -1,6 +1,7 @@
 //! The scheduler: every slot has one run, whatever happens in between.
 
 mod chains;
+mod forgetting;
 mod jobs;
 mod kill;
 mod matrix;

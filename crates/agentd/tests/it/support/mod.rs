@@ -3,6 +3,7 @@
 
 pub mod database;
 pub mod document;
+pub mod folder;
 pub mod hold;
 pub mod process;
 pub mod record;
@@ -23,9 +24,9 @@ use agentd_inference::embedder::Embedder;
 use agentd_inference::embedder::fake::FakeEmbedder;
 use agentd_store::StoreError;
 use serde_json::json;
-use tempfile::TempDir;
 
 pub use database::ScratchDatabase;
+pub use folder::TestFolder;
 pub use process::TestProcess;
 pub use request::{TestRequest, TestResponse};
 
@@ -55,7 +56,7 @@ pub struct TestApp {
     /// What makes vectors of texts.
     pub embedder: Arc<FakeEmbedder>,
     seed: u64,
-    folder: TempDir,
+    folder: TestFolder,
     // Dropped last: the daemon must be gone before its database is.
     _database: Option<ScratchDatabase>,
 }
@@ -69,7 +70,7 @@ impl TestApp {
     /// An empty daemon with other configuration.
     pub async fn start_with(configure: impl FnOnce(&mut ConfigSource)) -> Self {
         watchdog::watch_this_test();
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = TestFolder::create();
         let database = ScratchDatabase::create().await;
         let mut source = ConfigSource {
             port: Some(0),
@@ -115,18 +116,18 @@ impl TestApp {
 
     /// A second daemon over the same database; `None` on SQLite, which has one alone.
     pub async fn replica(&self) -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = TestFolder::create();
         let data_dir = folder.path().join("data");
         self.replica_in(folder, data_dir).await
     }
 
     /// One that shares the data directory, too, as is documented.
     pub async fn replica_on_same_data_dir(&self) -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = TestFolder::create();
         self.replica_in(folder, self.data_dir().to_path_buf()).await
     }
 
-    async fn replica_in(&self, folder: TempDir, data_dir: PathBuf) -> Option<Self> {
+    async fn replica_in(&self, folder: TestFolder, data_dir: PathBuf) -> Option<Self> {
         self.source.database_url.as_ref()?;
         let source = ConfigSource {
             data_dir: Some(data_dir),

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{ScratchDatabase, TestRequest, watchdog};
+use super::{ScratchDatabase, TestFolder, TestRequest, watchdog};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_agentd");
 
 pub struct TestProcess {
     pub key: String,
     pub address: SocketAddr,
-    folder: tempfile::TempDir,
+    folder: TestFolder,
     child: Option<Child>,
     client: reqwest::Client,
     database: Option<ScratchDatabase>,
@@ -30,7 +30,7 @@ impl TestProcess {
         Self {
             key: String::new(),
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            folder: tempfile::tempdir().expect("a temporary folder"),
+            folder: TestFolder::create(),
             child: None,
             client: reqwest::Client::builder().no_proxy().build().expect("a client"),
             database: ScratchDatabase::create().await,

@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::Sender;
+use crate::scheduler::{AtWork, create, every, id, trigger, until};
 use crate::support::TestApp;
 use crate::support::talk::{COUNTED, Talk, create_agent, use_vendor};
 
@@ -271,27 +272,59 @@ async fn a_deleted_agent_takes_its_words_along() {
 }
 
 #[tokio::test]
-async fn so_many_run_at_once_and_the_rest_waits() {
+async fn turns_take_their_places_at_the_provider() {
     let gate = Gate::new();
     let talk = Talk::with(Script::always(Reply::text(["Seen."], COUNTED).gated(&gate))).await;
     let app = &talk.app;
     let ci = Sender::create(app, scouts()).await;
     let mut ids = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..12 {
         ids.push(ci.send(app, &build()).await);
     }
-    app.run_workers().await;
-    assert_eq!(ci.deliveries(app, "?status=running").await["total"], 16);
+    // Runs of jobs wait in the same row.
+    let job = create(app, &every(600)).await;
+    let at_work = AtWork::start(app);
+    let running = async || ci.deliveries(app, "?status=running").await["total"].as_u64().expect("a number");
+    while running().await < 8 || talk.vendor.requests().len() < 8 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let run = trigger(app, &id(&job)).await;
+    until(app, &id(&job), &run, |run| run["status"] == "running").await;
+    assert_eq!((running().await, talk.vendor.requests().len()), (8, 8), "the others wait for a place");
     assert_eq!(ci.deliveries(app, "?status=pending").await["total"], 4);
     gate.open();
-    for id in &ids[..16] {
-        assert_eq!(ci.ended(app, id).await["status"], "success", "the first come first");
+    for id in &ids {
+        while ci.delivery(app, id).await["status"] != "success" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
-    app.run_workers().await;
-    for id in &ids[16..] {
-        assert_eq!(ci.ended(app, id).await["status"], "success");
+    until(app, &id(&job), &run, |run| run["status"] == "success").await;
+    drop(at_work);
+    assert_eq!(talk.vendor.requests().len(), 13, "each was asked once");
+}
+
+#[tokio::test]
+async fn what_waits_for_a_place_is_given_back_by_a_daemon_that_stops() {
+    let gate = Gate::new();
+    let mut talk = Talk::with(Script::always(Reply::text(["Seen."], COUNTED).gated(&gate))).await;
+    let ci = Sender::create(&talk.app, scouts()).await;
+    for _ in 0..9 {
+        ci.send(&talk.app, &build()).await;
     }
-    assert_eq!(talk.vendor.requests().len(), 20);
+    let at_work = AtWork::start(&talk.app);
+    while talk.vendor.requests().len() < 8 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(at_work);
+    let waiting = ci.deliveries(&talk.app, "?status=pending").await;
+    assert_eq!(waiting["total"], 1);
+    let waiting = id(&waiting["deliveries"][0]);
+    talk.app.stop_within(Duration::ZERO).await;
+    gate.open();
+    talk.app.try_start().await.expect("the daemon starts");
+    // The one that waited begins at once, and not only when its lease ends.
+    talk.app.run_workers().await;
+    assert_eq!(ci.ended(&talk.app, &waiting).await["status"], "success");
 }
 
 #[tokio::test]

@@ -1,0 +1,178 @@
+//! Looks for something that an agent may begin about, and begins it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_store::{StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::model::{Cause, ProactiveTurn, ProactiveTurnId, TurnStatus};
+use super::service::Proactive;
+use super::turns::TRANSCRIPT;
+use super::{prompt, store};
+use crate::agents::{Agent, AgentError};
+use crate::engine::{EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
+use crate::ground::{Worker, WorkerError};
+
+/// How long turns about failed runs are kept: as long as the runs.
+const KEPT: Duration = Duration::from_secs(30 * 86_400);
+const ROWS_A_BATCH: u32 = 500;
+
+/// Needs no lease: a turn begins with its row, and of several daemons one writes that.
+#[derive(Debug)]
+pub struct StartProactive(pub Proactive);
+
+/// Why a turn did not begin.
+enum NoTurn {
+    /// The day is full, it has become quiet, or another daemon was faster.
+    NotNow,
+    Engine(EngineError),
+    Store(StoreError),
+}
+
+impl From<StoreError> for NoTurn {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<EngineError> for NoTurn {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Store(error) => Self::Store(error),
+            other => Self::Engine(other),
+        }
+    }
+}
+
+impl Worker for StartProactive {
+    fn name(&self) -> &'static str {
+        "proactive.start"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+        self.run().boxed()
+    }
+}
+
+impl StartProactive {
+    async fn run(&self) -> Result<bool, WorkerError> {
+        let proactive = &self.0;
+        let ground = proactive.ground();
+        let now = ground.clock.now();
+        let has_more = self.purge(now - KEPT).await?;
+        if ground.draining.is_cancelled() || !proactive.may_begin(now) {
+            return Ok(has_more);
+        }
+        let mut is_done = true;
+        for cause in proactive.causes(now).await? {
+            is_done &= self.consider(&cause, now).await?;
+        }
+        if is_done {
+            proactive.note_suggestions(now);
+        }
+        Ok(has_more)
+    }
+
+    /// Forgets what has had its time; answers whether there may be more of it.
+    async fn purge(&self, before: Timestamp) -> Result<bool, WorkerError> {
+        let db = &self.0.ground().db;
+        if !store::has_old(&mut db.read().await?, before).await? {
+            return Ok(false);
+        }
+        let purge = async move |tx: &mut Tx| store::purge_turns(tx, before, ROWS_A_BATCH).await;
+        Ok(db.write_relaxed::<_, StoreError, _>(purge).await? >= u64::from(ROWS_A_BATCH))
+    }
+
+    /// Begins a turn about a cause if its agent may; answers whether there is nothing more to do about it today.
+    async fn consider(&self, cause: &Cause, now: Timestamp) -> Result<bool, WorkerError> {
+        let proactive = &self.0;
+        let agent = match self.agent_for(cause).await {
+            Ok(agent) => agent,
+            Err(AgentError::Store(error)) => return Err(error.into()),
+            // It was deleted, or none of several is the default one.
+            Err(_) => return Ok(true),
+        };
+        let day = proactive.day(now);
+        let begun = store::count_of_day(&mut proactive.ground().db.read().await?, &agent.id, &day).await?;
+        if begun >= u64::from(proactive.settings().proactive().max_per_day) {
+            return Ok(true);
+        }
+        match self.begin(cause, agent).await {
+            Ok(()) => Ok(true),
+            Err(NoTurn::NotNow) => Ok(false),
+            Err(NoTurn::Engine(error)) => {
+                tracing::debug!(cause = cause.id(), %error, "an agent does not begin by itself now");
+                Ok(false)
+            }
+            Err(NoTurn::Store(error)) => Err(error.into()),
+        }
+    }
+
+    async fn agent_for(&self, cause: &Cause) -> Result<Arc<Agent>, AgentError> {
+        match cause {
+            Cause::FailedRun(failed) => self.0.agents().get(failed.run.agent_id.as_str()).await,
+            Cause::Suggestion(_) => self.0.agents().default_agent().await,
+        }
+    }
+
+    async fn begin(&self, cause: &Cause, agent: Arc<Agent>) -> Result<(), NoTurn> {
+        let proactive = &self.0;
+        let ground = proactive.ground();
+        let Some(place) = proactive.engine().try_background_place(&agent, None).await? else {
+            return Err(NoTurn::NotNow);
+        };
+        let now = ground.clock.now();
+        let id = ProactiveTurnId::generate(&ground.ids);
+        let row = ProactiveTurn {
+            id: id.clone(),
+            agent_id: agent.id.clone(),
+            day: String::new(),
+            ordinal: 0,
+            cause: cause.kind(),
+            cause_id: cause.id(),
+            job_id: cause.job_id(),
+            subject: cause.subject(),
+            reason: cause.reason(),
+            status: TurnStatus::Running,
+            session_id: None,
+            output: None,
+            error: None,
+            started_at: now,
+            completed_at: None,
+        };
+        let is_sent = proactive.settings().proactive().delivery.is_some();
+        let turn = StartTurn {
+            origin: Origin::of(OriginKind::Proactive),
+            message_id: Some(id.to_string()),
+            transcript: Some(TRANSCRIPT),
+            tools: ToolUse::ReadingOnly,
+            recall: Some(row.reason.clone()),
+            ..StartTurn::aside(agent, prompt::history(cause, now, is_sent, &ground.entropy))
+        };
+        let here = proactive.clone();
+        let open = async move |tx: &mut Tx, session: &SessionId| {
+            let now = tx.clock().now();
+            if !here.may_begin(now) {
+                return Err(NoTurn::NotNow);
+            }
+            let day = here.day(now);
+            let begun = store::count_of_day(tx, &row.agent_id, &day).await?;
+            if begun >= u64::from(here.settings().proactive().max_per_day) {
+                return Err(NoTurn::NotNow);
+            }
+            let session_id = Some(session.to_string());
+            let row = ProactiveTurn { day, ordinal: begun + 1, session_id, started_at: now, ..row.clone() };
+            if store::insert_turn(tx, &row).await? { Ok(()) } else { Err(NoTurn::NotNow) }
+        };
+        let session = proactive.engine().start(turn, open).await?;
+        proactive.engine().hold_until_let_go(place, session);
+        Ok(())
+    }
+}

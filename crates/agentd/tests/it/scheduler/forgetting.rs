@@ -1,0 +1,109 @@
+//! How long runs are kept, and who sees where they are sent.
+
+use std::time::Duration;
+
+use agentd_llm::fake::{Reply, Script};
+use agentd_store::{StoreError, Tx, args};
+use serde_json::{Value, json};
+
+use super::{create, every, id, job, run, runs, trigger, with};
+use crate::support::talk::{COUNTED, Talk};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn good() -> Reply {
+    Reply::text(["Fine."], COUNTED)
+}
+
+/// A job that only runs when somebody says so.
+async fn paused(talk: &Talk) -> Value {
+    let made = create(&talk.app, &every(600)).await;
+    talk.app.post(&format!("/api/scheduler/jobs/{}/pause", id(&made))).send().await.expect_status(200);
+    made
+}
+
+#[tokio::test]
+async fn runs_are_forgotten_thirty_days_after_their_end() {
+    let talk = Talk::with(Script::always(good())).await;
+    let app = &talk.app;
+    let (first, second) = (paused(&talk).await, paused(&talk).await);
+    let chain = json!({"name": "pair", "jobs": [first["id"], second["id"]],
+        "edges": [{"from": first["id"], "to": second["id"], "type": "on_success"}]});
+    let chain = app.post("/api/scheduler/chains").json(&chain).send().await.expect_status(201).json();
+    app.post(&format!("/api/scheduler/chains/{}/trigger", id(&chain))).send().await.expect_status(202);
+    app.run_workers().await;
+    let old = [id(&runs(app, &id(&first)).await[0]), id(&runs(app, &id(&second)).await[0])];
+    let chain_runs = async || {
+        let path = format!("/api/scheduler/chains/{}/runs", id(&chain));
+        app.get(&path).send().await.expect_status(200).json()["total"].clone()
+    };
+    app.clock.advance(29 * DAY);
+    let young = trigger(app, &id(&second)).await;
+    app.run_workers().await;
+    assert_eq!(
+        (run(app, &id(&first), &old[0]).await["status"].clone(), chain_runs().await),
+        (json!("success"), json!(1))
+    );
+    assert_eq!(runs(app, &id(&second)).await.len(), 2, "not before its time");
+    app.clock.advance(DAY + Duration::from_secs(120));
+    app.run_workers().await;
+    for (job, old) in [&first, &second].into_iter().zip(&old) {
+        let path = format!("/api/scheduler/jobs/{}/runs/{old}", id(job));
+        app.get(&path).send().await.expect_error(404, "run_not_found");
+    }
+    assert_eq!(chain_runs().await, 0);
+    assert_eq!(run(app, &id(&second), &young).await["status"], "success");
+    // What was counted of the job stays.
+    assert_eq!(job(app, &id(&second)).await["run_count"], 2);
+}
+
+#[tokio::test]
+async fn a_job_keeps_its_newest_thousand_runs() {
+    let talk = Talk::with(Script::always(good())).await;
+    let app = &talk.app;
+    let made = paused(&talk).await;
+    let (of_job, agent) = (id(&made), made["agent_id"].as_str().expect("an id").to_owned());
+    let now = app.clock.clock().now();
+    let fill = async move |tx: &mut Tx| {
+        let rows = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1100) \
+            INSERT INTO job_runs (id, job_id, agent_id, cause, status, may_overlap, attempt, fence, created_at, \
+            completed_at) SELECT 'run_' || n, $1, $2, 'manual', 'success', 0, 1, 1, $3 + n, $3 + n FROM numbers";
+        tx.execute(rows, args![of_job.as_str(), agent.as_str(), now - Duration::from_secs(60)]).await?;
+        // Looked at every 64 runs.
+        tx.execute("UPDATE jobs SET run_count = 63", args![]).await
+    };
+    app.running().ground().db.write::<_, StoreError, _>(fill).await.expect("the rows are written");
+    let newest = trigger(app, &id(&made)).await;
+    app.run_workers().await;
+    let path = format!("/api/scheduler/jobs/{}/runs?limit=1", id(&made));
+    let list = app.get(&path).send().await.expect_status(200).json();
+    assert_eq!((&list["total"], &list["runs"][0]["id"]), (&json!(1_000), &json!(newest)));
+    let of = |number: u32| format!("/api/scheduler/jobs/{}/runs/run_{number}", id(&made));
+    app.get(&of(101)).send().await.expect_error(404, "run_not_found");
+    app.get(&of(102)).send().await.expect_status(200);
+}
+
+#[tokio::test]
+async fn who_may_only_read_does_not_see_the_token_of_a_delivery() {
+    let talk = Talk::with(Script::always(good())).await;
+    let app = &talk.app;
+    let key = app.post("/api/auth/keys").json(&json!({"name": "reader", "scope": "read"})).send().await;
+    let reader = key.expect_status(200).json()["key"].as_str().expect("a key").to_owned();
+    for (channel, shown) in [
+        ("webhook:https://user:pass@hooks.example:8443/T0/secret?token=x", "webhook:https://hooks.example:8443"),
+        ("slack:https://hooks.example/services/T0/secret", "slack:https://hooks.example"),
+        ("slack:#reports", "slack:#reports"),
+        ("email:ada@example.org", "email:ada@example.org"),
+    ] {
+        let made = create(app, &with(every(600), &json!({"delivery": {"channel": channel, "format": "text"}}))).await;
+        assert_eq!(made["delivery"]["channel"], channel);
+        let path = format!("/api/scheduler/jobs/{}", id(&made));
+        let seen = app.get(&path).bearer(&reader).send().await.expect_status(200).json();
+        assert_eq!(seen["delivery"], json!({"channel": shown, "format": "text"}));
+        let list = app.get("/api/scheduler/jobs").bearer(&reader).send().await.expect_status(200);
+        assert!(!list.text().contains("secret"), "{}", list.text());
+        assert_eq!(list.json()["jobs"][0]["delivery"]["channel"], shown);
+        assert_eq!(app.get(&path).send().await.expect_status(200).json()["delivery"]["channel"], channel);
+        app.delete(&path).send().await.expect_status(200);
+    }
+}
