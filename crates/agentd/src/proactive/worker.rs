@@ -56,6 +56,11 @@ impl Worker for StartProactive {
         Duration::from_secs(10)
     }
 
+    fn idle_until(&self) -> Option<Timestamp> {
+        // Old turns can wait for the next write.
+        (!self.0.settings().proactive().enabled).then_some(Timestamp::from_micros(i64::MAX))
+    }
+
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
         self.run().boxed()
     }

@@ -19,7 +19,7 @@ use super::store;
 use super::worker::MOST_HELD;
 use crate::agents::{AgentId, Agents};
 use crate::engine::Engine;
-use crate::ground::{Ground, Places};
+use crate::ground::{Ground, NextDue, Places};
 use crate::settings::{Vault, VaultError};
 
 pub use receive::ReceivedRequest;
@@ -67,6 +67,7 @@ struct Inner {
     counts: RequestCounts,
     /// For deliveries whose turns are about to begin here.
     starting: Places,
+    next_due: NextDue,
     /// Webhooks that got something since it was last looked how much they keep; `None`: nobody knows.
     fed: Mutex<Option<BTreeSet<WebhookId>>>,
     start_wake: Arc<Notify>,
@@ -97,6 +98,7 @@ impl Webhooks {
             admission: Admission::default(),
             counts: RequestCounts::default(),
             starting: Places::new(MOST_HELD),
+            next_due: NextDue::default(),
             fed: Mutex::default(),
             start_wake: Arc::default(),
             purge_wake: Arc::default(),
@@ -301,6 +303,11 @@ impl Webhooks {
 
     pub(super) fn engine(&self) -> &Engine {
         &self.0.engine
+    }
+
+    /// When something is next due, if nothing is under way.
+    pub(super) fn next_due(&self) -> &NextDue {
+        &self.0.next_due
     }
 
     pub(super) fn starting(&self) -> &Places {

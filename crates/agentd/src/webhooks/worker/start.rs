@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::{Backoff, DomainError, ErrorKind};
+use agentd_base::{Backoff, DomainError, ErrorKind, Timestamp};
 use agentd_store::{Lease, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -100,6 +100,10 @@ impl Worker for StartTurns {
         Duration::from_secs(5)
     }
 
+    fn idle_until(&self) -> Option<Timestamp> {
+        Some(self.0.next_due().at())
+    }
+
     fn wake(&self) -> Option<Arc<Notify>> {
         Some(self.0.start_wake())
     }
@@ -116,6 +120,7 @@ impl StartTurns {
         let free = places.free();
         if free > 0 && !ground.draining.is_cancelled() {
             let due = ground.db.read().await?.next_due(QUEUE).await?;
+            self.0.next_due().note(due);
             if due.is_some_and(|due| due <= ground.clock.now()) {
                 let limit = u32::try_from(free).unwrap_or(1);
                 for lease in ground.db.claim(QUEUE, &ground.instance, limit, LEASE).await? {
