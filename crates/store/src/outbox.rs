@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::read::Read;
 use crate::row::Row;
+use crate::rows::batch_of;
 use crate::shared::Shared;
 use crate::topic::Topic;
 use crate::{Args, Db, Dialect, StoreError, Tx, args};
@@ -230,12 +231,10 @@ impl Tx {
     /// # Errors
     /// What the database refuses.
     pub async fn emit_all(&mut self, events: Vec<NewEvent>) -> Result<(), StoreError> {
-        // A bounded number of statement texts is prepared once each.
-        const ROWS: [usize; 4] = [64, 16, 4, 1];
         let now = self.clock().now();
         let mut left = events.into_iter();
         while left.len() > 0 {
-            let count = ROWS.into_iter().find(|rows| *rows <= left.len()).unwrap_or(1);
+            let count = batch_of(left.len());
             let mut values = Args::with_capacity(1 + 4 * count);
             values.push(now);
             let mut sql = String::from("INSERT INTO outbox (id, event_type, agent, data, created_at) VALUES ");

@@ -3,6 +3,7 @@
 //!
 //! Deliberately absent: anything that knows a domain.
 
+mod backlog;
 mod data_dir;
 mod file_lock;
 mod once;
@@ -19,6 +20,7 @@ use agentd_base::{Clock, Entropy};
 use agentd_store::Db;
 use tokio_util::sync::CancellationToken;
 
+pub use backlog::{CountEvents, EventBacklog};
 pub use data_dir::{DataDir, DataDirError};
 pub use file_lock::FileLock;
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};

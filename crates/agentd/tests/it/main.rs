@@ -31,6 +31,7 @@ mod notify;
 mod openapi;
 mod projects;
 mod providers;
+mod replicas;
 mod scheduler;
 mod secrets;
 mod sessions;

@@ -48,7 +48,7 @@ impl ExecuteHooks {
             // In a task of its own: what has begun is not cut off when the workers stop.
             tokio::spawn(async move {
                 hooks.execute(&task.hook, &task.claim, task.hook.hook.max_retries).await;
-                drop(task);
+                drop(task.held);
             });
         }
         Ok(true)

@@ -20,6 +20,11 @@ pub(super) struct Task {
     pub(super) claim: Claim,
     /// It shows whether a receiver is back.
     pub(super) is_probe: bool,
+    pub(super) held: Held,
+}
+
+/// What a task takes up; given back when it is dropped.
+pub(super) struct Held {
     _place: Place,
     _share: Share,
 }
@@ -99,8 +104,7 @@ pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Res
         Some(Task {
             hook: Arc::clone(hook),
             is_probe,
-            _place: places.take(),
-            _share: Share::take(hooks, lane, &claim.hook_id),
+            held: Held { _place: places.take(), _share: Share::take(hooks, lane, &claim.hook_id) },
             claim,
         })
     };
