@@ -33,7 +33,9 @@ use crate::config::Config;
 use crate::devices::{Devices, PurgePairing};
 use crate::engine::{Engine, KeepSessions};
 use crate::evolution::{CountTurns, Evolution, ProposeChanges};
-use crate::ground::{CountEvents, EventBacklog, Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers};
+use crate::ground::{
+    CountEvents, EventBacklog, Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers,
+};
 use crate::hooks::{DeliverHooks, ExecuteHooks, HookMeans, Hooks, PurgeHooks, ReadEvents};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::memory::{

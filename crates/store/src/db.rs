@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
@@ -107,6 +107,7 @@ impl Db {
             data_dir,
             signals: Signals::default(),
             is_outbox_wake_due: AtomicBool::new(false),
+            outbox_looks: AtomicU32::new(0),
             idempotency_records: AtomicU64::new(0),
         });
         let backend = match url {

@@ -75,7 +75,10 @@ impl Worker for CountEvents {
             let was_full = self.backlog.is_full();
             self.backlog.unread.store(unread, Ordering::Relaxed);
             if self.backlog.is_full() && !was_full {
-                tracing::warn!(unread, "so many events wait to be read that requests which would add to them are refused");
+                tracing::warn!(
+                    unread,
+                    "so many events wait to be read that requests which would add to them are refused"
+                );
             }
             Ok(false)
         })

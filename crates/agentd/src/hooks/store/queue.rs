@@ -61,14 +61,15 @@ pub(in crate::hooks) struct Claim {
     pub(in crate::hooks) fence: u32,
 }
 
-/// Every hook with something to do: one step of an index for each.
+/// Every hook with something to do: one step for each in the index of what is due. Its order is asked for, since every
+/// other index of hooks leads through all that has ended.
 pub(in crate::hooks) async fn list_busy(read: &mut Read, lane: Lane) -> Result<Vec<Busy>, StoreError> {
     let sql = format!(
         "WITH RECURSIVE busy (hook_id) AS (\
-         SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL ORDER BY t.hook_id LIMIT 1) \
+         SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL ORDER BY t.hook_id, t.due_at LIMIT 1) \
          UNION ALL \
          SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id > busy.hook_id \
-         ORDER BY t.hook_id LIMIT 1) FROM busy WHERE busy.hook_id IS NOT NULL) \
+         ORDER BY t.hook_id, t.due_at LIMIT 1) FROM busy WHERE busy.hook_id IS NOT NULL) \
          SELECT busy.hook_id AS hook_id, \
          (SELECT t.due_at FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id = busy.hook_id \
          ORDER BY t.due_at LIMIT 1) AS due_at, \

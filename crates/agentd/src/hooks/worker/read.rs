@@ -240,12 +240,10 @@ impl Hooks {
 
 /// How many hooks led to each of these events, one after the other: what a hook causes is known by the id that its
 /// events carry.
-async fn depths_of<'e>(
-    tx: &mut Tx,
-    events: impl Iterator<Item = &'e Value> + Clone,
-) -> Result<Vec<u32>, StoreError> {
+async fn depths_of<'e>(tx: &mut Tx, events: impl Iterator<Item = &'e Value> + Clone) -> Result<Vec<u32>, StoreError> {
     const CAUSED: [&str; 3] = ["session_id", "notification_id", "episode_id"];
-    let caused = |data: &'e Value| CAUSED.into_iter().filter_map(|name| data[name].as_str()).filter(|id| !id.is_empty());
+    let caused =
+        |data: &'e Value| CAUSED.into_iter().filter_map(|name| data[name].as_str()).filter(|id| !id.is_empty());
     let ids: Vec<&str> = events.clone().flat_map(caused).collect();
     let found = executions::find_depths(tx, &ids).await?;
     let depth = |data| caused(data).filter_map(|id| found.get(id)).max().map_or(0, |depth| depth + 1);

@@ -375,7 +375,8 @@ async fn a_dead_receiver_does_not_hold_up_the_others() {
     app.post("/api/hooks/deliveries/dead-letters/retry").send().await.expect_status(200);
     settle(&app).await;
     assert_eq!(deliveries(&app, &held).await["stats"]["success"], 60);
-    let ids: std::collections::BTreeSet<_> = dead.received().iter().map(|got| got.header("webhook-id").to_owned()).collect();
+    let ids: std::collections::BTreeSet<_> =
+        dead.received().iter().map(|got| got.header("webhook-id").to_owned()).collect();
     assert_eq!(ids.len(), 60);
 }
 

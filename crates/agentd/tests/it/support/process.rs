@@ -123,7 +123,11 @@ impl TestProcess {
     async fn spawn_as(&mut self, mut command: Command) {
         let before = self.log().len();
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log"));
-        command.env("SVC_PORT", "0").env("SVC_LOG", self.log_level).stdout(Stdio::null()).stderr(log.expect("a log file"));
+        command
+            .env("SVC_PORT", "0")
+            .env("SVC_LOG", self.log_level)
+            .stdout(Stdio::null())
+            .stderr(log.expect("a log file"));
         self.child = Some(command.spawn().expect("the process starts"));
         for _ in 0..2000 {
             let log = self.log();
