@@ -10,7 +10,7 @@ TOOL_SERVERS := .tool-servers
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help run test check bench bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-queue chaos chaos-hooks
+.PHONY: help run test check bench bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-queue chaos chaos-hooks chaos-replicas replicas
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -122,7 +122,18 @@ bench-queue: tools postgres-tools ## Measure the delivery queue of hooks, on SQL
 	$(call say,on PostgreSQL)
 	AGENTD_POSTGRES_FSYNC=on scripts/with-postgres.sh target/release/queue
 
-chaos: chaos-hooks chaos-memory chaos-scheduler ## Everything that kills the daemon
+chaos: chaos-hooks chaos-memory chaos-scheduler chaos-replicas ## Everything that kills the daemon
+
+chaos-replicas: export AGENTD_TEST_REPLICA_EVENTS ?= 10000
+chaos-replicas: export AGENTD_TEST_REPLICA_JOBS ?= 500
+chaos-replicas: export AGENTD_TEST_REPLICA_KILLS ?= 12
+chaos-replicas: tools postgres-tools ## Kill one of three daemons every ten seconds, while 10,000 deliveries are sent and 500 jobs are due
+	scripts/with-postgres.sh cargo test --package agentd --no-default-features --test it -- --ignored --exact --nocapture replicas::kills_lose_no_delivery_and_no_slot
+
+replicas: tools postgres-tools ## Start three daemons over one throwaway PostgreSQL, until Ctrl-C
+	$(call say,building)
+	cargo build --release --package agentd
+	bench/replicas.sh
 
 chaos-hooks: tools ## Kill the daemon twenty times while 2,000 deliveries are queued and sent
 	AGENTD_TEST_HOOK_KILLS=20 AGENTD_TEST_HOOK_EVENTS=2000 cargo test --package agentd --no-default-features --test it -- hooks::chaos

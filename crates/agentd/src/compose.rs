@@ -33,14 +33,16 @@ use crate::config::Config;
 use crate::devices::{Devices, PurgePairing};
 use crate::engine::{Engine, KeepSessions};
 use crate::evolution::{CountTurns, Evolution, ProposeChanges};
-use crate::ground::{Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers};
+use crate::ground::{
+    CountEvents, EventBacklog, Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers,
+};
 use crate::hooks::{DeliverHooks, ExecuteHooks, HookMeans, Hooks, JudgeHooks, PurgeHooks, ReadEvents};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::memory::{
     ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, Memory, MemorySettings,
     MemoryTools, PruneChanges, RememberTalks, WarmIndex, WriteRecalls,
 };
-use crate::monitoring::{Monitoring, Readiness, refuse_unless_ready};
+use crate::monitoring::{Gate, Monitoring, Readiness, refuse_unless_ready};
 use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
 use crate::page::Pages;
 use crate::proactive::{Proactive, StartProactive};
@@ -216,7 +218,14 @@ pub fn document() -> OpenApi {
 }
 
 /// The network's doors around the routes, outermost last.
-fn behind_doors(router: Router, services: &Services, ground: &Ground, config: &Config, address: SocketAddr) -> Router {
+fn behind_doors(
+    router: Router,
+    services: &Services,
+    gate: Gate,
+    ground: &Ground,
+    config: &Config,
+    address: SocketAddr,
+) -> Router {
     let doors = Doors {
         observation: Observation {
             ids: ground.ids.clone(),
@@ -226,7 +235,7 @@ fn behind_doors(router: Router, services: &Services, ground: &Ground, config: &C
         hosts: HostPolicy::new(config.host_names()),
         trusted_proxies: config.trusted_proxies.clone(),
     };
-    let gate = from_fn_with_state(services.monitoring.readiness().clone(), refuse_unless_ready);
+    let gate = from_fn_with_state(gate, refuse_unless_ready);
     doors.around(router.layer(DefaultBodyLimit::max(agentd_web::limits::BODY)).layer(gate))
 }
 
@@ -417,6 +426,9 @@ pub async fn compose(
     figures::register_devices(monitoring.metrics(), &devices);
     figures::register_webhooks(monitoring.metrics(), &webhooks);
     figures::register_hooks(monitoring.metrics(), &hooks);
+    let backlog = EventBacklog::new(config.event_backlog_limit);
+    figures::register_backlog(monitoring.metrics(), &backlog);
+    let counted = backlog.clone();
     rest.set_parts(engine.clone(), devices.clone());
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
     let services = Services {
@@ -444,12 +456,13 @@ pub async fn compose(
     };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(ground.db.clone())), hashing_key));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
-    let router = behind_doors(open, &services, &ground, config, address);
+    let gate = Gate { readiness, backlog };
+    let router = behind_doors(open, &services, gate.clone(), &ground, config, address);
     let local = services.clone();
     let make: Box<dyn FnOnce() -> Router + Send> = Box::new(move || {
         routes(&local)
             .mount(Arc::new(OwnerAlone), &guard)
-            .layer(from_fn_with_state(readiness, refuse_unless_ready))
+            .layer(from_fn_with_state(gate, refuse_unless_ready))
             // Behind no gate: a restore is what closes it.
             .merge(local_routes(local.backup.clone()))
             .merge(memory::local_routes(local.memory.clone()))
@@ -457,6 +470,7 @@ pub async fn compose(
     });
     workers.add(PurgeAnswers(ground.db.clone()));
     workers.add(PruneEvents(ground.db.clone()));
+    workers.add(CountEvents::new(ground.db.clone(), counted));
     workers.add(KeyUseWriter(auth.clone()));
     workers.add(LoginPurge(auth));
     workers.add(PurgeAgents(services.agents.clone()));

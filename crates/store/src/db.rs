@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
@@ -108,6 +108,7 @@ impl Db {
             signals: Signals::default(),
             is_outbox_wake_due: AtomicBool::new(false),
             commits: AtomicU64::new(0),
+            outbox_looks: AtomicU32::new(0),
             idempotency_records: AtomicU64::new(0),
         });
         let backend = match url {

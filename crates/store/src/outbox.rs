@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::read::Read;
 use crate::row::Row;
+use crate::rows::batch_of;
 use crate::shared::Shared;
 use crate::topic::Topic;
 use crate::{Args, Db, Dialect, StoreError, Tx, args};
@@ -28,8 +29,10 @@ crate::stored_ids!(EventId);
 /// Bumped when events were committed.
 pub(crate) const OUTBOX: Topic = Topic::new("store.outbox");
 
-/// When to look again for events that are committed but not final.
-const SOON: Duration = Duration::from_millis(20);
+/// When to look again for events that are committed but not final: soon, since most transactions are short, and then
+/// less and less often, since some are not.
+const FIRST_LOOK: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(32);
 
 /// An event's place in the order of all events. Opaque: compare and store it, compute nothing. A
 /// restored backup numbers anew, see [`Db::database_id`].
@@ -158,8 +161,9 @@ impl Read {
                 args![after.transaction, after.number],
             )
             .await?;
-        if hidden.is_some() {
-            wake_soon(&self.shared);
+        match hidden {
+            Some(_) => wake_soon(&self.shared),
+            None => self.shared.outbox_looks.store(0, Ordering::Relaxed),
         }
         Ok(())
     }
@@ -230,12 +234,10 @@ impl Tx {
     /// # Errors
     /// What the database refuses.
     pub async fn emit_all(&mut self, events: Vec<NewEvent>) -> Result<(), StoreError> {
-        // A bounded number of statement texts is prepared once each.
-        const ROWS: [usize; 4] = [64, 16, 4, 1];
         let now = self.clock().now();
         let mut left = events.into_iter();
         while left.len() > 0 {
-            let count = ROWS.into_iter().find(|rows| *rows <= left.len()).unwrap_or(1);
+            let count = batch_of(left.len());
             let mut values = Args::with_capacity(1 + 4 * count);
             values.push(now);
             let mut sql = String::from("INSERT INTO outbox (id, event_type, agent, data, created_at) VALUES ");
@@ -375,15 +377,20 @@ impl Tx {
     }
 }
 
+fn pause_after(looks: u32) -> Duration {
+    FIRST_LOOK.saturating_mul(1 << looks.min(16)).min(LONGEST_PAUSE)
+}
+
 /// Wakes the watchers after a moment, once, however many readers ask for it meanwhile: each of them
 /// is woken, and would ask again.
 fn wake_soon(shared: &Arc<Shared>) {
     if shared.is_outbox_wake_due.swap(true, Ordering::AcqRel) {
         return;
     }
+    let pause = pause_after(shared.outbox_looks.fetch_add(1, Ordering::Relaxed));
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
-        tokio::time::sleep(SOON).await;
+        tokio::time::sleep(pause).await;
         // First, so that who reads too early once more is woken once more.
         shared.is_outbox_wake_due.store(false, Ordering::Release);
         shared.signals.bump(OUTBOX.name());
@@ -406,13 +413,19 @@ impl Db {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicU64};
+    use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
     use agentd_base::id::IdGenerator;
     use agentd_base::{Clock, Entropy};
 
     use super::*;
     use crate::topic::Signals;
+
+    #[test]
+    fn who_looks_in_vain_looks_less_and_less_often() {
+        let pauses: Vec<u128> = [0, 1, 2, 3, 4, 5, u32::MAX].map(|looks| pause_after(looks).as_millis()).to_vec();
+        assert_eq!(pauses, [2, 4, 8, 16, 32, 32, 32]);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn readers_that_look_too_early_share_one_timer() {
@@ -425,6 +438,7 @@ mod tests {
             data_dir: std::path::PathBuf::new(),
             signals: Signals::default(),
             is_outbox_wake_due: AtomicBool::new(false),
+            outbox_looks: AtomicU32::new(0),
             idempotency_records: AtomicU64::new(0),
         });
         let signal = shared.signals.signal(OUTBOX.name());
@@ -432,7 +446,7 @@ mod tests {
             for _ in 0..100 {
                 wake_soon(&shared);
             }
-            tokio::time::sleep(SOON * 2).await;
+            tokio::time::sleep(LONGEST_PAUSE * 2).await;
             assert_eq!(signal.generation(), wakes);
         }
     }

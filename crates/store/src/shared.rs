@@ -1,7 +1,7 @@
 //! What every handle of one open database shares.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy};
@@ -21,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) is_outbox_wake_due: AtomicBool,
     /// Batches of writes that this process committed.
     pub(crate) commits: AtomicU64,
+    /// How often in a row there were events that could not be read yet.
+    pub(crate) outbox_looks: AtomicU32,
     /// Paces the trimming of idempotency records.
     pub(crate) idempotency_records: AtomicU64,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::auth::Auth;
 use crate::devices::Devices;
 use crate::engine::{Engine, Session, SessionStatus, TurnObserver};
-use crate::ground::TaskPanics;
+use crate::ground::{EventBacklog, TaskPanics};
 use crate::hooks::Hooks;
 use crate::monitoring::{CountBy, Family, FamilyKind, Metrics, Sample, source};
 use crate::providers::Providers;
@@ -276,12 +276,35 @@ pub(super) fn register_hooks(metrics: &Metrics, hooks: &Hooks) {
         let paused = f64::from(u8::from(paused.is_reader_paused()));
         async move { Ok(Sample::plain(paused)) }
     }));
+    let behind = hooks.clone();
+    let help = "Hooks for which so much waits without getting on that what further comes for them is given up.";
+    metrics.add_source(source(gauge("svc_hooks_behind", help, &[]), move || {
+        let behind = float(behind.hooks_behind());
+        async move { Ok(Sample::plain(behind)) }
+    }));
     let circuits = hooks.clone();
     let help = "Receivers that nothing is sent to for a while because they failed.";
     metrics.add_source(source(gauge("svc_hook_open_circuits", help, &[]), move || {
         let circuits = circuits.clone();
         async move { Ok(Sample::plain(float(circuits.open_circuits().await?))) }
     }));
+}
+
+/// Registers how many events wait to be read.
+pub(super) fn register_backlog(metrics: &Metrics, backlog: &EventBacklog) {
+    let backlog = backlog.clone();
+    metrics.add_source(source(
+        Family {
+            name: "svc_events_unread",
+            help: "Events that wait for the hooks that hear them, counted up to what makes requests be refused.",
+            kind: FamilyKind::Gauge,
+            labels: &[],
+        },
+        move || {
+            let unread = float(backlog.unread());
+            async move { Ok(Sample::plain(unread)) }
+        },
+    ));
 }
 
 /// Registers how often background tasks panicked.

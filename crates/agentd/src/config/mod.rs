@@ -49,6 +49,8 @@ pub struct Config {
     pub email_time_limit: Duration,
     /// As soon as so much waits for hooks, events are left in the outbox. Nothing but a test sets it.
     pub hook_waiting_limit: u64,
+    /// As soon as so many events wait to be read, requests that would add to them are refused. As above.
+    pub event_backlog_limit: u32,
     /// What makes vectors of texts, where it is not the model inside. For tests, too.
     pub embedder: Option<Arc<dyn Embedder>>,
 }
@@ -68,6 +70,7 @@ pub struct ConfigError(pub Vec<String>);
 pub const DEFAULT_PORT: u16 = 7878;
 const DEFAULT_EMAIL_TIME_LIMIT: Duration = Duration::from_secs(45);
 const DEFAULT_HOOK_WAITING_LIMIT: u64 = 200_000;
+const DEFAULT_EVENT_BACKLOG_LIMIT: u32 = 500_000;
 const DEFAULT_LOG: &str = "info";
 const DEFAULT_UI_DEV_ORIGIN: &str = "http://localhost:5173";
 
@@ -196,6 +199,7 @@ impl Config {
             extra_tls_roots: Vec::new(),
             email_time_limit: DEFAULT_EMAIL_TIME_LIMIT,
             hook_waiting_limit: DEFAULT_HOOK_WAITING_LIMIT,
+            event_backlog_limit: DEFAULT_EVENT_BACKLOG_LIMIT,
             embedder: None,
         })
     }

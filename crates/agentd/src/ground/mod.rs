@@ -3,6 +3,7 @@
 //!
 //! Deliberately absent: anything that knows a domain.
 
+mod backlog;
 mod data_dir;
 mod due;
 mod file_lock;
@@ -20,6 +21,7 @@ use agentd_base::{Clock, Entropy};
 use agentd_store::Db;
 use tokio_util::sync::CancellationToken;
 
+pub use backlog::{CountEvents, EventBacklog};
 pub use data_dir::{DataDir, DataDirError};
 pub use due::NextDue;
 pub use file_lock::FileLock;

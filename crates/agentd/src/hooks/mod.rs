@@ -11,13 +11,15 @@
 //!   daemon itself does (`builtin`) is done once: the effect and its record are one transaction.
 //! - One hook holds a quarter of the places at most. A receiver that fails ten times in a row is left in peace for a
 //!   while that grows; then one delivery shows whether it is back. What is held waits, and counts no attempt.
-//! - Nothing is dropped: when too much waits, events are left in the outbox.
+//! - What waits is bounded. When too much waits for hooks that get on, events are left in the outbox; what further
+//!   comes for one that does not is given up at once, with that as the reason.
 //! - A chain of hooks that lead to each other's events ends after five.
 //! - The secret lies in the vault; it is never shown, logged, or part of an error.
 //!
 //! | delivery | by | next |
 //! |---|---|---|
 //! | – | an event that the hook listens to | pending |
+//! | – | the same, and too much waits for it without getting on | dead_letter |
 //! | pending, failed | it is due, its hook is enabled, its receiver's circuit is closed | processing |
 //! | processing | an answer of 2xx | success |
 //! | processing | anything else | failed, due after its backoff; dead_letter after `max_retries` attempts, or 410 |
@@ -28,7 +30,7 @@
 //! | execution | by | next |
 //! |---|---|---|
 //! | – | an event that the hook listens to | running |
-//! | – | the chain of hooks is too long | skipped |
+//! | – | the chain of hooks is too long, or too much waits without getting on | skipped |
 //! | running | it did what it is to do | success |
 //! | running | it failed, for `max_retries` attempts where another one may help | error, timeout |
 //! | running | its lease ended | running, done again |

@@ -23,5 +23,5 @@ pub use error::NotReady;
 pub use metrics::{CountBy, Family, FamilyKind, MetricSource, Metrics, Sample, SourceError, source};
 pub use model::{ApiIndex, HealthView, LivenessView, PublicHealthView, ReadinessView};
 pub use readiness::{Phase, Readiness, RestoreGuard};
-pub use routes::{refuse_unless_ready, routes, starting_routes};
+pub use routes::{Gate, refuse_unless_ready, routes, starting_routes};
 pub use service::{Monitoring, ReportsBootstrap};

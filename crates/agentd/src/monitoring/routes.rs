@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -16,9 +16,12 @@ use super::error::NotReady;
 use super::model::{ApiIndex, HealthView, LivenessView, PublicHealthView, ReadinessView};
 use super::readiness::Readiness;
 use super::service::{Monitoring, health_of};
+use crate::ground::EventBacklog;
 
 /// A client that was told to come back should do so after this long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// So is one that came in a flood of events.
+const FLOODED_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 #[must_use]
 pub fn routes() -> Routes<Monitoring> {
@@ -45,19 +48,49 @@ pub fn starting_routes(readiness: Readiness) -> axum::Router {
         )
 }
 
+/// What decides whether a request is taken at all.
+#[derive(Debug, Clone)]
+pub struct Gate {
+    pub readiness: Readiness,
+    pub backlog: EventBacklog,
+}
+
 /// Middleware around everything that works on the data: while a restore replaces it, requests are
 /// told to come back, and the restore waits for those that came before it. Probes and metrics stay.
-pub async fn refuse_unless_ready(State(readiness): State<Readiness>, request: Request, next: Next) -> Response {
+/// While too many events wait to be read, what would add to them is told to come back as well.
+pub async fn refuse_unless_ready(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     if path.starts_with("/health") || path == "/api/metrics/prometheus" {
         return next.run(request).await;
     }
+    let readiness = &gate.readiness;
     let Some(admitted) = readiness.admit() else {
         return unready(NotReady::from_phase(readiness.phase()).unwrap_or(NotReady::Starting)).into_response();
     };
+    if gate.backlog.is_full() && adds_events(request.method(), path) {
+        return flooded().into_response();
+    }
     let response = next.run(request).await;
     drop(admitted);
     response
+}
+
+/// Whether a request is none of those by which one looks, stops something, or puts an end to a flood.
+fn adds_events(method: &Method, path: &str) -> bool {
+    const STILL_ALLOWED: [&str; 3] = ["/api/auth/", "/api/hooks", "/api/settings"];
+    const STOPS: [&str; 2] = ["/cancel", "/pause"];
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+        && !STILL_ALLOWED.iter().any(|prefix| path.starts_with(prefix))
+        && !STOPS.iter().any(|end| path.ends_with(end))
+}
+
+fn flooded() -> ApiError {
+    ApiError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "event_backlog",
+        "Too many events wait for the hooks that hear them; try again shortly, or look at /api/hooks/deliveries/queue-stats for what holds them up",
+    )
+    .with_retry_after(FLOODED_RETRY_AFTER)
 }
 
 fn unready(reason: NotReady) -> ApiError {

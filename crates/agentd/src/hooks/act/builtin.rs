@@ -183,6 +183,7 @@ impl Hooks {
                 event_type: &claim.event_type,
                 payload: &claim.payload,
                 depth: claim.depth + 1,
+                given_up: None,
             };
             let is_new = here.insert_work(tx, hook, &work).await?;
             // Else it has heard of this event by itself.

@@ -7,7 +7,7 @@ mod test;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use agentd_net::{GuardedClient, Trust};
@@ -54,7 +54,9 @@ pub(super) struct Counters {
     pub(super) failed: AtomicU64,
     pub(super) dead: AtomicU64,
     /// Whether the reader waits until less is waiting.
-    pub(super) is_paused: std::sync::atomic::AtomicBool,
+    pub(super) is_paused: AtomicBool,
+    /// Hooks for which so much waits that what further comes for them is given up.
+    pub(super) hooks_behind: AtomicU64,
 }
 
 /// How deliveries ended here, since the daemon started.
@@ -241,6 +243,12 @@ impl Hooks {
         self.0.counters.is_paused.load(Ordering::Relaxed)
     }
 
+    /// Hooks for which so much waits without getting on that what further comes for them is given up.
+    #[must_use]
+    pub fn hooks_behind(&self) -> u64 {
+        self.0.counters.hooks_behind.load(Ordering::Relaxed)
+    }
+
     /// Receivers that nothing is sent to because they failed.
     ///
     /// # Errors
@@ -255,7 +263,8 @@ impl Hooks {
     /// What the database refuses.
     pub async fn reader_lag(&self) -> Result<Duration, StoreError> {
         let mut read = self.db().read().await?;
-        let after = self.reader_place(&mut read).await?;
+        let database = store::find_version(&mut read).await?.database;
+        let after = self.reader_place(&mut read, &database).await?;
         let oldest = read.events_after(after, 1).await?;
         let now = self.ground().clock.now();
         Ok(oldest.first().map(|event| now.since(event.created_at)).unwrap_or_default())

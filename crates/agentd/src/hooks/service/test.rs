@@ -53,6 +53,7 @@ impl Hooks {
                 event_type: &hook.hook.event_type,
                 payload: &payload,
                 depth: 0,
+                given_up: None,
             };
             executions::insert_execution(tx, &begun, &work).await?;
             let owner = &here.ground().instance;
@@ -95,9 +96,15 @@ impl Hooks {
             }
             let data = json!({"hook_id": id, "message": "This is a test of the hook's delivery."});
             let payload = event_body(event.as_str(), TEST_EVENT, tx.clock().now(), &data).to_string();
-            let work =
-                NewWork { hook_id: &id, event_id: event.as_str(), event_type: TEST_EVENT, payload: &payload, depth: 0 };
-            deliveries::insert_delivery(tx, &delivery, &work).await?;
+            let work = NewWork {
+                hook_id: &id,
+                event_id: event.as_str(),
+                event_type: TEST_EVENT,
+                payload: &payload,
+                depth: 0,
+                given_up: None,
+            };
+            deliveries::insert_deliveries(tx, &[(delivery.clone(), work)]).await?;
             queue::hurry_circuit(tx, &id).await?;
             let queued = deliveries::find_delivery(tx, &id, &delivery).await?;
             let queued = queued.ok_or_else(|| HookError::not_found(id.as_str()))?;

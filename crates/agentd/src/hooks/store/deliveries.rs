@@ -1,7 +1,9 @@
 //! Rows of deliveries.
 
+use std::collections::HashSet;
+
 use agentd_base::{Page, Timestamp};
-use agentd_store::{Args, Read, Row, StoreError, Tx, args};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, rows_of};
 
 use super::queue::Claim;
 use crate::hooks::model::{Delivery, DeliveryId, DeliveryStatus, HookId};
@@ -29,7 +31,7 @@ fn delivery(row: &Row) -> Result<Delivery, StoreError> {
 }
 
 /// What a hook is to do about an event.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(in crate::hooks) struct NewWork<'a> {
     pub(in crate::hooks) hook_id: &'a HookId,
     pub(in crate::hooks) event_id: &'a str,
@@ -37,24 +39,56 @@ pub(in crate::hooks) struct NewWork<'a> {
     /// The event as JSON.
     pub(in crate::hooks) payload: &'a str,
     pub(in crate::hooks) depth: u32,
+    /// Why nothing is done about it.
+    pub(in crate::hooks) given_up: Option<&'a str>,
 }
 
-/// Whether it was added: not when the hook has one of this event.
-pub(in crate::hooks) async fn insert_delivery(
+/// Deliveries that were added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::hooks) struct Added {
+    pub(in crate::hooks) waiting: usize,
+    pub(in crate::hooks) given_up: usize,
+}
+
+/// Adds those that are not there: a hook has one of an event.
+pub(in crate::hooks) async fn insert_deliveries(
     tx: &mut Tx,
-    id: &DeliveryId,
-    new: &NewWork<'_>,
-) -> Result<bool, StoreError> {
-    let now = tx.clock().now();
-    let added = tx
-        .execute(
-            "INSERT INTO hook_deliveries (id, hook_id, event_id, event_type, payload, depth, status, attempt_count, \
-             due_at, fence, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, 'pending', 0, $7, 0, $7, $7) \
-             ON CONFLICT (hook_id, event_id) DO NOTHING",
-            args![id, new.hook_id, new.event_id, new.event_type, new.payload, new.depth, now],
-        )
-        .await?;
-    Ok(added == 1)
+    new: &[(DeliveryId, NewWork<'_>)],
+) -> Result<Added, StoreError> {
+    const COLUMN_COUNT: usize = 8;
+    let (now, mut left, mut added) = (tx.clock().now(), new, Added::default());
+    while !left.is_empty() {
+        let (batch, rest) = left.split_at(batch_of(left.len()));
+        let mut values = Args::with_capacity(1 + COLUMN_COUNT * batch.len());
+        values.push(now);
+        for (id, work) in batch {
+            let status = if work.given_up.is_some() { DeliveryStatus::DeadLetter } else { DeliveryStatus::Pending };
+            values.push(id);
+            values.push(work.hook_id);
+            values.push(work.event_id);
+            values.push(work.event_type);
+            values.push(work.payload);
+            values.push(work.depth);
+            values.push(status.as_str());
+            values.push(work.given_up);
+        }
+        let sql = format!(
+            "INSERT INTO hook_deliveries (id, hook_id, event_id, event_type, payload, depth, status, error, \
+             attempt_count, due_at, fence, created_at, updated_at) \
+             SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, \
+             0, CASE WHEN v.column8 IS NULL THEN $1 END, 0, $1, $1 FROM (VALUES {}) AS v WHERE 1 = 1 \
+             ON CONFLICT (hook_id, event_id) DO NOTHING RETURNING status",
+            rows_of(2, COLUMN_COUNT, batch.len())
+        );
+        for row in tx.fetch_all(sql, values).await? {
+            match DeliveryStatus::from_stored(&row.get::<String>("status")?) {
+                DeliveryStatus::Pending => added.waiting += 1,
+                _ => added.given_up += 1,
+            }
+        }
+        left = rest;
+    }
+    Ok(added)
 }
 
 /// What an attempt came to.
@@ -68,32 +102,40 @@ pub(in crate::hooks) struct DeliveryResult {
     pub(in crate::hooks) error: Option<String>,
 }
 
-/// Whether it was still held.
-pub(in crate::hooks) async fn update_result(
+/// Writes down what attempts came to; answers the ids of those that were still held.
+pub(in crate::hooks) async fn update_results<'r>(
     tx: &mut Tx,
-    claim: &Claim,
-    result: &DeliveryResult,
-) -> Result<bool, StoreError> {
+    results: impl ExactSizeIterator<Item = (&'r Claim, &'r DeliveryResult)>,
+) -> Result<HashSet<String>, StoreError> {
+    const COLUMN_COUNT: usize = 8;
     let now = tx.clock().now();
-    let changed = tx
-        .execute(
-            "UPDATE hook_deliveries SET status = $4, attempt_count = attempt_count + 1, due_at = $5, owner = NULL, \
-             response_status = $6, duration_ms = $7, error = $8, updated_at = $9 \
-             WHERE id = $1 AND owner = $2 AND fence = $3",
-            args![
-                &claim.id,
-                &claim.owner,
-                claim.fence,
-                result.status.as_str(),
-                result.due_at,
-                result.response_status,
-                result.duration_ms,
-                result.error.as_deref(),
-                now
-            ],
-        )
-        .await?;
-    Ok(changed == 1)
+    let (mut left, mut held) = (results, HashSet::new());
+    while left.len() > 0 {
+        let count = batch_of(left.len());
+        let mut values = Args::with_capacity(1 + COLUMN_COUNT * count);
+        values.push(now);
+        for (claim, result) in left.by_ref().take(count) {
+            values.push(&claim.id);
+            values.push(&claim.owner);
+            values.push(claim.fence);
+            values.push(result.status.as_str());
+            values.push(result.due_at);
+            values.push(result.response_status);
+            values.push(result.duration_ms);
+            values.push(result.error.as_deref());
+        }
+        let sql = format!(
+            "UPDATE hook_deliveries SET status = v.column4, attempt_count = attempt_count + 1, due_at = v.column5, \
+             owner = NULL, response_status = v.column6, duration_ms = v.column7, error = v.column8, updated_at = $1 \
+             FROM (VALUES {}) AS v WHERE hook_deliveries.id = v.column1 AND hook_deliveries.owner = v.column2 \
+             AND hook_deliveries.fence = v.column3 RETURNING id",
+            rows_of(2, COLUMN_COUNT, count)
+        );
+        for row in tx.fetch_all(sql, values).await? {
+            held.insert(row.get("id")?);
+        }
+    }
+    Ok(held)
 }
 
 pub(in crate::hooks) async fn find_delivery(

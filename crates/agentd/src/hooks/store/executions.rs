@@ -1,7 +1,9 @@
 //! Rows of executions.
 
+use std::collections::HashMap;
+
 use agentd_base::{Page, Timestamp};
-use agentd_store::{Args, Read, Row, StoreError, Tx, args};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args, in_list};
 use serde_json::Value;
 
 use super::deliveries::NewWork;
@@ -142,11 +144,23 @@ pub(in crate::hooks) async fn list_executions(
     Ok((rows.iter().map(execution).collect::<Result<_, _>>()?, total))
 }
 
-/// How deep in a chain of hooks the deepest of these lies that a hook led to.
-pub(in crate::hooks) async fn find_depth(read: &mut Read, caused: [&str; 3]) -> Result<Option<u32>, StoreError> {
-    let [a, b, c] = caused;
-    let sql = "SELECT MAX(depth) AS depth FROM hook_executions WHERE caused_id IN ($1, $2, $3)";
-    read.fetch_one(sql, args![a, b, c]).await?.get("depth")
+/// How deep in a chain of hooks those lie that led to these.
+pub(in crate::hooks) async fn find_depths(
+    read: &mut Read,
+    caused: &[&str],
+) -> Result<HashMap<String, u32>, StoreError> {
+    let mut depths = HashMap::new();
+    for caused in caused.chunks(64) {
+        let mut values = Args::new();
+        let list = in_list(&mut values, caused);
+        let sql = format!(
+            "SELECT caused_id, MAX(depth) AS depth FROM hook_executions WHERE caused_id IN ({list}) GROUP BY caused_id"
+        );
+        for row in read.fetch_all(sql, values).await? {
+            depths.insert(row.get("caused_id")?, row.get("depth")?);
+        }
+    }
+    Ok(depths)
 }
 
 /// Ends what a deleted hook still has to do; answers how many.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_store::{Read, Row, StoreError, Tx, args};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, rows_of};
 
 use crate::hooks::model::HookId;
 
@@ -35,23 +35,47 @@ fn figures(row: &Row) -> Result<Figures, StoreError> {
     Ok(Figures { succeeded: row.get("succeeded")?, failed: row.get("failed")?, duration_ms: row.get("duration_ms")? })
 }
 
-/// Adds what ended now.
+/// Adds what ended now of one hook.
 pub(in crate::hooks) async fn add_figures(
     tx: &mut Tx,
     hook: &HookId,
     event_type: &str,
     figures: Figures,
 ) -> Result<(), StoreError> {
+    add_all_figures(tx, &[(hook, event_type, figures)]).await
+}
+
+/// Adds what ended now, by hook and type of event: each pair once, and in order, so that two of these never wait
+/// for each other crosswise.
+pub(in crate::hooks) async fn add_all_figures(
+    tx: &mut Tx,
+    ended: &[(&HookId, &str, Figures)],
+) -> Result<(), StoreError> {
+    const COLUMN_COUNT: usize = 6;
     let period = i64::try_from(PERIOD.as_micros()).unwrap_or(i64::MAX);
-    let start = tx.clock().now().as_micros().div_euclid(period) * period;
-    tx.execute(
-        "INSERT INTO hook_figures (hook_id, event_type, period_start, succeeded, failed, duration_ms) \
-         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (hook_id, event_type, period_start) DO UPDATE SET \
-         succeeded = hook_figures.succeeded + excluded.succeeded, failed = hook_figures.failed + excluded.failed, \
-         duration_ms = hook_figures.duration_ms + excluded.duration_ms",
-        args![hook, event_type, Timestamp::from_micros(start), figures.succeeded, figures.failed, figures.duration_ms],
-    )
-    .await?;
+    let start = Timestamp::from_micros(tx.clock().now().as_micros().div_euclid(period) * period);
+    let mut left = ended;
+    while !left.is_empty() {
+        let (batch, rest) = left.split_at(batch_of(left.len()));
+        let mut values = Args::with_capacity(COLUMN_COUNT * batch.len());
+        for (hook, event_type, figures) in batch {
+            values.push(*hook);
+            values.push(*event_type);
+            values.push(start);
+            values.push(figures.succeeded);
+            values.push(figures.failed);
+            values.push(figures.duration_ms);
+        }
+        let sql = format!(
+            "INSERT INTO hook_figures (hook_id, event_type, period_start, succeeded, failed, duration_ms) VALUES {} \
+             ON CONFLICT (hook_id, event_type, period_start) DO UPDATE SET \
+             succeeded = hook_figures.succeeded + excluded.succeeded, failed = hook_figures.failed + excluded.failed, \
+             duration_ms = hook_figures.duration_ms + excluded.duration_ms",
+            rows_of(1, COLUMN_COUNT, batch.len())
+        );
+        tx.execute(sql, values).await?;
+        left = rest;
+    }
     Ok(())
 }
 

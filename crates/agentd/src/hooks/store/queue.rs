@@ -4,10 +4,11 @@
 //! A claim is driven from the hooks that have something to do, each looked up by index, so that its cost depends on
 //! how many hooks wait and not on how much waits for one of them.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_store::{Read, Row, StoreError, Tx, args};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args, in_list};
 
 use crate::hooks::model::HookId;
 
@@ -60,14 +61,15 @@ pub(in crate::hooks) struct Claim {
     pub(in crate::hooks) fence: u32,
 }
 
-/// Every hook with something to do: one step of an index for each.
+/// Every hook with something to do: one step for each in the index of what is due. Its order is asked for, since every
+/// other index of hooks leads through all that has ended.
 pub(in crate::hooks) async fn list_busy(read: &mut Read, lane: Lane) -> Result<Vec<Busy>, StoreError> {
     let sql = format!(
         "WITH RECURSIVE busy (hook_id) AS (\
-         SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL ORDER BY t.hook_id LIMIT 1) \
+         SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL ORDER BY t.hook_id, t.due_at LIMIT 1) \
          UNION ALL \
          SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id > busy.hook_id \
-         ORDER BY t.hook_id LIMIT 1) FROM busy WHERE busy.hook_id IS NOT NULL) \
+         ORDER BY t.hook_id, t.due_at LIMIT 1) FROM busy WHERE busy.hook_id IS NOT NULL) \
          SELECT busy.hook_id AS hook_id, \
          (SELECT t.due_at FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id = busy.hook_id \
          ORDER BY t.due_at LIMIT 1) AS due_at, \
@@ -161,6 +163,20 @@ pub(in crate::hooks) async fn count_waiting(read: &mut Read, limit: u64) -> Resu
     read.fetch_one(sql, args![limit]).await?.get("waiting")
 }
 
+/// How much of that is one hook's, counted up to `limit`.
+pub(in crate::hooks) async fn count_waiting_of(
+    read: &mut Read,
+    lane: Lane,
+    hook: &HookId,
+    limit: u64,
+) -> Result<u64, StoreError> {
+    let sql = format!(
+        "SELECT COUNT(*) AS waiting FROM (SELECT 1 AS one FROM {} WHERE hook_id = $1 AND due_at IS NOT NULL LIMIT $2) w",
+        lane.table()
+    );
+    read.fetch_one(sql, args![hook, limit]).await?.get("waiting")
+}
+
 /// Lets one through an open circuit that may be tried, and closes it again for the others; whether
 /// it was this caller's to do.
 pub(in crate::hooks) async fn begin_probe(
@@ -172,6 +188,20 @@ pub(in crate::hooks) async fn begin_probe(
     let until = tx.clock().now() + lease;
     let sql = "UPDATE hook_circuits SET open_until = $3 WHERE hook_id = $1 AND open_until = $2";
     Ok(tx.execute(sql, args![hook, open_until, until]).await? == 1)
+}
+
+/// Which of these hooks have failed last.
+pub(in crate::hooks) async fn list_circuits(read: &mut Read, hooks: &[&str]) -> Result<HashSet<HookId>, StoreError> {
+    let mut found = HashSet::new();
+    for hooks in hooks.chunks(64) {
+        let mut values = Args::new();
+        let list = in_list(&mut values, hooks);
+        let sql = format!("SELECT hook_id FROM hook_circuits WHERE hook_id IN ({list})");
+        for row in read.fetch_all(sql, values).await? {
+            found.insert(row.get("hook_id")?);
+        }
+    }
+    Ok(found)
 }
 
 /// The receiver is there.

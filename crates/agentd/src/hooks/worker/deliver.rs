@@ -61,19 +61,12 @@ impl DeliverHooks {
 }
 
 async fn deliver(hooks: &Hooks, task: Task) {
-    let sent = match &task.hook.hook.action {
-        Action::Http(http) => hooks.send(&task.hook, http, &task.claim).await,
+    let Task { hook, claim, is_probe, held } = task;
+    let sent = match &hook.hook.action {
+        Action::Http(http) => hooks.send(&hook, http, &claim).await,
         Action::Broken(problem) => Sent::impossible(problem),
         Action::Python(_) | Action::Builtin(_) => Sent::impossible("the hook sends nothing"),
     };
-    let attempted = Attempted {
-        hook: Arc::clone(&task.hook),
-        claim: task.claim.clone(),
-        is_probe: task.is_probe,
-        sent,
-        jitter: hooks.ground().entropy.unit(),
-    };
-    hooks.record(attempted).await;
-    // Its place is free only now: what is sent and not recorded would be sent again after a crash.
-    drop(task);
+    let jitter = hooks.ground().entropy.unit();
+    hooks.record(Attempted { hook, claim, is_probe, sent, jitter }, held);
 }

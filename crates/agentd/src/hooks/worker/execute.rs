@@ -53,7 +53,7 @@ impl ExecuteHooks {
             let hooks = self.0.clone();
             // In a task of its own: what has begun is not cut off when the workers stop.
             tokio::spawn(async move {
-                let place = LanePlace::new(task.place.take());
+                let place = LanePlace::new(task.held.place.take());
                 hooks.execute(&task.hook, &task.claim, task.hook.hook.max_retries, &place).await;
                 drop(task);
                 if place.into_inner().is_none() {

@@ -20,6 +20,11 @@ pub(super) struct Task {
     pub(super) claim: Claim,
     /// It shows whether a receiver is back.
     pub(super) is_probe: bool,
+    pub(super) held: Held,
+}
+
+/// What a task takes up; given back when it is dropped.
+pub(super) struct Held {
     /// Taken out by what may give it back before the task is over.
     pub(super) place: Option<Place>,
     _share: Share,
@@ -102,8 +107,7 @@ pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Res
         Some(Task {
             hook: Arc::clone(hook),
             is_probe,
-            place: Some(places.take()),
-            _share: Share::take(hooks, lane, &claim.hook_id),
+            held: Held { place: Some(places.take()), _share: Share::take(hooks, lane, &claim.hook_id) },
             claim,
         })
     };

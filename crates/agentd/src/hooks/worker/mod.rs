@@ -6,6 +6,7 @@ mod lane;
 mod purge;
 mod read;
 mod record;
+mod room;
 
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub(super) const DELIVERIES_AT_ONCE: usize = 64;
 pub(super) const EXECUTIONS_AT_ONCE: usize = 16;
 /// An execution is held for so long, and longer as long as its daemon lives.
 pub(super) const EXECUTION_LEASE: Duration = Duration::from_secs(30);
+/// A transaction of the reader ends with the event that brings it to so many rows.
+const ROWS_A_BATCH: usize = 500;
 /// How often is looked for what is due when nothing wakes.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// So that the daemon can come to rest while something is under way.

@@ -18,22 +18,18 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::INTERVAL;
+use super::room::{GIVEN_UP, Gauge, Room};
 use crate::ground::{Worker, WorkerError};
 use crate::hooks::error::HookError;
 use crate::hooks::known::{Known, LoadedHook};
 use crate::hooks::model::{DeliveryId, ExecutionId, MAX_DEPTH, event_body};
 use crate::hooks::service::{Hooks, Passed};
 use crate::hooks::store;
-use crate::hooks::store::deliveries::{self, NewWork};
+use crate::hooks::store::deliveries::{self, Added, NewWork};
 use crate::hooks::store::executions;
-use crate::hooks::store::queue;
 
 const CONSUMER: &str = "hooks";
 const EVENTS_A_BATCH: u32 = 500;
-/// A transaction ends with the event that brings it to so many rows.
-const ROWS_A_BATCH: usize = 500;
-/// What waits is counted again after so long at most.
-const COUNTED_FOR: Duration = Duration::from_secs(1);
 /// The cursor follows events that nobody listens to after so long at most.
 const CURSOR_FOLLOWS: Duration = Duration::from_secs(5);
 
@@ -41,24 +37,15 @@ const CURSOR_FOLLOWS: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct ReadEvents {
     hooks: Hooks,
-    waiting: Mutex<Waiting>,
+    gauge: Gauge,
     cursor_moved: Mutex<Option<Instant>>,
-}
-
-/// How much waits, as it was last counted.
-#[derive(Debug, Default)]
-struct Waiting {
-    counted_at: Option<Instant>,
-    is_full: bool,
-    added: u64,
-    /// Deliveries that had ended by then.
-    ended: u64,
 }
 
 impl ReadEvents {
     #[must_use]
     pub fn new(hooks: Hooks) -> Self {
-        Self { hooks, waiting: Mutex::default(), cursor_moved: Mutex::default() }
+        let gauge = Gauge::new(hooks.ground().clock.now());
+        Self { hooks, gauge, cursor_moved: Mutex::default() }
     }
 }
 
@@ -85,70 +72,58 @@ impl Worker for ReadEvents {
     }
 }
 
+/// Events that were read, and from where.
+#[derive(Debug)]
+struct Page {
+    database: String,
+    after: Seq,
+    events: Vec<Event>,
+}
+
+impl Page {
+    fn is_full(&self) -> bool {
+        self.events.len() >= EVENTS_A_BATCH as usize
+    }
+}
+
 /// What a batch came to.
 #[derive(Debug, Clone, Copy, Default)]
 struct Batch {
-    rows: usize,
-    is_full: bool,
+    waiting: usize,
+    given_up: usize,
+    has_more: bool,
 }
 
 impl ReadEvents {
     async fn run(&self) -> Result<bool, HookError> {
-        let is_full = self.is_full().await?;
-        self.hooks.counters().is_paused.store(is_full, Ordering::Relaxed);
-        if is_full {
+        let room = self.gauge.room(&self.hooks).await?;
+        if room.rows == 0 {
             return Ok(false);
         }
-        let (known, events) = {
+        let (known, page) = {
             let mut read = self.hooks.db().read_snapshot().await?;
-            let after = self.hooks.reader_place(&mut read).await?;
             let known = self.hooks.known(&mut read).await?;
-            (known, read.events_after(after, EVENTS_A_BATCH).await?)
+            let database = known.version.database.clone();
+            let after = self.hooks.reader_place(&mut read, &database).await?;
+            let events = read.events_after(after, EVENTS_A_BATCH).await?;
+            (known, Page { database, after, events })
         };
-        let Some(last) = events.last() else { return Ok(false) };
-        let is_full = events.len() >= EVENTS_A_BATCH as usize;
+        let Some(last) = page.events.last().map(|event| event.seq) else { return Ok(false) };
         let is_heard = |event: &Event| wanted(&known, event).is_some();
-        if !events.iter().any(is_heard) {
-            self.pass(&known.version.database, last.seq, is_full).await?;
+        if !page.events.iter().any(is_heard) {
+            let is_full = page.is_full();
+            self.pass(&page.database, last, is_full).await?;
             return Ok(is_full);
         }
         let here = self.hooks.clone();
-        let take = async move |tx: &mut Tx| here.take_batch(tx).await;
+        let take = async move |tx: &mut Tx| here.take_batch(tx, &page, &room).await;
         let batch = self.hooks.db().write_locking(Durability::Full, take).await?;
-        if batch.rows > 0 {
-            self.waiting.lock().added += u64::try_from(batch.rows).unwrap_or(u64::MAX);
+        self.gauge.add(batch.waiting);
+        self.hooks.counters().dead.fetch_add(u64::try_from(batch.given_up).unwrap_or_default(), Ordering::Relaxed);
+        if batch.waiting > 0 {
             self.hooks.wake_lanes();
         }
-        Ok(batch.is_full)
-    }
-
-    /// Whether so much waits that events stay where they are. Counting costs, so it is done when it
-    /// may have changed.
-    async fn is_full(&self) -> Result<bool, HookError> {
-        let limit = self.hooks.means().waiting_limit;
-        let ended = {
-            let ends = self.hooks.delivery_ends();
-            ends.success + ends.dead_letter
-        };
-        {
-            let waiting = self.waiting.lock();
-            let is_recent = waiting.counted_at.is_some_and(|at| at.elapsed() < COUNTED_FOR);
-            let has_changed = match waiting.is_full {
-                true => ended != waiting.ended,
-                false => waiting.added > limit / 20,
-            };
-            if is_recent && !has_changed {
-                return Ok(waiting.is_full);
-            }
-        }
-        let counted = queue::count_waiting(&mut self.hooks.db().read().await?, limit).await?;
-        let is_full = counted >= limit;
-        let mut waiting = self.waiting.lock();
-        if is_full && !waiting.is_full {
-            tracing::warn!(limit, "so much waits for hooks that further events are left in the outbox for now");
-        }
-        *waiting = Waiting { counted_at: Some(Instant::now()), is_full, added: 0, ended };
-        Ok(is_full)
+        Ok(batch.has_more)
     }
 
     /// Notes that nobody listens to what comes before.
@@ -181,42 +156,63 @@ fn wanted<'k>(known: &'k Known, event: &Event) -> Option<(Value, Vec<&'k Arc<Loa
 
 impl Hooks {
     /// Behind which events are to be read.
-    pub(in crate::hooks) async fn reader_place(&self, read: &mut Read) -> Result<Seq, StoreError> {
-        let database = store::find_version(read).await?.database;
+    pub(in crate::hooks) async fn reader_place(&self, read: &mut Read, database: &str) -> Result<Seq, StoreError> {
         let cursor = read.find_cursor(CONSUMER).await?.unwrap_or(Seq::START);
         let passed = self.passed().lock().clone().filter(|passed| passed.database == database);
         Ok(passed.map_or(cursor, |passed| passed.seq.max(cursor)))
     }
 
-    async fn take_batch(&self, tx: &mut Tx) -> Result<Batch, HookError> {
+    /// Writes down what the events of a page call for, as far as there is room.
+    async fn take_batch(&self, tx: &mut Tx, page: &Page, room: &Room) -> Result<Batch, HookError> {
         // One replica at a time; another one would only find all done.
         let lock = tx.dialect().exclusive_lock();
         tx.fetch_optional(format!("SELECT consumer FROM cursors WHERE consumer = $1 {lock}"), args![CONSUMER]).await?;
         let version = store::hold_version(tx).await?;
         let known = self.known_at(tx, version).await?;
-        let after = self.reader_place(tx).await?;
-        let events = tx.events_after(after, EVENTS_A_BATCH).await?;
-        let mut batch = Batch { rows: 0, is_full: events.len() >= EVENTS_A_BATCH as usize };
-        let mut reached = None;
-        for event in &events {
-            if batch.rows >= ROWS_A_BATCH {
-                batch.is_full = true;
+        let database = known.version.database.clone();
+        let after = self.reader_place(tx, &database).await?;
+        let read_here;
+        // What was read behind this place is still what lies behind it, unless somebody has moved on.
+        let page = if (after, &database) == (page.after, &page.database) {
+            page
+        } else {
+            read_here = Page { database, after, events: tx.events_after(after, EVENTS_A_BATCH).await? };
+            &read_here
+        };
+        let mut batch = Batch { has_more: page.is_full(), ..Batch::default() };
+        let (mut matched, mut rows, mut reached) = (Vec::new(), 0, None);
+        for event in &page.events {
+            if rows >= room.rows {
+                batch.has_more = true;
                 break;
             }
             reached = Some(event.seq);
             let Some((body, hooks)) = wanted(&known, event) else { continue };
-            let (payload, depth) = (body.to_string(), depth_of(tx, &event.data).await?);
+            rows += hooks.len();
+            matched.push((event, body.to_string(), hooks));
+        }
+        let depths = depths_of(tx, matched.iter().map(|(event, _, _)| &event.data)).await?;
+        let mut queued = Vec::new();
+        for ((event, payload, hooks), depth) in matched.iter().zip(depths) {
             for hook in hooks {
                 let work = NewWork {
                     hook_id: &hook.hook.id,
                     event_id: event.id.as_str(),
                     event_type: &event.event_type,
-                    payload: &payload,
+                    payload,
                     depth,
+                    given_up: room.behind.contains(&hook.hook.id).then_some(GIVEN_UP),
                 };
-                batch.rows += usize::from(self.insert_work(tx, hook, &work).await?);
+                if hook.hook.is_queued() && depth <= MAX_DEPTH {
+                    queued.push((DeliveryId::generate(&self.ground().ids), work));
+                } else if self.insert_work(tx, hook, &work).await? {
+                    batch.waiting += 1;
+                }
             }
         }
+        let added = deliveries::insert_deliveries(tx, &queued).await?;
+        batch.waiting += added.waiting;
+        batch.given_up += added.given_up;
         if let Some(seq) = reached {
             tx.advance_cursor(CONSUMER, seq).await?;
         }
@@ -238,19 +234,24 @@ impl Hooks {
             );
             executions::insert_skipped(tx, &ExecutionId::generate(ids), work, &reason).await
         } else if hook.hook.is_queued() {
-            deliveries::insert_delivery(tx, &DeliveryId::generate(ids), work).await
+            let added = deliveries::insert_deliveries(tx, &[(DeliveryId::generate(ids), *work)]).await?;
+            Ok(added != Added::default())
+        } else if let Some(reason) = work.given_up {
+            executions::insert_skipped(tx, &ExecutionId::generate(ids), work, reason).await
         } else {
             executions::insert_execution(tx, &ExecutionId::generate(ids), work).await
         }
     }
 }
 
-/// How many hooks led to an event, one after the other: what a hook causes is known by the id that its
+/// How many hooks led to each of these events, one after the other: what a hook causes is known by the id that its
 /// events carry.
-async fn depth_of(tx: &mut Tx, data: &Value) -> Result<u32, StoreError> {
-    let caused = ["session_id", "notification_id", "episode_id"].map(|name| data[name].as_str().unwrap_or_default());
-    if caused.iter().all(|id| id.is_empty()) {
-        return Ok(0);
-    }
-    Ok(executions::find_depth(tx, caused).await?.map_or(0, |depth| depth + 1))
+async fn depths_of<'e>(tx: &mut Tx, events: impl Iterator<Item = &'e Value> + Clone) -> Result<Vec<u32>, StoreError> {
+    const CAUSED: [&str; 3] = ["session_id", "notification_id", "episode_id"];
+    let caused =
+        |data: &'e Value| CAUSED.into_iter().filter_map(|name| data[name].as_str()).filter(|id| !id.is_empty());
+    let ids: Vec<&str> = events.clone().flat_map(caused).collect();
+    let found = executions::find_depths(tx, &ids).await?;
+    let depth = |data| caused(data).filter_map(|id| found.get(id)).max().map_or(0, |depth| depth + 1);
+    Ok(events.map(depth).collect())
 }

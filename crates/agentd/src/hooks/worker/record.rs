@@ -1,7 +1,6 @@
-//! Writes down what deliveries came to. Those that end at about the same time share a transaction: whoever comes
-//! first writes for all that wait.
+//! Writes down what deliveries came to. What ends while a transaction is under way shares the next one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +9,8 @@ use agentd_base::Backoff;
 use agentd_store::{Durability, StoreError, Tx};
 use parking_lot::Mutex;
 
+use super::DELIVERIES_AT_ONCE;
+use super::lane::Held;
 use crate::hooks::act::Sent;
 use crate::hooks::known::LoadedHook;
 use crate::hooks::model::{
@@ -20,8 +21,6 @@ use crate::hooks::store;
 use crate::hooks::store::deliveries::{self, DeliveryResult};
 use crate::hooks::store::figures::{self, Figures};
 use crate::hooks::store::queue::{self, Claim};
-
-const MOST_AT_ONCE: usize = 64;
 
 /// A delivery that was tried.
 #[derive(Debug, Clone)]
@@ -34,11 +33,48 @@ pub(in crate::hooks) struct Attempted {
     pub(in crate::hooks) jitter: f64,
 }
 
-/// Results that wait to be written. As many as there are places at most.
-#[derive(Debug, Default)]
-pub(in crate::hooks) struct Recorder {
-    waiting: Mutex<Vec<Attempted>>,
-    writing: tokio::sync::Mutex<()>,
+/// Results that wait to be written, each with the place that its delivery holds, so never more than there are places.
+#[derive(Default)]
+pub(in crate::hooks) struct Recorder(Mutex<Results>);
+
+#[derive(Default)]
+struct Results {
+    waiting: Vec<(Attempted, Held)>,
+    is_writing: bool,
+}
+
+/// Whoever writes. Another one may begin if it is cut off.
+struct Writer<'r> {
+    recorder: &'r Recorder,
+    is_done: bool,
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.recorder.0.lock().is_writing = false;
+        }
+    }
+}
+
+impl Recorder {
+    /// Answers whether somebody must begin to write.
+    fn add(&self, attempted: Attempted, held: Held) -> bool {
+        let mut results = self.0.lock();
+        results.waiting.push((attempted, held));
+        !std::mem::replace(&mut results.is_writing, true)
+    }
+
+    /// All that waits; `None` when nothing does, and then the next result needs a writer of its own.
+    fn take(&self) -> Option<(Vec<Attempted>, Vec<Held>)> {
+        let mut results = self.0.lock();
+        if results.waiting.is_empty() {
+            results.is_writing = false;
+            return None;
+        }
+        let count = results.waiting.len().min(DELIVERIES_AT_ONCE);
+        Some(results.waiting.drain(..count).unzip())
+    }
 }
 
 impl Attempted {
@@ -69,33 +105,58 @@ impl Attempted {
 
 /// What the results of a batch say of one receiver.
 #[derive(Default)]
-struct Receiver {
+struct Receiver<'b> {
     has_succeeded: bool,
     /// In a row, up to the last one.
     failures: u64,
     failed_probe: bool,
     disable: Option<&'static str>,
     pause: Option<(Backoff, f64)>,
-    figures: BTreeMap<String, Figures>,
+    figures: BTreeMap<&'b str, Figures>,
+}
+
+impl<'b> Receiver<'b> {
+    fn add(&mut self, attempted: &'b Attempted, result: &DeliveryResult) {
+        let is_success = result.status == DeliveryStatus::Success;
+        if is_success {
+            (self.has_succeeded, self.failures) = (true, 0);
+        } else {
+            self.failures += 1;
+            self.failed_probe |= attempted.is_probe;
+            self.disable = self.disable.or(attempted.sent.problem.as_ref().and_then(|problem| problem.disable));
+            self.pause = attempted.backoff().map(|backoff| (*backoff, attempted.jitter));
+        }
+        if result.due_at.is_none() && attempted.claim.event_type != TEST_EVENT {
+            let figures = Figures::of(is_success, result.duration_ms);
+            self.figures.entry(&attempted.claim.event_type).or_default().add(figures);
+        }
+    }
 }
 
 impl Hooks {
-    /// Writes down what a delivery came to, with those of others; answers when it is written, or cannot be.
-    pub(super) async fn record(&self, attempted: Attempted) {
-        let recorder = self.recorder();
-        recorder.waiting.lock().push(attempted);
-        let _turn = recorder.writing.lock().await;
-        let batch = {
-            let mut waiting = recorder.waiting.lock();
-            let count = waiting.len().min(MOST_AT_ONCE);
-            waiting.drain(..count).collect::<Vec<_>>()
-        };
-        if batch.is_empty() {
-            return;
+    /// Hands in what a delivery came to. Its place is free only when that is written: what is sent and not recorded
+    /// would be sent again after a crash.
+    pub(super) fn record(&self, attempted: Attempted, held: Held) {
+        if self.recorder().add(attempted, held) {
+            let hooks = self.clone();
+            tokio::spawn(async move { hooks.write_results().await });
         }
-        let batch = Arc::new(batch);
-        let results = Arc::clone(&batch);
-        let write = async move |tx: &mut Tx| write(tx, &results).await;
+    }
+
+    /// Writes until nothing waits.
+    async fn write_results(&self) {
+        let mut writer = Writer { recorder: self.recorder(), is_done: false };
+        while let Some((batch, held)) = writer.recorder.take() {
+            self.write_batch(batch).await;
+            // All at once, so that one claim finds all these places.
+            drop(held);
+        }
+        writer.is_done = true;
+    }
+
+    async fn write_batch(&self, batch: Vec<Attempted>) {
+        let count = batch.len();
+        let write = async move |tx: &mut Tx| write(tx, &batch).await;
         match self.db().write_locking(Durability::Full, write).await {
             Ok(ended) => {
                 let counters = self.counters();
@@ -110,7 +171,6 @@ impl Hooks {
             }
             Err(error) => {
                 let error: &dyn Error = &error;
-                let count = batch.len();
                 tracing::warn!(error, count, "what deliveries came to could not be recorded; they will be sent again");
             }
         }
@@ -120,44 +180,42 @@ impl Hooks {
 /// Answers what became of those that were still held.
 async fn write(tx: &mut Tx, batch: &[Attempted]) -> Result<Vec<DeliveryStatus>, StoreError> {
     let now = tx.clock().now();
+    let results: Vec<DeliveryResult> = batch.iter().map(|attempted| attempted.result(now)).collect();
+    let claims = batch.iter().map(|attempted| &attempted.claim);
+    let held = deliveries::update_results(tx, claims.zip(&results)).await?;
     let mut ended = Vec::with_capacity(batch.len());
     // In one order, so that two of these never wait for each other crosswise.
-    let mut receivers: BTreeMap<HookId, Receiver> = BTreeMap::new();
-    for attempted in batch {
-        let result = attempted.result(now);
-        if !deliveries::update_result(tx, &attempted.claim, &result).await? {
+    let mut receivers: BTreeMap<&HookId, Receiver> = BTreeMap::new();
+    for (attempted, result) in batch.iter().zip(&results) {
+        if !held.contains(&attempted.claim.id) {
             tracing::warn!(id = attempted.claim.id, "a delivery was taken over by others or closed while it was sent");
             continue;
         }
         ended.push(result.status);
-        let receiver = receivers.entry(attempted.claim.hook_id.clone()).or_default();
-        if result.status == DeliveryStatus::Success {
-            (receiver.has_succeeded, receiver.failures) = (true, 0);
-        } else {
-            receiver.failures += 1;
-            receiver.failed_probe |= attempted.is_probe;
-            receiver.disable = receiver.disable.or(attempted.sent.problem.as_ref().and_then(|problem| problem.disable));
-            receiver.pause = attempted.backoff().map(|backoff| (*backoff, attempted.jitter));
-        }
-        if result.due_at.is_none() && attempted.claim.event_type != TEST_EVENT {
-            let figures = Figures::of(result.status == DeliveryStatus::Success, result.duration_ms);
-            receiver.figures.entry(attempted.claim.event_type.clone()).or_default().add(figures);
-        }
+        receivers.entry(&attempted.claim.hook_id).or_default().add(attempted, result);
     }
+    let ids: Vec<&str> = receivers.keys().map(|id| id.as_str()).collect();
+    let circuits = queue::list_circuits(tx, &ids).await?;
     for (hook, receiver) in &receivers {
-        look_at_circuit(tx, hook, receiver).await?;
+        look_at_circuit(tx, hook, receiver, &circuits).await?;
         if let Some(reason) = receiver.disable {
             store::disable_hook(tx, hook, reason).await?;
         }
-        for (event_type, figures) in &receiver.figures {
-            figures::add_figures(tx, hook, event_type, *figures).await?;
-        }
     }
+    let figures = receivers.iter().flat_map(|(hook, receiver)| {
+        receiver.figures.iter().map(|(event_type, figures)| (*hook, *event_type, *figures))
+    });
+    figures::add_all_figures(tx, &figures.collect::<Vec<_>>()).await?;
     Ok(ended)
 }
 
-async fn look_at_circuit(tx: &mut Tx, hook: &HookId, receiver: &Receiver) -> Result<(), StoreError> {
-    if receiver.has_succeeded {
+async fn look_at_circuit(
+    tx: &mut Tx,
+    hook: &HookId,
+    receiver: &Receiver<'_>,
+    circuits: &HashSet<HookId>,
+) -> Result<(), StoreError> {
+    if receiver.has_succeeded && circuits.contains(hook) {
         queue::close_circuit(tx, hook).await?;
     }
     if receiver.failures == 0 {

@@ -1,9 +1,8 @@
 //! Rows of chains, of their runs, and of the steps of these.
 
 use agentd_base::{Page, Timestamp};
-use agentd_store::{Read, Row, StoreError, Tx, args};
+use agentd_store::{Read, Row, StoreError, Tx, args, in_list};
 
-use super::in_list;
 use crate::agents::AgentId;
 use crate::scheduler::model::{
     Chain, ChainCause, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep, JobId, RunId, RunStatus,

@@ -2,9 +2,8 @@
 
 use agentd_base::{Page, Timestamp};
 use agentd_schedule::MisfirePolicy;
-use agentd_store::{Args, Read, Row, StoreError, Tx, args};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, rows_of};
 
-use super::{batch, rows_of};
 use crate::agents::AgentId;
 use crate::projects::{ProjectId, living_project};
 use crate::scheduler::model::{Job, JobExecutionMode, JobId, JobStatus, OverlapPolicy};
@@ -199,7 +198,7 @@ pub(in crate::scheduler) async fn advance_jobs(
 ) -> Result<(), StoreError> {
     let mut left = moved;
     while !left.is_empty() {
-        let (now, rest) = left.split_at(batch(left.len()));
+        let (now, rest) = left.split_at(batch_of(left.len()));
         let mut values = Args::with_capacity(3 * now.len());
         for (id, counted_from, next_run_at) in now {
             values.push(id);

@@ -1,9 +1,8 @@
 //! Rows of runs.
 
 use agentd_base::{Page, Timestamp};
-use agentd_store::{Args, Read, Row, StoreError, Tx, args};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, in_list, rows_of};
 
-use super::{batch, in_list, rows_of};
 use crate::agents::AgentId;
 use crate::engine::SessionId;
 use crate::scheduler::model::run::Outcome;
@@ -44,7 +43,7 @@ pub(in crate::scheduler) async fn insert_runs(tx: &mut Tx, runs: &[Run]) -> Resu
     let mut left = runs;
     let mut added = Vec::with_capacity(runs.len());
     while !left.is_empty() {
-        let (now, rest) = left.split_at(batch(left.len()));
+        let (now, rest) = left.split_at(batch_of(left.len()));
         let mut values = Args::with_capacity(COLUMN_COUNT * now.len());
         for run in now {
             values.push(&run.id);

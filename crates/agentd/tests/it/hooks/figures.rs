@@ -71,6 +71,7 @@ async fn what_ended_is_counted_by_hour_and_day() {
         "svc_hook_deliveries_total{status=\"dead_letter\"} 1",
         "svc_hook_reader_lag_seconds 0",
         "svc_hook_reader_paused 0",
+        "svc_hooks_behind 0",
         "svc_hook_open_circuits 0",
     ] {
         assert!(metrics.contains(line), "{line} is missing in {metrics}");

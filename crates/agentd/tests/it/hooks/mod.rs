@@ -6,7 +6,7 @@ mod executing;
 mod figures;
 mod managing;
 mod queue;
-mod receiver;
+pub mod receiver;
 
 use std::time::Duration;
 

@@ -53,6 +53,8 @@ pub struct TestApp {
     mail: MailLimits,
     /// From how much on events wait for hooks; `None`: as always. For the next start.
     pub hook_waiting_limit: Option<u64>,
+    /// From how many unread events on requests that add to them are refused. As above.
+    pub event_backlog_limit: Option<u32>,
     /// What makes vectors of texts.
     pub embedder: Arc<FakeEmbedder>,
     seed: u64,
@@ -91,6 +93,7 @@ impl TestApp {
             source,
             mail: MailLimits::default(),
             hook_waiting_limit: None,
+            event_backlog_limit: None,
             embedder: Arc::new(FakeEmbedder::new()),
             seed: 0,
             folder,
@@ -143,6 +146,7 @@ impl TestApp {
             source,
             mail: self.mail.clone(),
             hook_waiting_limit: self.hook_waiting_limit,
+            event_backlog_limit: self.event_backlog_limit,
             embedder: Arc::clone(&self.embedder),
             // Other ids than those that the first one makes.
             seed: self.seed + 1_000,
@@ -167,6 +171,7 @@ impl TestApp {
             config.extra_tls_roots.clone_from(&self.mail.roots);
             config.embedder = Some(Arc::clone(&self.embedder) as Arc<dyn Embedder>);
             config.hook_waiting_limit = self.hook_waiting_limit.unwrap_or(config.hook_waiting_limit);
+            config.event_backlog_limit = self.event_backlog_limit.unwrap_or(config.event_backlog_limit);
             config.email_time_limit = self.mail.time_limit.unwrap_or(config.email_time_limit);
             let started =
                 Running::start(config, self.clock.clock(), Entropy::seeded(self.seed), WorkerMode::ByHand).await;

@@ -20,21 +20,48 @@ pub struct TestProcess {
     folder: TestFolder,
     child: Option<Child>,
     client: reqwest::Client,
-    database: Option<ScratchDatabase>,
+    /// Shared with its replicas.
+    data_dir: PathBuf,
+    database_url: Option<String>,
+    log_level: &'static str,
+    _database: Option<ScratchDatabase>,
 }
 
 impl TestProcess {
     /// Nothing that runs, and nothing on the disk yet.
     pub async fn stopped() -> Self {
         watchdog::watch_this_test();
+        let folder = TestFolder::create();
+        let database = ScratchDatabase::create().await;
         Self {
             key: String::new(),
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            folder: TestFolder::create(),
+            data_dir: folder.path().join("data"),
+            folder,
             child: None,
             client: reqwest::Client::builder().no_proxy().build().expect("a client"),
-            database: ScratchDatabase::create().await,
+            database_url: database.as_ref().map(|database| database.url().to_owned()),
+            log_level: "trace",
+            _database: database,
         }
+    }
+
+    /// Another daemon over the same database and data directory, not started yet; `None` on SQLite, which has one
+    /// alone. This one must live longer. Both log little: what many daemons do at length would fill the disk.
+    pub fn replica(&mut self) -> Option<Self> {
+        let database_url = Some(self.database_url.clone()?);
+        self.log_level = "info";
+        Some(Self {
+            key: self.key.clone(),
+            address: self.address,
+            folder: TestFolder::create(),
+            child: None,
+            client: self.client.clone(),
+            data_dir: self.data_dir.clone(),
+            database_url,
+            log_level: self.log_level,
+            _database: None,
+        })
     }
 
     /// A fresh daemon with an owner, ready.
@@ -49,12 +76,12 @@ impl TestProcess {
     }
 
     pub fn data_dir(&self) -> PathBuf {
-        self.folder.path().join("data")
+        self.data_dir.clone()
     }
 
     /// The database that is no file in the data directory.
     pub fn database_url(&self) -> Option<&str> {
-        self.database.as_ref().map(ScratchDatabase::url)
+        self.database_url.as_deref()
     }
 
     /// Everything that the process logged, over all its lives.
@@ -71,8 +98,8 @@ impl TestProcess {
         let mut command = Command::new(BINARY);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("SVC_DATA_DIR", self.data_dir()).env("SVC_PORT", self.address.port().to_string());
-        if let Some(database) = &self.database {
-            command.env("SVC_DATABASE_URL", database.url());
+        if let Some(url) = &self.database_url {
+            command.env("SVC_DATABASE_URL", url);
         }
         command.stdin(Stdio::null());
         command
@@ -96,7 +123,11 @@ impl TestProcess {
     async fn spawn_as(&mut self, mut command: Command) {
         let before = self.log().len();
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log"));
-        command.env("SVC_PORT", "0").env("SVC_LOG", "trace").stdout(Stdio::null()).stderr(log.expect("a log file"));
+        command
+            .env("SVC_PORT", "0")
+            .env("SVC_LOG", self.log_level)
+            .stdout(Stdio::null())
+            .stderr(log.expect("a log file"));
         self.child = Some(command.spawn().expect("the process starts"));
         for _ in 0..2000 {
             let log = self.log();

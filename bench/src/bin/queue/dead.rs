@@ -1,0 +1,109 @@
+//! Nine good receivers, and what a tenth that is dead costs them.
+
+use std::time::Duration;
+
+use agentd::lifecycle::Running;
+use agentd_bench::Outcome;
+use agentd_bench::figures::Sample;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::sink::{Sink, rate};
+use crate::{Api, EVENT, REPEATS, emit, latency};
+
+const GOOD: usize = 9;
+const EVENTS_TO_EACH: usize = 1_000;
+const WAITING: usize = 100_000;
+/// What nobody else hears.
+const EVENT_OF_THE_DEAD: &str = "project.updated";
+/// Longer than a request that nobody answers takes to end.
+const TIME_LIMIT: Duration = Duration::from_secs(11);
+
+/// Takes connections and says nothing.
+async fn silent() -> Outcome<(String, JoinHandle<()>)> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}/dead", listener.local_addr()?);
+    let holds = tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            held.push(stream);
+        }
+    });
+    Ok((url, holds))
+}
+
+/// Nobody listens there.
+async fn refusing() -> Outcome<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    Ok(format!("http://{}/dead", listener.local_addr()?))
+}
+
+/// How many deliveries a second nine receivers get, beside the one at `dead`.
+async fn nine(running: &Running, api: &Api, sink: &mut Sink, dead: Option<&str>) -> Outcome<f64> {
+    let mut hooks = Vec::new();
+    if let Some(url) = dead {
+        hooks.push(api.make_hook(EVENT, url).await?);
+    }
+    for receiver in 0..GOOD {
+        hooks.push(api.make_hook(EVENT, &sink.url(&format!("r{receiver}"))).await?);
+    }
+    let (emitted, arrivals) = tokio::join!(emit(running, EVENT, 0..EVENTS_TO_EACH), sink.take(EVENTS_TO_EACH * GOOD));
+    emitted?;
+    let rate = rate(&arrivals?);
+    api.delete_hooks(hooks).await?;
+    // What hung has ended, so that the next round begins with every place free.
+    tokio::time::sleep(TIME_LIMIT).await;
+    Ok(rate)
+}
+
+pub(crate) async fn dead_receivers(running: &Running, api: &Api, sink: &mut Sink) -> Outcome<()> {
+    let ((silent, holds), refusing) = (silent().await?, refusing().await?);
+    let (mut alone, mut beside_silent, mut beside_refusing) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..REPEATS {
+        alone.push(nine(running, api, sink, None).await?);
+        beside_silent.push(nine(running, api, sink, Some(&silent)).await?);
+        beside_refusing.push(nine(running, api, sink, Some(&refusing)).await?);
+    }
+    holds.abort();
+    let (alone, hangs, refuses) = (Sample::new(alone), Sample::new(beside_silent), Sample::new(beside_refusing));
+    println!("nine receivers alone, a second:                      {alone}");
+    println!("nine receivers beside one that hangs, a second:      {hangs}");
+    println!("nine receivers beside one that refuses, a second:    {refuses}");
+    println!("ratio of the medians: hangs {:.2}, refuses {:.2}", ratio(&hangs, &alone), ratio(&refuses, &alone));
+    Ok(())
+}
+
+fn ratio(of: &Sample, to: &Sample) -> f64 {
+    of.median() / to.median()
+}
+
+/// The same while very much waits for one dead receiver.
+pub(crate) async fn backlog(running: &Running, api: &Api, sink: &mut Sink) -> Outcome<()> {
+    let mut alone = Vec::new();
+    for _ in 0..REPEATS {
+        alone.push(nine(running, api, sink, None).await?);
+    }
+    let dead = api.make_hook(EVENT_OF_THE_DEAD, &refusing().await?).await?;
+    let begun = std::time::Instant::now();
+    emit(running, EVENT_OF_THE_DEAD, 0..WAITING).await?;
+    loop {
+        let stats = api.call("GET", "/api/hooks/deliveries/queue-stats", Value::Null).await?;
+        let waiting = ["pending", "processing", "failed"].iter().filter_map(|state| stats["stats"][*state].as_u64());
+        if waiting.sum::<u64>() >= u64::try_from(WAITING)? {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    println!("{WAITING} events emitted, matched and queued in {:.1} s", begun.elapsed().as_secs_f64());
+    let mut behind = Vec::new();
+    for _ in 0..REPEATS {
+        behind.push(nine(running, api, sink, None).await?);
+    }
+    let (alone, behind) = (Sample::new(alone), Sample::new(behind));
+    println!("nine receivers alone, a second:                      {alone}");
+    println!("nine beside {WAITING} that wait for a dead one:       {behind}");
+    println!("ratio of the medians: {:.2}", ratio(&behind, &alone));
+    latency(running, api, sink, &format!(" beside {WAITING} that wait")).await?;
+    api.delete_hooks(vec![dead]).await
+}
