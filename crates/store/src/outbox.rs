@@ -438,6 +438,7 @@ mod tests {
             data_dir: std::path::PathBuf::new(),
             signals: Signals::default(),
             is_outbox_wake_due: AtomicBool::new(false),
+            commits: AtomicU64::new(0),
             outbox_looks: AtomicU32::new(0),
             idempotency_records: AtomicU64::new(0),
         });
