@@ -13,6 +13,9 @@ use serde_json::json;
 
 const AGENTS: usize = 1000;
 const RUNS: usize = 20;
+/// How long an idle daemon is watched, and how often.
+const WATCHED: u32 = 24;
+const BETWEEN_LOOKS: Duration = Duration::from_secs(5);
 
 #[allow(clippy::disallowed_methods, reason = "a benchmark is no daemon")]
 fn main() -> Outcome<()> {
@@ -41,10 +44,19 @@ fn main() -> Outcome<()> {
         }
         daemon.stop()?;
     }
+    let daemon = DaemonUnderTest::spawn(&folder.path().join("data"))?;
+    daemon.wait_until_ready()?;
+    let mut idle = Vec::new();
+    for _ in 0..WATCHED {
+        std::thread::sleep(BETWEEN_LOOKS);
+        idle.push(mebibytes(daemon.resident_bytes()));
+    }
+    daemon.stop()?;
     println!("{AGENTS} agents, {RUNS} starts");
     println!("spawn to ready, ms:     {}", Sample::new(starts));
     println!("spawn of /bin/true, ms: {}", Sample::new(references));
-    println!("resident when idle, MB: {}", Sample::new(resident));
+    println!("resident after 1 s, MB:  {}", Sample::new(resident));
+    println!("resident over 2 min, MB: {}", Sample::new(idle));
     println!("binary, MB:             {:.1}", mebibytes(std::fs::metadata(binary())?.len()));
     Ok(())
 }
