@@ -22,7 +22,7 @@ use agentd::lifecycle::{Running, StartError, WorkerMode};
 use agentd_base::{Entropy, MockClock, Secret, Timestamp};
 use agentd_inference::embedder::Embedder;
 use agentd_inference::embedder::fake::FakeEmbedder;
-use agentd_store::StoreError;
+use agentd_store::{Dialect, StoreError};
 use serde_json::json;
 
 pub use database::ScratchDatabase;
@@ -32,6 +32,9 @@ pub use request::{TestRequest, TestResponse};
 
 /// A Monday, 09:00 UTC.
 pub const START: &str = "2026-01-05T09:00:00.000Z";
+
+/// How long a dropped daemon's database may take to close.
+const CLOSES_WITHIN: Duration = Duration::from_millis(300);
 
 /// What of sending mail no configuration can say.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +64,24 @@ pub struct TestApp {
     folder: TestFolder,
     // Dropped last: the daemon must be gone before its database is.
     _database: Option<ScratchDatabase>,
+}
+
+impl Drop for TestApp {
+    /// A daemon that is dropped in the middle would go on looking for its PostgreSQL, which is gone.
+    fn drop(&mut self) {
+        let Some(running) = self.running.as_ref().filter(|running| running.ground().db.dialect() == Dialect::Postgres)
+        else {
+            return;
+        };
+        let db = running.ground().db.clone();
+        // A runtime of its own: this runs while the test's is busy dropping us.
+        let closed = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            // The writer is told at once; connections for reading may hang on the test's own runtime.
+            let _ = runtime.block_on(async { tokio::time::timeout(CLOSES_WITHIN, db.close()).await });
+        });
+        let _ = closed.join();
+    }
 }
 
 impl TestApp {
