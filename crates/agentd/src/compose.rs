@@ -2,8 +2,11 @@
 //! module that knows them all.
 
 mod activity;
+mod doors;
 mod figures;
 mod rest;
+mod routes;
+mod workers;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -12,54 +15,36 @@ use std::time::Duration;
 use agentd_inference::embedder::{EmbedderOptions, LocalEmbedder};
 use agentd_inference::{LocalModel, LocalModelOptions};
 use agentd_process::Spawner;
-use agentd_store::StoreError;
-use agentd_web::{
-    AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, Doors, HostPolicy, IdempotencyGuard,
-    Observation, Routes, Scope, catch_panic, complete_document,
-};
+use agentd_web::{IdempotencyGuard, catch_panic};
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
-use futures_util::future::BoxFuture;
-use utoipa::openapi::OpenApi;
-use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 
-use crate::agents::{Agents, JudgeAgents, PurgeAgents};
-use crate::auth::{Auth, AuthError, AuthOptions, KeyUseWriter, LoginPurge};
+use crate::agents::{Agents, JudgeAgents};
+use crate::auth::{Auth, AuthOptions};
 use crate::backup::{Backup, Judges, WhileBusy, local_routes};
 use crate::channels::ChannelSettings;
-use crate::chat::{Chat, PurgeConversations};
+use crate::chat::Chat;
 use crate::config::Config;
-use crate::devices::{Devices, PurgePairing};
-use crate::engine::{Engine, KeepSessions};
-use crate::evolution::{CountTurns, Evolution, ProposeChanges};
-use crate::ground::{
-    CountEvents, EventBacklog, Ground, JudgesRestored, PruneEvents, PurgeAnswers, StoredLedger, Workers,
-};
-use crate::hooks::{DeliverHooks, ExecuteHooks, HookMeans, Hooks, JudgeHooks, PurgeHooks, ReadEvents};
+use crate::devices::Devices;
+use crate::engine::Engine;
+use crate::evolution::Evolution;
+use crate::ground::{EventBacklog, Ground, JudgesRestored, StoredLedger, Workers};
+use crate::hooks::{HookMeans, Hooks, JudgeHooks};
 use crate::lifecycle::{LocalRouter, StartError};
-use crate::memory::{
-    ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, Memory, MemorySettings,
-    MemoryTools, PruneChanges, RememberTalks, WarmIndex, WriteRecalls,
-};
+use crate::memory::{self, Memory, MemorySettings, MemoryTools};
 use crate::monitoring::{Gate, Monitoring, Readiness, refuse_unless_ready};
-use crate::notify::{DeliverNotifications, Notify, NotifyOptions, PurgeNotifications};
-use crate::page::Pages;
-use crate::proactive::{Proactive, StartProactive};
-use crate::projects::{Projects, PurgeProjects};
+use crate::notify::{Notify, NotifyOptions};
+use crate::proactive::Proactive;
+use crate::projects::Projects;
 use crate::providers::{LocalOptions, PriceTable, Providers};
-use crate::scheduler::{JudgeJobs, KeepRuns, Scheduler, SchedulerTools, StartRuns, Tick};
+use crate::scheduler::{JudgeJobs, Scheduler, SchedulerTools};
 use crate::settings::{JudgeSettings, Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
-use crate::skills::{
-    BuiltinTools, CheckSandbox, CodeRunner, CustomTools, KeepToolServers, SandboxSettings, Skills, SkillsRoutes,
-    ToolServers,
-};
-use crate::webhooks::{PurgeDeliveries, StartTurns, Webhooks};
-use crate::{
-    agents, auth, channels, chat, devices, hooks, memory, monitoring, notify, page, proactive, projects, providers,
-    scheduler, settings, setup, skills, webhooks,
-};
+use crate::skills::{BuiltinTools, CodeRunner, CustomTools, SandboxSettings, Skills, SkillsRoutes, ToolServers};
+use crate::webhooks::Webhooks;
+use doors::{Bootstrap, OwnerAlone, behind_doors};
+pub use routes::document;
+use routes::routes;
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -156,120 +141,6 @@ impl Daemon {
     /// Whether no API key was ever made.
     pub async fn is_bootstrapping(&self) -> bool {
         self.services.auth.bootstrap_state().await.is_ok_and(|state| state.bootstrap_mode)
-    }
-}
-
-/// The routes of every domain, their states given.
-fn routes(services: &Services) -> Routes {
-    Routes::new()
-        .merge(page::routes().with_state(Pages { document }))
-        .merge(monitoring::routes().with_state(services.monitoring.clone()))
-        .merge(settings::routes().with_state(services.settings.clone()))
-        .merge(auth::routes().with_state(services.auth.clone()))
-        .merge(providers::routes().with_state(services.providers.clone()))
-        .merge(agents::routes().with_state(services.agents.clone()))
-        .merge(skills::routes().with_state(services.tools.clone()))
-        .merge(projects::routes().with_state(services.projects.clone()))
-        .merge(chat::routes().with_state(services.chat.clone()))
-        .merge(devices::routes().with_state(services.devices.clone()))
-        .merge(setup::routes().with_state(services.setup.clone()))
-        .merge(notify::routes().with_state(services.notify.clone()))
-        .merge(channels::routes().with_state(services.settings.settings.clone()))
-        .merge(memory::routes().with_state(services.memory.clone()))
-        .merge(scheduler::routes().with_state(services.scheduler.clone()))
-        .merge(proactive::routes().with_state(services.proactive.clone()))
-        .merge(webhooks::routes().with_state(services.webhooks.clone()))
-        .merge(hooks::routes().with_state(services.hooks.clone()))
-}
-
-/// The OpenAPI document, from the code alone.
-#[must_use]
-pub fn document() -> OpenApi {
-    let mut document = page::routes().into_document();
-    for part in [
-        monitoring::routes().into_document(),
-        settings::routes().into_document(),
-        auth::routes().into_document(),
-        providers::routes().into_document(),
-        agents::routes().into_document(),
-        skills::routes().into_document(),
-        projects::routes().into_document(),
-        chat::routes().into_document(),
-        devices::routes().into_document(),
-        setup::routes().into_document(),
-        notify::routes().into_document(),
-        channels::routes().into_document(),
-        memory::routes().into_document(),
-        scheduler::routes().into_document(),
-        proactive::routes().into_document(),
-        webhooks::routes().into_document(),
-        hooks::routes().into_document(),
-    ] {
-        document.merge(part);
-    }
-    document.info = InfoBuilder::new()
-        .title("agentd")
-        .version(env!("CARGO_PKG_VERSION"))
-        .description(Some("A self-hosted daemon that hosts AI agents."))
-        .license(Some(LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
-        .build();
-    complete_document(&mut document);
-    document
-}
-
-/// The network's doors around the routes, outermost last.
-fn behind_doors(
-    router: Router,
-    services: &Services,
-    gate: Gate,
-    ground: &Ground,
-    config: &Config,
-    address: SocketAddr,
-) -> Router {
-    let doors = Doors {
-        observation: Observation {
-            ids: ground.ids.clone(),
-            observer: services.monitoring.metrics().request_observer(),
-        },
-        cors: CorsPolicy::new(config.allowed_origins(address)),
-        hosts: HostPolicy::new(config.host_names()),
-        trusted_proxies: config.trusted_proxies.clone(),
-    };
-    let gate = from_fn_with_state(gate, refuse_unless_ready);
-    doors.around(router.layer(DefaultBodyLimit::max(agentd_web::limits::BODY)).layer(gate))
-}
-
-/// The owner on the daemon's own machine: who can open the private socket needs no key.
-struct OwnerAlone;
-
-impl Authenticate for OwnerAlone {
-    fn authenticate(&self, _credential: Option<Credential>) -> BoxFuture<'_, Result<Caller, AccessDenied>> {
-        Box::pin(async {
-            Ok(Caller { kind: CallerKind::Local, credential_id: "local".into(), user_id: None, scope: Scope::Full })
-        })
-    }
-
-    fn is_in_force<'a>(&'a self, _caller: &'a Caller) -> BoxFuture<'a, bool> {
-        Box::pin(async { true })
-    }
-
-    fn admit_anonymous(&self, _origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>> {
-        Box::pin(async { Ok(()) })
-    }
-}
-
-struct Bootstrap(Auth);
-
-impl monitoring::ReportsBootstrap for Bootstrap {
-    fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
-        Box::pin(async move {
-            match self.0.recent_bootstrap_state().await {
-                Ok(state) => Ok(state.bootstrap_mode),
-                Err(AuthError::Store(error)) => Err(error),
-                // Reading the state fails in no other way.
-                Err(_) => Err(StoreError::Closed),
-            }
-        })
     }
 }
 
@@ -468,40 +339,6 @@ pub async fn compose(
             .merge(memory::local_routes(local.memory.clone()))
             .layer(from_fn(catch_panic))
     });
-    workers.add(PurgeAnswers(ground.db.clone()));
-    workers.add(PruneEvents(ground.db.clone()));
-    workers.add(CountEvents::new(ground.db.clone(), counted));
-    workers.add(KeyUseWriter(auth.clone()));
-    workers.add(LoginPurge(auth));
-    workers.add(PurgeAgents(services.agents.clone()));
-    workers.add(PurgeConversations(services.chat.clone()));
-    workers.add(PurgeProjects(services.projects.clone()));
-    workers.add(PurgePairing(services.devices.clone()));
-    workers.add(KeepSessions(services.engine.clone()));
-    workers.add(CheckSandbox(runner));
-    workers.add(CountTurns(services.evolution.clone()));
-    workers.add(ProposeChanges(services.evolution.clone()));
-    workers.add(KeepToolServers(services.tools.servers.clone()));
-    workers.add(DeliverNotifications(services.notify.clone()));
-    workers.add(PurgeNotifications(services.notify.clone()));
-    workers.add(Tick(services.scheduler.clone()));
-    workers.add(StartRuns::new(services.scheduler.clone()));
-    workers.add(KeepRuns::new(services.scheduler.clone()));
-    workers.add(StartProactive(services.proactive.clone()));
-    workers.add(WarmIndex(services.memory.clone()));
-    workers.add(FlushIndex(services.memory.clone()));
-    workers.add(EmbedEpisodes(services.memory.clone()));
-    workers.add(PruneChanges(services.memory.clone()));
-    workers.add(WriteRecalls(services.memory.clone()));
-    workers.add(RememberTalks(services.memory.clone()));
-    workers.add(ConsolidateConversations(services.memory.clone()));
-    workers.add(ForgetEpisodes(services.memory.clone()));
-    workers.add(ExtractEntities(services.memory.clone()));
-    workers.add(StartTurns(services.webhooks.clone()));
-    workers.add(PurgeDeliveries(services.webhooks.clone()));
-    workers.add(ReadEvents::new(services.hooks.clone()));
-    workers.add(DeliverHooks(services.hooks.clone()));
-    workers.add(ExecuteHooks(services.hooks.clone()));
-    workers.add(PurgeHooks::new(services.hooks.clone()));
+    workers::add_all(&mut workers, &services, &ground, counted, runner);
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

@@ -1,0 +1,74 @@
+//! Who comes in: the network through its doors, the owner on this machine through a private socket.
+
+use std::net::SocketAddr;
+
+use agentd_store::StoreError;
+use agentd_web::{
+    AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, Doors, HostPolicy, Observation, Scope,
+};
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
+use futures_util::future::BoxFuture;
+
+use super::Services;
+use crate::auth::{Auth, AuthError};
+use crate::config::Config;
+use crate::ground::Ground;
+use crate::monitoring::{self, Gate, refuse_unless_ready};
+
+/// The network's doors around the routes, outermost last.
+pub(super) fn behind_doors(
+    router: Router,
+    services: &Services,
+    gate: Gate,
+    ground: &Ground,
+    config: &Config,
+    address: SocketAddr,
+) -> Router {
+    let doors = Doors {
+        observation: Observation {
+            ids: ground.ids.clone(),
+            observer: services.monitoring.metrics().request_observer(),
+        },
+        cors: CorsPolicy::new(config.allowed_origins(address)),
+        hosts: HostPolicy::new(config.host_names()),
+        trusted_proxies: config.trusted_proxies.clone(),
+    };
+    let gate = from_fn_with_state(gate, refuse_unless_ready);
+    doors.around(router.layer(DefaultBodyLimit::max(agentd_web::limits::BODY)).layer(gate))
+}
+
+/// The owner on the daemon's own machine: who can open the private socket needs no key.
+pub(super) struct OwnerAlone;
+
+impl Authenticate for OwnerAlone {
+    fn authenticate(&self, _credential: Option<Credential>) -> BoxFuture<'_, Result<Caller, AccessDenied>> {
+        Box::pin(async {
+            Ok(Caller { kind: CallerKind::Local, credential_id: "local".into(), user_id: None, scope: Scope::Full })
+        })
+    }
+
+    fn is_in_force<'a>(&'a self, _caller: &'a Caller) -> BoxFuture<'a, bool> {
+        Box::pin(async { true })
+    }
+
+    fn admit_anonymous(&self, _origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+pub(super) struct Bootstrap(pub(super) Auth);
+
+impl monitoring::ReportsBootstrap for Bootstrap {
+    fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(async move {
+            match self.0.recent_bootstrap_state().await {
+                Ok(state) => Ok(state.bootstrap_mode),
+                Err(AuthError::Store(error)) => Err(error),
+                // Reading the state fails in no other way.
+                Err(_) => Err(StoreError::Closed),
+            }
+        })
+    }
+}

@@ -1,0 +1,70 @@
+//! What the daemon answers: every domain's routes, and the document of them all.
+
+use agentd_web::{Routes, complete_document};
+use utoipa::openapi::OpenApi;
+use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
+
+use super::Services;
+use crate::page::Pages;
+use crate::{
+    agents, auth, channels, chat, devices, hooks, memory, monitoring, notify, page, proactive, projects, providers,
+    scheduler, settings, setup, skills, webhooks,
+};
+
+/// The routes of every domain, their states given.
+pub(super) fn routes(services: &Services) -> Routes {
+    Routes::new()
+        .merge(page::routes().with_state(Pages { document }))
+        .merge(monitoring::routes().with_state(services.monitoring.clone()))
+        .merge(settings::routes().with_state(services.settings.clone()))
+        .merge(auth::routes().with_state(services.auth.clone()))
+        .merge(providers::routes().with_state(services.providers.clone()))
+        .merge(agents::routes().with_state(services.agents.clone()))
+        .merge(skills::routes().with_state(services.tools.clone()))
+        .merge(projects::routes().with_state(services.projects.clone()))
+        .merge(chat::routes().with_state(services.chat.clone()))
+        .merge(devices::routes().with_state(services.devices.clone()))
+        .merge(setup::routes().with_state(services.setup.clone()))
+        .merge(notify::routes().with_state(services.notify.clone()))
+        .merge(channels::routes().with_state(services.settings.settings.clone()))
+        .merge(memory::routes().with_state(services.memory.clone()))
+        .merge(scheduler::routes().with_state(services.scheduler.clone()))
+        .merge(proactive::routes().with_state(services.proactive.clone()))
+        .merge(webhooks::routes().with_state(services.webhooks.clone()))
+        .merge(hooks::routes().with_state(services.hooks.clone()))
+}
+
+/// The OpenAPI document, from the code alone.
+#[must_use]
+pub fn document() -> OpenApi {
+    let mut document = page::routes().into_document();
+    for part in [
+        monitoring::routes().into_document(),
+        settings::routes().into_document(),
+        auth::routes().into_document(),
+        providers::routes().into_document(),
+        agents::routes().into_document(),
+        skills::routes().into_document(),
+        projects::routes().into_document(),
+        chat::routes().into_document(),
+        devices::routes().into_document(),
+        setup::routes().into_document(),
+        notify::routes().into_document(),
+        channels::routes().into_document(),
+        memory::routes().into_document(),
+        scheduler::routes().into_document(),
+        proactive::routes().into_document(),
+        webhooks::routes().into_document(),
+        hooks::routes().into_document(),
+    ] {
+        document.merge(part);
+    }
+    document.info = InfoBuilder::new()
+        .title("agentd")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some("A self-hosted daemon that hosts AI agents."))
+        .license(Some(LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
+        .build();
+    complete_document(&mut document);
+    document
+}
