@@ -26,11 +26,13 @@ pub trait Transcript: Send + Sync {
     /// `through`, to be given instead of it from now on. What was said stays whole.
     fn keep_summary<'t>(
         &'t self,
-        tx: &'t mut Tx,
-        conversation_id: &'t str,
-        summary: &'t str,
-        through: u64,
-    ) -> LocalBoxFuture<'t, Result<(), StoreError>>;
+        _tx: &'t mut Tx,
+        _conversation_id: &'t str,
+        _summary: &'t str,
+        _through: u64,
+    ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// Hears how each turn of this process ended, once that is stored. Stands in the turn's way, so it

@@ -143,8 +143,9 @@ impl Turn {
     }
 
     /// Runs the turn. `stored` is the transaction that brings it into the world; the caller is told
-    /// of its outcome at once. Meanwhile the agent's memory is asked. The model is asked when that transaction has done its part without a
-    /// refusal (`entered`): while it is committed, not before, because a call costs money.
+    /// of its outcome at once. Meanwhile the agent's memory is asked. The model is asked when that
+    /// transaction has done its part without a refusal (`entered`): while it is committed, not
+    /// before, because a call costs money.
     pub(super) async fn run<E: Send>(
         mut self,
         mut stored: BoxFuture<'static, Result<(), E>>,

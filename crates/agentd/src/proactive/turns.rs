@@ -36,17 +36,6 @@ impl Transcript for Proactive {
             Ok(Settled::Ended)
         })
     }
-
-    /// There is no conversation.
-    fn keep_summary<'t>(
-        &'t self,
-        _tx: &'t mut Tx,
-        _conversation_id: &'t str,
-        _summary: &'t str,
-        _through: u64,
-    ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
 }
 
 impl Proactive {

@@ -36,17 +36,6 @@ impl Transcript for Scheduler {
             self.end_attempt(tx, &run, job.as_ref(), outcome, run.attempt).await
         })
     }
-
-    /// A run has no conversation.
-    fn keep_summary<'t>(
-        &'t self,
-        _tx: &'t mut Tx,
-        _conversation_id: &'t str,
-        _summary: &'t str,
-        _through: u64,
-    ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
 }
 
 impl Scheduler {

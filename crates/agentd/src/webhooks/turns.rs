@@ -43,17 +43,6 @@ impl Transcript for Webhooks {
             Ok(Settled::Ended)
         })
     }
-
-    /// There is no conversation, so nothing to sum up for later.
-    fn keep_summary<'t>(
-        &'t self,
-        _tx: &'t mut Tx,
-        _conversation_id: &'t str,
-        _summary: &'t str,
-        _through: u64,
-    ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
 }
 
 impl OwnsAgentData for Webhooks {
