@@ -1,7 +1,9 @@
 //! Rounds of tools: eight calls of 100 ms each at once, and what the engine adds to a round at 32
-//! turns at once, the store included. The daemon runs inside this process, so that the tools cost
-//! exactly what they say; the model is a fake provider. Reference for the second: the same client
-//! code calling the same provider in a bare loop, in the same run.
+//! turns at once, the store included: with tools that take 100 ms, and with tools and a model that
+//! take no time at all, so that every turn always wants the processor. The daemon runs inside this
+//! process, so that the tools cost exactly what they say; the model is a fake provider. Reference
+//! for the second: the same client code calling the same provider in a bare loop with the same
+//! pauses, in the same run.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -24,8 +26,35 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 const ROUNDS: usize = 10;
+const SLOW: Duration = Duration::from_millis(100);
 const TURNS_AT_ONCE: usize = 32;
 const REPEATS: usize = 5;
+
+/// What stands between two questions of a turn.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// A tool of 100 ms.
+    Slow,
+    /// One that is done at once.
+    Instant,
+}
+
+impl Pace {
+    /// The name of the tool, which a turn's message begins with.
+    const fn tool(self) -> &'static str {
+        match self {
+            Self::Slow => "slow",
+            Self::Instant => "instant",
+        }
+    }
+
+    const fn pause(self) -> Duration {
+        match self {
+            Self::Slow => SLOW,
+            Self::Instant => Duration::ZERO,
+        }
+    }
+}
 
 /// Does nothing for a while.
 #[derive(Debug)]
@@ -55,18 +84,18 @@ impl ToolSource for Pauses {
     }
 
     fn tools<'a>(&'a self, _: &'a Agent) -> BoxFuture<'a, Vec<Arc<dyn Tool>>> {
-        let tool = |name: &str, pause: u64| {
+        let tool = |pace: Pace| {
             let input_schema = InputSchema::new(json!({"type": "object"})).ok()?;
             let description = ToolDescription {
-                name: name.to_owned(),
+                name: pace.tool().to_owned(),
                 description: "Waits.".to_owned(),
                 input_schema,
                 effect: Effect::Reads,
                 time_limit: Duration::from_secs(10),
             };
-            Some(Arc::new(Pause(description, Duration::from_millis(pause))) as Arc<dyn Tool>)
+            Some(Arc::new(Pause(description, pace.pause())) as Arc<dyn Tool>)
         };
-        let tools = [tool("slow", 100), tool("instant", 0)].into_iter().flatten().collect();
+        let tools = [tool(Pace::Slow), tool(Pace::Instant)].into_iter().flatten().collect();
         async move { tools }.boxed()
     }
 }
@@ -93,6 +122,7 @@ fn script(asked: &Asked) -> Script {
         let name = question.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned();
         let rounds = messages.iter().filter(|message| message["role"] == "assistant").count();
         let is_wide = name.starts_with("wide");
+        let tool = if name.starts_with(Pace::Slow.tool()) { Pace::Slow.tool() } else { Pace::Instant.tool() };
         if let Ok(mut asked) = asked.lock() {
             asked.entry(name).or_default().push(now);
         }
@@ -100,8 +130,8 @@ fn script(asked: &Asked) -> Script {
             (0..count).map(|number| ToolCall::new(format!("c{rounds}-{number}"), tool, json!({}))).collect()
         };
         match (is_wide, rounds) {
-            (true, 0) => Reply::tool_calls(calls("slow", 8), USAGE),
-            (false, done) if done < ROUNDS => Reply::tool_calls(calls("instant", 1), USAGE),
+            (true, 0) => Reply::tool_calls(calls(Pace::Slow.tool(), 8), USAGE),
+            (false, done) if done < ROUNDS => Reply::tool_calls(calls(tool, 1), USAGE),
             _ => Reply::text(["done"], USAGE),
         }
     })
@@ -129,7 +159,8 @@ async fn measure() -> Outcome<()> {
     .await??;
 
     wide(&address, &key).await?;
-    many(&address, &key, &provider, &asked).await?;
+    many(&address, &key, &provider, &asked, Pace::Slow).await?;
+    many(&address, &key, &provider, &asked, Pace::Instant).await?;
     running.shut_down().await;
     Ok(())
 }
@@ -187,31 +218,33 @@ async fn wide(address: &str, key: &str) -> Outcome<()> {
 }
 
 /// The time between two questions of one turn is a round: the provider's answer, the tool, the store.
-async fn many(address: &str, key: &str, provider: &FakeVendor, asked: &Asked) -> Outcome<()> {
+async fn many(address: &str, key: &str, provider: &FakeVendor, asked: &Asked, pace: Pace) -> Outcome<()> {
     let (mut added, mut medians) = (Vec::new(), Vec::new());
     for repeat in 0..=REPEATS {
-        let reference = direct(provider, asked, repeat).await?;
+        let reference = direct(provider, asked, repeat, pace.pause()).await?;
         let mut turns = tokio::task::JoinSet::new();
         for number in 0..TURNS_AT_ONCE {
             let (address, key) = (address.to_owned(), key.to_owned());
-            turns.spawn(async move { turn(&address, &key, &format!("turn {repeat}-{number}")).await });
+            let question = format!("{} {repeat}-{number}", pace.tool());
+            turns.spawn(async move { turn(&address, &key, &question).await });
         }
         while let Some(ended) = turns.join_next().await {
             ended??;
         }
-        let figure = gaps(asked, "turn ");
+        let figure = gaps(asked, pace.tool());
         if repeat > 0 {
             added.push(figure.percentile(0.99) - reference.percentile(0.99));
             medians.push(figure.median() - reference.median());
         }
     }
-    println!("added to a tool round at {TURNS_AT_ONCE} turns at once, p99, ms:    {}", Sample::new(added));
-    println!("added to a tool round at {TURNS_AT_ONCE} turns at once, median, ms: {}", Sample::new(medians));
+    let tools = format!("{TURNS_AT_ONCE} turns at once, tools of {} ms", pace.pause().as_millis());
+    println!("added to a tool round at {tools}, p99, ms:    {}", Sample::new(added));
+    println!("added to a tool round at {tools}, median, ms: {}", Sample::new(medians));
     Ok(())
 }
 
 /// The same number of questions to the provider, without an engine.
-async fn direct(provider: &FakeVendor, asked: &Asked, repeat: usize) -> Outcome<Sample> {
+async fn direct(provider: &FakeVendor, asked: &Asked, repeat: usize, pause: Duration) -> Outcome<Sample> {
     let url = provider.base_url().to_string();
     let (address, path) = url
         .trim_start_matches("http://")
@@ -229,6 +262,9 @@ async fn direct(provider: &FakeVendor, asked: &Asked, repeat: usize) -> Outcome<
                 let body = json!({"model": "fake", "stream": true, "messages": messages}).to_string();
                 let request = render("POST", &format!("{path}/chat/completions"), "k", Some(&body), true);
                 streamed_on(&mut stream, request.as_bytes(), "data", "[DONE]").await?;
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
                 messages.push(json!({"role": "assistant", "content": "x"}));
             }
             Outcome::Ok(())

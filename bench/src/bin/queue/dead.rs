@@ -1,4 +1,4 @@
-//! Nine good receivers, and what a tenth that is dead costs them.
+//! Nine good receivers, and what a tenth costs them: one that is well, and one that is dead.
 
 use std::time::Duration;
 
@@ -39,10 +39,10 @@ async fn refusing() -> Outcome<String> {
     Ok(format!("http://{}/dead", listener.local_addr()?))
 }
 
-/// How many deliveries a second nine receivers get, beside the one at `dead`.
-async fn nine(running: &Running, api: &Api, sink: &mut Sink, dead: Option<&str>) -> Outcome<f64> {
+/// How many deliveries a second nine receivers get, beside the one at `tenth`.
+async fn nine(running: &Running, api: &Api, sink: &mut Sink, tenth: Option<&str>) -> Outcome<f64> {
     let mut hooks = Vec::new();
-    if let Some(url) = dead {
+    if let Some(url) = tenth {
         hooks.push(api.make_hook(EVENT, url).await?);
     }
     for receiver in 0..GOOD {
@@ -58,19 +58,34 @@ async fn nine(running: &Running, api: &Api, sink: &mut Sink, dead: Option<&str>)
 }
 
 pub(crate) async fn dead_receivers(running: &Running, api: &Api, sink: &mut Sink) -> Outcome<()> {
-    let ((silent, holds), refusing) = (silent().await?, refusing().await?);
-    let (mut alone, mut beside_silent, mut beside_refusing) = (Vec::new(), Vec::new(), Vec::new());
+    let ((silent, holds), refusing, well) = (silent().await?, refusing().await?, Sink::start().await?);
+    let well = well.url("well");
+    let (mut alone, mut beside_well, mut beside_silent, mut beside_refusing) =
+        <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
     for _ in 0..REPEATS {
         alone.push(nine(running, api, sink, None).await?);
+        beside_well.push(nine(running, api, sink, Some(&well)).await?);
         beside_silent.push(nine(running, api, sink, Some(&silent)).await?);
         beside_refusing.push(nine(running, api, sink, Some(&refusing)).await?);
     }
     holds.abort();
-    let (alone, hangs, refuses) = (Sample::new(alone), Sample::new(beside_silent), Sample::new(beside_refusing));
+    let (alone, well) = (Sample::new(alone), Sample::new(beside_well));
+    let (hangs, refuses) = (Sample::new(beside_silent), Sample::new(beside_refusing));
     println!("nine receivers alone, a second:                      {alone}");
+    println!("nine receivers beside a tenth that is well, a second: {well}");
     println!("nine receivers beside one that hangs, a second:      {hangs}");
     println!("nine receivers beside one that refuses, a second:    {refuses}");
-    println!("ratio of the medians: hangs {:.2}, refuses {:.2}", ratio(&hangs, &alone), ratio(&refuses, &alone));
+    println!(
+        "of what they get alone: well {:.2}, hangs {:.2}, refuses {:.2}",
+        ratio(&well, &alone),
+        ratio(&hangs, &alone),
+        ratio(&refuses, &alone)
+    );
+    println!(
+        "of what they get beside one that is well: hangs {:.2}, refuses {:.2}",
+        ratio(&hangs, &well),
+        ratio(&refuses, &well)
+    );
     Ok(())
 }
 
