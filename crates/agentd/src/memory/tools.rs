@@ -108,8 +108,7 @@ impl Action {
                 }),
             ),
         };
-        #[allow(clippy::expect_used, reason = "the schemas are constants, and a test makes every tool")]
-        let input_schema = InputSchema::new(schema).expect("a tool of memory has a valid schema");
+        let input_schema = InputSchema::known(schema);
         ToolDescription {
             name: name.to_owned(),
             description: description.to_owned(),

@@ -1,6 +1,6 @@
 //! The schema of a tool's input, and how inputs are held against it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
@@ -16,7 +16,12 @@ pub struct InputSchema(Arc<Compiled>);
 
 struct Compiled {
     value: Value,
-    validator: jsonschema::Validator,
+    validator: OnceLock<Result<jsonschema::Validator, String>>,
+}
+
+fn compile(value: &Value) -> Result<jsonschema::Validator, String> {
+    jsonschema::validator_for(value)
+        .map_err(|error| format!("is no valid JSON Schema: {}", clipped(&error.to_string())))
 }
 
 impl std::fmt::Debug for InputSchema {
@@ -35,9 +40,17 @@ impl InputSchema {
         if value.to_string().len() > MAX_SCHEMA_BYTES {
             return Err(format!("must be at most {MAX_SCHEMA_BYTES} bytes of JSON"));
         }
-        let validator = jsonschema::validator_for(&value)
-            .map_err(|error| format!("is no valid JSON Schema: {}", clipped(&error.to_string())))?;
+        let validator = OnceLock::from(Ok(compile(&value)?));
         Ok(Self(Arc::new(Compiled { value, validator })))
+    }
+
+    /// A schema that is part of the daemon. It is compiled when an input is first held against it,
+    /// because that would be a tenth of the daemon's start; a debug build looks at once whether it is
+    /// valid.
+    #[must_use]
+    pub fn known(value: Value) -> Self {
+        debug_assert_eq!(Self::new(value.clone()).err(), None, "{value}");
+        Self(Arc::new(Compiled { value, validator: OnceLock::new() }))
     }
 
     #[must_use]
@@ -60,9 +73,9 @@ impl InputSchema {
         let Value::Object(object) = input else {
             return Err("the input must be a JSON object".to_owned());
         };
-        let problems: Vec<String> = self
-            .0
-            .validator
+        let validator = self.0.validator.get_or_init(|| compile(&self.0.value)).as_ref();
+        let problems: Vec<String> = validator
+            .map_err(|problem| format!("the tool's schema {problem}"))?
             .iter_errors(input)
             .take(MAX_PROBLEMS)
             .map(|error| match error.instance_path().to_string() {
