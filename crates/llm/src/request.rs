@@ -1,5 +1,6 @@
 //! What a model is asked.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,8 @@ pub struct ModelRequest {
     pub system: Option<String>,
     /// Oldest first. Answers to tool calls follow the assistant message that made the calls.
     pub messages: Vec<ModelMessage>,
-    pub tools: Vec<ToolDefinition>,
+    /// Shared: they are the same in every call of a turn, and their schemas are large.
+    pub tools: Arc<[ToolDefinition]>,
     pub temperature: Option<f64>,
     /// `None` leaves it to the vendor (Anthropic demands a number and gets 8192).
     pub max_output_tokens: Option<u32>,

@@ -85,7 +85,7 @@ impl Call {
             model: self.options.model.clone(),
             system: Some(self.prompt.system_text()),
             messages: self.prompt.messages.clone(),
-            tools: self.options.tools.to_vec(),
+            tools: Arc::clone(&self.options.tools),
             temperature: self.options.temperature,
             max_output_tokens: self.options.max_output_tokens,
             timeout: self.options.timeout,

@@ -34,11 +34,12 @@ fn conversation() -> ModelRequest {
             },
             ModelMessage::User { content: "So?".to_owned() },
         ],
-        tools: vec![ToolDefinition {
+        tools: [ToolDefinition {
             name: "look".to_owned(),
             description: "Looks somewhere".to_owned(),
             input_schema: json!({"type": "object", "properties": {"at": {"type": "string"}}}),
-        }],
+        }]
+        .into(),
         temperature: Some(0.5),
         max_output_tokens: Some(99),
         ..request()

@@ -26,7 +26,7 @@ pub(crate) fn request() -> ModelRequest {
         model: "some-model".to_owned(),
         system: None,
         messages: vec![ModelMessage::User { content: "Hello?".to_owned() }],
-        tools: Vec::new(),
+        tools: [].into(),
         temperature: None,
         max_output_tokens: None,
         timeout: Duration::from_secs(30),

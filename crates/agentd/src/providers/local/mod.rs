@@ -303,11 +303,12 @@ mod tests {
             model: "m".to_owned(),
             system: None,
             messages,
-            tools: vec![ToolDefinition {
+            tools: [ToolDefinition {
                 name: "read_file".to_owned(),
                 description: "Read a text file.".to_owned(),
                 input_schema: schema,
-            }],
+            }]
+            .into(),
             temperature: None,
             max_output_tokens: None,
             timeout: Duration::from_secs(60),
@@ -353,7 +354,7 @@ mod tests {
     #[tokio::test]
     async fn a_process_that_does_not_start_fails_the_call_and_not_the_stream() {
         let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
-        let request = ModelRequest { tools: Vec::new(), ..request(vec![user("hello")]) };
+        let request = ModelRequest { tools: [].into(), ..request(vec![user("hello")]) };
         let error = backend.generate(request).await.err().unwrap();
         assert_eq!(error.code, ModelErrorCode::ProviderUnavailable, "{error}");
     }

@@ -185,7 +185,7 @@ mod tests {
             model: "m".to_owned(),
             system: None,
             messages,
-            tools: vec![tool("read_file", "Read a file."), tool("delete_file", "Delete a file.")],
+            tools: [tool("read_file", "Read a file."), tool("delete_file", "Delete a file.")].into(),
             temperature: None,
             max_output_tokens: None,
             timeout: Duration::from_secs(1),

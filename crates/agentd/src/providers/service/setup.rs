@@ -213,7 +213,7 @@ async fn one_token(backend: LocalBackend, model: &str) -> Result<Usage, ModelErr
         model: model.to_owned(),
         system: None,
         messages: vec![ModelMessage::User { content: "Hello".to_owned() }],
-        tools: Vec::new(),
+        tools: [].into(),
         temperature: Some(0.0),
         max_output_tokens: Some(1),
         timeout: LOCAL_TEST_LIMIT,
