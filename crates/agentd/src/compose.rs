@@ -15,7 +15,7 @@ use std::time::Duration;
 use agentd_inference::embedder::{EmbedderOptions, LocalEmbedder};
 use agentd_inference::{LocalModel, LocalModelOptions};
 use agentd_process::Spawner;
-use agentd_web::{IdempotencyGuard, catch_panic};
+use agentd_web::{Guarded, IdempotencyGuard, catch_panic};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 
@@ -50,7 +50,7 @@ use routes::routes;
 #[derive(Clone)]
 pub struct Daemon {
     /// The API behind its doors.
-    pub router: Router,
+    pub router: Guarded<Gate>,
     /// The API for the owner on the daemon's own machine, without the network's doors.
     pub local_router: LocalRouter,
     pub workers: Workers,

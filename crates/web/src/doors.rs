@@ -1,6 +1,6 @@
-//! The doors around all routes, in their order: request id, security headers, CORS, host. They are one
-//! service and not a stack of layers: axum clones each layer of a route with every request, and
-//! these would be most of what a small answer costs.
+//! The doors around all routes, in their order: request id, security headers, CORS, host, gate. They
+//! are one service and not a stack of layers: axum clones each layer of a route with every request,
+//! and these would be most of what a small answer costs.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -9,19 +9,21 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::StatusCode;
 use http::header::ORIGIN;
+use http::{Method, StatusCode};
 use tower::{Service, ServiceExt};
 use tracing::Instrument;
 
 use crate::address::TrustedProxies;
 use crate::cors::{CorsPolicy, is_preflight};
+use crate::error::ApiError;
 use crate::fallback::panicked;
 use crate::host::HostPolicy;
+use crate::limits;
 use crate::observe::{Observation, RequestId, X_REQUEST_ID};
 use crate::pace::Pace;
 use crate::security_headers::add_security_headers;
@@ -30,19 +32,31 @@ use crate::security_headers::add_security_headers;
 #[derive(Debug, Clone)]
 pub(crate) struct Route(pub(crate) MatchedPath);
 
+/// Whether requests are taken at all just now.
+pub trait Gate: Send + Sync + 'static {
+    /// Held while a request is answered.
+    type Pass: Send;
+
+    /// # Errors
+    ///
+    /// What a request is told that must come back later.
+    fn admit(&self, method: &Method, path: &str) -> Result<Self::Pass, ApiError>;
+}
+
 /// What stands around the routes on the network.
 #[derive(Debug)]
-pub struct Doors {
+pub struct Doors<G> {
     pub observation: Observation,
     pub cors: CorsPolicy,
     pub hosts: HostPolicy,
     pub trusted_proxies: TrustedProxies,
+    pub gate: G,
 }
 
-impl Doors {
+impl<G: Gate> Doors<G> {
     /// Puts the doors around a router.
-    pub fn around(self, router: Router) -> Router {
-        Router::new().fallback_service(Guarded { doors: Arc::new(self), router })
+    pub fn around(self, router: Router) -> Guarded<G> {
+        Guarded { doors: Arc::new(self), router }
     }
 
     async fn answer(&self, router: Router, mut request: Request) -> Response {
@@ -66,7 +80,7 @@ impl Doors {
         response
     }
 
-    async fn pass(&self, router: Router, mut request: Request) -> Response {
+    async fn pass(&self, router: Router, request: Request) -> Response {
         let origin = request.headers().get(ORIGIN).cloned();
         let is_preflight = is_preflight(&request);
         let mut response = if is_preflight {
@@ -74,11 +88,9 @@ impl Doors {
         } else if let Err(refused) = self.hosts.check(&request) {
             refused.into_response()
         } else {
-            self.trusted_proxies.record(&mut request);
-            let (request, pace) = Pace::watch(request);
-            match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
-                Ok(Ok(response)) => pace.judge(response),
-                Err(panic) => panicked(&*panic),
+            match self.gate.admit(request.method(), request.uri().path()) {
+                Ok(_pass) => self.go_in(router, request).await,
+                Err(refused) => refused.into_response(),
             }
         };
         if let Some(origin) = origin {
@@ -86,15 +98,32 @@ impl Doors {
         }
         response
     }
+
+    async fn go_in(&self, router: Router, mut request: Request) -> Response {
+        self.trusted_proxies.record(&mut request);
+        DefaultBodyLimit::max(limits::BODY).apply(&mut request);
+        let (request, pace) = Pace::watch(request);
+        match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
+            Ok(Ok(response)) => pace.judge(response),
+            Err(panic) => panicked(&*panic),
+        }
+    }
 }
 
-#[derive(Clone)]
-struct Guarded {
-    doors: Arc<Doors>,
+/// Routes behind their doors. Cheap to clone.
+#[derive(Debug)]
+pub struct Guarded<G> {
+    doors: Arc<Doors<G>>,
     router: Router,
 }
 
-impl Service<Request> for Guarded {
+impl<G> Clone for Guarded<G> {
+    fn clone(&self) -> Self {
+        Self { doors: Arc::clone(&self.doors), router: self.router.clone() }
+    }
+}
+
+impl<G: Gate> Service<Request> for Guarded<G> {
     type Response = Response;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Response, Infallible>>;

@@ -19,16 +19,17 @@ mod idempotency;
 mod observe;
 mod openapi;
 mod pace;
+mod routes;
 mod schema;
 mod security_headers;
 mod watch;
 mod weight;
 
-pub use access::{AccessDenied, Authenticate, Credential, Routes, presented_credential};
+pub use access::{AccessDenied, Authenticate, Credential, presented_credential};
 pub use address::{ClientAddress, TrustedProxies};
 pub use caller::{Caller, CallerKind, Scope};
 pub use cors::CorsPolicy;
-pub use doors::Doors;
+pub use doors::{Doors, Gate, Guarded};
 pub use error::{ApiError, ApiResult, ErrorBody};
 pub use extract::{Json, JsonOrNothing, Path, Query, RawBody};
 pub use fallback::{catch_panic, method_not_allowed, not_found};
@@ -39,8 +40,12 @@ pub use idempotency::{
 };
 pub use observe::{Observation, RequestId, RequestObserver};
 pub use openapi::complete_document;
+pub use routes::{ApiRouter, Routes};
 pub use schema::{Checked, check};
 pub use security_headers::add_security_headers;
+
+#[doc(hidden)]
+pub use pastey::paste;
 
 /// What a request body may weigh, in bytes.
 pub mod limits {

@@ -6,7 +6,7 @@ mod versions;
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
-use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, Path, Routes};
+use agentd_web::{ApiResult, ApiRouter, ErrorBody, IdempotencyKey, Json, Path, Routes, routes};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -17,8 +17,6 @@ use serde_json::Value;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::model::{Agent, AgentId, AgentProfile, CreateAgent, EvolutionChoice};
 use super::service::Agents;
@@ -158,7 +156,7 @@ struct AgentExists {
 
 pub fn routes() -> Routes<Agents> {
     Routes::new().protected(
-        OpenApiRouter::new()
+        ApiRouter::new()
             .routes(routes!(list_agents, create_agent))
             .routes(routes!(get_agent, change::update_agent, delete_agent))
             .routes(routes!(get_agent_exists))

@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use agentd_web::{ApiError, Json, Routes};
+use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
 use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::model::{ChannelPatch, ChannelSettings};
 use crate::settings::{PartialObject, Settings};
 
 #[must_use]
 pub fn routes() -> Routes<Settings> {
-    Routes::new().protected(OpenApiRouter::new().routes(routes!(get_channel_settings, update_channel_settings)))
+    Routes::new().protected(ApiRouter::new().routes(routes!(get_channel_settings, update_channel_settings)))
 }
 
 type Answer<T> = Result<Json<T>, ApiError>;

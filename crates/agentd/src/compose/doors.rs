@@ -4,20 +4,19 @@ use std::net::SocketAddr;
 
 use agentd_store::StoreError;
 use agentd_web::{
-    AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, Doors, HostPolicy, Observation, Scope,
+    AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, Doors, Guarded, HostPolicy, Observation,
+    Scope,
 };
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn_with_state;
 use futures_util::future::BoxFuture;
 
 use super::Services;
 use crate::auth::{Auth, AuthError};
 use crate::config::Config;
 use crate::ground::Ground;
-use crate::monitoring::{self, Gate, refuse_unless_ready};
+use crate::monitoring::{self, Gate};
 
-/// The network's doors around the routes, outermost last.
+/// The network's doors around the routes.
 pub(super) fn behind_doors(
     router: Router,
     services: &Services,
@@ -25,7 +24,7 @@ pub(super) fn behind_doors(
     ground: &Ground,
     config: &Config,
     address: SocketAddr,
-) -> Router {
+) -> Guarded<Gate> {
     let doors = Doors {
         observation: Observation {
             ids: ground.ids.clone(),
@@ -34,9 +33,9 @@ pub(super) fn behind_doors(
         cors: CorsPolicy::new(config.allowed_origins(address)),
         hosts: HostPolicy::new(config.host_names()),
         trusted_proxies: config.trusted_proxies.clone(),
+        gate,
     };
-    let gate = from_fn_with_state(gate, refuse_unless_ready);
-    doors.around(router.layer(DefaultBodyLimit::max(agentd_web::limits::BODY)).layer(gate))
+    doors.around(router)
 }
 
 /// The owner on the daemon's own machine: who can open the private socket needs no key.

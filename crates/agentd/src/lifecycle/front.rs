@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use agentd_web::{ApiError, add_security_headers};
+use agentd_web::{ApiError, Guarded, add_security_headers};
 use axum::Router;
 use axum::body::Body;
 use axum::middleware::map_response;
@@ -13,13 +13,13 @@ use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use tower::ServiceExt;
 
-use crate::monitoring::{Readiness, starting_routes};
+use crate::monitoring::{Gate, Readiness, starting_routes};
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Front {
     starting: Router,
-    open: Arc<OnceLock<Router>>,
+    open: Arc<OnceLock<Guarded<Gate>>>,
 }
 
 impl Front {
@@ -40,14 +40,17 @@ impl Front {
         Self { starting, open: Arc::default() }
     }
 
-    pub(super) fn open(&self, router: Router) {
+    pub(super) fn open(&self, router: Guarded<Gate>) {
         if self.open.set(router).is_err() {
             tracing::error!("the front was opened twice");
         }
     }
 
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Response, Infallible> {
-        let router = self.open.get().unwrap_or(&self.starting).clone();
-        router.oneshot(request.map(Body::new)).await
+        let request = request.map(Body::new);
+        match self.open.get() {
+            Some(open) => open.clone().oneshot(request).await,
+            None => self.starting.clone().oneshot(request).await,
+        }
     }
 }

@@ -126,7 +126,7 @@ impl Drop for RestoreGuard {
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub(super) struct Admitted(Readiness);
+pub struct Admitted(Readiness);
 
 impl Drop for Admitted {
     fn drop(&mut self) {

@@ -2,19 +2,17 @@
 
 use std::time::Duration;
 
-use agentd_web::{ApiError, ErrorBody, Routes};
+use agentd_web::{ApiError, ApiRouter, ErrorBody, Routes, routes};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::error::NotReady;
 use super::model::{ApiIndex, HealthView, LivenessView, PublicHealthView, ReadinessView};
-use super::readiness::Readiness;
+use super::readiness::{Admitted, Readiness};
 use super::service::{Monitoring, health_of};
 use crate::ground::EventBacklog;
 
@@ -25,7 +23,7 @@ const FLOODED_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 #[must_use]
 pub fn routes() -> Routes<Monitoring> {
-    let router = OpenApiRouter::new()
+    let router = ApiRouter::new()
         .routes(routes!(get_health))
         .routes(routes!(get_health_live))
         .routes(routes!(get_health_ready))
@@ -55,24 +53,32 @@ pub struct Gate {
     pub backlog: EventBacklog,
 }
 
-/// Middleware around everything that works on the data: while a restore replaces it, requests are
-/// told to come back, and the restore waits for those that came before it. Probes and metrics stay.
-/// While too many events wait to be read, what would add to them is told to come back as well.
+/// Before everything that works on the data: while a restore replaces it, requests are told to come
+/// back, and the restore waits for those that came before it. Probes and metrics stay. While too
+/// many events wait to be read, what would add to them is told to come back as well.
+impl agentd_web::Gate for Gate {
+    type Pass = Option<Admitted>;
+
+    fn admit(&self, method: &Method, path: &str) -> Result<Self::Pass, ApiError> {
+        if path.starts_with("/health") || path == "/api/metrics/prometheus" {
+            return Ok(None);
+        }
+        let Some(admitted) = self.readiness.admit() else {
+            return Err(unready(NotReady::from_phase(self.readiness.phase()).unwrap_or(NotReady::Starting)));
+        };
+        if self.backlog.is_full() && adds_events(method, path) {
+            return Err(flooded());
+        }
+        Ok(Some(admitted))
+    }
+}
+
+/// The same as a middleware.
 pub async fn refuse_unless_ready(State(gate): State<Gate>, request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    if path.starts_with("/health") || path == "/api/metrics/prometheus" {
-        return next.run(request).await;
+    match agentd_web::Gate::admit(&gate, request.method(), request.uri().path()) {
+        Ok(_pass) => next.run(request).await,
+        Err(refused) => refused.into_response(),
     }
-    let readiness = &gate.readiness;
-    let Some(admitted) = readiness.admit() else {
-        return unready(NotReady::from_phase(readiness.phase()).unwrap_or(NotReady::Starting)).into_response();
-    };
-    if gate.backlog.is_full() && adds_events(request.method(), path) {
-        return flooded().into_response();
-    }
-    let response = next.run(request).await;
-    drop(admitted);
-    response
 }
 
 /// Whether a request is none of those by which one looks, stops something, or puts an end to a flood.

@@ -1,13 +1,11 @@
 //! `/api/notifications`, and the test of the mail server.
 
 use agentd_base::{PageLimits, Problems, Timestamp};
-use agentd_web::{ApiError, ErrorBody, IdempotencyKey, Json, Path, Query, Routes};
+use agentd_web::{ApiError, ApiRouter, ErrorBody, IdempotencyKey, Json, Path, Query, Routes, routes};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::model::{MessageFormat, NotificationId, NotificationStatus, StoredNotification, shown_channel};
 use super::service::Notify;
@@ -16,7 +14,7 @@ use crate::ground::record_once;
 #[must_use]
 pub fn routes() -> Routes<Notify> {
     Routes::new().protected(
-        OpenApiRouter::new()
+        ApiRouter::new()
             .routes(routes!(test_email_settings))
             .routes(routes!(list_notifications))
             .routes(routes!(get_notification))

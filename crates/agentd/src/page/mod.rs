@@ -5,10 +5,8 @@
 mod documentation;
 mod start;
 
-use agentd_web::Routes;
+use agentd_web::{ApiRouter, Routes, routes};
 use utoipa::openapi::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// State of the pages: how the document is made. It is made when it is first asked for, because
 /// nobody who starts the daemon should wait for it.
@@ -21,7 +19,7 @@ pub struct Pages {
 #[must_use]
 pub fn routes() -> Routes<Pages> {
     Routes::new().public(
-        OpenApiRouter::new()
+        ApiRouter::new()
             .route("/", axum::routing::get(start::show))
             .route("/api/docs", axum::routing::get(documentation::show))
             .route("/api/docs/", axum::routing::get(documentation::show))

@@ -1,12 +1,10 @@
 //! `/api/scheduler/proactive`.
 
 use agentd_base::{Page, PageLimits, Problems, Timestamp};
-use agentd_web::{ApiError, ApiResult, ErrorBody, Json, Query, Routes};
+use agentd_web::{ApiError, ApiResult, ApiRouter, ErrorBody, Json, Query, Routes, routes};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::model::{CauseKind, ProactiveTurn, ProactiveTurnId, TurnStatus};
 use super::service::Proactive;
@@ -14,7 +12,7 @@ use crate::agents::AgentId;
 
 #[must_use]
 pub fn routes() -> Routes<Proactive> {
-    Routes::new().protected(OpenApiRouter::new().routes(routes!(list_proactive_turns)))
+    Routes::new().protected(ApiRouter::new().routes(routes!(list_proactive_turns)))
 }
 
 /// A turn that an agent began by itself.

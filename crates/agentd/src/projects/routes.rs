@@ -1,13 +1,11 @@
 //! `/api/projects`.
 
 use agentd_base::{Page, PageLimits, Patch, Problems, Timestamp};
-use agentd_web::{ApiError, ApiResult, IdempotencyKey, Json, Path, Query, Routes};
+use agentd_web::{ApiError, ApiResult, ApiRouter, IdempotencyKey, Json, Path, Query, Routes, routes};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::model::{Project, ProjectChange, ProjectId, ProjectStatus};
 use super::service::Projects;
@@ -15,7 +13,7 @@ use crate::ground::record_once;
 
 #[must_use]
 pub fn routes() -> Routes<Projects> {
-    Routes::new().protected(OpenApiRouter::new().routes(routes!(list_projects, create_project)).routes(routes!(
+    Routes::new().protected(ApiRouter::new().routes(routes!(list_projects, create_project)).routes(routes!(
         get_project,
         update_project,
         delete_project

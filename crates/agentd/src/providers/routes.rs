@@ -1,19 +1,17 @@
 //! `/api/providers`.
 
 use agentd_base::{Patch, SecretUpdate};
-use agentd_web::{ApiError, Json, Path, Routes};
+use agentd_web::{ApiError, ApiRouter, Json, Path, Routes, routes};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::model::{ProviderChange, ProviderReport, ProviderView};
 use super::service::Providers;
 
 #[must_use]
 pub fn routes() -> Routes<Providers> {
-    let router = OpenApiRouter::new()
+    let router = ApiRouter::new()
         .routes(routes!(list_providers))
         .routes(routes!(update_provider_key, delete_provider_key))
         .routes(routes!(test_provider));

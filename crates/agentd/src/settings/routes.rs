@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
-use agentd_web::{ApiError, IdempotencyKey, Json, Path, Routes, limits};
+use agentd_web::{ApiError, ApiRouter, IdempotencyKey, Json, Path, Routes, limits, routes};
 use axum::extract::multipart::MultipartRejection;
 use axum::extract::{FromRequest, Multipart, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -14,8 +14,6 @@ use serde_json::{Map, Value};
 use utoipa::openapi::schema::AdditionalProperties;
 use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::error::SettingsError;
 use super::model::{
@@ -41,7 +39,7 @@ pub struct SettingsRoutes {
 
 #[must_use]
 pub fn routes() -> Routes<SettingsRoutes> {
-    let protected = OpenApiRouter::new()
+    let protected = ApiRouter::new()
         .routes(routes!(list_settings))
         .routes(routes!(get_profile_settings, update_profile_settings))
         .routes(routes!(get_interface_settings, update_interface_settings))
@@ -55,9 +53,9 @@ pub fn routes() -> Routes<SettingsRoutes> {
         .routes(routes!(export_settings));
     Routes::new()
         .protected(protected)
-        .protected_up_to(limits::UPLOAD + MULTIPART_OVERHEAD, OpenApiRouter::new().routes(routes!(upload_avatar)))
-        .protected_up_to(limits::IMPORT, OpenApiRouter::new().routes(routes!(import_settings)))
-        .public(OpenApiRouter::new().routes(routes!(show_avatar)))
+        .protected_up_to(limits::UPLOAD + MULTIPART_OVERHEAD, ApiRouter::new().routes(routes!(upload_avatar)))
+        .protected_up_to(limits::IMPORT, ApiRouter::new().routes(routes!(import_settings)))
+        .public(ApiRouter::new().routes(routes!(show_avatar)))
 }
 
 type Answer<T> = Result<Json<T>, ApiError>;

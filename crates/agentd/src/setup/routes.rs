@@ -1,13 +1,11 @@
 //! `/api/setup/*`.
 
 use agentd_base::Secret;
-use agentd_web::{ApiResult, Caller, ErrorBody, IdempotencyKey, Json, Routes};
+use agentd_web::{ApiResult, ApiRouter, Caller, ErrorBody, IdempotencyKey, Json, Routes, routes};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::model::{Progress, Step};
 use super::service::{ProviderChoice, Setup};
@@ -19,7 +17,7 @@ use crate::ground::{record_once, record_secret_once};
 #[must_use]
 pub fn routes() -> Routes<Setup> {
     Routes::new().open_until_first_key(
-        OpenApiRouter::new()
+        ApiRouter::new()
             .routes(routes!(setup_status))
             .routes(routes!(setup_account))
             .routes(routes!(setup_provider))

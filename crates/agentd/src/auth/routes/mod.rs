@@ -3,9 +3,7 @@
 mod account;
 mod keys;
 
-use agentd_web::Routes;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use agentd_web::{ApiRouter, Routes, routes};
 
 use super::service::Auth;
 pub use account::{RegisterRequest, RegisteredUser};
@@ -16,15 +14,15 @@ pub use keys::CreatedKey;
 pub fn routes() -> Routes<Auth> {
     Routes::new()
         .public(
-            OpenApiRouter::new()
+            ApiRouter::new()
                 .routes(routes!(account::get_bootstrap))
                 .routes(routes!(account::login))
                 .routes(routes!(account::validate)),
         )
-        .open_until_first_key(OpenApiRouter::new().routes(routes!(account::register)).routes(routes!(keys::create_key)))
-        .any_scope(OpenApiRouter::new().routes(routes!(account::logout)).routes(routes!(keys::create_ticket)))
+        .open_until_first_key(ApiRouter::new().routes(routes!(account::register)).routes(routes!(keys::create_key)))
+        .any_scope(ApiRouter::new().routes(routes!(account::logout)).routes(routes!(keys::create_ticket)))
         .protected(
-            OpenApiRouter::new()
+            ApiRouter::new()
                 .routes(routes!(keys::list_keys))
                 .routes(routes!(keys::rotate_key))
                 .routes(routes!(keys::delete_key)),

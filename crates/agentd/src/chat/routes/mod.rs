@@ -5,16 +5,14 @@ mod conversations;
 mod messages;
 mod sessions;
 
-use agentd_web::Routes;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use agentd_web::{ApiRouter, Routes, routes};
 
 use super::service::Chat;
 
 pub fn routes() -> Routes<Chat> {
     Routes::new()
         .protected(
-            OpenApiRouter::new()
+            ApiRouter::new()
                 .routes(routes!(conversations::list_conversations, conversations::create_conversation))
                 .routes(routes!(
                     conversations::get_conversation,
@@ -32,5 +30,5 @@ pub fn routes() -> Routes<Chat> {
                 .routes(routes!(messages::create_welcome))
                 .routes(routes!(sessions::cancel_session)),
         )
-        .streams(OpenApiRouter::new().routes(routes!(sessions::stream_session)))
+        .streams(ApiRouter::new().routes(routes!(sessions::stream_session)))
 }

@@ -4,13 +4,11 @@ mod pairing;
 mod socket;
 
 use agentd_base::Timestamp;
-use agentd_web::{ApiResult, Json, Path, Routes};
+use agentd_web::{ApiResult, ApiRouter, Json, Path, Routes, routes};
 use axum::extract::State;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::model::DeviceId;
 use super::service::{Devices, ListedDevice};
@@ -19,10 +17,10 @@ use super::service::{Devices, ListedDevice};
 #[must_use]
 pub fn routes() -> Routes<Devices> {
     Routes::new()
-        .public(OpenApiRouter::new().routes(routes!(pairing::pair_device)))
-        .own_credential("device_token", OpenApiRouter::new().routes(routes!(socket::connect_device)))
+        .public(ApiRouter::new().routes(routes!(pairing::pair_device)))
+        .own_credential("device_token", ApiRouter::new().routes(routes!(socket::connect_device)))
         .protected(
-            OpenApiRouter::new()
+            ApiRouter::new()
                 .routes(routes!(pairing::create_device_code))
                 .routes(routes!(list_devices))
                 .routes(routes!(delete_device)),

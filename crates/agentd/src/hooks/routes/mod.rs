@@ -7,9 +7,7 @@ mod fields;
 mod hooks;
 mod views;
 
-use agentd_web::{ApiError, Json, Routes};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
 
 use super::service::Hooks;
 
@@ -18,7 +16,7 @@ type Answer<T> = Result<Json<T>, ApiError>;
 #[must_use]
 pub fn routes() -> Routes<Hooks> {
     Routes::new().protected(
-        OpenApiRouter::new()
+        ApiRouter::new()
             .routes(routes!(hooks::list_hooks, hooks::create_hook))
             .routes(routes!(bundled::list_bundled_hooks))
             .routes(routes!(bundled::install_bundled_hook))

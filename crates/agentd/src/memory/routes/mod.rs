@@ -10,11 +10,9 @@ mod search;
 mod statistics;
 
 use agentd_base::Timestamp;
-use agentd_web::{ApiError, Json, Routes};
+use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub use check::local_routes;
 
@@ -25,7 +23,7 @@ use crate::agents::AgentId;
 #[must_use]
 pub fn routes() -> Routes<Memory> {
     Routes::new().protected(
-        OpenApiRouter::new()
+        ApiRouter::new()
             .routes(routes!(episodes::list_episodes, episodes::create_episode))
             .routes(routes!(episodes::get_episode, episodes::delete_episode))
             .routes(routes!(episodes::list_related_episodes))

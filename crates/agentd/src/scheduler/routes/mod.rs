@@ -7,9 +7,7 @@ mod runs;
 mod smart;
 mod statistics;
 
-use agentd_web::{ApiError, Json, Routes};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
 
 use super::service::Scheduler;
 
@@ -19,7 +17,7 @@ type Answer<T> = Result<Json<T>, ApiError>;
 #[must_use]
 pub fn routes() -> Routes<Scheduler> {
     Routes::new().protected(
-        OpenApiRouter::new()
+        ApiRouter::new()
             .routes(routes!(jobs::list_jobs, jobs::create_job))
             .routes(routes!(jobs::get_job, jobs::update_job, jobs::delete_job))
             .routes(routes!(jobs::pause_job))

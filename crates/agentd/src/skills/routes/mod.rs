@@ -5,12 +5,10 @@ mod custom;
 mod sandbox;
 mod servers;
 
-use agentd_web::{ApiResult, Json, Routes};
+use agentd_web::{ApiResult, ApiRouter, Json, Routes, routes};
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::builtin::BuiltinTools;
 use super::custom::CustomTools;
@@ -31,7 +29,7 @@ pub struct SkillsRoutes {
 #[must_use]
 pub fn routes() -> Routes<SkillsRoutes> {
     Routes::new().protected(
-        OpenApiRouter::new()
+        ApiRouter::new()
             .routes(routes!(get_skills))
             .routes(routes!(builtin::list_builtin_tools))
             .routes(routes!(builtin::toggle_builtin_tool))
@@ -39,7 +37,7 @@ pub fn routes() -> Routes<SkillsRoutes> {
             .routes(routes!(custom::get_custom_tool, custom::update_custom_tool, custom::delete_custom_tool))
             .routes(routes!(custom::toggle_custom_tool))
             .routes(routes!(sandbox::get_sandbox_config, sandbox::update_sandbox_config))
-            .merge(servers::router()),
+            .routes(servers::router()),
     )
 }
 

@@ -4,13 +4,11 @@ mod deliveries;
 mod receive;
 
 use agentd_base::{Patch, Secret, SecretState, SecretUpdate, Timestamp};
-use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, Path, Routes};
+use agentd_web::{ApiResult, ApiRouter, ErrorBody, IdempotencyKey, Json, Path, Routes, routes};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::model::{Webhook, WebhookChange, WebhookId};
 use super::service::{CreatedWebhook, Webhooks};
@@ -19,8 +17,8 @@ use crate::ground::record_secret_once;
 
 #[must_use]
 pub fn routes() -> Routes<Webhooks> {
-    Routes::new().public(OpenApiRouter::new().routes(routes!(receive::receive_webhook))).protected(
-        OpenApiRouter::new()
+    Routes::new().public(ApiRouter::new().routes(routes!(receive::receive_webhook))).protected(
+        ApiRouter::new()
             .routes(routes!(list_webhooks, create_webhook))
             .routes(routes!(get_webhook, update_webhook, delete_webhook))
             .routes(routes!(deliveries::list_webhook_deliveries))

@@ -4,11 +4,9 @@ mod catalog;
 mod fields;
 mod views;
 
-use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, Path};
+use agentd_web::{ApiResult, ApiRouter, ErrorBody, IdempotencyKey, Json, Path, routes};
 use axum::extract::State;
 use http::StatusCode;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::SkillsRoutes;
 use crate::ground::record_once;
@@ -18,8 +16,8 @@ use views::{
     DiscoveredTools, ToolServerDeleted, ToolServerList, ToolServerStatusView, ToolServerTestView, ToolServerView,
 };
 
-pub(super) fn router() -> OpenApiRouter<SkillsRoutes> {
-    OpenApiRouter::new()
+pub(super) fn router() -> ApiRouter<SkillsRoutes> {
+    ApiRouter::new()
         .routes(routes!(list_tool_servers, create_tool_server))
         .routes(routes!(catalog::list_catalog))
         .routes(routes!(catalog::install_catalog_entry))

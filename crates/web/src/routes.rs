@@ -1,0 +1,319 @@
+//! Which routes need a credential, and what the OpenAPI document says of them.
+//!
+//! A domain sorts its routes by their door; that decides both the door and what the document says
+//! of it, so that the two cannot disagree. What the document says of an operation is a function
+//! until somebody asks: a daemon that starts makes no document.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::handler::Handler;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter};
+use utoipa::__dev::{SchemaReferences, Tags};
+use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa::openapi::{Components, OpenApi, OpenApiBuilder};
+
+use crate::access::{
+    Authenticate, Door, let_everybody_in, presented_credential, require_any_scope, require_authentication,
+    require_credential_or_ticket, require_or_open,
+};
+use crate::error::ApiError;
+use crate::idempotency::IdempotencyGuard;
+use crate::limits;
+
+/// Puts what the document says of one operation into it.
+type Describe = fn(&mut OpenApi, &[SecurityRequirement]);
+
+struct Operation<S> {
+    path: String,
+    answers: MethodRouter<S>,
+    /// Pages are in no document.
+    describe: Option<Describe>,
+}
+
+/// Operations that share a door. `S` is the state that the handlers still miss.
+pub struct ApiRouter<S>(Vec<Operation<S>>);
+
+impl<S> std::fmt::Debug for ApiRouter<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|operation| &operation.path)).finish()
+    }
+}
+
+impl<S> Default for ApiRouter<S> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> ApiRouter<S> {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a handler under the path and the methods that its `utoipa::path` attribute names; `P` is the
+    /// type that the attribute makes. [`routes!`](crate::routes!) writes this.
+    #[must_use]
+    pub fn with<P, H, T>(mut self, handler: H) -> Self
+    where
+        P: utoipa::Path + SchemaReferences + Tags<'static>,
+        H: Handler<T, S>,
+        T: 'static,
+    {
+        let answers = P::methods()
+            .into_iter()
+            .fold(MethodRouter::new(), |answers, method| answers.on(filter_of(&method), handler.clone()));
+        self.0.push(Operation { path: P::path(), answers, describe: Some(describe::<P>) });
+        self
+    }
+
+    #[must_use]
+    pub fn routes(mut self, more: Self) -> Self {
+        self.0.extend(more.0);
+        self
+    }
+
+    /// A page, which the document does not mention.
+    #[must_use]
+    pub fn route(mut self, path: &str, answers: MethodRouter<S>) -> Self {
+        self.0.push(Operation { path: path.to_owned(), answers, describe: None });
+        self
+    }
+}
+
+const fn filter_of(method: &HttpMethod) -> MethodFilter {
+    match method {
+        HttpMethod::Get => MethodFilter::GET,
+        HttpMethod::Put => MethodFilter::PUT,
+        HttpMethod::Post => MethodFilter::POST,
+        HttpMethod::Head => MethodFilter::HEAD,
+        HttpMethod::Patch => MethodFilter::PATCH,
+        HttpMethod::Trace => MethodFilter::TRACE,
+        HttpMethod::Delete => MethodFilter::DELETE,
+        HttpMethod::Options => MethodFilter::OPTIONS,
+    }
+}
+
+fn describe<P: utoipa::Path + SchemaReferences + Tags<'static>>(
+    document: &mut OpenApi,
+    security: &[SecurityRequirement],
+) {
+    let mut operation = P::operation();
+    let tags = P::tags();
+    if !tags.is_empty() {
+        operation.tags.get_or_insert_default().extend(tags.into_iter().map(ToOwned::to_owned));
+    }
+    operation.security = Some(security.to_vec());
+    document.paths.add_path_operation(P::path(), P::methods(), operation);
+    let mut schemas = Vec::new();
+    P::schemas(&mut schemas);
+    document.components.get_or_insert_with(Components::new).schemas.extend(schemas);
+}
+
+/// The operations of handlers: `routes!(list_hooks, create_hook)`, `routes!(queue::list_deliveries)`.
+#[macro_export]
+macro_rules! routes {
+    (@ $router:expr;) => { $router };
+    (@ $router:expr; $module:ident :: $handler:ident $(, $($rest:tt)*)?) => {
+        $crate::routes!(
+            @ $crate::paste! { $router.with::<$module::[<__path_ $handler>], _, _>($module::$handler) };
+            $($($rest)*)?
+        )
+    };
+    (@ $router:expr; $handler:ident $(, $($rest:tt)*)?) => {
+        $crate::routes!(
+            @ $crate::paste! { $router.with::<[<__path_ $handler>], _, _>($handler) };
+            $($($rest)*)?
+        )
+    };
+    ($($handlers:tt)+) => { $crate::routes!(@ $crate::ApiRouter::new(); $($handlers)+) };
+}
+
+/// Which door, in the order in which the document shows them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Behind {
+    /// No credential.
+    Nothing,
+    /// A credential of its own kind, which the handler checks.
+    Own(&'static str),
+    /// A full credential once a key exists.
+    FirstKey,
+    /// A credential of any scope.
+    AnyScope,
+    /// A credential or a ticket.
+    Ticket,
+    /// A credential that may do this, and bodies of so many bytes.
+    Credential { body_limit: usize },
+}
+
+impl Behind {
+    /// Where the document shows it: doors that ask nobody stand together.
+    const fn place(self) -> (u8, usize) {
+        match self {
+            Self::Nothing | Self::Own(_) => (0, 0),
+            Self::FirstKey => (1, 0),
+            Self::AnyScope => (2, 0),
+            Self::Ticket => (3, 0),
+            Self::Credential { body_limit: limits::BODY } => (4, 0),
+            Self::Credential { body_limit } => (5, body_limit),
+        }
+    }
+
+    fn security(self) -> Vec<SecurityRequirement> {
+        let of = |name| SecurityRequirement::new(name, Vec::<String>::new());
+        let credential = [of("bearer"), of("api_key")];
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Own(scheme) => vec![of(scheme)],
+            Self::FirstKey => [SecurityRequirement::default()].into_iter().chain(credential).collect(),
+            Self::AnyScope | Self::Credential { .. } => credential.into(),
+            Self::Ticket => credential.into_iter().chain([of("ticket")]).collect(),
+        }
+    }
+
+    fn close(self, answers: MethodRouter, door: &Door) -> MethodRouter {
+        let door = door.clone();
+        match self {
+            Self::Nothing | Self::Own(_) => answers.route_layer(from_fn_with_state(door, let_everybody_in)),
+            Self::FirstKey => answers.route_layer(from_fn_with_state(door, require_or_open)),
+            Self::AnyScope => answers.route_layer(from_fn_with_state(door, require_any_scope)),
+            Self::Ticket => answers.route_layer(from_fn_with_state(door, require_credential_or_ticket)),
+            Self::Credential { body_limit: limits::BODY } => {
+                answers.route_layer(from_fn_with_state(door, require_authentication))
+            }
+            Self::Credential { body_limit } => answers
+                .route_layer(from_fn_with_state(Door { body_limit, ..door }, require_authentication))
+                .route_layer(DefaultBodyLimit::max(body_limit)),
+        }
+    }
+}
+
+/// The routes of a domain, sorted by their door. `S` is the state that the handlers still miss; the
+/// document can be had without it.
+pub struct Routes<S = ()>(Vec<(Behind, Operation<S>)>);
+
+impl<S> std::fmt::Debug for Routes<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(behind, operation)| (behind, &operation.path))).finish()
+    }
+}
+
+impl<S> Default for Routes<S> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> Routes<S> {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn behind(mut self, behind: Behind, router: ApiRouter<S>) -> Self {
+        self.0.extend(router.0.into_iter().map(|operation| (behind, operation)));
+        self
+    }
+
+    /// No credential at all.
+    #[must_use]
+    pub fn public(self, router: ApiRouter<S>) -> Self {
+        self.behind(Behind::Nothing, router)
+    }
+
+    /// Asks for a credential of its own kind, which the document calls `scheme`; the handler checks it.
+    #[must_use]
+    pub fn own_credential(self, scheme: &'static str, router: ApiRouter<S>) -> Self {
+        self.behind(Behind::Own(scheme), router)
+    }
+
+    /// No credential while no API key was ever made, a full one afterwards.
+    #[must_use]
+    pub fn open_until_first_key(self, router: ApiRouter<S>) -> Self {
+        self.behind(Behind::FirstKey, router)
+    }
+
+    /// A credential of any scope, whatever the method.
+    #[must_use]
+    pub fn any_scope(self, router: ApiRouter<S>) -> Self {
+        self.behind(Behind::AnyScope, router)
+    }
+
+    /// GET routes that browsers open without headers: a credential, or `?ticket=`.
+    #[must_use]
+    pub fn streams(self, router: ApiRouter<S>) -> Self {
+        self.behind(Behind::Ticket, router)
+    }
+
+    /// A credential; one of scope `read` only for GET and HEAD.
+    #[must_use]
+    pub fn protected(self, router: ApiRouter<S>) -> Self {
+        self.protected_up_to(limits::BODY, router)
+    }
+
+    /// As [`Self::protected`], with bodies of up to `bytes`. The limit is known here and not only to
+    /// the handler, because idempotency reads the body before it.
+    #[must_use]
+    pub fn protected_up_to(self, bytes: usize, router: ApiRouter<S>) -> Self {
+        self.behind(Behind::Credential { body_limit: bytes }, router)
+    }
+
+    /// Gives the handlers their state.
+    pub fn with_state<T: Clone + Send + Sync + 'static>(self, state: S) -> Routes<T> {
+        let served = |(behind, operation): (Behind, Operation<S>)| {
+            let Operation { path, answers, describe } = operation;
+            (behind, Operation { path, answers: answers.with_state(state.clone()), describe })
+        };
+        Routes(self.0.into_iter().map(served).collect())
+    }
+
+    /// What the document says of these routes, which have no state yet.
+    #[must_use]
+    pub fn into_document(mut self) -> OpenApi {
+        self.0.sort_by_key(|(behind, _)| behind.place());
+        let mut document = OpenApiBuilder::new().build();
+        for (behind, operation) in self.0 {
+            if let Some(describe) = operation.describe {
+                describe(&mut document, &behind.security());
+            }
+        }
+        document
+    }
+}
+
+impl Routes<()> {
+    #[must_use]
+    pub fn merge(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// Puts each route behind its door. Unknown paths and methods under `/api` answer 401 to those
+    /// who have no credential, so that nothing can be explored from outside.
+    pub fn mount(self, auth: Arc<dyn Authenticate>, idempotency: &Arc<IdempotencyGuard>) -> Router {
+        let door = Door { auth: Arc::clone(&auth), idempotency: Arc::clone(idempotency), body_limit: limits::BODY };
+        let router = self.0.into_iter().fold(Router::new(), |router, (behind, operation)| {
+            router.route(&operation.path, behind.close(operation.answers, &door))
+        });
+        let for_missing = Arc::clone(&auth);
+        router
+            .method_not_allowed_fallback(move |request: Request| {
+                refuse(Arc::clone(&auth), request, crate::fallback::method_not_allowed)
+            })
+            .fallback(move |request: Request| refuse(Arc::clone(&for_missing), request, crate::fallback::not_found))
+    }
+}
+
+async fn refuse(auth: Arc<dyn Authenticate>, request: Request, answer: fn() -> ApiError) -> Response {
+    if request.uri().path().starts_with("/api/")
+        && let Err(denied) = auth.authenticate(presented_credential(request.headers())).await
+    {
+        return ApiError::from(denied).into_response();
+    }
+    answer().into_response()
+}
