@@ -26,9 +26,9 @@
 //! - Runs of a job go one after the other, unless its overlap policy allows otherwise.
 //! - A tick that finds nothing due is one step in an index.
 //!
-//! Late slots: one that is found up to a minute late is on time. Of older ones the misfire policy decides:
-//! `run_once` (one run for all of them, the newest's), `skip`, `run_all` (the newest ten). Those that get no run
-//! stay visible as skipped runs, the newest ten.
+//! Late slots: the newest is on time if it is found up to a minute late. Of older ones, and of all that a later
+//! slot follows, the misfire policy decides: `run_once` (one run for all of them, the newest's), `skip`, `run_all`
+//! (the newest ten, one after the other). Those that get no run stay visible as skipped runs, the newest ten.
 //!
 //! A run that was cut off by the end of its daemon begins again up to three times in all, whatever its retry
 //! rule says; what its tools did before stays done.

@@ -7,6 +7,8 @@ mod kill;
 mod matrix;
 mod overlap;
 mod plain_words;
+mod missed;
+mod outputs;
 mod replicas;
 mod runs;
 mod smart;
