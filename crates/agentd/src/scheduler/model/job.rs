@@ -169,6 +169,8 @@ impl Job {
             model: None,
             counted_from: now,
             next_run_at: None,
+    /// An agent planned it by itself.
+    pub made_by_agent: bool,
             last_run_at: None,
             run_count: 0,
             created_at: now,
@@ -214,6 +216,7 @@ impl Job {
         {
             problems.add("condition.expression", error.to_string());
         }
+            made_by_agent: false,
     }
 
     /// Starts counting anew at `now`: the first slot is the next one after it. Answers whether there is one.

@@ -23,7 +23,7 @@ pub struct CreateJob {
     pub agent: Option<String>,
     pub project: Option<String>,
     pub fields: JobFields,
-    /// More jobs of the agent than this are refused.
+    /// The agent plans it by itself; more active jobs of that kind than this are refused.
     pub most_of_agent: Option<u64>,
 }
 
@@ -83,12 +83,8 @@ impl Scheduler {
                 return Err(crate::engine::EngineError::AgentGone.into());
             }
             if let Some(limit) = wanted.most_of_agent {
-                let page = Page { limit: 1, offset: 0 };
-                let (status, agent) = (Some(JobStatus::Active), Some(job.agent_id.clone()));
-                let filter = JobFilter { status, agent, project: None };
-                let (_, count) = jobs::list_jobs(tx, &filter, page).await?;
-                if count >= limit {
-                    return Err(SchedulerError::TooManyJobs { limit });
+                if jobs::count_made_by(tx, &job.agent_id).await? >= limit {
+                    return Err(SchedulerError::TooManyOfAgent { limit });
                 }
             }
             if let Some(project) = &wanted.project {
