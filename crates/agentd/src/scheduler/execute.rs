@@ -239,7 +239,8 @@ async fn judge(job: &Job, last: Option<Run>, now: Timestamp) -> Result<(), NoTur
         }
         Ok(Err(error)) => {
             let sentence = format!("the condition could not be judged: {error}");
-            Err(NoTurn::Ended(Outcome::failed(sentence), "condition_failed"))
+            // The next attempt would begin unguarded.
+            Err(NoTurn::Ended(Outcome::failed_for_good(sentence), "condition_failed"))
         }
         Err(_) => Err(NoTurn::Later(SHORT_DELAY)),
     }

@@ -12,6 +12,7 @@
 //! | running | its turn came to an end | success |
 //! | running | its attempt failed and another one is allowed | pending, later |
 //! | running | its last attempt failed, or took too long | failed, timeout |
+//! | pending | its slot waited, and its job was paused | cancelled |
 //! | pending, running | cancelled, replaced by a later slot, or its job was deleted | cancelled |
 //!
 //! Invariants
@@ -56,9 +57,10 @@ pub use error::SchedulerError;
 pub use execute::StartRuns;
 pub use keep::KeepRuns;
 pub use model::{
-    Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
-    ConditionType, DeliveryRule, FailedRun, HourOfWeek, Job, JobCondition, JobExecutionMode, JobFields, JobId,
-    JobStatus, OverlapPolicy, RetryRule, RetryStrategy, Run, RunCause, RunId, RunStatus, StopReason, Suggestion,
+    BaseDelay, Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
+    ConditionType, DeliveryChange, DeliveryRule, FailedRun, HourOfWeek, Job, JobCondition, JobExecutionMode, JobFields,
+    JobId, JobStatus, OverlapPolicy, RetryChange, RetryRule, RetryStrategy, Run, RunCause, RunDelivery, RunId,
+    RunStatus, StopReason, Suggestion,
 };
 pub use restored::JudgeJobs;
 pub use routes::routes;

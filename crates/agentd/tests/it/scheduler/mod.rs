@@ -1,6 +1,8 @@
 //! The scheduler: every slot has one run, whatever happens in between.
 
 mod chains;
+mod changes;
+mod conditions;
 mod forgetting;
 mod jobs;
 mod kill;
