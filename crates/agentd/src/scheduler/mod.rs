@@ -43,6 +43,7 @@ mod error;
 mod events;
 mod execute;
 mod keep;
+mod markdown;
 mod model;
 mod prompt;
 mod restored;
