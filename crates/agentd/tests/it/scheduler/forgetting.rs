@@ -92,9 +92,8 @@ async fn the_runs_of_a_day_are_counted_also_when_their_job_is_gone() {
         trigger(app, &id(&made)).await;
         app.run_workers().await;
     }
-    let today = async || {
-        app.get("/api/scheduler/stats").send().await.expect_status(200).json()["total_runs_today"].clone()
-    };
+    let today =
+        async || app.get("/api/scheduler/stats").send().await.expect_status(200).json()["total_runs_today"].clone();
     assert_eq!(today().await, 3);
     app.delete(&format!("/api/scheduler/jobs/{}", id(&made))).send().await.expect_status(200);
     app.clock.advance(Duration::from_secs(120));

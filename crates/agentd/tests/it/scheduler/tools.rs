@@ -83,9 +83,8 @@ async fn what_the_owner_planned_does_not_count_for_the_agents_bound() {
         create(&talk.app, &every(86_400)).await;
     }
     assert_eq!(ask(&talk).await["status"], "done");
-    let as_if = async |tx: &mut agentd_store::Tx| {
-        tx.execute("UPDATE jobs SET made_by_agent = 1", agentd_store::args![]).await
-    };
+    let as_if =
+        async |tx: &mut agentd_store::Tx| tx.execute("UPDATE jobs SET made_by_agent = 1", agentd_store::args![]).await;
     let db = talk.app.running().ground().db.clone();
     db.write::<_, agentd_store::StoreError, _>(as_if).await.expect("written");
     let refused = ask(&talk).await;

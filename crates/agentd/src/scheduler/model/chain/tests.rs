@@ -70,10 +70,10 @@ fn a_chain_goes_on_without_jobs_and_nothing_in_it_begins_unbidden() {
     let line = chain("abcd", &[("a", "b", OnSuccess), ("b", "c", OnSuccess), ("a", "d", OnFailure)]);
     let left = line.without(&["b".into()]).unwrap();
     assert_eq!((left.jobs.len(), left.edges.len()), (2, 1), "{left:?}");
-    assert_eq!(left.jobs, ["a".into(), "d".into()]);
+    assert_eq!(left.jobs, [JobId::from("a"), JobId::from("d")]);
     assert_eq!(line.without(&["a".into()]), None, "everything followed it");
     let joined = chain("abc", &[("a", "c", OnSuccess), ("b", "c", OnSuccess)]).without(&["a".into()]).unwrap();
-    assert_eq!(joined.jobs, ["b".into(), "c".into()]);
+    assert_eq!(joined.jobs, [JobId::from("b"), JobId::from("c")]);
     assert_eq!(line.without(&[]), Some(line.clone()));
 }
 
