@@ -124,6 +124,13 @@ fn checked(text: &str, variables: &[Variable]) -> Result<Expression, ConditionEr
 fn parse(text: &str) -> Result<Expression, ConditionError> {
     let syntax = |message: &str| ConditionError::Syntax { message: shorten(message) };
     Parser::new().max_recursion_depth(MAX_DEPTH).parse(text).map_err(|errors| match errors.errors.first() {
+        // The parser tells of its own bounds by showing its insides.
+        Some(first) if first.msg.contains("Recursion limit") => {
+            syntax(&format!("it is nested too deeply; {MAX_DEPTH} levels are allowed"))
+        }
+        Some(first) if first.msg.contains("attempt limit") || first.msg.contains("Error(") => {
+            syntax("it cannot be read")
+        }
         Some(first) => syntax(&format!("line {}, column {}: {}", first.pos.0, first.pos.1, first.msg)),
         None => syntax("it cannot be read"),
     })

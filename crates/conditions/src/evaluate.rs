@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use agentd_base::Timestamp;
 use cel::parser::Expression;
-use cel::{Context, Value};
+use cel::{Context, ExecutionError, Value};
 
 use super::compile::{ConditionError, shorten};
 use super::stack::on_own_stack;
@@ -65,6 +65,43 @@ fn from_json(json: &serde_json::Value) -> Value {
     }
 }
 
+/// What the interpreter tripped over, without its insides.
+fn sentence(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::NoSuchKey(name) => format!("there is no field `{name}`"),
+        ExecutionError::UndeclaredReference(name) => format!("there is no function `{name}`"),
+        ExecutionError::InvalidArgumentCount { expected, actual } => {
+            format!("a function takes {expected} arguments, not {actual}")
+        }
+        ExecutionError::UnsupportedTargetType { target } => {
+            format!("a function cannot be called on a value of type {}", target.type_of())
+        }
+        ExecutionError::NotSupportedAsMethod { method, target } => {
+            format!("`{method}` cannot be called on a value of type {}", target.type_of())
+        }
+        ExecutionError::UnexpectedType { got, want } => format!("a value of type {want} is needed, not {got}"),
+        ExecutionError::ValuesNotComparable(left, right) => {
+            format!("a value of type {} cannot be compared to one of type {}", left.type_of(), right.type_of())
+        }
+        ExecutionError::UnsupportedBinaryOperator(operator, left, right) => {
+            format!("`{operator}` does not go with values of type {} and {}", left.type_of(), right.type_of())
+        }
+        ExecutionError::FunctionError { function, .. } => match function.as_str() {
+            "duration" => "`duration` reads a text such as '24h' or '1h30m'".to_owned(),
+            "timestamp" => "`timestamp` reads a time such as '2026-01-05T09:00:00Z'".to_owned(),
+            "matches" => "what `matches` is given is no regular expression".to_owned(),
+            other => format!("`{other}` cannot take what it is given"),
+        },
+        ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => "it divides by zero".to_owned(),
+        ExecutionError::Overflow(..) => "a number becomes too large".to_owned(),
+        ExecutionError::IndexOutOfBounds(_) => "a list has no element at that place".to_owned(),
+        ExecutionError::UnsupportedIndex(..) | ExecutionError::UnsupportedKeyType(_) => {
+            "what stands in brackets is no place in that value".to_owned()
+        }
+        _ => "it asks for what these values do not have".to_owned(),
+    }
+}
+
 pub(crate) fn evaluate(expression: &Expression, values: &Values) -> Result<bool, ConditionError> {
     let failed = |message: &str| ConditionError::Evaluation { message: shorten(message) };
     let resolved = on_own_stack(|| {
@@ -75,7 +112,7 @@ pub(crate) fn evaluate(expression: &Expression, values: &Values) -> Result<bool,
         match context.resolve(expression) {
             Ok(Value::Bool(truth)) => Ok(truth),
             Ok(other) => Err(ConditionError::NotBoolean { found: format!("a value of type {}", other.type_of()) }),
-            Err(error) => Err(failed(&error.to_string())),
+            Err(error) => Err(failed(&sentence(&error))),
         }
     });
     resolved.unwrap_or_else(|| Err(failed("the interpreter gave up")))

@@ -101,6 +101,32 @@ fn what_loops_or_is_huge_is_refused_before_it_runs() {
 }
 
 #[test]
+fn no_error_shows_the_insides_of_the_interpreter() {
+    let nested = format!("{}true{}", "(".repeat(60), ")".repeat(60));
+    for (text, part) in [
+        (nested.as_str(), "nested too deeply; 32 levels"),
+        ("now - timestamp(job.last_run_at) > duration('')", "`duration` reads a text such as '24h'"),
+        ("timestamp('soon') < now", "`timestamp` reads a time such as"),
+        ("timestamp(last_run.nothing) < now", "there is no field `nothing`"),
+        ("run_count + 'a' == 'b'", "values of type int and string"),
+        ("launch(run_count)", "there is no function `launch`"),
+        ("last_run.output.matches('(')", "regular expression"),
+        ("job.tags[7] == 'a'", "no element at that place"),
+        ("job.tags.contains(1, 2)", ""),
+        ("null.contains('a')", ""),
+        ("run_count.startsWith('a')", ""),
+        ("-job.name == 'a'", ""),
+        ("[1, {'a': now}] < [2]", ""),
+    ] {
+        let error = judge(text).expect_err(text).to_string();
+        assert!(error.contains(part), "{text}: {error}");
+        for inside in ["OtherError", "ParseError", "Error {", "Parsing Error", "String(", "Int(", "Timestamp(", "Arc"] {
+            assert!(!error.contains(inside), "{text}: {error}");
+        }
+    }
+}
+
+#[test]
 fn examples_decide_when_it_is_saved() {
     let first = Values::new().with("last_run", Given::Json(json!(null)));
     let later = Values::new().with("last_run", Given::Json(json!({"status": "success"})));

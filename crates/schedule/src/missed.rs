@@ -43,8 +43,8 @@ pub fn missed(schedule: &Schedule, last: Timestamp, now: Timestamp, policy: Misf
     catch_up(schedule, last, now, Duration::ZERO, policy, cap)
 }
 
-/// The same where a slot that is less than `grace` old is on time, whatever the policy: it runs. Where an older
-/// one was missed too, `run_once` still means one run in all, the newest slot's.
+/// The same where the newest slot is on time if it is less than `grace` old: it runs, whatever the policy. A slot
+/// that a later one follows was missed, however young it is, or a short interval would have no missed slots.
 ///
 /// A clock that was set back (`now` before `last`) finds nothing to do, and a next slot after `last`: no slot is
 /// ever handed out twice.
@@ -58,20 +58,19 @@ pub fn catch_up(
     cap: usize,
 ) -> CatchUp {
     let next = schedule.next_after(now.max(last), last);
-    let late_until = if grace.is_zero() { now } else { (now - grace).max(last) };
-    let any_late = schedule.next_after(last, last).is_some_and(|slot| slot <= late_until && slot <= now);
+    let newest = schedule.latest_between(last, now, last);
     let wanted = match policy {
-        MisfirePolicy::RunOnce if any_late => 1,
-        MisfirePolicy::RunOnce | MisfirePolicy::RunAll | MisfirePolicy::Skip => cap,
+        MisfirePolicy::RunOnce => 1,
+        MisfirePolicy::Skip => usize::from(newest.is_some_and(|slot| now.since(slot) < grace)),
+        MisfirePolicy::RunAll => cap,
     };
-    let run_after = if policy == MisfirePolicy::Skip { late_until } else { last };
     // Newest first: the ones to run, then the ones that are named as passed over, then one more to know of more.
     let mut run = Vec::new();
     let mut passed_over = Vec::new();
     let mut more_passed_over = false;
-    let mut until = now;
-    while let Some(slot) = schedule.latest_between(last, until, last) {
-        if run.len() < wanted && slot > run_after {
+    let mut slot_before = newest;
+    while let Some(slot) = slot_before {
+        if run.len() < wanted {
             run.push(slot);
         } else if passed_over.len() < MAX_PASSED_OVER {
             passed_over.push(slot);
@@ -79,7 +78,7 @@ pub fn catch_up(
             more_passed_over = true;
             break;
         }
-        until = Timestamp::from_micros(slot.as_micros() - 1);
+        slot_before = schedule.latest_between(last, Timestamp::from_micros(slot.as_micros() - 1), last);
     }
     run.reverse();
     passed_over.reverse();

@@ -213,6 +213,15 @@ impl Schedule {
         !matches!(self, Self::At(_))
     }
 
+    /// The slot of a schedule that has but one.
+    #[must_use]
+    pub const fn only_slot(&self) -> Option<Timestamp> {
+        match self {
+            Self::At(at) => Some(at.instant()),
+            Self::Cron(_) | Self::Every(_) => None,
+        }
+    }
+
     /// The zone that was named for it, or that its date was read in.
     #[must_use]
     pub const fn zone(&self) -> Option<&Zone> {

@@ -190,4 +190,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0021_proactive.sql"),
         postgres: include_str!("../migrations/postgres/0021_proactive.sql"),
     },
+    Migration {
+        version: 22,
+        name: "scheduler_counts",
+        sqlite: include_str!("../migrations/sqlite/0022_scheduler_counts.sql"),
+        postgres: include_str!("../migrations/postgres/0022_scheduler_counts.sql"),
+    },
 ];

@@ -1,11 +1,12 @@
 //! Taking messages, showing them, trying them again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{FieldProblem, Page};
 use agentd_net::{GuardedClient, Trust};
-use agentd_store::{NewEvent, NewItem, Recorder, StoreError, Tx};
+use agentd_store::{NewEvent, NewItem, Read, Recorder, StoreError, Tx};
 use serde_json::{Value, json};
 
 use super::email::{Email, EmailOptions};
@@ -138,6 +139,19 @@ impl Notify {
     pub async fn get(&self, id: &NotificationId) -> Result<StoredNotification, NotifyError> {
         let found = store::find_notification(&mut self.0.ground.db.read().await?, id).await?;
         found.ok_or(NotifyError::NotFound)
+    }
+
+    /// What became of messages, by the idempotency keys that they were enqueued with, with the last error. Those
+    /// that are not kept any more are left out.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn outcomes(
+        &self,
+        read: &mut Read,
+        keys: &[String],
+    ) -> Result<BTreeMap<String, (NotificationStatus, Option<String>)>, NotifyError> {
+        Ok(store::outcomes_by_key(read, keys).await?)
     }
 
     /// Tries a dead letter again, with its attempts allowed anew.

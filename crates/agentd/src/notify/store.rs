@@ -1,7 +1,9 @@
 //! Rows of notifications.
 
+use std::collections::BTreeMap;
+
 use agentd_base::{Page, Timestamp};
-use agentd_store::{Args, ItemId, Read, Row, StoreError, Tx, args};
+use agentd_store::{Args, ItemId, Read, Row, StoreError, Tx, args, in_list};
 
 use super::model::{MessageFormat, Notification, NotificationId, NotificationStatus, StoredNotification, one_line};
 
@@ -32,6 +34,25 @@ fn notification(row: &Row) -> Result<StoredNotification, StoreError> {
 pub(super) async fn find_id_by_key(read: &mut Read, key: &str) -> Result<Option<NotificationId>, StoreError> {
     let row = read.fetch_optional("SELECT id FROM notifications WHERE idempotency_key = $1", args![key]).await?;
     row.map(|row| row.get("id")).transpose()
+}
+
+/// What became of the messages with these idempotency keys, by key, with the last error.
+pub(super) async fn outcomes_by_key(
+    read: &mut Read,
+    keys: &[String],
+) -> Result<BTreeMap<String, (NotificationStatus, Option<String>)>, StoreError> {
+    let mut found = BTreeMap::new();
+    for keys in keys.chunks(64) {
+        let mut values = Args::new();
+        let list = in_list(&mut values, keys);
+        let sql = format!("SELECT idempotency_key, status, error FROM notifications WHERE idempotency_key IN ({list})");
+        for row in read.fetch_all(sql, values).await? {
+            let status: String = row.get("status")?;
+            let status = NotificationStatus::parse(&status).unwrap_or(NotificationStatus::DeadLetter);
+            found.insert(row.get("idempotency_key")?, (status, row.get("error")?));
+        }
+    }
+    Ok(found)
 }
 
 /// Whether it was added: not when its idempotency key is taken.

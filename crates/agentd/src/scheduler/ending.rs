@@ -103,7 +103,8 @@ impl Scheduler {
             tx.emit(events::skipped(run, outcome.error.as_deref().unwrap_or_default())).await?;
         }
         if let Some(job) = job {
-            if run.cause == RunCause::Schedule && !job.schedule.recurs() {
+            // Another date may have been given meanwhile; then something is still to come.
+            if run.scheduled_for.is_some() && run.scheduled_for == job.schedule.only_slot() {
                 let has_failed = matches!(outcome.status, RunStatus::Failed | RunStatus::Timeout);
                 let status = if has_failed { JobStatus::Failed } else { JobStatus::Completed };
                 jobs::close_job(tx, &job.id, status).await?;
@@ -127,9 +128,14 @@ impl Scheduler {
                 self.advance_chain(tx, &chain, &chain_run).await?;
             }
         }
-        if run.cause != RunCause::Chain && outcome.status != RunStatus::Skipped {
+        if run.cause != RunCause::Chain {
             for chain in chains::list_of_job(tx, &run.job_id, true).await? {
                 let step = ChainStep { job_id: run.job_id.clone(), run_id: run.id.clone(), status: outcome.status };
+                // A run that was left out again and again fills no list with chains that had nothing to do.
+                let is_idle = matches!(chain.advance(std::slice::from_ref(&step)), Advance::Over(_));
+                if outcome.status == RunStatus::Skipped && is_idle {
+                    continue;
+                }
                 let id = ChainRunId::generate(&self.ground().ids);
                 chains::insert_chain_run(tx, &id, &chain.id, ChainCause::Job).await?;
                 chains::insert_step(tx, &id, &step).await?;
@@ -185,6 +191,7 @@ impl Scheduler {
                 _ => {
                     let sentence = match reason {
                         StopReason::Replaced => "A later slot of the job took its place.",
+                        StopReason::Paused => "The job was paused before the run began.",
                         StopReason::Cancel | StopReason::Timeout => "The run was cancelled.",
                     };
                     let outcome = Outcome::ended(RunStatus::Cancelled, sentence);

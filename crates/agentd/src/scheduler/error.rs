@@ -31,6 +31,8 @@ pub enum SchedulerError {
     InChain { chain: String },
     #[error("there are {limit} jobs, which is as many as are kept; delete some first")]
     TooManyJobs { limit: u64 },
+    #[error("the agent has planned {limit} active jobs by itself, which is as many as it may; call some off first")]
+    TooManyOfAgent { limit: u64 },
     #[error(
         "no schedule was understood in the text; say it as in `every weekday at 9`, `in 20 minutes` or `on the 1st at \
          8:30`{hint}"
@@ -78,7 +80,8 @@ impl DomainError for SchedulerError {
             | Self::RunInProgress { .. }
             | Self::RunOver { .. }
             | Self::InChain { .. }
-            | Self::TooManyJobs { .. } => ErrorKind::Conflict,
+            | Self::TooManyJobs { .. }
+            | Self::TooManyOfAgent { .. } => ErrorKind::Conflict,
             Self::NotUnderstood { .. } => ErrorKind::Invalid(Vec::new()),
             Self::NoAnswer { .. } => ErrorKind::Upstream,
             Self::Agent(error) => error.kind(),
@@ -100,7 +103,7 @@ impl DomainError for SchedulerError {
             Self::RunInProgress { .. } => "run_in_progress",
             Self::RunOver { .. } => "run_over",
             Self::InChain { .. } => "job_in_chain",
-            Self::TooManyJobs { .. } => "too_many_jobs",
+            Self::TooManyJobs { .. } | Self::TooManyOfAgent { .. } => "too_many_jobs",
             Self::NotUnderstood { .. } => "not_understood",
             Self::NoAnswer { .. } => "no_answer",
             Self::Agent(error) => error.code(),

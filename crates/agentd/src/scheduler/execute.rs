@@ -19,7 +19,7 @@ use super::prompt;
 use super::service::Scheduler;
 use super::store::{claims, jobs, runs};
 use crate::agents::{Agent, AgentError};
-use crate::engine::{EngineError, Origin, SessionId, StartTurn};
+use crate::engine::{EngineError, HistoryMessage, Origin, SessionId, StartTurn};
 use crate::ground::{Worker, WorkerError};
 
 /// Renewed every ten seconds, so that a daemon that died holds nothing for long.
@@ -211,7 +211,8 @@ async fn begin(scheduler: &Scheduler, run: &Run) -> Result<(SessionId, crate::en
     })?;
     drop(preparing);
     let background = scheduler.engine().background_place(&agent, job.model.as_deref()).await?;
-    let turn = turn_of(&job, run, agent, scheduler.ground().clock.now());
+    let history = prompt::history(&job, run, scheduler.ground().clock.now(), &scheduler.zone());
+    let turn = turn_of(&job, run, agent, history);
     let (claimed, limit) = (run.clone(), Duration::from_secs(u64::from(job.time_limit_seconds)));
     let open = async move |tx: &mut Tx, session: &SessionId| {
         let now = tx.clock().now();
@@ -239,17 +240,18 @@ async fn judge(job: &Job, last: Option<Run>, now: Timestamp) -> Result<(), NoTur
         }
         Ok(Err(error)) => {
             let sentence = format!("the condition could not be judged: {error}");
-            Err(NoTurn::Ended(Outcome::failed(sentence), "condition_failed"))
+            // The next attempt would begin unguarded.
+            Err(NoTurn::Ended(Outcome::failed_for_good(sentence), "condition_failed"))
         }
         Err(_) => Err(NoTurn::Later(SHORT_DELAY)),
     }
 }
 
-fn turn_of(job: &Job, run: &Run, agent: Arc<Agent>, now: Timestamp) -> StartTurn {
+fn turn_of(job: &Job, run: &Run, agent: Arc<Agent>, history: Vec<HistoryMessage>) -> StartTurn {
     StartTurn {
         agent,
         origin: Origin::run(job.id.as_str(), run.id.as_str()),
-        history: prompt::history(job, run, now),
+        history,
         keys: Vec::new(),
         summary: None,
         model: job.model.clone(),

@@ -105,6 +105,7 @@ impl KeepRuns {
                 let is_full = jobs::purge_deleted(tx, ROWS_A_BATCH).await?;
                 let before = now - KEPT;
                 let runs = runs::purge_runs(tx, before, ROWS_A_BATCH).await?;
+                runs::purge_gone(tx, now).await?;
                 let chain_runs = chains::purge_chain_runs(tx, before, ROWS_A_BATCH).await?;
                 Ok::<_, StoreError>(is_full || runs.max(chain_runs) >= u64::from(ROWS_A_BATCH))
             };

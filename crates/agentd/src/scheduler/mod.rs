@@ -12,6 +12,7 @@
 //! | running | its turn came to an end | success |
 //! | running | its attempt failed and another one is allowed | pending, later |
 //! | running | its last attempt failed, or took too long | failed, timeout |
+//! | pending | its slot waited, and its job was paused | cancelled |
 //! | pending, running | cancelled, replaced by a later slot, or its job was deleted | cancelled |
 //!
 //! Invariants
@@ -26,9 +27,9 @@
 //! - Runs of a job go one after the other, unless its overlap policy allows otherwise.
 //! - A tick that finds nothing due is one step in an index.
 //!
-//! Late slots: one that is found up to a minute late is on time. Of older ones the misfire policy decides:
-//! `run_once` (one run for all of them, the newest's), `skip`, `run_all` (the newest ten). Those that get no run
-//! stay visible as skipped runs, the newest ten.
+//! Late slots: the newest is on time if it is found up to a minute late. Of older ones, and of all that a later
+//! slot follows, the misfire policy decides: `run_once` (one run for all of them, the newest's), `skip`, `run_all`
+//! (the newest ten, one after the other). Those that get no run stay visible as skipped runs, the newest ten.
 //!
 //! A run that was cut off by the end of its daemon begins again up to three times in all, whatever its retry
 //! rule says; what its tools did before stays done.
@@ -42,6 +43,7 @@ mod error;
 mod events;
 mod execute;
 mod keep;
+mod markdown;
 mod model;
 mod prompt;
 mod restored;
@@ -56,9 +58,10 @@ pub use error::SchedulerError;
 pub use execute::StartRuns;
 pub use keep::KeepRuns;
 pub use model::{
-    Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
-    ConditionType, DeliveryRule, FailedRun, HourOfWeek, Job, JobCondition, JobExecutionMode, JobFields, JobId,
-    JobStatus, OverlapPolicy, RetryRule, RetryStrategy, Run, RunCause, RunId, RunStatus, StopReason, Suggestion,
+    BaseDelay, Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
+    ConditionType, DeliveryChange, DeliveryRule, FailedRun, HourOfWeek, Job, JobCondition, JobExecutionMode, JobFields,
+    JobId, JobStatus, OverlapPolicy, RetryChange, RetryRule, RetryStrategy, Run, RunCause, RunDelivery, RunId,
+    RunStatus, StopReason, Suggestion,
 };
 pub use restored::JudgeJobs;
 pub use routes::routes;

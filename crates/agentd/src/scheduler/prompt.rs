@@ -1,20 +1,32 @@
 //! What an agent is told when a run begins, and what a person is told when it ends.
 
 use agentd_base::Timestamp;
+use agentd_schedule::Zone;
 use serde_json::json;
 
+use super::markdown;
 use super::model::run::{Outcome, cut};
-use super::model::{DeliveryRule, Job, Run, RunCause, RunStatus};
+use super::model::{DeliveryRule, Job, Run, RunCause, RunId, RunStatus};
 use crate::engine::HistoryMessage;
-use crate::notify::{MessageFormat, Notification, Target};
+use crate::notify::{BODY_LIMIT, MessageFormat, Notification, Target};
 
 /// Of an output that is sent as JSON, where each byte may become six.
 const JSON_OUTPUT_BYTES: usize = 40_000;
+/// Of an output that is sent as a page, where each byte may become six, too.
+const HTML_OUTPUT_BYTES: usize = 40_000;
 
-/// The goal, and where the agent finds itself.
-pub(super) fn history(job: &Job, run: &Run, now: Timestamp) -> Vec<HistoryMessage> {
+/// A time as the owner's clock shows it, and in UTC.
+fn told(at: Timestamp, zone: &Zone) -> String {
+    if *zone == Zone::UTC {
+        return at.to_string();
+    }
+    format!("{} in {zone} ({at})", zone.wall(at).strftime("%A, %Y-%m-%d %H:%M"))
+}
+
+/// The goal, and where the agent finds itself; `zone` is the profile's.
+pub(super) fn history(job: &Job, run: &Run, now: Timestamp, zone: &Zone) -> Vec<HistoryMessage> {
     let why = match (run.cause, run.scheduled_for) {
-        (RunCause::Schedule, Some(slot)) => format!("as planned for {slot}"),
+        (RunCause::Schedule, Some(slot)) => format!("as planned for {}", told(slot, zone)),
         (RunCause::Chain, _) => "after the job before it in a chain".to_owned(),
         _ => "because somebody asked for it now".to_owned(),
     };
@@ -23,9 +35,10 @@ pub(super) fn history(job: &Job, run: &Run, now: Timestamp) -> Vec<HistoryMessag
         None => "Your answer is kept for the owner.",
     };
     let note = format!(
-        "You were started by the scheduler for the job \"{}\", {why}. It is {now}. Nobody reads along and nobody can \
+        "You were started by the scheduler for the job \"{}\", {why}. It is {}. Nobody reads along and nobody can \
          answer questions: do what is asked, then answer with the result alone. {reader}",
-        job.name
+        job.name,
+        told(now, zone)
     );
     vec![HistoryMessage::Note(note), HistoryMessage::User(job.goal.clone())]
 }
@@ -47,8 +60,11 @@ pub(super) fn notification(job: &Job, run: &Run, rule: &DeliveryRule, outcome: &
         (false, _, None) => format!("The job \"{}\" failed.", job.name),
     };
     let body = match rule.format {
-        MessageFormat::Markdown | MessageFormat::Text => text,
-        MessageFormat::Html => as_html(&text),
+        MessageFormat::Markdown => text,
+        // What a failure says is no Markdown.
+        MessageFormat::Text if is_success => markdown::as_text(&text),
+        MessageFormat::Text => text,
+        MessageFormat::Html => as_page(&text, is_success),
         MessageFormat::Json => json!({
             "job_id": job.id,
             "job": job.name,
@@ -60,24 +76,20 @@ pub(super) fn notification(job: &Job, run: &Run, rule: &DeliveryRule, outcome: &
         })
         .to_string(),
     };
-    let key = format!("run:{}", run.id);
-    Some(Notification::new(target, subject, body).format(rule.format).idempotency_key(key).agent(run.agent_id.as_str()))
+    let message = Notification::new(target, subject, body).format(rule.format);
+    Some(message.idempotency_key(message_key(&run.id)).agent(run.agent_id.as_str()))
 }
 
-/// Text as a page that shows it as it is.
-fn as_html(text: &str) -> String {
-    let mut page = String::with_capacity(text.len() + 32);
-    page.push_str("<p>");
-    for character in text.chars() {
-        match character {
-            '&' => page.push_str("&amp;"),
-            '<' => page.push_str("&lt;"),
-            '>' => page.push_str("&gt;"),
-            '"' => page.push_str("&quot;"),
-            '\n' => page.push_str("<br>\n"),
-            other => page.push(other),
-        }
+/// What the message about the end of a run is found by.
+pub(super) fn message_key(run: &RunId) -> String {
+    format!("run:{run}")
+}
+
+/// What was said as a page: of an output that would be too large, its beginning, as it is.
+fn as_page(text: &str, is_markdown: bool) -> String {
+    if !is_markdown {
+        return markdown::plain_as_html(text);
     }
-    page.push_str("</p>");
-    page
+    let page = markdown::as_html(text);
+    if page.len() <= BODY_LIMIT { page } else { markdown::plain_as_html(&cut(text, HTML_OUTPUT_BYTES)) }
 }

@@ -21,7 +21,7 @@ use crate::agents::AgentId;
 use crate::skills::{Effect, InputSchema, JoinsBuiltin, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
 
 const CALL_LIMIT: Duration = Duration::from_secs(20);
-/// Active jobs that an agent may have before it may plan no more by itself.
+/// Active jobs that an agent may have planned by itself before it may plan no more.
 const MOST_OF_AN_AGENT: u64 = 100;
 const SHOWN: u32 = 50;
 

@@ -16,7 +16,7 @@ pub(crate) const WEEKS_IN_MONTH: usize = 5;
 /// A cron expression: sets of minutes, hours, days, months and weekdays as bits.
 ///
 /// When both the day of month and the weekday are set, a day that matches either is meant. A field is not set
-/// when it is `*`, and set otherwise, so `*/2` is set.
+/// when it is `*` or `*/1`, and set otherwise, so `*/2` and `1-31` are set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CronExpression {
     /// As given, with single spaces.

@@ -113,8 +113,13 @@ pub(super) enum DayShape {
     NthWeekday { weekday: u8, week: u8 },
 }
 
+/// None where every day is meant.
 pub(super) fn days(expression: &CronExpression) -> Vec<DayShape> {
     let mut found = Vec::new();
+    let names_every_day = expression.days().is_some_and(|(days, _)| days == !1);
+    if names_every_day || expression.weekdays().is_some_and(|(weekdays, ..)| weekdays == 0x7f) {
+        return found;
+    }
     if let Some((days, last)) = expression.days() {
         found.push(DayShape::OfMonth { days: Numbers::of(u64::from(days), 1, 31), last });
     }

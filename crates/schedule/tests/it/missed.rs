@@ -54,6 +54,19 @@ fn a_slot_within_the_grace_is_on_time_whatever_the_policy() {
 }
 
 #[test]
+fn a_slot_that_a_later_one_follows_was_missed_however_young_it_is() {
+    let schedule = ScheduleSpec::every(5).check(&Zone::UTC).unwrap();
+    let (last, now) = (at("2026-03-10T00:00:00Z"), at("2026-03-10T00:00:17Z"));
+    let slots = ["2026-03-10T00:00:05Z", "2026-03-10T00:00:10Z", "2026-03-10T00:00:15Z"];
+    for policy in [MisfirePolicy::RunOnce, MisfirePolicy::Skip] {
+        let found = catch_up(&schedule, last, now, Duration::from_secs(60), policy, 10);
+        assert_eq!((found.run, found.passed_over), (times([slots[2]]), times([slots[0], slots[1]])), "{policy:?}");
+    }
+    let found = catch_up(&schedule, last, now, Duration::from_secs(60), MisfirePolicy::RunAll, 10);
+    assert_eq!((found.run, found.passed_over), (times(slots), vec![]));
+}
+
+#[test]
 fn an_interval_of_a_second_after_two_years_is_answered_at_once() {
     let schedule = ScheduleSpec::every(1).check(&Zone::UTC).unwrap();
     let (last, now) = (at("2024-03-10T00:00:00Z"), at("2026-03-10T00:00:00.500Z"));
@@ -118,13 +131,11 @@ proptest! {
         prop_assert!(seen.len() == all.len() || found.passed_over.len() == MAX_PASSED_OVER);
         prop_assert!(found.run.is_sorted() && found.passed_over.is_sorted());
 
-        let late = |slot: &Timestamp| now.since(*slot) >= grace;
-        let on_time = all.iter().filter(|slot| !late(slot)).count();
+        let is_newest_on_time = all.last().is_some_and(|slot| now.since(*slot) < grace);
         let expected = match policy {
             MisfirePolicy::RunAll => all.len().min(cap),
-            MisfirePolicy::Skip => on_time.min(cap),
-            MisfirePolicy::RunOnce if all.iter().any(late) => 1,
-            MisfirePolicy::RunOnce => on_time.min(cap),
+            MisfirePolicy::Skip => usize::from(is_newest_on_time),
+            MisfirePolicy::RunOnce => all.len().min(1),
         };
         prop_assert_eq!(found.run.len(), expected);
         if let Some(newest_run) = found.run.last() {

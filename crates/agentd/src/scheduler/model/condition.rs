@@ -21,7 +21,7 @@ fn beginning(text: &str) -> String {
     text.chars().take(TEXT_CHARACTERS).collect()
 }
 
-/// The same fields that the API shows of a job; times are texts that `timestamp(…)` reads.
+/// Fields that the API shows of a job; times are texts that `timestamp(…)` reads.
 fn job_value(job: &Job) -> Value {
     json!({
         "id": job.id,
@@ -29,6 +29,7 @@ fn job_value(job: &Job) -> Value {
         "goal": beginning(&job.goal),
         "agent_id": job.agent_id,
         "project_id": job.project_id,
+        "schedule": job.schedule,
         "status": job.status,
         "next_run_at": job.next_run_at,
         "last_run_at": job.last_run_at,
@@ -59,17 +60,42 @@ fn values(job: &Job, last_run: Value, run_count: u64, now: Timestamp) -> Values 
         .with("run_count", Given::Json(json!(run_count)))
 }
 
-/// Whether an expression can be a job's condition.
-pub(in crate::scheduler) fn check(expression: &str, job: &Job) -> Result<(), ConditionError> {
+/// Why an expression cannot be a job's condition; `None`: it can. It has to come to something before the first run
+/// and after it.
+pub(in crate::scheduler) fn fault(expression: &str, job: &Job) -> Option<String> {
+    let condition = match Condition::compile(expression, VARIABLES) {
+        Ok(condition) => condition,
+        Err(error) => return Some(error.to_string()),
+    };
+    let (first, later) = examples(job);
+    if let Err(error) = condition.evaluate(&later) {
+        return Some(error.to_string());
+    }
+    let error = condition.evaluate(&first).err()?;
+    Some(format!(
+        "cannot be judged before the first run, when `last_run` and `job.last_run_at` are null: {error}; begin with \
+         `last_run == null || …`"
+    ))
+}
+
+/// Whether an expression that is kept can be a job's condition: it comes to something at some time.
+pub(in crate::scheduler) fn check_kept(expression: &str, job: &Job) -> Result<(), ConditionError> {
+    let (first, later) = examples(job);
+    Condition::compile(expression, VARIABLES)?.try_with(&[first, later])
+}
+
+/// What a condition sees before the first run, and as it looks for most of the job's life.
+fn examples(job: &Job) -> (Values, Values) {
     let now = job.created_at;
     let example = json!({
         "id": "run_example", "status": "success", "cause": "schedule", "attempt": 1, "scheduled_for": now,
         "started_at": now, "completed_at": now, "output": "", "error": "",
     });
-    // After its first run, as it looks for most of its life.
-    let later = Job { last_run_at: Some(now), next_run_at: Some(now), run_count: 1, ..job.clone() };
-    Condition::compile(expression, VARIABLES)?
-        .try_with(&[values(job, Value::Null, 0, now), values(&later, example, 1, now)])
+    // While a job of one date runs, nothing is to come.
+    let next_run_at = job.schedule.recurs().then_some(now);
+    let first = Job { last_run_at: None, next_run_at, run_count: 0, ..job.clone() };
+    let later = Job { last_run_at: Some(now), run_count: 1, ..first.clone() };
+    (values(&first, Value::Null, 0, now), values(&later, example, 1, now))
 }
 
 /// Whether a run may begin. Takes some milliseconds at most.

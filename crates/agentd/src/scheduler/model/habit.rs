@@ -28,7 +28,7 @@ const WEEKDAY_NAMES: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", 
 const WEEKDAYS_ENGLISH: [&str; 7] =
     ["Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays"];
 const WEEKDAYS_GERMAN: [&str; 7] =
-    ["Montagen", "Dienstagen", "Mittwochen", "Donnerstagen", "Freitagen", "Samstagen", "Sonntagen"];
+    ["Montage", "Dienstage", "Mittwoche", "Donnerstage", "Freitage", "Samstage", "Sonntage"];
 
 /// Counts by hour (first index) and weekday, Monday first (second index).
 pub type HourOfWeek = [[u64; 7]; 24];
@@ -197,8 +197,8 @@ fn habit_reason(weekdays: &[usize], hour: usize, seen: usize, possible: usize, l
         Language::German => {
             let days = match weekdays {
                 [one] => WEEKDAYS_GERMAN[*one],
-                [5, 6] => "Tagen am Wochenende",
-                _ => "Werktagen",
+                [5, 6] => "Tage am Wochenende",
+                _ => "Werktage",
             };
             format!("Zwischen {hour:02}:00 und {next:02}:00 Uhr waren Sie an {seen} der letzten {possible} {days} da")
         }
@@ -273,7 +273,7 @@ mod tests {
         let found = suggestions(&at(20, 0, &[6]), now(), &berlin(), Language::German);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].time.as_str(), found[0].days.as_slice()), ("20:00", ["sunday"].as_slice()));
-        assert_eq!(found[0].reason, "Zwischen 20:00 und 21:00 Uhr waren Sie an 4 der letzten 4 Sonntagen da");
+        assert_eq!(found[0].reason, "Zwischen 20:00 und 21:00 Uhr waren Sie an 4 der letzten 4 Sonntage da");
         assert_eq!(found[0].schedule.expression.as_deref(), Some("0 20 * * 0"));
     }
 

@@ -5,12 +5,13 @@ use agentd_schedule::{MisfirePolicy, Schedule, ScheduleSpec, Zone};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::retry::RetryRule;
+use super::retry::{RetryChange, RetryRule};
 use super::{condition, named};
 use crate::agents::AgentId;
 use crate::engine::ToolUse;
 use crate::notify::{MessageFormat, Target};
 use crate::projects::ProjectId;
+use crate::settings::CHANNEL_PLATFORMS;
 
 agentd_base::typed_id!(
     /// The id of a job.
@@ -88,6 +89,48 @@ pub struct DeliveryRule {
     pub format: MessageFormat,
 }
 
+/// What is to change of where the output goes.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+pub struct DeliveryChange {
+    /// `<platform>:<channel>`, `email:<address>` or `webhook:<url>`.
+    #[serde(default)]
+    #[schema(value_type = String, min_length = 3, max_length = 2_100, example = "slack:#reports")]
+    pub channel: Option<String>,
+    #[serde(default)]
+    #[schema(value_type = MessageFormat)]
+    pub format: Option<MessageFormat>,
+}
+
+impl From<DeliveryRule> for DeliveryChange {
+    fn from(rule: DeliveryRule) -> Self {
+        Self { channel: Some(rule.channel), format: Some(rule.format) }
+    }
+}
+
+impl DeliveryRule {
+    /// The rule with what is to change; `None` when there is no channel.
+    fn changed(before: Option<Self>, change: DeliveryChange) -> Option<Self> {
+        let (channel, format) = before.map(|before| (before.channel, before.format)).unzip();
+        Some(Self { channel: change.channel.or(channel)?, format: change.format.or(format).unwrap_or_default() })
+    }
+
+    /// Why nothing can be sent there.
+    fn fault(&self) -> Option<String> {
+        match self.channel.parse::<Target>() {
+            Err(error) => Some(error.to_string()),
+            Ok(Target::Email(_) | Target::Webhook(_)) => None,
+            Ok(Target::Channel { platform, .. }) if CHANNEL_PLATFORMS.contains(&platform.as_str()) => None,
+            Ok(Target::Channel { platform, .. }) if ["http", "https"].contains(&platform.as_str()) => {
+                Some("is a url; write webhook:<url>".to_owned())
+            }
+            Ok(Target::Channel { platform, .. }) => Some(format!(
+                "must be email:<address>, webhook:<url>, or <platform>:<channel> with one of {}; there is no `{platform}`",
+                CHANNEL_PLATFORMS.join(", ")
+            )),
+        }
+    }
+}
+
 /// A run begins only while this is true.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobCondition {
@@ -126,6 +169,8 @@ pub struct Job {
     pub last_run_at: Option<Timestamp>,
     /// Runs that have begun.
     pub run_count: u64,
+    /// An agent planned it by itself.
+    pub made_by_agent: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -137,9 +182,9 @@ pub struct JobFields {
     pub name: Option<String>,
     pub goal: Option<String>,
     pub schedule: Option<ScheduleSpec>,
-    pub delivery: Patch<DeliveryRule>,
+    pub delivery: Patch<DeliveryChange>,
     pub condition: Patch<JobCondition>,
-    pub retry: Patch<RetryRule>,
+    pub retry: Patch<RetryChange>,
     pub overlap: Option<OverlapPolicy>,
     pub misfire: Option<MisfirePolicy>,
     pub execution_mode: Option<JobExecutionMode>,
@@ -171,6 +216,7 @@ impl Job {
             next_run_at: None,
             last_run_at: None,
             run_count: 0,
+            made_by_agent: false,
             created_at: now,
             updated_at: now,
         }
@@ -191,16 +237,14 @@ impl Job {
         for (field, text) in [("name", &self.name), ("goal", &self.goal)] {
             problems.require(!text.contains('\0'), field, "must not contain the character NUL");
         }
-        wanted.delivery.clone().apply(&mut self.delivery);
-        if let Some(delivery) = &self.delivery
-            && let Err(error) = delivery.channel.parse::<Target>()
-        {
-            problems.add("delivery.channel", error.to_string());
-        }
+        self.apply_delivery(&wanted.delivery, problems);
+        let condition_before = self.condition.clone();
         wanted.condition.clone().apply(&mut self.condition);
-        let mut retry = Some(self.retry);
-        wanted.retry.apply(&mut retry);
-        self.retry = retry.unwrap_or_default();
+        self.retry = match wanted.retry {
+            Patch::Keep => self.retry,
+            Patch::Clear => RetryRule::default(),
+            Patch::Set(change) => self.retry.changed(change),
+        };
         self.retry.check(problems);
         self.overlap = wanted.overlap.unwrap_or(self.overlap);
         self.misfire = wanted.misfire.unwrap_or(self.misfire);
@@ -209,10 +253,38 @@ impl Job {
         let is_limit = (1..=LONGEST_TIME_LIMIT_SECONDS).contains(&self.time_limit_seconds);
         problems.require(is_limit, "time_limit_seconds", "is between 1 and 86,400 (a day)");
         wanted.model.clone().apply(&mut self.model);
-        if let Some(condition) = &self.condition
-            && let Err(error) = condition::check(&condition.expression, self)
-        {
-            problems.add("condition.expression", error.to_string());
+        if let Some(condition) = &self.condition {
+            let is_kept = self.condition == condition_before;
+            let fault = match is_kept {
+                true => condition::check_kept(&condition.expression, self).err().map(|error| error.to_string()),
+                false => condition::fault(&condition.expression, self),
+            };
+            if let Some(fault) = fault {
+                problems.add("condition.expression", fault);
+            }
+        }
+    }
+
+    fn apply_delivery(&mut self, wanted: &Patch<DeliveryChange>, problems: &mut Problems) {
+        let before = self.delivery.take();
+        self.delivery = match wanted {
+            Patch::Keep => before.clone(),
+            Patch::Clear => None,
+            Patch::Set(change) => {
+                let rule = DeliveryRule::changed(before.clone(), change.clone());
+                problems.require(rule.is_some(), "delivery.channel", "is required");
+                rule
+            }
+        };
+        let Some(rule) = &self.delivery else { return };
+        // One that is kept is sent to as well as can be, once it can be read.
+        let is_kept = self.delivery == before;
+        let fault = match is_kept {
+            true => rule.channel.parse::<Target>().err().map(|error| error.to_string()),
+            false => rule.fault(),
+        };
+        if let Some(fault) = fault {
+            problems.add("delivery.channel", fault);
         }
     }
 

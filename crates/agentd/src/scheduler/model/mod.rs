@@ -14,10 +14,11 @@ pub use chain::{
 pub(super) use habit::{HABIT_DAYS, HEATMAP_DAYS, hour_of_week, suggestions};
 pub use habit::{HourOfWeek, Suggestion};
 pub use job::{
-    ConditionType, DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus, OverlapPolicy,
+    ConditionType, DeliveryChange, DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus,
+    OverlapPolicy,
 };
-pub use retry::{RetryRule, RetryStrategy};
-pub use run::{FailedRun, Run, RunCause, RunId, RunStatus, StopReason};
+pub use retry::{BaseDelay, RetryChange, RetryRule, RetryStrategy};
+pub use run::{FailedRun, Run, RunCause, RunDelivery, RunId, RunStatus, StopReason};
 
 /// An enum that stands in JSON and in the database by the same names.
 macro_rules! named {

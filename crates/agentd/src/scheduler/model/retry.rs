@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentd_base::Problems;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use utoipa::ToSchema;
 
 use super::named;
@@ -31,17 +31,77 @@ named!(RetryStrategy {
 /// How often a run is attempted, and after which delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RetryRule {
-    /// All attempts of a run together, the first included. Default 3, with the strategy `none` 1.
+    /// All attempts of a run together, the first included. Default 3.
     #[serde(default = "default_attempts")]
     #[schema(minimum = 1, maximum = 10)]
     pub max_attempts: u32,
     /// Default `exponential`.
     #[serde(default = "default_strategy")]
     pub strategy: RetryStrategy,
-    /// Seconds. Default 60.
+    /// Seconds, to the millisecond. Default 60.
     #[serde(default = "default_base")]
-    #[schema(minimum = 0, maximum = 86_400)]
-    pub base_delay: u32,
+    #[schema(value_type = f64, minimum = 0, maximum = 86_400)]
+    pub base_delay: BaseDelay,
+}
+
+/// What is to change of a rule.
+#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+pub struct RetryChange {
+    /// All attempts of a run together, the first included.
+    #[serde(default)]
+    #[schema(value_type = u32, minimum = 1, maximum = 10)]
+    pub max_attempts: Option<u32>,
+    #[serde(default)]
+    #[schema(value_type = RetryStrategy)]
+    pub strategy: Option<RetryStrategy>,
+    /// Seconds, to the millisecond.
+    #[serde(default)]
+    #[schema(value_type = f64, minimum = 0, maximum = 86_400)]
+    pub base_delay: Option<BaseDelay>,
+}
+
+impl From<RetryRule> for RetryChange {
+    fn from(rule: RetryRule) -> Self {
+        Self { max_attempts: Some(rule.max_attempts), strategy: Some(rule.strategy), base_delay: Some(rule.base_delay) }
+    }
+}
+
+/// A delay: on the wire seconds, whole ones without a fraction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BaseDelay {
+    milliseconds: u64,
+}
+
+impl BaseDelay {
+    #[must_use]
+    pub const fn from_seconds(seconds: u32) -> Self {
+        Self { milliseconds: seconds as u64 * 1_000 }
+    }
+}
+
+impl Serialize for BaseDelay {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.milliseconds.is_multiple_of(1_000) {
+            return serializer.serialize_u64(self.milliseconds / 1_000);
+        }
+        serializer.serialize_f64(Duration::from_millis(self.milliseconds).as_secs_f64())
+    }
+}
+
+impl<'de> Deserialize<'de> for BaseDelay {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let seconds = f64::deserialize(deserializer)?;
+        if !seconds.is_finite() || seconds < 0.0 {
+            return Err(de::Error::custom("a delay is a number of seconds that is not negative"));
+        }
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "not negative; too large is refused"
+        )]
+        let milliseconds = (seconds * 1_000.0).round() as u64;
+        Ok(Self { milliseconds })
+    }
 }
 
 fn default_attempts() -> u32 {
@@ -52,18 +112,32 @@ fn default_strategy() -> RetryStrategy {
     RetryStrategy::Exponential
 }
 
-fn default_base() -> u32 {
-    DEFAULT_BASE_SECONDS
+fn default_base() -> BaseDelay {
+    BaseDelay::from_seconds(DEFAULT_BASE_SECONDS)
 }
 
 impl Default for RetryRule {
     /// For jobs that say nothing: no second attempt.
     fn default() -> Self {
-        Self { max_attempts: 1, strategy: RetryStrategy::None, base_delay: 0 }
+        Self { max_attempts: 1, strategy: RetryStrategy::None, base_delay: BaseDelay::default() }
     }
 }
 
 impl RetryRule {
+    /// The rule with what is to change; one that was none before begins with the defaults.
+    #[must_use]
+    pub(super) fn changed(self, change: RetryChange) -> Self {
+        let is_none = self == Self::default();
+        let default =
+            Self { max_attempts: default_attempts(), strategy: default_strategy(), base_delay: default_base() };
+        let before = if is_none { default } else { self };
+        Self {
+            max_attempts: change.max_attempts.unwrap_or(before.max_attempts),
+            strategy: change.strategy.unwrap_or(before.strategy),
+            base_delay: change.base_delay.unwrap_or(before.base_delay),
+        }
+    }
+
     pub(super) fn check(&self, problems: &mut Problems) {
         problems.require(
             (1..=MOST_ATTEMPTS).contains(&self.max_attempts),
@@ -71,7 +145,7 @@ impl RetryRule {
             format!("is between 1 and {MOST_ATTEMPTS}"),
         );
         problems.require(
-            self.base_delay <= LONGEST_BASE_SECONDS,
+            self.base_delay.milliseconds <= BaseDelay::from_seconds(LONGEST_BASE_SECONDS).milliseconds,
             "retry.base_delay",
             format!("is between 0 and {LONGEST_BASE_SECONDS} seconds"),
         );
@@ -83,14 +157,14 @@ impl RetryRule {
         if attempt >= self.max_attempts {
             return None;
         }
-        let base = u64::from(self.base_delay);
-        let seconds = match self.strategy {
+        let base = self.base_delay.milliseconds;
+        let milliseconds = match self.strategy {
             RetryStrategy::None => return None,
             RetryStrategy::Fixed => base,
             RetryStrategy::Linear => base.saturating_mul(u64::from(attempt)),
             RetryStrategy::Exponential => base.saturating_mul(1 << attempt.saturating_sub(1).min(30)),
         };
-        Some(Duration::from_secs(seconds).min(LONGEST_DELAY))
+        Some(Duration::from_millis(milliseconds).min(LONGEST_DELAY))
     }
 
     /// The same for an attempt that ended with its daemon: at once, if there may be another one.
@@ -107,7 +181,7 @@ mod tests {
     use super::*;
 
     fn delays(strategy: RetryStrategy) -> Vec<Option<u64>> {
-        let rule = RetryRule { max_attempts: 4, strategy, base_delay: 10 };
+        let rule = RetryRule { max_attempts: 4, strategy, base_delay: BaseDelay::from_seconds(10) };
         (1..=4).map(|attempt| rule.delay_after(attempt).map(|delay| delay.as_secs())).collect()
     }
 
@@ -125,11 +199,26 @@ mod tests {
         assert_eq!((1..=3).map(|a| none.delay_after_cut_off(a).is_some()).collect::<Vec<_>>(), [true, true, false]);
     }
 
+    #[test]
+    fn a_delay_may_have_a_fraction_and_reads_back_as_it_was_given() {
+        for (given, kept) in [("0.5", "0.5"), ("1.0", "1"), ("60", "60"), ("0.0004", "0"), ("86400", "86400")] {
+            let delay: BaseDelay = serde_json::from_str(given).unwrap();
+            assert_eq!(serde_json::to_string(&delay).unwrap(), kept, "{given}");
+        }
+        let rule: RetryRule = serde_json::from_str(r#"{"strategy": "linear", "base_delay": 0.5}"#).unwrap();
+        assert_eq!(rule.delay_after(2), Some(Duration::from_secs(1)));
+        assert!(serde_json::from_str::<BaseDelay>("-1").is_err());
+        let too_long: RetryRule = serde_json::from_str(r#"{"base_delay": 1e30}"#).unwrap();
+        let mut problems = Problems::new();
+        too_long.check(&mut problems);
+        assert!(!problems.is_empty());
+    }
+
     proptest! {
         #[test]
         fn attempts_end_and_delays_are_bounded(max in 1_u32..=10, base in 0_u32..=86_400, attempt in 1_u32..1_000_000) {
             for strategy in [RetryStrategy::Fixed, RetryStrategy::Linear, RetryStrategy::Exponential] {
-                let rule = RetryRule { max_attempts: max, strategy, base_delay: base };
+                let rule = RetryRule { max_attempts: max, strategy, base_delay: BaseDelay::from_seconds(base) };
                 let delay = rule.delay_after(attempt);
                 prop_assert_eq!(delay.is_some(), attempt < max);
                 prop_assert!(delay.unwrap_or_default() <= LONGEST_DELAY);

@@ -1,11 +1,14 @@
 //! A run: one time that a job is carried out, with all its attempts.
 
 use agentd_base::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::job::JobId;
 use super::named;
 use crate::agents::AgentId;
 use crate::engine::{Reply, SessionId, SessionStatus};
+use crate::notify::NotificationStatus;
 
 agentd_base::typed_id!(
     /// The id of a run.
@@ -17,6 +20,8 @@ agentd_store::stored_ids!(RunId);
 /// Longer outputs are cut; the session's log has the whole for a day.
 pub(in crate::scheduler) const OUTPUT_BYTES: usize = 100_000;
 const ERROR_BYTES: usize = 2_000;
+const CUT_OFF: &str =
+    "The daemon was stopped before the attempt was complete; what its tools did until then stays done.";
 
 named!(RunStatus {
     /// Waits for its time, its place, or its next attempt.
@@ -50,6 +55,8 @@ named!(StopReason {
     Timeout = "timeout",
     /// A later slot of the job took its place.
     Replaced = "replaced",
+    /// Its job was paused before it began.
+    Paused = "paused",
 });
 
 /// A run as it is kept.
@@ -82,6 +89,21 @@ pub struct Run {
     pub completed_at: Option<Timestamp>,
 }
 
+impl Run {
+    /// A slot of the schedule whose run has not begun.
+    pub(in crate::scheduler) fn is_waiting_slot(&self) -> bool {
+        self.cause == RunCause::Schedule && self.status == RunStatus::Pending && self.attempt == 0
+    }
+}
+
+/// What became of the message about the end of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct RunDelivery {
+    pub status: NotificationStatus,
+    /// Why the last try failed, or the message was given up.
+    pub error: Option<String>,
+}
+
 /// A run that failed for good and after which its job has not run again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedRun {
@@ -105,6 +127,8 @@ pub(in crate::scheduler) struct Outcome {
     pub(in crate::scheduler) error: Option<String>,
     /// The daemon ended in the middle.
     pub(in crate::scheduler) is_cut_off: bool,
+    /// No further attempt is made, whatever the job's rule says.
+    pub(in crate::scheduler) is_final: bool,
 }
 
 impl Outcome {
@@ -112,8 +136,13 @@ impl Outcome {
         Self::ended(RunStatus::Failed, error)
     }
 
+    /// Failed in a way that another attempt must not pass over.
+    pub(in crate::scheduler) fn failed_for_good(error: impl Into<String>) -> Self {
+        Self { is_final: true, ..Self::failed(error) }
+    }
+
     pub(in crate::scheduler) fn ended(status: RunStatus, error: impl Into<String>) -> Self {
-        Self { status, output: None, error: Some(cut(&error.into(), ERROR_BYTES)), is_cut_off: false }
+        Self { status, output: None, error: Some(cut(&error.into(), ERROR_BYTES)), is_cut_off: false, is_final: false }
     }
 
     /// What the end of a turn means for the run that it is an attempt of.
@@ -133,17 +162,17 @@ impl Outcome {
                 (RunStatus::Cancelled, Some("A later slot of the job took its place.".to_owned()))
             }
             (SessionStatus::Cancelled, _) => (RunStatus::Cancelled, Some("The run was cancelled.".to_owned())),
-            (SessionStatus::Failed | SessionStatus::Interrupted | SessionStatus::Running, _) => {
-                (RunStatus::Failed, said())
-            }
+            // What the engine says of it fits a conversation.
+            (SessionStatus::Interrupted, _) => (RunStatus::Failed, Some(CUT_OFF.to_owned())),
+            (SessionStatus::Failed | SessionStatus::Running, _) => (RunStatus::Failed, said()),
         };
         let is_cut_off = reply.status == SessionStatus::Interrupted;
-        Self { status, output, error: error.map(|error| cut(&error, ERROR_BYTES)), is_cut_off }
+        Self { status, output, error: error.map(|error| cut(&error, ERROR_BYTES)), is_cut_off, is_final: false }
     }
 
     /// Whether another attempt could go better.
     pub(in crate::scheduler) fn may_be_repeated(&self) -> bool {
-        matches!(self.status, RunStatus::Failed | RunStatus::Timeout)
+        !self.is_final && matches!(self.status, RunStatus::Failed | RunStatus::Timeout)
     }
 }
 

@@ -8,9 +8,10 @@ use agentd_schedule::{CatchUp, MisfirePolicy, catch_up};
 
 use super::job::{Job, JobStatus, OverlapPolicy};
 
-/// A slot that is found no later than this is on time; it runs whatever the misfire policy says.
+/// The newest slot is on time if it is found before it is this old; it runs whatever the misfire policy says.
+/// Slots before it were missed.
 pub(in crate::scheduler) const GRACE: Duration = Duration::from_secs(60);
-/// Runs that `run_all` makes up for at once.
+/// Runs that `run_all` makes up for at once, and of a job that wait in line for it.
 pub(in crate::scheduler) const MOST_CAUGHT_UP: usize = 10;
 /// Missed slots that stay visible as skipped runs, the newest ones.
 const MOST_SHOWN: usize = 10;
@@ -56,6 +57,9 @@ pub(in crate::scheduler) fn plan(job: &Job, open: Open, now: Timestamp) -> Plan 
     let CatchUp { run, passed_over, next, .. } =
         catch_up(&job.schedule, job.counted_from, now, GRACE, job.misfire, MOST_CAUGHT_UP);
     let newest = run.last().copied().max(passed_over.last().copied());
+    let is_catching_up = run.len() + passed_over.len() > 1 || newest.is_some_and(|at| now.since(at) >= GRACE);
+    // What `run_all` makes up for waits in line, whatever the overlap policy says.
+    let waits_in_line = is_catching_up && job.misfire == MisfirePolicy::RunAll;
     let hidden = passed_over.len().saturating_sub(MOST_SHOWN);
     let mut slots: Vec<PlannedSlot> = passed_over
         .into_iter()
@@ -65,11 +69,10 @@ pub(in crate::scheduler) fn plan(job: &Job, open: Open, now: Timestamp) -> Plan 
     let mut replaces_open = false;
     let mut open = open;
     for at in run {
-        let is_late = now.since(at) > GRACE;
         let is_busy = open.running + open.pending > 0;
-        // What `run_all` makes up for waits in line, whatever the overlap policy says.
-        let waits_in_line = is_late && job.misfire == MisfirePolicy::RunAll;
         let skipped = match job.overlap {
+            // A daemon that is always late must not let the line grow.
+            _ if waits_in_line && open.pending >= MOST_CAUGHT_UP => Some(missed_reason(job.misfire)),
             _ if waits_in_line || !is_busy => None,
             OverlapPolicy::Allow => None,
             OverlapPolicy::Skip => Some("the run before was still under way".to_owned()),
@@ -77,12 +80,9 @@ pub(in crate::scheduler) fn plan(job: &Job, open: Open, now: Timestamp) -> Plan 
                 Some("another slot waits already for the end of the run before".to_owned())
             }
             OverlapPolicy::BufferOne => None,
+            // Only `run_all` has several slots to run at once, and those wait in line.
             OverlapPolicy::CancelOther => {
                 replaces_open = true;
-                // Of several slots at once the newest stays.
-                for earlier in slots.iter_mut().filter(|slot| slot.skipped.is_none()) {
-                    earlier.skipped = Some("a later slot of the job took its place".to_owned());
-                }
                 open = Open::default();
                 None
             }
@@ -90,7 +90,7 @@ pub(in crate::scheduler) fn plan(job: &Job, open: Open, now: Timestamp) -> Plan 
         if skipped.is_none() {
             open.pending += 1;
         }
-        let may_overlap = job.overlap == OverlapPolicy::Allow;
+        let may_overlap = job.overlap == OverlapPolicy::Allow && !waits_in_line;
         slots.push(PlannedSlot { at, skipped, may_overlap });
     }
     slots.sort_by_key(|slot| slot.at);
@@ -100,10 +100,10 @@ pub(in crate::scheduler) fn plan(job: &Job, open: Open, now: Timestamp) -> Plan 
 
 fn missed_reason(policy: MisfirePolicy) -> String {
     match policy {
-        MisfirePolicy::RunOnce => "the daemon was down; one run makes up for all missed slots".to_owned(),
-        MisfirePolicy::Skip => "the daemon was down, and the job's misfire policy leaves missed slots out".to_owned(),
+        MisfirePolicy::RunOnce => "the slot was missed; of missed slots the newest alone counts".to_owned(),
+        MisfirePolicy::Skip => "the slot was missed, and the job's misfire policy leaves missed slots out".to_owned(),
         MisfirePolicy::RunAll => {
-            format!("the daemon was down; the newest {MOST_CAUGHT_UP} missed slots are made up for")
+            format!("the slot was missed; {MOST_CAUGHT_UP} missed slots at most are made up for")
         }
     }
 }
@@ -166,6 +166,31 @@ mod tests {
             assert_eq!(plan.slots.len(), 10, "{misfire:?}");
             assert_eq!(plan.next_run_at, Some(at(6_600)));
         }
+    }
+
+    #[test]
+    fn slots_of_a_short_interval_are_missed_too() {
+        let all = [OverlapPolicy::Skip, OverlapPolicy::BufferOne, OverlapPolicy::Allow, OverlapPolicy::CancelOther];
+        for overlap in all {
+            let newest = plan(&job(1, overlap, MisfirePolicy::RunOnce), Open::default(), at(12));
+            assert_eq!(runs(&newest), [at(12)], "{overlap:?}");
+            let reasons: Vec<_> = newest.slots.iter().filter_map(|slot| slot.skipped.as_deref()).collect();
+            assert_eq!(reasons.len(), 10, "{overlap:?}");
+            assert!(reasons.iter().all(|reason| reason.contains("missed")), "{reasons:?}");
+            let skipped = plan(&job(5, overlap, MisfirePolicy::Skip), Open::default(), at(97));
+            assert_eq!(runs(&skipped), [at(95)], "{overlap:?}");
+            let each = plan(&job(5, overlap, MisfirePolicy::RunAll), BUSY, at(97));
+            assert_eq!(runs(&each), (10..=19).map(|slot| at(slot * 5)).collect::<Vec<_>>(), "{overlap:?}");
+            assert!(each.slots.iter().all(|slot| !slot.may_overlap), "one after the other: {overlap:?}");
+            assert!(!each.replaces_open, "{overlap:?}");
+        }
+    }
+
+    #[test]
+    fn the_line_of_what_is_made_up_for_is_bounded() {
+        let full = Open { running: 1, pending: 7 };
+        let plan = plan(&job(5, OverlapPolicy::Skip, MisfirePolicy::RunAll), full, at(97));
+        assert_eq!(runs(&plan).len(), 3);
     }
 
     #[test]

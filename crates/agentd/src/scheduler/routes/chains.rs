@@ -59,7 +59,7 @@ pub(super) struct ChainList {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ChainQuery {
-    /// Default 50.
+    /// Left out: all.
     #[param(minimum = 1, maximum = 200)]
     limit: Option<i64>,
     #[param(minimum = 0)]
@@ -71,7 +71,8 @@ impl ChainQuery {
         let mut problems = Problems::new();
         let page = Page::checked(self.limit, self.offset, PageLimits::default(), &mut problems);
         problems.into_result().map_err(ApiError::invalid)?;
-        Ok(page)
+        let limit = if self.limit.is_none() { u32::MAX } else { page.limit };
+        Ok(Page { limit, ..page })
     }
 }
 
@@ -197,6 +198,16 @@ impl From<&ChainRun> for ChainRunView {
     }
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ChainRunQuery {
+    /// Default 50.
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<i64>,
+    #[param(minimum = 0)]
+    offset: Option<i64>,
+}
+
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChainRunList {
     runs: Vec<ChainRunView>,
@@ -206,14 +217,17 @@ pub(super) struct ChainRunList {
 /// Runs of a chain, the newest first
 #[utoipa::path(
     get, path = "/api/scheduler/chains/{id}/runs", tag = "Scheduler",
-    params(("id" = String, Path, description = "Id of the chain"), ChainQuery),
+    params(("id" = String, Path, description = "Id of the chain"), ChainRunQuery),
     responses((status = 200, body = ChainRunList)),
 )]
 pub(super) async fn list_chain_runs(
     State(scheduler): State<Scheduler>,
     Path(id): Path<ChainId>,
-    Query(query): Query<ChainQuery>,
+    Query(query): Query<ChainRunQuery>,
 ) -> Answer<ChainRunList> {
-    let (runs, total) = scheduler.list_chain_runs(&id, query.page()?).await?;
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let (runs, total) = scheduler.list_chain_runs(&id, page).await?;
     Ok(Json(ChainRunList { runs: runs.iter().map(ChainRunView::from).collect(), total }))
 }

@@ -1,6 +1,6 @@
 //! Jobs.
 
-use agentd_base::{Page, PageLimits, Patch, Problems, Timestamp};
+use agentd_base::{Page, PageLimits, Problems, Timestamp};
 use agentd_schedule::{Language, MisfirePolicy, ScheduleSpec};
 use agentd_web::{ApiError, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Scope};
 use axum::extract::State;
@@ -9,154 +9,15 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
+use super::job_bodies::{CreateJobBody, UpdateJobBody};
 use crate::agents::AgentId;
 use crate::ground::record_once;
 use crate::notify::Target;
 use crate::projects::ProjectId;
 use crate::scheduler::model::{
-    DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus, OverlapPolicy, RetryRule,
+    DeliveryRule, Job, JobCondition, JobExecutionMode, JobId, JobStatus, OverlapPolicy, RetryRule,
 };
-use crate::scheduler::service::{CreateJob, ListJobs, Scheduler, UpdateJob};
-
-/// What a job is made from.
-#[derive(Debug, Deserialize, ToSchema)]
-pub(super) struct CreateJobBody {
-    #[schema(min_length = 1, max_length = 200)]
-    name: String,
-    /// What the agent is to do.
-    #[schema(min_length = 1, max_length = 20_000)]
-    goal: String,
-    /// Id or svc_name of the agent; left out: the default agent.
-    #[serde(default)]
-    #[schema(min_length = 1, max_length = 64)]
-    agent_id: Option<String>,
-    /// A project that it belongs to; what its runs use is counted for it.
-    #[serde(default)]
-    #[schema(min_length = 1, max_length = 64)]
-    project_id: Option<String>,
-    schedule: ScheduleSpec,
-    /// Where the output goes; left out: it is only kept.
-    #[serde(default)]
-    delivery: Option<DeliveryRule>,
-    /// Left out: it always runs.
-    #[serde(default)]
-    condition: Option<JobCondition>,
-    /// Left out: a failed attempt is the last.
-    #[serde(default)]
-    retry: Option<RetryRule>,
-    /// What happens to a slot while the job still runs. Default `skip`.
-    #[serde(default)]
-    overlap: Option<OverlapPolicy>,
-    /// What happens to slots that were missed. Default `run_once`.
-    #[serde(default)]
-    misfire: Option<MisfirePolicy>,
-    /// Default `autonomous`.
-    #[serde(default)]
-    execution_mode: Option<JobExecutionMode>,
-    /// Of one attempt. Default 3600.
-    #[serde(default)]
-    #[schema(minimum = 1, maximum = 86_400)]
-    time_limit_seconds: Option<u32>,
-    /// Goes before the agent's and the settings' model.
-    #[serde(default)]
-    #[schema(max_length = 200)]
-    model: Option<String>,
-}
-
-fn patch<T>(value: Option<T>) -> Patch<T> {
-    value.map_or(Patch::Keep, Patch::Set)
-}
-
-impl From<CreateJobBody> for CreateJob {
-    fn from(body: CreateJobBody) -> Self {
-        Self {
-            agent: body.agent_id,
-            project: body.project_id,
-            fields: JobFields {
-                name: Some(body.name),
-                goal: Some(body.goal),
-                schedule: Some(body.schedule),
-                delivery: patch(body.delivery),
-                condition: patch(body.condition),
-                retry: patch(body.retry),
-                overlap: body.overlap,
-                misfire: body.misfire,
-                execution_mode: body.execution_mode,
-                time_limit_seconds: body.time_limit_seconds,
-                model: patch(body.model),
-            },
-            most_of_agent: None,
-        }
-    }
-}
-
-/// Any of the fields; those left out stay as they are, and `null` takes `project_id`, `delivery`, `condition`,
-/// `retry` and `model` away.
-#[derive(Debug, Deserialize, ToSchema)]
-pub(super) struct UpdateJobBody {
-    #[serde(default)]
-    #[schema(min_length = 1, max_length = 200)]
-    name: Option<String>,
-    #[serde(default)]
-    #[schema(min_length = 1, max_length = 20_000)]
-    goal: Option<String>,
-    /// Id or svc_name of the agent.
-    #[serde(default)]
-    #[schema(min_length = 1, max_length = 64)]
-    agent_id: Option<String>,
-    #[serde(default)]
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
-    project_id: Patch<String>,
-    /// Counts from now on; a job that is over is active again with it.
-    #[serde(default)]
-    schedule: Option<ScheduleSpec>,
-    #[serde(default)]
-    #[schema(value_type = Option<DeliveryRule>)]
-    delivery: Patch<DeliveryRule>,
-    #[serde(default)]
-    #[schema(value_type = Option<JobCondition>)]
-    condition: Patch<JobCondition>,
-    #[serde(default)]
-    #[schema(value_type = Option<RetryRule>)]
-    retry: Patch<RetryRule>,
-    #[serde(default)]
-    overlap: Option<OverlapPolicy>,
-    #[serde(default)]
-    misfire: Option<MisfirePolicy>,
-    #[serde(default)]
-    execution_mode: Option<JobExecutionMode>,
-    #[serde(default)]
-    #[schema(minimum = 1, maximum = 86_400)]
-    time_limit_seconds: Option<u32>,
-    #[serde(default)]
-    #[schema(value_type = Option<String>, max_length = 200)]
-    model: Patch<String>,
-}
-
-impl From<UpdateJobBody> for UpdateJob {
-    fn from(body: UpdateJobBody) -> Self {
-        Self {
-            agent: body.agent_id,
-            project: body.project_id,
-            fields: JobFields {
-                name: body.name,
-                goal: body.goal,
-                schedule: body.schedule,
-                delivery: body.delivery,
-                condition: body.condition,
-                retry: match body.retry {
-                    Patch::Clear => Patch::Set(RetryRule::default()),
-                    other => other,
-                },
-                overlap: body.overlap,
-                misfire: body.misfire,
-                execution_mode: body.execution_mode,
-                time_limit_seconds: body.time_limit_seconds,
-                model: body.model,
-            },
-        }
-    }
-}
+use crate::scheduler::service::{ListJobs, Scheduler};
 
 /// What an agent is to do, and when.
 #[derive(Debug, Serialize, ToSchema)]

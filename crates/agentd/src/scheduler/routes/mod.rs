@@ -1,6 +1,7 @@
 //! `/api/scheduler/*`.
 
 mod chains;
+mod job_bodies;
 mod jobs;
 mod parse;
 mod runs;

@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::Answer;
 use crate::engine::SessionId;
 use crate::ground::record_once;
-use crate::scheduler::model::{JobId, Run, RunCause, RunId, RunStatus};
+use crate::scheduler::model::{JobId, Run, RunCause, RunDelivery, RunId, RunStatus};
 use crate::scheduler::service::Scheduler;
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -59,11 +59,13 @@ pub(super) struct RunView {
     output: Option<String>,
     /// Why it failed, was left out or stopped; of a run that is attempted again, what the last attempt said.
     error: Option<String>,
+    /// What became of sending the output; `null` where nothing was to be sent, or that is not known any more.
+    delivery: Option<RunDelivery>,
     created_at: Timestamp,
 }
 
-impl From<&Run> for RunView {
-    fn from(run: &Run) -> Self {
+impl RunView {
+    fn new(run: &Run, delivery: Option<RunDelivery>) -> Self {
         Self {
             id: run.id.clone(),
             job_id: run.job_id.clone(),
@@ -77,6 +79,7 @@ impl From<&Run> for RunView {
             completed_at: run.completed_at,
             output: run.output.clone(),
             error: run.error.clone(),
+            delivery,
             created_at: run.created_at,
         }
     }
@@ -119,7 +122,9 @@ pub(super) async fn list_job_runs(
     let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
     problems.into_result().map_err(ApiError::invalid)?;
     let (runs, total) = scheduler.list_runs(&id, query.status, page).await?;
-    Ok(Json(RunList { runs: runs.iter().map(RunView::from).collect(), total }))
+    let mut deliveries = scheduler.deliveries(&runs).await?;
+    let runs = runs.iter().map(|run| RunView::new(run, deliveries.remove(&run.id))).collect();
+    Ok(Json(RunList { runs, total }))
 }
 
 /// One run of a job
@@ -135,7 +140,9 @@ pub(super) async fn get_job_run(
     State(scheduler): State<Scheduler>,
     Path((id, run_id)): Path<(JobId, RunId)>,
 ) -> Answer<RunView> {
-    Ok(Json(RunView::from(&scheduler.get_run(&id, &run_id).await?)))
+    let run = scheduler.get_run(&id, &run_id).await?;
+    let delivery = scheduler.deliveries(std::slice::from_ref(&run)).await?.remove(&run_id);
+    Ok(Json(RunView::new(&run, delivery)))
 }
 
 /// Stop a run of a job
@@ -157,6 +164,7 @@ pub(super) async fn cancel_job_run(
     once: IdempotencyKey,
     Path((id, run_id)): Path<(JobId, RunId)>,
 ) -> Answer<RunView> {
-    let recorder = record_once(&once, StatusCode::OK, |run: &Run| RunView::from(run));
-    Ok(Json(RunView::from(&scheduler.cancel_run(&id, &run_id, recorder).await?)))
+    let recorder = record_once(&once, StatusCode::OK, |run: &Run| RunView::new(run, None));
+    // Nobody is told of a run that was cancelled.
+    Ok(Json(RunView::new(&scheduler.cancel_run(&id, &run_id, recorder).await?, None)))
 }

@@ -137,8 +137,15 @@ pub(super) async fn get_calendar_data(
     let zone = scheduler.zone();
     let mut problems = Problems::new();
     let start = bound("start", query.start.as_deref(), &zone, &mut problems).or_else(|| scheduler.first_of_month());
-    let end = bound("end", query.end.as_deref(), &zone, &mut problems);
-    let end = end.or_else(|| zone.instant(zone.wall(start?).saturating_add(DEFAULT_DAYS.days())));
+    let mut end = bound("end", query.end.as_deref(), &zone, &mut problems);
+    if query.end.is_none() {
+        end = start.and_then(|start| zone.instant(zone.wall(start).checked_add(DEFAULT_DAYS.days()).ok()?));
+        problems.require(
+            start.is_none() || end.is_some(),
+            "end",
+            "is required where 31 days later no year has four digits",
+        );
+    }
     if let (Some(start), Some(end)) = (start, end) {
         problems.require(start < end, "end", "must lie after start");
         problems.require(

@@ -9,7 +9,7 @@ use agentd_store::{Recorder, Tx};
 use super::Scheduler;
 use crate::agents::AgentId;
 use crate::scheduler::error::SchedulerError;
-use crate::scheduler::model::{Job, JobFields, JobId, JobStatus, StopReason};
+use crate::scheduler::model::{Job, JobFields, JobId, JobStatus, Run, StopReason};
 use crate::scheduler::store::jobs::JobFilter;
 use crate::scheduler::store::{chains, jobs, runs};
 
@@ -23,7 +23,7 @@ pub struct CreateJob {
     pub agent: Option<String>,
     pub project: Option<String>,
     pub fields: JobFields,
-    /// More jobs of the agent than this are refused.
+    /// The agent plans it by itself; more active jobs of that kind than this are refused.
     pub most_of_agent: Option<u64>,
 }
 
@@ -33,6 +33,8 @@ pub struct UpdateJob {
     /// Id or `svc_name`.
     pub agent: Option<String>,
     pub project: Patch<String>,
+    /// Only the one that it has.
+    pub status: Option<JobStatus>,
     pub fields: JobFields,
 }
 
@@ -83,13 +85,10 @@ impl Scheduler {
                 return Err(crate::engine::EngineError::AgentGone.into());
             }
             if let Some(limit) = wanted.most_of_agent {
-                let page = Page { limit: 1, offset: 0 };
-                let (status, agent) = (Some(JobStatus::Active), Some(job.agent_id.clone()));
-                let filter = JobFilter { status, agent, project: None };
-                let (_, count) = jobs::list_jobs(tx, &filter, page).await?;
-                if count >= limit {
-                    return Err(SchedulerError::TooManyJobs { limit });
+                if jobs::count_made_by(tx, &job.agent_id).await? >= limit {
+                    return Err(SchedulerError::TooManyOfAgent { limit });
                 }
+                job.made_by_agent = true;
             }
             if let Some(project) = &wanted.project {
                 job.project_id = Some(projects.get_in(tx, project).await?.id);
@@ -137,12 +136,18 @@ impl Scheduler {
             let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
             let now = tx.clock().now();
             let mut problems = Problems::new();
+            problems.require(
+                wanted.status.is_none_or(|status| status == job.status),
+                "status",
+                "changes with POST /api/scheduler/jobs/{id}/pause and /resume",
+            );
             if let Some(agent) = &agent {
                 job.agent_id.clone_from(agent);
             }
-            if let Some(spec) = &wanted.fields.schedule
+            // As it was read, also a date that has passed: it stays as it is.
+            let is_same = |spec: &ScheduleSpec| spec.check(&scheduler.zone()).is_ok_and(|same| same == job.schedule);
+            if let Some(spec) = wanted.fields.schedule.as_ref().filter(|spec| !is_same(spec))
                 && let Some(schedule) = scheduler.read_schedule(spec, now, &mut problems)
-                && schedule != job.schedule
             {
                 job.schedule = schedule;
                 if matches!(job.status, JobStatus::Completed | JobStatus::Failed) {
@@ -222,12 +227,16 @@ impl Scheduler {
     /// # Errors
     /// `JobNotFound`, `WrongState`, or the store's refusal.
     pub async fn pause(&self, id: &JobId, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
-        let id = id.clone();
+        let (scheduler, id) = (self.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
             let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
             if job.status != JobStatus::Active {
                 return Err(SchedulerError::WrongState { status: job.status, action: "paused" });
             }
+            // A slot that waits is not under way. Before the job is written: the end of its run might close it.
+            let open = runs::list_open(tx, std::slice::from_ref(&job.id)).await?;
+            let waiting: Vec<Run> = open.into_iter().filter(Run::is_waiting_slot).collect();
+            scheduler.stop_open(tx, &waiting, StopReason::Paused).await?;
             job.status = JobStatus::Paused;
             job.next_run_at = None;
             job.updated_at = tx.clock().now();

@@ -294,7 +294,7 @@ impl OwnsAgentData for Scheduler {
     /// Its turns are cancelled by the engine.
     fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
         Box::pin(async move {
-            store::chains::delete_of_agent(tx, agent).await?;
+            store::chains::release_of_agent(tx, agent).await?;
             let open = store::runs::list_open_of_agent(tx, agent).await?;
             let now = tx.clock().now();
             store::jobs::hide_of_agent(tx, agent, now).await?;

@@ -1,5 +1,7 @@
 //! Starting, showing and stopping runs.
 
+use std::collections::BTreeMap;
+
 use agentd_base::{Page, Timestamp};
 use agentd_store::{Recorder, Tx};
 
@@ -8,7 +10,10 @@ use crate::engine::EngineError;
 use crate::scheduler::error::SchedulerError;
 use crate::scheduler::events;
 use crate::scheduler::model::run::Outcome;
-use crate::scheduler::model::{FailedRun, JobId, OverlapPolicy, Run, RunCause, RunId, RunStatus, StopReason};
+use crate::scheduler::model::{
+    FailedRun, JobId, OverlapPolicy, Run, RunCause, RunDelivery, RunId, RunStatus, StopReason,
+};
+use crate::scheduler::prompt;
 use crate::scheduler::store::{jobs, runs};
 
 impl Scheduler {
@@ -81,6 +86,21 @@ impl Scheduler {
             return Err(SchedulerError::no_job(job.as_str()));
         }
         runs::find_run(&mut read, job, id).await?.ok_or_else(|| SchedulerError::no_run(id.as_str()))
+    }
+
+    /// What became of the messages about these runs; nothing of those about which nobody was to be told.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn deliveries(&self, runs: &[Run]) -> Result<BTreeMap<RunId, RunDelivery>, SchedulerError> {
+        let keys: Vec<String> = runs.iter().map(|run| prompt::message_key(&run.id)).collect();
+        let mut read = self.0.ground.db.read().await?;
+        let mut outcomes = self.0.notify.outcomes(&mut read, &keys).await?;
+        let of_run = |(run, key): (&Run, &String)| {
+            let (status, error) = outcomes.remove(key)?;
+            Some((run.id.clone(), RunDelivery { status, error }))
+        };
+        Ok(runs.iter().zip(&keys).filter_map(of_run).collect())
     }
 
     /// Stops a run wherever it is carried out, and answers it as it is then.

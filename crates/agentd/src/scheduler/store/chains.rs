@@ -85,12 +85,27 @@ pub(in crate::scheduler) async fn list_of_job(
     Ok(chains)
 }
 
-/// Deletes the chains that hold a job of the agent.
-pub(in crate::scheduler) async fn delete_of_agent(tx: &mut Tx, agent: &AgentId) -> Result<(), StoreError> {
+/// Takes the jobs of the agent, and what only they led to, out of chains; deletes those of which nothing is left.
+pub(in crate::scheduler) async fn release_of_agent(tx: &mut Tx, agent: &AgentId) -> Result<(), StoreError> {
     let sql = "SELECT DISTINCT chain_id FROM chain_jobs WHERE job_id IN (SELECT id FROM jobs WHERE agent_id = $1)";
     let rows = tx.fetch_all(sql, args![agent]).await?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let gone = tx.fetch_all("SELECT id FROM jobs WHERE agent_id = $1", args![agent]).await?;
+    let gone: Vec<JobId> = gone.iter().map(|row| row.get("id")).collect::<Result<_, _>>()?;
     for row in rows {
-        delete_chain(tx, &row.get("chain_id")?).await?;
+        let id = row.get("chain_id")?;
+        let Some(chain) = find_chain(tx, &id).await? else { continue };
+        let Some(left) = chain.without(&gone) else {
+            delete_chain(tx, &id).await?;
+            continue;
+        };
+        let edges = serde_json::to_string(&left.edges).unwrap_or_default();
+        tx.execute("UPDATE job_chains SET edges = $2 WHERE id = $1", args![&id, edges]).await?;
+        for job in chain.jobs.iter().filter(|job| !left.jobs.contains(job)) {
+            tx.execute("DELETE FROM chain_jobs WHERE chain_id = $1 AND job_id = $2", args![&id, job]).await?;
+        }
     }
     Ok(())
 }

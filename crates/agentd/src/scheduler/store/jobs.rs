@@ -4,6 +4,7 @@ use agentd_base::{Page, Timestamp};
 use agentd_schedule::MisfirePolicy;
 use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, rows_of};
 
+use super::runs;
 use crate::agents::AgentId;
 use crate::projects::{ProjectId, living_project};
 use crate::scheduler::model::{Job, JobExecutionMode, JobId, JobStatus, OverlapPolicy};
@@ -13,7 +14,7 @@ pub(in crate::scheduler) fn columns() -> String {
     format!(
         "id, name, goal, agent_id, schedule, status, delivery, condition, retry, overlap, misfire, execution_mode, \
          time_limit_seconds, model, counted_from, next_run_at, last_run_at, run_count, created_at, updated_at, \
-         {} AS project_id",
+         made_by_agent, {} AS project_id",
         living_project("jobs.project_id")
     )
 }
@@ -63,6 +64,7 @@ pub(in crate::scheduler) fn job(row: &Row) -> Result<Job, StoreError> {
         next_run_at: row.get("next_run_at")?,
         last_run_at: row.get("last_run_at")?,
         run_count: row.get("run_count")?,
+        made_by_agent: row.get("made_by_agent")?,
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
     })
@@ -77,8 +79,8 @@ pub(in crate::scheduler) async fn insert_job(tx: &mut Tx, job: &Job) -> Result<(
     tx.execute(
         "INSERT INTO jobs (id, name, goal, agent_id, schedule, status, delivery, condition, retry, overlap, misfire, \
          execution_mode, time_limit_seconds, model, counted_from, next_run_at, last_run_at, run_count, created_at, \
-         updated_at, project_id) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)",
+         updated_at, project_id, made_by_agent) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)",
         args![
             &job.id,
             &job.name,
@@ -100,11 +102,19 @@ pub(in crate::scheduler) async fn insert_job(tx: &mut Tx, job: &Job) -> Result<(
             job.run_count,
             job.created_at,
             job.updated_at,
-            job.project_id.as_ref()
+            job.project_id.as_ref(),
+            job.made_by_agent
         ],
     )
     .await?;
     Ok(())
+}
+
+/// How many active jobs an agent has planned by itself.
+pub(in crate::scheduler) async fn count_made_by(read: &mut Read, agent: &AgentId) -> Result<u64, StoreError> {
+    let sql = "SELECT COUNT(*) FROM jobs WHERE agent_id = $1 AND made_by_agent = 1 AND status = 'active' \
+               AND deleted_at IS NULL";
+    read.fetch_one(sql, args![agent]).await?.first()
 }
 
 /// Everything but what runs write.
@@ -222,10 +232,11 @@ pub(in crate::scheduler) async fn note_begun(tx: &mut Tx, id: &JobId, now: Times
     tx.execute(sql, args![id, now]).await.map(|_| ())
 }
 
-/// A job of one date has had its run.
+/// A job of one date has had its run; also one that was paused meanwhile.
 pub(in crate::scheduler) async fn close_job(tx: &mut Tx, id: &JobId, status: JobStatus) -> Result<(), StoreError> {
     let now = tx.clock().now();
-    let sql = "UPDATE jobs SET status = $2, next_run_at = NULL, updated_at = $3 WHERE id = $1 AND status = 'active'";
+    let sql = "UPDATE jobs SET status = $2, next_run_at = NULL, updated_at = $3 \
+               WHERE id = $1 AND status IN ('active', 'paused')";
     tx.execute(sql, args![id, status.as_str(), now]).await.map(|_| ())
 }
 
@@ -265,12 +276,7 @@ pub(in crate::scheduler) async fn purge_deleted(tx: &mut Tx, limit: u32) -> Resu
         tx.fetch_all(sql, args![limit]).await?.iter().map(|row| row.get("id")).collect::<Result<_, _>>()?;
     let mut left = u64::from(limit);
     for id in &ids {
-        let deleted = tx
-            .execute(
-                "DELETE FROM job_runs WHERE id IN (SELECT id FROM job_runs WHERE job_id = $1 ORDER BY id LIMIT $2)",
-                args![id, left],
-            )
-            .await?;
+        let deleted = runs::delete_of_job(tx, id, left).await?;
         left = left.saturating_sub(deleted + 1);
         if left == 0 {
             return Ok(true);

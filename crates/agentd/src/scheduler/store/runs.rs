@@ -1,16 +1,22 @@
 //! Rows of runs.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use agentd_base::{Page, Timestamp};
 use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, in_list, rows_of};
 
 use crate::agents::AgentId;
 use crate::engine::SessionId;
+use crate::scheduler::activity::ACTIVITY_QUARTER_MICROS;
 use crate::scheduler::model::run::Outcome;
 use crate::scheduler::model::{JobId, Run, RunCause, RunId, RunStatus, StopReason};
 
 pub(in crate::scheduler) const COLUMNS: &str = "id, job_id, agent_id, scheduled_for, cause, status, may_overlap, due_at, \
     attempt, fence, owner, session_id, deadline_at, stop_reason, output, error, created_at, started_at, completed_at";
 const COLUMN_COUNT: usize = 19;
+/// A day anywhere lies in it.
+const GONE_COUNTED: Duration = Duration::from_secs(3 * 86_400);
 
 pub(in crate::scheduler) fn run(row: &Row) -> Result<Run, StoreError> {
     let text = |name: &str| row.get::<String>(name);
@@ -231,11 +237,41 @@ pub(in crate::scheduler) async fn purge_runs(tx: &mut Tx, before: Timestamp, lim
 
 /// Deletes up to 200 of a job's oldest runs beyond the newest `kept`.
 pub(in crate::scheduler) async fn trim_runs(tx: &mut Tx, job: &JobId, kept: u32) -> Result<(), StoreError> {
-    tx.execute(
-        "DELETE FROM job_runs WHERE id IN (SELECT id FROM job_runs WHERE job_id = $1 \
-         ORDER BY created_at DESC, id DESC LIMIT 200 OFFSET $2) AND completed_at IS NOT NULL",
-        args![job, kept],
-    )
-    .await
-    .map(|_| ())
+    let sql = "DELETE FROM job_runs WHERE id IN (SELECT id FROM job_runs WHERE job_id = $1 \
+         ORDER BY created_at DESC, id DESC LIMIT 200 OFFSET $2) AND completed_at IS NOT NULL RETURNING created_at";
+    let gone = tx.fetch_all(sql, args![job, kept]).await?;
+    note_gone(tx, &gone).await
+}
+
+/// Deletes up to `limit` runs of a job; answers how many.
+pub(in crate::scheduler) async fn delete_of_job(tx: &mut Tx, job: &JobId, limit: u64) -> Result<u64, StoreError> {
+    let sql = "DELETE FROM job_runs WHERE id IN (SELECT id FROM job_runs WHERE job_id = $1 ORDER BY id LIMIT $2) \
+         RETURNING created_at";
+    let gone = tx.fetch_all(sql, args![job, limit]).await?;
+    note_gone(tx, &gone).await?;
+    Ok(u64::try_from(gone.len()).unwrap_or(u64::MAX))
+}
+
+/// Runs of these days that are not kept any more go on counting for them.
+async fn note_gone(tx: &mut Tx, rows: &[Row]) -> Result<(), StoreError> {
+    let since = tx.clock().now() - GONE_COUNTED;
+    let mut quarters: BTreeMap<i64, u64> = BTreeMap::new();
+    for row in rows {
+        let created_at: Timestamp = row.get("created_at")?;
+        if created_at >= since {
+            *quarters.entry(created_at.as_micros() / ACTIVITY_QUARTER_MICROS).or_default() += 1;
+        }
+    }
+    for (quarter, runs) in quarters {
+        let sql = "INSERT INTO job_runs_gone (quarter, runs) VALUES ($1, $2) \
+                   ON CONFLICT (quarter) DO UPDATE SET runs = job_runs_gone.runs + excluded.runs";
+        tx.execute(sql, args![quarter, runs]).await?;
+    }
+    Ok(())
+}
+
+/// Forgets how many runs of days that nobody asks for any more are gone.
+pub(in crate::scheduler) async fn purge_gone(tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
+    let before = (now - GONE_COUNTED).as_micros() / ACTIVITY_QUARTER_MICROS;
+    tx.execute("DELETE FROM job_runs_gone WHERE quarter < $1", args![before]).await.map(|_| ())
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use agentd_base::Timestamp;
 use agentd_store::{Args, Read, StoreError, args};
 
+use crate::scheduler::activity::ACTIVITY_QUARTER_MICROS;
 use crate::scheduler::model::JobId;
 
 /// How many runs of one status there were, and how long all of them took together.
@@ -64,6 +65,13 @@ pub(in crate::scheduler) async fn figures_of_job(read: &mut Read, job: &JobId) -
     figures(read, "job_id = $1", args![job]).await
 }
 
+/// Runs that were planned since then, also those that are not kept any more.
 pub(in crate::scheduler) async fn count_runs_since(read: &mut Read, since: Timestamp) -> Result<u64, StoreError> {
-    read.fetch_one("SELECT COUNT(*) FROM job_runs WHERE created_at >= $1", args![since]).await?.first()
+    let kept: u64 =
+        read.fetch_one("SELECT COUNT(*) FROM job_runs WHERE created_at >= $1", args![since]).await?.first()?;
+    // Every time zone's days begin with a quarter of an hour.
+    let first = since.as_micros() / ACTIVITY_QUARTER_MICROS;
+    let sql = "SELECT CAST(COALESCE(SUM(runs), 0) AS BIGINT) FROM job_runs_gone WHERE quarter >= $1";
+    let gone: u64 = read.fetch_one(sql, args![first]).await?.first()?;
+    Ok(kept + gone)
 }

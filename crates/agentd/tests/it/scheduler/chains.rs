@@ -133,3 +133,60 @@ async fn chains_are_listed_and_deleted_and_hold_their_jobs() {
     app.post(&format!("{path}/trigger")).send().await.expect_error(404, "chain_not_found");
     app.delete(&format!("/api/scheduler/jobs/{a}")).send().await.expect_status(200);
 }
+
+#[tokio::test]
+async fn all_chains_are_listed_unless_a_limit_is_asked_for() {
+    let app = TestApp::with_owner().await;
+    create_agent(&app, "scout").await;
+    let a = job(&app, "a").await;
+    for _ in 0..51 {
+        chain(&app, &[&a], &[]).await;
+    }
+    let count = async |query: &str| {
+        let list = app.get(&format!("/api/scheduler/chains{query}")).send().await.expect_status(200).json();
+        assert_eq!(list["total"], 51);
+        list["chains"].as_array().map(Vec::len)
+    };
+    assert_eq!((count("").await, count("?limit=50").await), (Some(51), Some(50)));
+    assert_eq!((count("?offset=49").await, count("?limit=5&offset=49").await), (Some(2), Some(2)));
+}
+
+#[tokio::test]
+async fn a_root_that_was_left_out_starts_what_follows_however_it_ended() {
+    let talk = talk().await;
+    let app = &talk.app;
+    let never = json!({"goal": "a", "condition": {"type": "expression", "expression": "false"}});
+    let a = id(&create(app, &with(every(86_400), &never)).await);
+    let (b, c) = (job(app, "b").await, job(app, "c").await);
+    let followed = chain(app, &[&a, &b], &[(0, 1, "on_complete")]).await;
+    let idle = chain(app, &[&a, &c], &[(0, 1, "on_success")]).await;
+    trigger(app, &a).await;
+    app.run_workers().await;
+    assert_eq!((statuses(&runs(app, &a).await), statuses(&runs(app, &b).await)), (vec!["skipped"], vec!["success"]));
+    let list = chain_runs(app, &followed).await;
+    assert_eq!((list.len(), &list[0]["cause"], &list[0]["status"]), (1, &json!("job"), &json!("success")));
+    assert!(chain_runs(app, &idle).await.is_empty() && runs(app, &c).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_chain_of_several_agents_outlives_one_of_them() {
+    let talk = talk().await;
+    let app = &talk.app;
+    create_agent(app, "other").await;
+    let (a, d) = (job(app, "a").await, job(app, "d").await);
+    let b = id(&create(app, &with(every(86_400), &json!({"goal": "b", "agent_id": "other"}))).await);
+    let c = job(app, "c").await;
+    let edges = [(0, 1, "on_success"), (1, 2, "on_success"), (0, 3, "on_success")];
+    let mixed = chain(app, &[&a, &b, &c, &d], &edges).await;
+    let own = chain(app, &[&b], &[]).await;
+    app.delete("/api/agents/other").send().await.expect_status(200);
+    app.get(&format!("/api/scheduler/chains/{own}")).send().await.expect_error(404, "chain_not_found");
+    let left = app.get(&format!("/api/scheduler/chains/{mixed}")).send().await.expect_status(200).json();
+    assert_eq!(left["jobs"], json!([a, d]), "what followed the job that is gone would begin unbidden");
+    assert_eq!(left["edges"], json!([{"from": a, "to": d, "type": "on_success"}]));
+    app.post(&format!("/api/scheduler/chains/{mixed}/trigger")).send().await.expect_status(202);
+    app.run_workers().await;
+    assert_eq!(chain_runs(app, &mixed).await[0]["status"], "success");
+    assert!(runs(app, &c).await.is_empty());
+    app.delete(&format!("/api/scheduler/jobs/{c}")).send().await.expect_status(200);
+}

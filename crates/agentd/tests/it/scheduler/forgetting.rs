@@ -84,6 +84,27 @@ async fn a_job_keeps_its_newest_thousand_runs() {
 }
 
 #[tokio::test]
+async fn the_runs_of_a_day_are_counted_also_when_their_job_is_gone() {
+    let talk = Talk::with(Script::always(good())).await;
+    let app = &talk.app;
+    let made = create(app, &every(600)).await;
+    for _ in 0..3 {
+        trigger(app, &id(&made)).await;
+        app.run_workers().await;
+    }
+    let today =
+        async || app.get("/api/scheduler/stats").send().await.expect_status(200).json()["total_runs_today"].clone();
+    assert_eq!(today().await, 3);
+    app.delete(&format!("/api/scheduler/jobs/{}", id(&made))).send().await.expect_status(200);
+    app.clock.advance(Duration::from_secs(120));
+    app.run_workers().await;
+    assert_eq!(today().await, 3);
+    app.clock.advance(DAY);
+    app.run_workers().await;
+    assert_eq!(today().await, 0);
+}
+
+#[tokio::test]
 async fn who_may_only_read_does_not_see_the_token_of_a_delivery() {
     let talk = Talk::with(Script::always(good())).await;
     let app = &talk.app;

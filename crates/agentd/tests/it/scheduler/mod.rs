@@ -1,10 +1,14 @@
 //! The scheduler: every slot has one run, whatever happens in between.
 
 mod chains;
+mod changes;
+mod conditions;
 mod forgetting;
 mod jobs;
 mod kill;
 mod matrix;
+mod missed;
+mod outputs;
 mod overlap;
 mod plain_words;
 mod replicas;

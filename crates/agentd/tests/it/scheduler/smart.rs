@@ -85,7 +85,10 @@ async fn habits_become_suggestions_that_a_job_takes() {
     app.put("/api/settings/interface").json(&json!({"language": "de"})).send().await.expect_status(200);
     let found = get(&app, "smart/suggestions").await;
     assert_eq!(found["suggestions"][0]["time"], "04:00");
-    assert!(found["suggestions"][0]["reason"].as_str().is_some_and(|text| text.contains("Werktagen")), "{found}");
+    assert!(
+        found["suggestions"][0]["reason"].as_str().is_some_and(|text| text.contains("der letzten 10 Werktage da")),
+        "{found}"
+    );
 }
 
 #[tokio::test]
@@ -155,6 +158,7 @@ async fn a_calendar_is_bounded() {
         ("start=soon", "start"),
         ("start=2026-02-30", "start"),
         ("end=9999999999", "end"),
+        ("start=9999-12-01", "end"),
     ] {
         let path = format!("/api/scheduler/calendar-data?{query}");
         let fields = app.get(&path).send().await.expect_error(400, "invalid_request").bad_fields();

@@ -89,6 +89,7 @@ async fn a_run_that_was_cut_off_by_a_restart_begins_again() {
     let app = &talk.app;
     let waiting = run(app, &job, &run_id).await;
     assert_eq!((&waiting["status"], &waiting["attempt"]), (&json!("pending"), &json!(1)), "{waiting}");
+    assert!(waiting["error"].as_str().is_some_and(|error| error.contains("the attempt was complete")), "{waiting}");
     gate.open();
     app.run_workers().await;
     let done = run(app, &job, &run_id).await;

@@ -70,3 +70,23 @@ async fn an_agent_calls_its_own_job_off() {
     assert_eq!(ask(&talk).await["output"], json!({"cancelled": true}));
     talk.app.get(&format!("/api/scheduler/jobs/{made}")).send().await.expect_error(404, "job_not_found");
 }
+
+#[tokio::test]
+async fn what_the_owner_planned_does_not_count_for_the_agents_bound() {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let script = Script::by(move |_| match asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+        0 | 2 => call("schedule_create", json!({"name": "x", "goal": "y", "when": "every day at 9am"})),
+        _ => done(),
+    });
+    let talk = Talk::with(script).await;
+    for _ in 0..100 {
+        create(&talk.app, &every(86_400)).await;
+    }
+    assert_eq!(ask(&talk).await["status"], "done");
+    let as_if =
+        async |tx: &mut agentd_store::Tx| tx.execute("UPDATE jobs SET made_by_agent = 1", agentd_store::args![]).await;
+    let db = talk.app.running().ground().db.clone();
+    db.write::<_, agentd_store::StoreError, _>(as_if).await.expect("written");
+    let refused = ask(&talk).await;
+    assert!(refused["output"].to_string().contains("100 active jobs by itself"), "{refused}");
+}

@@ -150,6 +150,22 @@ impl Chain {
         }
     }
 
+    /// The chain without these jobs; `None` when nothing is left. A job that only they led to goes with them: as a
+    /// root it would begin unbidden.
+    pub(in crate::scheduler) fn without(&self, gone: &[JobId]) -> Option<Self> {
+        let roots: Vec<JobId> = self.roots().into_iter().cloned().collect();
+        let mut left = self.clone();
+        left.jobs.retain(|job| !gone.contains(job));
+        // As many rounds as a chain is long: each takes at least one job out, or is the last.
+        for _ in 0..=self.jobs.len() {
+            let jobs = left.jobs.clone();
+            left.edges.retain(|edge| jobs.contains(&edge.from) && jobs.contains(&edge.to));
+            let is_led_to = |job: &JobId| roots.contains(job) || left.edges.iter().any(|edge| edge.to == *job);
+            left.jobs = jobs.into_iter().filter(is_led_to).collect();
+        }
+        (!left.jobs.is_empty()).then_some(left)
+    }
+
     /// What follows from the steps so far. Roots without a step take no part.
     pub(in crate::scheduler) fn advance(&self, steps: &[ChainStep]) -> Advance {
         let runs: BTreeMap<&JobId, RunStatus> = steps.iter().map(|step| (&step.job_id, step.status)).collect();
@@ -243,131 +259,4 @@ fn judge(sources: &[(ChainEdgeType, Said)]) -> Said {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn chain(jobs: &str, edges: &[(&str, &str, ChainEdgeType)]) -> Chain {
-        Chain {
-            id: "chain_1".into(),
-            name: "c".to_owned(),
-            jobs: jobs.chars().map(|job| job.to_string().into()).collect(),
-            edges: edges
-                .iter()
-                .map(|(from, to, kind)| ChainEdge { from: (*from).into(), to: (*to).into(), kind: *kind })
-                .collect(),
-            created_at: Timestamp::default(),
-        }
-    }
-
-    fn steps(of: &[(&str, RunStatus)]) -> Vec<ChainStep> {
-        let step = |(job, status): &(&str, RunStatus)| ChainStep {
-            job_id: (*job).into(),
-            run_id: format!("run_{job}").into(),
-            status: *status,
-        };
-        of.iter().map(step).collect()
-    }
-
-    fn begins(chain: &Chain, of: &[(&str, RunStatus)]) -> Vec<String> {
-        match chain.advance(&steps(of)) {
-            Advance::Begin(jobs) => jobs.iter().map(ToString::to_string).collect(),
-            Advance::Over(status) => vec![format!("over {}", status.as_str())],
-        }
-    }
-
-    use ChainEdgeType::{OnComplete, OnFailure, OnSuccess};
-    use RunStatus::{Failed, Running, Skipped, Success};
-
-    #[test]
-    fn a_diamond_waits_for_both_sides() {
-        let diamond = chain(
-            "abcd",
-            &[("a", "b", OnSuccess), ("a", "c", OnSuccess), ("b", "d", OnSuccess), ("c", "d", OnSuccess)],
-        );
-        assert_eq!(begins(&diamond, &[("a", Running)]), [""; 0]);
-        assert_eq!(begins(&diamond, &[("a", Success)]), ["b", "c"]);
-        assert_eq!(begins(&diamond, &[("a", Success), ("b", Success), ("c", Running)]), [""; 0]);
-        assert_eq!(begins(&diamond, &[("a", Success), ("b", Success), ("c", Success)]), ["d"]);
-        assert_eq!(begins(&diamond, &[("a", Success), ("b", Failed), ("c", Success)]), ["over failed"]);
-        let all = [("a", Success), ("b", Success), ("c", Success), ("d", Success)];
-        assert_eq!(begins(&diamond, &all), ["over success"]);
-    }
-
-    #[test]
-    fn one_failure_calls_for_the_handler_once() {
-        let handled = chain("abh", &[("a", "h", OnFailure), ("b", "h", OnFailure)]);
-        assert_eq!(begins(&handled, &[("a", Failed), ("b", Running)]), [""; 0]);
-        assert_eq!(begins(&handled, &[("a", Failed), ("b", Success)]), ["h"]);
-        assert_eq!(begins(&handled, &[("a", Failed), ("b", Success), ("h", Success)]), ["over success"]);
-        assert_eq!(begins(&handled, &[("a", Success), ("b", Success)]), ["over success"]);
-        // Started by its root alone, `b` takes no part.
-        assert_eq!(begins(&handled, &[("a", Failed)]), ["h"]);
-    }
-
-    #[test]
-    fn what_can_no_longer_begin_holds_nobody_up() {
-        let line = chain("abcd", &[("a", "b", OnSuccess), ("b", "c", OnComplete), ("a", "d", OnComplete)]);
-        assert_eq!(begins(&line, &[("a", Failed)]), ["d"]);
-        assert_eq!(begins(&line, &[("a", Skipped), ("d", Success)]), ["over success"]);
-    }
-
-    #[test]
-    fn circles_and_strangers_are_refused() {
-        let problems = |chain: &Chain| {
-            let mut problems = Problems::new();
-            chain.check(&mut problems);
-            problems.into_result().err().unwrap_or_default().into_iter().map(|p| p.field).collect::<Vec<_>>()
-        };
-        assert_eq!(problems(&chain("ab", &[("a", "b", OnSuccess)])), [""; 0]);
-        assert_eq!(problems(&chain("ab", &[("a", "b", OnSuccess), ("b", "a", OnFailure)])), ["edges"]);
-        assert_eq!(problems(&chain("a", &[("a", "a", OnSuccess)])), ["edges"]);
-        assert_eq!(problems(&chain("ab", &[("a", "x", OnSuccess)])), ["edges[0].to"]);
-        assert_eq!(problems(&chain("aa", &[])), ["jobs"]);
-        assert_eq!(problems(&chain("", &[])), ["jobs"]);
-    }
-
-    proptest! {
-        /// However the jobs end, a chain comes to its end, and no job begins twice.
-        #[test]
-        fn a_chain_ends(
-            edges in prop::collection::vec((0_usize..6, 0_usize..6, 0_usize..3), 0..15),
-            ends in prop::collection::vec(0_usize..4, 6),
-        ) {
-            let names = ["a", "b", "c", "d", "e", "f"];
-            let kinds = [OnSuccess, OnFailure, OnComplete];
-            let mut pairs = BTreeSet::new();
-            let forward: Vec<_> = edges
-                .into_iter()
-                .filter(|(from, to, _)| from < to && pairs.insert((*from, *to)))
-                .map(|(from, to, kind)| (names[from], names[to], kinds[kind]))
-                .collect();
-            let chain = chain("abcdef", &forward);
-            let mut problems = Problems::new();
-            chain.check(&mut problems);
-            prop_assert!(problems.is_empty());
-            let mut run: Vec<(String, RunStatus)> =
-                chain.roots().iter().map(|root| (root.to_string(), Running)).collect();
-            let ways = [Success, Failed, Skipped, RunStatus::Timeout];
-            for round in 0.. {
-                prop_assert!(round < 20, "it does not end");
-                for (job, status) in &mut run {
-                    let place = names.iter().position(|name| name == job).unwrap_or_default();
-                    *status = ways[ends[place]];
-                }
-                let named: Vec<_> = run.iter().map(|(job, status)| (job.as_str(), *status)).collect();
-                match chain.advance(&steps(&named)) {
-                    Advance::Over(_) => break,
-                    Advance::Begin(jobs) => {
-                        prop_assert!(!jobs.is_empty());
-                        for job in jobs {
-                            prop_assert!(run.iter().all(|(known, _)| *known != job.to_string()));
-                            run.push((job.to_string(), Running));
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,187 @@
+//! Changing jobs: a part at a time, as a whole, and while a run is under way.
+
+use agentd_llm::Gate;
+use agentd_llm::fake::{DocumentedFailure, Reply, Script};
+use serde_json::{Value, json};
+
+use super::{AtWork, advance, create, every, id, job, run, runs, statuses, trigger, until, with};
+use crate::support::TestApp;
+use crate::support::talk::{COUNTED, Talk, create_agent};
+
+async fn app() -> TestApp {
+    let app = TestApp::with_owner().await;
+    create_agent(&app, "scout").await;
+    app
+}
+
+async fn put(app: &TestApp, job: &str, body: &Value) -> Value {
+    app.put(&format!("/api/scheduler/jobs/{job}")).json(body).send().await.expect_status(200).json()
+}
+
+async fn refused(app: &TestApp, job: &str, body: &Value) -> Vec<String> {
+    let answer = app.put(&format!("/api/scheduler/jobs/{job}")).json(body).send().await;
+    answer.expect_error(400, "invalid_request").bad_fields()
+}
+
+fn once(time: &str) -> Value {
+    with(every(1), &json!({"schedule": {"type": "at", "datetime": time}}))
+}
+
+async fn until_closed(app: &TestApp, id: &str) -> Value {
+    loop {
+        let found = job(app, id).await;
+        if ["completed", "failed"].contains(&found["status"].as_str().expect("a status")) {
+            return found;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+/// A job of one date whose run goes on until the gate is opened.
+async fn under_way() -> (Talk, Gate, AtWork, String, String) {
+    let gate = Gate::new();
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED).gated(&gate))).await;
+    let job = id(&create(&talk.app, &once("2026-01-05T10:00:00Z")).await);
+    advance(&talk.app, 3_600);
+    let at_work = AtWork::start(&talk.app);
+    let first = loop {
+        if let Some(run) = runs(&talk.app, &job).await.first() {
+            break id(run);
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    };
+    until(&talk.app, &job, &first, |run| !run["session_id"].is_null()).await;
+    (talk, gate, at_work, job, first)
+}
+
+#[tokio::test]
+async fn a_date_given_during_the_run_is_not_lost_with_its_end() {
+    let (talk, gate, _at_work, made, first) = under_way().await;
+    let app = &talk.app;
+    put(app, &made, &json!({"schedule": {"type": "at", "datetime": "2026-01-05T12:00:00Z"}})).await;
+    gate.open();
+    until(app, &made, &first, |run| run["status"] == "success").await;
+    let after = job(app, &made).await;
+    assert_eq!((&after["status"], &after["next_run_at"]), (&json!("active"), &json!("2026-01-05T12:00:00.000Z")));
+    advance(app, 2 * 3_600);
+    until_closed(app, &made).await;
+    assert_eq!(statuses(&runs(app, &made).await), ["success"; 2]);
+}
+
+#[tokio::test]
+async fn a_date_given_before_the_next_attempt_is_not_lost_with_the_last_one() {
+    let talk = Talk::with(Script::always(Reply::failure(DocumentedFailure::WrongKey))).await;
+    let app = &talk.app;
+    let retry = json!({"retry": {"max_attempts": 2, "strategy": "fixed", "base_delay": 60}});
+    let made = id(&create(app, &with(once("2026-01-05T10:00:00Z"), &retry)).await);
+    advance(app, 3_600);
+    app.run_workers().await;
+    put(app, &made, &json!({"schedule": {"type": "at", "datetime": "2026-01-05T12:00:00Z"}})).await;
+    advance(app, 60);
+    app.run_workers().await;
+    assert_eq!(statuses(&runs(app, &made).await), ["failed"]);
+    let after = job(app, &made).await;
+    assert_eq!((&after["status"], &after["next_run_at"]), (&json!("active"), &json!("2026-01-05T12:00:00.000Z")));
+}
+
+#[tokio::test]
+async fn a_job_of_one_date_that_is_paused_during_its_run_is_over_with_it() {
+    let (talk, gate, _at_work, made, first) = under_way().await;
+    let app = &talk.app;
+    app.post(&format!("/api/scheduler/jobs/{made}/pause")).send().await.expect_status(200);
+    gate.open();
+    until(app, &made, &first, |run| run["status"] == "success").await;
+    assert_eq!(until_closed(app, &made).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_slot_that_waits_does_not_begin_after_a_pause() {
+    let gate = Gate::new();
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED).gated(&gate))).await;
+    let app = &talk.app;
+    let made = id(&create(app, &with(every(600), &json!({"overlap": "buffer_one"}))).await);
+    let first = trigger(app, &made).await;
+    let _at_work = AtWork::start(app);
+    until(app, &made, &first, |run| !run["session_id"].is_null()).await;
+    advance(app, 600);
+    let waiting = loop {
+        if let Some(run) = runs(app, &made).await.iter().find(|run| run["cause"] == "schedule") {
+            break id(run);
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    };
+    app.post(&format!("/api/scheduler/jobs/{made}/pause")).send().await.expect_status(200);
+    let stopped = run(app, &made, &waiting).await;
+    assert_eq!(stopped["status"], "cancelled");
+    assert_eq!(stopped["error"], "The job was paused before the run began.");
+    gate.open();
+    let done = until(app, &made, &first, |run| run["completed_at"] != Value::Null).await;
+    assert_eq!((&done["status"], &job(app, &made).await["status"]), (&json!("success"), &json!("paused")));
+}
+
+#[tokio::test]
+async fn a_job_is_put_back_as_it_was_read() {
+    let talk = Talk::saying(&["Fine."]).await;
+    let app = &talk.app;
+    let made = id(&create(app, &once("2026-01-05T10:00:00Z")).await);
+    advance(app, 3_600);
+    app.run_workers().await;
+    let read = job(app, &made).await;
+    assert_eq!(read["status"], "completed");
+    let back = put(app, &made, &with(read.clone(), &json!({"name": "other"}))).await;
+    assert_eq!((&back["name"], &back["status"]), (&json!("other"), &json!("completed")));
+    let past = json!({"schedule": {"type": "at", "datetime": "2026-01-05T09:30:00Z"}});
+    assert_eq!(refused(app, &made, &past).await, ["schedule.datetime"]);
+}
+
+#[tokio::test]
+async fn what_stands_in_an_object_changes_one_by_one() {
+    let app = app().await;
+    let rules = json!({"retry": {"max_attempts": 4, "strategy": "linear", "base_delay": 7.5},
+        "delivery": {"channel": "slack:#a", "format": "json"}});
+    let made = id(&create(&app, &with(every(600), &rules)).await);
+    let changed = put(&app, &made, &json!({"retry": {"max_attempts": 2}, "delivery": {"channel": "slack:#b"}})).await;
+    assert_eq!(changed["retry"], json!({"max_attempts": 2, "strategy": "linear", "base_delay": 7.5}));
+    assert_eq!(changed["delivery"], json!({"channel": "slack:#b", "format": "json"}));
+    let changed = put(&app, &made, &json!({"retry": {"base_delay": 1.0}, "delivery": {"format": "text"}})).await;
+    assert_eq!(changed["retry"], json!({"max_attempts": 2, "strategy": "linear", "base_delay": 1}));
+    assert_eq!(changed["delivery"], json!({"channel": "slack:#b", "format": "text"}));
+    put(&app, &made, &json!({"delivery": null, "retry": null})).await;
+    assert_eq!(refused(&app, &made, &json!({"delivery": {"format": "text"}})).await, ["delivery.channel"]);
+    let anew = put(&app, &made, &json!({"retry": {"max_attempts": 2}})).await;
+    assert_eq!(anew["retry"], json!({"max_attempts": 2, "strategy": "exponential", "base_delay": 60}));
+    for delay in [json!(-1), json!(86_401), json!("5")] {
+        assert!(!refused(&app, &made, &json!({"retry": {"base_delay": delay}})).await.is_empty(), "{delay}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_job_must_have_is_not_taken_away_and_its_state_not_written() {
+    let app = app().await;
+    let made = id(&create(&app, &every(600)).await);
+    let fields = ["name", "goal", "schedule", "agent_id", "overlap", "misfire", "execution_mode", "time_limit_seconds"];
+    for field in fields {
+        assert_eq!(refused(&app, &made, &json!({field: null})).await, [field]);
+    }
+    let answer = app.put(&format!("/api/scheduler/jobs/{made}")).json(&json!({"status": "paused"})).send().await;
+    let answer = answer.expect_error(400, "invalid_request");
+    assert_eq!(answer.bad_fields(), ["status"]);
+    assert!(answer.text().contains("/pause"), "{}", answer.text());
+    put(&app, &made, &json!({"status": "active", "name": "other"})).await;
+}
+
+#[tokio::test]
+async fn an_output_goes_where_there_is_a_way_to() {
+    let app = app().await;
+    let made = id(&create(&app, &every(600)).await);
+    for channel in ["icq:1", "http://127.0.0.1/x", "https://example.org/x", "nowhere"] {
+        assert_eq!(refused(&app, &made, &json!({"delivery": {"channel": channel}})).await, ["delivery.channel"]);
+    }
+    let answer =
+        app.post("/api/scheduler/jobs").json(&with(every(60), &json!({"delivery": {"channel": "http://a.b/"}})));
+    let answer = answer.send().await.expect_error(400, "invalid_request");
+    assert!(answer.text().contains("webhook:<url>"), "{}", answer.text());
+    for channel in ["discord:1", "webhook:https://example.org/x", "email:ada@example.org"] {
+        put(&app, &made, &json!({"delivery": {"channel": channel}})).await;
+    }
+}

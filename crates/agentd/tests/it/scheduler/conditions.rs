@@ -1,0 +1,51 @@
+//! Conditions guard every attempt of a run.
+
+use agentd_llm::fake::{Reply, Script};
+use serde_json::{Value, json};
+
+use super::{advance, create, every, id, runs, statuses, trigger, with};
+use crate::support::talk::{COUNTED, Talk};
+
+fn condition(expression: &str) -> Value {
+    json!({"condition": {"type": "expression", "expression": expression}})
+}
+
+#[tokio::test]
+async fn a_condition_that_cannot_be_judged_is_not_passed_over_by_the_next_attempt() {
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED))).await;
+    let app = &talk.app;
+    let guarded = with(
+        condition("last_run == null || timestamp(last_run.output) < now"),
+        &json!({"retry": {"max_attempts": 3, "strategy": "fixed", "base_delay": 0}}),
+    );
+    let refused = app.post("/api/scheduler/jobs").json(&with(every(600), &guarded)).send().await;
+    assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["condition.expression"]);
+    // Good for an example, and not for what the first run says.
+    let guarded = with(guarded, &condition("last_run == null || last_run.output == '' || int(last_run.output) > 3"));
+    let job = id(&create(app, &with(every(600), &guarded)).await);
+    for _ in 0..2 {
+        advance(app, 600);
+        app.run_workers().await;
+    }
+    let list = runs(app, &job).await;
+    assert_eq!(statuses(&list), ["success", "failed"], "{list:?}");
+    assert!(list[1]["error"].as_str().is_some_and(|error| error.starts_with("the condition could not be judged")));
+    assert_eq!((&list[1]["session_id"], talk.vendor.requests().len()), (&Value::Null, 1), "the goal did not run");
+}
+
+#[tokio::test]
+async fn a_condition_has_to_hold_out_before_the_first_run() {
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED))).await;
+    let app = &talk.app;
+    for expression in ["last_run.status == 'success'", "timestamp(job.last_run_at) < now"] {
+        let refused = app.post("/api/scheduler/jobs").json(&with(every(600), &condition(expression))).send().await;
+        let refused = refused.expect_error(400, "invalid_request");
+        assert_eq!(refused.bad_fields(), ["condition.expression"]);
+        assert!(refused.text().contains("last_run == null ||"), "{}", refused.text());
+    }
+    let guarded = condition("(last_run == null || last_run.status == 'success') && job.schedule.interval == 600");
+    let job = id(&create(app, &with(every(600), &guarded)).await);
+    trigger(app, &job).await;
+    app.run_workers().await;
+    assert_eq!(statuses(&runs(app, &job).await), ["success"]);
+}

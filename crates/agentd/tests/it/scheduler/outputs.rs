@@ -1,0 +1,66 @@
+//! What an agent is told when a run begins, and what becomes of its output.
+
+use agentd_llm::fake::{Reply, Script};
+use serde_json::{Value, json};
+
+use super::{advance, create, every, id, run, runs, trigger, with};
+use crate::support::TestApp;
+use crate::support::talk::{COUNTED, Talk};
+
+async fn body_of_the_message(app: &TestApp) -> String {
+    let list = app.get("/api/notifications").send().await.expect_status(200).json();
+    let path = format!("/api/notifications/{}", id(&list["notifications"][0]));
+    let message = app.get(&path).send().await.expect_status(200).json();
+    message["body"].as_str().expect("a body").to_owned()
+}
+
+#[tokio::test]
+async fn markdown_becomes_a_page_or_plain_text_where_the_job_says_so() {
+    let said = "done: **ok**\n\n- <b>one</b>\n- [two](https://example.org)";
+    for (format, expected) in [
+        ("markdown", said),
+        (
+            "html",
+            "<p>done: <strong>ok</strong></p>\n<ul>\n<li>&lt;b&gt;one&lt;/b&gt;</li>\n\
+             <li><a href=\"https://example.org\">two</a></li>\n</ul>",
+        ),
+        ("text", "done: ok\n\n- <b>one</b>\n- two (https://example.org)"),
+    ] {
+        let talk = Talk::with(Script::always(Reply::text([said], COUNTED))).await;
+        let to = json!({"delivery": {"channel": "slack:#reports", "format": format}});
+        let job = id(&create(&talk.app, &with(every(600), &to)).await);
+        trigger(&talk.app, &job).await;
+        talk.app.run_workers().await;
+        assert_eq!(body_of_the_message(&talk.app).await, expected, "{format}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_says_what_became_of_its_output() {
+    let talk = Talk::saying(&["Fine."]).await;
+    let app = &talk.app;
+    let silent = id(&create(app, &every(600)).await);
+    let told = id(&create(app, &with(every(600), &json!({"delivery": {"channel": "discord:1"}}))).await);
+    let (of_silent, of_told) = (trigger(app, &silent).await, trigger(app, &told).await);
+    app.run_workers().await;
+    assert_eq!(run(app, &silent, &of_silent).await["delivery"], Value::Null);
+    let waiting = run(app, &told, &of_told).await;
+    // The channel is not set up.
+    assert_eq!(waiting["delivery"]["status"], "pending", "{waiting}");
+    assert!(waiting["delivery"]["error"].as_str().is_some_and(|error| !error.is_empty()), "{waiting}");
+    assert_eq!(runs(app, &told).await[0], waiting);
+}
+
+#[tokio::test]
+async fn an_agent_is_told_the_time_in_the_profiles_zone() {
+    let talk = Talk::saying(&["Fine."]).await;
+    let app = &talk.app;
+    app.put("/api/settings/profile").json(&json!({"timezone": "Asia/Kolkata"})).send().await.expect_status(200);
+    create(app, &every(600)).await;
+    advance(app, 660);
+    app.run_workers().await;
+    let asked = talk.vendor.requests().remove(0).body.to_string();
+    let planned = "as planned for Monday, 2026-01-05 14:40 in Asia/Kolkata (2026-01-05T09:10:00.000Z)";
+    let now = "It is Monday, 2026-01-05 14:41 in Asia/Kolkata (2026-01-05T09:11:00.000Z)";
+    assert!(asked.contains(planned) && asked.contains(now), "{asked}");
+}
