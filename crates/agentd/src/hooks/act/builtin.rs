@@ -108,7 +108,7 @@ impl Hooks {
     async fn send_to_channel(&self, occasion: &Occasion<'_>, mut message: Notification) -> Result<(), HookError> {
         message.agent = occasion.hook.hook.agent_id.as_ref().map(ToString::to_string);
         let (notify, claim) = (self.means().notify.clone(), occasion.claim.clone());
-        let message = message.idempotency_key(format!("hook:{}", claim.id));
+        let message = message.of_hook(&claim.id);
         let result = occasion.done(Value::Null, None);
         let send = async move |tx: &mut Tx| {
             let id = notify.enqueue(tx, &message).await?;

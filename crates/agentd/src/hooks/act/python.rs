@@ -5,7 +5,7 @@ use agentd_base::Secret;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Attempt, Failure};
+use super::{Attempt, Failure, read_event};
 use crate::hooks::known::LoadedHook;
 use crate::hooks::model::{ExecutionStatus, PythonAction, SECRET};
 use crate::hooks::service::Hooks;
@@ -33,7 +33,10 @@ impl Hooks {
                 Err(problem) => return Attempt::Failed(Failure::for_good(problem)),
             },
         };
-        let event: Value = serde_json::from_str(&claim.payload).unwrap_or_default();
+        let event = match read_event(claim) {
+            Ok(event) => event,
+            Err(failure) => return Attempt::Failed(failure),
+        };
         let job = PythonJob {
             source: hook.hook.source_code.clone().unwrap_or_default(),
             globals: Map::from_iter([("event".to_owned(), event), ("config".to_owned(), Value::Object(config))]),

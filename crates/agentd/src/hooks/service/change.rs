@@ -11,8 +11,11 @@ use super::Hooks;
 use crate::agents::{AgentId, Agents, OwnsAgentData};
 use crate::hooks::error::HookError;
 use crate::hooks::known::secret_scope;
-use crate::hooks::model::{Action, BundledHook, Hook, HookChange, HookId, HookType, MAX_HOOKS, SECRET, SecretWrite};
+use crate::hooks::model::{
+    Action, BuiltinAction, BundledHook, Hook, HookChange, HookId, HookType, MAX_HOOKS, SECRET, SecretWrite,
+};
 use crate::hooks::store::{self, deliveries, executions, figures, queue};
+use crate::notify::Target;
 use crate::settings::Vault;
 
 /// What is closed together with the deletion itself; the rest follows in the background.
@@ -151,10 +154,15 @@ impl Hooks {
 
     /// Refuses an address that would never be reached, as far as that shows without asking anybody.
     fn check_address(&self, hook: &Hook) -> Result<(), HookError> {
-        let Action::Http(http) = &hook.action else { return Ok(()) };
-        self.client().check_url(&http.url).map_err(|error| HookError::Invalid {
-            problems: vec![FieldProblem { field: "config.url".to_owned(), message: error.to_string() }],
-        })
+        let (field, url) = match &hook.action {
+            Action::Http(http) => ("config.url", &http.url),
+            Action::Builtin(BuiltinAction::SendToChannel { target: Target::Webhook(url), .. }) => {
+                ("config.channel", url)
+            }
+            _ => return Ok(()),
+        };
+        self.check_url(url)
+            .map_err(|message| HookError::Invalid { problems: vec![FieldProblem { field: field.to_owned(), message }] })
     }
 }
 

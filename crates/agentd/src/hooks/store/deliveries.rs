@@ -9,11 +9,14 @@ use super::queue::Claim;
 use crate::hooks::model::{Delivery, DeliveryId, DeliveryStatus, HookId};
 
 const COLUMNS: &str = "id, hook_id, event_id, event_type, status, attempt_count, due_at, response_status, duration_ms, \
-                       error, created_at, updated_at";
+                       error, created_at, updated_at, (SELECT c.open_until FROM hook_circuits c \
+                       WHERE c.hook_id = hook_deliveries.hook_id) AS open_until";
 
 fn delivery(row: &Row) -> Result<Delivery, StoreError> {
     let status = DeliveryStatus::from_stored(&row.get::<String>("status")?);
     let due_at: Option<Timestamp> = row.get("due_at")?;
+    // While the receiver's circuit is open, nothing is sent before it is tried again.
+    let next_attempt_at = due_at.max(row.get::<Option<Timestamp>>("open_until")?.filter(|_| due_at.is_some()));
     Ok(Delivery {
         id: row.get("id")?,
         hook_id: row.get("hook_id")?,
@@ -21,7 +24,7 @@ fn delivery(row: &Row) -> Result<Delivery, StoreError> {
         event_type: row.get("event_type")?,
         status,
         attempt_count: row.get("attempt_count")?,
-        next_attempt_at: due_at.filter(|_| matches!(status, DeliveryStatus::Pending | DeliveryStatus::Failed)),
+        next_attempt_at: next_attempt_at.filter(|_| matches!(status, DeliveryStatus::Pending | DeliveryStatus::Failed)),
         response_status: row.get("response_status")?,
         duration_ms: row.get("duration_ms")?,
         error: row.get("error")?,

@@ -27,6 +27,7 @@ use crate::hooks::service::{Hooks, Passed};
 use crate::hooks::store;
 use crate::hooks::store::deliveries::{self, Added, NewWork};
 use crate::hooks::store::executions;
+use crate::hooks::store::queue::Lane;
 
 const CONSUMER: &str = "hooks";
 const EVENTS_A_BATCH: u32 = 500;
@@ -89,7 +90,8 @@ impl Page {
 /// What a batch came to.
 #[derive(Debug, Clone, Copy, Default)]
 struct Batch {
-    waiting: usize,
+    queued: usize,
+    inline: usize,
     given_up: usize,
     has_more: bool,
 }
@@ -118,10 +120,12 @@ impl ReadEvents {
         let here = self.hooks.clone();
         let take = async move |tx: &mut Tx| here.take_batch(tx, &page, &room).await;
         let batch = self.hooks.db().write_locking(Durability::Full, take).await?;
-        self.gauge.add(batch.waiting);
+        self.gauge.add(batch.queued + batch.inline);
         self.hooks.counters().dead.fetch_add(u64::try_from(batch.given_up).unwrap_or_default(), Ordering::Relaxed);
-        if batch.waiting > 0 {
-            self.hooks.wake_lanes();
+        for (added, lane) in [(batch.queued, Lane::Deliveries), (batch.inline, Lane::Executions)] {
+            if added > 0 {
+                self.hooks.wake_of(lane).notify_one();
+            }
         }
         Ok(batch.has_more)
     }
@@ -206,12 +210,12 @@ impl Hooks {
                 if hook.hook.is_queued() && depth <= MAX_DEPTH {
                     queued.push((DeliveryId::generate(&self.ground().ids), work));
                 } else if self.insert_work(tx, hook, &work).await? {
-                    batch.waiting += 1;
+                    batch.inline += 1;
                 }
             }
         }
         let added = deliveries::insert_deliveries(tx, &queued).await?;
-        batch.waiting += added.waiting;
+        batch.queued += added.waiting;
         batch.given_up += added.given_up;
         if let Some(seq) = reached {
             tx.advance_cursor(CONSUMER, seq).await?;

@@ -149,6 +149,20 @@ async fn hooks_that_lead_to_each_other_come_to_an_end() {
 }
 
 #[tokio::test]
+async fn what_a_hook_stores_is_not_forgotten_for_being_unimportant() {
+    let app = TestApp::with_owner().await;
+    let mut hook = builtin(json!({"action": "store_memory", "template": "The build {{data.name}}", "importance": 0.1}));
+    hook["event_type"] = json!("project.created");
+    make(&app, hook).await;
+    emit(&app, "project.created", json!({"name": "passed"})).await;
+    settle(&app).await;
+    app.put("/api/settings/memory").json(&json!({"min_importance": 1.0})).send().await.expect_status(200);
+    settle(&app).await;
+    let episodes = app.get("/api/memory/episodes").send().await.expect_status(200).json();
+    assert_eq!(episodes["total"], 1, "{episodes}");
+}
+
+#[tokio::test]
 async fn an_agent_is_started_with_tools_that_only_read() {
     let talk = Talk::saying(&["All is ", "well."]).await;
     let app = &talk.app;

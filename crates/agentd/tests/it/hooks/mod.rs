@@ -3,6 +3,7 @@
 mod bad_receivers;
 mod chaos;
 mod executing;
+mod fairness;
 mod figures;
 mod managing;
 mod queue;
