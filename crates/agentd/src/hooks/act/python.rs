@@ -46,14 +46,20 @@ impl Hooks {
         };
         // A drain waits for it, and cuts it off by ending the daemon.
         let cancelled = CancellationToken::new();
-        let failed = |status, message: String| {
-            let message = hide(message, secret.as_ref());
-            Attempt::Failed(Failure { status, ..Failure::for_good(message) })
-        };
         match self.means().runner.run_python(&self.ground().entropy, job, &cancelled).await {
             Ok(answer) => Attempt::Done(bounded(json!({"result": answer.result, "printed": answer.printed}))),
-            Err(error @ PythonError::TimedOut(_)) => failed(ExecutionStatus::Timeout, error.to_string()),
-            Err(error) => failed(ExecutionStatus::Error, error.to_string()),
+            Err(error) => {
+                let status = match error {
+                    PythonError::TimedOut { .. } => ExecutionStatus::Timeout,
+                    _ => ExecutionStatus::Error,
+                };
+                let output = match &error {
+                    PythonError::NotRun(_) => None,
+                    _ => Some(bounded(json!({"result": null, "printed": error.printed()}))),
+                };
+                let message = hide(error.to_string(), secret.as_ref());
+                Attempt::Failed(Failure { status, output, ..Failure::for_good(message) })
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod bad_receivers;
 mod chaos;
+mod code;
 mod executing;
 mod fairness;
 mod figures;
