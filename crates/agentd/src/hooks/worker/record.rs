@@ -13,9 +13,7 @@ use super::REQUESTS_AT_ONCE;
 use super::lane::Held;
 use crate::hooks::act::Sent;
 use crate::hooks::known::LoadedHook;
-use crate::hooks::model::{
-    Action, DeliveryStatus, FAILURES_TO_OPEN, HookId, TEST_EVENT, circuit_pause, delivery_delay,
-};
+use crate::hooks::model::{Action, DeliveryStatus, FAILURES_TO_OPEN, HookId, circuit_pause, delivery_delay};
 use crate::hooks::service::Hooks;
 use crate::hooks::store;
 use crate::hooks::store::deliveries::{self, DeliveryResult};
@@ -129,7 +127,7 @@ impl<'b> Receiver<'b> {
             self.attempts = attempted.hook.hook.max_retries;
             self.pause = attempted.backoff().map(|backoff| (*backoff, attempted.jitter));
         }
-        if result.due_at.is_none() && attempted.claim.event_type != TEST_EVENT {
+        if result.due_at.is_none() {
             let figures = Figures::of(is_success, result.duration_ms);
             self.figures.entry(&attempted.claim.event_type).or_default().add(figures);
         }
