@@ -30,7 +30,8 @@ pub trait Worker: Send + Sync + 'static {
 
     /// Asked after a round that found nothing to do: nothing is due before this, unless something is
     /// written. Until then the worker is left alone, however short its interval is, where it can be told
-    /// whether something was written; an idle daemon then does nothing at all. None: not known.
+    /// whether something was written; an idle daemon then does nothing at all. When that time comes the worker is
+    /// there, however long its interval is. None: not known.
     fn idle_until(&self) -> Option<Timestamp> {
         None
     }

@@ -74,11 +74,10 @@ impl Known {
 
     /// Those that go before a hook where both hear of the same event: in the same table, with a higher priority.
     pub(super) fn going_before(&self, hook: &Hook) -> Vec<&str> {
-        let goes_before = |other: &&Arc<LoadedHook>| {
-            let other = &other.hook;
-            other.enabled && other.priority > hook.priority && other.is_queued() == hook.is_queued()
-        };
-        self.listening(&hook.event_type).iter().filter(goes_before).map(|other| other.hook.id.as_str()).collect()
+        // They are sorted so that these come first.
+        let higher = self.listening(&hook.event_type).iter().take_while(|other| other.hook.priority > hook.priority);
+        let goes_before = |other: &&Arc<LoadedHook>| other.hook.enabled && other.hook.is_queued() == hook.is_queued();
+        higher.filter(goes_before).map(|other| other.hook.id.as_str()).collect()
     }
 
     /// Those that listen to a type, the highest priority first.
