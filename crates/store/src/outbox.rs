@@ -120,11 +120,17 @@ pub enum CursorStart {
 }
 
 fn event(row: &Row) -> Result<Event, StoreError> {
+    let id: EventId = row.get("id")?;
+    // One event that cannot be read must not keep every reader from those behind it.
+    let data = row.json("data").unwrap_or_else(|error| {
+        tracing::error!(event = %id, %error, "the data of an event cannot be read; it is passed on without them");
+        serde_json::Value::Null
+    });
     Ok(Event {
         seq: Seq { transaction: row.get("tx_id")?, number: row.get("seq")? },
-        id: row.get("id")?,
+        id,
         event_type: row.get("event_type")?,
-        data: row.json("data")?,
+        data,
         agent: row.get("agent")?,
         created_at: row.get("created_at")?,
     })

@@ -30,7 +30,7 @@ pub use places::{Place, Places, keep_lease};
 pub use purge::{PruneEvents, PurgeAnswers};
 pub use restored::JudgesRestored;
 pub use supervise::TaskPanics;
-pub use worker::{Worker, WorkerError, WorkerPause, Workers};
+pub use worker::{Worker, WorkerError, WorkerPause, Workers, until_due};
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_store::{Db, Lease, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::select_all;
 use tokio::sync::{Notify, watch};
 
 /// How many may work at once, and how many do. Cheap to clone.
@@ -42,15 +44,38 @@ impl Places {
         Place(Arc::clone(&self.taken))
     }
 
+    /// Takes a place if one is free.
+    #[must_use]
+    pub fn try_take(&self) -> Option<Place> {
+        let is_taken = self.taken.send_if_modified(|taken| {
+            let is_free = *taken < self.limit;
+            *taken += usize::from(is_free);
+            is_free
+        });
+        is_taken.then(|| Place(Arc::clone(&self.taken)))
+    }
+
     /// The end of a worker's round: `false` when no place is taken, so that there is nothing to wait for.
     /// Else waits until one is free again, `wake` says that there is more to do, or `longest` is over, so
     /// that the daemon can come to rest meanwhile.
     pub async fn settle(&self, wake: Option<&Notify>, longest: Duration) -> bool {
-        let mut taken = self.taken.subscribe();
-        let before = *taken.borrow_and_update();
-        if before == 0 {
+        Self::settle_any(&[self], wake, longest).await
+    }
+
+    /// [`Self::settle`] of a worker that has several kinds of places.
+    pub async fn settle_any(all: &[&Self], wake: Option<&Notify>, longest: Duration) -> bool {
+        let mut watched = Vec::with_capacity(all.len());
+        for places in all {
+            let mut taken = places.taken.subscribe();
+            let before = *taken.borrow_and_update();
+            if before > 0 {
+                watched.push((before, taken));
+            }
+        }
+        if watched.is_empty() {
             return false;
         }
+        let freed = watched.iter_mut().map(|(before, taken)| taken.wait_for(|taken| *taken < *before).boxed());
         let woken = async {
             match wake {
                 Some(wake) => wake.notified().await,
@@ -58,7 +83,7 @@ impl Places {
             }
         };
         tokio::select! {
-            _ = taken.wait_for(|taken| *taken < before) => {}
+            _ = select_all(freed) => {}
             () = woken => {}
             () = tokio::time::sleep(longest) => {}
         }
@@ -116,7 +141,17 @@ mod tests {
         wake.notify_one();
         assert!(places.settle(Some(&wake), longest).await);
         assert_eq!(places.free(), 1);
+        let three = places.try_take();
+        assert!(three.is_some() && places.try_take().is_none());
+        let others = Places::new(1);
+        drop(three);
+        let waiting = Places::settle_any(&[&others, &places], None, longest);
         drop(two);
-        assert!(places.drain(Duration::ZERO).await);
+        assert!(!waiting.await, "nothing is taken any more");
+        let one = others.take();
+        let waiting = tokio::spawn(async move { Places::settle_any(&[&places, &others], None, longest).await });
+        tokio::task::yield_now().await;
+        drop(one);
+        assert!(waiting.await.expect("it ends"));
     }
 }

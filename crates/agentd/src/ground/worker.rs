@@ -30,7 +30,8 @@ pub trait Worker: Send + Sync + 'static {
 
     /// Asked after a round that found nothing to do: nothing is due before this, unless something is
     /// written. Until then the worker is left alone, however short its interval is, where it can be told
-    /// whether something was written; an idle daemon then does nothing at all. None: not known.
+    /// whether something was written; an idle daemon then does nothing at all. When that time comes the worker is
+    /// there, however long its interval is. None: not known.
     fn idle_until(&self) -> Option<Timestamp> {
         None
     }
@@ -129,7 +130,7 @@ async fn drive(worker: Arc<dyn Worker>, db: Db, pause: WorkerPause, draining: Ca
             () = draining.cancelled() => return,
             outcome = work => outcome,
         };
-        let mut may_rest = false;
+        let (mut may_rest, mut has_failed) = (false, false);
         let wait = match outcome {
             Ok(true) => {
                 failures = 0;
@@ -142,6 +143,7 @@ async fn drive(worker: Arc<dyn Worker>, db: Db, pause: WorkerPause, draining: Ca
                 worker.interval()
             }
             Err(error) => {
+                has_failed = true;
                 failures = failures.saturating_add(1);
                 tracing::warn!(worker = worker.name(), %error, failures, "a background worker failed and will run again");
                 worker.interval().max(Duration::from_secs(1)).saturating_mul(failures.min(32)).min(LONGEST_PAUSE)
@@ -155,10 +157,11 @@ async fn drive(worker: Arc<dyn Worker>, db: Db, pause: WorkerPause, draining: Ca
             }
         };
         let rested = async {
-            tokio::time::sleep(wait).await;
+            let nap = |longest| if has_failed { longest } else { nap(&*worker, db.clock().now(), longest) };
+            tokio::time::sleep(nap(wait)).await;
             let is_idle = || worker.idle_until().is_some_and(|until| until > db.clock().now());
             while may_rest && db.version() == seen && is_idle() {
-                tokio::time::sleep(worker.interval()).await;
+                tokio::time::sleep(nap(worker.interval())).await;
             }
         };
         tokio::select! {
@@ -167,6 +170,21 @@ async fn drive(worker: Arc<dyn Worker>, db: Db, pause: WorkerPause, draining: Ca
             () = rested => {}
         }
     }
+}
+
+/// How long to sleep before looking again: `longest`, but not past the time when something is due.
+fn nap(worker: &dyn Worker, now: Timestamp, longest: Duration) -> Duration {
+    worker.idle_until().and_then(|due| until_due(due, now)).map_or(longest, |wait| wait.min(longest))
+}
+
+/// How long to wait for what is due at `due`; None when that is over, so that waiting does not help.
+#[must_use]
+pub fn until_due(due: Timestamp, now: Timestamp) -> Option<Duration> {
+    /// Timers are no finer.
+    const LEAST: Duration = Duration::from_millis(5);
+    /// It may have come about while nobody looked.
+    const JUST_NOW: Duration = Duration::from_millis(20);
+    (due > now - JUST_NOW).then(|| due.since(now).max(LEAST))
 }
 
 #[cfg(test)]
@@ -259,6 +277,63 @@ mod tests {
         draining.cancel();
         tracker.close();
         tracker.wait().await;
+    }
+
+    /// Nothing to do before a time, which it notes when it runs.
+    struct Punctual {
+        due: Timestamp,
+        clock: agentd_base::Clock,
+        late_by: tokio::sync::mpsc::UnboundedSender<Duration>,
+    }
+
+    impl Worker for Punctual {
+        fn name(&self) -> &'static str {
+            "punctual"
+        }
+
+        fn interval(&self) -> Duration {
+            Duration::from_secs(3600)
+        }
+
+        fn idle_until(&self) -> Option<Timestamp> {
+            Some(self.due)
+        }
+
+        fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+            let now = self.clock.now();
+            if now >= self.due {
+                self.late_by.send(now.since(self.due)).expect("the test waits");
+            }
+            Box::pin(async { Ok(false) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_is_there_when_something_is_due() {
+        let test = sqlite().await;
+        let (late_by, mut was_late_by) = tokio::sync::mpsc::unbounded_channel();
+        let clock = test.clock.clock();
+        let due = clock.now() + Duration::from_millis(400);
+        let mut workers = Workers::new(TaskPanics::default());
+        workers.add(Punctual { due, clock, late_by });
+        let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
+        workers.spawn(&test.db, &tracker, &draining);
+        tokio::time::sleep(Duration::from_millis(350)).await;
+        test.clock.advance(Duration::from_millis(400));
+        let late = tokio::time::timeout(Duration::from_secs(30), was_late_by.recv()).await;
+        assert_eq!(late.expect("its interval is not waited for"), Some(Duration::ZERO));
+        draining.cancel();
+        tracker.close();
+        tracker.wait().await;
+    }
+
+    #[test]
+    fn what_is_over_is_not_waited_for() {
+        let now = Timestamp::parse("2026-01-05T09:00:00Z").expect("a time");
+        let wait = |milliseconds: i64| until_due(Timestamp::from_micros(now.as_micros() + milliseconds * 1000), now);
+        assert_eq!(wait(200), Some(Duration::from_millis(200)));
+        assert_eq!((wait(1), wait(-10)), (Some(Duration::from_millis(5)), Some(Duration::from_millis(5))));
+        assert_eq!(wait(-21), None);
     }
 
     #[tokio::test(start_paused = true)]

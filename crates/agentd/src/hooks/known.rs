@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use agentd_base::Secret;
 use agentd_store::Read;
 
 use super::error::HookError;
-use super::model::{Hook, HookId, SECRET};
+use super::model::{Action, Hook, HookId, SECRET};
 use super::store::{self, Version};
 use crate::settings::{Vault, VaultError};
 
@@ -17,6 +18,20 @@ use crate::settings::{Vault, VaultError};
 pub(super) struct LoadedHook {
     pub(super) hook: Hook,
     pub(super) secret: Result<Option<Secret>, String>,
+    /// Where it sends to: the scheme, host and port of its url.
+    pub(super) receiver: Option<Arc<str>>,
+    /// Whether the receiver took the last event, and did so soon. At first nobody knows.
+    pub(super) is_quick: AtomicBool,
+}
+
+impl LoadedHook {
+    fn new(hook: Hook, secret: Result<Option<Secret>, String>) -> Self {
+        let receiver = match &hook.action {
+            Action::Http(http) => Some(http.url.origin().ascii_serialization().into()),
+            _ => None,
+        };
+        Self { hook, secret, receiver, is_quick: AtomicBool::new(false) }
+    }
 }
 
 /// Every hook that is there.
@@ -36,7 +51,7 @@ impl Known {
         let mut known = Self { by_id: HashMap::new(), by_event: HashMap::new(), version };
         for hook in store::list_hooks(read, &known.version.database).await? {
             let secret = if hook.has_secret { find_secret(read, vault, &hook.id).await? } else { Ok(None) };
-            let loaded = Arc::new(LoadedHook { hook, secret });
+            let loaded = Arc::new(LoadedHook::new(hook, secret));
             known.by_event.entry(loaded.hook.event_type.clone()).or_default().push(Arc::clone(&loaded));
             known.by_id.insert(loaded.hook.id.clone(), loaded);
         }
@@ -55,6 +70,14 @@ impl Known {
 
     pub(super) fn ids(&self) -> impl Iterator<Item = &HookId> {
         self.by_id.keys()
+    }
+
+    /// Those that go before a hook where both hear of the same event: in the same table, with a higher priority.
+    pub(super) fn going_before(&self, hook: &Hook) -> Vec<&str> {
+        // They are sorted so that these come first.
+        let higher = self.listening(&hook.event_type).iter().take_while(|other| other.hook.priority > hook.priority);
+        let goes_before = |other: &&Arc<LoadedHook>| other.hook.enabled && other.hook.is_queued() == hook.is_queued();
+        higher.filter(goes_before).map(|other| other.hook.id.as_str()).collect()
     }
 
     /// Those that listen to a type, the highest priority first.

@@ -9,7 +9,8 @@
 //! - Deliveries and executions are held by leases in their rows, fenced by owner and a count of claims. What a killed
 //!   daemon held is done again after its lease: sending is at least once, and both copies carry the same id. What the
 //!   daemon itself does (`builtin`) is done once: the effect and its record are one transaction.
-//! - One hook holds a quarter of the places at most. A receiver that fails ten times in a row is left in peace for a
+//! - One hook holds a quarter of the places at most, and so do all hooks of a slow receiver together. Of the hooks of
+//!   one event those of higher priority begin first, and are waited for a second at most. A receiver that fails ten times in a row is left in peace for a
 //!   while that grows; then one delivery shows whether it is back. What is held waits, and counts no attempt.
 //! - What waits is bounded. When too much waits for hooks that get on, events are left in the outbox; what further
 //!   comes for one that does not is given up at once, with that as the reason.

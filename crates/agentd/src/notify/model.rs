@@ -32,6 +32,14 @@ pub(super) const MOST_ATTEMPTS: u32 = 20;
 pub(super) const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(30), multiplier: 2.0, cap: Duration::from_secs(3600), jitter: 0.2 };
 
+/// Idempotency keys of what hooks send begin with this, and no others do.
+const HOOK_KEY: &str = "hook:";
+
+/// Whether what has this idempotency key is sent for a hook.
+pub(super) fn is_hook_key(key: Option<&str>) -> bool {
+    key.is_some_and(|key| key.starts_with(HOOK_KEY))
+}
+
 /// How long what has ended is kept.
 pub(super) const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
@@ -234,6 +242,12 @@ impl Notification {
         self
     }
 
+    /// Sent because of what a hook did, once for each `execution`. `security.private_hook_targets` holds for it.
+    #[must_use]
+    pub fn of_hook(self, execution: &str) -> Self {
+        self.idempotency_key(format!("{HOOK_KEY}{execution}"))
+    }
+
     #[must_use]
     pub fn agent(mut self, agent: impl Into<String>) -> Self {
         self.agent = Some(agent.into());
@@ -265,6 +279,8 @@ pub struct StoredNotification {
     /// With everything that is secret in it.
     pub channel: String,
     pub agent: Option<String>,
+    /// Whether a hook sends it.
+    pub is_of_hook: bool,
     pub subject: String,
     pub body: String,
     pub format: MessageFormat,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{FieldProblem, Page};
-use agentd_net::{GuardedClient, Trust};
 use agentd_store::{NewEvent, NewItem, Read, Recorder, StoreError, Tx};
 use serde_json::{Value, json};
 
@@ -60,7 +59,7 @@ impl Notify {
     /// With the transports `email` and `webhook`.
     #[must_use]
     pub fn new(ground: &Ground, settings: Settings, options: NotifyOptions) -> Self {
-        let client = GuardedClient::new(settings.policy(), Trust::Owner);
+        let webhook = Webhook::new(settings.clone());
         let options = EmailOptions { extra_tls_roots: options.extra_tls_roots, time_limit: options.email_time_limit };
         let email = Arc::new(Email::new(settings, ground.clock.clone(), options));
         let notify = Self(Arc::new(Inner {
@@ -72,7 +71,7 @@ impl Notify {
             wake: Arc::default(),
         }));
         notify.register(email);
-        notify.register(Arc::new(Webhook::new(client)));
+        notify.register(Arc::new(webhook));
         tokio::spawn(wake_when_enqueued(ground.clone(), Arc::clone(&notify.0.wake)));
         notify
     }

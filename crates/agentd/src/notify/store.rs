@@ -5,18 +5,22 @@ use std::collections::BTreeMap;
 use agentd_base::{Page, Timestamp};
 use agentd_store::{Args, ItemId, Read, Row, StoreError, Tx, args, in_list};
 
-use super::model::{MessageFormat, Notification, NotificationId, NotificationStatus, StoredNotification, one_line};
+use super::model::{
+    MessageFormat, Notification, NotificationId, NotificationStatus, StoredNotification, is_hook_key, one_line,
+};
 
-const COLUMNS: &str = "id, platform, channel, agent, subject, body, format, status, attempt_count, next_attempt_at, \
+const COLUMNS: &str = "id, idempotency_key, platform, channel, agent, subject, body, format, status, attempt_count, next_attempt_at, \
                        reference, error, created_at, updated_at";
 
 fn notification(row: &Row) -> Result<StoredNotification, StoreError> {
     let (format, status): (String, String) = (row.get("format")?, row.get("status")?);
+    let key: Option<String> = row.get("idempotency_key")?;
     Ok(StoredNotification {
         id: row.get("id")?,
         platform: row.get("platform")?,
         channel: row.get("channel")?,
         agent: row.get("agent")?,
+        is_of_hook: is_hook_key(key.as_deref()),
         subject: row.get("subject")?,
         body: row.get("body")?,
         // The schema lets nothing else in.

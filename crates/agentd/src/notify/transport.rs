@@ -17,6 +17,8 @@ pub struct Outgoing {
     pub id: NotificationId,
     /// What stands behind the colon of the target.
     pub channel: String,
+    /// Whether a hook sends it: `security.private_hook_targets` holds for where it goes.
+    pub is_of_hook: bool,
     /// One line; may be empty.
     pub subject: String,
     pub body: String,

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use agentd_net::{GuardedClient, NetError};
+use agentd_net::{GuardedClient, NetError, Trust};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -16,17 +16,27 @@ use url::Url;
 
 use super::model::{MessageFormat, Target, shown_channel};
 use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};
+use crate::settings::Settings;
 
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct Webhook {
-    client: GuardedClient,
+    settings: Settings,
+    owner: GuardedClient,
+    steered: GuardedClient,
 }
 
 impl Webhook {
-    pub(super) fn new(client: GuardedClient) -> Self {
-        Self { client }
+    pub(super) fn new(settings: Settings) -> Self {
+        let client = |trust| GuardedClient::new(settings.policy(), trust);
+        Self { owner: client(Trust::Owner), steered: client(Trust::Steered), settings }
+    }
+
+    /// The client for a message, as the settings allow it now.
+    fn client(&self, message: &Outgoing) -> &GuardedClient {
+        let is_public_only = message.is_of_hook && !self.settings.security().private_hook_targets;
+        if is_public_only { &self.steered } else { &self.owner }
     }
 
     async fn post(&self, message: &Outgoing) -> Result<Delivered, DeliveryFailure> {
@@ -36,7 +46,7 @@ impl Webhook {
         let host = shown_channel(Target::WEBHOOK, &message.channel);
         // A refusal too is tried again: the owner may permit the address meanwhile.
         let failed = |error: NetError| DeliveryFailure::later(error.to_string());
-        let request = self.client.request(Method::POST, url).map_err(failed)?;
+        let request = self.client(message).request(Method::POST, url).map_err(failed)?;
         let request = request.headers(headers(message)).body(body(message).to_string()).timeout(TIME_LIMIT);
         let response = request.send().await.map_err(failed)?;
         judge(&host, response.status(), response.headers())

@@ -113,6 +113,7 @@ async fn send(notify: &Notify, message: &StoredNotification) -> Result<Delivered
     let outgoing = Outgoing {
         id: message.id.clone(),
         channel: message.channel.clone(),
+        is_of_hook: message.is_of_hook,
         subject: message.subject.clone(),
         body: message.body.clone(),
         format: message.format,

@@ -8,7 +8,7 @@ use agentd_store::Tx;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Attempt, Failure, LanePlace, milliseconds, record, whole_story};
+use super::{Attempt, Failure, LanePlace, cut, milliseconds, record, whole_story};
 use crate::engine::{EngineError, HistoryMessage, Origin, OriginKind, SessionId, StartTurn, ToolUse};
 use crate::hooks::error::HookError;
 use crate::hooks::known::LoadedHook;
@@ -50,6 +50,16 @@ impl Occasion<'_> {
     }
 }
 
+/// What was refused, with every field that is not valid.
+fn told<E: DomainError>(refusal: &E) -> String {
+    let mut text = whole_story(refusal);
+    if let ErrorKind::Invalid(problems) = refusal.kind() {
+        let fields: Vec<String> = problems.iter().map(|found| format!("{} {}", found.field, found.message)).collect();
+        text = cut(format!("{text}: {}", fields.join("; ")));
+    }
+    text
+}
+
 /// What another domain refused. That the database is away or the daemon goes down is nobody's refusal: it is done
 /// later.
 fn refused(error: HookError) -> Result<Attempt, HookError> {
@@ -58,13 +68,13 @@ fn refused(error: HookError) -> Result<Attempt, HookError> {
     }
     let failure = match error.kind() {
         ErrorKind::TooMany(_) | ErrorKind::Unavailable | ErrorKind::Upstream | ErrorKind::InProgress(_) => {
-            Failure::passing(whole_story(&error))
+            Failure::passing(told(&error))
         }
         ErrorKind::Internal => {
             tracing::warn!(error = &error as &dyn Error, "a hook could not do what it is to do");
             Failure::passing("something went wrong inside; the log says more")
         }
-        _ => Failure::for_good(whole_story(&error)),
+        _ => Failure::for_good(told(&error)),
     };
     Ok(Attempt::Failed(failure))
 }
@@ -108,7 +118,7 @@ impl Hooks {
     async fn send_to_channel(&self, occasion: &Occasion<'_>, mut message: Notification) -> Result<(), HookError> {
         message.agent = occasion.hook.hook.agent_id.as_ref().map(ToString::to_string);
         let (notify, claim) = (self.means().notify.clone(), occasion.claim.clone());
-        let message = message.idempotency_key(format!("hook:{}", claim.id));
+        let message = message.of_hook(&claim.id);
         let result = occasion.done(Value::Null, None);
         let send = async move |tx: &mut Tx| {
             let id = notify.enqueue(tx, &message).await?;
@@ -131,9 +141,10 @@ impl Hooks {
             Err(MemoryError::Store(error)) => return Err(error.into()),
             Err(refusal) => refusal,
         };
+        let said = told(&refusal);
         Ok(Attempt::Failed(match refusal.kind() {
-            ErrorKind::Unavailable | ErrorKind::Upstream => Failure::passing(whole_story(&refusal)),
-            _ => Failure::for_good(whole_story(&refusal)),
+            ErrorKind::Unavailable | ErrorKind::Upstream => Failure::passing(said),
+            _ => Failure::for_good(said),
         }))
     }
 

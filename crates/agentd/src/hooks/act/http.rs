@@ -3,6 +3,8 @@
 //! What counts is the status; of the body a little is read, so that the connection can be used again, and a
 //! receiver that drips or sends without end is left alone.
 
+use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use agentd_net::NetError;
@@ -11,11 +13,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::Response;
 use tokio::time::Instant;
 
-use super::{cut, milliseconds, whole_story};
+use super::{cut, milliseconds};
 use crate::hooks::known::LoadedHook;
 use crate::hooks::model::{HttpAction, parse_retry_after, standard_signature, svc_signature};
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::Claim;
+use crate::hooks::worker::QUICK;
 
 /// From the lookup of the name to the answer's head.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -59,8 +62,28 @@ impl Problem {
 const GONE: &str = "the receiver answered 410: nobody listens there any more";
 
 impl Hooks {
-    /// Sends a claimed event once.
-    pub(in crate::hooks) async fn send(&self, hook: &LoadedHook, http: &HttpAction, claim: &Claim) -> Sent {
+    /// Sends a claimed event once. `is_slow` is told when that takes long.
+    pub(in crate::hooks) async fn send(
+        &self,
+        hook: &LoadedHook,
+        http: &HttpAction,
+        claim: &Claim,
+        is_slow: impl FnOnce() + Send,
+    ) -> Sent {
+        let mut request = pin!(self.request(hook, http, claim));
+        let sent = match tokio::time::timeout(QUICK, &mut request).await {
+            Ok(sent) => sent,
+            Err(_) => {
+                is_slow();
+                request.await
+            }
+        };
+        let is_quick = sent.problem.is_none() && u128::from(sent.duration_ms) <= QUICK.as_millis();
+        hook.is_quick.store(is_quick, Ordering::Relaxed);
+        sent
+    }
+
+    async fn request(&self, hook: &LoadedHook, http: &HttpAction, claim: &Claim) -> Sent {
         let begun = Instant::now();
         let headers = match self.headers(hook, http, claim) {
             Ok(headers) => headers,
@@ -78,7 +101,7 @@ impl Hooks {
             }
             Err(error) => {
                 let is_timeout = matches!(error, NetError::Timeout { .. });
-                let problem = Problem { is_timeout, ..Problem::new(whole_story(&error)) };
+                let problem = Problem { is_timeout, ..Problem::new(self.explain(&error, &http.url)) };
                 Sent { status: None, duration_ms: milliseconds(begun), problem: Some(problem) }
             }
         }

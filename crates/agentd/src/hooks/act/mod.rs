@@ -23,11 +23,13 @@ use super::store;
 use super::store::executions::{self, ExecutionResult};
 use super::store::figures::{self, Figures};
 use super::store::queue::{self, Claim, Lane};
-use super::worker::EXECUTION_LEASE;
+use super::worker::{EXECUTION_LEASE, QUICK};
 use crate::ground::Place;
 
 /// The lease is renewed so often.
 const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Who waits longer between two attempts gives its place back.
+const LONGEST_HELD: Duration = Duration::from_secs(10);
 /// Longer errors are cut: they are for people.
 const ERROR_BYTES: usize = 2_000;
 
@@ -63,6 +65,12 @@ impl Failure {
     fn passing(message: impl Into<String>) -> Self {
         Self { is_passing: true, ..Self::for_good(message) }
     }
+}
+
+/// The event that a claim is about.
+fn read_event(claim: &Claim) -> Result<Value, Failure> {
+    serde_json::from_str(&claim.payload)
+        .map_err(|error| Failure::for_good(format!("the event cannot be read, so nothing was done about it: {error}")))
 }
 
 /// An error with what it comes from, for people.
@@ -136,7 +144,13 @@ impl Hooks {
                 Attempt::Failed(failure) => failure,
             };
             if failure.is_passing && attempt < attempts {
-                tokio::time::sleep(inline_delay(attempt)).await;
+                let delay = inline_delay(attempt);
+                if delay > LONGEST_HELD {
+                    place.lock().take();
+                } else if delay > QUICK {
+                    self.places().make_room(Lane::Executions, &mut place.lock());
+                }
+                tokio::time::sleep(delay).await;
                 attempt += 1;
                 continue;
             }
@@ -162,7 +176,8 @@ impl Hooks {
     ) -> Result<Attempt, HookError> {
         match &hook.hook.action {
             Action::Http(http) => {
-                let sent = self.send(hook, http, claim).await;
+                let is_slow = || self.places().make_room(Lane::Executions, &mut place.lock());
+                let sent = self.send(hook, http, claim, is_slow).await;
                 let output = serde_json::json!({"status": sent.status});
                 Ok(match sent.problem {
                     None => Attempt::Done(output),
@@ -177,7 +192,10 @@ impl Hooks {
             }
             Action::Python(python) => Ok(self.run_python(hook, python, claim).await),
             Action::Builtin(builtin) => {
-                let event = serde_json::from_str(&claim.payload).unwrap_or_default();
+                let event = match read_event(claim) {
+                    Ok(event) => event,
+                    Err(failure) => return Ok(Attempt::Failed(failure)),
+                };
                 self.do_builtin(builtin, &Occasion { hook, claim, event, attempt, begun, place }).await
             }
             Action::Broken(problem) => Ok(Attempt::Failed(Failure::for_good(problem.clone()))),

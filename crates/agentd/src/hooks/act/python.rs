@@ -5,7 +5,7 @@ use agentd_base::Secret;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Attempt, Failure};
+use super::{Attempt, Failure, read_event};
 use crate::hooks::known::LoadedHook;
 use crate::hooks::model::{ExecutionStatus, PythonAction, SECRET};
 use crate::hooks::service::Hooks;
@@ -33,7 +33,10 @@ impl Hooks {
                 Err(problem) => return Attempt::Failed(Failure::for_good(problem)),
             },
         };
-        let event: Value = serde_json::from_str(&claim.payload).unwrap_or_default();
+        let event = match read_event(claim) {
+            Ok(event) => event,
+            Err(failure) => return Attempt::Failed(failure),
+        };
         let job = PythonJob {
             source: hook.hook.source_code.clone().unwrap_or_default(),
             globals: Map::from_iter([("event".to_owned(), event), ("config".to_owned(), Value::Object(config))]),
@@ -43,14 +46,20 @@ impl Hooks {
         };
         // A drain waits for it, and cuts it off by ending the daemon.
         let cancelled = CancellationToken::new();
-        let failed = |status, message: String| {
-            let message = hide(message, secret.as_ref());
-            Attempt::Failed(Failure { status, ..Failure::for_good(message) })
-        };
         match self.means().runner.run_python(&self.ground().entropy, job, &cancelled).await {
             Ok(answer) => Attempt::Done(bounded(json!({"result": answer.result, "printed": answer.printed}))),
-            Err(error @ PythonError::TimedOut(_)) => failed(ExecutionStatus::Timeout, error.to_string()),
-            Err(error) => failed(ExecutionStatus::Error, error.to_string()),
+            Err(error) => {
+                let status = match error {
+                    PythonError::TimedOut { .. } => ExecutionStatus::Timeout,
+                    _ => ExecutionStatus::Error,
+                };
+                let output = match &error {
+                    PythonError::NotRun(_) => None,
+                    _ => Some(bounded(json!({"result": null, "printed": error.printed()}))),
+                };
+                let message = hide(error.to_string(), secret.as_ref());
+                Attempt::Failed(Failure { status, output, ..Failure::for_good(message) })
+            }
         }
     }
 

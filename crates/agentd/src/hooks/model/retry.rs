@@ -12,8 +12,8 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 pub(in crate::hooks) const FAILURES_TO_OPEN: u64 = 10;
 /// A receiver that is away is asked at least this often.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
-/// The longest wait between two attempts of what is not queued.
-const LONGEST_INLINE_DELAY: Duration = Duration::from_secs(10);
+/// More than anybody waits for.
+const LONGEST_INLINE_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The wait after failed attempt `attempt` of a hook that is not queued: 100 ms × 2^(attempt − 1).
 #[must_use]
@@ -35,10 +35,12 @@ pub(in crate::hooks) fn delivery_delay(
     backoff.delay(attempt, unit).max(asked_for)
 }
 
-/// How long a circuit stays open for the `opening`-th time in a row (the first is 1).
+/// How long a circuit stays open for the `opening`-th time in a row (the first is 1): never longer than a delivery of
+/// `attempts` would wait itself, so that what fails for good ends in about its own time.
 #[must_use]
-pub(in crate::hooks) fn circuit_pause(backoff: &Backoff, opening: u64, unit: f64) -> Duration {
-    let bounded = Backoff { cap: backoff.cap.min(LONGEST_PAUSE), ..*backoff };
+pub(in crate::hooks) fn circuit_pause(backoff: &Backoff, attempts: u32, opening: u64, unit: f64) -> Duration {
+    let longest_wait = backoff.delay(attempts.saturating_sub(1), 0.5);
+    let bounded = Backoff { cap: backoff.cap.min(LONGEST_PAUSE).min(longest_wait), ..*backoff };
     bounded.delay(u32::try_from(opening).unwrap_or(u32::MAX), unit)
 }
 
@@ -68,6 +70,7 @@ mod tests {
     fn what_is_not_queued_waits_as_is_said() {
         let waits: Vec<u128> = [1, 2, 3, 4].map(|attempt| inline_delay(attempt).as_millis()).to_vec();
         assert_eq!(waits, [100, 200, 400, 800]);
+        assert_eq!(inline_delay(9), Duration::from_millis(25_600));
         assert_eq!(inline_delay(u32::MAX), LONGEST_INLINE_DELAY);
     }
 
@@ -87,8 +90,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pauses_are_bounded(opening in 0_u64..=u64::MAX, unit in 0.0..=1.0_f64) {
-            prop_assert!(circuit_pause(&BACKOFF, opening, unit) <= LONGEST_PAUSE.mul_f64(1.2));
+        fn pauses_are_bounded(attempts in 1_u32..=100, opening in 0_u64..=u64::MAX, unit in 0.0..=1.0_f64) {
+            let pause = circuit_pause(&BACKOFF, attempts, opening, unit);
+            prop_assert!(pause <= LONGEST_PAUSE.mul_f64(1.2));
+            prop_assert!(pause <= BACKOFF.delay(attempts - 1, 1.0));
         }
 
         #[test]

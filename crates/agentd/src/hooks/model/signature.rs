@@ -11,7 +11,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 const PREFIX: &str = "whsec_";
-const MIN_CHARACTERS: usize = 16;
+/// As inbound webhooks take them.
+const MIN_CHARACTERS: usize = 8;
 const MAX_CHARACTERS: usize = 1024;
 
 /// What is wrong with a secret, as the end of a sentence.

@@ -45,10 +45,12 @@ pub(super) struct BucketView {
 pub(super) struct HookAnalytics {
     hook_id: HookId,
     period: Period,
+    /// As asked for. Where what ended near it is not kept one by one any more, the quarter of an hour around it counts
+    /// as a whole, and this says so; the same holds for `end`.
     start: Timestamp,
     end: Timestamp,
     totals: FiguresView,
-    /// The oldest first, empty ones included.
+    /// The oldest first, empty ones included. The first and the last one count only what lies between `start` and `end`.
     buckets: Vec<BucketView>,
 }
 

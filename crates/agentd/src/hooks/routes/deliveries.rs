@@ -5,6 +5,7 @@ use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Path, Que
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
@@ -50,6 +51,29 @@ pub(super) async fn list_hook_deliveries(
     let (deliveries, total, counts) = hooks.deliveries(&id, query.status, page).await?;
     let deliveries = deliveries.iter().map(DeliveryView::from).collect();
     Ok(Json(HookDeliveryList { deliveries, stats: counts.into(), total }))
+}
+
+/// A delivery with what it sends.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct HookDeliveryDetail {
+    #[serde(flatten)]
+    delivery: DeliveryView,
+    /// The event, as the receiver gets it.
+    #[schema(value_type = Object)]
+    payload: Value,
+}
+
+/// One delivery, with the event that it sends
+#[utoipa::path(
+    get, path = "/api/hooks/{id}/deliveries/{delivery_id}", tag = "Hooks",
+    responses((status = 200, body = HookDeliveryDetail), (status = 404, body = ErrorBody)),
+)]
+pub(super) async fn get_hook_delivery(
+    State(hooks): State<Hooks>,
+    Path((id, delivery_id)): Path<(HookId, DeliveryId)>,
+) -> Answer<HookDeliveryDetail> {
+    let (delivery, payload) = hooks.delivery(&id, &delivery_id).await?;
+    Ok(Json(HookDeliveryDetail { delivery: (&delivery).into(), payload }))
 }
 
 fn checked(limit: Option<i64>, offset: Option<i64>) -> Result<Page, ApiError> {

@@ -16,7 +16,7 @@ pub(super) struct CreateHook {
     #[schema(example = "memory.stored")]
     event_type: String,
     pub(super) hook_type: HookType,
-    /// Of an http hook: `url`, `secret` (write-only, 16 characters at least, 32 recommended), `headers`, `queued` (default
+    /// Of an http hook: `url`, `secret` (write-only, 8 characters at least, 32 recommended), `headers`, `queued` (default
     /// false), `retry_delay_s` (10), `retry_multiplier` (2.0), `max_delay_s` (3600). Of a python hook anything; the code
     /// finds it as `config`, with `secret` (write-only); `timeout_seconds` (30) is its limit. Of a builtin hook: `action`
     /// and what it needs: `send_to_channel` (the default where there is a `channel`: `<platform>:<channel>`, `email:<address>`

@@ -31,6 +31,7 @@ pub fn routes() -> Routes<Hooks> {
             .routes(routes!(hooks::list_hook_executions))
             .routes(routes!(analytics::get_hook_analytics))
             .routes(routes!(deliveries::list_hook_deliveries))
+            .routes(routes!(deliveries::get_hook_delivery))
             .routes(routes!(deliveries::retry_hook_delivery))
             .routes(routes!(deliveries::test_hook_delivery)),
     )

@@ -28,7 +28,7 @@ pub(super) struct HookView {
     /// `global`, or `agent:<svc_name>`.
     scope: String,
     /// With its defaults; `secret` reads `{"set": …}`. To a key that may only read, urls show scheme and host alone,
-    /// and headers their names: the rest may hold tokens.
+    /// headers and what code is given their names: the rest may hold tokens.
     #[schema(value_type = Object)]
     config: Map<String, Value>,
     #[schema(required)]
@@ -74,7 +74,8 @@ impl From<&Hook> for HookView {
 }
 
 impl HookView {
-    /// As the caller may see it: where a hook sends to, and the headers that it sends, may hold tokens.
+    /// As the caller may see it: where a hook sends to, the headers that it sends, and what its code is given, may hold
+    /// tokens.
     pub(super) fn shown_to(mut self, caller: &Caller) -> Self {
         if caller.scope == Scope::Full {
             return self;
@@ -87,6 +88,10 @@ impl HookView {
                 }
                 (HookType::Http, "headers", Value::Object(headers)) => {
                     *value = headers.keys().map(|name| (name.clone(), json!("[hidden]"))).collect();
+                }
+                // Whatever the code is given may be a token.
+                (HookType::Python, name, _) if name != SECRET && name != "timeout_seconds" => {
+                    *value = json!("[hidden]");
                 }
                 (HookType::Builtin, "channel", Value::String(channel)) => {
                     *value = json!(channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.shown()));

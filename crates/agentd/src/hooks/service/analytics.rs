@@ -1,9 +1,10 @@
 //! What hooks came to over time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use agentd_base::{FieldProblem, Timestamp};
+use agentd_store::{Read, StoreError};
 use jiff::ToSpan;
 
 use super::Hooks;
@@ -62,6 +63,32 @@ pub struct Analytics {
     pub buckets: Vec<(Timestamp, Totals)>,
 }
 
+/// What was counted between two times.
+struct Counted {
+    start: Timestamp,
+    end: Timestamp,
+    by_period: BTreeMap<Timestamp, Figures>,
+}
+
+impl Counted {
+    /// Of a period that lies partly outside, counts what lies inside, by the rows. Where not all of them are kept any
+    /// more, the whole period counts, and the answer says so.
+    async fn cut(&mut self, read: &mut Read, id: &HookId, period: Timestamp) -> Result<(), StoreError> {
+        let period_end = period + figures::PERIOD;
+        let whole = figures::count_ended(read, id, period, period_end).await?;
+        let counted = self.by_period.get(&period).copied().unwrap_or_default();
+        let (from, until) = (period.max(self.start), period_end.min(self.end));
+        if (whole.succeeded, whole.failed) == (counted.succeeded, counted.failed) {
+            let inside = figures::count_ended(read, id, from, until).await?;
+            self.by_period.insert(period, inside);
+        } else {
+            self.start = if from == period { self.start } else { period };
+            self.end = if until == period_end { self.end } else { period_end };
+        }
+        Ok(())
+    }
+}
+
 impl Hooks {
     /// What a hook came to between two times; without them the last day by the hour, or the last 30 days.
     ///
@@ -90,20 +117,31 @@ impl Hooks {
         if starts.len() > MAX_BUCKETS {
             return invalid("start", format!("must be so near to end that there are at most {MAX_BUCKETS} buckets"));
         }
-        let mut read = self.db().read().await?;
+        let mut read = self.db().read_snapshot().await?;
         store::find_hook(&mut read, id).await?.ok_or_else(|| HookError::not_found(id.as_str()))?;
+        let mut counted = Counted { start, end, by_period: BTreeMap::new() };
+        for (at, found) in figures::list_figures(&mut read, id, figures::period_of(start), end).await? {
+            counted.by_period.insert(at, found);
+        }
+        let now = self.ground().clock.now();
+        // A period that begins with the edge is whole, and so is one of which nothing lies behind the edge yet.
+        let is_cut = |edge: &Timestamp| figures::period_of(*edge) < *edge && *edge <= now;
+        let cut: BTreeSet<Timestamp> =
+            [start, end].iter().filter(|edge| is_cut(edge)).map(|edge| figures::period_of(*edge)).collect();
+        for period in cut {
+            counted.cut(&mut read, id, period).await?;
+        }
         let mut buckets: BTreeMap<Timestamp, Figures> =
             starts.into_iter().map(|start| (start, Figures::default())).collect();
-        let from = buckets.keys().next().copied().unwrap_or(start);
         let mut totals = Figures::default();
-        for (at, found) in figures::list_figures(&mut read, id, from, end).await? {
+        for (at, found) in counted.by_period {
             totals.add(found);
             if let Some((_, bucket)) = buckets.range_mut(..=at).next_back() {
                 bucket.add(found);
             }
         }
         let buckets = buckets.into_iter().map(|(start, figures)| (start, figures.into())).collect();
-        Ok(Analytics { start: from, end, totals: totals.into(), buckets })
+        Ok(Analytics { start: counted.start, end: counted.end, totals: totals.into(), buckets })
     }
 
     /// Where the buckets begin: one more than asked for at most, so that too many show.

@@ -11,8 +11,11 @@ use super::Hooks;
 use crate::agents::{AgentId, Agents, OwnsAgentData};
 use crate::hooks::error::HookError;
 use crate::hooks::known::secret_scope;
-use crate::hooks::model::{Action, BundledHook, Hook, HookChange, HookId, HookType, MAX_HOOKS, SECRET, SecretWrite};
+use crate::hooks::model::{
+    Action, BuiltinAction, BundledHook, Hook, HookChange, HookId, HookType, MAX_HOOKS, SECRET, SecretWrite,
+};
 use crate::hooks::store::{self, deliveries, executions, figures, queue};
+use crate::notify::Target;
 use crate::settings::Vault;
 
 /// What is closed together with the deletion itself; the rest follows in the background.
@@ -53,11 +56,13 @@ impl Hooks {
         let invalid = |problems| HookError::Invalid { problems };
         let secret = wanted.apply(&mut hook, |name| agents.get(name).cloned()).map_err(invalid)?;
         self.check_address(&hook)?;
+        require_named_agent(&hook, &agents)?;
         let (vault, living) = (self.means().settings.vault().clone(), self.means().agents.clone());
         let create = async move |tx: &mut Tx| {
             if store::count_hooks(tx).await? >= MAX_HOOKS {
                 return Err(HookError::TooMany);
             }
+            require_called_hook(tx, &hook).await?;
             store::insert_hook(tx, &hook).await?;
             write_secret(tx, &vault, &hook.id, &secret).await?;
             require_agent(tx, &living, &hook).await?;
@@ -97,6 +102,8 @@ impl Hooks {
             let secret = wanted.clone().apply(&mut hook, |name| agents.get(name).cloned()).map_err(invalid)?;
             if changes_config {
                 here.check_address(&hook)?;
+                require_named_agent(&hook, &agents)?;
+                require_called_hook(tx, &hook).await?;
                 // It may be another receiver now.
                 queue::close_circuit(tx, &hook.id).await?;
             }
@@ -151,11 +158,40 @@ impl Hooks {
 
     /// Refuses an address that would never be reached, as far as that shows without asking anybody.
     fn check_address(&self, hook: &Hook) -> Result<(), HookError> {
-        let Action::Http(http) = &hook.action else { return Ok(()) };
-        self.client().check_url(&http.url).map_err(|error| HookError::Invalid {
-            problems: vec![FieldProblem { field: "config.url".to_owned(), message: error.to_string() }],
-        })
+        let (field, url) = match &hook.action {
+            Action::Http(http) => ("url", &http.url),
+            Action::Builtin(BuiltinAction::SendToChannel { target: Target::Webhook(url), .. }) => ("channel", url),
+            _ => return Ok(()),
+        };
+        self.check_url(url).map_err(|message| bad_config(field, message))
     }
+}
+
+fn bad_config(field: &str, message: String) -> HookError {
+    HookError::Invalid { problems: vec![FieldProblem { field: format!("config.{field}"), message }] }
+}
+
+/// Who is to act or to remember is there now. `agents`: their ids by their names.
+fn require_named_agent(hook: &Hook, agents: &HashMap<String, AgentId>) -> Result<(), HookError> {
+    let (Action::Builtin(BuiltinAction::StartAgent { agent, .. })
+    | Action::Builtin(BuiltinAction::StoreMemory { agent: Some(agent), .. })) = &hook.action
+    else {
+        return Ok(());
+    };
+    if agents.contains_key(agent) || agents.values().any(|id| id.as_str() == agent) {
+        return Ok(());
+    }
+    Err(bad_config("agent", "names no agent that is there; GET /api/agents lists them".to_owned()))
+}
+
+/// The hook that is to be called is there now.
+async fn require_called_hook(tx: &mut Tx, hook: &Hook) -> Result<(), HookError> {
+    if let Action::Builtin(BuiltinAction::CallHook { hook_id }) = &hook.action
+        && store::find_hook(tx, hook_id).await?.is_none()
+    {
+        return Err(bad_config("hook_id", "names no hook that is there; GET /api/hooks lists them".to_owned()));
+    }
+    Ok(())
 }
 
 /// None is made for an agent that was deleted meanwhile.

@@ -2,6 +2,7 @@
 
 use agentd_base::{Page, Timestamp};
 use agentd_store::{Recorder, Tx};
+use serde_json::Value;
 
 use super::Hooks;
 use crate::hooks::error::HookError;
@@ -71,6 +72,17 @@ impl Hooks {
         Ok((found, total, counts))
     }
 
+    /// One delivery, with the event that it sends.
+    ///
+    /// # Errors
+    /// `NoSuchDelivery`, or the database is away.
+    pub async fn delivery(&self, hook: &HookId, id: &DeliveryId) -> Result<(Delivery, Value), HookError> {
+        let found = deliveries::find_payload(&mut self.db().read().await?, hook, id).await?;
+        let missing = || HookError::NoSuchDelivery { id: id.as_str().chars().take(80).collect() };
+        let (delivery, payload) = found.ok_or_else(missing)?;
+        Ok((delivery, serde_json::from_str(&payload).unwrap_or(Value::String(payload))))
+    }
+
     /// Dead letters of every hook, the newest first, and how many there are.
     ///
     /// # Errors
@@ -102,7 +114,7 @@ impl Hooks {
             store::find_hook(tx, &hook).await?.ok_or_else(|| HookError::not_found(hook.as_str()))?;
             let missing = || HookError::NoSuchDelivery { id: id.as_str().chars().take(80).collect() };
             let found = deliveries::find_delivery(tx, &hook, &id).await?.ok_or_else(missing)?;
-            if !deliveries::retry_delivery(tx, &id).await? {
+            if !deliveries::retry_delivery(tx, &found).await? {
                 return Err(HookError::NotFailed { status: found.status.as_str() });
             }
             queue::hurry_circuit(tx, &hook).await?;

@@ -10,25 +10,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use agentd_net::{GuardedClient, Trust};
+use agentd_net::{GuardedClient, NetError, Trust};
 use agentd_store::{Db, Read, Seq, StoreError};
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use tokio::sync::Notify as Wake;
+use url::Url;
 
 pub use analytics::{Analytics, Period, Totals};
 pub(super) use change::DELETED;
 pub use deliveries::DeliveryCounts;
 
+use super::act::whole_story;
 use super::error::HookError;
 use super::known::Known;
-use super::model::HookId;
 use super::store::queue::Lane;
 use super::store::{self, Version};
-use super::worker::{DELIVERIES_AT_ONCE, EXECUTIONS_AT_ONCE, Recorder};
+use super::worker::{Holder, LanePlaces, Recorder};
 use crate::agents::Agents;
 use crate::engine::Engine;
-use crate::ground::{Ground, NextDue, Places};
+use crate::ground::{Ground, NextDue};
 use crate::memory::Memory;
 use crate::notify::Notify;
 use crate::settings::Settings;
@@ -81,10 +82,9 @@ struct Inner {
     owner: GuardedClient,
     steered: GuardedClient,
     known: ArcSwapOption<Known>,
-    deliveries: Places,
-    executions: Places,
-    /// How much of each hook is under way here.
-    under_way: Mutex<HashMap<(Lane, HookId), usize>>,
+    places: LanePlaces,
+    /// How much each holds here.
+    under_way: Mutex<HashMap<(Lane, Holder), usize>>,
     recorder: Recorder,
     read_wake: Arc<Wake>,
     deliver_wake: Arc<Wake>,
@@ -101,7 +101,7 @@ pub struct Hooks(Arc<Inner>);
 
 impl std::fmt::Debug for Hooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hooks").field("deliveries", &self.0.deliveries).finish_non_exhaustive()
+        f.debug_struct("Hooks").field("places", &self.0.places).finish_non_exhaustive()
     }
 }
 
@@ -116,8 +116,7 @@ impl Hooks {
             steered: GuardedClient::new(policy, Trust::Steered),
             means,
             known: ArcSwapOption::empty(),
-            deliveries: Places::new(DELIVERIES_AT_ONCE),
-            executions: Places::new(EXECUTIONS_AT_ONCE),
+            places: LanePlaces::default(),
             under_way: Mutex::default(),
             recorder: Recorder::default(),
             read_wake: Arc::default(),
@@ -156,6 +155,20 @@ impl Hooks {
         if self.0.means.settings.security().private_hook_targets { &self.0.owner } else { &self.0.steered }
     }
 
+    /// Why nothing may be sent to a url, as far as that shows without asking anybody.
+    pub(super) fn check_url(&self, url: &Url) -> Result<(), String> {
+        self.client().check_url(url).map_err(|error| self.explain(&error, url))
+    }
+
+    /// What the client says of a url, and which setting of hooks it comes from.
+    pub(super) fn explain(&self, error: &NetError, url: &Url) -> String {
+        let is_private = matches!(error, NetError::Refused { .. })
+            && !self.0.means.settings.security().private_hook_targets
+            && self.0.owner.check_url(url).is_ok();
+        let note = if is_private { " (security.private_hook_targets is off)" } else { "" };
+        format!("{}{note}", whole_story(error))
+    }
+
     pub(super) fn ground(&self) -> &Ground {
         &self.0.ground
     }
@@ -168,14 +181,11 @@ impl Hooks {
         &self.0.means
     }
 
-    pub(super) fn places(&self, lane: Lane) -> &Places {
-        match lane {
-            Lane::Deliveries => &self.0.deliveries,
-            Lane::Executions => &self.0.executions,
-        }
+    pub(super) fn places(&self) -> &LanePlaces {
+        &self.0.places
     }
 
-    pub(super) fn under_way(&self) -> &Mutex<HashMap<(Lane, HookId), usize>> {
+    pub(super) fn under_way(&self) -> &Mutex<HashMap<(Lane, Holder), usize>> {
         &self.0.under_way
     }
 
@@ -213,15 +223,14 @@ impl Hooks {
 
     /// Wakes what delivers and what executes.
     pub(super) fn wake_lanes(&self) {
-        self.0.deliver_wake.notify_one();
-        self.0.execute_wake.notify_one();
+        self.wake_of(Lane::Deliveries).notify_one();
+        self.wake_of(Lane::Executions).notify_one();
     }
 
     /// Waits until nothing is under way any more, at most for `limit`. What is cut off then is done
     /// again after its lease.
     pub async fn drain(&self, limit: Duration) {
-        let (delivered, executed) = tokio::join!(self.0.deliveries.drain(limit), self.0.executions.drain(limit));
-        if !(delivered && executed) {
+        if !self.0.places.drain(limit).await {
             tracing::warn!("some hooks were still at work and are cut off; they will do it again");
         }
     }

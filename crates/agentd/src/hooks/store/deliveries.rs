@@ -1,19 +1,23 @@
 //! Rows of deliveries.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use agentd_base::{Page, Timestamp};
-use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, rows_of};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, in_list, rows_of};
 
+use super::figures::{self, Figures};
 use super::queue::Claim;
 use crate::hooks::model::{Delivery, DeliveryId, DeliveryStatus, HookId};
 
 const COLUMNS: &str = "id, hook_id, event_id, event_type, status, attempt_count, due_at, response_status, duration_ms, \
-                       error, created_at, updated_at";
+                       error, created_at, updated_at, (SELECT c.open_until FROM hook_circuits c \
+                       WHERE c.hook_id = hook_deliveries.hook_id) AS open_until";
 
 fn delivery(row: &Row) -> Result<Delivery, StoreError> {
     let status = DeliveryStatus::from_stored(&row.get::<String>("status")?);
     let due_at: Option<Timestamp> = row.get("due_at")?;
+    // While the receiver's circuit is open, nothing is sent before it is tried again.
+    let next_attempt_at = due_at.max(row.get::<Option<Timestamp>>("open_until")?.filter(|_| due_at.is_some()));
     Ok(Delivery {
         id: row.get("id")?,
         hook_id: row.get("hook_id")?,
@@ -21,7 +25,7 @@ fn delivery(row: &Row) -> Result<Delivery, StoreError> {
         event_type: row.get("event_type")?,
         status,
         attempt_count: row.get("attempt_count")?,
-        next_attempt_at: due_at.filter(|_| matches!(status, DeliveryStatus::Pending | DeliveryStatus::Failed)),
+        next_attempt_at: next_attempt_at.filter(|_| matches!(status, DeliveryStatus::Pending | DeliveryStatus::Failed)),
         response_status: row.get("response_status")?,
         duration_ms: row.get("duration_ms")?,
         error: row.get("error")?,
@@ -72,20 +76,28 @@ pub(in crate::hooks) async fn insert_deliveries(
             values.push(status.as_str());
             values.push(work.given_up);
         }
+        // What is given up here ends without an attempt, and is counted like whatever ends.
+        let ends = batch.iter().any(|(_, work)| work.given_up.is_some());
         let sql = format!(
             "INSERT INTO hook_deliveries (id, hook_id, event_id, event_type, payload, depth, status, error, \
              attempt_count, due_at, fence, created_at, updated_at) \
              SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, \
              0, CASE WHEN v.column8 IS NULL THEN $1 END, 0, $1, $1 FROM (VALUES {}) AS v WHERE 1 = 1 \
-             ON CONFLICT (hook_id, event_id) DO NOTHING RETURNING status",
-            rows_of(2, COLUMN_COUNT, batch.len())
+             ON CONFLICT (hook_id, event_id) DO NOTHING RETURNING status{}",
+            rows_of(2, COLUMN_COUNT, batch.len()),
+            if ends { ", hook_id, event_type" } else { "" },
         );
+        let mut given_up = Ends::default();
         for row in tx.fetch_all(sql, values).await? {
             match DeliveryStatus::from_stored(&row.get::<String>("status")?) {
                 DeliveryStatus::Pending => added.waiting += 1,
-                _ => added.given_up += 1,
+                _ => {
+                    added.given_up += 1;
+                    given_up.add(row.get("hook_id")?, row.get("event_type")?, Figures::of(false, 0));
+                }
             }
         }
+        given_up.write(tx).await?;
         left = rest;
     }
     Ok(added)
@@ -147,6 +159,17 @@ pub(in crate::hooks) async fn find_delivery(
     read.fetch_optional(sql, args![id, hook]).await?.as_ref().map(delivery).transpose()
 }
 
+/// A delivery with the event that it sends, as JSON.
+pub(in crate::hooks) async fn find_payload(
+    read: &mut Read,
+    hook: &HookId,
+    id: &DeliveryId,
+) -> Result<Option<(Delivery, String)>, StoreError> {
+    let sql = format!("SELECT {COLUMNS}, payload FROM hook_deliveries WHERE id = $1 AND hook_id = $2");
+    let row = read.fetch_optional(sql, args![id, hook]).await?;
+    row.map(|row| Ok((delivery(&row)?, row.get("payload")?))).transpose()
+}
+
 /// The newest first, and how many there are. Without a hook those of all.
 pub(in crate::hooks) async fn list_deliveries(
     read: &mut Read,
@@ -194,15 +217,18 @@ pub(in crate::hooks) async fn count_by_status(
 }
 
 /// Makes one that failed or was given up pending again, its attempts allowed anew. Not in any other state.
-pub(in crate::hooks) async fn retry_delivery(tx: &mut Tx, id: &DeliveryId) -> Result<bool, StoreError> {
+pub(in crate::hooks) async fn retry_delivery(tx: &mut Tx, delivery: &Delivery) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let changed = tx
         .execute(
             "UPDATE hook_deliveries SET status = 'pending', attempt_count = 0, due_at = $2, updated_at = $2 \
-             WHERE id = $1 AND status IN ('failed', 'dead_letter')",
-            args![id, now],
+             WHERE id = $1 AND status = $3 AND status IN ('failed', 'dead_letter')",
+            args![&delivery.id, now, delivery.status.as_str()],
         )
         .await?;
+    if changed == 1 && delivery.status == DeliveryStatus::DeadLetter {
+        take_back(tx, std::slice::from_ref(delivery)).await?;
+    }
     Ok(changed == 1)
 }
 
@@ -212,15 +238,56 @@ pub(in crate::hooks) async fn retry_dead_letters(
     hook: Option<&HookId>,
     limit: u32,
 ) -> Result<Vec<HookId>, StoreError> {
-    let now = tx.clock().now();
-    let mut args = args![now, limit];
+    let mut args = args![limit];
     let of_hook = hook.map(|hook| format!("AND hook_id = ${}", args.push(hook))).unwrap_or_default();
     let sql = format!(
-        "UPDATE hook_deliveries SET status = 'pending', attempt_count = 0, due_at = $1, updated_at = $1 WHERE id IN (\
-         SELECT id FROM hook_deliveries WHERE status = 'dead_letter' {of_hook} AND EXISTS (SELECT 1 FROM hooks \
-         WHERE hooks.id = hook_deliveries.hook_id AND hooks.deleted_at IS NULL) LIMIT $2) RETURNING hook_id"
+        "SELECT {COLUMNS} FROM hook_deliveries WHERE status = 'dead_letter' {of_hook} AND EXISTS (SELECT 1 FROM hooks \
+         WHERE hooks.id = hook_deliveries.hook_id AND hooks.deleted_at IS NULL) LIMIT $1 {}",
+        tx.dialect().skip_locked()
     );
-    tx.fetch_all(sql, args).await?.iter().map(|row| row.get("hook_id")).collect()
+    let dead: Vec<Delivery> = tx.fetch_all(sql, args).await?.iter().map(delivery).collect::<Result<_, StoreError>>()?;
+    let now = tx.clock().now();
+    for dead in dead.chunks(64) {
+        let mut values = args![now];
+        let list = in_list(&mut values, &dead.iter().map(|dead| dead.id.as_str()).collect::<Vec<_>>());
+        let sql = format!(
+            "UPDATE hook_deliveries SET status = 'pending', attempt_count = 0, due_at = $1, updated_at = $1 \
+             WHERE id IN ({list})"
+        );
+        tx.execute(sql, values).await?;
+    }
+    take_back(tx, &dead).await?;
+    Ok(dead.into_iter().map(|dead| dead.hook_id).collect())
+}
+
+/// What is tried again has not ended after all: so that it is counted once.
+async fn take_back(tx: &mut Tx, dead: &[Delivery]) -> Result<(), StoreError> {
+    let mut ends: BTreeMap<(&HookId, &str, Timestamp), Figures> = BTreeMap::new();
+    for dead in dead {
+        let end = Figures::of(false, dead.duration_ms.unwrap_or_default());
+        let key = (&dead.hook_id, dead.event_type.as_str(), figures::period_of(dead.updated_at));
+        ends.entry(key).or_default().add(end);
+    }
+    for ((hook, event_type, period), ended) in ends {
+        figures::take_back_failures(tx, hook, event_type, period, ended).await?;
+    }
+    Ok(())
+}
+
+/// What ended now, by hook and type of event.
+#[derive(Default)]
+struct Ends(BTreeMap<(HookId, String), Figures>);
+
+impl Ends {
+    fn add(&mut self, hook: HookId, event_type: String, ended: Figures) {
+        self.0.entry((hook, event_type)).or_default().add(ended);
+    }
+
+    async fn write(self, tx: &mut Tx) -> Result<(), StoreError> {
+        let ended: Vec<(&HookId, &str, Figures)> =
+            self.0.iter().map(|((hook, event_type), ended)| (hook, event_type.as_str(), *ended)).collect();
+        figures::add_all_figures(tx, &ended).await
+    }
 }
 
 pub(in crate::hooks) async fn delete_dead_letters(
@@ -262,12 +329,21 @@ pub(in crate::hooks) async fn close_deliveries(
     limit: u32,
 ) -> Result<u64, StoreError> {
     let now = tx.clock().now();
-    tx.execute(
-        "UPDATE hook_deliveries SET status = 'dead_letter', due_at = NULL, owner = NULL, error = $2, updated_at = $3 \
-         WHERE id IN (SELECT id FROM hook_deliveries WHERE hook_id = $1 AND due_at IS NOT NULL LIMIT $4)",
-        args![hook, reason, now, limit],
-    )
-    .await
+    let closed = tx
+        .fetch_all(
+            "UPDATE hook_deliveries SET status = 'dead_letter', due_at = NULL, owner = NULL, error = $2, updated_at = $3 \
+             WHERE id IN (SELECT id FROM hook_deliveries WHERE hook_id = $1 AND due_at IS NOT NULL LIMIT $4) \
+             RETURNING event_type, duration_ms",
+            args![hook, reason, now, limit],
+        )
+        .await?;
+    let mut ends = Ends::default();
+    for row in &closed {
+        let duration: Option<u64> = row.get("duration_ms")?;
+        ends.add(hook.clone(), row.get("event_type")?, Figures::of(false, duration.unwrap_or_default()));
+    }
+    ends.write(tx).await?;
+    Ok(u64::try_from(closed.len()).unwrap_or(u64::MAX))
 }
 
 /// Of one hook, whatever their state.

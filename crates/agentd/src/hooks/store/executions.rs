@@ -130,14 +130,16 @@ pub(in crate::hooks) async fn list_executions(
         conditions.push(format!("status = ${}", args.push(status.as_str())));
     }
     if let Some(since) = since {
-        conditions.push(format!("created_at >= ${}", args.push(since)));
+        // As exact as answers show it.
+        let since = Timestamp::from_micros(since.as_micros().div_euclid(1000) * 1000);
+        conditions.push(format!("started_at >= ${}", args.push(since)));
     }
     let condition = conditions.join(" AND ");
     let sql = format!("SELECT COUNT(*) AS total FROM hook_executions WHERE {condition}");
     let total = read.fetch_one(sql, args.clone()).await?.get("total")?;
     let (limit, offset) = (args.push(page.limit), args.push(page.offset));
     let sql = format!(
-        "SELECT {COLUMNS} FROM hook_executions WHERE {condition} ORDER BY created_at DESC, id DESC \
+        "SELECT {COLUMNS} FROM hook_executions WHERE {condition} ORDER BY started_at DESC, id DESC \
          LIMIT ${limit} OFFSET ${offset}"
     );
     let rows = read.fetch_all(sql, args).await?;
@@ -158,6 +160,26 @@ pub(in crate::hooks) async fn find_depths(
         );
         for row in read.fetch_all(sql, values).await? {
             depths.insert(row.get("caused_id")?, row.get("depth")?);
+        }
+    }
+    Ok(depths)
+}
+
+/// How deep in a chain of hooks these deliveries and executions lie themselves.
+pub(in crate::hooks) async fn find_own_depths(
+    read: &mut Read,
+    ids: &[&str],
+) -> Result<HashMap<String, u32>, StoreError> {
+    let mut depths = HashMap::new();
+    for ids in ids.chunks(64) {
+        let mut values = Args::new();
+        let list = in_list(&mut values, ids);
+        let sql = format!(
+            "SELECT id, depth FROM hook_deliveries WHERE id IN ({list}) \
+             UNION ALL SELECT id, depth FROM hook_executions WHERE id IN ({list})"
+        );
+        for row in read.fetch_all(sql, values).await? {
+            depths.insert(row.get("id")?, row.get("depth")?);
         }
     }
     Ok(depths)

@@ -8,7 +8,13 @@ use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, rows_of};
 use crate::hooks::model::HookId;
 
 /// What one row counts: fine enough for the days of every time zone.
-const PERIOD: Duration = Duration::from_secs(15 * 60);
+pub(in crate::hooks) const PERIOD: Duration = Duration::from_secs(15 * 60);
+
+/// When the period of a time began.
+pub(in crate::hooks) fn period_of(at: Timestamp) -> Timestamp {
+    let period = i64::try_from(PERIOD.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_micros(at.as_micros().div_euclid(period) * period)
+}
 
 /// Ends within some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,8 +58,7 @@ pub(in crate::hooks) async fn add_all_figures(
     ended: &[(&HookId, &str, Figures)],
 ) -> Result<(), StoreError> {
     const COLUMN_COUNT: usize = 6;
-    let period = i64::try_from(PERIOD.as_micros()).unwrap_or(i64::MAX);
-    let start = Timestamp::from_micros(tx.clock().now().as_micros().div_euclid(period) * period);
+    let start = period_of(tx.clock().now());
     let mut left = ended;
     while !left.is_empty() {
         let (batch, rest) = left.split_at(batch_of(left.len()));
@@ -92,6 +97,43 @@ pub(in crate::hooks) async fn list_figures(
                GROUP BY period_start ORDER BY period_start";
     let rows = read.fetch_all(sql, args![hook, from, until]).await?;
     rows.iter().map(|row| Ok((row.get("period_start")?, figures(row)?))).collect()
+}
+
+/// Takes failures back that were counted in a period.
+pub(in crate::hooks) async fn take_back_failures(
+    tx: &mut Tx,
+    hook: &HookId,
+    event_type: &str,
+    period: Timestamp,
+    ended: Figures,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE hook_figures SET failed = CASE WHEN failed > $4 THEN failed - $4 ELSE 0 END, \
+         duration_ms = CASE WHEN duration_ms > $5 THEN duration_ms - $5 ELSE 0 END \
+         WHERE hook_id = $1 AND event_type = $2 AND period_start = $3",
+        args![hook, event_type, period, ended.failed, ended.duration_ms],
+    )
+    .await?;
+    Ok(())
+}
+
+/// What ended of a hook within some time, by the rows that are kept of it.
+pub(in crate::hooks) async fn count_ended(
+    read: &mut Read,
+    hook: &HookId,
+    from: Timestamp,
+    until: Timestamp,
+) -> Result<Figures, StoreError> {
+    let sql = "SELECT CAST(COALESCE(SUM(succeeded), 0) AS BIGINT) AS succeeded, \
+               CAST(COUNT(*) - COALESCE(SUM(succeeded), 0) AS BIGINT) AS failed, \
+               CAST(COALESCE(SUM(duration_ms), 0) AS BIGINT) AS duration_ms FROM (\
+               SELECT CASE WHEN status = 'success' THEN 1 ELSE 0 END AS succeeded, duration_ms FROM hook_deliveries \
+               WHERE status IN ('success', 'dead_letter') AND hook_id = $1 AND created_at < $3 \
+               AND updated_at >= $2 AND updated_at < $3 UNION ALL \
+               SELECT CASE WHEN status = 'success' THEN 1 ELSE 0 END AS succeeded, duration_ms FROM hook_executions \
+               WHERE status IN ('success', 'error', 'timeout') AND hook_id = $1 AND created_at < $3 \
+               AND completed_at >= $2 AND completed_at < $3) AS ended";
+    figures(&read.fetch_one(sql, args![hook, from, until]).await?)
 }
 
 /// The figures of all hooks by the type of the event.

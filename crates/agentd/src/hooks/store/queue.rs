@@ -27,6 +27,14 @@ impl Lane {
         }
     }
 
+    /// When what is held was claimed.
+    fn begun_at(self) -> &'static str {
+        match self {
+            Self::Deliveries => "updated_at",
+            Self::Executions => "started_at",
+        }
+    }
+
     /// What a claim changes besides.
     fn claimed(self) -> &'static str {
         match self {
@@ -35,6 +43,9 @@ impl Lane {
         }
     }
 }
+
+/// What hooks of a higher priority do about an event, others wait for so long.
+const LONGEST_HOLD: Duration = Duration::from_secs(1);
 
 /// A hook that has something to do, now or later.
 #[derive(Debug, Clone)]
@@ -86,18 +97,34 @@ pub(in crate::hooks) async fn list_busy(read: &mut Read, lane: Lane) -> Result<V
     rows.iter().filter_map(|row| busy(row).transpose()).collect()
 }
 
-/// Takes up to `limit` of what is due for a hook, the longest due first.
+/// Takes up to `limit` of what is due for a hook, the longest due first; not what one of the hooks that go before it
+/// has still to begin, or has just begun.
 pub(in crate::hooks) async fn claim(
     tx: &mut Tx,
     lane: Lane,
-    hook: &HookId,
+    (hook, going_before): (&HookId, &[String]),
     limit: usize,
     owner: &str,
     lease: Duration,
 ) -> Result<Vec<Claim>, StoreError> {
     let now = tx.clock().now();
+    let mut values = args![hook, now, limit, owner, now + lease];
+    let first = if going_before.is_empty() {
+        String::new()
+    } else {
+        let waits = values.push(now - LONGEST_HOLD);
+        format!(
+            "AND NOT EXISTS (SELECT 1 FROM {table} AS earlier WHERE earlier.hook_id IN ({list}) \
+             AND earlier.event_id = {table}.event_id AND earlier.due_at IS NOT NULL \
+             AND ((earlier.owner IS NOT NULL AND earlier.{begun_at} > ${waits}) \
+             OR (earlier.owner IS NULL AND earlier.attempt_count = 0 AND {table}.created_at > ${waits})))",
+            table = lane.table(),
+            begun_at = lane.begun_at(),
+            list = in_list(&mut values, &going_before.iter().map(String::as_str).collect::<Vec<_>>()),
+        )
+    };
     let sql = format!(
-        "WITH due AS MATERIALIZED (SELECT id FROM {table} WHERE hook_id = $1 AND due_at <= $2 \
+        "WITH due AS MATERIALIZED (SELECT id FROM {table} WHERE hook_id = $1 AND due_at <= $2 {first} \
          ORDER BY due_at, id LIMIT $3 {skip_locked}) \
          UPDATE {table} SET {claimed}, owner = $4, fence = fence + 1, due_at = $5 WHERE id IN (SELECT id FROM due) \
          RETURNING id, hook_id, event_id, event_type, payload, depth, attempt_count, owner, fence",
@@ -105,7 +132,7 @@ pub(in crate::hooks) async fn claim(
         claimed = lane.claimed(),
         skip_locked = tx.dialect().skip_locked(),
     );
-    let rows = tx.fetch_all(sql, args![hook, now, limit, owner, now + lease]).await?;
+    let rows = tx.fetch_all(sql, values).await?;
     let mut claims: Vec<Claim> = rows.iter().map(claimed).collect::<Result<_, StoreError>>()?;
     claims.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(claims)

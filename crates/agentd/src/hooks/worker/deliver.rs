@@ -8,9 +8,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::lane::{Task, claim_due};
+use super::INTERVAL;
+use super::lane::{Task, claim_due, rest};
 use super::record::Attempted;
-use super::{INTERVAL, LONGEST_WAIT};
 use crate::ground::{Worker, WorkerError};
 use crate::hooks::act::Sent;
 use crate::hooks::model::{Action, DELIVERY_LEASE};
@@ -45,11 +45,12 @@ impl Worker for DeliverHooks {
 
 impl DeliverHooks {
     async fn run(&self) -> Result<bool, WorkerError> {
+        // What ended since then may be due again earlier than was seen.
+        let was_busy = self.0.places().taken(Lane::Deliveries) > 0;
         let claimed =
             claim_due(&self.0, Lane::Deliveries, DELIVERY_LEASE).await.inspect_err(|_| self.0.forget_known())?;
         if claimed.is_empty() {
-            let wake = self.0.wake_of(Lane::Deliveries);
-            return Ok(self.0.places(Lane::Deliveries).settle(Some(&wake), LONGEST_WAIT).await);
+            return Ok(rest(&self.0, Lane::Deliveries).await || was_busy);
         }
         for task in claimed {
             let hooks = self.0.clone();
@@ -61,9 +62,12 @@ impl DeliverHooks {
 }
 
 async fn deliver(hooks: &Hooks, task: Task) {
-    let Task { hook, claim, is_probe, held } = task;
+    let Task { hook, claim, is_probe, mut held } = task;
     let sent = match &hook.hook.action {
-        Action::Http(http) => hooks.send(&hook, http, &claim).await,
+        Action::Http(http) => {
+            let is_slow = || hooks.places().make_room(Lane::Deliveries, &mut held.place);
+            hooks.send(&hook, http, &claim, is_slow).await
+        }
         Action::Broken(problem) => Sent::impossible(problem),
         Action::Python(_) | Action::Builtin(_) => Sent::impossible("the hook sends nothing"),
     };

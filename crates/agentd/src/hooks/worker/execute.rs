@@ -8,8 +8,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::lane::claim_due;
-use super::{EXECUTION_LEASE, INTERVAL, LONGEST_WAIT};
+use super::lane::{claim_due, rest};
+use super::{EXECUTION_LEASE, INTERVAL};
 use crate::ground::{Worker, WorkerError};
 use crate::hooks::act::LanePlace;
 use crate::hooks::service::Hooks;
@@ -43,11 +43,11 @@ impl Worker for ExecuteHooks {
 
 impl ExecuteHooks {
     async fn run(&self) -> Result<bool, WorkerError> {
+        let was_busy = self.0.places().taken(Lane::Executions) > 0;
         let claimed =
             claim_due(&self.0, Lane::Executions, EXECUTION_LEASE).await.inspect_err(|_| self.0.forget_known())?;
         if claimed.is_empty() {
-            let wake = self.0.wake_of(Lane::Executions);
-            return Ok(self.0.places(Lane::Executions).settle(Some(&wake), LONGEST_WAIT).await);
+            return Ok(rest(&self.0, Lane::Executions).await || was_busy);
         }
         for mut task in claimed {
             let hooks = self.0.clone();

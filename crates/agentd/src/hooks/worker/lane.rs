@@ -1,13 +1,17 @@
-//! Claiming what is due, fairly: one hook after the other gets one place, and no hook more than a quarter.
+//! Claiming what is due, fairly: one hook after the other gets one place, no hook more than a quarter, and no receiver
+//! that is slow, or not known yet, more than a quarter for all its hooks together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
 use agentd_store::{Durability, Tx};
 
-use crate::ground::Place;
+use super::LONGEST_WAIT;
+use super::places::Kind;
+use crate::ground::{Place, until_due};
 use crate::hooks::error::HookError;
 use crate::hooks::known::{Known, LoadedHook};
 use crate::hooks::model::HookId;
@@ -30,36 +34,72 @@ pub(super) struct Held {
     _share: Share,
 }
 
-/// One of the places that a hook has; given back when it is dropped.
+/// Whoever has no more than a part of the places.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(in crate::hooks) enum Holder {
+    Hook(HookId),
+    /// One that was not quick when it was sent to, by its scheme, host and port.
+    Slow(Arc<str>),
+}
+
+/// One of the places that a hook has, and perhaps its receiver; given back when it is dropped.
 struct Share {
     hooks: Hooks,
-    key: (Lane, HookId),
+    lane: Lane,
+    hook: Holder,
+    receiver: Option<Holder>,
 }
 
 impl Share {
-    fn take(hooks: &Hooks, lane: Lane, id: &HookId) -> Self {
-        let key = (lane, id.clone());
-        *hooks.under_way().lock().entry(key.clone()).or_default() += 1;
-        Self { hooks: hooks.clone(), key }
+    fn take(hooks: &Hooks, lane: Lane, hook: &LoadedHook) -> Self {
+        let (hook, receiver) = (Holder::Hook(hook.hook.id.clone()), slow_receiver(hook));
+        let mut under_way = hooks.under_way().lock();
+        for holder in std::iter::once(&hook).chain(&receiver) {
+            *under_way.entry((lane, holder.clone())).or_default() += 1;
+        }
+        drop(under_way);
+        Self { hooks: hooks.clone(), lane, hook, receiver }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
         let mut under_way = self.hooks.under_way().lock();
-        if let Some(count) = under_way.get_mut(&self.key) {
-            *count -= 1;
-            if *count == 0 {
-                under_way.remove(&self.key);
+        let receiver = self.receiver.take();
+        for holder in std::iter::once(self.hook.clone()).chain(receiver) {
+            let key = (self.lane, holder);
+            if let Some(count) = under_way.get_mut(&key) {
+                *count -= 1;
+                if *count == 0 {
+                    under_way.remove(&key);
+                }
             }
         }
     }
+}
+
+/// The receiver of a hook, as long as it is not known to be quick.
+fn slow_receiver(hook: &LoadedHook) -> Option<Holder> {
+    let receiver = hook.receiver.as_ref().filter(|_| !hook.is_quick.load(Ordering::Relaxed))?;
+    Some(Holder::Slow(Arc::clone(receiver)))
+}
+
+/// A hook that has something due, and how much of it may be claimed.
+struct Waiting {
+    hook: Arc<LoadedHook>,
+    busy: Busy,
+    receiver: Option<Holder>,
+    taken: usize,
+    room: usize,
+    given: usize,
 }
 
 /// How much of a hook is to be claimed.
 #[derive(Debug, Clone)]
 struct Quota {
     hook_id: HookId,
+    /// Hooks of a higher priority that hear of the same events.
+    going_before: Vec<String>,
     limit: usize,
     /// Its circuit is open, and this one looks whether the receiver is back.
     probes: Option<Timestamp>,
@@ -67,8 +107,11 @@ struct Quota {
 
 /// Takes what is due, as far as there are places.
 pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Result<Vec<Task>, HookError> {
-    let places = hooks.places(lane);
-    if places.free() == 0 {
+    let kinds: &[Kind] = match lane {
+        Lane::Deliveries => &[Kind::Request],
+        Lane::Executions => &[Kind::Request, Kind::Other],
+    };
+    if kinds.iter().all(|kind| hooks.places().of(lane, *kind).free() == 0) {
         return Ok(Vec::new());
     }
     let (known, busy) = {
@@ -78,11 +121,22 @@ pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Res
     let now = hooks.ground().clock.now();
     let due = |busy: &Busy| busy.open_until.map_or(busy.due_at, |open_until| open_until.max(busy.due_at));
     hooks.next_due(lane).note(busy.iter().map(due).min());
-    let quotas = {
+    let mut quotas = Vec::new();
+    for kind in kinds {
+        let is_of_kind = |hook: &LoadedHook| lane == Lane::Deliveries || Kind::of(&hook.hook.action) == *kind;
+        let places = hooks.places().of(lane, *kind);
         let under_way = hooks.under_way().lock();
-        let taken = |id: &HookId| under_way.get(&(lane, id.clone())).copied().unwrap_or_default();
-        share_out(&known, busy, places.free(), places.limit().div_ceil(4), now, taken)
-    };
+        let taken = |holder: &Holder| under_way.get(&(lane, holder.clone())).copied().unwrap_or_default();
+        let most = places.limit().div_ceil(4);
+        let waiting = busy.iter().filter_map(|busy| {
+            let hook = known.find(&busy.hook_id).filter(|hook| hook.hook.enabled && is_of_kind(hook))?;
+            // Closed circuits and those that may be tried are alike in this.
+            (due(busy) <= now).then(|| Waiting::new(hook, busy.clone(), most, taken))
+        });
+        quotas.extend(share_out(&known, waiting.collect(), places.free(), |receiver| {
+            most.saturating_sub(taken(receiver))
+        }));
+    }
     if quotas.is_empty() {
         return Ok(Vec::new());
     }
@@ -95,7 +149,8 @@ pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Res
             {
                 continue;
             }
-            let claimed = queue::claim(tx, lane, &quota.hook_id, quota.limit, &owner, lease).await?;
+            let of = (&quota.hook_id, &*quota.going_before);
+            let claimed = queue::claim(tx, lane, of, quota.limit, &owner, lease).await?;
             claims.extend(claimed.into_iter().map(|claim| (claim, quota.probes.is_some())));
         }
         Ok::<_, HookError>(claims)
@@ -104,57 +159,62 @@ pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Res
     let claims = hooks.db().write_locking(Durability::Relaxed, claim).await?;
     let task = |(claim, is_probe): (Claim, bool)| {
         let hook = known.find(&claim.hook_id)?;
-        Some(Task {
-            hook: Arc::clone(hook),
-            is_probe,
-            held: Held { place: Some(places.take()), _share: Share::take(hooks, lane, &claim.hook_id) },
-            claim,
-        })
+        let places = hooks.places().of(lane, Kind::of(&hook.hook.action));
+        let held = Held { place: Some(places.take()), _share: Share::take(hooks, lane, hook) };
+        Some(Task { hook: Arc::clone(hook), is_probe, held, claim })
     };
     Ok(claims.into_iter().filter_map(task).collect())
 }
 
-/// Shares the free places out among the hooks that have something due, in rounds of one each, the hooks with
-/// the highest priority first, then those that have the least under way.
-fn share_out(
-    known: &Known,
-    busy: Vec<Busy>,
-    free: usize,
-    most: usize,
-    now: Timestamp,
-    taken: impl Fn(&HookId) -> usize,
-) -> Vec<Quota> {
-    let mut waiting = Vec::new();
-    for busy in busy {
-        let Some(hook) = known.find(&busy.hook_id).filter(|hook| hook.hook.enabled) else { continue };
-        let is_open = busy.open_until.is_some_and(|until| until > now);
-        if busy.due_at > now || is_open {
-            continue;
-        }
-        let taken = taken(&busy.hook_id);
+/// The end of a round that found nothing to claim: waits for a place that is free again, at most until something is
+/// due. Answers whether anything is under way.
+pub(super) async fn rest(hooks: &Hooks, lane: Lane) -> bool {
+    let due = until_due(hooks.next_due(lane).at(), hooks.ground().clock.now());
+    let longest = due.map_or(LONGEST_WAIT, |wait| wait.min(LONGEST_WAIT));
+    hooks.places().settle(lane, &hooks.wake_of(lane), longest).await
+}
+
+impl Waiting {
+    fn new(hook: &Arc<LoadedHook>, busy: Busy, most: usize, taken: impl Fn(&Holder) -> usize) -> Self {
+        let taken = taken(&Holder::Hook(busy.hook_id.clone()));
         let room = if busy.open_until.is_some() { 1 } else { most.saturating_sub(taken) };
-        if room > 0 {
-            waiting.push((hook.hook.priority, taken, busy, room));
-        }
+        Self { receiver: slow_receiver(hook), hook: Arc::clone(hook), busy, taken, room, given: 0 }
     }
-    waiting.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)).then_with(|| a.2.due_at.cmp(&b.2.due_at)));
-    let mut limits: HashMap<usize, usize> = HashMap::new();
-    let mut free = free;
+}
+
+/// Shares the free places out among the hooks that have something due, in rounds of one each, the hooks with
+/// the highest priority first, then those that have the least under way. `left` is what a slow receiver may still have.
+fn share_out(known: &Known, mut waiting: Vec<Waiting>, mut free: usize, left: impl Fn(&Holder) -> usize) -> Vec<Quota> {
+    waiting.sort_by(|a, b| {
+        let order = |waiting: &Waiting| (-waiting.hook.hook.priority, waiting.taken, waiting.busy.due_at);
+        order(a).cmp(&order(b))
+    });
+    let mut receivers: HashMap<Holder, usize> = HashMap::new();
     let mut has_given = true;
     while free > 0 && has_given {
         has_given = false;
-        for (at, (_, _, _, room)) in waiting.iter().enumerate() {
-            let limit = limits.entry(at).or_default();
-            if *limit < *room && free > 0 {
-                *limit += 1;
-                free -= 1;
-                has_given = true;
+        for one in &mut waiting {
+            if one.given >= one.room || free == 0 {
+                continue;
             }
+            if let Some(receiver) = &one.receiver {
+                let left = receivers.entry(receiver.clone()).or_insert_with(|| left(receiver));
+                if *left == 0 {
+                    continue;
+                }
+                *left -= 1;
+            }
+            one.given += 1;
+            free -= 1;
+            has_given = true;
         }
     }
-    let quota = |(at, (_, _, busy, _)): (usize, (i64, usize, Busy, usize))| {
-        let limit = limits.get(&at).copied().filter(|limit| *limit > 0)?;
-        Some(Quota { hook_id: busy.hook_id, limit, probes: busy.open_until })
+    let quota = |one: Waiting| {
+        // What looks whether a receiver is back waits for nobody.
+        let is_probe = one.busy.open_until.is_some();
+        let before = if is_probe { Vec::new() } else { known.going_before(&one.hook.hook) };
+        let going_before = before.into_iter().map(str::to_owned).collect();
+        Quota { going_before, hook_id: one.busy.hook_id, limit: one.given, probes: one.busy.open_until }
     };
-    waiting.into_iter().enumerate().filter_map(quota).collect()
+    waiting.into_iter().filter(|one| one.given > 0).map(quota).collect()
 }

@@ -3,6 +3,7 @@
 mod deliver;
 mod execute;
 mod lane;
+mod places;
 mod purge;
 mod read;
 mod record;
@@ -12,14 +13,20 @@ use std::time::Duration;
 
 pub use deliver::DeliverHooks;
 pub use execute::ExecuteHooks;
+pub(super) use lane::Holder;
+pub(super) use places::LanePlaces;
 pub use purge::PurgeHooks;
 pub use read::ReadEvents;
 pub(super) use record::Recorder;
 
-/// Deliveries on their way at once; of one hook a quarter.
-pub(super) const DELIVERIES_AT_ONCE: usize = 64;
+/// Requests on their way at once, of those that are queued and again of those that are not; of one receiver a quarter.
+const REQUESTS_AT_ONCE: usize = 64;
+/// So many more that take long, so that what hangs takes no place from what does not.
+const SLOW_REQUESTS_AT_ONCE: usize = 64;
 /// Other hooks at work at once; of one hook a quarter.
-pub(super) const EXECUTIONS_AT_ONCE: usize = 16;
+const OTHERS_AT_ONCE: usize = 16;
+/// A receiver that takes longer to answer is slow.
+pub(super) const QUICK: Duration = Duration::from_millis(300);
 /// An execution is held for so long, and longer as long as its daemon lives.
 pub(super) const EXECUTION_LEASE: Duration = Duration::from_secs(30);
 /// A transaction of the reader ends with the event that brings it to so many rows.

@@ -27,8 +27,11 @@ use crate::hooks::service::{Hooks, Passed};
 use crate::hooks::store;
 use crate::hooks::store::deliveries::{self, Added, NewWork};
 use crate::hooks::store::executions;
+use crate::hooks::store::queue::Lane;
 
 const CONSUMER: &str = "hooks";
+/// What a hook sends is known by this header.
+const DELIVERY_HEADER: &str = "x-svc-delivery";
 const EVENTS_A_BATCH: u32 = 500;
 /// The cursor follows events that nobody listens to after so long at most.
 const CURSOR_FOLLOWS: Duration = Duration::from_secs(5);
@@ -89,7 +92,8 @@ impl Page {
 /// What a batch came to.
 #[derive(Debug, Clone, Copy, Default)]
 struct Batch {
-    waiting: usize,
+    queued: usize,
+    inline: usize,
     given_up: usize,
     has_more: bool,
 }
@@ -118,10 +122,12 @@ impl ReadEvents {
         let here = self.hooks.clone();
         let take = async move |tx: &mut Tx| here.take_batch(tx, &page, &room).await;
         let batch = self.hooks.db().write_locking(Durability::Full, take).await?;
-        self.gauge.add(batch.waiting);
+        self.gauge.add(batch.queued + batch.inline);
         self.hooks.counters().dead.fetch_add(u64::try_from(batch.given_up).unwrap_or_default(), Ordering::Relaxed);
-        if batch.waiting > 0 {
-            self.hooks.wake_lanes();
+        for (added, lane) in [(batch.queued, Lane::Deliveries), (batch.inline, Lane::Executions)] {
+            if added > 0 {
+                self.hooks.wake_of(lane).notify_one();
+            }
         }
         Ok(batch.has_more)
     }
@@ -191,7 +197,7 @@ impl Hooks {
             rows += hooks.len();
             matched.push((event, body.to_string(), hooks));
         }
-        let depths = depths_of(tx, matched.iter().map(|(event, _, _)| &event.data)).await?;
+        let depths = depths_of(tx, matched.iter().map(|(event, _, _)| *event)).await?;
         let mut queued = Vec::new();
         for ((event, payload, hooks), depth) in matched.iter().zip(depths) {
             for hook in hooks {
@@ -206,12 +212,12 @@ impl Hooks {
                 if hook.hook.is_queued() && depth <= MAX_DEPTH {
                     queued.push((DeliveryId::generate(&self.ground().ids), work));
                 } else if self.insert_work(tx, hook, &work).await? {
-                    batch.waiting += 1;
+                    batch.inline += 1;
                 }
             }
         }
         let added = deliveries::insert_deliveries(tx, &queued).await?;
-        batch.waiting += added.waiting;
+        batch.queued += added.waiting;
         batch.given_up += added.given_up;
         if let Some(seq) = reached {
             tx.advance_cursor(CONSUMER, seq).await?;
@@ -245,13 +251,21 @@ impl Hooks {
 }
 
 /// How many hooks led to each of these events, one after the other: what a hook causes is known by the id that its
-/// events carry.
-async fn depths_of<'e>(tx: &mut Tx, events: impl Iterator<Item = &'e Value> + Clone) -> Result<Vec<u32>, StoreError> {
+/// events carry, and what it sends to a webhook of this daemon by the id in its headers.
+async fn depths_of<'e>(tx: &mut Tx, events: impl Iterator<Item = &'e Event> + Clone) -> Result<Vec<u32>, StoreError> {
     const CAUSED: [&str; 3] = ["session_id", "notification_id", "episode_id"];
-    let caused =
-        |data: &'e Value| CAUSED.into_iter().filter_map(|name| data[name].as_str()).filter(|id| !id.is_empty());
+    let sent = |event: &'e Event| {
+        let is_received = event.event_type == "webhook.received";
+        is_received.then(|| event.data["headers"][DELIVERY_HEADER].as_str()).flatten()
+    };
+    let caused = |event: &'e Event| {
+        let by_name = CAUSED.into_iter().filter_map(|name| event.data[name].as_str());
+        by_name.chain(sent(event)).filter(|id| !id.is_empty())
+    };
     let ids: Vec<&str> = events.clone().flat_map(caused).collect();
-    let found = executions::find_depths(tx, &ids).await?;
-    let depth = |data| caused(data).filter_map(|id| found.get(id)).max().map_or(0, |depth| depth + 1);
+    let mut found = executions::find_depths(tx, &ids).await?;
+    let sent: Vec<&str> = events.clone().filter_map(sent).collect();
+    found.extend(executions::find_own_depths(tx, &sent).await?);
+    let depth = |event| caused(event).filter_map(|id| found.get(id)).max().map_or(0, |depth| depth + 1);
     Ok(events.map(depth).collect())
 }

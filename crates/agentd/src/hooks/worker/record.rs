@@ -9,13 +9,11 @@ use agentd_base::Backoff;
 use agentd_store::{Durability, StoreError, Tx};
 use parking_lot::Mutex;
 
-use super::DELIVERIES_AT_ONCE;
+use super::REQUESTS_AT_ONCE;
 use super::lane::Held;
 use crate::hooks::act::Sent;
 use crate::hooks::known::LoadedHook;
-use crate::hooks::model::{
-    Action, DeliveryStatus, FAILURES_TO_OPEN, HookId, TEST_EVENT, circuit_pause, delivery_delay,
-};
+use crate::hooks::model::{Action, DeliveryStatus, FAILURES_TO_OPEN, HookId, circuit_pause, delivery_delay};
 use crate::hooks::service::Hooks;
 use crate::hooks::store;
 use crate::hooks::store::deliveries::{self, DeliveryResult};
@@ -72,7 +70,7 @@ impl Recorder {
             results.is_writing = false;
             return None;
         }
-        let count = results.waiting.len().min(DELIVERIES_AT_ONCE);
+        let count = results.waiting.len().min(REQUESTS_AT_ONCE);
         Some(results.waiting.drain(..count).unzip())
     }
 }
@@ -112,6 +110,8 @@ struct Receiver<'b> {
     failed_probe: bool,
     disable: Option<&'static str>,
     pause: Option<(Backoff, f64)>,
+    /// Those that the hook allows a delivery.
+    attempts: u32,
     figures: BTreeMap<&'b str, Figures>,
 }
 
@@ -124,9 +124,10 @@ impl<'b> Receiver<'b> {
             self.failures += 1;
             self.failed_probe |= attempted.is_probe;
             self.disable = self.disable.or(attempted.sent.problem.as_ref().and_then(|problem| problem.disable));
+            self.attempts = attempted.hook.hook.max_retries;
             self.pause = attempted.backoff().map(|backoff| (*backoff, attempted.jitter));
         }
-        if result.due_at.is_none() && attempted.claim.event_type != TEST_EVENT {
+        if result.due_at.is_none() {
             let figures = Figures::of(is_success, result.duration_ms);
             self.figures.entry(&attempted.claim.event_type).or_default().add(figures);
         }
@@ -225,7 +226,7 @@ async fn look_at_circuit(
     // What was under way when it opened says nothing new.
     let opens = failures >= FAILURES_TO_OPEN && (!is_open || receiver.failed_probe);
     if let Some((backoff, jitter)) = receiver.pause.as_ref().filter(|_| opens) {
-        let until = tx.clock().now() + circuit_pause(backoff, openings + 1, *jitter);
+        let until = tx.clock().now() + circuit_pause(backoff, receiver.attempts, openings + 1, *jitter);
         queue::open_circuit(tx, hook, openings + 1, until).await?;
     }
     Ok(())

@@ -356,14 +356,14 @@ pub(crate) async fn list_untouched_since(
     read.fetch_all(sql, args![since, limit]).await?.iter().map(episode).collect()
 }
 
-/// What was stored by itself and is less important than that.
+/// What was stored by itself and is less important than that. What a hook stores is the owner's instruction.
 pub(crate) async fn list_unimportant(
     read: &mut Read,
     importance: Millionths,
     limit: u32,
 ) -> Result<Vec<Episode>, StoreError> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM episodes WHERE origin IS NOT NULL AND importance < $1 \
+        "SELECT {COLUMNS} FROM episodes WHERE origin IS NOT NULL AND source <> 'hook' AND importance < $1 \
          ORDER BY importance, number LIMIT $2"
     );
     read.fetch_all(sql, args![importance.0, limit]).await?.iter().map(episode).collect()
@@ -378,7 +378,8 @@ pub(crate) async fn is_still_to_go(
 ) -> Result<bool, StoreError> {
     let row = read
         .fetch_optional(
-            "SELECT 1 FROM episodes WHERE number = $1 AND ((origin IS NOT NULL AND importance < $2) OR touched_at < $3)",
+            "SELECT 1 FROM episodes WHERE number = $1 AND ((origin IS NOT NULL AND source <> 'hook' AND importance < $2) \
+             OR touched_at < $3)",
             args![number, least.0, untouched_since.unwrap_or(Timestamp::from_micros(0))],
         )
         .await?;

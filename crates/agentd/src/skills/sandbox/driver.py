@@ -2,12 +2,13 @@ import contextlib, io, json, linecache, os, sys
 
 
 class Printed(io.TextIOBase):
-    """Keeps the first part of what is printed."""
+    """Passes the first part of what is printed on at once, so that it is there however the program ends."""
 
     limit = 65536
 
-    def __init__(self):
-        self.parts, self.length, self.left_out = [], 0, 0
+    def __init__(self, out):
+        out.reconfigure(encoding="utf-8", errors="backslashreplace")
+        self.out, self.length, self.left_out = out, 0, 0
 
     def writable(self):
         return True
@@ -15,14 +16,26 @@ class Printed(io.TextIOBase):
     def write(self, text):
         kept = text[: max(0, self.limit - self.length)]
         if kept:
-            self.parts.append(kept)
+            self.out.write(kept)
+            self.out.flush()
         self.length += len(kept)
         self.left_out += len(text) - len(kept)
         return len(text)
 
-    def text(self):
-        note = f"\n[{self.left_out} characters left out]" if self.left_out else ""
-        return "".join(self.parts) + note
+    def finish(self):
+        if self.left_out:
+            self.out.write(f"\n[{self.left_out} characters left out]")
+            self.out.flush()
+
+
+def answer_of(result, most):
+    try:
+        text = json.dumps({"answered": result is not None, "result": result}, default=str, allow_nan=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        return json.dumps({"problem": f"the result is not JSON: {error}"})
+    if len(text) > most:
+        return json.dumps({"problem": f"the result has more than {most} bytes"})
+    return text
 
 
 job = json.loads(sys.stdin.buffer.read())
@@ -31,15 +44,20 @@ sys.path.insert(0, os.getcwd())
 source = job["source"]
 linecache.cache["<tool>"] = (len(source), None, source.splitlines(True), "<tool>")
 space = {"__name__": "tool", **job["globals"]}
-printed = Printed()
+printed = Printed(sys.stdout)
 result = None
-with contextlib.redirect_stdout(printed):
-    exec(compile(source, "<tool>", "exec"), space)
-    if space.get("result") is not None:
-        result = space["result"]
-    elif callable(space.get("run")):
-        result = space["run"](job["globals"][job["argument"]])
-answer = {"answered": result is not None, "result": result, "printed": printed.text()}
-text = json.dumps(answer, default=str)
-sys.stdout.write(job["mark"] + text + "\n")
-sys.stdout.flush()
+try:
+    with contextlib.redirect_stdout(printed):
+        exec(compile(source, "<tool>", "exec"), space)
+        if space.get("result") is not None:
+            result = space["result"]
+        elif callable(space.get("run")):
+            result = space["run"](job["globals"][job["argument"]])
+except SystemExit as end:
+    if end.code not in (None, 0):
+        raise
+    result = space.get("result")
+finally:
+    printed.finish()
+printed.out.write(job["mark"] + answer_of(result, job["most"]) + "\n")
+printed.out.flush()

@@ -34,12 +34,19 @@ impl CodeOutcome {
         self.0.stderr.to_text()
     }
 
-    /// The output's end without a gap; `None` when it is no text.
+    /// The output behind the last `mark`, where there is one and nothing behind it was left out.
     #[must_use]
-    pub fn last_output(&self) -> Option<String> {
+    pub fn output_behind(&self, mark: &str) -> Option<String> {
         let stdout = &self.0.stdout;
         let bytes = if stdout.omitted_bytes == 0 { &stdout.head } else { &stdout.tail };
-        Some(String::from_utf8_lossy(bytes).into_owned())
+        String::from_utf8_lossy(bytes).rsplit_once(mark).map(|(_, behind)| behind.to_owned())
+    }
+
+    /// The output before the last `mark`, or all of it.
+    #[must_use]
+    pub fn output_before(&self, mark: &str) -> String {
+        let output = self.0.stdout.to_text();
+        output.rsplit_once(mark).map_or(output.as_str(), |(before, _)| before).to_owned()
     }
 
     /// `{exit_code, stdout, stderr, ended}`.

@@ -16,6 +16,8 @@ use crate::skills::tool::ToolError;
 const DRIVER: &str = include_str!("driver.py");
 /// Of what went wrong, the end, where Python says it.
 const SHOWN_ERROR_CHARACTERS: usize = 2_000;
+/// A longer answer is not read: of what a run puts out, at least so much of the end is kept.
+const MAX_ANSWER_BYTES: usize = 120 << 10;
 
 /// A program and what it gets.
 #[derive(Debug, Clone)]
@@ -31,7 +33,7 @@ pub struct PythonJob {
 }
 
 /// What a program left.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct PythonAnswer {
     /// Whether there is a result.
     pub answered: bool,
@@ -39,19 +41,38 @@ pub struct PythonAnswer {
     pub printed: String,
 }
 
-/// Why a program left nothing.
+/// Why a program left nothing, and what it had printed by then.
 #[derive(Debug, thiserror::Error)]
 pub enum PythonError {
-    #[error("the program did not end within {} seconds", .0.as_secs())]
-    TimedOut(Duration),
+    #[error("the program did not end within {} seconds", limit.as_secs())]
+    TimedOut { limit: Duration, printed: String },
     /// It ended with an error of its own.
-    #[error("the program {ended}: {stderr}")]
-    Failed { ended: String, stderr: String },
-    #[error("the program left no answer, or one that is too long")]
-    NoAnswer,
+    #[error("the program {ended}{}{stderr}", if stderr.is_empty() { "" } else { ": " })]
+    Failed { ended: String, stderr: String, printed: String },
+    #[error("{problem}")]
+    NoAnswer { problem: String, printed: String },
     /// It did not run.
     #[error(transparent)]
     NotRun(#[from] ToolError),
+}
+
+impl PythonError {
+    /// What was printed before it went wrong.
+    #[must_use]
+    pub fn printed(&self) -> &str {
+        match self {
+            Self::TimedOut { printed, .. } | Self::Failed { printed, .. } | Self::NoAnswer { printed, .. } => printed,
+            Self::NotRun(_) => "",
+        }
+    }
+}
+
+/// What the driver says behind the mark.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Answer {
+    Problem { problem: String },
+    Given { answered: bool, result: Value },
 }
 
 impl CodeRunner {
@@ -68,38 +89,28 @@ impl CodeRunner {
         // Unknown to the program until it runs, so that nothing printed by accident looks like it.
         let mark = hex::encode(entropy.bytes::<16>());
         let mut request = RunRequest::new("python3", ["-c", DRIVER]);
-        let given = json!({"source": job.source, "globals": job.globals, "argument": job.argument, "mark": mark});
+        let given = json!({"source": job.source, "globals": job.globals, "argument": job.argument, "mark": mark, "most": MAX_ANSWER_BYTES});
         request.stdin = given.to_string().into_bytes();
         request.limits.time = Some(job.timeout);
         let outcome = self.run_in(request, job.workspace.as_deref(), cancelled).await?;
+        let printed = outcome.output_before(&mark);
         if outcome.is_timeout() {
-            return Err(PythonError::TimedOut(job.timeout));
+            return Err(PythonError::TimedOut { limit: job.timeout, printed });
         }
         if !outcome.is_success() {
             let stderr = outcome.stderr();
             let skipped = stderr.chars().count().saturating_sub(SHOWN_ERROR_CHARACTERS);
             let shown: String = stderr.chars().skip(skipped).collect();
-            return Err(PythonError::Failed { ended: outcome.ended(), stderr: shown.trim().to_owned() });
+            return Err(PythonError::Failed { ended: outcome.ended(), stderr: shown.trim().to_owned(), printed });
         }
-        outcome.last_output().and_then(|output| answer_in(&output, &mark)).ok_or(PythonError::NoAnswer)
-    }
-}
-
-fn answer_in(output: &str, mark: &str) -> Option<PythonAnswer> {
-    let (_, answer) = output.rsplit_once(mark)?;
-    serde_json::from_str(answer).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_answer_is_found_behind_what_was_printed() {
-        let found = answer_in("noise\nabc{\"answered\":true,\"result\":[1],\"printed\":\"\"}\n", "abc").unwrap();
-        assert_eq!((found.answered, found.result), (true, json!([1])));
-        for bad in ["", "abc", "abc{", "x{\"answered\":true}"] {
-            assert!(answer_in(bad, "abc").is_none());
+        let problem = |problem: String, printed| Err(PythonError::NoAnswer { problem, printed });
+        let Some(answer) = outcome.output_behind(&mark) else {
+            return problem("the program ended before it left a result".to_owned(), printed);
+        };
+        match serde_json::from_str(&answer) {
+            Ok(Answer::Given { answered, result }) => Ok(PythonAnswer { answered, result, printed }),
+            Ok(Answer::Problem { problem: said }) => problem(said, printed),
+            Err(error) => problem(format!("the result cannot be read: {error}"), printed),
         }
     }
 }

@@ -40,6 +40,9 @@ pub(crate) fn is_kept_header(name: &str) -> bool {
     !PROOFS.iter().any(|proof| name.contains(proof))
 }
 
+/// JSON that is nested deeper is shown as text: an event repeats the body within more levels, and must be readable.
+const MAX_JSON_LEVELS: usize = 64;
+
 /// The body as a value: JSON where it is some, else text, else base64. A body that does not say that it
 /// is JSON is taken as such only when it is an object or a list.
 pub(crate) fn read_body(content_type: Option<&str>, bytes: &[u8]) -> (BodyFormat, Value) {
@@ -47,12 +50,22 @@ pub(crate) fn read_body(content_type: Option<&str>, bytes: &[u8]) -> (BodyFormat
     let says_json = essence == "application/json" || essence.ends_with("+json");
     if let Ok(value) = serde_json::from_slice::<Value>(bytes)
         && (says_json || value.is_object() || value.is_array())
+        && levels(&value) <= MAX_JSON_LEVELS
     {
         return (BodyFormat::Json, value);
     }
     match std::str::from_utf8(bytes) {
         Ok(text) => (BodyFormat::Text, Value::from(text)),
         Err(_) => (BodyFormat::Base64, Value::from(STANDARD.encode(bytes))),
+    }
+}
+
+/// How deep lists and objects lie in each other. What was parsed is bounded, so this is too.
+fn levels(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(levels).max().unwrap_or_default(),
+        Value::Object(fields) => 1 + fields.values().map(levels).max().unwrap_or_default(),
+        _ => 0,
     }
 }
 
@@ -76,6 +89,10 @@ mod tests {
         assert_eq!(read(Some("image/png"), &[0x89, 0x50]), (BodyFormat::Base64, json!("iVA=")));
         let deep = "[".repeat(10_000);
         assert_eq!(read(Some("application/json"), deep.as_bytes()).0, BodyFormat::Text);
+        for (levels, format) in [(64, BodyFormat::Json), (65, BodyFormat::Text), (127, BodyFormat::Text)] {
+            let nested = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+            assert_eq!(read(None, nested.as_bytes()).0, format, "{levels}");
+        }
     }
 
     #[test]

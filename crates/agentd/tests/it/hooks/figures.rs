@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::receiver::{Answer, Receiver};
 use super::{HOOKS, emit, make, queued, settle};
@@ -80,4 +80,76 @@ async fn what_ended_is_counted_by_hour_and_day() {
     settle(&app).await;
     let global = app.get("/api/hooks/analytics/global").send().await.expect_status(200).json();
     assert_eq!((&global["total_deliveries"], &global["success_rate"]), (&json!(0), &json!(0.0)));
+}
+
+/// The totals of a hook between two times, and the times that were counted.
+async fn totals(app: &TestApp, hook: &str, query: &str) -> (Value, Value, Value) {
+    let found = app.get(&format!("{HOOKS}/{hook}/analytics{query}")).send().await.expect_status(200).json();
+    (found["totals"]["deliveries"].clone(), found["start"].clone(), found["end"].clone())
+}
+
+#[tokio::test]
+async fn what_lies_outside_the_times_asked_for_is_not_counted() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let id = make(&app, queued(&receiver)).await;
+    app.clock.advance(Duration::from_secs(60));
+    let ended = async |count: usize| {
+        for number in 0..count {
+            emit(&app, "memory.stored", json!({"n": number})).await;
+        }
+        settle(&app).await;
+        app.clock.advance(Duration::from_secs(60));
+    };
+    ended(3).await;
+    let between = app.clock.clock().now().to_string();
+    ended(4).await;
+    let (early, late) = ("2026-01-05T08:30:10.000Z", app.clock.clock().now().to_string());
+    assert_eq!(
+        totals(&app, &id, &format!("?start={early}&end={between}")).await,
+        (json!(3), json!(early), json!(between))
+    );
+    assert_eq!(totals(&app, &id, &format!("?start={between}")).await.0, 4);
+    assert_eq!(totals(&app, &id, &format!("?end={between}")).await.0, 3);
+    assert_eq!(totals(&app, &id, &format!("?start={between}&end={late}")).await.0, 4);
+    assert_eq!(totals(&app, &id, "").await.0, 7);
+    // What is not kept one by one any more is counted by the quarter of an hour, and the answer says so.
+    app.clock.advance(Duration::from_secs(8 * 24 * 3600));
+    settle(&app).await;
+    let (count, start, end) = totals(&app, &id, &format!("?start={between}&end=2026-01-05T10:00:00Z")).await;
+    assert_eq!((count, start, end), (json!(7), json!("2026-01-05T09:00:00.000Z"), json!("2026-01-05T10:00:00.000Z")));
+}
+
+#[tokio::test]
+async fn whatever_ends_is_counted_once() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let mut hook = queued(&receiver);
+    hook["max_retries"] = json!(1);
+    let id = make(&app, hook).await;
+    app.post(&format!("{HOOKS}/{id}/test-delivery")).send().await.expect_status(202);
+    settle(&app).await;
+    assert_eq!(totals(&app, &id, "").await.0, 1);
+    receiver.always(Answer::Status(500));
+    for number in 0..3 {
+        emit(&app, "memory.stored", json!({"n": number})).await;
+    }
+    settle(&app).await;
+    assert_eq!(totals(&app, &id, "").await.0, 4);
+    receiver.always(Answer::Status(200));
+    app.clock.advance(Duration::from_secs(1800));
+    let dead = app.get(&format!("{HOOKS}/{id}/deliveries?status=dead_letter")).send().await.expect_status(200).json();
+    let one = dead["deliveries"][0]["id"].as_str().unwrap();
+    app.post(&format!("{HOOKS}/{id}/deliveries/{one}/retry")).send().await.expect_status(200);
+    settle(&app).await;
+    app.post("/api/hooks/deliveries/dead-letters/retry").send().await.expect_status(200);
+    settle(&app).await;
+    let found = app.get(&format!("{HOOKS}/{id}/analytics")).send().await.expect_status(200).json();
+    assert_eq!((&found["totals"]["deliveries"], &found["totals"]["success_rate"]), (&json!(4), &json!(1.0)));
+    // Given up without an attempt, with its hook.
+    receiver.always(Answer::Status(500));
+    app.patch(&format!("{HOOKS}/{id}/toggle")).send().await.expect_status(200);
+    app.post(&format!("{HOOKS}/{id}/test-delivery")).send().await.expect_status(202);
+    app.delete(&format!("{HOOKS}/{id}")).send().await.expect_status(200);
+    let global = app.get("/api/hooks/analytics/global").send().await.expect_status(200).json();
+    assert_eq!((&global["total_deliveries"], &global["dead_letter_count"]), (&json!(5), &json!(1)));
+    assert_eq!(global["success_rate"], 0.8);
 }

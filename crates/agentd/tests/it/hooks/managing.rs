@@ -118,15 +118,30 @@ async fn every_bad_field_is_named() {
 async fn private_targets_can_be_switched_off() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let id = make(&app, queued(&receiver)).await;
+    let channel = json!({
+        "name": "tells", "event_type": "memory.stored", "hook_type": "builtin",
+        "config": {"channel": format!("webhook:{}", receiver.url()), "template": "x"},
+    });
+    make(&app, channel.clone()).await;
     app.put("/api/settings/security").json(&json!({"private_hook_targets": false})).send().await.expect_status(200);
     let refused = app.post(HOOKS).json(&queued(&receiver)).send().await.expect_status(400);
+    assert!(refused.text().contains("security.private_hook_targets is off"), "{}", refused.text());
     assert_eq!(refused.bad_fields(), ["config.url"]);
+    let refused = app.post(HOOKS).json(&channel).send().await.expect_status(400);
+    assert_eq!(refused.bad_fields(), ["config.channel"]);
     emit(&app, "memory.stored", json!({})).await;
     settle(&app).await;
     let held = deliveries(&app, &id).await;
     assert_eq!(held["stats"]["failed"], 1, "{held}");
     assert!(held["deliveries"][0]["error"].as_str().unwrap().contains("security.allowed_hosts"), "{held}");
     assert_eq!(receiver.received().len(), 0);
+    let notes = app.get("/api/notifications").send().await.expect_status(200).json();
+    assert_eq!((&notes["total"], &notes["notifications"][0]["status"]), (&json!(1), &json!("pending")), "{notes}");
+    // What the owner sends without a hook goes where it went before.
+    app.put("/api/settings/security").json(&json!({"private_hook_targets": true})).send().await.expect_status(200);
+    app.clock.advance(std::time::Duration::from_secs(3600));
+    settle(&app).await;
+    assert_eq!(receiver.received().iter().filter(|got| got.header("x-svc-event") == "notification").count(), 1);
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 mod bad_receivers;
 mod chaos;
+mod code;
 mod executing;
+mod fairness;
 mod figures;
 mod managing;
 mod queue;

@@ -106,6 +106,10 @@ async fn what_fails_waits_and_is_given_up_after_its_attempts() {
     settle(&app).await;
     let list = deliveries(&app, &id).await;
     let dead = &list["deliveries"][0];
+    let path = format!("{HOOKS}/{id}/deliveries/{}", dead["id"].as_str().unwrap());
+    let one = app.get(&path).send().await.expect_status(200).json();
+    assert_eq!((&one["status"], &one["payload"]), (&dead["status"], &receiver.received()[0].event()));
+    app.get(&format!("{HOOKS}/{id}/deliveries/dlv_unknown")).send().await.expect_error(404, "delivery_not_found");
     assert_eq!(
         (&dead["status"], &dead["attempt_count"], &dead["next_attempt_at"]),
         (&json!("dead_letter"), &json!(3), &Value::Null)

@@ -145,7 +145,7 @@ async fn python_answers_in_three_ways() {
         ("x = 1\nraise ValueError('no seven')", "line 2"),
         ("def f(:", "SyntaxError"),
         ("import sys\nsys.exit(3)", "code 3"),
-        ("result = 'x' * 10_000_000", "too long"),
+        ("result = 'x' * 10_000_000", "has more than"),
     ] {
         let made = create(&app, &python("tool", source)).await;
         let error = call(&app, "tool", json!({"n": 7})).await.unwrap_err().to_string();
