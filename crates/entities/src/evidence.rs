@@ -143,7 +143,7 @@ fn stands_alone(scene: &Scene<'_, '_>, start: usize, matched: Match) -> bool {
 fn is_written_in(scene: &Scene<'_, '_>, start: usize, matched: Match) -> bool {
     let text = scene.text;
     let Some(token) = text.get(start) else { return false };
-    if text.folded(start).chars().count() < 3 || scene.given_name(start).is_some() || scene.is_title_case(start) {
+    if text.folded(start).chars().count() < 3 || scene.is_title_case(start) {
         return false;
     }
     let next = scene.token_in(start, matched.end);
@@ -156,7 +156,9 @@ fn is_written_in(scene: &Scene<'_, '_>, start: usize, matched: Match) -> bool {
     };
     match before {
         "in" => is_last && is_written(),
-        "like" | "love" | "enjoy" | "hate" | "dislike" => is_last && token.is_capital(),
+        "like" | "love" | "enjoy" | "hate" | "dislike" => {
+            is_last && token.is_capital() && scene.given_name(start).is_none()
+        }
         _ => CODE.contains(&text.word_at(start, matched.end)),
     }
 }
