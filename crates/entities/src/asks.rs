@@ -46,7 +46,7 @@ const AUXILIARIES: [&str; 35] = [
 /// What may stand before a question or a command.
 const LEADS: [&str; 12] = ["and", "but", "so", "or", "ok", "okay", "well", "hey", "hi", "hello", "please", "now"];
 /// Questions that tell what they ask for.
-const TELLING_QUESTIONS: [&str; 8] = [
+const TELLING_QUESTIONS: [&str; 11] = [
     "did you know",
     "do you know that",
     "did i tell you",
@@ -55,14 +55,19 @@ const TELLING_QUESTIONS: [&str; 8] = [
     "have i mentioned",
     "guess what",
     "guess who",
+    "how about",
+    "what about",
+    "what if",
 ];
+/// Words of who is spoken to, before a comma.
+const MOST_ADDRESSED: usize = 2;
 /// Commands to find or show something; with a second word where the first alone is more than that.
 const COMMANDS: [(&str, &[&str]); 14] = [
     ("tell", &["me", "us"]),
     ("show", &[]),
     ("search", &[]),
     ("find", &[]),
-    ("look", &["up", "for", "at", "into"]),
+    ("look", &["up", "for", "at", "into", "that", "it", "this"]),
     ("list", &[]),
     ("give", &["me", "us"]),
     ("explain", &[]),
@@ -107,29 +112,49 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_ask(tokens: &Text<'_>, sentence: &str) -> bool {
-    let words: Vec<&str> = (0..tokens.tokens.len())
-        .filter(|index| matches!(tokens.tokens[*index].kind, Kind::Word | Kind::Number | Kind::Possessive))
-        .map(|index| tokens.folded(index))
-        .collect();
-    let leads = words.iter().take_while(|word| LEADS.contains(word)).count();
-    let words = &words[leads..];
-    let Some(first) = words.first() else { return false };
-    let second = words.get(1).copied().unwrap_or_default();
     if Phrases::of(tokens).any(&TELLING_QUESTIONS) {
         return false;
     }
+    let words = opened(tokens);
+    let word = |at: usize| words.get(at).copied().unwrap_or_default();
+    // "Could you please find …"
+    if ["can", "could", "will", "would"].contains(&word(0)) && word(1) == "you" {
+        return is_command(&words[2 + usize::from(word(2) == "please")..]);
+    }
     let is_marked = sentence.trim_end_matches(['"', '\'', ')', ' ']).ends_with('?');
-    let opens = QUESTION_WORDS.contains(first);
-    if is_marked && (opens || AUXILIARIES.contains(first)) {
+    let opens = QUESTION_WORDS.contains(&word(0));
+    if is_marked && (opens || AUXILIARIES.contains(&word(0))) {
         return true;
     }
     // Many leave the mark out.
     let is_open = !sentence.ends_with(['.', '!']);
-    if is_open && opens && AUXILIARIES.contains(&second) {
-        return true;
+    is_open && opens && AUXILIARIES.contains(&word(1)) || is_command(&words)
+}
+
+/// The words of a sentence without what leads to it: `and`, `please`, a name with a comma behind it.
+fn opened<'t>(tokens: &'t Text<'_>) -> Vec<&'t str> {
+    let mut words: Vec<&str> = Vec::new();
+    let mut comma = None;
+    for (index, token) in tokens.tokens.iter().enumerate() {
+        match token.kind {
+            Kind::Word | Kind::Number | Kind::Possessive => words.push(tokens.folded(index)),
+            _ if tokens.folded(index) == "," => comma = comma.or(Some(words.len())),
+            _ => {}
+        }
     }
-    let is_command = COMMANDS.iter().any(|(verb, then)| verb == first && (then.is_empty() || then.contains(&second)));
-    is_command && !words.iter().any(|word| FIRST_PERSON.contains(word))
+    let leads = |words: &[&str]| words.iter().take_while(|word| LEADS.contains(word)).count();
+    let mut start = leads(&words);
+    if let Some(comma) = comma.filter(|comma| (start..=start + MOST_ADDRESSED).contains(comma)) {
+        start = comma + leads(&words[comma..]);
+    }
+    words.split_off(start)
+}
+
+fn is_command(words: &[&str]) -> bool {
+    let Some(first) = words.first() else { return false };
+    let second = words.get(1).copied().unwrap_or_default();
+    let is_one = COMMANDS.iter().any(|(verb, then)| verb == first && (then.is_empty() || then.contains(&second)));
+    is_one && !words.iter().any(|word| FIRST_PERSON.contains(word))
 }
 
 #[cfg(test)]
@@ -146,6 +171,8 @@ mod tests {
             "Please show me the notes from 3 March 2026.",
             "Can you look that up? Search my notes for Falcon.",
             "Who's Anna?",
+            "Hey scout, what's my boat called",
+            "Could you please find the notes about Falcon?",
         ] {
             assert!(only_asks(text), "{text}");
         }
@@ -164,6 +191,8 @@ mod tests {
             "Find a flat for us, we live in Berlin now.",
             "Tell Anna that the meeting is on Monday.",
             "What I want is a boat.",
+            "Can you book a table for Anna's birthday on 3 March?",
+            "How about we meet at the station on Monday?",
             "Hi!",
         ] {
             assert!(!only_asks(text), "{text}");
