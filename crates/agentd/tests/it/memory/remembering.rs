@@ -142,15 +142,22 @@ async fn what_was_said_while_it_was_off_stays_unremembered() {
 }
 
 #[tokio::test]
-async fn what_only_asks_or_repeats_is_not_remembered() {
-    let talk = Talk::saying(&["Great, I will remember that your boat is called Pequod."]).await;
-    settings(&talk.app, json!({"auto_recall": false})).await;
-    const BOAT: &str = "My boat is called Pequod and it lies in the harbour of Kiel.";
-    for text in ["Where does my sister Anna live?", "Tell me about project Falcon milestones", BOAT] {
+async fn what_only_asks_is_not_remembered() {
+    let talk = Talk::saying(&["I do not know."]).await;
+    for text in ["Where does my sister Anna live?", "Tell me about project Falcon milestones"] {
         chat(&talk, None, text).await;
     }
     talk.app.run_workers().await;
-    assert_eq!(remembered(&talk.app).await, [BOAT]);
+    assert_eq!(remembered(&talk.app).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_an_agent_only_repeats_is_not_remembered() {
+    let said = "My boat is called Pequod and it lies in the harbour of Kiel.";
+    let talk = Talk::saying(&["Great, I will remember that your boat is called Pequod."]).await;
+    chat(&talk, None, said).await;
+    talk.app.run_workers().await;
+    assert_eq!(remembered(&talk.app).await, [said]);
 }
 
 #[tokio::test]
