@@ -14,7 +14,7 @@
 use crate::cues;
 use crate::gazetteer::{Entry, Match, Rule, gazetteer};
 use crate::scene::{Candidate, Confidence, Naming, Scene};
-use crate::text::{Case, Kind};
+use crate::text::{Case, Kind, Token};
 use crate::types::EntityType;
 
 const SURE: Confidence = 80;
@@ -23,6 +23,26 @@ const PLAUSIBLE: Confidence = 45;
 
 /// What is so short that a capital and the talk around it are not enough.
 const SHORT_NAMES: [&str; 3] = ["go", "r", "c"];
+
+/// What is done in a programming language.
+const WRITING: [&str; 14] = [
+    "write",
+    "writes",
+    "wrote",
+    "written",
+    "writing",
+    "rewrite",
+    "rewrote",
+    "rewritten",
+    "code",
+    "coded",
+    "program",
+    "programmed",
+    "implemented",
+    "script",
+];
+/// What a programming language stands before.
+const CODE: [&str; 6] = ["code", "script", "scripts", "program", "programs", "codebase"];
 
 pub(crate) fn candidates(scene: &Scene<'_, '_>, into: &mut Vec<Candidate>) {
     for &(start, matched) in &scene.matches {
@@ -66,6 +86,11 @@ fn technical(scene: &Scene<'_, '_>, start: usize, matched: Match, entry: &Entry)
     let is_hyphenated = matches!(text.folded(matched.end), "-")
         && text.get(matched.end).is_some_and(|token| !token.is_spaced)
         || text.word_before(start, 1) == "-" && !token.is_spaced;
+    if stands_alone(scene, start, matched)
+        || entry.entity_type == EntityType::Language && is_written_in(scene, start, matched)
+    {
+        return Some(LIKELY);
+    }
     match entry.rule {
         Rule::Cased => {
             let subject = token.is_first
@@ -100,6 +125,41 @@ fn technical(scene: &Scene<'_, '_>, start: usize, matched: Match, entry: &Entry)
             }
             (is_lower_by_nature && context > 1).then_some(PLAUSIBLE)
         }
+    }
+}
+
+/// Between backticks, or the whole of what a tag of markup is around.
+fn stands_alone(scene: &Scene<'_, '_>, start: usize, matched: Match) -> bool {
+    let text = scene.text;
+    match (text.word_before(start, 1), text.word_at(start, matched.end)) {
+        ("`", "`") => true,
+        (">", "<") => text.get(start).is_some_and(Token::is_capital),
+        _ => false,
+    }
+}
+
+/// A language that something is written in (`wrote the service in python`), that names code (`our java code`), or
+/// that somebody likes (`I like Rust.`). One of a letter or two is judged by itself.
+fn is_written_in(scene: &Scene<'_, '_>, start: usize, matched: Match) -> bool {
+    let text = scene.text;
+    let Some(token) = text.get(start) else { return false };
+    if text.folded(start).chars().count() < 3 || scene.is_title_case(start) {
+        return false;
+    }
+    let next = scene.token_in(start, matched.end);
+    // What goes on with a word of its own may be an adjective or another name.
+    let is_last = next.is_none_or(|next| next.kind != Kind::Word || next.has(cues::FUNCTION));
+    let before = text.word_before(start, 1);
+    let is_written = || {
+        (2..8).any(|distance| WRITING.contains(&text.word_before(start, distance)))
+            && scene.technical_context(start, 0) > 0
+    };
+    match before {
+        "in" => is_last && is_written(),
+        "like" | "love" | "enjoy" | "hate" | "dislike" => {
+            is_last && token.is_capital() && scene.given_name(start).is_none()
+        }
+        _ => CODE.contains(&text.word_at(start, matched.end)),
     }
 }
 

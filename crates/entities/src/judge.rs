@@ -28,7 +28,7 @@ use crate::text::{Kind, Text};
 use crate::types::EntityType;
 
 const BASE: f64 = 0.2;
-const SMALL_TALK: f64 = 0.05;
+pub(crate) const SMALL_TALK: f64 = 0.05;
 /// A sum of word weights so far from 0 is felt as two thirds.
 const HALF_FELT: f64 = 3.0;
 
@@ -104,11 +104,13 @@ const LIFE: &[&str] = &[
     "years old",
     "immigrated",
 ];
-const REQUEST: &[&str] = &[
+pub(crate) const REQUEST: &[&str] = &[
     "remember that",
     "remember this",
     "please remember",
     "remember to",
+    "remind me to",
+    "remind me that",
     "don't forget",
     "do not forget",
     "note that",
@@ -280,10 +282,10 @@ fn valence(text: &Text<'_>) -> f64 {
 }
 
 /// The folded words with single spaces, to look phrases up in.
-struct Phrases(String);
+pub(crate) struct Phrases(String);
 
 impl Phrases {
-    fn of(text: &Text<'_>) -> Self {
+    pub(crate) fn of(text: &Text<'_>) -> Self {
         let mut words = String::from(" ");
         for (index, token) in text.tokens.iter().enumerate() {
             if matches!(token.kind, Kind::Word | Kind::Number) {
@@ -294,7 +296,7 @@ impl Phrases {
         Self(words)
     }
 
-    fn any(&self, phrases: &[&str]) -> bool {
+    pub(crate) fn any(&self, phrases: &[&str]) -> bool {
         phrases.iter().any(|phrase| {
             self.0
                 .match_indices(phrase)

@@ -12,6 +12,7 @@
 //! Deliberately absent: models, storage, and languages other than English for what is not a name.
 //! Scripts without spaces are left alone, apart from the Latin words inside them.
 
+mod asks;
 pub mod cluster;
 mod cues;
 mod dates;
@@ -33,6 +34,7 @@ mod text;
 mod types;
 mod verbs;
 
+pub use asks::only_asks;
 pub use dates::RELATIVE_DATE_PREFIX;
 pub use duplicate::{Fingerprint, NEAR_DUPLICATE_SIMILARITY, near_duplicate};
 pub use extract::{MAX_MENTIONS, MAX_RELATIONS, MAX_TEXT_BYTES, extract, extract_as};

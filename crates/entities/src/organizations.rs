@@ -15,10 +15,17 @@ const MAX_LEADING_WORDS: usize = 5;
 const LEGAL_FORMS: [&str; 12] =
     ["inc", "gmbh", "ag", "ltd", "llc", "corp", "corporation", "plc", "co", "kg", "bv", "sarl"];
 
+/// Further ones, which say nothing behind a name that is not known.
+const FURTHER_FORMS: [&str; 5] = ["sa", "se", "nv", "limited", "company"];
+
 pub(crate) fn candidates(scene: &Scene<'_, '_>, into: &mut Vec<Candidate>) {
     for index in 0..scene.text.tokens.len() {
         let token = &scene.text.tokens[index];
         if token.kind != Kind::Word || !(token.is_capital() || token.case == Case::Mixed) {
+            continue;
+        }
+        if let Some(candidate) = by_known_name(scene, index) {
+            into.push(candidate);
             continue;
         }
         let found = by_suffix(scene, index, token)
@@ -36,6 +43,27 @@ pub(crate) fn candidates(scene: &Scene<'_, '_>, into: &mut Vec<Candidate>) {
             });
         }
     }
+}
+
+/// `Microsoft Corp.`, where Microsoft is known, is Microsoft.
+fn by_known_name(scene: &Scene<'_, '_>, index: usize) -> Option<Candidate> {
+    let text = scene.text;
+    let form = text.folded(index);
+    if !LEGAL_FORMS.contains(&form) && !FURTHER_FORMS.contains(&form) {
+        return None;
+    }
+    let end = if text.word_before(index, 1) == "," { index.checked_sub(1)? } else { index };
+    let first = index.saturating_sub(MAX_LEADING_WORDS);
+    let (start, entry) = (first..end).find_map(|start| Some((start, scene.organization_at(start, end)?)))?;
+    let dot = usize::from(text.word_at(index, index + 1) == "." && text.same_sentence(index, index + 2));
+    Some(Candidate {
+        start,
+        end: index + 1 + dot,
+        end_byte: None,
+        entity_type: EntityType::Organization,
+        naming: Naming::Entry(entry),
+        confidence: BY_NAME,
+    })
 }
 
 fn is_name_word(token: &Token) -> bool {

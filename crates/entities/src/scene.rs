@@ -218,6 +218,17 @@ impl<'t, 'a> Scene<'t, 'a> {
         })
     }
 
+    /// The organization of the gazetteer that stands exactly at `start..end`, in one sentence.
+    pub(crate) fn organization_at(&self, start: usize, end: usize) -> Option<usize> {
+        let from = self.matches.partition_point(|(at, _)| *at < start);
+        let mut here = self.matches[from..].iter().take_while(|(at, _)| *at == start);
+        let is_one = |matched: &Match| {
+            matched.end == end && gazetteer().entries[matched.entry].entity_type == EntityType::Organization
+        };
+        let (_, matched) = here.find(|(_, matched)| is_one(matched))?;
+        self.text.same_sentence(start, end).then_some(matched.entry)
+    }
+
     /// The token at `index` if it is in the sentence of `of`.
     pub(crate) fn token_in(&self, of: usize, index: usize) -> Option<&Token> {
         if self.text.same_sentence(of, index) { self.text.get(index) } else { None }

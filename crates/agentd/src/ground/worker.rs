@@ -99,6 +99,12 @@ impl Workers {
         }
     }
 
+    /// What wakes a worker. For tests.
+    #[must_use]
+    pub fn wake_of(&self, name: &str) -> Option<Arc<Notify>> {
+        self.all.iter().find(|worker| worker.name() == name).and_then(|worker| worker.wake())
+    }
+
     /// Starts a loop for each worker over `db`; they end when `draining` is cancelled.
     pub fn spawn(&self, db: &Db, tracker: &TaskTracker, draining: &CancellationToken) {
         for worker in &self.all {

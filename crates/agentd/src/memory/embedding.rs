@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use agentd_inference::embedder::{EmbeddedText, Embedder};
 use agentd_inference::{LocalError, LocalErrorCode};
+use agentd_store::{Db, StoreError};
 
 use super::error::MemoryError;
+use super::store::vectors;
 
 /// What could be made of a text.
 #[derive(Debug, Clone)]
@@ -15,27 +17,67 @@ pub(super) struct Embedded {
     pub(super) vectors: Vec<Vec<f32>>,
 }
 
+/// What a model that was not seen at work yet has to embed.
+const TRIAL: &str = "word";
+
+#[derive(Debug)]
+struct Inner {
+    embedder: Arc<dyn Embedder>,
+    db: Db,
+    /// The model that was seen at work last.
+    proven: parking_lot::Mutex<Option<String>>,
+}
+
 /// Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Embedding(Arc<dyn Embedder>);
+pub(super) struct Embedding(Arc<Inner>);
 
 impl Embedding {
-    pub(super) fn new(embedder: Arc<dyn Embedder>) -> Self {
-        Self(embedder)
+    pub(super) fn new(embedder: Arc<dyn Embedder>, db: Db) -> Self {
+        Self(Arc::new(Inner { embedder, db, proven: parking_lot::Mutex::default() }))
     }
 
     pub(super) fn dimensions(&self) -> usize {
-        self.0.dimensions()
+        self.0.embedder.dimensions()
     }
 
-    /// Whose vectors these are; `None` while there is no model.
+    /// Whose vectors these are; `None` while there is no model that works. A damaged file has an id as well:
+    /// before another model takes the place of the one whose vectors are stored, it must have embedded something.
     pub(super) async fn model_id(&self) -> Option<String> {
-        self.0.model_id().await.ok()
+        let id = self.0.embedder.model_id().await.ok()?;
+        if self.is_proven(&id) {
+            return Some(id);
+        }
+        match self.stored_model().await {
+            Ok(None) => return Some(id),
+            Ok(Some(stored)) if stored == id => {}
+            Ok(Some(_)) => {
+                self.0.embedder.embed_query(TRIAL).await.ok()?;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "whose vectors are stored is not known now");
+                return None;
+            }
+        }
+        self.prove(&id);
+        Some(id)
+    }
+
+    async fn stored_model(&self) -> Result<Option<String>, StoreError> {
+        vectors::newest_model(&mut self.0.db.read().await?).await
+    }
+
+    fn is_proven(&self, model: &str) -> bool {
+        self.0.proven.lock().as_deref() == Some(model)
+    }
+
+    fn prove(&self, model: &str) {
+        *self.0.proven.lock() = Some(model.to_owned());
     }
 
     /// The vector of what is asked for; `None` where it holds no word.
     pub(super) async fn query(&self, text: &str) -> Result<Option<Vec<f32>>, MemoryError> {
-        match self.0.embed_query(text).await {
+        match self.0.embedder.embed_query(text).await {
             Ok(vector) => Ok(Some(vector)),
             Err(error) if error.code == LocalErrorCode::Invalid => Ok(None),
             Err(error) => Err(MemoryError::NoEmbedder { reason: error.message }),
@@ -44,8 +86,11 @@ impl Embedding {
 
     /// Vectors for texts, in order.
     pub(super) async fn texts(&self, texts: Vec<String>) -> Result<Vec<Embedded>, LocalError> {
-        let model = self.0.model_id().await?;
-        let embedded = self.0.embed_texts(texts).await?;
+        let model = self.0.embedder.model_id().await?;
+        let embedded = self.0.embedder.embed_texts(texts).await?;
+        if !self.is_proven(&model) {
+            self.prove(&model);
+        }
         let of_text = |text: EmbeddedText| Embedded {
             model: model.clone(),
             vectors: text.chunks.into_iter().map(|chunk| chunk.vector).collect(),

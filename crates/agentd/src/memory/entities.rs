@@ -6,7 +6,7 @@ use super::store::entities::{EntityKey, Found, FoundEntity};
 
 /// Raised when the rules find something else than before; what was gone over by older ones can then be
 /// gone over again.
-pub(super) const RULES: i64 = 1;
+pub(super) const RULES: i64 = 2;
 /// What was gone over by a model, whatever the rules are.
 pub(super) const BY_MODEL: i64 = 1_000;
 /// More of one episode would tell nothing any more.

@@ -5,16 +5,16 @@
 //! changes are kept. Whoever writes catches up before it answers, and whoever searches before it looks:
 //! what was acknowledged anywhere is found everywhere.
 
+mod ask;
+mod open;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agentd_base::sha256;
-use agentd_search_index::{
-    AgentKey, Change, Document, Index, IndexError, IndexOptions, OpenState, Opened, RowNumber, SourceKey,
-};
+use agentd_search_index::{AgentKey, Change, Document, Index, IndexError, RowNumber, SourceKey};
 use agentd_store::{Dialect, Read, Seq, StoreError, Topic};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -175,44 +175,6 @@ impl Follower {
         flushed
     }
 
-    async fn open(&self) -> Result<Following, MemoryError> {
-        let inner = &self.0;
-        let mut model = inner.embedding.model_id().await;
-        if model.is_none() {
-            // So that vectors stay comparable while no model is there.
-            model = vectors::newest_model(&mut inner.ground.db.read().await?).await?;
-        }
-        let options =
-            IndexOptions { dimensions: inner.embedding.dimensions(), embedding_model: model.unwrap_or_default() };
-        let folder = inner.ground.data_dir.indexes();
-        inner.ground.data_dir.make_folder(&folder).map_err(|source| MemoryError::IndexFolder { source })?;
-        let (index, opened) = blocking(move || open_free(&folder, &options)).await?;
-        let database_id = inner.ground.db.database_id().await?;
-        let cursor = opened.cursor.as_deref().and_then(|cursor| serde_json::from_slice::<Cursor>(cursor).ok());
-        let cursor = cursor.filter(|cursor| cursor.database_id == database_id);
-        if let OpenState::Rebuilt { reason } = &opened.state {
-            tracing::warn!(reason, "the search index of memory is built anew from the stored episodes");
-        }
-        let is_ours = cursor.is_some();
-        let mut following = Following {
-            index: Arc::new(index),
-            cursor: cursor.unwrap_or(Cursor { database_id, place: Seq::START }),
-            ahead: HashSet::new(),
-            is_flushed: true,
-        };
-        match opened.state {
-            OpenState::CaughtUp if is_ours => {}
-            OpenState::VectorsDropped { previous_model } if is_ours => {
-                let model = &following.index.options().embedding_model;
-                tracing::info!(previous_model, model, "memory is searched by the vectors of another model from now on");
-                self.apply_all(&following.index).await?;
-                following.is_flushed = false;
-            }
-            _ => self.build(&mut following).await?,
-        }
-        Ok(following)
-    }
-
     /// Makes sure that vectors of `model` are searched, before somebody is told that they are: the model may
     /// have come, or become another one, since the index was opened.
     pub(super) async fn expect_model(&self, model: &str) -> Result<(), MemoryError> {
@@ -253,7 +215,11 @@ impl Follower {
         let mut following = self.0.following.lock().await;
         let Some(here) = following.as_mut().filter(|here| Arc::ptr_eq(&here.index, damaged)) else { return Ok(()) };
         let index = Arc::clone(&here.index);
-        if blocking(move || index.warm()).await.is_ok() {
+        let looked_at = blocking(move || {
+            index.distrust();
+            index.warm()
+        });
+        if looked_at.await.is_ok() {
             return Ok(());
         }
         tracing::warn!(%reason, "the search index of memory is built anew from the stored episodes");
@@ -351,21 +317,6 @@ impl Follower {
         })
         .await
     }
-}
-
-/// Daemons that share a data directory have an index each; more than these would be a mistake.
-const FOLDERS: usize = 64;
-
-/// Opens the first folder that no other daemon uses.
-fn open_free(folder: &Path, options: &IndexOptions) -> Result<(Index, Opened), IndexError> {
-    let mut last = IndexError::Locked(folder.to_owned());
-    for number in 0..FOLDERS {
-        match Index::open(&folder.join(number.to_string()), options.clone()) {
-            Err(locked @ IndexError::Locked(_)) => last = locked,
-            opened => return opened,
-        }
-    }
-    Err(last)
 }
 
 /// Work that takes a thread for a while.

@@ -9,7 +9,8 @@
 //!   told that one is forgotten finds nothing of it.
 //! - An episode goes with everything that hangs on it, in one transaction: vectors, mentions, relations
 //!   and figures. An entity is there as long as an episode mentions it.
-//! - Figures change with what they count; asking for them never counts.
+//! - Figures change with what they count; asking for them never counts. What belongs to an agent that is deleted
+//!   counts for nothing from then on, although its rows go later.
 //! - What cannot be embedded now is stored without a vector, and gets it later.
 //!
 //! Deliberately absent: ranking and analysis (the search index), finding entities in text (a crate of
@@ -31,6 +32,7 @@ mod source;
 mod store;
 mod tools;
 mod worker;
+mod worth;
 
 pub use check::{Disagreement, MemoryCheck};
 pub use error::MemoryError;

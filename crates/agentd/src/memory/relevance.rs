@@ -4,14 +4,15 @@
 //! - An episode is told only when it means something near to the question ([`NEAR`]), or holds a third of
 //!   the question's telling words ([`SHARED_WORDS`]); of a long question eight words count.
 //! - An answer made use of an episode when it holds what the episode says beyond the question: one of its
-//!   names or numbers, or a quarter of its telling words and at least two.
+//!   names or numbers, or a quarter of its telling words and at least two; or when half of what the answer says
+//!   beyond the question comes from the episode.
 //! - What is used when it is recalled moves up, what is never used moves down: see [`feedback_factor`].
 
 use std::collections::BTreeSet;
 
 use agentd_search_index::analyze;
 
-use super::store::episodes::Feedback;
+use super::store::recalls::Feedback;
 
 /// The cosine from which on two texts speak of the same thing.
 pub(super) const NEAR: f32 = 0.35;
@@ -24,6 +25,8 @@ const SMALL_TALK: f64 = 0.05;
 /// The share of an episode's own words that an answer must hold.
 const USED_WORDS: f64 = 0.25;
 const LEAST_USED_WORDS: usize = 2;
+/// The share of an answer's own words that must come from the episode, else.
+const USED_ANSWER: f64 = 0.5;
 /// Of longer texts the beginning is compared.
 const COMPARED_BYTES: usize = 16_000;
 /// How far feedback moves a score at most: by this share up, and by this share down.
@@ -36,7 +39,8 @@ fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(COMPARED_BYTES)]
 }
 
-fn telling(text: &str) -> BTreeSet<String> {
+/// The words of a text that tell something.
+pub(super) fn telling(text: &str) -> BTreeSet<String> {
     let tokens = analyze(beginning(text)).into_iter();
     tokens.filter(|token| token.counts && !token.is_stop_word).map(|token| token.term).collect()
 }
@@ -88,7 +92,10 @@ pub(super) fn is_used(content: &str, question: &str, answer: &str) -> bool {
     if names.flat_map(|mention| telling(&mention.name)).any(|word| own.contains(&word) && answered.contains(&word)) {
         return true;
     }
-    used as f64 >= USED_WORDS * own.len() as f64 && used >= LEAST_USED_WORDS.min(own.len())
+    // A short answer is right with one word.
+    let answers_with = answered.difference(&asked).count();
+    used as f64 >= USED_ANSWER * answers_with as f64
+        || used as f64 >= USED_WORDS * own.len() as f64 && used >= LEAST_USED_WORDS.min(own.len())
 }
 
 /// What the score of an episode is multiplied by: 1 before any answer was judged, at most
@@ -139,6 +146,12 @@ mod tests {
         assert!(!is_used(content, question, "Your sister? I do not know where she lives."));
         assert!(!is_used("We meet at the station.", "Where do we meet?", "No idea."));
         assert!(is_used("The rent is 740 a month.", "What is the rent?", "It is 740."));
+        let (content, question) =
+            ("My boat is called Pequod and it lies in the harbour of Kiel.", "What do you know of my boat?");
+        for answer in ["In Kiel.", "Pequod.", "Its name is Pequod.", "In the harbour."] {
+            assert!(is_used(content, question, answer), "{answer}");
+        }
+        assert!(!is_used(content, question, "It is a wooden one, built in Denmark a hundred years ago, I was called."));
         assert!(!is_used("sister", "Where does my sister live?", "A sister."));
     }
 

@@ -194,13 +194,13 @@ worker!(
 );
 worker!(
     /// Goes through all conversations from time to time.
-    ConsolidateConversations, "memory.consolidate", 60, None, consolidate_when_due
+    ConsolidateConversations, "memory.consolidate", 60, Some(Memory::consolidate_wake), consolidate_when_due
 );
 worker!(
     /// Forgets what the settings say is to be forgotten.
-    ForgetEpisodes, "memory.forget", 60 * 10, None, forget_by_rules
+    ForgetEpisodes, "memory.forget", 60 * 10, Some(Memory::forget_wake), forget_by_rules
 );
 worker!(
     /// Lets agents' models find entities, where that is wanted.
-    ExtractEntities, "memory.extract", 60, None, extract_by_model
+    ExtractEntities, "memory.extract", 60, Some(Memory::extract_wake), extract_by_model
 );

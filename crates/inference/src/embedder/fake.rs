@@ -5,6 +5,7 @@
 //! that share none do not; what a text means beyond its words it does not know. A test that needs
 //! that needs [`LocalEmbedder`](super::LocalEmbedder).
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::embedder::chunker::{Chunker, Step};
 use crate::embedder::local::{check, no_words};
+use crate::embedder::model_file::unusable;
 use crate::embedder::{
     DIMENSIONS, EmbeddedChunk, EmbeddedText, Embedder, EmbedderLimits, EmbedderStatus, MAX_QUERY_BYTES,
 };
@@ -34,6 +36,7 @@ const MIN_STEM_CHARS: usize = 3;
 struct Behaviour {
     model_id: String,
     failure: Option<LocalError>,
+    is_damaged: bool,
     delay: Duration,
     queries: usize,
     texts: usize,
@@ -56,8 +59,14 @@ impl FakeEmbedder {
     /// One that answers at once. A word counts as one token.
     #[must_use]
     pub fn new() -> Self {
-        let behaviour =
-            Behaviour { model_id: "fake:0".to_owned(), failure: None, delay: Duration::ZERO, queries: 0, texts: 0 };
+        let behaviour = Behaviour {
+            model_id: "fake:0".to_owned(),
+            failure: None,
+            is_damaged: false,
+            delay: Duration::ZERO,
+            queries: 0,
+            texts: 0,
+        };
         Self { limits: EmbedderLimits::default(), behaviour: Arc::new(Mutex::new(behaviour)) }
     }
 
@@ -76,6 +85,11 @@ impl FakeEmbedder {
     /// From now on every call fails so; `None`: works again.
     pub fn set_failure(&self, failure: Option<LocalError>) {
         self.behaviour.lock().failure = failure;
+    }
+
+    /// From now on the file cannot be loaded, and still has an id.
+    pub fn set_damaged(&self, is_damaged: bool) {
+        self.behaviour.lock().is_damaged = is_damaged;
     }
 
     /// From now on every call takes so long, by the runtime's clock.
@@ -97,6 +111,9 @@ impl FakeEmbedder {
             tokio::time::sleep(delay).await;
         }
         let behaviour = self.behaviour.lock();
+        if behaviour.is_damaged {
+            return Err(unusable(Path::new("/fake.gguf"), "it is damaged"));
+        }
         behaviour.failure.clone().map_or_else(|| Ok(behaviour.model_id.clone()), Err)
     }
 

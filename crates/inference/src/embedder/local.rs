@@ -117,9 +117,13 @@ struct Inner {
     options: EmbedderOptions,
     supervisor: Mutex<Lifecycle>,
     status: watch::Sender<EmbedderStatus>,
+    refusal: Refusal,
     /// Of the file as it was when it was last read.
     model_id: tokio::sync::Mutex<Option<(FileIdentity, String)>>,
 }
+
+/// A file that cannot be used, and why.
+pub(super) type Refusal = Arc<Mutex<Option<(FileIdentity, LocalError)>>>;
 
 #[derive(Debug)]
 enum Lifecycle {
@@ -144,6 +148,7 @@ impl LocalEmbedder {
             options,
             supervisor: Mutex::new(Lifecycle::NotStarted),
             status,
+            refusal: Refusal::default(),
             model_id: tokio::sync::Mutex::new(None),
         }))
     }
@@ -152,9 +157,14 @@ impl LocalEmbedder {
     /// only when it was replaced.
     ///
     /// # Errors
-    /// `model_missing`.
+    /// `model_missing`; also for a file that turned out to be of no use.
     pub async fn model_id(&self) -> Result<String, LocalError> {
         let (path, identity) = FileIdentity::of_first(&self.0.options.model_paths).await?;
+        if let Some((refused, error)) = &*self.0.refusal.lock()
+            && *refused == identity
+        {
+            return Err(error.clone());
+        }
         let mut known = self.0.model_id.lock().await;
         if let Some((of, id)) = &*known
             && *of == identity
@@ -212,7 +222,9 @@ impl LocalEmbedder {
             Lifecycle::ShutDown => None,
             Lifecycle::NotStarted | Lifecycle::Running(_) => {
                 let (sender, commands) = mpsc::channel(MAX_COMMANDS);
-                tokio::spawn(Supervisor::new(self.0.options.clone(), commands, self.0.status.clone()).run());
+                let (options, status, refusal) =
+                    (self.0.options.clone(), self.0.status.clone(), Arc::clone(&self.0.refusal));
+                tokio::spawn(Supervisor::new(options, commands, status, refusal).run());
                 *lifecycle = Lifecycle::Running(sender.clone());
                 Some(sender)
             }

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::child::{Happened, Keeper, KeeperOptions};
 use crate::embedder::jobs::{Jobs, Place, TextsAnswer};
-use crate::embedder::local::{EmbedderOptions, EmbedderStatus, no_words, overloaded};
+use crate::embedder::local::{EmbedderOptions, EmbedderStatus, Refusal, no_words, overloaded};
 use crate::embedder::model_file::FileIdentity;
 use crate::embedder::{EmbeddedText, MAX_TEXT_BYTES};
 use crate::local::shut_down;
@@ -49,8 +49,8 @@ pub(super) struct Supervisor {
     bytes_ahead: usize,
     /// The file that the process was started for.
     loaded: Option<FileIdentity>,
-    /// A file that cannot be used, and why. It is not read again for every request.
-    refused: Option<(FileIdentity, LocalError)>,
+    /// What is refused is not read again for every request.
+    refusal: Refusal,
 }
 
 enum Woken {
@@ -63,6 +63,7 @@ impl Supervisor {
         options: EmbedderOptions,
         commands: mpsc::Receiver<Command>,
         status: watch::Sender<EmbedderStatus>,
+        refusal: Refusal,
     ) -> Self {
         let keeper = Keeper::new(KeeperOptions {
             name: "the embedder",
@@ -84,7 +85,7 @@ impl Supervisor {
             ahead: HashMap::new(),
             bytes_ahead: 0,
             loaded: None,
-            refused: None,
+            refusal,
         }
     }
 
@@ -194,9 +195,12 @@ impl Supervisor {
                 return Err(error);
             }
         };
-        match &self.refused {
-            Some((refused, error)) if *refused == identity => return Err(error.clone()),
-            _ => self.refused = None,
+        {
+            let mut refusal = self.refusal.lock();
+            match &*refusal {
+                Some((refused, error)) if *refused == identity => return Err(error.clone()),
+                _ => *refusal = None,
+            }
         }
         // A process that has another file in memory would go on with that one.
         if self.loaded.is_some_and(|loaded| loaded != identity) && self.keeper.end().await {
@@ -274,7 +278,12 @@ impl Supervisor {
     fn note_refusal(&mut self, error: &LocalError) {
         let is_fatal = matches!(error.code, LocalErrorCode::ModelMissing | LocalErrorCode::UnsupportedCpu);
         if is_fatal {
-            self.refused = self.loaded.map(|loaded| (loaded, error.clone()));
+            let refused = self.loaded.map(|loaded| (loaded, error.clone()));
+            // All that was asked of the file fails alike, and is told once.
+            let before = std::mem::replace(&mut *self.refusal.lock(), refused);
+            if before.is_some_and(|(file, _)| Some(file) == self.loaded) {
+                return;
+            }
         }
         if is_fatal || error.code == LocalErrorCode::Internal {
             tracing::warn!(code = error.code.as_str(), message = error.message, "the embedder failed");

@@ -7,6 +7,9 @@
 //!   neighbours; a query gives pairs only, or the character if there is but one.
 //! - What belongs together is also a term as a whole, unstemmed: `node.js`, `v1.2`, `a@b.example`, `snake_case`,
 //!   `C++`, `C#`, `.NET`. A hyphenated word is also found when written as one.
+//! - What is written in more than one way is found by each (see `forms`): `1,240` and `1240`, `5 km` and `5km`,
+//!   `Köln` and `Koeln`, `parseBound` by its parts. A pictogram is a term.
+//! - A query in one of six other languages drops that language's stop words as well (see `languages`).
 //! - A term has at most [`MAX_TERM_BYTES`] bytes; longer ones are cut, on both sides alike.
 //!
 //! There is no query language: quotes, operators and control characters separate words and mean nothing.
@@ -14,6 +17,8 @@
 //! the same word differ between a document and a query.
 
 mod fold;
+mod forms;
+mod languages;
 mod scripts;
 mod stop_words;
 
@@ -23,7 +28,7 @@ use rust_stemmers::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization as _;
 
 /// A change of the analysis changes this number, and with it every index is built anew.
-pub(crate) const ANALYSIS_VERSION: u32 = 1;
+pub(crate) const ANALYSIS_VERSION: u32 = 2;
 /// The most bytes of a term.
 pub const MAX_TERM_BYTES: usize = 64;
 /// The most distinct terms of a query that are searched: the first ones.
@@ -78,7 +83,9 @@ pub(crate) enum Kind {
 pub(crate) fn query_terms(text: &str) -> Vec<(String, u32)> {
     let mut telling: Vec<(String, u32)> = Vec::new();
     let mut stop_words: Vec<(String, u32)> = Vec::new();
-    Analyzer::new(Purpose::Query).run(text, &mut |term, _, kind| {
+    let mut analyzer = Analyzer::new(Purpose::Query);
+    analyzer.further_stop_words = languages::of_query(text);
+    analyzer.run(text, &mut |term, _, kind| {
         let list = if kind == Kind::StopWord { &mut stop_words } else { &mut telling };
         if let Some((_, count)) = list.iter_mut().find(|(known, _)| known == term) {
             *count += 1;
@@ -93,6 +100,8 @@ pub(crate) fn query_terms(text: &str) -> Vec<(String, u32)> {
 pub(crate) struct Analyzer {
     stemmer: Stemmer,
     purpose: Purpose,
+    /// Of the language that a query is in.
+    further_stop_words: languages::StopWords,
     folded: String,
     cut: String,
 }
@@ -101,7 +110,8 @@ type Visit<'v> = dyn FnMut(&str, Range<usize>, Kind) -> bool + 'v;
 
 impl Analyzer {
     pub(crate) fn new(purpose: Purpose) -> Self {
-        Self { stemmer: Stemmer::create(Algorithm::English), purpose, folded: String::new(), cut: String::new() }
+        let stemmer = Stemmer::create(Algorithm::English);
+        Self { stemmer, purpose, further_stop_words: &[], folded: String::new(), cut: String::new() }
     }
 
     /// Calls `visit` with each term until it answers false.
@@ -117,10 +127,11 @@ impl Analyzer {
                 let end = end_of_compound(text, position);
                 let run = position..end;
                 position = end;
-                self.compound(text, run, visit)
+                self.number(text, run.clone(), visit) && self.compound(text, run, visit)
             } else {
-                position += c.len_utf8();
-                true
+                let range = position..position + c.len_utf8();
+                position = range.end;
+                !forms::is_pictogram(c) || self.emit(&text[range.clone()], range, Kind::Overlap, visit)
             };
             if !go_on {
                 return;
@@ -210,19 +221,56 @@ impl Analyzer {
         go_on
     }
 
+    /// The other forms of a number that begins here.
+    fn number(&mut self, text: &str, run: Range<usize>, visit: &mut Visit<'_>) -> bool {
+        if !text.as_bytes()[run.start].is_ascii_digit() {
+            return true;
+        }
+        let grouped = forms::grouped_number(text, run.start);
+        let (number, end) = match &grouped {
+            Some((number, end)) => (number.as_str(), *end),
+            None => (&text[run.clone()], run.end),
+        };
+        if let Some((whole, unit_end)) = forms::with_unit(text, number, end)
+            && !self.emit(&whole, run.start..unit_end, Kind::Overlap, visit)
+        {
+            return false;
+        }
+        grouped.is_none() || self.emit(number, run.start..end, Kind::Overlap, visit)
+    }
+
+    /// The other forms of a word.
+    fn further_forms(&mut self, word: &str, range: &Range<usize>, kind: Kind, visit: &mut Visit<'_>) -> bool {
+        let kind = if kind == Kind::StopWord { kind } else { Kind::Overlap };
+        let spelled = forms::spelled_out(word);
+        // Who looks for a name in code looks for all of it.
+        let parts = if self.purpose == Purpose::Document { forms::parts_of_name(word) } else { Vec::new() };
+        for form in spelled.as_deref().into_iter().chain(parts) {
+            let mut folded = String::new();
+            fold::fold_into(form, &mut folded);
+            let stemmed = self.stem(&folded).into_owned();
+            if !self.emit(&stemmed, range.clone(), kind, visit) {
+                return false;
+            }
+        }
+        true
+    }
+
     fn word(&mut self, text: &str, range: Range<usize>, visit: &mut Visit<'_>) -> bool {
         self.folded.clear();
         fold::fold_into(&text[range.clone()], &mut self.folded);
         if self.folded.is_empty() {
             return true;
         }
-        let kind = if stop_words::is_stop_word(&self.folded) { Kind::StopWord } else { Kind::Word };
+        let is_stop_word = stop_words::is_stop_word(&self.folded)
+            || self.further_stop_words.binary_search(&self.folded.as_str()).is_ok();
+        let kind = if is_stop_word { Kind::StopWord } else { Kind::Word };
         let folded = std::mem::take(&mut self.folded);
         let stemmed = self.stem(&folded);
-        let go_on = self.emit(&stemmed, range, kind, visit);
+        let go_on = self.emit(&stemmed, range.clone(), kind, visit);
         drop(stemmed);
         self.folded = folded;
-        go_on
+        go_on && self.further_forms(&text[range.clone()], &range, kind, visit)
     }
 
     fn stem<'w>(&self, folded: &'w str) -> std::borrow::Cow<'w, str> {

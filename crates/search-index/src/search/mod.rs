@@ -41,7 +41,8 @@ impl Index {
         };
         let terms = query_terms(request.text);
         let state = self.state.read();
-        let degraded = request.mode == Mode::Hybrid && (query.is_none() || state.documents.with_vectors() == 0);
+        let has_no_meanings = state.documents.with_vectors() == 0 && state.documents.len() > 0;
+        let degraded = request.mode == Mode::Hybrid && (query.is_none() || has_no_meanings);
         let mode = if degraded { Mode::Keyword } else { request.mode };
         state.check(true, mode != Mode::Keyword)?;
         let context = state.context(request.filter.agent);
@@ -161,6 +162,13 @@ impl Index {
             }
             first = end;
         }
+    }
+
+    /// Has all files verified again before they are read next: somebody met damage in one that was found whole.
+    pub fn distrust(&self) {
+        let state = self.state.read();
+        state.text.iter().for_each(crate::text::TextPart::distrust);
+        state.vectors.iter().for_each(|held| held.part.distrust());
     }
 
     fn query(&self, vector: &[f32]) -> Result<Query, IndexError> {

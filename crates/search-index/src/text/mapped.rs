@@ -85,6 +85,11 @@ impl MappedText {
         Ok(())
     }
 
+    /// Has the checksum compared again.
+    pub(crate) fn distrust(&self) {
+        self.verified.store(false, Ordering::Release);
+    }
+
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.sums.head.length + self.sums.rest.length
     }

@@ -57,6 +57,13 @@ impl TextPart {
         }
     }
 
+    /// Has the checksum compared again.
+    pub(crate) fn distrust(&self) {
+        if let Terms::Mapped(terms) = &self.terms {
+            terms.distrust();
+        }
+    }
+
     pub(crate) fn end(&self) -> u32 {
         self.base + self.count
     }

@@ -123,6 +123,13 @@ impl VectorPart {
         Ok(())
     }
 
+    /// Has the checksums compared again.
+    pub(crate) fn distrust(&self) {
+        if let Held::Mapped { verified, .. } = &self.held {
+            verified.store(false, Ordering::Release);
+        }
+    }
+
     /// Maps the files of a part. Answers the rows of its entries too. The head is verified here, the rest by `check`.
     pub(crate) fn open(
         folder: &Path,

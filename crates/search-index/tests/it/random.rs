@@ -282,7 +282,7 @@ impl Life {
         let page = self.index().search(&request).unwrap();
         let all = self.index().search(&SearchRequest { offset: 0, limit: usize::MAX, ..request }).unwrap();
         let any_vector = model.documents.values().any(|known| !known.vectors.is_empty());
-        let degraded = mode == Mode::Hybrid && !any_vector;
+        let degraded = mode == Mode::Hybrid && !any_vector && !model.documents.is_empty();
         assert_eq!(page.degraded, degraded);
         let mode = if degraded { Mode::Keyword } else { mode };
         assert_eq!((all.total, all.hits.len()), (page.total, page.total));

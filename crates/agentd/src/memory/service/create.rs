@@ -220,8 +220,12 @@ impl Memory {
         Ok(Some(episode))
     }
 
-    /// Brings the index up to what is stored. What fails here is made good by the next search.
+    /// Brings the index up to what is stored, and has models look at it where that is wanted. What fails here is
+    /// made good by the next search.
     pub(in crate::memory) async fn settle(&self) {
+        if self.rules().entity_extraction == EntityExtraction::Llm {
+            self.extract_wake().notify_one();
+        }
         if let Err(error) = self.follower().current().await {
             tracing::warn!(%error, "the search index of memory could not follow a change; it will");
         }

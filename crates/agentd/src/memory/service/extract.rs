@@ -1,6 +1,7 @@
 //! Entities by an agent's model.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use agentd_entities::{EntityType, RelationType, extract, fold};
 use agentd_store::{StoreError, Tx};
@@ -18,6 +19,8 @@ const MOST_ENTITIES: usize = 50;
 const MOST_RELATIONS: usize = 100;
 const MAX_NAME_CHARACTERS: usize = 100;
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// After an agent's model did not answer, none is asked for so long, whatever is stored meanwhile.
+const SILENCE: Duration = Duration::from_secs(30);
 /// Agents that are asked in vain, before others are tried later.
 const SILENT_AGENTS: usize = 5;
 
@@ -97,6 +100,10 @@ impl Memory {
         if !rules.enabled || rules.entity_extraction != EntityExtraction::Llm {
             return Ok(false);
         }
+        let now = self.ground().clock.now();
+        if self.0.extract_again.lock().is_some_and(|again| again > now) {
+            return Ok(false);
+        }
         // An agent whose model does not answer holds the others back no longer than this.
         let mut silent: Vec<AgentId> = Vec::new();
         while silent.len() < SILENT_AGENTS {
@@ -115,7 +122,10 @@ impl Memory {
             let text: String = content.chars().take(TEXT_CHARACTERS).collect();
             // Without an answer the rules' findings stay, and it is asked again later.
             match self.ask_model(agent, RULES, serde_json::Value::String(text).to_string()).await {
-                None => silent.push(id),
+                None => {
+                    *self.0.extract_again.lock() = Some(now + SILENCE);
+                    silent.push(id);
+                }
                 Some(answer) => {
                     self.take_answer(number, &answer, &content).await?;
                     return Ok(true);

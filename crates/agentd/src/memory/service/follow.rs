@@ -29,10 +29,7 @@ impl Memory {
     /// far each conversation was gone through is stored; how far all of them were is only remembered
     /// here, and begins again where the last run through all of them began.
     pub(in crate::memory) async fn follow_talks(&self) -> Result<bool, MemoryError> {
-        let rules = self.rules();
-        if !rules.enabled || !rules.auto_store {
-            return Ok(false);
-        }
+        let Some(stored_since) = self.storing_since().await? else { return Ok(false) };
         let known = *self.0.followed.lock();
         let followed = match known {
             Some(followed) => followed,
@@ -51,7 +48,7 @@ impl Memory {
             let (due, next) =
                 self.due_talks(since, &after, TALKS_A_PAGE, |talk, known| known.revision < talk.revision).await?;
             for talk in due {
-                has_more |= match self.remember_talk(&talk).await {
+                has_more |= match self.remember_talk(&talk, stored_since).await {
                     Ok((_, has_more)) => has_more,
                     Err(MemoryError::Overtaken) => true,
                     Err(error) => return Err(error),

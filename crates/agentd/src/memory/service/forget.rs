@@ -8,7 +8,7 @@ use crate::agents::{AgentId, OwnsAgentData};
 use crate::memory::error::MemoryError;
 use crate::memory::follower::MEMORY;
 use crate::memory::model::{Episode, EpisodeId};
-use crate::memory::store::{EPISODES, episodes, talks};
+use crate::memory::store::{EPISODES, agents, episodes, talks};
 
 impl Memory {
     /// Forgets one episode, with all that hangs on it.
@@ -71,7 +71,9 @@ impl OwnsAgentData for Memory {
 
     fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
         Box::pin(async move {
-            // Its rows are out of sight with the agent; the indexes have to hear of it.
+            // Its rows are out of sight with the agent; figures and graph must not count them any more, and the
+            // indexes have to hear of it.
+            agents::leave_out(tx, agent).await?;
             let numbers = episodes::numbers_of_agent(tx, agent).await?;
             tx.log_changes(EPISODES, &numbers).await?;
             tx.touch(MEMORY);
@@ -91,9 +93,11 @@ impl OwnsAgentData for Memory {
     ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
         Box::pin(async move {
             let forgotten = talks::delete_of_agent(tx, agent, limit.min(500)).await?;
+            // What an older version hid is still counted.
+            agents::leave_out(tx, agent).await?;
             let left = episodes::list_of_agent(tx, agent, limit.min(100)).await?;
             for episode in &left {
-                episodes::delete_episode(tx, episode).await?;
+                episodes::delete_uncounted(tx, episode).await?;
             }
             Ok(!left.is_empty() || forgotten > 0)
         })

@@ -5,7 +5,6 @@ use agentd_store::Tx;
 use serde_json::json;
 
 use super::Memory;
-use super::remember::in_short;
 use crate::agents::AgentError;
 use crate::memory::error::MemoryError;
 use crate::memory::follower::MEMORY;
@@ -14,6 +13,7 @@ use crate::memory::model::NewEpisode;
 use crate::memory::source::{Speaker, Spoken, Talk};
 use crate::memory::store::talks::TalkProgress;
 use crate::memory::store::{episodes, talks};
+use crate::memory::worth::in_short;
 
 /// The source of what conversations come to.
 const INSIGHT: &str = "insight";
@@ -21,8 +21,6 @@ const INSIGHT: &str = "insight";
 const MESSAGES: u32 = 200;
 const MESSAGE_CHARACTERS: usize = 1_000;
 const TALK_CHARACTERS: usize = 20_000;
-/// What an owner said once is remembered as it is.
-const LEAST_SAID: usize = 2;
 const INSIGHT_CHARACTERS: usize = 1_200;
 /// Without a model: so many sentences, each more important than this.
 const SENTENCES: usize = 4;
@@ -50,9 +48,9 @@ impl Memory {
         let first = talk.revision.saturating_sub(u64::from(MESSAGES));
         let mut spoken = self.newest_spoken(&talk.id, first).await?;
         spoken.retain(|spoken| spoken.speaker != Speaker::Stranger && !spoken.text.trim().is_empty());
-        let said = spoken.iter().filter(|spoken| spoken.speaker == Speaker::Owner).count();
+        let has_owner_spoken = spoken.iter().any(|spoken| spoken.speaker == Speaker::Owner);
         let mut text = None;
-        if said >= LEAST_SAID {
+        if has_owner_spoken {
             if *may_ask {
                 let answer = self.ask_model(agent.clone(), RULES, in_json(&spoken)).await;
                 *may_ask = answer.is_some();

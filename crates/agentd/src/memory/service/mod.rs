@@ -11,6 +11,7 @@ mod read;
 mod recall;
 mod remember;
 mod search;
+mod switches;
 mod work;
 
 use std::collections::VecDeque;
@@ -56,6 +57,14 @@ struct Inner {
     noted_wake: Arc<Notify>,
     /// Wakes what follows turns that end.
     remember_wake: Arc<Notify>,
+    /// Wakes what goes through all conversations.
+    consolidate_wake: Arc<Notify>,
+    /// Wakes what forgets by the settings.
+    forget_wake: Arc<Notify>,
+    /// Wakes what lets models find entities.
+    extract_wake: Arc<Notify>,
+    /// Models that did not answer are not asked again before.
+    extract_again: parking_lot::Mutex<Option<Timestamp>>,
     /// Conversations that had changed by then were gone through.
     followed: parking_lot::Mutex<Option<Timestamp>>,
 }
@@ -80,8 +89,8 @@ impl Memory {
         source: Arc<dyn ConversationSource>,
         embedder: Arc<dyn Embedder>,
     ) -> Self {
-        let embedding = Embedding::new(embedder);
-        Self(Arc::new(Inner {
+        let embedding = Embedding::new(embedder, ground.db.clone());
+        let memory = Self(Arc::new(Inner {
             follower: Follower::new(ground.clone(), embedding.clone()),
             clusterings: Clusterings::default(),
             embed_wake: Arc::default(),
@@ -95,8 +104,14 @@ impl Memory {
             noted: parking_lot::Mutex::default(),
             noted_wake: Arc::default(),
             remember_wake: Arc::default(),
+            consolidate_wake: Arc::default(),
+            forget_wake: Arc::default(),
+            extract_wake: Arc::default(),
+            extract_again: parking_lot::Mutex::default(),
             followed: parking_lot::Mutex::default(),
-        }))
+        }));
+        memory.follow_settings();
+        memory
     }
 
     pub(super) fn ground(&self) -> &Ground {
@@ -137,6 +152,18 @@ impl Memory {
 
     pub(super) fn remember_wake(&self) -> Arc<Notify> {
         Arc::clone(&self.0.remember_wake)
+    }
+
+    pub(super) fn consolidate_wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.consolidate_wake)
+    }
+
+    pub(super) fn forget_wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.forget_wake)
+    }
+
+    pub(super) fn extract_wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.extract_wake)
     }
 
     pub(super) fn rules(&self) -> Arc<MemorySettings> {

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use agentd_base::Page;
+use agentd_search_index::{Filter, IndexError};
 use futures_util::Stream;
 
 use super::Memory;
 use crate::memory::error::MemoryError;
-use crate::memory::follower::{agent_key, blocking, row_number};
+use crate::memory::follower::{agent_key, row_number};
 use crate::memory::model::{Entity, Episode, EpisodeId};
 use crate::memory::store::counts::{Figure, count_episodes, figures};
 use crate::memory::store::entities::Relation;
@@ -92,15 +93,21 @@ impl Memory {
     /// # Errors
     /// `NotFound`, the index's failure, or the store's refusal.
     pub async fn related(&self, id: &str, limit: u32) -> Result<Vec<Related>, MemoryError> {
-        let index = self.follower().current().await?;
         let episode = self.get(id).await?;
+        let index = self.follower().current().await?;
         let agent = episode.agent_id.as_ref().map(|agent| agent_key(agent.as_str())).unwrap_or_default();
         let row = row_number(episode.number);
-        let near = blocking(move || {
-            let filter = agentd_search_index::Filter { agent: Some(agent), ..Default::default() };
+        let near = self.follower().ask(&index, move |index| {
+            let filter = Filter { agent: Some(agent), ..Default::default() };
             index.similar(row, &filter, RELATED_CANDIDATES as usize)
-        })
-        .await?;
+        });
+        let near = match near.await {
+            // Forgotten meanwhile.
+            Err(MemoryError::Index(IndexError::UnknownRow(_))) => {
+                return Err(MemoryError::NotFound { id: id.to_owned() });
+            }
+            near => near?,
+        };
         let mut read = self.ground().db.read().await?;
         let sharing = entities::sharing_entities(&mut read, episode.number, RELATED_CANDIDATES).await?;
         // Half for the meaning, half for how many of its entities another one has.

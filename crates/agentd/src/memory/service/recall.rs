@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_search_index::{Filter, Hit, Index, Mode, RowNumber, SearchRequest};
+use agentd_search_index::{Filter, Hit, Index, IndexError, Mode, RowNumber, SearchRequest};
 use agentd_store::{NewEvent, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -14,11 +14,11 @@ use super::Memory;
 use crate::agents::AgentId;
 use crate::engine::{AnsweredTurn, Recall, RecallRequest, Recalled, ToldTurn};
 use crate::memory::error::MemoryError;
-use crate::memory::follower::{agent_key, blocking};
+use crate::memory::follower::agent_key;
 use crate::memory::model::Episode;
 use crate::memory::relevance::{Question, cosine, feedback_factor, is_used};
 use crate::memory::store::counts::{CountChanges, Figure, count_episodes};
-use crate::memory::store::episodes;
+use crate::memory::store::{episodes, recalls};
 
 /// A question is embedded within this time, or its words have to do.
 const EMBEDDING_LIMIT: Duration = Duration::from_millis(250);
@@ -119,7 +119,7 @@ impl Memory {
         let numbers: Vec<i64> = candidates.iter().map(|(number, _)| *number).collect();
         let mut read = self.ground().db.read().await?;
         let found = episodes::episodes_by_number(&mut read, &numbers).await?;
-        let feedback = episodes::feedback_of(&mut read, &numbers).await?;
+        let feedback = recalls::feedback_of(&mut read, &numbers).await?;
         let of_number: HashMap<i64, Candidate> = candidates.into_iter().collect();
         let mut ranked: Vec<(f64, Episode)> = found
             .into_iter()
@@ -158,7 +158,7 @@ impl Memory {
         limit: usize,
     ) -> Result<Vec<(i64, Candidate)>, MemoryError> {
         let agent = agent_key(agent.as_str());
-        blocking(move || {
+        let ask = move |index: &Index| -> Result<_, IndexError> {
             let filter = Filter { agent: Some(agent), ..Filter::default() };
             let request =
                 SearchRequest { mode: Mode::Hybrid, text: &text, vector: vector.as_deref(), filter, offset: 0, limit };
@@ -172,8 +172,8 @@ impl Memory {
                 (i64::try_from(hit.row.0).unwrap_or(0), Candidate { score: hit.score, cosine })
             };
             Ok(hits.into_iter().map(candidate).collect())
-        })
-        .await
+        };
+        self.follower().ask(&index, ask).await
     }
 
     /// Puts what outdates an episode in front of it; what is outdated goes to the end.
@@ -223,7 +223,7 @@ impl Memory {
             for noted in &batch {
                 match noted {
                     Noted::Told(turn) => {
-                        episodes::count_access(tx, &turn.memories).await?;
+                        recalls::count_access(tx, &turn.memories).await?;
                         tx.emit(recalled_event(turn)).await?;
                     }
                     Noted::Answered(turn) => judge(tx, turn, &mut counts).await?,
@@ -295,7 +295,7 @@ async fn judge(tx: &mut Tx, turn: &AnsweredTurn, counts: &mut CountChanges) -> R
     told.sort_by_key(|episode| episode.number);
     for episode in &told {
         let is_used = is_used(&episode.content, &turn.question, &turn.answer);
-        episodes::count_feedback(tx, episode.number, is_used).await?;
+        recalls::count_feedback(tx, episode.number, is_used).await?;
         counts.add(Figure::Recalled, "", 1);
         counts.add(Figure::RecalledAndUsed, "", i64::from(is_used));
     }

@@ -2,80 +2,25 @@
 
 use agentd_base::Timestamp;
 use agentd_entities::Fingerprint;
-use agentd_search_index::{Filter, Mode, SearchRequest};
+use agentd_search_index::{Filter, Index, IndexError, Mode, SearchRequest};
 use agentd_store::Tx;
 
 use super::Memory;
 use super::create::Prepared;
-use crate::agents::{Agent, AgentError, AgentId};
+use crate::agents::{AgentError, AgentId};
 use crate::memory::error::MemoryError;
-use crate::memory::follower::{MEMORY, agent_key, blocking};
+use crate::memory::follower::{MEMORY, agent_key};
 use crate::memory::jobs::Tally;
 use crate::memory::model::NewEpisode;
-use crate::memory::source::{Speaker, Spoken, SpokenPage, Talk};
+use crate::memory::source::{Speaker, SpokenPage, Talk};
 use crate::memory::store::talks::TalkProgress;
 use crate::memory::store::{episodes, talks};
+use crate::memory::worth::worth_remembering;
 
-/// The source of what was said in conversations.
-pub(in crate::memory) const CONVERSATION: &str = "conversation";
 /// Messages of a conversation that are gone over at once.
 const MESSAGES_AT_ONCE: u32 = 16;
 /// Episodes that a text is compared with.
 const COMPARED: usize = 10;
-/// What an agent says is remembered when it matters so much, or when it did something.
-const CONCLUSION: f64 = 0.4;
-/// A question that matters no more than this tells nothing about anybody.
-const PLAIN_QUESTION: f64 = 0.2;
-const CONCLUSION_CHARACTERS: usize = 400;
-
-/// What to remember of a message; `None`: nothing.
-fn worth_remembering(spoken: &Spoken, agent: &Agent, min_importance: f64) -> Option<NewEpisode> {
-    let text = spoken.text.trim();
-    let judged = agentd_entities::judge(text);
-    if text.is_empty() || judged.importance < min_importance {
-        return None;
-    }
-    let content = match spoken.speaker {
-        Speaker::Stranger => return None,
-        Speaker::Owner if text.ends_with('?') && judged.importance <= PLAIN_QUESTION => return None,
-        Speaker::Owner => text.to_owned(),
-        Speaker::Agent => {
-            let is_conclusion = !spoken.tools.is_empty() || judged.importance >= CONCLUSION;
-            if !spoken.is_complete || !is_conclusion {
-                return None;
-            }
-            let used = match spoken.tools.as_slice() {
-                [] => String::new(),
-                tools => format!(" (used {})", tools.join(", ")),
-            };
-            format!("{}: {}{used}", agent.svc_name, in_short(text, CONCLUSION_CHARACTERS))
-        }
-    };
-    Some(NewEpisode {
-        agent_id: Some(agent.id.clone()),
-        content,
-        source: Some(CONVERSATION.to_owned()),
-        origin: Some(format!("message:{}", spoken.id)),
-        importance: Some(judged.importance),
-        valence: Some(judged.valence),
-        occurred_at: Some(spoken.at),
-        ..NewEpisode::default()
-    })
-}
-
-/// As many whole sentences as fit, or the beginning of the first.
-pub(in crate::memory) fn in_short(text: &str, characters: usize) -> String {
-    if text.chars().count() <= characters {
-        return text.to_owned();
-    }
-    let beginning: String = text.chars().take(characters).collect();
-    let end = beginning.rfind(['.', '!', '?', '\n', '。']).filter(|end| *end > beginning.len() / 4);
-    match end {
-        Some(end) => beginning[..beginning.ceil_char_boundary(end + 1)].trim_end().to_owned(),
-        None => beginning + "…",
-    }
-}
-
 /// What becomes of a message.
 enum Fate {
     New(Prepared),
@@ -84,8 +29,13 @@ enum Fate {
 }
 
 impl Memory {
-    /// Goes over the next messages of a conversation; answers whether there are more.
-    pub(in crate::memory) async fn remember_talk(&self, talk: &Talk) -> Result<(Tally, bool), MemoryError> {
+    /// Goes over the next messages of a conversation; answers whether there are more. What was said before `since`
+    /// is passed over.
+    pub(in crate::memory) async fn remember_talk(
+        &self,
+        talk: &Talk,
+        since: Timestamp,
+    ) -> Result<(Tally, bool), MemoryError> {
         let mut read = self.ground().db.read().await?;
         let known = talks::find_talks(&mut read, &[talk.id.as_str()]).await?;
         drop(read);
@@ -101,11 +51,15 @@ impl Memory {
         let SpokenPage { spoken, is_last } =
             self.source().spoken_after(&talk.id, before.through, MESSAGES_AT_ONCE).await?;
         let min_importance = self.rules().min_importance;
-        let worth: Vec<(u64, NewEpisode)> = spoken
-            .iter()
-            .filter_map(|spoken| Some((spoken.position, worth_remembering(spoken, &agent, min_importance)?)))
-            .filter_map(|(position, new)| new.checked().ok().map(|new| (position, new)))
-            .collect();
+        let mut asked = "";
+        let mut worth: Vec<(u64, NewEpisode)> = Vec::new();
+        for spoken in &spoken {
+            if spoken.speaker == Speaker::Owner {
+                asked = &spoken.text;
+            }
+            let new = worth_remembering(spoken, asked, &agent, min_importance).filter(|_| spoken.at >= since);
+            worth.extend(new.and_then(|new| new.checked().ok()).map(|new| (spoken.position, new)));
+        }
         let texts: Vec<String> = worth.iter().map(|(_, new)| new.content.clone()).collect();
         let mut embedded = self.embedding().texts_or_none(texts).await.into_iter();
         let mut tally = Tally { processed: spoken.len() as u64, ..Tally::default() };
@@ -190,7 +144,7 @@ impl Memory {
     ) -> Result<Option<i64>, MemoryError> {
         let index = self.follower().current().await?;
         let (agent, text) = (agent_key(agent.as_str()), content.to_owned());
-        let hits = blocking(move || {
+        let compare = move |index: &Index| -> Result<_, IndexError> {
             let filter = Filter { agent: Some(agent), ..Filter::default() };
             let request = SearchRequest {
                 mode: Mode::Hybrid,
@@ -201,8 +155,8 @@ impl Memory {
                 limit: COMPARED,
             };
             Ok(index.search(&request)?.hits)
-        })
-        .await?;
+        };
+        let hits = self.follower().ask(&index, compare).await?;
         let numbers: Vec<i64> = hits.iter().map(|hit| i64::try_from(hit.row.0).unwrap_or(0)).collect();
         let mut found = episodes::episodes_by_number(&mut self.ground().db.read().await?, &numbers).await?;
         found.retain(|other| other.superseded_by.is_none() && before.is_none_or(|before| other.number < before));
@@ -261,18 +215,5 @@ impl Memory {
         let mut due = talks;
         due.retain(|talk| is_due(talk, known.get(&talk.id).copied().unwrap_or_default()));
         Ok((due, next))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_texts_are_cut_at_a_sentence() {
-        assert_eq!(in_short("Short.", 10), "Short.");
-        assert_eq!(in_short("One two three. Four five six. Seven", 20), "One two three.");
-        assert_eq!(in_short(&"x".repeat(30), 10), format!("{}…", "x".repeat(10)));
-        assert_eq!(in_short("これは文です。次の文です。", 9), "これは文です。");
     }
 }

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::Memory;
 use crate::memory::error::MemoryError;
-use crate::memory::follower::{agent_key, blocking, source_key};
+use crate::memory::follower::{agent_key, source_key};
 use crate::memory::model::Episode;
 use crate::memory::store::episodes;
 
@@ -68,11 +68,17 @@ impl Memory {
             None => None,
         };
         let index = self.follower().current().await?;
-        let vector = match search.mode {
-            SearchMode::Keyword => None,
-            SearchMode::Semantic => self.meaning(&index, &search.text, agent).await?,
-            SearchMode::Hybrid => self.meaning(&index, &search.text, agent).await.unwrap_or_default(),
+        let meaning = match search.mode {
+            SearchMode::Keyword => Ok(None),
+            SearchMode::Semantic => Ok(self.meaning(&index, &search.text, agent).await?),
+            SearchMode::Hybrid => self.meaning(&index, &search.text, agent).await,
         };
+        // A query without a word means nothing, whatever model is there: nothing is near to it.
+        let is_without_words = search.mode != SearchMode::Keyword && matches!(meaning, Ok(None));
+        if is_without_words && search.mode == SearchMode::Semantic {
+            return Ok(Found { hits: Vec::new(), total: 0, degraded: false });
+        }
+        let vector = meaning.unwrap_or_default();
         let wanted = Wanted {
             text: search.text.clone(),
             mode: search.mode,
@@ -84,7 +90,7 @@ impl Memory {
             until: search.until.map(|until| Timestamp::from_micros(until.as_micros().saturating_add(1))),
             vector,
         };
-        let searched = self.ask(&index, wanted).await?;
+        let searched = self.follower().ask(&index, move |index| wanted.search(index)).await?;
         let score: HashMap<i64, f64> = searched
             .hits
             .iter()
@@ -100,11 +106,7 @@ impl Memory {
                 episode,
             })
             .collect();
-        Ok(Found {
-            hits,
-            total: searched.total as u64,
-            degraded: searched.degraded && search.mode != SearchMode::Keyword,
-        })
+        Ok(Found { hits, total: searched.total as u64, degraded: searched.degraded && !is_without_words })
     }
 }
 
@@ -152,22 +154,9 @@ impl Memory {
         text: &str,
         agent: Option<AgentKey>,
     ) -> Result<Option<Vec<f32>>, MemoryError> {
-        let (index, text) = (Arc::clone(index), text.to_owned());
-        let text = blocking(move || index.embedding_query(&text, agent)).await?;
+        let text = text.to_owned();
+        let text = self.follower().ask(index, move |index| index.embedding_query(&text, agent)).await?;
         self.embedding().query(&text).await
-    }
-
-    /// Asks the index; one that turns out to be damaged is built anew, and asked once more.
-    async fn ask(&self, index: &Arc<Index>, wanted: Wanted) -> Result<SearchHits, MemoryError> {
-        let (here, first) = (Arc::clone(index), wanted.clone());
-        match blocking(move || first.search(&here)).await {
-            Err(MemoryError::Index(damage)) if damage.is_damage() => {
-                self.follower().repair(index, &damage).await?;
-                let index = self.follower().current().await?;
-                blocking(move || wanted.search(&index)).await
-            }
-            answer => answer,
-        }
     }
 }
 

@@ -83,9 +83,8 @@ impl Memory {
 
     /// Goes through conversations when that is due, a few steps of it; answers whether there is more.
     pub(in crate::memory) async fn consolidate_when_due(&self) -> Result<bool, MemoryError> {
-        let rules = self.rules();
-        let minutes = rules.consolidate_interval_minutes;
-        if !rules.enabled || !rules.auto_store || minutes == 0 {
+        let minutes = self.rules().consolidate_interval_minutes;
+        if self.storing_since().await?.is_none() || minutes == 0 {
             return Ok(false);
         }
         let job = Job::Consolidate;
@@ -139,11 +138,15 @@ impl Memory {
     }
 
     async fn consolidate(&self, held: &mut Held, is_asked_for: bool) -> Result<bool, MemoryError> {
+        // Who asks for it means all that was said.
+        let since = if is_asked_for { Some(Timestamp::from_micros(0)) } else { self.storing_since().await? };
+        // Switched off just now.
+        let Some(since) = since else { return Ok(false) };
         let due = self.all_due(|talk, known| known.revision < talk.revision).await?;
         held.row.total = held.row.done + due.len() as u64;
         for talk in due {
             loop {
-                let (tally, has_more) = match self.remember_talk(&talk).await {
+                let (tally, has_more) = match self.remember_talk(&talk, since).await {
                     Ok(remembered) => remembered,
                     // What follows turns that end was faster.
                     Err(MemoryError::Overtaken) => (Tally::default(), false),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use agentd_store::{Args, Read, Row, StoreError, Tx, args};
 
 use super::counts::{CountChanges, Figure};
+use super::episodes::IN_SIGHT;
 use super::placeholders;
 use crate::agents::{AgentId, is_living};
 use crate::memory::model::{Entity, EntityId, Episode};
@@ -61,6 +62,7 @@ pub(crate) async fn insert_found(
     counts: &mut CountChanges,
 ) -> Result<Vec<Entity>, StoreError> {
     let mut numbers: HashMap<&EntityKey, i64> = HashMap::new();
+    let mut of_episode: HashMap<i64, i64> = HashMap::new();
     let mut entities = Vec::with_capacity(found.entities.len());
     for (key, found) in &found.entities {
         let id = EntityId::generate(tx.ids());
@@ -82,6 +84,7 @@ pub(crate) async fn insert_found(
         )
         .await?;
         numbers.insert(key, entity.number);
+        of_episode.insert(entity.number, found.mentions);
         entities.push(entity);
     }
     for ((source, target, relation_type), weight) in &found.relations {
@@ -106,6 +109,9 @@ pub(crate) async fn insert_found(
         }
     }
     tx.execute("UPDATE episodes SET extraction = $2 WHERE number = $1", args![episode, rules]).await?;
+    // As they are read later, see `attach`.
+    let here = |entity: &Entity| of_episode.get(&entity.number).copied().unwrap_or_default();
+    entities.sort_by_key(|entity| (std::cmp::Reverse(here(entity)), entity.number));
     Ok(entities)
 }
 
@@ -249,7 +255,10 @@ pub(crate) async fn not_extracted_by(
 ) -> Result<Vec<(i64, String)>, StoreError> {
     let rows = read
         .fetch_all(
-            "SELECT number, content FROM episodes WHERE extraction < $1 AND number > $2 ORDER BY number LIMIT $3",
+            format!(
+                "SELECT number, content FROM episodes WHERE extraction < $1 AND number > $2 AND {IN_SIGHT} \
+                 ORDER BY number LIMIT $3"
+            ),
             args![rules, after, limit],
         )
         .await?;
@@ -257,7 +266,8 @@ pub(crate) async fn not_extracted_by(
 }
 
 pub(crate) async fn count_not_extracted_by(read: &mut Read, rules: i64) -> Result<u64, StoreError> {
-    read.fetch_one("SELECT COUNT(*) FROM episodes WHERE extraction < $1", args![rules]).await?.first()
+    let sql = format!("SELECT COUNT(*) FROM episodes WHERE extraction < $1 AND {IN_SIGHT}");
+    read.fetch_one(sql, args![rules]).await?.first()
 }
 
 /// The oldest such episode of a living agent that is not among `others`: number, agent and content.
@@ -281,7 +291,7 @@ pub(crate) async fn of_agent_not_extracted_by(
 /// Puts what was found now in the place of what older rules found; `false` when the episode is gone, or was
 /// gone over by rules as new already.
 pub(crate) async fn replace_found(tx: &mut Tx, episode: i64, rules: i64, found: &Found) -> Result<bool, StoreError> {
-    let sql = "SELECT 1 FROM episodes WHERE number = $1 AND extraction < $2";
+    let sql = format!("SELECT 1 FROM episodes WHERE number = $1 AND extraction < $2 AND {IN_SIGHT}");
     if tx.fetch_optional(sql, args![episode, rules]).await?.is_none() {
         return Ok(false);
     }

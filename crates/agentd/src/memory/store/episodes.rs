@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use agentd_base::{Page, Timestamp};
 use agentd_store::{Args, Read, Row, StoreError, Tx, args};
 
-use super::counts::CountChanges;
+use super::counts::{CountChanges, count_episodes};
 use super::{EPISODES, entities, facts, placeholders};
 use crate::agents::AgentId;
 use crate::memory::model::{Episode, EpisodeId, Millionths};
@@ -13,9 +13,12 @@ use crate::memory::model::{Episode, EpisodeId, Millionths};
 const COLUMNS: &str = "number, id, agent_id, source, content, summary, topics, importance, valence, access_count, \
                        superseded_by, occurred_at, created_at, updated_at";
 
-/// Episodes of agents that are gone are out of sight before they are deleted.
-const IN_SIGHT: &str =
+/// Episodes of agents that are gone are out of sight, and count for nothing, before they are deleted.
+pub(super) const IN_SIGHT: &str =
     "NOT EXISTS (SELECT 1 FROM agents WHERE agents.id = episodes.agent_id AND agents.deleted_at IS NOT NULL)";
+
+/// Which of ten equal parts the importance lies in, as [`crate::memory::model::importance_bucket`] says.
+pub(super) const BUCKET: &str = "CASE WHEN importance >= 1000000 THEN 9 ELSE importance / 100000 END";
 
 /// Well below what the databases take as parameters.
 const BATCH: usize = 500;
@@ -219,13 +222,21 @@ pub(crate) async fn numbers_of_agent(read: &mut Read, agent: &AgentId) -> Result
 pub(crate) async fn delete_episode(tx: &mut Tx, episode: &Episode) -> Result<bool, StoreError> {
     let mut counts = CountChanges::default();
     entities::remove_of_episode(tx, episode.number, &mut counts).await?;
+    if !delete_uncounted(tx, episode).await? {
+        return Ok(false);
+    }
+    counts.episode(episode, -1);
+    counts.write(tx).await?;
+    Ok(true)
+}
+
+/// The same for one that figures and entities do not count any more.
+pub(crate) async fn delete_uncounted(tx: &mut Tx, episode: &Episode) -> Result<bool, StoreError> {
     facts::remove_facts(tx, episode).await?;
     tx.execute("DELETE FROM episode_vectors WHERE episode = $1", args![episode.number]).await?;
     if tx.execute("DELETE FROM episodes WHERE number = $1", args![episode.number]).await? == 0 {
         return Ok(false);
     }
-    counts.episode(episode, -1);
-    counts.write(tx).await?;
     tx.log_change(EPISODES, Some(episode.number)).await?;
     Ok(true)
 }
@@ -237,7 +248,9 @@ pub(crate) async fn delete_all(tx: &mut Tx) -> Result<u64, StoreError> {
     {
         tx.execute(format!("DELETE FROM {table}"), args![]).await?;
     }
-    let deleted = tx.execute("DELETE FROM episodes", args![]).await?;
+    // Without those that are out of sight.
+    let deleted = count_episodes(tx, None).await?;
+    tx.execute("DELETE FROM episodes", args![]).await?;
     // How often agents used what they recalled is no memory of theirs, yet it is all that is left of one.
     tx.execute("DELETE FROM memory_counts", args![]).await?;
     tx.log_change(EPISODES, None).await?;
@@ -264,62 +277,10 @@ pub(crate) async fn find_by_origin(read: &mut Read, origin: &str) -> Result<Opti
     read.fetch_optional(sql, args![origin]).await?.as_ref().map(episode).transpose()
 }
 
-/// Counts that episodes were recalled.
-pub(crate) async fn count_access(tx: &mut Tx, ids: &[String]) -> Result<(), StoreError> {
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let now = tx.clock().now();
-    let mut args = Args::new();
-    let now = args.push(now);
-    let places = placeholders(&mut args, ids.iter().map(String::as_str));
-    let sql = format!(
-        "UPDATE episodes SET access_count = access_count + 1, touched_at = ${now} WHERE number IN \
-         (SELECT number FROM episodes WHERE id IN ({places}) ORDER BY number)"
-    );
-    tx.execute(sql, args).await.map(|_| ())
-}
-
-/// What became of an episode when it was recalled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Feedback {
-    /// Answers that were judged.
-    pub judged: u64,
-    /// Answers that made use of it.
-    pub used: u64,
-}
-
-pub(crate) async fn count_feedback(tx: &mut Tx, number: i64, is_used: bool) -> Result<(), StoreError> {
-    tx.execute(
-        "UPDATE episodes SET judged_count = judged_count + 1, used_count = used_count + $2 WHERE number = $1",
-        args![number, is_used],
-    )
-    .await
-    .map(|_| ())
-}
-
-pub(crate) async fn feedback_of(read: &mut Read, numbers: &[i64]) -> Result<HashMap<i64, Feedback>, StoreError> {
-    if numbers.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let mut args = Args::new();
-    let places = placeholders(&mut args, numbers.iter().copied());
-    let sql = format!(
-        "SELECT number, judged_count, used_count FROM episodes WHERE judged_count > 0 AND number IN ({places})"
-    );
-    let rows = read.fetch_all(sql, args).await?;
-    rows.iter()
-        .map(|row| {
-            let feedback = Feedback { judged: row.get("judged_count")?, used: row.get("used_count")? };
-            Ok((row.get("number")?, feedback))
-        })
-        .collect()
-}
-
 /// Takes a near duplicate into an episode: it counts as recalled, and matters as much as the more
 /// important of the two. `false` when it is not there any more.
 pub(crate) async fn merge_into(tx: &mut Tx, number: i64, importance: Millionths) -> Result<bool, StoreError> {
-    let sql = "SELECT importance FROM episodes WHERE number = $1";
+    let sql = format!("SELECT importance FROM episodes WHERE number = $1 AND {IN_SIGHT}");
     let Some(row) = tx.fetch_optional(sql, args![number]).await? else { return Ok(false) };
     let before = Millionths(row.get("importance")?);
     let after = before.max(importance);
@@ -352,7 +313,9 @@ pub(crate) async fn list_untouched_since(
     since: Timestamp,
     limit: u32,
 ) -> Result<Vec<Episode>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE touched_at < $1 ORDER BY touched_at, number LIMIT $2");
+    let sql = format!(
+        "SELECT {COLUMNS} FROM episodes WHERE touched_at < $1 AND {IN_SIGHT} ORDER BY touched_at, number LIMIT $2"
+    );
     read.fetch_all(sql, args![since, limit]).await?.iter().map(episode).collect()
 }
 
@@ -363,7 +326,8 @@ pub(crate) async fn list_unimportant(
     limit: u32,
 ) -> Result<Vec<Episode>, StoreError> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM episodes WHERE origin IS NOT NULL AND source <> 'hook' AND importance < $1 \
+        "SELECT {COLUMNS} FROM episodes \
+         WHERE origin IS NOT NULL AND source <> 'hook' AND importance < $1 AND {IN_SIGHT} \
          ORDER BY importance, number LIMIT $2"
     );
     read.fetch_all(sql, args![importance.0, limit]).await?.iter().map(episode).collect()
@@ -378,8 +342,11 @@ pub(crate) async fn is_still_to_go(
 ) -> Result<bool, StoreError> {
     let row = read
         .fetch_optional(
-            "SELECT 1 FROM episodes WHERE number = $1 AND ((origin IS NOT NULL AND source <> 'hook' AND importance < $2) \
-             OR touched_at < $3)",
+            format!(
+                "SELECT 1 FROM episodes WHERE number = $1 \
+                 AND ((origin IS NOT NULL AND source <> 'hook' AND importance < $2) OR touched_at < $3) \
+                  AND {IN_SIGHT}"
+            ),
             args![number, least.0, untouched_since.unwrap_or(Timestamp::from_micros(0))],
         )
         .await?;

@@ -100,6 +100,34 @@ pub(crate) async fn claim_job(
     find_job(tx, name).await
 }
 
+/// What is said is remembered by itself from `started_at` on, until `finished_at`.
+const STORING: &str = "auto_store";
+
+/// Whether what is said is remembered by itself, as it was noted last, and since when.
+pub(crate) async fn storing_since(read: &mut Read) -> Result<(bool, Timestamp), StoreError> {
+    let row = find_job(read, STORING).await?;
+    let is_on = row.as_ref().is_none_or(|row| row.finished_at.is_none());
+    Ok((is_on, row.and_then(|row| row.started_at).unwrap_or(Timestamp::from_micros(0))))
+}
+
+/// Notes that what is said is remembered by itself from now on, or no longer.
+pub(crate) async fn note_storing(tx: &mut Tx, is_on: bool) -> Result<(), StoreError> {
+    let now = tx.clock().now();
+    tx.execute(
+        "INSERT INTO memory_jobs (name, attempt, lease_until, place, done, total, processed, created, merged, skipped, \
+         started_at, updated_at) VALUES ($1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, $2) ON CONFLICT (name) DO NOTHING",
+        args![STORING, now],
+    )
+    .await?;
+    let sql = if is_on {
+        "UPDATE memory_jobs SET started_at = $2, finished_at = NULL, updated_at = $2 \
+         WHERE name = $1 AND finished_at IS NOT NULL"
+    } else {
+        "UPDATE memory_jobs SET finished_at = $2, updated_at = $2 WHERE name = $1 AND finished_at IS NULL"
+    };
+    tx.execute(sql, args![STORING, now]).await.map(|_| ())
+}
+
 /// Notes how far the work is and holds it for longer; `false` when it is not held any more.
 pub(crate) async fn record_progress(tx: &mut Tx, job: &JobRow, lease: Duration) -> Result<bool, StoreError> {
     let now = tx.clock().now();

@@ -1,11 +1,13 @@
 //! Rows of episodes, their vectors, entities and figures. Each change of an episode is logged for the
 //! search indexes, and counted, in the same transaction.
 
+pub(super) mod agents;
 pub(super) mod counts;
 pub(super) mod entities;
 pub(super) mod episodes;
 pub(super) mod facts;
 pub(super) mod jobs;
+pub(super) mod recalls;
 pub(super) mod recount;
 pub(super) mod talks;
 pub(super) mod vectors;

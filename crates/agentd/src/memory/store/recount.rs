@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use agentd_store::{Read, StoreError, args};
 
 use super::counts::Figure;
+use super::episodes::{BUCKET, IN_SIGHT};
 
 /// Of rows that disagree so many are named.
 const NAMED: u32 = 5;
@@ -13,25 +14,23 @@ const NAMED: u32 = 5;
 /// What `memory_counts` has to hold of all that rows can tell; under the keys that it uses.
 pub(crate) async fn recounted_figures(read: &mut Read) -> Result<BTreeMap<(String, String), i64>, StoreError> {
     let mut figures = BTreeMap::new();
+    let of_episodes = |name: &str, amount: &str, group: &str| {
+        format!("SELECT {name} AS name, {amount} AS amount FROM episodes WHERE {IN_SIGHT} {group}")
+    };
+    let sum = |column: &str| of_episodes("''", &format!("CAST(COALESCE(SUM({column}), 0) AS BIGINT)"), "");
+    let bucket = format!("CAST({BUCKET} AS TEXT)");
     for (figure, sql) in [
-        (Figure::Episodes, "SELECT '' AS name, COUNT(*) AS amount FROM episodes"),
+        (Figure::Episodes, of_episodes("''", "COUNT(*)", "")),
+        (Figure::EpisodesOfAgent, of_episodes("agent_id", "COUNT(*)", "AND agent_id IS NOT NULL GROUP BY agent_id")),
+        (Figure::EpisodesOfSource, of_episodes("source", "COUNT(*)", "GROUP BY source")),
+        (Figure::EpisodesOfImportance, of_episodes(&bucket, "COUNT(*)", &format!("GROUP BY {BUCKET}"))),
+        (Figure::ImportanceSum, sum("importance")),
+        (Figure::ValenceSum, sum("valence")),
         (
-            Figure::EpisodesOfAgent,
-            "SELECT agent_id AS name, COUNT(*) AS amount FROM episodes WHERE agent_id IS NOT NULL GROUP BY agent_id",
+            Figure::EntitiesOfType,
+            "SELECT entity_type AS name, COUNT(*) AS amount FROM entities GROUP BY entity_type".to_owned(),
         ),
-        (Figure::EpisodesOfSource, "SELECT source AS name, COUNT(*) AS amount FROM episodes GROUP BY source"),
-        (
-            Figure::EpisodesOfImportance,
-            "SELECT CAST(bucket AS TEXT) AS name, COUNT(*) AS amount FROM (SELECT CASE WHEN importance >= 1000000 \
-             THEN 9 ELSE importance / 100000 END AS bucket FROM episodes) AS buckets GROUP BY bucket",
-        ),
-        (
-            Figure::ImportanceSum,
-            "SELECT '' AS name, CAST(COALESCE(SUM(importance), 0) AS BIGINT) AS amount FROM episodes",
-        ),
-        (Figure::ValenceSum, "SELECT '' AS name, CAST(COALESCE(SUM(valence), 0) AS BIGINT) AS amount FROM episodes"),
-        (Figure::EntitiesOfType, "SELECT entity_type AS name, COUNT(*) AS amount FROM entities GROUP BY entity_type"),
-        (Figure::Relations, "SELECT '' AS name, COUNT(*) AS amount FROM entity_relations"),
+        (Figure::Relations, "SELECT '' AS name, COUNT(*) AS amount FROM entity_relations".to_owned()),
     ] {
         for row in read.fetch_all(sql, args![]).await? {
             let amount: i64 = row.get("amount")?;

@@ -2,6 +2,7 @@
 
 use agentd_store::{Args, Read, StoreError, Tx, args};
 
+use super::episodes::IN_SIGHT;
 use super::placeholders;
 
 fn to_bytes(vector: &[f32]) -> Vec<u8> {
@@ -53,10 +54,13 @@ pub(crate) async fn without_vectors_of(
     // Three spans of one index, where `<>` would look at every row.
     let rows = read
         .fetch_all(
-            "SELECT number, content FROM episodes WHERE number IN (\
-             SELECT number FROM episodes WHERE embedding_model IS NULL \
-             UNION ALL SELECT number FROM episodes WHERE embedding_model < $1 \
-             UNION ALL SELECT number FROM episodes WHERE embedding_model > $1 LIMIT $2) ORDER BY number",
+            format!(
+                "SELECT number, content FROM episodes WHERE number IN (\
+                 SELECT number FROM episodes WHERE embedding_model IS NULL AND {IN_SIGHT} \
+                 UNION ALL SELECT number FROM episodes WHERE embedding_model < $1 AND {IN_SIGHT} \
+                 UNION ALL SELECT number FROM episodes WHERE embedding_model > $1 AND {IN_SIGHT} LIMIT $2) \
+                 ORDER BY number"
+            ),
             args![model, limit],
         )
         .await?;
@@ -67,9 +71,11 @@ pub(crate) async fn without_vectors_of(
 pub(crate) async fn count_without_vectors_of(read: &mut Read, model: &str) -> Result<u64, StoreError> {
     let row = read
         .fetch_one(
-            "SELECT (SELECT COUNT(*) FROM episodes WHERE embedding_model IS NULL) \
-             + (SELECT COUNT(*) FROM episodes WHERE embedding_model < $1) \
-             + (SELECT COUNT(*) FROM episodes WHERE embedding_model > $1)",
+            format!(
+                "SELECT (SELECT COUNT(*) FROM episodes WHERE embedding_model IS NULL AND {IN_SIGHT}) \
+                 + (SELECT COUNT(*) FROM episodes WHERE embedding_model < $1 AND {IN_SIGHT}) \
+                 + (SELECT COUNT(*) FROM episodes WHERE embedding_model > $1 AND {IN_SIGHT})"
+            ),
             args![model],
         )
         .await?;

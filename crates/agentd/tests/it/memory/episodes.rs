@@ -202,3 +202,26 @@ async fn the_same_request_is_done_once() {
     assert_eq!(send().await.expect_status(201).json(), first);
     assert_eq!(stats(&app).await["total_episodes"], 1);
 }
+
+#[tokio::test]
+async fn entities_stand_in_one_order_the_most_mentioned_first() {
+    let app = app().await;
+    let content = "Docker, Docker, Docker: Rust and Rust, then Berlin. Ada Lovelace uses PostgreSQL at Siemens.";
+    let made = remember(&app, &json!({"content": content})).await;
+    let path = format!("/api/memory/episodes/{}", made["id"].as_str().expect("an id"));
+    let read = app.get(&path).send().await.expect_status(200).json();
+    assert_eq!(made["entities"], read["entities"]);
+    assert_eq!((&made["entities"][0]["name"], &made["entities"][1]["name"]), (&json!("Docker"), &json!("Rust")));
+}
+
+#[tokio::test]
+async fn a_firm_is_one_with_and_without_its_legal_form() {
+    let app = app().await;
+    for content in ["Ada works at Microsoft.", "Ada works at Microsoft Corp.", "A letter from Microsoft, Inc. came."] {
+        remember(&app, &json!({"content": content})).await;
+    }
+    let graph = app.get("/api/memory/graph").send().await.expect_status(200).json();
+    let firms: Vec<_> =
+        graph["entities"].as_array().expect("entities").iter().filter(|e| e["type"] == "organization").collect();
+    assert_eq!((firms.len(), &firms[0]["name"], &firms[0]["mentions"]), (1, &json!("Microsoft"), &json!(3)), "{graph}");
+}

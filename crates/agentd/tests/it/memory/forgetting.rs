@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::checker::{assert_agrees, doctor};
 use super::{app, chat, remember, remembered, say, settings, stats};
 use crate::support::talk::Talk;
 
@@ -57,4 +58,50 @@ async fn many_are_forgotten_in_batches() {
     app.run_workers().await;
     assert_eq!(stats(&app).await["total_episodes"], 0);
     assert_eq!(super::search(&app, "note").await["total"], 0);
+}
+
+#[tokio::test]
+async fn an_agents_memory_counts_for_nothing_from_its_deletion_on() {
+    let app = app().await;
+    let kept = json!({"content": "Ada Lovelace uses Rust.", "source": "note", "importance": 0.5, "valence": 0.0});
+    remember(&app, &kept).await;
+    let before = stats(&app).await;
+    let graph = async || app.get("/api/memory/graph").send().await.expect_status(200).json();
+    let graph_before = graph().await;
+    // More than one round of the purge takes.
+    for number in 0..150 {
+        say(&app, &format!("Ada Lovelace uses Rust and PostgreSQL at Siemens in Munich, {number}.")).await;
+    }
+    assert_ne!(stats(&app).await, before);
+    app.delete("/api/agents/scout").send().await.expect_status(200);
+    for _ in 0..2 {
+        assert_eq!(stats(&app).await, before);
+        assert_eq!(graph().await, graph_before);
+        let list = app.get("/api/memory/episodes").send().await.expect_status(200).json();
+        assert_eq!((&list["total"], list["episodes"].as_array().map(Vec::len)), (&json!(1), Some(1)), "{list}");
+        let database = app.database_url().map(str::to_owned);
+        assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
+        app.run_workers().await;
+    }
+}
+
+/// What a daemon does at once is what its workers are woken for.
+#[tokio::test]
+async fn settings_take_effect_without_waiting_for_the_next_round() {
+    let app = app().await;
+    let wakes: Vec<_> = ["memory.remember", "memory.consolidate", "memory.forget", "memory.extract"]
+        .iter()
+        .map(|name| app.running().daemon.workers.wake_of(name).expect("it can be woken"))
+        .collect();
+    settings(&app, json!({"min_importance": 0.5})).await;
+    for wake in &wakes {
+        tokio::time::timeout(Duration::from_secs(10), wake.notified()).await.expect("it is woken");
+    }
+    // With a model at work, each new episode is gone over soon.
+    settings(&app, json!({"entity_extraction": "llm"})).await;
+    for wake in &wakes {
+        tokio::time::timeout(Duration::from_secs(10), wake.notified()).await.expect("it is woken");
+    }
+    say(&app, "Zorblax is written in Rust.").await;
+    tokio::time::timeout(Duration::from_secs(10), wakes[3].notified()).await.expect("it is woken");
 }

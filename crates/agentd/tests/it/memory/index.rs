@@ -72,6 +72,41 @@ async fn files_that_were_lost_cut_or_changed_are_made_anew() {
     }
 }
 
+/// Whoever asks first finds the damage, and has it repaired.
+#[tokio::test]
+async fn damage_under_a_running_daemon_is_repaired_by_any_question() {
+    let app = filled().await;
+    let id = super::episodes(&app).await[0]["id"].as_str().expect("an id").to_owned();
+    let questions = [
+        "search?q=northern+whale&mode=semantic".to_owned(),
+        "search?q=northern+whale".to_owned(),
+        format!("episodes/{id}/related"),
+    ];
+    for question in &questions {
+        for kind in ["text-", "vectors-", ".fine"] {
+            app.run_workers().await;
+            let is_meant = |path: &PathBuf| {
+                let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+                name.contains(kind) && (kind == ".fine" || !name.ends_with(".fine"))
+            };
+            let damaged: Vec<PathBuf> = files(&app).into_iter().filter(is_meant).collect();
+            assert!(!damaged.is_empty(), "{kind}");
+            for path in &damaged {
+                let length = std::fs::metadata(path).expect("a file").len();
+                let file = std::fs::File::options().write(true).open(path).expect("writable");
+                file.set_len(length / 2).expect("cut");
+            }
+            let answer = app.get(&format!("/api/memory/{question}")).send().await.expect_status(200).json();
+            if question.starts_with("search") {
+                assert_eq!((&answer["total"], &answer["degraded"]), (&json!(50), &json!(false)), "{question} {kind}");
+            } else {
+                assert!(!answer["related"].as_array().expect("a list").is_empty(), "{question} {kind}");
+            }
+            assert_whole(&app).await;
+        }
+    }
+}
+
 /// The index is written, emptied and fed at the same time; then it is opened from what was written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writing_and_building_at_once_lose_nothing() {

@@ -122,6 +122,45 @@ async fn nothing_is_remembered_when_it_is_off() {
 }
 
 #[tokio::test]
+async fn what_was_said_while_it_was_off_stays_unremembered() {
+    for off in [json!({"auto_store": false}), json!({"enabled": false})] {
+        let talk = Talk::saying(&["All right."]).await;
+        settings(&talk.app, off).await;
+        talk.app.run_workers().await;
+        let conversation = chat(&talk, None, FACT).await;
+        talk.app.run_workers().await;
+        talk.app.clock.advance(std::time::Duration::from_secs(60));
+        settings(&talk.app, json!({"auto_store": true, "enabled": true})).await;
+        talk.app.run_workers().await;
+        talk.app.clock.advance(std::time::Duration::from_secs(2 * 3600));
+        talk.app.run_workers().await;
+        assert_eq!(remembered(&talk.app).await, [""; 0]);
+        chat(&talk, Some(&conversation), "We decided to launch on 3 March 2026.").await;
+        talk.app.run_workers().await;
+        assert_eq!(remembered(&talk.app).await, ["We decided to launch on 3 March 2026."]);
+    }
+}
+
+#[tokio::test]
+async fn what_only_asks_is_not_remembered() {
+    let talk = Talk::saying(&["I do not know."]).await;
+    for text in ["Where does my sister Anna live?", "Tell me about project Falcon milestones"] {
+        chat(&talk, None, text).await;
+    }
+    talk.app.run_workers().await;
+    assert_eq!(remembered(&talk.app).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_an_agent_only_repeats_is_not_remembered() {
+    let said = "My boat is called Pequod and it lies in the harbour of Kiel.";
+    let talk = Talk::saying(&["Great, I will remember that your boat is called Pequod."]).await;
+    chat(&talk, None, said).await;
+    talk.app.run_workers().await;
+    assert_eq!(remembered(&talk.app).await, [said]);
+}
+
+#[tokio::test]
 async fn what_was_said_counts_even_without_an_answer() {
     let talk = Talk::with(Script::always(Reply::failure(DocumentedFailure::WrongKey))).await;
     chat(&talk, None, FACT).await;

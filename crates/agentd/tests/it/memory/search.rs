@@ -142,6 +142,46 @@ async fn without_a_model_words_still_find() {
 }
 
 #[tokio::test]
+async fn a_query_without_a_word_means_nothing() {
+    let app = app().await;
+    let empty = search(&app, "violin").await;
+    assert_eq!((&empty["total"], &empty["degraded"]), (&json!(0), &json!(false)), "an empty memory lacks nothing");
+    say(&app, "A violin without a bow").await;
+    for mode in ["semantic", "hybrid", "keyword"] {
+        let found = search(&app, &format!("%01&mode={mode}")).await;
+        assert_eq!((&found["total"], &found["degraded"]), (&json!(0), &json!(false)), "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_model_takes_nothing_from_what_is_there() {
+    let mut app = app().await;
+    for number in 0..20 {
+        say(&app, &format!("Whale number {number} of the northern sea")).await;
+    }
+    let clusters = async |app: &crate::support::TestApp| {
+        app.get("/api/memory/clusters?n=2").send().await.expect_status(200).json()["total"].clone()
+    };
+    embedder(&app).set_model_id("damaged");
+    embedder(&app).set_damaged(true);
+    app.run_workers().await;
+    assert_eq!(clusters(&app).await, 20);
+    app.restart().await;
+    app.run_workers().await;
+    assert_eq!(clusters(&app).await, 20);
+    let found = search(&app, "whale").await;
+    assert_eq!((&found["total"], &found["degraded"]), (&json!(20), &json!(true)));
+    app.get("/api/memory/search?q=whale&mode=semantic").send().await.expect_error(503, "no_embedding_model");
+    let jobs = app.get("/api/memory/jobs").send().await.expect_status(200).json();
+    let embedding = jobs["jobs"].as_array().expect("jobs").iter().find(|job| job["name"] == "embed_episodes");
+    assert_eq!(embedding.expect("a job")["status"], "idle", "{jobs}");
+    // Repaired, it is another model that works.
+    embedder(&app).set_damaged(false);
+    app.run_workers().await;
+    assert_eq!(search(&app, "whale&mode=semantic").await["total"], 20);
+}
+
+#[tokio::test]
 async fn another_model_takes_over_without_an_outage() {
     let app = app().await;
     for number in 0..100 {

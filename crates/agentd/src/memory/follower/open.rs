@@ -1,0 +1,81 @@
+//! Opening the index, as it was left or anew.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use agentd_search_index::{Index, IndexError, IndexOptions, OpenState, Opened};
+use agentd_store::Seq;
+
+use super::{Cursor, Follower, Following, blocking};
+use crate::memory::error::MemoryError;
+use crate::memory::store::counts::count_episodes;
+use crate::memory::store::vectors;
+
+impl Follower {
+    /// Opens the index and brings it as far as the rows are, as good as that goes without reading all of them.
+    pub(super) async fn open(&self) -> Result<Following, MemoryError> {
+        let inner = &self.0;
+        let mut model = inner.embedding.model_id().await;
+        if model.is_none() {
+            // So that vectors stay comparable while no model is there.
+            model = vectors::newest_model(&mut inner.ground.db.read().await?).await?;
+        }
+        let options =
+            IndexOptions { dimensions: inner.embedding.dimensions(), embedding_model: model.unwrap_or_default() };
+        let folder = inner.ground.data_dir.indexes();
+        inner.ground.data_dir.make_folder(&folder).map_err(|source| MemoryError::IndexFolder { source })?;
+        let (index, opened) = blocking(move || open_free(&folder, &options)).await?;
+        let database_id = inner.ground.db.database_id().await?;
+        let cursor = opened.cursor.as_deref().and_then(|cursor| serde_json::from_slice::<Cursor>(cursor).ok());
+        let cursor = cursor.filter(|cursor| cursor.database_id == database_id);
+        if let OpenState::Rebuilt { reason } = &opened.state {
+            tracing::warn!(reason, "the search index of memory is built anew from the stored episodes");
+        }
+        let is_ours = cursor.is_some();
+        let mut following = Following {
+            index: Arc::new(index),
+            cursor: cursor.unwrap_or(Cursor { database_id, place: Seq::START }),
+            ahead: HashSet::new(),
+            is_flushed: true,
+        };
+        match opened.state {
+            OpenState::CaughtUp if is_ours => {}
+            OpenState::VectorsDropped { previous_model } if is_ours => {
+                let model = &following.index.options().embedding_model;
+                tracing::info!(previous_model, model, "memory is searched by the vectors of another model from now on");
+                self.apply_all(&following.index).await?;
+                following.is_flushed = false;
+            }
+            state => {
+                // Damage was told above.
+                let reason = match state {
+                    OpenState::Rebuilt { .. } => None,
+                    OpenState::Fresh => Some("it is not there"),
+                    _ => Some("it belongs to another database"),
+                };
+                let remembered = count_episodes(&mut inner.ground.db.read().await?, None).await?;
+                if let Some(reason) = reason.filter(|_| remembered > 0) {
+                    tracing::warn!(reason, "the search index of memory is built anew from the stored episodes");
+                }
+                self.build(&mut following).await?;
+            }
+        }
+        Ok(following)
+    }
+}
+
+/// Daemons that share a data directory have an index each; more than these would be a mistake.
+const FOLDERS: usize = 64;
+
+/// Opens the first folder that no other daemon uses.
+fn open_free(folder: &Path, options: &IndexOptions) -> Result<(Index, Opened), IndexError> {
+    let mut last = IndexError::Locked(folder.to_owned());
+    for number in 0..FOLDERS {
+        match Index::open(&folder.join(number.to_string()), options.clone()) {
+            Err(locked @ IndexError::Locked(_)) => last = locked,
+            opened => return opened,
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,59 @@
+//! How often episodes were recalled, and what became of that.
+
+use std::collections::HashMap;
+
+use agentd_store::{Args, Read, StoreError, Tx, args};
+
+use super::placeholders;
+
+/// Counts that episodes were recalled.
+pub(crate) async fn count_access(tx: &mut Tx, ids: &[String]) -> Result<(), StoreError> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let now = tx.clock().now();
+    let mut args = Args::new();
+    let now = args.push(now);
+    let places = placeholders(&mut args, ids.iter().map(String::as_str));
+    let sql = format!(
+        "UPDATE episodes SET access_count = access_count + 1, touched_at = ${now} WHERE number IN \
+         (SELECT number FROM episodes WHERE id IN ({places}) ORDER BY number)"
+    );
+    tx.execute(sql, args).await.map(|_| ())
+}
+
+/// What became of an episode when it was recalled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Feedback {
+    /// Answers that were judged.
+    pub judged: u64,
+    /// Answers that made use of it.
+    pub used: u64,
+}
+
+pub(crate) async fn count_feedback(tx: &mut Tx, number: i64, is_used: bool) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE episodes SET judged_count = judged_count + 1, used_count = used_count + $2 WHERE number = $1",
+        args![number, is_used],
+    )
+    .await
+    .map(|_| ())
+}
+
+pub(crate) async fn feedback_of(read: &mut Read, numbers: &[i64]) -> Result<HashMap<i64, Feedback>, StoreError> {
+    if numbers.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut args = Args::new();
+    let places = placeholders(&mut args, numbers.iter().copied());
+    let sql = format!(
+        "SELECT number, judged_count, used_count FROM episodes WHERE judged_count > 0 AND number IN ({places})"
+    );
+    let rows = read.fetch_all(sql, args).await?;
+    rows.iter()
+        .map(|row| {
+            let feedback = Feedback { judged: row.get("judged_count")?, used: row.get("used_count")? };
+            Ok((row.get("number")?, feedback))
+        })
+        .collect()
+}

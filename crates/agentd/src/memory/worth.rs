@@ -1,0 +1,112 @@
+//! What of a conversation is worth remembering. Pure rules.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use super::model::NewEpisode;
+use super::relevance::telling;
+use super::source::{Speaker, Spoken};
+use crate::agents::Agent;
+
+/// The source of what was said in conversations.
+const CONVERSATION: &str = "conversation";
+/// What an agent says is remembered when it matters so much, or when it did something.
+const CONCLUSION: f64 = 0.4;
+/// A question that matters no more than this tells nothing about anybody.
+const PLAIN_QUESTION: f64 = 0.2;
+const CONCLUSION_CHARACTERS: usize = 400;
+
+/// What agents say when they only say that they understood.
+static ACKNOWLEDGEMENT: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    telling(
+        "great good nice perfect wonderful excellent lovely awesome cool fine sure okay ok yes yeah right alright \
+         thanks thank you welcome got get it understood understand noted note noting remember remembered remembering \
+         remind store stored saved save saving keep kept mind memory memories know knowing learn learned hear told \
+         tell telling let share shared sharing call called said say mention mentioned have has will now can do happy \
+         glad anything else help need ask",
+    )
+});
+
+/// Whether an answer says back what was said to it, and nothing else.
+fn is_echo(answer: &str, asked: &str) -> bool {
+    let known = telling(asked);
+    telling(answer).iter().all(|word| known.contains(word) || ACKNOWLEDGEMENT.contains(word))
+}
+
+/// What to remember of a message; `asked` is what the owner said last. `None`: nothing.
+pub(super) fn worth_remembering(
+    spoken: &Spoken,
+    asked: &str,
+    agent: &Agent,
+    min_importance: f64,
+) -> Option<NewEpisode> {
+    let text = spoken.text.trim();
+    let judged = agentd_entities::judge(text);
+    if text.is_empty() || judged.importance < min_importance {
+        return None;
+    }
+    let content = match spoken.speaker {
+        Speaker::Stranger => return None,
+        Speaker::Owner if text.ends_with('?') && judged.importance <= PLAIN_QUESTION => return None,
+        Speaker::Owner if agentd_entities::only_asks(text) => return None,
+        Speaker::Owner => text.to_owned(),
+        Speaker::Agent => {
+            let is_conclusion = !spoken.tools.is_empty() || judged.importance >= CONCLUSION;
+            // What it did counts whatever it says of it; what it remembered is remembered.
+            let has_acted = spoken.tools.iter().any(|tool| !tool.starts_with("memory_"));
+            if !spoken.is_complete || !is_conclusion || !has_acted && is_echo(text, asked) {
+                return None;
+            }
+            let used = match spoken.tools.as_slice() {
+                [] => String::new(),
+                tools => format!(" (used {})", tools.join(", ")),
+            };
+            format!("{}: {}{used}", agent.svc_name, in_short(text, CONCLUSION_CHARACTERS))
+        }
+    };
+    Some(NewEpisode {
+        agent_id: Some(agent.id.clone()),
+        content,
+        source: Some(CONVERSATION.to_owned()),
+        origin: Some(format!("message:{}", spoken.id)),
+        importance: Some(judged.importance),
+        valence: Some(judged.valence),
+        occurred_at: Some(spoken.at),
+        ..NewEpisode::default()
+    })
+}
+
+/// As many whole sentences as fit, or the beginning of the first.
+pub(super) fn in_short(text: &str, characters: usize) -> String {
+    if text.chars().count() <= characters {
+        return text.to_owned();
+    }
+    let beginning: String = text.chars().take(characters).collect();
+    let end = beginning.rfind(['.', '!', '?', '\n', '。']).filter(|end| *end > beginning.len() / 4);
+    match end {
+        Some(end) => beginning[..beginning.ceil_char_boundary(end + 1)].trim_end().to_owned(),
+        None => beginning + "…",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_tells_nothing() {
+        let said = "My boat is called Pequod and it lies in the harbour of Kiel.";
+        assert!(is_echo("Great, I will remember that your boat is called Pequod.", said));
+        assert!(is_echo("Noted: Pequod, in the harbour of Kiel!", said));
+        assert!(!is_echo("Pequod is the ship of Captain Ahab.", said));
+        assert!(!is_echo("The folder is empty, so we begin with the parser.", "Look into the folder."));
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_sentence() {
+        assert_eq!(in_short("Short.", 10), "Short.");
+        assert_eq!(in_short("One two three. Four five six. Seven", 20), "One two three.");
+        assert_eq!(in_short(&"x".repeat(30), 10), format!("{}…", "x".repeat(10)));
+        assert_eq!(in_short("これは文です。次の文です。", 9), "これは文です。");
+    }
+}
