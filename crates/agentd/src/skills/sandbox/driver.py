@@ -39,7 +39,13 @@ with contextlib.redirect_stdout(printed):
         result = space["result"]
     elif callable(space.get("run")):
         result = space["run"](job["globals"][job["argument"]])
-answer = {"answered": result is not None, "result": result, "printed": printed.text()}
-text = json.dumps(answer, default=str)
+shown = printed.text().encode("utf-8", "replace").decode()
+answer = {"answered": result is not None, "result": result, "printed": shown}
+try:
+    text = json.dumps(answer, default=str, allow_nan=False)
+    if "\\ud" in text:
+        json.dumps(answer, default=str, ensure_ascii=False).encode()
+except ValueError as error:
+    sys.exit(f"its result cannot be written as JSON: {error}")
 sys.stdout.write(job["mark"] + text + "\n")
 sys.stdout.flush()

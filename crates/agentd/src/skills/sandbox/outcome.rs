@@ -42,6 +42,12 @@ impl CodeOutcome {
         Some(String::from_utf8_lossy(bytes).into_owned())
     }
 
+    /// Whether there was more output than is kept.
+    #[must_use]
+    pub fn is_output_cut(&self) -> bool {
+        self.0.stdout.omitted_bytes > 0
+    }
+
     /// `{exit_code, stdout, stderr, ended}`.
     #[must_use]
     pub fn into_object(self) -> Map<String, Value> {

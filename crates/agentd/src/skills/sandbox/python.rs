@@ -47,8 +47,10 @@ pub enum PythonError {
     /// It ended with an error of its own.
     #[error("the program {ended}: {stderr}")]
     Failed { ended: String, stderr: String },
-    #[error("the program left no answer, or one that is too long")]
+    #[error("the program ended before it could leave its answer")]
     NoAnswer,
+    #[error("the program's answer is too long to be kept; let it answer less, or write to a file")]
+    AnswerTooLong,
     /// It did not run.
     #[error(transparent)]
     NotRun(#[from] ToolError),
@@ -81,7 +83,8 @@ impl CodeRunner {
             let shown: String = stderr.chars().skip(skipped).collect();
             return Err(PythonError::Failed { ended: outcome.ended(), stderr: shown.trim().to_owned() });
         }
-        outcome.last_output().and_then(|output| answer_in(&output, &mark)).ok_or(PythonError::NoAnswer)
+        let none = || if outcome.is_output_cut() { PythonError::AnswerTooLong } else { PythonError::NoAnswer };
+        outcome.last_output().and_then(|output| answer_in(&output, &mark)).ok_or_else(none)
     }
 }
 
