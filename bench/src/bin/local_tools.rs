@@ -2,7 +2,8 @@
 //!
 //! A list of small everyday tasks, `bench/data/local_tools.json`, goes through the daemon's own way
 //! (`agentd_inference::tools`, the inference process, this program again) with all tools offered for
-//! each. A call is valid when its input, held against the tool's schema once more, is accepted; it is
+//! each: the daemon's own as it describes them (`bench/data/builtin_tools.json`, which a test of the
+//! daemon holds to that), and some that others might bring. A call is valid when its input, held against the tool's schema once more, is accepted; it is
 //! right when tool and input are what the task expects. A task that no tool fits is right when nothing
 //! is called. The part `tune` was looked at while the rules were written; `held` and `fresh` were only
 //! counted, and `fresh` has tools and words of its own, written after the rules.
@@ -31,6 +32,8 @@ use serde_json::{Map, Value};
 
 const WORKER: &str = "inference-worker";
 const TASKS: &str = include_str!("../../data/local_tools.json");
+/// As the daemon offers them.
+const BUILTIN: &str = include_str!("../../data/builtin_tools.json");
 const NONE: &str = "(no tool fits)";
 
 #[derive(Deserialize)]
@@ -114,7 +117,10 @@ fn main() -> ExitCode {
     };
     let verbose = arguments.iter().any(|argument| argument == "--verbose");
     let only = arguments.iter().position(|argument| argument == "--part").and_then(|at| arguments.get(at + 1)).cloned();
-    let suite: Suite = serde_json::from_str(TASKS).expect("the list of tasks");
+    let mut suite: Suite = serde_json::from_str(TASKS).expect("the list of tasks");
+    let mut tools: Vec<Tool> = serde_json::from_str(BUILTIN).expect("the daemon's own tools");
+    tools.append(&mut suite.tools);
+    suite.tools = tools;
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(run(&path, &suite, verbose, only.as_deref()));
     ExitCode::SUCCESS

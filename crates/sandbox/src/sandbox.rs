@@ -15,6 +15,7 @@ use tokio::sync::OnceCell;
 use crate::child::SandboxedChild;
 use crate::host::evaluation::{Evaluation, Status, evaluate};
 use crate::host::launch::Host;
+use crate::host::paths;
 use crate::host::users::Users;
 use crate::run::collect;
 use crate::{Policy, RunOutcome, RunRequest, SandboxError};
@@ -80,6 +81,17 @@ impl Sandbox {
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.present().policy.clone()
+    }
+
+    /// The folders of the policy that cannot be opened as things are, which every run would fail for.
+    #[must_use]
+    pub fn unusable_paths(&self) -> Vec<SandboxError> {
+        let policy = self.policy();
+        let tried = policy.writable_paths.iter().map(|path| {
+            let one = std::slice::from_ref(path);
+            paths::resolve(&[], one, &self.0.host.guarded)
+        });
+        tried.filter_map(Result::err).collect()
     }
 
     /// Replaces the policy. Runs that have started keep theirs; the tiers are tried again before

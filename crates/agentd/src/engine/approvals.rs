@@ -243,7 +243,8 @@ impl Approvals {
     /// The store's refusal.
     pub async fn list(&self, status: Option<ApprovalStatus>, page: Page) -> Result<(Vec<Approval>, u64), EngineError> {
         let mut read = self.ground.db.read_snapshot().await?;
-        Ok(store::list_approvals(&mut read, status, page.limit, page.offset).await?)
+        let now = self.ground.clock.now();
+        Ok(store::list_approvals(&mut read, status, now, page.limit, page.offset).await?)
     }
 
     /// Stores the owner's answer and lets go on what waited for it. `conversation_id`, where given,

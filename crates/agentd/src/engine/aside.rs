@@ -1,6 +1,6 @@
 //! What a turn asks the model besides the reply itself: a plan before it acts, a second look at an
-//! answer, and a summary of what no longer fits. Each is one call without tools, counted like any.
-//! A failed one is passed over: the reply matters more.
+//! answer, and summaries of what no longer fits (`compaction`). Each is one call without tools, counted
+//! like any. A failed one is passed over: the reply matters more.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use agentd_llm::{ModelError, ModelErrorCode, ModelMessage, ToolCall};
 use serde_json::json;
 
 use super::call::{Call, CallEvent};
-use super::context::{Prompt, estimate_tokens};
+use super::context::Prompt;
 use super::live::Stop;
 use super::model::SessionEvent;
 use super::rounds::{CallProgress, CallStatus, Outcome, Round};
@@ -28,9 +28,6 @@ const PLANNING: &str = "Before you act, write down how you will go about the las
     six short steps. Write the steps alone.";
 const REFLECTION: &str = "Look over your last answer: is it right, complete, and in keeping with what the tools said? \
     If it is, answer with the single word FINE. If not, write the answer as it should be, and nothing else.";
-const SUMMARY: &str = "You keep the minutes of a conversation between a user and an assistant. Write down what matters \
-    for going on with it: facts, names, numbers, wishes, decisions, what was done and what is still open. Use at most \
-    300 words. Write the minutes alone.";
 
 /// Why there is no answer.
 pub(super) enum Unanswered {
@@ -40,7 +37,7 @@ pub(super) enum Unanswered {
 
 impl Turn {
     /// One call without tools.
-    async fn ask_aside(&mut self, prompt: Prompt) -> Result<String, Unanswered> {
+    pub(super) async fn ask_aside(&mut self, prompt: Prompt) -> Result<String, Unanswered> {
         let mut options = self.options.clone();
         options.tools = Arc::default();
         let mut call = Call::new(Arc::clone(&self.backend), options, prompt);
@@ -100,6 +97,7 @@ impl Turn {
             id: PLAN.to_owned(),
             call: ToolCall::new(PLAN, PLAN, json!({})),
             approval_id: None,
+            has_begun: true,
             outcome: Some(Outcome { output: json!({ "text": plan }), status: CallStatus::Done }),
         };
         let (first, second) = (self.log.number(), self.log.number());
@@ -132,81 +130,11 @@ impl Turn {
             }
         }
     }
-
-    /// How many tokens the prompt may have before its oldest part becomes a summary.
-    fn compaction_limit(&self) -> Option<u64> {
-        let threshold = self.engine.settings.strategy().compaction_threshold;
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_precision_loss,
-            clippy::cast_sign_loss,
-            reason = "a share of a number of tokens"
-        )]
-        self.window.map(|window| (window as f64 * threshold) as u64)
-    }
-
-    pub(super) fn must_compact(&self) -> bool {
-        self.compaction_limit().is_some_and(|limit| self.prompt.oldest_beyond(limit, limit / 2).is_some())
-    }
-
-    /// Puts a summary in the place of the oldest messages, before the window is full.
-    pub(super) async fn compact(&mut self) -> Result<Option<Stop>, GivenUp> {
-        let (Some(window), Some(limit)) = (self.window, self.compaction_limit()) else { return Ok(None) };
-        let Some((old, through)) = self.prompt.oldest_beyond(limit, limit / 2) else { return Ok(None) };
-        let mut minutes = in_words(&old, window / 2);
-        if let Some(before) = self.prompt.summary() {
-            minutes.insert_str(0, &format!("The minutes so far:\n{before}\n\nWhat came after:\n"));
-        }
-        let prompt = Prompt::alone(SUMMARY.to_owned(), minutes);
-        match self.ask_aside(prompt).await {
-            Ok(summary) if !summary.is_empty() => {
-                self.prompt.put_summary(summary.clone(), through);
-                let position = self.keys.get(through).copied();
-                if let Err(error) = self.engine.keep_summary(&self.session, summary, position).await {
-                    tracing::warn!(session = %self.session.id, %error, "a summary is made again next time");
-                }
-            }
-            Ok(_) => {}
-            Err(Unanswered::Stopped(stop)) => return Ok(Some(stop)),
-            // The oldest messages are then left out without one.
-            Err(Unanswered::Failed(error)) => {
-                tracing::warn!(session = %self.session.id, %error, "a conversation could not be summarised");
-            }
-        }
-        self.fit_prompt();
-        Ok(None)
-    }
 }
 
 fn is_worth_a_plan(request: &str) -> bool {
     let sentences = request.split(['.', '!', '?', '\n', ';']).filter(|part| part.trim().len() > 3).count();
     request.chars().count() > LONG_REQUEST_CHARACTERS || sentences >= MANY_SENTENCES
-}
-
-/// A conversation as text, the newest part of it where it is too long.
-fn in_words(messages: &[ModelMessage], limit: u64) -> String {
-    let mut lines = Vec::new();
-    let mut tokens = 0;
-    for message in messages.iter().rev() {
-        let line = match message {
-            ModelMessage::User { content } => format!("User: {content}"),
-            ModelMessage::Assistant { content, tool_calls } => {
-                let tools: Vec<&str> = tool_calls.iter().map(|call| call.name.as_str()).collect();
-                let used = if tools.is_empty() { String::new() } else { format!(" [used {}]", tools.join(", ")) };
-                format!("Assistant: {content}{used}")
-            }
-            ModelMessage::Tool { name, content, .. } => {
-                format!("{name}: {}", content.chars().take(500).collect::<String>())
-            }
-        };
-        tokens += estimate_tokens(&line);
-        if tokens > limit {
-            break;
-        }
-        lines.push(line);
-    }
-    lines.reverse();
-    lines.join("\n\n")
 }
 
 #[cfg(test)]
@@ -219,12 +147,5 @@ mod tests {
         assert!(!is_worth_a_plan("Read notes.txt, please."));
         assert!(is_worth_a_plan("Read all notes. Find the dates. Write them into a table."));
         assert!(is_worth_a_plan(&"and then ".repeat(40)));
-    }
-
-    #[test]
-    fn minutes_keep_the_newest() {
-        let message = |text: &str| ModelMessage::User { content: text.to_owned() };
-        let text = in_words(&[message(&"old ".repeat(400)), message("new")], 50);
-        assert_eq!(text, "User: new");
     }
 }

@@ -80,11 +80,17 @@ impl Call {
         call
     }
 
+    /// The same, where a prompt that is too long is the caller's to shorten.
+    pub(super) fn as_it_is(mut self) -> Self {
+        self.halvings = MAX_HALVINGS;
+        self
+    }
+
     fn open(&mut self) {
         let request = ModelRequest {
             model: self.options.model.clone(),
             system: Some(self.prompt.system_text()),
-            messages: self.prompt.messages.clone(),
+            messages: self.prompt.for_model(),
             tools: Arc::clone(&self.options.tools),
             temperature: self.options.temperature,
             max_output_tokens: self.options.max_output_tokens,

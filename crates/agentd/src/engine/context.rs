@@ -33,37 +33,23 @@ pub(super) struct Prompt {
 }
 
 impl Prompt {
-    /// Notes join the system prompt, neighbours of one role become one message, and the user
-    /// begins. Tools that were used before are shown as calls where tools are offered now; vendors
-    /// refuse them otherwise, so then they are told in words.
+    /// Notes join the system prompt, and the user begins. Tools that were used before are shown as calls
+    /// where tools are offered now; vendors refuse them otherwise, so then they are told in words. Each
+    /// entry stays by itself, so that the oldest can go; see [`Self::for_model`].
     pub(super) fn new(system: String, history: Vec<HistoryMessage>, has_tools: bool) -> Self {
         let mut prompt = Self { system, messages: Vec::with_capacity(history.len() + 1), ..Self::default() };
         for (position, message) in history.into_iter().enumerate() {
             match message {
                 HistoryMessage::Worked(rounds) if has_tools => prompt.push_rounds(position, rounds),
-                HistoryMessage::Worked(rounds) => {
-                    let text = in_words(&rounds);
-                    match prompt.messages.last_mut() {
-                        Some(ModelMessage::Assistant { content, .. }) => join(content, &text),
-                        _ => prompt.messages.push(ModelMessage::Assistant { content: text, tool_calls: Vec::new() }),
-                    }
-                }
+                HistoryMessage::Worked(rounds) => prompt.push_words(in_words(&rounds)),
                 HistoryMessage::Note(text) => {
                     prompt.system.push_str("\n\n");
                     prompt.system.push_str(&text);
                 }
-                HistoryMessage::User(text) => match prompt.messages.last_mut() {
-                    Some(ModelMessage::User { content }) => join(content, &text),
-                    _ => prompt.messages.push(ModelMessage::User { content: text }),
-                },
+                HistoryMessage::User(text) => prompt.messages.push(ModelMessage::User { content: text }),
                 // A reply that was cut off before its first word says nothing.
                 HistoryMessage::Assistant(text) if text.trim().is_empty() => {}
-                HistoryMessage::Assistant(text) => match prompt.messages.last_mut() {
-                    Some(ModelMessage::Assistant { content, tool_calls }) if tool_calls.is_empty() => {
-                        join(content, &text);
-                    }
-                    _ => prompt.messages.push(ModelMessage::Assistant { content: text, tool_calls: Vec::new() }),
-                },
+                HistoryMessage::Assistant(text) => prompt.push_words(text),
             }
             prompt.origins.resize(prompt.messages.len(), position);
             if let Some(last) = prompt.origins.last_mut() {
@@ -72,6 +58,26 @@ impl Prompt {
         }
         prompt.let_user_begin();
         prompt
+    }
+
+    fn push_words(&mut self, content: String) {
+        self.messages.push(ModelMessage::Assistant { content, tool_calls: Vec::new() });
+    }
+
+    /// The messages as vendors take them: neighbours of one role are one message.
+    pub(super) fn for_model(&self) -> Vec<ModelMessage> {
+        let mut joined: Vec<ModelMessage> = Vec::with_capacity(self.messages.len());
+        for message in &self.messages {
+            match (joined.last_mut(), message) {
+                (Some(ModelMessage::User { content }), ModelMessage::User { content: more }) => join(content, more),
+                (
+                    Some(ModelMessage::Assistant { content, tool_calls }),
+                    ModelMessage::Assistant { content: more, tool_calls: more_calls },
+                ) if tool_calls.is_empty() && more_calls.is_empty() => join(content, more),
+                _ => joined.push(message.clone()),
+            }
+        }
+        joined
     }
 
     /// One question with its own instructions.
@@ -132,7 +138,7 @@ impl Prompt {
 
     /// The oldest messages, where the whole is longer than `limit`, so that about `keep` tokens are
     /// left; and the last entry of the history among them. What is to be answered never is.
-    pub(super) fn oldest_beyond(&self, limit: u64, keep: u64) -> Option<(Vec<ModelMessage>, usize)> {
+    pub(super) fn oldest_beyond(&self, limit: u64, keep: u64) -> Option<(&[ModelMessage], usize)> {
         if self.tokens() <= limit {
             return None;
         }
@@ -149,7 +155,7 @@ impl Prompt {
             }
         }
         let through = *self.origins.get(split.checked_sub(1)?)?;
-        Some((self.messages[..split].to_vec(), through))
+        Some((&self.messages[..split], through))
     }
 
     /// Puts a summary in the place of everything up to entry `through` of the history.
@@ -275,10 +281,12 @@ impl Prompt {
         true
     }
 
-    /// About half of the conversation, for a model whose window is smaller than was thought.
+    /// About half of the conversation, for a model whose window is smaller than was thought. Answers
+    /// whether anything went.
     pub(super) fn halve(&mut self) -> bool {
-        let system = estimate_tokens(&self.system);
-        self.fit(system + (self.tokens() - system) / 2)
+        let (before, system) = (self.tokens(), estimate_tokens(&self.system));
+        self.make_room(system + (before - system) / 2);
+        self.tokens() < before
     }
 }
 
@@ -352,7 +360,21 @@ mod tests {
             false,
         );
         assert_eq!(prompt.system_text(), "S\n\nN");
-        assert_eq!(prompt.messages, [user(OPENING), assistant("welcome"), user("a\n\nb")]);
+        assert_eq!(prompt.for_model(), [user(OPENING), assistant("welcome"), user("a\n\nb")]);
+    }
+
+    #[test]
+    fn of_messages_in_a_row_only_the_last_is_what_is_to_be_answered() {
+        let said = (0..10).map(|number| HistoryMessage::User(format!("{number} {}", "x".repeat(400))));
+        let mut prompt = Prompt::new("S".to_owned(), said.collect(), false);
+        let (old, through) = prompt.oldest_beyond(500, 350).unwrap();
+        assert_eq!((old.len(), through), (7, 6));
+        prompt.put_summary("seven were here".to_owned(), through);
+        assert_eq!(prompt.messages.len(), 3);
+        let joined = prompt.for_model();
+        assert!(matches!(&joined[..], [ModelMessage::User { content }] if content.starts_with("7 ")), "{joined:?}");
+        assert!(prompt.fit(0));
+        assert_eq!(prompt.messages.len(), 1);
     }
 
     #[test]
@@ -401,11 +423,12 @@ mod tests {
             prompt.fit(limit);
             prop_assert!(prompt.tokens() <= whole);
             prop_assert!(prompt.tokens() <= limit || prompt.messages.len() == 1);
-            for (position, message) in prompt.messages.iter().enumerate() {
+            let messages = prompt.for_model();
+            for (position, message) in messages.iter().enumerate() {
                 prop_assert_eq!(matches!(message, ModelMessage::User { .. }), position % 2 == 0);
             }
             let ends_with_question =
-                matches!(prompt.messages.last(), Some(ModelMessage::User { content }) if content.ends_with(&question));
+                matches!(messages.last(), Some(ModelMessage::User { content }) if content.ends_with(&question));
             prop_assert!(ends_with_question);
         }
     }

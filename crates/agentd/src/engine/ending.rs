@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agentd_llm::Usage;
+use agentd_llm::{ModelErrorCode, Usage};
 use agentd_store::{StoreError, Tx};
 
 use super::error::{EngineError, NoAnswer};
@@ -87,7 +87,12 @@ fn verdict(end: End) -> (SessionStatus, Option<NoAnswer>) {
     let error = |status, code: &str, message: String| (status, Some(NoAnswer { code: code.to_owned(), message }));
     match end {
         End::Finished => (SessionStatus::Done, None),
-        End::Failed(failure) => error(SessionStatus::Failed, failure.code.as_str(), failure.to_string()),
+        End::Failed(failure) => {
+            let pause = failure.retry_after.filter(|_| failure.code == ModelErrorCode::RateLimit);
+            let when = pause.map(|pause| format!("; try again in {} seconds", pause.as_secs().max(1)));
+            let message = format!("{failure}{}", when.unwrap_or_default());
+            error(SessionStatus::Failed, failure.code.as_str(), message)
+        }
         End::Stopped(Stop::Cancel) => {
             error(SessionStatus::Cancelled, "cancelled", "The reply was cancelled.".to_owned())
         }
@@ -98,6 +103,13 @@ fn verdict(end: End) -> (SessionStatus, Option<NoAnswer>) {
             SessionStatus::Failed,
             "internal",
             "The reply grew longer than 8 MiB and was cut off; ask for less at once.".to_owned(),
+        ),
+        End::Filtered => error(
+            SessionStatus::Failed,
+            "internal",
+            "The provider's content filter let nothing of the answer through; ask in other words, or choose another \
+             model."
+                .to_owned(),
         ),
         End::TooManyRounds(limit) => error(
             SessionStatus::Failed,

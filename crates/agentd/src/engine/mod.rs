@@ -21,8 +21,8 @@
 //!
 //! Retries: a call that failed before its first piece with `overloaded`, `provider_unavailable` or
 //! `rate_limit` is made once more, after `Retry-After` if that is 10 seconds at most, else half a
-//! second (`rate_limit` only with such a header). A prompt that was too long is cut in half and
-//! sent again, up to three times.
+//! second (`rate_limit` only with such a header). A prompt that was too long is sent again, up to three
+//! times, with a summary in the place of about half of it, or without that half where there is none.
 //!
 //! Tools: what the model asks for is checked against each tool's schema, asked about where that is
 //! due, run side by side, and given back in order; a call that fails in any way is a result that the
@@ -47,6 +47,7 @@ mod approvals;
 mod aside;
 mod background;
 mod call;
+mod compaction;
 mod context;
 mod ending;
 mod error;

@@ -184,6 +184,7 @@ async fn restore(
         told: told(&parked.calls),
         keys: Vec::new(),
         unrecorded: Vec::new(),
+        shortenings: 0,
         spent: parked.spent,
         has_asked: true,
         question: None,

@@ -50,6 +50,7 @@ impl Prepared {
             told: Vec::new(),
             keys: self.keys,
             unrecorded: Vec::new(),
+            shortenings: 0,
             spent: Spent::default(),
             has_asked: false,
             question: self.question,

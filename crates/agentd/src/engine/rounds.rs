@@ -7,17 +7,17 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::model::{EventKind, SessionEvent};
-use crate::skills::{ToolError, ToolOutput};
+use crate::skills::{MAX_READ_CHARACTERS, ToolError, ToolOutput};
 
 /// A result longer than this is cut in the log and in what is kept of it.
 const MAX_OUTPUT_BYTES: usize = 256 * 1024;
-/// Of a result, a model is given so much in the turn that made it.
-const MAX_READ_CHARACTERS: usize = 30_000;
 /// Of results of earlier turns it is given less: their answers say what mattered.
 const MAX_REMEMBERED_CHARACTERS: usize = 2_000;
 
-/// The field of a long result that names the file in the workspace with the whole of it.
+/// The field of a long result that names the file in the workspace in which it is kept.
 const KEPT_IN: &str = "kept_in";
+/// The field that says how much is missing of a result that is too long even for the log.
+const LEFT_OUT: &str = "left_out";
 
 /// What became of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -31,6 +31,8 @@ pub enum CallStatus {
     Rejected,
     /// Nobody said yes in time.
     Expired,
+    /// The turn ended before it began, so it had no effect.
+    Cancelled,
     /// The turn ended while it ran; whether it had an effect is not known. It is never run again by
     /// itself.
     Unknown,
@@ -75,7 +77,7 @@ impl Outcome {
         Self { output: json!({"error": sentence.into()}), status }
     }
 
-    /// `kept_in` is where the whole of a long result stands.
+    /// `kept_in` is where a long result stands.
     pub(super) fn of(result: Result<ToolOutput, ToolError>, kept_in: Option<String>) -> Self {
         match result {
             Ok(output) => {
@@ -100,13 +102,20 @@ pub(super) struct CallProgress {
     pub(super) id: String,
     pub(super) call: ToolCall,
     pub(super) approval_id: Option<String>,
+    /// It was let run: from there on it may have had an effect.
+    #[serde(default)]
+    pub(super) has_begun: bool,
     pub(super) outcome: Option<Outcome>,
 }
 
 impl CallProgress {
     /// What is kept of it if the turn ends now.
     pub(super) fn record(&self) -> CallRecord {
-        let status = self.outcome.as_ref().map_or(CallStatus::Unknown, |outcome| outcome.status);
+        let status = match &self.outcome {
+            Some(outcome) => outcome.status,
+            None if self.has_begun => CallStatus::Unknown,
+            None => CallStatus::Cancelled,
+        };
         CallRecord {
             id: self.id.clone(),
             tool: self.call.name.clone(),
@@ -128,6 +137,7 @@ pub(super) fn as_object(input: &Value) -> Value {
 
 /// Keeps a result within bounds: the log, the message and the prompt all carry it.
 fn bounded(output: ToolOutput) -> Value {
+    let whole_bytes = output.whole_bytes.unwrap_or(0);
     let value = Value::Object(output.value);
     let length = value.to_string().len();
     if length <= MAX_OUTPUT_BYTES {
@@ -141,13 +151,14 @@ fn bounded(output: ToolOutput) -> Value {
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    json!({"text": &text[..end], "left_out": format!("{} bytes; ask for a part of it", text.len() - end)})
+    let left_out = whole_bytes.max(text.len()) - end;
+    json!({"text": &text[..end], LEFT_OUT: format!("{left_out} bytes; ask for a part of it")})
 }
 
-/// A result that a model cannot read in one piece, as text.
+/// A result that a model cannot read in one piece, as it is kept.
 pub(super) fn too_long_to_read(output: &ToolOutput) -> Option<String> {
-    let text = output.for_model();
-    (text.chars().nth(MAX_READ_CHARACTERS).is_some()).then_some(text)
+    let is_too_long = output.for_model().chars().nth(MAX_READ_CHARACTERS).is_some();
+    is_too_long.then(|| output.in_lines())
 }
 
 /// What a model reads of a result in the turn that made it.
@@ -164,26 +175,36 @@ pub(super) fn remembered_by_model(record: &CallRecord) -> String {
              you do it again."
                 .to_owned()
         }
+        (None, CallStatus::Cancelled) => "It was not run: the turn ended before it began.".to_owned(),
         (None, _) => "There is no result.".to_owned(),
     }
 }
 
+/// Whether this is what [`bounded`] makes of a long result, and is cut again.
+fn is_bounded(value: &Map<String, Value>, limit: usize) -> bool {
+    let text = |field: &str| value.get(field).and_then(Value::as_str);
+    value.len() == 2 && text(LEFT_OUT).is_some() && text("text").is_some_and(|text| text.chars().nth(limit).is_some())
+}
+
 fn shortened(output: &Value, limit: usize) -> String {
-    let (text, kept_in) = match output {
+    let (text, kept_in, gone) = match output {
         Value::Object(value) => {
             let mut value = value.clone();
             let kept_in = value.remove(KEPT_IN);
-            (ToolOutput { value }.for_model(), kept_in)
+            let gone = if is_bounded(&value, limit) { value.remove(LEFT_OUT) } else { None };
+            (ToolOutput { value, whole_bytes: None }.for_model(), kept_in, gone)
         }
-        other => (other.to_string(), None),
+        other => (other.to_string(), None, None),
     };
+    let gone = gone.as_ref().and_then(Value::as_str).and_then(|gone| gone.split(' ').next());
     let Some((end, _)) = text.char_indices().nth(limit) else { return text };
     let left_out = text[end..].chars().count();
+    let more = gone.map(|bytes| format!(", and {bytes} bytes after them,")).unwrap_or_default();
     let remedy = match kept_in.as_ref().and_then(Value::as_str) {
-        Some(path) => format!("the whole result is in the file {path} of your workspace"),
+        Some(path) => format!("the result is kept in the file {path} of your workspace, read it with read_file"),
         None => "ask for a smaller part to see them".to_owned(),
     };
-    format!("{}\n[… {left_out} more characters were left out; {remedy}]", &text[..end])
+    format!("{}\n[… {left_out} more characters{more} were left out; {remedy}]", &text[..end])
 }
 
 /// Reads a log event by event, into all its words and the rounds that it shows. Where no tool was
@@ -288,6 +309,7 @@ mod tests {
             id: id.to_owned(),
             call: ToolCall::new("v", name, json!({"a": 1})),
             approval_id: None,
+            has_begun: true,
             outcome: None,
         };
         let done = Outcome { output: json!({"text": "x"}), status: CallStatus::Done };
@@ -310,6 +332,22 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_never_began_had_no_effect() {
+        let mut progress = CallProgress {
+            id: "0.0".to_owned(),
+            call: ToolCall::new("v", "shell", json!({})),
+            approval_id: None,
+            has_begun: false,
+            outcome: None,
+        };
+        let record = progress.record();
+        assert_eq!(record.status, CallStatus::Cancelled);
+        assert!(remembered_by_model(&record).contains("was not run"));
+        progress.has_begun = true;
+        assert_eq!(progress.record().status, CallStatus::Unknown);
+    }
+
+    #[test]
     fn words_alone_make_no_rounds() {
         assert_eq!(read_back([SessionEvent::token(1, "hi")]), ("hi".to_owned(), Vec::new()));
     }
@@ -324,6 +362,21 @@ mod tests {
         let long = ToolOutput::text("é".repeat(MAX_READ_CHARACTERS + 7));
         assert!(too_long_to_read(&long).is_some() && too_long_to_read(&ToolOutput::text("short")).is_none());
         let text = read_by_model(&Outcome::of(Ok(long), Some("a/b.txt".to_owned())).output);
-        assert!(text.ends_with("the whole result is in the file a/b.txt of your workspace]"), "{text}");
+        let kept = "the result is kept in the file a/b.txt of your workspace, read it with read_file]";
+        assert!(text.ends_with(kept), "{text}");
+    }
+
+    #[test]
+    fn what_a_tool_left_out_itself_counts() {
+        let output = ToolOutput { whole_bytes: Some(9_000_000), ..ToolOutput::text("x".repeat(MAX_OUTPUT_BYTES)) };
+        let outcome = Outcome::of(Ok(output), None);
+        let gone = 9_000_000 - MAX_OUTPUT_BYTES / 2;
+        assert_eq!(outcome.output["left_out"], format!("{gone} bytes; ask for a part of it"));
+        let read = read_by_model(&outcome.output);
+        assert!(
+            read.starts_with("xxx") && read.contains(&format!("and {gone} bytes after them")),
+            "{}",
+            &read[30_000..]
+        );
     }
 }

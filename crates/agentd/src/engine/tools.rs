@@ -59,7 +59,7 @@ impl Turn {
                 if call.id.is_empty() {
                     call.id = format!("call_{round}_{index}");
                 }
-                CallProgress { id, call, approval_id: None, outcome: None }
+                CallProgress { id, call, approval_id: None, has_begun: false, outcome: None }
             })
             .collect();
         let used = self.rounds.iter().filter(|round| round.calls.iter().any(|call| call.tool != PLAN)).count();
@@ -177,7 +177,7 @@ impl Turn {
         let _guard = cancelled.clone().drop_guard();
         let mut running = JoinSet::new();
         let most = self.engine.max_parallel_tools();
-        let mut starting = self.take_ready(&mut ready, most, &calls, &mut opening.events);
+        let mut starting = self.take_ready(&mut ready, most, &mut calls, &mut opening.events);
         self.open_round(opening).await?;
         let mut stops = self.place.live.stops();
         loop {
@@ -211,7 +211,7 @@ impl Turn {
                 events.push(SessionEvent::tool_result(seq, round, &calls[index], &outcome));
                 calls[index].outcome = Some(outcome);
             }
-            starting = self.take_ready(&mut ready, most.saturating_sub(running.len()), &calls, &mut events);
+            starting = self.take_ready(&mut ready, most.saturating_sub(running.len()), &mut calls, &mut events);
             if running.is_empty() && starting.is_empty() && calls.iter().all(|progress| progress.outcome.is_some()) {
                 // The model need not wait until the last results are stored, only whoever follows.
                 self.log.waiting.append(&mut events);
@@ -250,7 +250,7 @@ impl Turn {
         &mut self,
         ready: &mut Ready,
         count: usize,
-        calls: &[CallProgress],
+        calls: &mut [CallProgress],
         events: &mut Vec<SessionEvent>,
     ) -> Vec<(usize, Map<String, Value>)> {
         let count = count.min(ready.len());
@@ -260,6 +260,7 @@ impl Turn {
             .map(|(index, input)| {
                 let seq = self.log.number();
                 events.push(SessionEvent::tool_use(seq, round, &calls[index]));
+                calls[index].has_begun = true;
                 (index, input)
             })
             .collect()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agentd_llm::{ModelBackend, ModelError, ToolCall, Usage};
+use agentd_llm::{FinishReason, ModelBackend, ModelError, ModelErrorCode, ToolCall, Usage};
 use agentd_store::Tx;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, OptionFuture};
@@ -29,6 +29,8 @@ const MAX_WAITING: usize = 512;
 const MAX_REPLY_BYTES: usize = 8 << 20;
 /// More calls in one answer are not heard.
 const MAX_CALLS: usize = 64;
+/// A prompt that the model refuses as too long is shortened so often.
+const MAX_SHORTENINGS: u32 = 3;
 
 pub(super) struct Turn {
     pub(super) engine: Arc<Inner>,
@@ -50,6 +52,8 @@ pub(super) struct Turn {
     pub(super) keys: Vec<u64>,
     /// Calls that are counted but not written down yet.
     pub(super) unrecorded: Vec<Usage>,
+    /// How often the model has refused the prompt as too long.
+    pub(super) shortenings: u32,
     pub(super) spent: Spent,
     /// Some of its calls asked for approval.
     pub(super) has_asked: bool,
@@ -71,6 +75,8 @@ pub(super) enum End {
     Failed(ModelError),
     Stopped(Stop),
     TooLong,
+    /// The provider let no word of the answer through.
+    Filtered,
     TooManyRounds(u32),
 }
 
@@ -125,7 +131,12 @@ impl Log {
                 }
                 None
             }
-            CallEvent::End(Ok(_)) => Some(End::Finished),
+            CallEvent::End(Ok(finish)) => match finish.reason {
+                FinishReason::ContentFilter if self.round_text.trim().is_empty() && self.calls.is_empty() => {
+                    Some(End::Filtered)
+                }
+                _ => Some(End::Finished),
+            },
             CallEvent::End(Err(error)) => Some(End::Failed(error)),
         }
     }
@@ -139,7 +150,7 @@ impl Turn {
     /// A call of the model with the prompt as it is; the prompt comes back with its end.
     fn call(&mut self) -> Call {
         let prompt = std::mem::take(&mut self.prompt);
-        Call::new(Arc::clone(&self.backend), self.options.clone(), prompt)
+        Call::new(Arc::clone(&self.backend), self.options.clone(), prompt).as_it_is()
     }
 
     /// Runs the turn. `stored` is the transaction that brings it into the world; the caller is told
@@ -210,7 +221,7 @@ impl Turn {
     async fn prepare_and_go_on(mut self) {
         let (engine, session) = (Arc::clone(&self.engine), Arc::clone(&self.session));
         let prepared = async {
-            if let Some(stop) = self.compact().await? {
+            if let Some(stop) = self.compact().await {
                 return Ok(Some(stop));
             }
             self.plan_ahead().await
@@ -267,6 +278,17 @@ impl Turn {
             if matches!(ended, End::Finished) && self.log.calls.is_empty() {
                 return self.conclude(usages).await;
             }
+            if self.may_shorten(&ended) {
+                self.shortenings += 1;
+                self.count(&usages);
+                self.unrecorded.extend(usages);
+                match self.shorten().await {
+                    Ok(true) => call = self.call(),
+                    Ok(false) => return self.finish(ended, Vec::new()).await,
+                    Err(stop) => return self.finish(End::Stopped(stop), Vec::new()).await,
+                }
+                continue;
+            }
             if !matches!(ended, End::Finished) {
                 return self.finish(ended, usages).await;
             }
@@ -275,6 +297,12 @@ impl Turn {
                 after => return Box::pin(self.after_tools(after)).await,
             }
         }
+    }
+
+    /// Whether the prompt was refused as too long, before a word was said.
+    fn may_shorten(&self, ended: &End) -> bool {
+        let is_too_long = matches!(ended, End::Failed(error) if error.code == ModelErrorCode::ContextLength);
+        is_too_long && self.shortenings < MAX_SHORTENINGS && self.log.round_text.is_empty() && self.log.calls.is_empty()
     }
 
     /// The model has given its answer; a second look may change it.

@@ -45,4 +45,6 @@ pub use servers::{
     ToolServerState, ToolServers, TransportKind,
 };
 pub use service::Skills;
-pub use tool::{Effect, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};
+pub use tool::{
+    Effect, MAX_READ_CHARACTERS, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource,
+};

@@ -71,6 +71,12 @@ impl InputSchema {
             other => other,
         };
         let Value::Object(object) = input else {
+            // What a model wrote that is no JSON comes as it was written.
+            if let Value::String(text) = input
+                && let Err(error) = serde_json::from_str::<Value>(text)
+            {
+                return Err(format!("the input is not valid JSON: {error}"));
+            }
             return Err("the input must be a JSON object".to_owned());
         };
         let validator = self.0.validator.get_or_init(|| compile(&self.0.value)).as_ref();
@@ -110,6 +116,8 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(schema.check(&json!({"path": "a"})).unwrap()["path"], "a");
+        let broken = schema.check(&json!("{\"path\": \"a\",\n \"b\": }")).unwrap_err();
+        assert!(broken.contains("not valid JSON") && broken.contains("line 2 column"), "{broken}");
         for bad in [json!({}), json!({"path": 1}), json!({"path": "a", "b": 1}), json!([]), json!("{\"path\":")] {
             assert!(schema.check(&bad).unwrap_err().starts_with("the input"));
         }

@@ -47,24 +47,29 @@ pub struct ToolCallContext {
     pub cancelled: CancellationToken,
 }
 
+/// Of a result, a model is given so much in the turn that made it.
+pub const MAX_READ_CHARACTERS: usize = 30_000;
+
 /// What a tool answers: a JSON object. A model reads `text` alone where there is nothing else.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolOutput {
     pub value: Map<String, Value>,
+    /// How many bytes of text there were, where that is more than is here.
+    pub whole_bytes: Option<usize>,
 }
 
 impl ToolOutput {
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self { value: Map::from_iter([("text".to_owned(), Value::String(text.into()))]) }
+        Self { value: Map::from_iter([("text".to_owned(), Value::String(text.into()))]), whole_bytes: None }
     }
 
     /// Anything that serializes to an object; other JSON becomes `{"result": …}`.
     #[must_use]
     pub fn json(value: Value) -> Self {
         match value {
-            Value::Object(value) => Self { value },
-            other => Self { value: Map::from_iter([("result".to_owned(), other)]) },
+            Value::Object(value) => Self { value, whole_bytes: None },
+            other => Self { value: Map::from_iter([("result".to_owned(), other)]), whole_bytes: None },
         }
     }
 
@@ -75,6 +80,29 @@ impl ToolOutput {
             Some(Value::String(text)) if self.value.len() == 1 => text.clone(),
             _ => Value::Object(self.value.clone()).to_string(),
         }
+    }
+
+    /// The same to be read line by line: what a program wrote as it wrote it, other JSON laid out.
+    #[must_use]
+    pub fn in_lines(&self) -> String {
+        match self.value.get("text") {
+            Some(Value::String(text)) if self.value.len() == 1 => return text.clone(),
+            _ => {}
+        }
+        let has_lines = |value: &Value| value.as_str().is_some_and(|text| text.contains('\n'));
+        let is_flat = self.value.values().all(|value| !value.is_array() && !value.is_object());
+        if !is_flat || !self.value.values().any(has_lines) {
+            return serde_json::to_string_pretty(&self.value).unwrap_or_default();
+        }
+        let mut text = String::new();
+        for (name, value) in self.value.iter().filter(|(_, value)| !has_lines(value)) {
+            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            text.push_str(&format!("{name}: {shown}\n"));
+        }
+        for (name, value) in self.value.iter().filter(|(_, value)| has_lines(value)) {
+            text.push_str(&format!("\n{name}:\n{}\n", value.as_str().unwrap_or_default().trim_end_matches('\n')));
+        }
+        text
     }
 }
 
@@ -114,5 +142,23 @@ pub trait ToolSource: Send + Sync {
     /// Names that are always this source's: no custom tool can take one of them.
     fn reserved_names(&self) -> Vec<String> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_result_can_be_read_line_by_line() {
+        let ran =
+            ToolOutput::json(json!({"exit_code": 0, "stdout": "a \"b\"\nc\n", "stderr": "", "ended": "by itself"}));
+        let text = ran.in_lines();
+        assert!(text.contains("exit_code: 0\n") && text.ends_with("\nstdout:\na \"b\"\nc\n"), "{text}");
+        assert_eq!(ToolOutput::text("a\nb").in_lines(), "a\nb");
+        let nested = ToolOutput::json(json!({"rows": [{"a": "x\ny"}, {"a": 2}]})).in_lines();
+        assert!(nested.lines().count() > 5 && serde_json::from_str::<Value>(&nested).is_ok(), "{nested}");
     }
 }

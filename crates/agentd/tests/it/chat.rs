@@ -28,6 +28,9 @@ async fn a_conversation_is_made_changed_and_deleted() {
     assert_eq!(changed["title"], "My week");
     assert_ne!(changed["updated_at"], made["updated_at"]);
     assert_eq!(changed["created_at"], made["created_at"]);
+    app.clock.advance(std::time::Duration::from_secs(5));
+    let same = app.put(&path).json(&json!({})).send().await.expect_status(200).json();
+    assert_eq!(same, changed, "nothing was changed");
 
     let mode = format!("{path}/mode");
     assert_eq!(app.get(&mode).send().await.expect_status(200).json(), json!({"mode": "agent"}));

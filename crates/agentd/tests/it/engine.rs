@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentd_llm::fake::{DocumentedFailure, Ending, FakeVendor, Reply, Script};
-use agentd_llm::{Gate, Vendor};
+use agentd_llm::{FinishReason, Gate, Vendor};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -193,11 +193,23 @@ async fn failures_of_the_provider_have_their_codes() {
         let events = talk.exchange(&json!({"content": "hello"})).await;
         assert_eq!(kinds(&events), ["start", "error"], "{code}");
         assert_eq!(events[1].data["code"], code);
-        assert!(events[1].data["message"].as_str().is_some_and(|text| text.len() > 10), "{events:?}");
+        let message = events[1].data["message"].as_str().unwrap_or_default();
+        assert!(message.len() > 10, "{events:?}");
+        assert_eq!(message.ends_with("; try again in 3600 seconds"), code == "rate_limit", "{message}");
         let kept = reply(&talk, &events).await;
         assert_eq!((&kept["content"], &kept["status"]), (&json!(""), &json!("failed")));
         assert_eq!(talk.usage().await, vec![("missing".to_owned(), 0, 0); calls]);
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_a_filter_holds_back_is_no_success() {
+    let talk = Talk::with(Script::always(Reply::answer(Vec::new(), FinishReason::ContentFilter, COUNTED))).await;
+    let events = talk.exchange(&json!({"content": "hello"})).await;
+    assert_eq!(kinds(&events), ["start", "error"]);
+    assert!(events[1].data["message"].as_str().is_some_and(|text| text.contains("content filter")), "{events:?}");
+    assert_eq!(reply(&talk, &events).await["status"], "failed");
+    assert_eq!(talk.usage().await.len(), 1);
 }
 
 #[tokio::test]

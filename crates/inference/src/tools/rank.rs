@@ -22,6 +22,8 @@ const KNOWLEDGE: f32 = -3.0;
 /// Only the verb fits, and what it is done to is something else.
 const OFF_TOPIC: f32 = -1.5;
 const REMARK: f32 = -3.0;
+/// The tool needs nothing, and the message says nothing that the tool does not.
+const SAYS_IT_ALL: f32 = 0.8;
 /// What the model has to make up speaks a little against the tool.
 const OPEN: f32 = -0.4;
 
@@ -121,6 +123,15 @@ pub(super) fn fit(
     if !filled.open.is_empty() && (!verb_fits || by_name + hint < 0.5) && hint < 0.6 {
         return None;
     }
+    // "Show me the files": few words, and all of them are the tool's.
+    let is_known = |word: &&str| {
+        let is_like = |term: &String| likeness(word, term) > 0.5;
+        actions(word) & mood.verb != 0 || profile.name.iter().chain(&profile.description).any(is_like)
+    };
+    let needs_nothing = parameters.iter().all(|parameter| !parameter.required);
+    let says_it_all =
+        verb_fits && needs_nothing && nouns().any(|term| best(term) > 0.0) && heard.iter().all(|word| is_known(word));
+    let explained = if says_it_all { SAYS_IT_ALL } else { 0.0 };
     let verb = if verb_fits {
         VERB
     } else if mood.is_told && profile.verbs != 0 && hint == 0.0 {
@@ -140,7 +151,7 @@ pub(super) fn fit(
     let off_topic = if speaks_of_it || filled.evidence >= 1.0 || hint > 0.0 { 0.0 } else { OFF_TOPIC };
     // What is left unused is what the model works with.
     let unused = if !filled.open.is_empty() && called_by_name(profile, message) { 0.0 } else { filled.unused(message) };
-    let score = words + verb + filled.evidence + open + kind + off_topic - unused;
+    let score = words + verb + explained + filled.evidence + open + kind + off_topic - unused;
     Some(Fit { score, filled })
 }
 

@@ -1,7 +1,7 @@
 //! What a parameter is for, as far as its name, description and type tell.
 
 use super::form::{Parameter, Shape};
-use super::words::{stem, unit};
+use super::words::{stem, unit, words};
 
 /// What a path may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,10 +34,9 @@ pub(super) enum Role {
 }
 
 pub(super) fn role(parameter: &Parameter) -> Role {
-    let any = |stems: &[String], words: &[&str]| words.iter().any(|word| stems.contains(&stem(word)));
-    let has = |words: &[&str]| any(&parameter.stems, words);
-    let says = |words: &[&str]| any(&parameter.description_stems, words);
-    let only = |words: &[&str]| parameter.stems.len() == 1 && has(words);
+    let any = |stems: &[String], wanted: &[&str]| wanted.iter().any(|word| stems.contains(&stem(word)));
+    let has = |wanted: &[&str]| any(&parameter.stems, wanted);
+    let only = |wanted: &[&str]| parameter.stems.len() == 1 && has(wanted);
     let format = match &parameter.shape {
         Shape::Integer { .. } | Shape::Number { .. } => return Role::Number,
         Shape::Text { format, .. } => format.as_deref().unwrap_or_default(),
@@ -67,6 +66,10 @@ pub(super) fn role(parameter: &Parameter) -> Role {
         return Role::Email;
     }
     if has(&["path", "file", "filename", "filepath", "folder", "directory", "dir"]) {
+        // What stands behind a semicolon or in brackets is said of it besides.
+        let clause = parameter.description.split([';', '(']).next().unwrap_or_default();
+        let clause: Vec<String> = words(clause).into_iter().map(|word| word.stem).collect();
+        let says = |wanted: &[&str]| any(&clause, wanted);
         let folder = has(&["folder", "directory", "dir"]) || says(&["folder", "directory", "dir"]);
         let file = has(&["file", "filename", "filepath"]) || says(&["file"]);
         return Role::Path(match (file, folder) {

@@ -44,6 +44,81 @@ fn called(message: &str) -> Option<(String, Value)> {
     decided(message).filter(|(_, _, open)| *open == 0).map(|(tool, input, _)| (tool, input))
 }
 
+/// The daemon's own tools, as it describes them; a test of the daemon holds the file to that.
+fn builtin_tools() -> Vec<ToolSpec> {
+    let described: Vec<Value> =
+        serde_json::from_str(include_str!("../../../../bench/data/builtin_tools.json")).unwrap();
+    let text = |tool: &Value, field: &str| tool[field].as_str().unwrap().to_owned();
+    described
+        .iter()
+        .map(|described| {
+            tool(&text(described, "name"), &text(described, "description"), described["input_schema"].clone())
+        })
+        .collect()
+}
+
+#[test]
+fn the_daemons_own_tools_are_called() {
+    let tools = builtin_tools();
+    for (message, name, input) in [
+        (
+            "Write hello world into greeting.txt",
+            "write_file",
+            json!({"path": "greeting.txt", "content": "hello world"}),
+        ),
+        (
+            "Create a file called ideas.md with the text: build a treehouse",
+            "write_file",
+            json!({"path": "ideas.md", "content": "build a treehouse"}),
+        ),
+        ("Save \"done\" to logs/today.txt", "write_file", json!({"path": "logs/today.txt", "content": "done"})),
+        ("Read notes.txt", "read_file", json!({"path": "notes.txt"})),
+        ("Show me the files", "list_files", json!({})),
+        ("List the files", "list_files", json!({})),
+        ("Show me what is inside the folder photos", "list_files", json!({"path": "photos"})),
+        ("Search the files for \"invoice\"", "search_files", json!({"pattern": "invoice"})),
+        (
+            "Change the word cat to dog in story.txt",
+            "edit_file",
+            json!({"path": "story.txt", "old_text": "cat", "new_text": "dog"}),
+        ),
+        ("Fetch https://example.com/", "http_fetch", json!({"url": "https://example.com/"})),
+    ] {
+        let plan = decide(&tools, message, &[]).filter(|plan| plan.is_complete());
+        let made = plan.map(|plan| (plan.tool.clone(), Value::Object(plan.values)));
+        assert_eq!(made, Some((name.to_owned(), input)), "{message}");
+    }
+}
+
+/// The tasks of the benchmark, as far as no model is needed: which tool, if any.
+#[test]
+fn the_tasks_of_the_benchmark_find_their_tools() {
+    let suite: Value = serde_json::from_str(include_str!("../../../../bench/data/local_tools.json")).unwrap();
+    let text = |value: &Value, field: &str| value[field].as_str().unwrap().to_owned();
+    let tasks = suite["tasks"].as_array().unwrap();
+    let mut wrong = Vec::new();
+    for task in tasks {
+        let mut offered = builtin_tools();
+        let others = suite["tools"].as_array().unwrap().iter();
+        let others = others.filter(|other| other["only"].is_null() || other["only"] == task["half"]);
+        offered.extend(
+            others.map(|other| tool(&text(other, "name"), &text(other, "description"), other["input_schema"].clone())),
+        );
+        let past = task["after"].as_array().into_iter().flatten().map(|past| PastCall {
+            name: text(past, "tool"),
+            input: past["input"].clone(),
+            result: text(past, "result"),
+            failed: false,
+        });
+        let made = decide(&offered, &text(task, "say"), &past.collect::<Vec<_>>()).map(|plan| plan.tool);
+        if made.as_deref() != task["tool"].as_str() {
+            assert!(!task["tool"].is_null(), "{} calls {made:?}", task["say"]);
+            wrong.push(format!("{}: {made:?}", task["say"]));
+        }
+    }
+    assert!(wrong.len() * 8 <= tasks.len(), "{} of {}: {wrong:#?}", wrong.len(), tasks.len());
+}
+
 #[test]
 fn what_stands_in_the_message_is_the_input() {
     for (message, name, input) in [

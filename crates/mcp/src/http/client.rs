@@ -111,7 +111,8 @@ impl GuardedHttp {
         let response = match request.send().await {
             Ok(response) => response,
             Err(error) => {
-                if self.0.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FAILURES {
+                let failures = self.0.failures.fetch_add(1, Ordering::Relaxed) + 1;
+                if failures >= MAX_FAILURES || is_refused(&error) {
                     self.0.session.close(CloseReason::Unreachable);
                 }
                 return Err(fail(HttpFault::Net(error)));
@@ -153,7 +154,7 @@ impl GuardedHttp {
             _ => None,
         };
         if !status.is_success() {
-            return refusal(answer, status, message).await;
+            return refusal(answer, status, message, session_id.is_some()).await;
         }
         let new_session_id = session_id_of(&answer);
         match content_type(&answer) {
@@ -219,11 +220,31 @@ fn session_id_of(answer: &Answer) -> Option<String> {
     (value.len() <= MAX_SESSION_ID).then(|| value.to_owned())
 }
 
+/// Nobody listens there: a program that ended, and no network that hesitates.
+fn is_refused(error: &NetError) -> bool {
+    let NetError::Connect { source, .. } = error else { return false };
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**source);
+    while let Some(inner) = cause {
+        if let Some(error) = inner.downcast_ref::<std::io::Error>() {
+            return error.kind() == std::io::ErrorKind::ConnectionRefused;
+        }
+        cause = inner.source();
+    }
+    false
+}
+
+/// What servers refuse a session with that they do not know any more, where they do not answer 404 as they should.
+fn is_session_lost(error: &ErrorData, names_session: bool) -> bool {
+    let is_of_server = matches!(error.code.0, -32_000 | -32_001);
+    (is_of_server && !names_session) || error.message.to_ascii_lowercase().contains("session")
+}
+
 /// An answer that is not a success: a JSON-RPC error where it carries one, else its status.
 async fn refusal(
     answer: Answer,
     status: StatusCode,
     message: &ClientJsonRpcMessage,
+    has_session: bool,
 ) -> Result<StreamableHttpPostResponse, Failure> {
     let fault = || fail(HttpFault::Status(status.as_u16()));
     let ClientJsonRpcMessage::Request(request) = message else { return Err(fault()) };
@@ -233,6 +254,7 @@ async fn refusal(
     if !may_hold_error {
         return Err(fault());
     }
+    let names_session = answer.response.headers().contains_key(SESSION_ID);
     let body = answer.body(MAX_ERROR_BODY).await.unwrap_or_default();
     let error = match parse(&body) {
         Parsed::Messages(messages) => messages.into_iter().find_map(|message| match message {
@@ -241,6 +263,13 @@ async fn refusal(
         }),
         _ => None,
     };
+    if has_session
+        && status == StatusCode::BAD_REQUEST
+        && error.as_ref().is_some_and(|error| is_session_lost(error, names_session))
+    {
+        // It was refused, so it may be asked again in a new session.
+        return Err(StreamableHttpError::SessionExpired);
+    }
     let is_probe = matches!(request.request, ClientRequest::DiscoverRequest(_));
     let error = match error {
         Some(error) => error,

@@ -81,9 +81,14 @@ impl<'a> Collector<'a> {
         let Some(Value::Array(tools)) = page.remove("tools") else {
             return Err("the list of tools has no tools in it".to_owned());
         };
-        for tool in tools {
+        let has_more_pages = page.get("nextCursor").is_some_and(Value::is_string);
+        let count = tools.len();
+        for (position, tool) in tools.into_iter().enumerate() {
             if self.list.tools.len() == self.limits.max_tools {
-                self.list.cut_short = Some(format!("it has more than {} tools", self.limits.max_tools));
+                let (left, at_least) = (count - position, if has_more_pages { "at least " } else { "" });
+                let limit = self.limits.max_tools;
+                self.list.cut_short =
+                    Some(format!("{at_least}{left} more: at most {limit} tools of a server are kept"));
                 return Ok(None);
             }
             if self.bytes > self.limits.max_total_bytes {
@@ -218,7 +223,7 @@ mod tests {
         let many = json!({ "tools": (0..20).map(|n| tool(&n.to_string())).collect::<Vec<_>>(), "nextCursor": "a" });
         let (list, taken) = collect(&[many.clone(), many], &limits);
         assert_eq!((list.tools.len(), taken), (7, 1));
-        assert!(list.cut_short.is_some());
+        assert_eq!(list.cut_short.as_deref(), Some("at least 13 more: at most 7 tools of a server are kept"));
     }
 
     #[test]

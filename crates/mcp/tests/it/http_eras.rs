@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agentd_base::Secret;
-use agentd_mcp::{CallLimits, CloseReason, ConnectOptions, Connection, Lifecycle};
+use agentd_mcp::{CallLimits, CloseReason, ConnectOptions, Connection, Lifecycle, McpError};
 use serde_json::json;
 
 use crate::support::http::{
@@ -172,6 +172,41 @@ async fn the_older_handshake_alone_can_be_asked_for() {
 
 #[tokio::test]
 async fn a_session_that_expired_is_opened_anew_and_the_call_repeated() {
+    a_session_is_lost(|| status(404)).await;
+}
+
+/// As the official library for servers refuses what it does not know, after a restart.
+#[tokio::test]
+async fn a_session_that_a_server_forgot_is_opened_anew_too() {
+    a_session_is_lost(|| {
+        let error = json!({ "code": -32_000, "message": "Bad Request: No valid session ID provided" });
+        whole(400, "application/json", json!({ "jsonrpc": "2.0", "error": error, "id": null }).to_string())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_refusal_is_none_of_the_session() {
+    let server = HttpServer::start(|asked| {
+        let mut answer = match asked.what() {
+            "tools/call" => {
+                let error = json!({ "code": -32_602, "message": "no such tool" });
+                whole(400, "application/json", json!({ "jsonrpc": "2.0", "error": error, "id": null }).to_string())
+            }
+            _ => plain(&asked),
+        };
+        answer.headers_mut().insert("mcp-session-id", "session-1".parse().expect("a value"));
+        answer
+    })
+    .await;
+    let connection = server.connect().await.expect("a connection");
+    let error = connection.call_tool("a", json!({}), CallLimits::default()).await.expect_err("no output");
+    assert!(matches!(error, McpError::Refused { code: -32_602, .. }), "{error:?}");
+    assert_eq!(server.asked().iter().filter(|asked| asked.what() == "initialize").count(), 1);
+    connection.close().await;
+}
+
+async fn a_session_is_lost(refuse: impl Fn() -> Answer + Send + Sync + 'static) {
     let sessions = AtomicUsize::new(0);
     let server = HttpServer::start(move |asked| {
         let current = format!("session-{}", sessions.load(Ordering::SeqCst));
@@ -184,7 +219,7 @@ async fn a_session_that_expired_is_opened_anew_and_the_call_repeated() {
             }
             "tools/call" if asked.header("mcp-session-id") == Some("session-1") => {
                 assert_eq!(current, "session-1");
-                status(404)
+                refuse()
             }
             _ => plain(&asked),
         }

@@ -193,17 +193,15 @@ async fn a_call_over_its_time_ends() {
 }
 
 #[tokio::test]
-async fn a_server_that_vanished_is_gone_after_a_few_tries() {
+async fn a_server_that_vanished_is_gone_at_once() {
     let mut server = HttpServer::start(|asked| plain(&asked)).await;
     let connection = server.connect().await.expect("a connection");
     assert_eq!(call(&connection).await.expect("an output"), "ok");
     server.stop().await;
-    let mut failures = 0;
-    while connection.close_reason().is_none() {
+    // What was open may break first; then nobody listens any more.
+    for _ in 0..2 {
         let error = call(&connection).await.expect_err("no output");
         assert!(matches!(error, McpError::Net(_) | McpError::Closed { .. }), "{error:?}");
-        failures += 1;
-        assert!(failures < 10);
     }
     assert_eq!(connection.closed().await, CloseReason::Unreachable);
     connection.close().await;

@@ -52,6 +52,15 @@ pub struct UpdateConversation {
     pub project: Patch<String>,
 }
 
+impl UpdateConversation {
+    fn is_empty(&self) -> bool {
+        self.title.is_none()
+            && self.mode.is_none()
+            && self.execution_mode.is_none()
+            && matches!(self.project, Patch::Keep)
+    }
+}
+
 /// A message that is put into a conversation without an answer.
 #[derive(Debug, Clone)]
 pub struct InjectMessage {
@@ -209,6 +218,9 @@ impl Chat {
             .write(async move |tx: &mut Tx| {
                 let found = store::find_conversation(tx, &id).await?;
                 let mut conversation = found.ok_or_else(|| ChatError::no_conversation(id.as_str()))?;
+                if change.is_empty() {
+                    return Ok(conversation);
+                }
                 if let Some(title) = &title {
                     conversation.title.clone_from(title);
                 }

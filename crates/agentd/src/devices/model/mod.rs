@@ -52,7 +52,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// How an agent calls one of its tools. A slug has no `_`, so two names never meet.
+    /// How an agent calls one of its tools. Slugs are chosen so that two names never meet.
     #[must_use]
     pub fn tool_name(&self, tool: &str) -> String {
         format!("{}{tool}", self.tool_prefix())
@@ -93,14 +93,28 @@ pub(super) fn is_token(text: &str) -> bool {
         .is_some_and(|digits| digits.len() == TOKEN_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// What of a name can stand in a tool's name: `[a-z0-9-]`, 24 characters at most. `number` tells
-/// devices of one name apart; the first is 1.
+/// The slug of a new device: its name, as far as that can stand in a tool's name. A number tells devices of one
+/// name apart. `None` when all are taken.
 #[must_use]
-pub(super) fn slug(name: &str, number: usize) -> String {
+pub(super) fn free_slug(name: &str, taken: &[String]) -> Option<String> {
+    // Of `a_b` beside `a`, the tool `c` would be called like `b_c` of the other, whatever the number.
+    let names = [name.to_owned(), name.replace('_', "-")];
+    let mut wanted = names.iter().flat_map(|name| (1..=MOST_DEVICES + 1).map(move |number| slug(name, number)));
+    wanted.find(|slug| !taken.iter().any(|other| may_meet(slug, other)))
+}
+
+/// Whether a tool of one could have the name of a tool of the other.
+fn may_meet(one: &str, other: &str) -> bool {
+    let begins = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'));
+    one == other || begins(one, other) || begins(other, one)
+}
+
+/// What of a name can stand in a tool's name: `[a-zA-Z0-9_-]`, 24 characters at most.
+fn slug(name: &str, number: usize) -> String {
     let mut slug = String::new();
     for letter in name.chars() {
-        if letter.is_ascii_alphanumeric() {
-            slug.push(letter.to_ascii_lowercase());
+        if letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-') {
+            slug.push(letter);
         } else if !slug.is_empty() && !slug.ends_with('-') {
             slug.push('-');
         }
@@ -127,10 +141,22 @@ mod tests {
 
     #[test]
     fn a_name_becomes_part_of_a_tools_name() {
-        assert_eq!(slug("Ada's MacBook_Pro", 1), "ada-s-macbook-pro");
+        assert_eq!(slug("Ada's MacBook_Pro", 1), "Ada-s-MacBook_Pro");
+        assert_eq!(slug("my_laptop", 1), "my_laptop");
         assert_eq!(slug("laptop", 2), "laptop-2");
         assert_eq!(slug("机器", 1), "device");
         assert_eq!(slug("机器", 12), "device-12");
+    }
+
+    #[test]
+    fn the_tools_of_two_devices_never_have_one_name() {
+        let taken = |slugs: &[&str]| slugs.iter().map(|slug| (*slug).to_owned()).collect::<Vec<_>>();
+        let free = |name: &str, slugs: &[&str]| free_slug(name, &taken(slugs)).unwrap();
+        assert_eq!(free("Laptop1", &["laptop1"]), "Laptop1");
+        assert_eq!(free("laptop", &["laptop", "laptop-2"]), "laptop-3");
+        assert_eq!(free("my_laptop", &["my"]), "my-laptop");
+        assert_eq!(free("my", &["my_laptop"]), "my-2");
+        assert_eq!(free_slug("x", &(1..=MOST_DEVICES + 1).map(|number| slug("x", number)).collect::<Vec<_>>()), None);
     }
 
     #[test]
@@ -149,7 +175,7 @@ mod tests {
             let full = format!("device_{slug}_{tool}");
             prop_assert!(full.len() <= 64, "{full}");
             prop_assert!(full.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)));
-            prop_assert!(!slug.is_empty() && !slug.contains('_'));
+            prop_assert!(!slug.is_empty());
         }
     }
 }

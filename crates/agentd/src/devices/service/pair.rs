@@ -12,7 +12,7 @@ use crate::auth::Network;
 use crate::devices::error::DeviceError;
 use crate::devices::model::{
     CODE_TTL, Device, DeviceId, FAILURE_WINDOW, MOST_DEVICES, MOST_FAILURES_OF_A_NETWORK, MOST_OPEN_CODES,
-    MOST_WRONG_TRIES, NewDevice, PairingCodeId, TOKEN_PREFIX, code_from, code_hash, judge, slug,
+    MOST_WRONG_TRIES, NewDevice, PairingCodeId, TOKEN_PREFIX, code_from, code_hash, free_slug, judge,
 };
 use crate::devices::store;
 
@@ -115,8 +115,8 @@ impl Devices {
                     return Err(DeviceError::TooManyDevices { limit: MOST_DEVICES });
                 }
                 let mut paired = fresh.clone();
-                let free = (1..=MOST_DEVICES + 1).map(|number| slug(&paired.device.name, number));
-                paired.device.slug = free.into_iter().find(|slug| !slugs.contains(slug)).unwrap_or_default();
+                paired.device.slug = free_slug(&paired.device.name, &slugs)
+                    .ok_or(DeviceError::TooManyDevices { limit: MOST_DEVICES })?;
                 store::insert_device(tx, &paired.device, &paired.token.sha256()).await?;
                 recorder.record(tx, &paired).await?;
                 Ok(Tried::Paired(paired))

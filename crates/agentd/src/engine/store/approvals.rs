@@ -57,22 +57,31 @@ pub(in crate::engine) async fn find_approval(read: &mut Read, id: &ApprovalId) -
     row.as_ref().map(approval).transpose()
 }
 
-/// The newest first, with how many there are.
+/// The newest first, with how many there are. What is overdue counts as expired before that is written down.
 pub(in crate::engine) async fn list_approvals(
     read: &mut Read,
     status: Option<ApprovalStatus>,
+    now: Timestamp,
     limit: u32,
     offset: u64,
 ) -> Result<(Vec<Approval>, u64), StoreError> {
     // An empty name stands for any.
     let status = status.map_or("", ApprovalStatus::as_str);
+    let matches = "($1 = '' OR CASE WHEN status = 'pending' AND expires_at <= $2 THEN 'expired' ELSE status END = $1)";
     let sql = format!(
-        "SELECT {COLUMNS} FROM approvals WHERE ($1 = '' OR status = $1) \
-         ORDER BY requested_at DESC, id DESC LIMIT $2 OFFSET $3"
+        "SELECT {COLUMNS} FROM approvals WHERE {matches} ORDER BY requested_at DESC, id DESC LIMIT $3 OFFSET $4"
     );
-    let rows = read.fetch_all(sql, args![status, limit, offset]).await?;
-    let total = read.fetch_one("SELECT COUNT(*) FROM approvals WHERE ($1 = '' OR status = $1)", args![status]).await?;
-    Ok((rows.iter().map(approval).collect::<Result<_, _>>()?, total.first()?))
+    let rows = read.fetch_all(sql, args![status, now, limit, offset]).await?;
+    let total =
+        read.fetch_one(format!("SELECT COUNT(*) FROM approvals WHERE {matches}"), args![status, now]).await?.first()?;
+    let found = rows.iter().map(|row| {
+        let mut found = approval(row)?;
+        if found.status == ApprovalStatus::Pending && found.expires_at <= now {
+            found.status = ApprovalStatus::Expired;
+        }
+        Ok(found)
+    });
+    Ok((found.collect::<Result<_, StoreError>>()?, total))
 }
 
 pub(in crate::engine) async fn list_of_session(

@@ -34,7 +34,7 @@ pub struct SecuritySettings {
     /// Whether hooks may reach private and loopback addresses that the owner typed in.
     pub private_hook_targets: bool,
     /// How long an action waits for its approval.
-    #[schema(minimum = 10, maximum = 2_592_000)]
+    #[schema(minimum = 1, maximum = 2_592_000)]
     pub approval_ttl_seconds: u32,
 }
 

@@ -122,7 +122,7 @@ impl Tool for CodeTool {
             request.limits.kept_bytes = KEPT_BYTES;
             request.limits.time = input.timeout_seconds.map(|seconds| Duration::from_secs(seconds.into()));
             let outcome = self.runner.run(request, &context).await?;
-            Ok(ToolOutput { value: outcome.into_object() })
+            Ok(ToolOutput { value: outcome.into_object(), whole_bytes: None })
         }
         .boxed()
     }

@@ -23,6 +23,9 @@ use crate::skills::custom::{
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[schema(as = CustomToolRequest)]
 pub(super) struct RequestFields {
+    /// Left out: GET.
+    #[serde(default)]
+    #[schema(required = false)]
     method: HttpMethod,
     /// http or https. Where the host has no placeholders, it may be private or on this machine.
     #[schema(min_length = 1, max_length = 4096)]

@@ -53,6 +53,8 @@ struct SandboxInForce {
     remedy: Option<String>,
     /// In the order in which they were tried.
     tried: Vec<TriedTierView>,
+    /// Which of `writable_paths` cannot be opened now, and why. While there is one, every run fails.
+    path_problems: Vec<String>,
 }
 
 impl From<SandboxState> for SandboxInForce {
@@ -68,6 +70,7 @@ impl From<SandboxState> for SandboxInForce {
             reason: state.reason,
             remedy: state.remedy,
             tried: state.attempts.into_iter().map(tried).collect(),
+            path_problems: state.path_problems,
         }
     }
 }

@@ -29,8 +29,11 @@ class Printed(io.TextIOBase):
 
 
 def answer_of(result, most):
+    answer = {"answered": result is not None, "result": result}
     try:
-        text = json.dumps({"answered": result is not None, "result": result}, default=str, allow_nan=False)
+        text = json.dumps(answer, default=str, allow_nan=False)
+        if "\\ud" in text:
+            json.dumps(answer, default=str, ensure_ascii=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
         return json.dumps({"problem": f"the result is not JSON: {error}"})
     if len(text) > most:

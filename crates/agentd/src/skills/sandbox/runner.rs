@@ -7,7 +7,7 @@ use std::time::Duration;
 use agentd_base::Entropy;
 use agentd_net::{FilteringProxy, ProxyListener, ProxyOptions, Trust};
 use agentd_process::Spawner;
-use agentd_sandbox::{Attempt, Ended, RunRequest, Sandbox, SandboxSetup, Tier};
+use agentd_sandbox::{Attempt, Ended, RunRequest, Sandbox, SandboxError, SandboxSetup, Tier};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +31,13 @@ pub struct SandboxState {
     pub reason: String,
     pub remedy: Option<String>,
     pub attempts: Vec<Attempt>,
+    /// Which of `writable_paths` cannot be opened, each with the reason.
+    pub path_problems: Vec<String>,
+}
+
+fn in_full(error: &SandboxError) -> String {
+    let source = std::error::Error::source(error).map(|source| format!(": {source}"));
+    format!("{error}{}", source.unwrap_or_default())
 }
 
 /// Runs code in the sandbox. Cheap to clone.
@@ -132,7 +139,9 @@ impl CodeRunner {
         match self.sandbox() {
             Ok(sandbox) => {
                 let status = sandbox.status().await;
+                let unusable = sandbox.unusable_paths();
                 SandboxState {
+                    path_problems: unusable.iter().map(in_full).collect(),
                     tier: status.tier,
                     reason: status.reason,
                     remedy: status.remedy,
@@ -141,7 +150,7 @@ impl CodeRunner {
             }
             Err(reason) => {
                 let remedy = Some("make the data directory writable for the daemon, and start it again".to_owned());
-                SandboxState { tier: None, reason, remedy, attempts: Vec::new() }
+                SandboxState { tier: None, reason, remedy, attempts: Vec::new(), path_problems: Vec::new() }
             }
         }
     }

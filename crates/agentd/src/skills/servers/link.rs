@@ -143,6 +143,10 @@ impl Link {
         CallUnderWay(Arc::clone(&self.shared))
     }
 
+    pub(super) fn has_calls(&self) -> bool {
+        self.shared.has_calls()
+    }
+
     /// Whether the supervisor is there.
     pub(super) fn is_alive(&self) -> bool {
         !self.commands.is_closed()
@@ -170,10 +174,11 @@ impl Link {
                 return Ok(session);
             }
             if wanted == Wanted::ByAgent
-                && let (Some(failure), Some((at, _))) = (&state.failure, state.retry_at)
+                && let (Some(failure), Some((at, retry_at))) = (&state.failure, state.retry_at)
                 && at > Instant::now()
             {
-                return Err(ToolServerError::Failed(Failure::clone(failure)));
+                let message = format!("{}; it is tried again at {retry_at}", failure.message);
+                return Err(ToolServerError::Failed(Failure { message, ..Failure::clone(failure) }));
             }
             state.tries_over
         };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
+use agentd_mcp::McpError;
 use tokio::sync::mpsc;
 
 use super::error::{Failure, ToolServerError};
@@ -20,6 +21,8 @@ use super::supervisor::Supervisor;
 const IDLE: Duration = Duration::from_secs(600);
 /// Servers over HTTP are asked for a sign of life so often.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// Whoever asks for a session that stands waits as long for proof of it.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 /// For sessions to end in order when the daemon goes down.
 const SHUT_DOWN: Duration = Duration::from_secs(4);
 
@@ -101,7 +104,16 @@ impl ToolServers {
     pub async fn connect(&self, id: &str) -> Result<ToolServerState, ToolServerError> {
         let (server, spec) = self.in_force(&ToolServerId::from(id)).await?;
         let link = self.link(&server.id);
-        link.session(&spec, Wanted::ByOwner).await?;
+        let standing = link.state().session;
+        let session = link.session(&spec, Wanted::ByOwner).await?;
+        // One that stands may have lost its server without a sign of it.
+        if standing.is_some_and(|standing| Arc::ptr_eq(&standing, &session))
+            && let Err(error) = session.connection.ping(SIGN_OF_LIFE).await
+            && !(matches!(error, McpError::Timeout { .. }) && link.has_calls())
+        {
+            link.disconnect().await?;
+            link.session(&spec, Wanted::ByOwner).await?;
+        }
         self.get(id).await
     }
 

@@ -65,22 +65,23 @@ impl ServerTool {
 
 /// What the model reads. Most servers write structured content a second time as text.
 fn answer(output: agentd_mcp::ToolOutput) -> ToolOutput {
-    let mut text = output.text;
+    let (mut text, whole_bytes) = (output.text, output.text_cut_from_bytes);
+    let text_alone = |text: String| ToolOutput { whole_bytes, ..ToolOutput::text(text) };
     if let Some(bytes) = output.text_cut_from_bytes {
         text.push_str(&format!("\n[cut; there were {bytes} bytes]"));
     }
     match output.structured {
         None if output.structured_left_out => {
             text.push_str("\n[the structured content was too long and is left out]");
-            ToolOutput::text(text)
+            text_alone(text)
         }
-        None => ToolOutput::text(text),
+        None => text_alone(text),
         Some(structured) => {
             let is_the_same = serde_json::from_str::<Value>(&text).is_ok_and(|parsed| parsed == structured);
             if is_the_same || text.trim().is_empty() {
                 return ToolOutput::json(structured);
             }
-            ToolOutput::json(json!({"text": text, "structured": structured}))
+            ToolOutput { whole_bytes, ..ToolOutput::json(json!({"text": text, "structured": structured})) }
         }
     }
 }

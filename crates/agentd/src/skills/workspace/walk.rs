@@ -2,6 +2,7 @@
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat, readlinkat, statat};
 
+use super::write::{HALF_WRITTEN_END, HALF_WRITTEN_START};
 use super::{RelativePath, Workspace, WorkspaceError, file_type};
 
 /// Of one folder, more entries than this are not looked at.
@@ -47,7 +48,7 @@ impl Workspace {
         for entry in Dir::read_from(&folder).map_err(|e| path.failed(e))? {
             let entry = entry.map_err(|e| path.failed(e))?;
             let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") {
+            if matches!(name.to_bytes(), b"." | b"..") || is_half_written(name.to_bytes()) {
                 continue;
             }
             let named = name.to_str().ok().filter(|name| !name.chars().any(char::is_control));
@@ -79,6 +80,11 @@ impl Workspace {
             Err(error) => Err(path.failed(error)),
         }
     }
+}
+
+/// A file that is being written, under the name that it has until it is whole.
+fn is_half_written(name: &[u8]) -> bool {
+    name.starts_with(HALF_WRITTEN_START.as_bytes()) && name.ends_with(HALF_WRITTEN_END.as_bytes())
 }
 
 fn kind(folder: impl std::os::fd::AsFd, name: &str, stat: &Stat) -> EntryKind {

@@ -14,6 +14,10 @@ const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mod
 const NEW: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+/// Around the mark, the name of a file until it is whole.
+pub(super) const HALF_WRITTEN_START: &str = ".agentd-";
+pub(super) const HALF_WRITTEN_END: &str = ".tmp";
+
 /// What a write did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::skills) struct Written {
@@ -46,7 +50,7 @@ impl Workspace {
             Err(Errno::NOENT) => None,
             Err(error) => return Err(path.failed(error)),
         };
-        let beside = format!(".agentd-{mark}.tmp");
+        let beside = format!("{HALF_WRITTEN_START}{mark}{HALF_WRITTEN_END}");
         let written = self.write_beside(&folder, &beside, content, before.unwrap_or(FILE_MODE));
         let renamed = written.and_then(|()| Ok(renameat(&folder, &beside, &folder, name)?));
         if let Err(source) = renamed {

@@ -35,7 +35,7 @@ async fn a_code_pairs_one_device() {
     let shown = shown(&app, paired["device_id"].as_str().expect("an id")).await;
     assert_eq!((&shown["name"], &shown["metadata"]), (&json!("Ada's laptop"), &json!({"arch": "x86_64"})));
     assert_eq!((&shown["connected"], &shown["last_seen"], &shown["tools"]), (&json!(false), &json!(null), &json!([])));
-    assert_eq!(shown["tool_prefix"], "device_ada-s-laptop_");
+    assert_eq!(shown["tool_prefix"], "device_Ada-s-laptop_");
 }
 
 #[tokio::test]

@@ -44,6 +44,27 @@ async fn every_tool_says_what_it_is() {
     assert_eq!(glance["builtin"][5]["name"], "shell");
 }
 
+/// How well the model inside calls tools is measured and tested with what stands there.
+#[tokio::test]
+async fn measurements_take_the_tools_as_they_are_described() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/data/builtin_tools.json");
+    let measured: Vec<serde_json::Value> = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let app = TestApp::with_owner().await;
+    let list = app.get(BUILTIN).send().await.expect_status(200).json();
+    let tools = list["tools"].as_array().unwrap().iter();
+    let described: Vec<serde_json::Value> = tools
+        .map(|tool| {
+            json!({"name": tool["name"], "description": tool["description"], "input_schema": tool["input_schema"]})
+        })
+        .collect();
+    if described != measured {
+        let lines: Vec<String> = described.iter().map(|tool| format!("  {tool}")).collect();
+        let fresh = concat!(env!("CARGO_TARGET_TMPDIR"), "/builtin_tools.json");
+        std::fs::write(fresh, format!("[\n{}\n]\n", lines.join(",\n"))).unwrap();
+        panic!("{file} is not what the daemon offers; look at {fresh}, put it there, and measure again");
+    }
+}
+
 #[tokio::test]
 async fn a_switch_holds_over_a_restart() {
     let mut app = app_without_sandbox().await;

@@ -146,6 +146,9 @@ async fn python_answers_in_three_ways() {
         ("def f(:", "SyntaxError"),
         ("import sys\nsys.exit(3)", "code 3"),
         ("result = 'x' * 10_000_000", "has more than"),
+        ("result = [float('nan')]", "is not JSON"),
+        ("result = '\\ud800'", "surrogates not allowed"),
+        ("import os\nos._exit(0)", "ended before"),
     ] {
         let made = create(&app, &python("tool", source)).await;
         let error = call(&app, "tool", json!({"n": 7})).await.unwrap_err().to_string();

@@ -64,6 +64,10 @@ async fn a_request_is_filled_and_its_secrets_stay_secret() {
 
     let python = json!({"kind": "python", "source_code": "result = 1"});
     assert_eq!(app.put(&path).json(&python).send().await.expect_status(200).json()["request"], Value::Null);
+    let plain = json!({"kind": "http", "request": {"url": server.url("/")}});
+    let made = app.put(&path).json(&plain).send().await.expect_status(200).json();
+    assert_eq!(made["request"]["method"], "GET", "left out");
+    app.put(&path).json(&python).send().await.expect_status(200);
     let back = json!({"kind": "http", "request": {"method": "GET", "url": server.url("/"), "secret_headers": {"authorization": {"set": true}}}});
     let refused = app.put(&path).json(&back).send().await.expect_error(400, "invalid_request");
     assert_eq!(refused.bad_fields(), ["request.secret_headers.authorization"]);

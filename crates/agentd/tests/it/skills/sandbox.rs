@@ -58,6 +58,30 @@ async fn without_a_sandbox_code_is_refused_until_none_is_chosen() {
     assert_eq!((&done["exit_code"], &done["stdout"]), (&json!(0), &json!("42\n")));
 }
 
+/// They may come and go, so they are told of, and not refused for good.
+#[tokio::test]
+async fn folders_that_cannot_be_opened_are_named() {
+    let app = app().await;
+    let (missing, file) = (app.data_dir().with_extension("missing"), app.data_dir().with_extension("file"));
+    std::fs::write(&file, "").unwrap();
+    let paths = json!({"writable_paths": [missing, file, app.data_dir()]});
+    let config = app.put(SANDBOX).json(&paths).send().await.expect_status(200).json();
+    let problems: Vec<&str> = config["in_force"]["path_problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|problem| problem.as_str().unwrap())
+        .collect();
+    assert_eq!(problems.len(), 3, "{config}");
+    assert!(problems[0].contains(missing.to_str().unwrap()) && problems[0].contains("No such file"), "{problems:?}");
+    assert!(problems[1].contains("only directories") && problems[2].contains("own data"), "{problems:?}");
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&missing).unwrap();
+    let fine = app.put(SANDBOX).json(&json!({"writable_paths": [missing]})).send().await.expect_status(200).json();
+    std::fs::remove_dir(&missing).unwrap();
+    assert_eq!(fine["in_force"]["path_problems"], json!([]));
+}
+
 /// The whole way: code in the sandbox of this machine, and files that both sides use.
 #[tokio::test]
 async fn code_and_file_tools_share_the_workspace_and_nothing_else() {

@@ -116,16 +116,20 @@ async fn wait_until_parked(bench: &Bench, session: &str) {
 #[tokio::test]
 async fn an_approval_expires() {
     let bench = Bench::with(vec![calls(&[("act", json!({}))]), says("Nobody said yes.")]).await;
-    let ttl = json!({"approval_ttl_seconds": 60});
+    let ttl = json!({"approval_ttl_seconds": 1});
     bench.talk.app.put("/api/settings/security").json(&ttl).send().await.expect_status(200);
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
     let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let pending = wait_for_pending(&bench).await;
     wait_until_parked(&bench, pending["session_id"].as_str().expect("a session")).await;
-    bench.talk.app.clock.advance(Duration::from_secs(61));
+    bench.talk.app.clock.advance(Duration::from_secs(2));
     let late = format!("/api/chat/approvals/{}", pending["id"].as_str().expect("an id"));
     let answer = json!({"decision": "approve"});
     bench.talk.app.post(&late).json(&answer).send().await.expect_error(409, "approval_answered");
+    // Nobody has written it down yet.
+    assert!(bench.pending().await.is_empty());
+    let expired = bench.talk.app.get("/api/chat/approvals?status=expired").send().await.expect_status(200).json();
+    assert_eq!((&expired["total"], &expired["approvals"][0]["status"]), (&json!(1), &json!("expired")));
     bench.talk.app.run_workers().await;
     let events = stream.collect().await;
     assert_eq!(last(&events).event, "done");
@@ -145,7 +149,9 @@ async fn a_waiting_turn_can_be_cancelled_and_its_conversation_deleted() {
     let path = format!("/api/chat/sessions/{session}/cancel");
     let cancelled = bench.talk.app.post(&path).send().await.expect_status(200).json();
     assert_eq!(cancelled["status"], "cancelled");
-    assert_eq!(last(&stream.collect().await).data["code"], "cancelled");
+    let events = stream.collect().await;
+    assert_eq!(last(&events).data["code"], "cancelled");
+    assert_eq!(bench.kept(&events).await["tool_calls"][0]["status"], "cancelled", "it was not run");
     assert!(bench.pending().await.is_empty());
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 409);
     assert_eq!(bench.runs(), 0);
@@ -173,4 +179,20 @@ async fn a_cancelled_tool_is_marked_and_never_run_again() {
     let kept = bench.kept(&events).await;
     assert_eq!((&kept["status"], &kept["tool_calls"][0]["status"]), (&json!("cancelled"), &json!("unknown")));
     assert_eq!(bench.runs(), 1);
+}
+
+#[tokio::test]
+async fn what_waited_for_its_turn_was_not_run() {
+    let gate = Gate::new();
+    let bench = Bench::gated(vec![calls(&[("act", json!({})), ("act", json!({}))])], Some(gate.clone())).await;
+    let one = json!({"max_parallel_tools": 1});
+    bench.talk.app.put("/api/settings/strategy").json(&one).send().await.expect_status(200);
+    let mut stream = bench.talk.send(&json!({"content": "go"})).stream().await;
+    let mut events = vec![stream.next().await.expect("start"), stream.next().await.expect("tool_use")];
+    let session = started(&events, "session_id");
+    bench.talk.app.post(&format!("/api/chat/sessions/{session}/cancel")).send().await.expect_status(200);
+    events.extend(stream.collect().await);
+    let kept = bench.kept(&events).await;
+    let statuses = [&kept["tool_calls"][0]["status"], &kept["tool_calls"][1]["status"]];
+    assert_eq!(statuses, [&json!("unknown"), &json!("cancelled")]);
 }

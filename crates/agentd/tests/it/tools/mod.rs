@@ -282,7 +282,7 @@ async fn whatever_a_model_or_a_tool_does_wrong_the_turn_goes_on() {
     assert_eq!(flood["status"], "done");
     assert!(flood["output"]["left_out"].as_str().expect("a note").contains("bytes"));
     let told = bench.request(1).to_string();
-    assert!(told.len() < 100_000 && told.contains("more characters were left out"));
+    assert!(told.len() < 100_000 && told.contains("bytes after them, were left out"));
     let whole = flood["output"]["kept_in"].as_str().expect("a file");
     let file = bench.talk.app.data_dir().join("agents/scout").join(whole);
     assert!(std::fs::metadata(file).expect("the whole result").len() >= 2 << 20);

@@ -1,5 +1,7 @@
 //! What a turn does besides answering: plans, looks an answer over, sums up what is old.
 
+use agentd_llm::fake::DocumentedFailure;
+
 use super::*;
 
 #[tokio::test]
@@ -78,4 +80,73 @@ async fn a_long_conversation_becomes_a_summary_and_stays_whole() {
     talk.exchange(&json!({"content": "hello", "conversation_id": id})).await;
     let requests = talk.vendor.requests();
     assert!(!requests.last().expect("a request").body.to_string().contains("They spoke of the moon."));
+}
+
+/// A vendor whose model nobody knows, which writes minutes when it is asked for them.
+async fn of_an_unknown_model(refuses: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Talk {
+    let talk = Talk::with(Script::by(move |request| {
+        let body = &request.body;
+        if refuses(body) {
+            Reply::failure(DocumentedFailure::ContextTooLong)
+        } else if is_minutes(body) {
+            says("They spoke of the moon.")
+        } else {
+            says("Yes.")
+        }
+    }))
+    .await;
+    let settings = json!({"default_provider": "openai", "default_model": "of-the-house"});
+    talk.app.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
+    talk
+}
+
+fn is_minutes(body: &Value) -> bool {
+    body["messages"][0]["content"].as_str().is_some_and(|text| text.contains("keep the minutes"))
+}
+
+async fn inject(talk: &Talk, id: &str, count: usize, characters: usize) {
+    for number in 0..count {
+        let content = format!("mark-{number} {}", "x".repeat(characters));
+        let message = json!({"conversation_id": id, "role": "user", "content": content});
+        talk.app.post("/api/chat/messages/inject").json(&message).send().await.expect_status(201);
+    }
+}
+
+#[tokio::test]
+async fn all_of_one_big_jump_is_in_the_summary() {
+    let talk = of_an_unknown_model(|_| false).await;
+    let id = started(&talk.exchange(&json!({"content": "hello"})).await, "conversation_id");
+    inject(&talk, &id, 40, 20_000).await;
+    talk.exchange(&json!({"content": "What did I say?", "conversation_id": id})).await;
+    let requests = talk.vendor.requests();
+    let (last, before) = requests.split_last().expect("requests");
+    assert!(last.body.to_string().contains("What did I say?") && !is_minutes(&last.body));
+    assert!(last.body.to_string().contains("They spoke of the moon.") && last.body.to_string().len() < 400_000);
+    let slices: Vec<String> =
+        before.iter().filter(|request| is_minutes(&request.body)).map(|request| request.body.to_string()).collect();
+    assert!(slices.len() > 1 && slices[1].contains("The minutes so far"), "{} slices", slices.len());
+    for number in 0..40 {
+        let mark = format!("mark-{number} ");
+        assert!(slices.iter().any(|slice| slice.contains(&mark)) || last.body.to_string().contains(&mark), "{mark}");
+    }
+    // It stands for them from now on.
+    talk.exchange(&json!({"content": "And now?", "conversation_id": id})).await;
+    assert_eq!(talk.vendor.requests().len(), requests.len() + 1);
+}
+
+#[tokio::test]
+async fn what_a_model_refuses_as_too_long_becomes_a_summary() {
+    let talk = of_an_unknown_model(|body| body.to_string().len() > 60_000).await;
+    let id = started(&talk.exchange(&json!({"content": "hello"})).await, "conversation_id");
+    inject(&talk, &id, 20, 5_000).await;
+    let events = talk.exchange(&json!({"content": "What did I say?", "conversation_id": id})).await;
+    assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "Yes."), "{events:?}");
+    let requests = talk.vendor.requests();
+    let text = requests.last().expect("a request").body.to_string();
+    assert!(
+        text.contains("They spoke of the moon.") && text.contains("mark-19") && !text.contains("mark-0 "),
+        "{text}"
+    );
+    assert!(!text.contains("were left out"), "nothing is left out that could be summarised");
+    assert!(requests.iter().any(|request| is_minutes(&request.body) && request.body.to_string().contains("mark-0 ")));
 }

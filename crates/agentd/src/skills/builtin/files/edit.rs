@@ -27,7 +27,7 @@ pub(in crate::skills::builtin) fn edit_file(files: &Files) -> Arc<dyn Tool> {
     let schema = json!({
         "type": "object",
         "properties": {
-            "path": {"type": "string", "description": "Relative to the workspace"},
+            "path": {"type": "string", "description": "Path of the file, relative to the workspace"},
             "old_text": {"type": "string", "minLength": 1, "description": "To be replaced; exactly as in the file, without line numbers"},
             "new_text": {"type": "string", "description": "What takes its place"},
             "replace_all": {"type": "boolean", "description": "Every occurrence; otherwise there must be one alone"},

@@ -9,14 +9,17 @@ use serde_json::json;
 
 use super::{CALL_LIMIT, blocking, counted, tool};
 use crate::skills::builtin::describe;
-use crate::skills::tool::{Effect, Tool, ToolCallContext, ToolError, ToolOutput};
+use crate::skills::tool::{Effect, MAX_READ_CHARACTERS, Tool, ToolCallContext, ToolError, ToolOutput};
 use crate::skills::workspace::{RelativePath, Workspace};
 
 /// Longer files are no reading matter.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 const MAX_LINES: usize = 2_000;
 const MAX_LINE_BYTES: usize = 8_000;
-const MAX_TEXT_BYTES: usize = 64 * 1024;
+/// A page is read in one piece, with what is said at its end.
+const MAX_PAGE_CHARACTERS: usize = MAX_READ_CHARACTERS - 2_000;
+/// The number and what follows it.
+const NUMBER_CHARACTERS: usize = 8;
 
 #[derive(Deserialize)]
 struct Input {
@@ -39,7 +42,7 @@ pub(in crate::skills::builtin) fn read_file() -> Arc<dyn Tool> {
     let schema = json!({
         "type": "object",
         "properties": {
-            "path": {"type": "string", "description": "Relative to the workspace"},
+            "path": {"type": "string", "description": "Path of the file, relative to the workspace"},
             "first_line": {"type": "integer", "minimum": 1, "description": "Where to begin; 1 is the first"},
             "max_lines": {"type": "integer", "minimum": 1, "maximum": MAX_LINES, "description": "How many lines at most"},
         },
@@ -119,6 +122,7 @@ struct Page {
     first_line: usize,
     max_lines: usize,
     text: String,
+    characters: usize,
     shown: usize,
     total: usize,
     cut_lines: usize,
@@ -133,6 +137,7 @@ impl Page {
             first_line,
             max_lines,
             text: String::new(),
+            characters: 0,
             shown: 0,
             total: 0,
             cut_lines: 0,
@@ -146,11 +151,13 @@ impl Page {
         if self.total < self.first_line || self.is_full {
             return;
         }
-        if self.shown == self.max_lines || (self.shown > 0 && self.text.len() + line.text.len() > MAX_TEXT_BYTES) {
+        let text = String::from_utf8_lossy(&line.text);
+        let characters = self.characters + text.chars().count() + NUMBER_CHARACTERS;
+        if self.shown == self.max_lines || (self.shown > 0 && characters > MAX_PAGE_CHARACTERS) {
             self.is_full = true;
             return;
         }
-        let text = String::from_utf8_lossy(&line.text);
+        self.characters = characters;
         // A character that was cut through is no wrong encoding.
         self.is_lossy |= !line.is_cut && matches!(text, std::borrow::Cow::Owned(_));
         let mark = if line.is_cut { " […]" } else { "" };

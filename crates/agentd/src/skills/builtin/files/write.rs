@@ -22,7 +22,8 @@ pub(in crate::skills::builtin) fn write_file(files: &Files) -> Arc<dyn Tool> {
     let schema = json!({
         "type": "object",
         "properties": {
-            "path": {"type": "string", "description": "Relative to the workspace; folders on the way are made"},
+            "path": {"type": "string",
+                "description": "Path of the file, relative to the workspace; folders on the way are made"},
             "content": {"type": "string", "description": "The whole of the file"},
         },
         "required": ["path", "content"],

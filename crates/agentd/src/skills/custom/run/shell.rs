@@ -30,7 +30,7 @@ pub(super) async fn run(
     request.limits.kept_bytes = KEPT_BYTES;
     request.limits.time = Some(timeout);
     let outcome = runner.run(request, context).await?;
-    Ok(ToolOutput { value: outcome.into_object() })
+    Ok(ToolOutput { value: outcome.into_object(), whole_bytes: None })
 }
 
 /// `INPUT_<NAME>` for each field: texts as they are, everything else as JSON.

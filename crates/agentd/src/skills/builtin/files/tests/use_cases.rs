@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 
 use super::Bench;
+use crate::skills::MAX_READ_CHARACTERS;
 
 #[tokio::test]
 async fn a_file_is_read_page_by_page() {
@@ -13,7 +14,8 @@ async fn a_file_is_read_page_by_page() {
     std::fs::write(bench.inside("long.txt"), text).unwrap();
     let first = bench.call("read_file", json!({"path": "long.txt"})).await.unwrap();
     assert!(first.starts_with("     1\tline 1\n     2\tline 2\n"), "{}", &first[..60]);
-    assert!(first.ends_with("[lines 1 to 2000 of 5000; 3000 more: go on with first_line 2001]"));
+    assert!(first.ends_with("[lines 1 to 1712 of 5000; 3288 more: go on with first_line 1713]"));
+    assert!(first.chars().count() < MAX_READ_CHARACTERS, "a page is read in one piece");
     let middle = bench.call("read_file", json!({"path": "long.txt", "first_line": 10, "max_lines": 2})).await.unwrap();
     assert_eq!(
         middle,
