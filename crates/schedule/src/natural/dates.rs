@@ -5,7 +5,7 @@ use super::grammar::Grammar;
 use super::token::Kind;
 
 /// Of names that begin alike, the longest comes first.
-const HOLIDAYS: [(&str, u8, u8); 27] = [
+const HOLIDAYS: [(&str, u8, u8); 31] = [
     ("christmas eve", 12, 24),
     ("christmas day", 12, 25),
     ("christmas", 12, 25),
@@ -22,6 +22,10 @@ const HOLIDAYS: [(&str, u8, u8); 27] = [
     ("valentine's day", 2, 14),
     ("valentines day", 2, 14),
     ("independence day", 7, 4),
+    ("ersten weihnachtstag", 12, 25),
+    ("1. weihnachtstag", 12, 25),
+    ("zweiten weihnachtstag", 12, 26),
+    ("2. weihnachtstag", 12, 26),
     ("heiligabend", 12, 24),
     ("heiligen abend", 12, 24),
     ("weihnachten", 12, 25),

@@ -12,6 +12,10 @@ enum Weight {
     Refuses,
 }
 
+/// Verbs after which "if" begins what is asked.
+const ASKS: [&str; 13] =
+    ["tell", "check", "know", "see", "look", "ask", "notify", "alert", "warn", "verify", "test", "ping", "message"];
+
 impl Grammar<'_> {
     pub(super) fn weigh_what_is_left(&mut self) {
         for place in 0..self.tokens.len() {
@@ -82,7 +86,15 @@ impl Grammar<'_> {
                 if is_day { Weight::Refuses } else { Weight::Nothing }
             }
             Kind::OClock | Kind::Pm => self.weight_of_number(place.saturating_sub(1), true),
-            Kind::Past | Kind::Before => limits(self.is_relative(place)),
+            Kind::Past | Kind::Before => {
+                let ends_with_it = self.mark_at(previous) == Mark::Time && place + 1 == self.tokens.len();
+                limits(ends_with_it || self.is_relative(place))
+            }
+            // "jeden Tag um die gleiche Zeit"
+            Kind::At if text == "um" && next == Kind::The && self.mark_at(previous) != Mark::Unread => Weight::Refuses,
+            // "on Labor Day"
+            Kind::Unit(Unit::Day) => limits(self.kind_at(previous) == Kind::Unknown && self.is_when(place)),
+            Kind::Ordinal(_) if self.is_unknown_day(place) => Weight::Limits,
             Kind::End | Kind::Beginning => limits(matches!(next, Kind::Of | Kind::Unit(_))),
             Kind::This => {
                 limits(!self.draft.repeats && matches!(next, Kind::Unit(Unit::Week | Unit::Month | Unit::Year)))
@@ -105,6 +117,14 @@ impl Grammar<'_> {
             | Kind::OneAndAHalf => self.weight_of_number(place, false),
             Kind::Unknown if text.starts_with(|letter: char| letter.is_ascii_digit()) => {
                 self.weight_of_number(place, false)
+            }
+            // "am Muttertag"
+            Kind::Unknown if text.len() > 5 && ["tag", "day"].iter().any(|day| text.ends_with(day)) => {
+                limits(self.is_when(place))
+            }
+            // "every day at 9 if it rains"; "check if it rains" says what to do.
+            Kind::Unknown if text == "if" => {
+                limits(!self.tokens.iter().any(|token| ASKS.contains(&token.text.as_str())))
             }
             Kind::Unknown => limits(["gmt+", "gmt-", "utc+", "utc-"].iter().any(|zone| text.starts_with(zone))),
             _ => Weight::Nothing,
@@ -144,6 +164,12 @@ impl Grammar<'_> {
         }
         let after_phrase = self.mark_at(before) != Mark::Unread;
         if at || after_time || ((led || after_phrase) && !counts_something) { Weight::Limits } else { Weight::Nothing }
+    }
+
+    /// "am zweiten Advent", where nothing else says on which day.
+    fn is_unknown_day(&self, place: usize) -> bool {
+        let lead = self.kind_at(self.before(place, &[Kind::The]));
+        matches!(lead, Kind::On | Kind::Am) && !self.draft.has_day() && !self.draft.repeats
     }
 
     /// "at sunset", "on my birthday", "an Feiertagen".

@@ -143,8 +143,8 @@ impl Grammar<'_> {
         if !self.text(0).contains('h') {
             return None;
         }
-        self.at += 1;
         let seconds = i64::from(hours) * 3600 + i64::from(minutes) * 60;
+        self.at += usize::from(seconds > 0);
         (seconds > 0).then_some(seconds)
     }
 

@@ -101,6 +101,17 @@ fn push_body(body: &str, found: &mut Vec<Token>) {
     if let Some((_, days)) = DAYS_IN_A_WORD.iter().find(|(word, _)| *word == body) {
         return days.iter().for_each(|day| push(found, kind_of(day), day));
     }
+    // "@10", "um8"
+    for (lead, rest) in ["@", "at", "um"].iter().filter_map(|lead| Some((lead, body.strip_prefix(lead)?))) {
+        if rest.starts_with(|letter: char| letter.is_ascii_digit()) {
+            push(found, Kind::At, lead);
+            return push_body(rest, found);
+        }
+    }
+    if let "monatsersten" | "monatsletzten" = body {
+        let words: &[&str] = if body == "monatsersten" { &["ersten"] } else { &["letzten", "tag"] };
+        return words.iter().chain(&["des", "monats"]).for_each(|word| push(found, kind_of(word), word));
+    }
     if body == "viertelstunde" {
         push(found, Kind::Quarter, "viertel");
         return push(found, kind_of("stunde"), "stunde");

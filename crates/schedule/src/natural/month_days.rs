@@ -129,6 +129,7 @@ impl Grammar<'_> {
                     grammar.take_any(&[Kind::Through, Kind::To, Kind::Until]) || (between && grammar.take(Kind::And));
                 if leads {
                     grammar.take(Kind::The);
+                    grammar.at += usize::from(grammar.text(0) == "zum");
                 }
                 leads && matches!(grammar.kind(0), Kind::Ordinal(_) | Kind::SecondWord)
             });

@@ -5,10 +5,10 @@ use super::statement;
 use super::token::{Kind, Unit};
 
 /// First words of a question or a story.
-const FIRST: [&str; 36] = [
+const FIRST: [&str; 40] = [
     "what", "what's", "whats", "who", "whom", "whose", "why", "how", "how's", "when", "where", "which", "is", "are",
     "was", "were", "does", "did", "has", "wer", "wie", "was", "wann", "warum", "wo", "wieso", "weshalb", "welche",
-    "welcher", "welches", "ist", "sind", "war", "hat", "hast", "there's",
+    "welcher", "welches", "ist", "sind", "war", "hat", "hast", "there's", "i'll", "we'll", "i'm", "sorry",
 ];
 /// Words that call something off, at the beginning.
 const CALLED_OFF: [&str; 10] =
@@ -96,6 +96,13 @@ pub(super) fn refuses(tokens: &[Token]) -> bool {
         return true;
     }
     if statement::states(tokens) {
+        return true;
+    }
+    let is_greeting = matches!((text(0), text(1)), ("see" | "catch", "you" | "ya" | "u") | ("thank" | "thanks", _));
+    // "sag den Termin am Freitag ab"
+    let calls_off =
+        matches!(text(0), "sag" | "sage") && tokens.last().is_some_and(|last| matches!(last.text.as_str(), "ab"));
+    if is_greeting || calls_off {
         return true;
     }
     let order = tokens.iter().position(|token| token.kind != Kind::Filler).unwrap_or(0);

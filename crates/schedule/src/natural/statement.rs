@@ -4,7 +4,7 @@ use super::lexer::Token;
 use super::token::Kind;
 
 /// Verbs in a form that no order has, and that are hardly anything but verbs.
-const STATES: [&str; 61] = [
+const STATES: [&str; 70] = [
     "is",
     "are",
     "am",
@@ -66,6 +66,15 @@ const STATES: [&str; 61] = [
     "vergeht",
     "läuft",
     "wird",
+    "it's",
+    "that's",
+    "he's",
+    "she's",
+    "we're",
+    "they're",
+    "you're",
+    "fällt",
+    "findet",
 ];
 /// The same, but nouns as well: only right after what they may be said of.
 const MAY_STATE: [&str; 14] = [
@@ -109,6 +118,12 @@ const ORDERS: [&str; 24] = [
     "make",
     "let",
 ];
+/// Who does something in a sentence that tells of it, and what makes a wish of it.
+const PRONOUNS: [&str; 5] = ["i", "he", "she", "we", "they"];
+const WISHES: [&str; 12] =
+    ["want", "wanna", "need", "would", "should", "must", "will", "shall", "can", "could", "have", "like"];
+/// What is told takes time; it is not put off.
+const TELLING: [&str; 7] = ["explain", "describe", "teach", "learn", "erkläre", "erklär", "beschreibe"];
 /// How far the verb of the main clause may be.
 const MAIN_CLAUSE: usize = 7;
 
@@ -124,6 +139,20 @@ pub(super) fn states(tokens: &[Token]) -> bool {
     if PAST.contains(&text(0))
         && !(text(0) == "sat" && (is_day(1) || tokens.len() == 1 || tokens[1].kind == Kind::Comma))
     {
+        return true;
+    }
+    if TELLING.contains(&text(0)) && !comes_again(tokens) {
+        return true;
+    }
+    // "every day I wake up at 7"
+    let is_told = tokens.iter().enumerate().take(MAIN_CLAUSE).any(|(place, token)| {
+        PRONOUNS.contains(&token.text.as_str())
+            && tokens
+                .get(place + 1)
+                .is_some_and(|next| next.kind == Kind::Unknown && !WISHES.contains(&next.text.as_str()))
+            && tokens[..place].iter().all(|before| !matches!(before.kind, Kind::Unknown | Kind::Filler))
+    });
+    if is_told {
         return true;
     }
     let main = tokens.iter().enumerate().take(MAIN_CLAUSE);
@@ -152,7 +181,13 @@ fn names_an_event(tokens: &[Token]) -> bool {
     // German orders begin with an article, too: "die Blumen morgen um 8 gießen".
     let article =
         tokens.first().is_some_and(|token| ["the", "my", "our", "his", "her", "their"].contains(&token.text.as_str()));
-    let comes_again = tokens.iter().any(|token| {
+    let is_noun = tokens.get(1).is_some_and(|token| matches!(token.kind, Kind::Unknown | Kind::Event));
+    let is_asked_for = tokens.iter().any(|token| matches!(token.text.as_str(), "please" | "bitte"));
+    article && is_noun && !comes_again(tokens) && !is_asked_for
+}
+
+fn comes_again(tokens: &[Token]) -> bool {
+    tokens.iter().any(|token| {
         matches!(
             token.kind,
             Kind::Every
@@ -165,8 +200,5 @@ fn names_an_event(tokens: &[Token]) -> bool {
                 | Kind::Weekend { .. }
                 | Kind::Part { repeats: true, .. }
         )
-    });
-    let is_noun = tokens.get(1).is_some_and(|token| matches!(token.kind, Kind::Unknown | Kind::Event));
-    let is_asked_for = tokens.iter().any(|token| matches!(token.text.as_str(), "please" | "bitte"));
-    article && is_noun && !comes_again && !is_asked_for
+    })
 }

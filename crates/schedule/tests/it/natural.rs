@@ -4,7 +4,7 @@ use agentd_base::Timestamp;
 use agentd_schedule::{MAX_TEXT_LENGTH, MIN_CONFIDENCE, Parsed, Schedule, ScheduleSpec, Zone, parse_natural};
 use proptest::prelude::*;
 
-const SETS: [&str; 5] = ["dev", "held", "fresh", "reported", "everyday"];
+const SETS: [&str; 6] = ["dev", "held", "fresh", "reported", "everyday", "unseen"];
 const PHRASES: &str = include_str!("../data/phrases.tsv");
 
 fn berlin() -> Zone {
@@ -84,8 +84,10 @@ fn phrases_that_were_once_misread_are_understood() {
 
 #[test]
 fn phrases_as_they_are_typed_in_a_hurry_are_understood() {
-    let (share, wrong) = share_right("everyday");
-    assert!(share >= 0.95, "{share}: {wrong:#?}");
+    for set in ["everyday", "unseen"] {
+        let (share, wrong) = share_right(set);
+        assert!(share >= 0.95, "{set}: {share}: {wrong:#?}");
+    }
 }
 
 #[test]

@@ -77,6 +77,10 @@ impl Resolver<'_> {
         match draft.interval.or(adjective) {
             Some((count, Unit::Second)) => self.within_days(i64::from(count)),
             Some((count, Unit::Minute)) => self.within_days(i64::from(count) * 60),
+            // "every 24h at 9am"
+            Some((count, Unit::Hour)) if count > 0 && count % 24 == 0 && !draft.times.is_empty() => {
+                self.daily(count / 24)
+            }
             Some((count, Unit::Hour)) => self.within_days(i64::from(count) * 3600),
             Some((count, Unit::Day)) => self.daily(count),
             Some((count, Unit::Week)) => self.weekly(count),

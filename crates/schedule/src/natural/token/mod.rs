@@ -157,6 +157,7 @@ pub(super) fn kind_of(word: &str) -> Kind {
         .or_else(|| calendar::calendar(word))
         .or_else(|| number::number(word).map(Kind::Number))
         .or_else(|| number::ordinal(word).map(Kind::Ordinal))
+        .or_else(|| number::and_a_half(word).map(Kind::Decimal))
         .unwrap_or(Kind::Unknown)
 }
 
@@ -217,7 +218,7 @@ fn structure(word: &str) -> Option<Kind> {
         "viertelstündlich" => Adverb(15, Unit::Minute),
         "hourly" | "stündlich" => Adverb(1, Unit::Hour),
         "zweistündlich" => Adverb(2, Unit::Hour),
-        "daily" | "täglich" | "everyday" => Adverb(1, Unit::Day),
+        "daily" | "täglich" | "tgl" | "everyday" => Adverb(1, Unit::Day),
         "weekly" | "wöchentlich" => Adverb(1, Unit::Week),
         "fortnightly" | "biweekly" | "bi-weekly" | "vierzehntägig" | "zweiwöchentlich" => Adverb(2, Unit::Week),
         "monthly" | "monatlich" => Adverb(1, Unit::Month),

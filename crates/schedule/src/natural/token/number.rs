@@ -45,6 +45,12 @@ pub(super) fn number(word: &str) -> Option<u32> {
     })
 }
 
+/// "dreieinhalb", in hundredths.
+pub(super) fn and_a_half(word: &str) -> Option<u32> {
+    let whole = number(word.strip_suffix("einhalb")?)?;
+    Some(whole.min(1000) * 100 + 50)
+}
+
 pub(super) fn ordinal(word: &str) -> Option<u32> {
     const WORDS: [(&str, &str); 12] = [
         ("first", "erste"),

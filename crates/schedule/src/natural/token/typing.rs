@@ -3,14 +3,16 @@
 use super::{Kind, kind_of};
 
 /// Words long enough that a slip of one letter leaves no doubt.
-const OFTEN_MISTYPED: [&str; 61] = [
+const OFTEN_MISTYPED: [&str; 62] = [
     "every",
+    "weekday",
+    "weekly",
+    "daily",
     "jeden",
     "täglich",
     "stündlich",
     "wöchentlich",
     "monatlich",
-    "weekly",
     "hourly",
     "monthly",
     "morning",
@@ -19,7 +21,6 @@ const OFTEN_MISTYPED: [&str; 61] = [
     "midnight",
     "tomorrow",
     "tonight",
-    "weekday",
     "weekdays",
     "weekend",
     "weekends",
@@ -67,9 +68,9 @@ const OFTEN_MISTYPED: [&str; 61] = [
     "dezember",
 ];
 /// Words of their own that are one letter away from one of them.
-const NOT_MISTYPED: [&str; 13] = [
+const NOT_MISTYPED: [&str; 17] = [
     "ever", "jenen", "mourning", "moaning", "minuet", "minuets", "sundry", "montage", "weakly", "studen", "leaving",
-    "mooring", "eventing",
+    "mooring", "eventing", "dairy", "daisy", "dally", "doily",
 ];
 
 /// The word that was meant, where this one means nothing.
