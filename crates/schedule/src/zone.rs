@@ -1,5 +1,6 @@
 //! Time zones by their IANA names, from the database that is compiled in.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
@@ -8,6 +9,48 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
 
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+
+/// Zones by the city in their names, such as `Europe/London`.
+static ZONES_BY_CITY: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+    const REGIONS: [&str; 6] = ["Africa", "America", "Asia", "Atlantic", "Australia", "Europe"];
+    let names = DATABASE.available().map(|name| name.as_str().to_owned());
+    let city = |name: String| {
+        let (region, city) = name.split_once('/')?;
+        (REGIONS.contains(&region) && !city.contains('/')).then(|| (city.to_lowercase(), name.clone()))
+    };
+    names.filter_map(city).collect()
+});
+
+/// Cities that no zone is named after, and names in other languages.
+const CITIES: [(&str, &str); 27] = [
+    ("nyc", "America/New_York"),
+    ("boston", "America/New_York"),
+    ("washington", "America/New_York"),
+    ("miami", "America/New_York"),
+    ("san_francisco", "America/Los_Angeles"),
+    ("seattle", "America/Los_Angeles"),
+    ("la", "America/Los_Angeles"),
+    ("dallas", "America/Chicago"),
+    ("houston", "America/Chicago"),
+    ("mumbai", "Asia/Kolkata"),
+    ("delhi", "Asia/Kolkata"),
+    ("bangalore", "Asia/Kolkata"),
+    ("beijing", "Asia/Shanghai"),
+    ("peking", "Asia/Shanghai"),
+    ("tokio", "Asia/Tokyo"),
+    ("hongkong", "Asia/Hong_Kong"),
+    ("singapur", "Asia/Singapore"),
+    ("münchen", "Europe/Berlin"),
+    ("munich", "Europe/Berlin"),
+    ("hamburg", "Europe/Berlin"),
+    ("frankfurt", "Europe/Berlin"),
+    ("wien", "Europe/Vienna"),
+    ("zürich", "Europe/Zurich"),
+    ("rom", "Europe/Rome"),
+    ("moskau", "Europe/Moscow"),
+    ("lissabon", "Europe/Lisbon"),
+    ("brüssel", "Europe/Brussels"),
+];
 
 /// No zone of the database is longer.
 const MAX_NAME_LENGTH: usize = 64;
@@ -60,6 +103,16 @@ impl Zone {
             return Ok(Self(zone));
         }
         Err(ZoneError::Unknown { name: shortened(name), nearest: nearest_name(name) })
+    }
+
+    /// The zone of a city that it is named after, or of a large one that it is not: `new_york`, `münchen`.
+    pub(crate) fn of_city(city: &str) -> Option<Self> {
+        let city = city.to_lowercase();
+        if let Some((_, zone)) = CITIES.iter().find(|(name, _)| *name == city) {
+            return Self::parse(zone).ok();
+        }
+        let zone = ZONES_BY_CITY.get(&city)?;
+        Self::parse(zone).ok()
     }
 
     /// The name as the database spells it.

@@ -17,7 +17,7 @@ impl Grammar<'_> {
         // "every Monday 10"
         let follows_day = self.end_of_phrase == Some(self.at)
             && (self.draft.has_day() || self.draft.repeats)
-            && (self.at_end(1) || matches!(self.kind(1), Kind::And | Kind::Comma));
+            && (self.at_end(1) || matches!(self.kind(1), Kind::And | Kind::Comma) || self.text(1) == "h");
         let Some(first) = self.clock_time(led || follows_day) else { return false };
         let mut times = vec![first];
         loop {
@@ -43,6 +43,8 @@ impl Grammar<'_> {
         if let Some(part) = self.part() {
             self.draft.part.get_or_insert(part);
         }
+        // "17 Uhr abends" beside "morgens"
+        self.draft.impossible |= !self.draft.more_parts.is_empty();
         self.draft.times.extend(times);
         true
     }
@@ -55,12 +57,12 @@ impl Grammar<'_> {
     /// A time. `led` says that a word before announces one, so that a lone number is one too.
     pub(super) fn clock_time(&mut self, led: bool) -> Option<ClockTime> {
         self.find(Self::named_time)
-            .or_else(|| self.find(Self::time_by_quarters))
+            .or_else(|| self.find(|grammar| grammar.time_by_quarters(led)))
             .or_else(|| self.find(|grammar| grammar.plain_time(led)))
     }
 
     /// What `phrase` finds; where it finds nothing, it stays where it was.
-    fn find<T>(&mut self, phrase: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+    pub(super) fn find<T>(&mut self, phrase: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let mut found = None;
         self.attempt(|grammar| {
             found = phrase(grammar);
@@ -80,8 +82,13 @@ impl Grammar<'_> {
     }
 
     /// "half past 7", "quarter to six", "ten past nine", "halb neun", "Viertel vor 8".
-    fn time_by_quarters(&mut self) -> Option<ClockTime> {
+    fn time_by_quarters(&mut self, led: bool) -> Option<ClockTime> {
         self.take(Kind::A);
+        if self.text(0) == "dreiviertel" {
+            self.at += 1;
+            let hour = self.hour()?;
+            return Some(self.finished(minutes_before(hour, 15)));
+        }
         if self.take(Kind::HalfTo) {
             let hour = self.hour()?;
             return Some(self.finished(minutes_before(hour, 30)));
@@ -99,9 +106,20 @@ impl Grammar<'_> {
         let forward = match self.kind(0) {
             Kind::Past => true,
             Kind::To | Kind::Before => false,
+            // "half nine", as the British say it.
+            Kind::Number(_) if led && minutes == 30 && self.text_before() == "half" => {
+                let hour = self.hour()?;
+                return Some(self.finished(ClockTime::uncertain(hour, 30)));
+            }
             _ => return None,
         };
         self.at += 1;
+        // "fünf vor halb neun"
+        if self.take(Kind::HalfTo) {
+            let hour = self.hour()?;
+            let minutes = u8::try_from(minutes).ok().filter(|minutes| *minutes < 30)?;
+            return Some(self.finished(minutes_before(hour, if forward { 30 - minutes } else { 30 + minutes })));
+        }
         let named = self.named_time();
         let hour = match named {
             Some(time) => time.hour,
@@ -113,7 +131,7 @@ impl Grammar<'_> {
     }
 
     /// "9", "9am", "17:30", "7 Uhr 30", "seven in the evening".
-    fn plain_time(&mut self, led: bool) -> Option<ClockTime> {
+    pub(super) fn plain_time(&mut self, led: bool) -> Option<ClockTime> {
         match self.kind(0) {
             Kind::Clock(hour, minute) => {
                 self.at += 1;
@@ -125,23 +143,70 @@ impl Grammar<'_> {
                 self.at += 1;
                 Some(self.finished(ClockTime::certain(hour % 24, minute)))
             }
+            Kind::Number(_) if self.text(0).len() >= 3 && self.text(0).starts_with(|c: char| c.is_ascii_digit()) => {
+                self.unbroken_time(led)
+            }
             Kind::Number(number) => {
                 let hour = u8::try_from(number).ok().filter(|hour| *hour <= 24)?;
                 let announced = matches!(self.kind(1), Kind::Pm | Kind::OClock)
                     || (self.kind(1) == Kind::Am && !self.am_is_german(1))
                     || (matches!((self.kind(1), self.kind(2)), (Kind::In, Kind::The))
                         && matches!(self.kind(3), Kind::Part { .. }))
-                    || matches!(self.kind(1), Kind::Part { repeats: true, .. });
-                let is_amount = matches!(self.kind(1), Kind::Unit(_) | Kind::SecondWord | Kind::Times);
+                    || matches!(self.kind(1), Kind::Part { repeats: true, .. })
+                    || (self.spoken_minute(1).is_some()
+                        && (self.kind(2) == Kind::Pm || (self.kind(2) == Kind::Am && !self.am_is_german(2))));
+                // "at 17h", "at 17 hrs"
+                let is_hour = led && number <= 24 && matches!(self.text(1), "h" | "hrs");
+                let is_amount = !is_hour && matches!(self.kind(1), Kind::Unit(_) | Kind::SecondWord | Kind::Times);
                 if !(led || announced) || is_amount {
                     return None;
                 }
-                self.at += 1;
-                let time = ClockTime { certain: hour > 12 || hour == 0, ..ClockTime::uncertain(hour % 24, 0) };
-                Some(self.finished(time))
+                let minute = self.spoken_minute(1);
+                self.at += if is_hour || minute.is_some() { 2 } else { 1 };
+                let certain = hour > 12 || hour == 0 || is_hour;
+                Some(self.finished(ClockTime { certain, ..ClockTime::uncertain(hour % 24, minute.unwrap_or(0)) }))
             }
             _ => None,
         }
+    }
+
+    /// "0930", "1730", "2100 hours", "930pm".
+    fn unbroken_time(&mut self, led: bool) -> Option<ClockTime> {
+        let text = self.text(0);
+        let number: u16 = text.parse().ok().filter(|_| text.len() <= 4)?;
+        let (hour, minute) = (u8::try_from(number / 100).ok()?, u8::try_from(number % 100).ok()?);
+        let says_hours = matches!(self.text(1), "hours" | "hrs" | "h" | "hour");
+        let announced = matches!(self.kind(1), Kind::Pm | Kind::OClock)
+            || (self.kind(1) == Kind::Am && !self.am_is_german(1))
+            || (says_hours && text.starts_with('0'));
+        let is_amount = match self.kind(1) {
+            Kind::Number(_) => true,
+            Kind::Unit(_) => !says_hours,
+            Kind::Unknown => text.len() == 3 && !self.at_end(1),
+            _ => false,
+        };
+        if hour > 23 || minute > 59 || is_amount || !(led || announced) {
+            return None;
+        }
+        self.at += if says_hours { 2 } else { 1 };
+        let certain = hour > 12 || text.starts_with('0') || says_hours;
+        Some(self.finished(ClockTime { certain, ..ClockTime::uncertain(hour, minute) }))
+    }
+
+    /// The minute in "nine thirty" and "9 30", `ahead` of the place.
+    fn spoken_minute(&self, ahead: usize) -> Option<u8> {
+        let Kind::Number(minute @ 1..=59) = self.kind(ahead) else { return None };
+        let in_words = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphabetic());
+        let (hour_text, minute_text) = (self.text(ahead - 1), self.text(ahead));
+        let fits = if in_words(hour_text) {
+            in_words(minute_text) && minute >= 10
+        } else {
+            hour_text.len() <= 2 && minute_text.len() == 2 && !in_words(minute_text)
+        };
+        let next = self.kind(ahead + 1);
+        let is_amount = matches!(next, Kind::Unit(_) | Kind::Times | Kind::OClock)
+            || (next == Kind::Unknown && !in_words(hour_text));
+        u8::try_from(minute).ok().filter(|_| fits && !is_amount)
     }
 
     fn hour(&mut self) -> Option<u8> {
@@ -217,11 +282,16 @@ impl Grammar<'_> {
         self.take(Kind::The);
         match self.kind(0) {
             Kind::Part { part, repeats } => {
-                self.draft.part.get_or_insert(part);
+                self.add_part(part);
                 self.draft.part_repeats |= repeats;
             }
-            Kind::MorgenWord if led => {
-                self.draft.part.get_or_insert(Part::Morning);
+            Kind::MorgenWord if led => self.add_part(Part::Morning),
+            // "at the end of the day"
+            Kind::End if self.text(1) == "of" => {
+                self.at += 2;
+                self.take(Kind::The);
+                self.add_part(Part::Evening);
+                return self.unit() == Some(Unit::Day);
             }
             _ => return false,
         }
@@ -230,88 +300,19 @@ impl Grammar<'_> {
         true
     }
 
+    /// One part of the day, or another: "every morning and evening".
+    pub(super) fn add_part(&mut self, part: Part) {
+        match self.draft.part {
+            Some(known) if known != part => {
+                self.draft.impossible |= !self.draft.times.is_empty();
+                self.draft.more_parts.push(part);
+            }
+            _ => self.draft.part = Some(part),
+        }
+    }
+
     fn before_is(&self, word: &str) -> bool {
         self.previous().is_some() && self.text_before() == word
-    }
-
-    /// "between 9am and 5pm", "from 9 to 5", "von 8 bis 18 Uhr".
-    pub(super) fn window(&mut self) -> bool {
-        if !self.take_any(&[Kind::Between, Kind::From]) {
-            return false;
-        }
-        let Some(start) = self.end_of_window() else { return false };
-        if !self.take_any(&[Kind::And, Kind::To, Kind::Until, Kind::Through]) {
-            return false;
-        }
-        let Some(mut end) = self.end_of_window() else { return false };
-        let mut start = start;
-        if end.hour <= start.hour && !end.certain && end.hour < 12 {
-            end.hour += 12;
-        }
-        // "from 1 to 5pm"
-        if !start.certain
-            && end.certain
-            && end.hour > 12
-            && start.hour < 12
-            && start.hour + 12 < end.hour
-            && start.hour < 6
-        {
-            start.hour += 12;
-        }
-        self.draft.window = Some((start, end));
-        true
-    }
-
-    /// In "from 9 to 5" the nine are no minutes.
-    fn end_of_window(&mut self) -> Option<ClockTime> {
-        self.find(|grammar| grammar.plain_time(true)).or_else(|| self.clock_time(true))
-    }
-
-    /// "at quarter past every hour", "at 15 past the hour", "every hour at :15", "every hour at half past".
-    pub(super) fn minute_of_every_hour(&mut self) -> bool {
-        let each_hour = self.attempt(|grammar| grammar.take(Kind::Every) && grammar.unit() == Some(Unit::Hour));
-        self.take_any(&[Kind::At, Kind::On]);
-        let minute = match self.kind(0) {
-            Kind::MinutePast(minute) => {
-                self.at += 1;
-                Some(minute)
-            }
-            _ => self.minutes_past(),
-        };
-        let Some(minute) = minute else { return false };
-        let each_hour = each_hour
-            || self.attempt(|grammar| {
-                grammar.take_any(&[Kind::Every, Kind::The, Kind::Of]) && grammar.unit() == Some(Unit::Hour)
-            });
-        if !each_hour {
-            return false;
-        }
-        self.draft.minute_past = Some(minute);
-        self.draft.repeats = true;
-        true
-    }
-
-    fn minutes_past(&mut self) -> Option<u8> {
-        self.take(Kind::A);
-        let minutes = match self.kind(0) {
-            Kind::Half => 30,
-            Kind::Quarter => 15,
-            Kind::Number(minutes @ 0..=59) => u8::try_from(minutes).ok()?,
-            _ => return None,
-        };
-        self.at += 1;
-        if matches!(self.kind(0), Kind::Unit(Unit::Minute)) {
-            self.at += 1;
-        }
-        match self.kind(0) {
-            Kind::Past => self.at += 1,
-            Kind::To | Kind::Before => {
-                self.at += 1;
-                return Some(60 - minutes.max(1));
-            }
-            _ => return None,
-        }
-        Some(minutes)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Days: weekdays, dates, today and tomorrow.
 
-use super::draft::CalendarDate;
 use super::grammar::Grammar;
 use super::token::{Kind, Part, Unit};
 
@@ -38,7 +37,10 @@ impl Grammar<'_> {
         loop {
             let more = self.attempt(|grammar| {
                 let through = grammar.take_any(&[Kind::Through, Kind::Until, Kind::To]);
-                if !through && !grammar.take_any(&[Kind::Comma, Kind::And]) {
+                // "Mon Wed Fri"
+                let follows =
+                    matches!((grammar.previous(), grammar.kind(0)), (Some(Kind::Weekday { .. }), Kind::Weekday { .. }));
+                if !through && !follows && !grammar.take_any(&[Kind::Comma, Kind::And]) {
                     return false;
                 }
                 grammar.take(Kind::And);
@@ -127,99 +129,22 @@ impl Grammar<'_> {
         if part {
             return true;
         }
+        // "have a nice weekend"
+        let before = self.at.checked_sub(2).and_then(|at| self.tokens.get(at)).map(|token| token.kind);
+        let is_idle_weekend =
+            matches!(self.previous(), Some(Kind::Weekend { repeats: false })) && before == Some(Kind::Unknown);
         match self.kind(0) {
             Kind::At | Kind::Clock(..) | Kind::Number(_) | Kind::Part { .. } => true,
-            _ if self.at_end(0) => !short,
+            _ if self.at_end(0) => !short && !is_idle_weekend,
+            // "Monday next week", "Freitag in einer Woche", "Friday the 20th"
+            Kind::Next => matches!(self.kind(1), Kind::Unit(_)),
+            Kind::In => {
+                matches!(self.kind(1), Kind::Number(_) | Kind::A) && matches!(self.kind(2), Kind::Unit(Unit::Week))
+            }
+            Kind::The => matches!(self.kind(1), Kind::Ordinal(_)),
             Kind::Comma => !short,
             _ => false,
         }
-    }
-
-    /// "March 15", "every 4th of July", "31 December 2026", "January 1 and July 1", "am 24. Dezember".
-    pub(super) fn dates(&mut self) -> bool {
-        let _ = self.take_any(&[Kind::On, Kind::Am, Kind::By]);
-        let every = self.take(Kind::Every);
-        self.take(Kind::The);
-        let mut dates = Vec::new();
-        while let Some(date) = self.date() {
-            dates.push(date);
-            let more = self.attempt(|grammar| {
-                grammar.take_any(&[Kind::And, Kind::Comma]) && {
-                    grammar.take_any(&[Kind::On, Kind::Am]);
-                    grammar.take(Kind::The);
-                    let at = grammar.at;
-                    let is_date = grammar.date().is_some();
-                    grammar.at = at;
-                    is_date
-                }
-            });
-            if !more {
-                break;
-            }
-        }
-        if dates.is_empty() {
-            return false;
-        }
-        self.draft.repeats |= every;
-        self.draft.impossible |= every && dates.iter().any(|date| date.year.is_some());
-        self.draft.dates.extend(dates);
-        true
-    }
-
-    fn date(&mut self) -> Option<CalendarDate> {
-        let mut found = None;
-        self.attempt(|grammar| {
-            found = grammar.date_at_place();
-            found.is_some()
-        });
-        found
-    }
-
-    fn date_at_place(&mut self) -> Option<CalendarDate> {
-        if let Kind::Date { year, month, day } = self.kind(0) {
-            self.at += 1;
-            self.attempt(|grammar| grammar.text(0) == "t" && grammar.take(Kind::Unknown));
-            return Some(CalendarDate { year, month, day });
-        }
-        let (month, day) = if let Kind::Month(month) = self.kind(0) {
-            self.at += 1;
-            self.take(Kind::The);
-            (month, self.day_number()?)
-        } else {
-            let day = self.day_number()?;
-            self.take(Kind::Of);
-            let Kind::Month(month) = self.kind(0) else { return None };
-            self.at += 1;
-            (month, day)
-        };
-        let mut year = None;
-        self.attempt(|grammar| {
-            grammar.take(Kind::Comma);
-            let Kind::Number(number @ 2000..=9999) = grammar.kind(0) else { return false };
-            grammar.at += 1;
-            year = i16::try_from(number).ok();
-            true
-        });
-        let longest = year.unwrap_or(2024);
-        let exists = jiff::civil::Date::new(longest, i8::try_from(month).ok()?, i8::try_from(day).ok()?).is_ok();
-        self.draft.impossible |= !exists;
-        Some(CalendarDate { year, month, day: u8::try_from(day).ok()? })
-    }
-
-    fn day_number(&mut self) -> Option<u32> {
-        let number = match self.kind(0) {
-            Kind::Ordinal(number) => number,
-            Kind::SecondWord => 2,
-            // "at 9 May" is no date, "9 May" is.
-            Kind::Number(number @ 1..=31)
-                if !matches!(self.kind(1), Kind::Am | Kind::Pm | Kind::OClock | Kind::Unit(_)) =>
-            {
-                number
-            }
-            _ => return None,
-        };
-        self.at += 1;
-        Some(number)
     }
 
     /// "tomorrow", "today", "the day after tomorrow", "tonight", "this evening", "next week", "heute Abend".
@@ -236,6 +161,10 @@ impl Grammar<'_> {
                 (2, None)
             }
             Kind::This if matches!(self.kind(1), Kind::Part { .. }) => (0, None),
+            Kind::In if self.kind(1) == Kind::Next => {
+                self.at += 1;
+                return self.relative_day();
+            }
             Kind::Next => {
                 self.at += 1;
                 return match self.unit() {
@@ -249,6 +178,7 @@ impl Grammar<'_> {
             _ => return false,
         };
         let tonight = self.kind(0) == Kind::Tonight;
+        self.draft.tonight |= tonight;
         self.at += 1;
         self.draft.impossible |= self.draft.relative_day.is_some_and(|known| known != days);
         self.draft.relative_day = Some(days);
@@ -266,28 +196,6 @@ impl Grammar<'_> {
         if let Some(part) = part {
             self.draft.part = Some(part);
         }
-        true
-    }
-
-    /// "in June", "every January".
-    pub(super) fn every_month_by_name(&mut self) -> bool {
-        let every = self.take(Kind::Every);
-        if !every && !self.take(Kind::In) {
-            return false;
-        }
-        let mut months = Vec::new();
-        while let Kind::Month(month) = self.kind(0) {
-            months.push(month);
-            self.at += 1;
-            if !matches!(self.kind(1), Kind::Month(_)) || !self.take_any(&[Kind::And, Kind::Comma]) {
-                break;
-            }
-        }
-        if months.is_empty() {
-            return false;
-        }
-        self.draft.repeats |= every;
-        self.draft.months.extend(months);
         true
     }
 }

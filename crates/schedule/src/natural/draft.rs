@@ -1,6 +1,7 @@
 //! What was understood so far, before it is one schedule.
 
 use super::token::{Part, Unit};
+use crate::zone::Zone;
 
 /// A time on the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,11 +92,20 @@ pub(super) struct Draft {
     pub(super) dates: Vec<CalendarDate>,
     /// Days from today.
     pub(super) relative_day: Option<i64>,
+    pub(super) tonight: bool,
     pub(super) next_period: Option<Unit>,
+    /// "Monday in two weeks", "a week from tomorrow": on top of the day that is named.
+    pub(super) further_days: i64,
     pub(super) offset: Option<Offset>,
     pub(super) times: Vec<ClockTime>,
     pub(super) part: Option<Part>,
     pub(super) part_repeats: bool,
+    /// "every morning and evening"
+    pub(super) more_parts: Vec<Part>,
+    /// "always", which makes whatever follows come again.
+    pub(super) always: bool,
+    /// The zone that was named beside the time.
+    pub(super) zone: Option<Zone>,
     pub(super) window: Option<(ClockTime, ClockTime)>,
     pub(super) minute_past: Option<u8>,
     pub(super) except: u8,
@@ -115,6 +125,11 @@ impl Draft {
             || !self.dates.is_empty()
             || self.relative_day.is_some()
             || self.next_period.is_some()
+    }
+
+    /// "Monday", "tomorrow": a day that a number of weeks can be added to.
+    pub(super) fn names_one_day(&self) -> bool {
+        self.weekdays.count_ones() == 1 || self.relative_day.is_some()
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -1,12 +1,24 @@
 //! Phrases of time, found one after the other. What is no such phrase is passed over and counted.
 
-use super::draft::{Draft, Offset};
+use super::draft::Draft;
 use super::lexer::Token;
-use super::token::{Kind, Part, Unit};
+use super::token::Kind;
+use crate::zone::Zone;
+
+/// What a word turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    Unread,
+    Day,
+    Time,
+    Other,
+}
 
 /// Reads tokens from left to right.
 pub(super) struct Grammar<'a> {
-    tokens: &'a [Token],
+    pub(super) tokens: &'a [Token],
+    /// One for each token that was passed.
+    pub(super) marks: Vec<Mark>,
     pub(super) at: usize,
     pub(super) draft: Draft,
     /// Words that say nothing about time and are not merely polite.
@@ -17,20 +29,22 @@ pub(super) struct Grammar<'a> {
 
 impl<'a> Grammar<'a> {
     pub(super) fn read(tokens: &'a [Token]) -> Self {
-        let mut grammar = Self { tokens, at: 0, draft: Draft::default(), unknown: 0, end_of_phrase: None };
+        let mut grammar =
+            Self { tokens, marks: Vec::new(), at: 0, draft: Draft::default(), unknown: 0, end_of_phrase: None };
         let mut has_loose_every = false;
         while grammar.at < tokens.len() {
             let is_after_number =
                 matches!(grammar.previous(), Some(Kind::Number(_))) && grammar.end_of_phrase != Some(grammar.at);
+            let (start, before) = (grammar.at, grammar.draft.clone());
             if grammar.attempt(Self::phrase) {
                 // "8 tomorrow": the number belongs to it, and nobody knows how.
                 grammar.draft.limited |= is_after_number;
+                grammar.note(start, &before);
                 grammar.end_of_phrase = Some(grammar.at);
                 continue;
             }
             let kind = grammar.kind(0);
             has_loose_every |= kind == Kind::Every;
-            grammar.draft.limited |= grammar.is_rest_of_list();
             grammar.unknown += usize::from(!matches!(
                 kind,
                 Kind::Filler
@@ -49,20 +63,51 @@ impl<'a> Grammar<'a> {
                     | Kind::Am
                     | Kind::Now
             ));
-            grammar.draft.limited |= kind == Kind::Limit;
+            grammar.marks.push(Mark::Unread);
             grammar.at += 1;
         }
         // "tell each of them at 9": not what repeats, as far as anybody knows.
         grammar.draft.impossible |= has_loose_every && !grammar.draft.repeats;
+        grammar.weigh_what_is_left();
         grammar
     }
 
-    /// "on March 3 and 5": a number that goes on with a phrase, but not in a way that is understood.
-    fn is_rest_of_list(&self) -> bool {
-        let after_phrase = self.at.checked_sub(1).is_some_and(|before| self.end_of_phrase == Some(before));
-        matches!(self.kind(0), Kind::Number(_))
-            && after_phrase
-            && matches!(self.previous(), Some(Kind::And | Kind::Comma))
+    /// Marks the words of a phrase that began at `start`. What would need two schedules is one that cannot be
+    /// expressed: "Mondays at 8 and Fridays at 10", "every day at 9 and every Friday".
+    fn note(&mut self, start: usize, before: &Draft) {
+        let draft = &self.draft;
+        let is_time = draft.times.len() > before.times.len();
+        let is_named_day = (draft.weekdays, draft.month_days.len(), draft.dates.len(), draft.weeks.len())
+            != (before.weekdays, before.month_days.len(), before.dates.len(), before.weeks.len())
+            || draft.last_day != before.last_day
+            || draft.relative_day != before.relative_day;
+        let is_day = is_named_day || draft.interval != before.interval || draft.part_repeats != before.part_repeats;
+        let last_time = self.marks.iter().rposition(|mark| *mark == Mark::Time);
+        let last_named_day =
+            if before.has_day() { self.marks.iter().rposition(|mark| *mark == Mark::Day) } else { None };
+        let last_day = self.marks.iter().rposition(|mark| *mark == Mark::Day);
+        if is_time && let Some(last) = last_time {
+            self.draft.impossible |= last_day.is_some_and(|day| day > last);
+            // "at 9 … opens at 10": the second belongs to the words between.
+            let joined = |place: usize| matches!(self.tokens[place].kind, Kind::And | Kind::Comma | Kind::Filler);
+            self.draft.limited |= !(last + 1..start).all(joined) || last + 1 == start;
+        }
+        if is_named_day && let (Some(day), Some(time)) = (last_named_day, last_time) {
+            self.draft.impossible |= day < time;
+        }
+        let after_and = start.checked_sub(1).is_some_and(|at| self.tokens[at].kind == Kind::And);
+        let after_phrase = start.checked_sub(2).is_some_and(|at| self.marks[at] != Mark::Unread);
+        let both_weekdays = before.weekdays != 0 && before.interval.is_none() && last_time.is_none();
+        self.draft.impossible |= is_day && after_and && after_phrase && !both_weekdays && draft_speaks(before);
+        // "Monday or Tuesday"
+        self.draft.limited |=
+            self.tokens[start..self.at].iter().any(|token| matches!(token.text.as_str(), "or" | "oder"));
+        let mark = match (is_time, is_day) {
+            (true, _) => Mark::Time,
+            (false, true) => Mark::Day,
+            (false, false) => Mark::Other,
+        };
+        self.marks.resize(self.at, mark);
     }
 
     /// The kind of the token `ahead` of the place; past the end it is `Filler`.
@@ -109,6 +154,8 @@ impl<'a> Grammar<'a> {
 
     fn phrase(&mut self) -> bool {
         self.attempt(Self::exception)
+            || self.attempt(Self::comes_again)
+            || self.attempt(Self::zone)
             || self.attempt(Self::limit)
             || self.attempt(Self::count_per)
             || self.attempt(Self::offset)
@@ -125,41 +172,6 @@ impl<'a> Grammar<'a> {
             || self.attempt(Self::every_month_by_name)
             || self.attempt(Self::times)
             || self.attempt(Self::part_of_day)
-    }
-
-    /// A small whole number: digits, a word, or "a".
-    pub(super) fn count(&mut self) -> Option<u32> {
-        match self.kind(0) {
-            Kind::Number(number) => {
-                self.at += 1;
-                // "a couple of hours"
-                self.take(Kind::Of);
-                Some(number)
-            }
-            Kind::A => {
-                self.at += 1;
-                if let Kind::Number(2) = self.kind(0)
-                    && self.text(0) == "couple"
-                {
-                    self.at += 1;
-                    self.take(Kind::Of);
-                    return Some(2);
-                }
-                Some(1)
-            }
-            _ => None,
-        }
-    }
-
-    pub(super) fn unit(&mut self) -> Option<Unit> {
-        let unit = match self.kind(0) {
-            Kind::Unit(unit) => unit,
-            Kind::SecondWord => Unit::Second,
-            Kind::Quarter if self.text(0) == "quarter" => Unit::Quarter,
-            _ => return None,
-        };
-        self.at += 1;
-        Some(unit)
     }
 
     /// "except Sundays", "außer am Sonntag". What cannot be left out limits.
@@ -213,203 +225,57 @@ impl<'a> Grammar<'a> {
         true
     }
 
+    /// "immer um 9", "jeweils am 15.": what follows comes again.
+    fn comes_again(&mut self) -> bool {
+        let announces = matches!(
+            self.kind(1),
+            Kind::At | Kind::On | Kind::Am | Kind::In | Kind::Clock(..) | Kind::Weekday { .. } | Kind::Part { .. }
+        );
+        self.draft.always = true;
+        self.take(Kind::Always) && announces
+    }
+
+    /// "9am Europe/London", "9:00 UTC", "at 9 in New York", "9 Uhr New Yorker Zeit": only after a time.
+    fn zone(&mut self) -> bool {
+        if self.end_of_phrase != Some(self.at) || self.marks.last() != Some(&Mark::Time) {
+            return false;
+        }
+        let is_in = self.take(Kind::In);
+        let found = match self.kind(0) {
+            Kind::ZoneName => Zone::parse(self.text(0)).ok().map(|zone| (zone, 1)),
+            Kind::ZoneWord if matches!(self.text(0), "utc" | "gmt") && !is_in => Some((Zone::UTC, 1)),
+            _ => (1..=3).rev().find_map(|words| self.city(words, is_in).map(|zone| (zone, words))),
+        };
+        let Some((zone, words)) = found else { return false };
+        self.at += words;
+        if matches!(self.text(0), "time" | "zeit") {
+            self.at += 1;
+        }
+        self.draft.zone = Some(zone);
+        true
+    }
+
+    /// A city: after "in", or before "time" and "Zeit".
+    fn city(&self, words: usize, is_in: bool) -> Option<Zone> {
+        if self.at_end(words - 1) {
+            return None;
+        }
+        let name = (0..words).map(|ahead| self.text(ahead)).collect::<Vec<_>>().join("_");
+        match self.text(words) {
+            "zeit" | "time" => Zone::of_city(&name)
+                .or_else(|| Zone::of_city(name.strip_suffix("er")?))
+                .or_else(|| Zone::of_city(&format!("{}en", name.strip_suffix("er")?))),
+            _ if is_in => Zone::of_city(&name),
+            _ => None,
+        }
+    }
+
     fn clock_without_at(&mut self) -> bool {
         self.clock_time(true).is_some()
     }
+}
 
-    /// "twice a day", "3 times per week", "einmal pro Woche", "once every 3 hours".
-    fn count_per(&mut self) -> bool {
-        let count = match self.kind(0) {
-            Kind::Count(count) => {
-                self.at += 1;
-                count
-            }
-            Kind::Number(count) if matches!(self.kind(1), Kind::Times) => {
-                self.at += 2;
-                count
-            }
-            _ => return false,
-        };
-        if self.kind(0) == Kind::Every && (count == 1 || matches!(self.kind(1), Kind::Number(_))) {
-            // "twice every 24 hours" is nothing that people agree on.
-            self.draft.impossible |= count != 1;
-            return self.interval();
-        }
-        if let Kind::Adverb(1, unit) = self.kind(0) {
-            self.at += 1;
-            self.draft.count_per = Some((count, unit));
-            self.draft.repeats = true;
-            return true;
-        }
-        let _ = self.take_any(&[Kind::A, Kind::Per, Kind::Every, Kind::Am, Kind::In]);
-        self.take_any(&[Kind::The, Kind::A]);
-        let Some(unit) = self.unit() else { return false };
-        self.draft.count_per = Some((count, unit));
-        self.draft.repeats = true;
-        true
-    }
-
-    /// "in 20 minutes", "in an hour and a half", "a week from now".
-    fn offset(&mut self) -> bool {
-        let led = self.take(Kind::In);
-        let Some(offset) = self.length() else { return false };
-        if !led {
-            if !(self.take(Kind::From) && self.take(Kind::Now)) {
-                return false;
-            }
-        } else if self.kind(0) == Kind::Past {
-            return false;
-        }
-        self.draft.impossible |= self.draft.offset.is_some();
-        self.draft.offset = Some(offset);
-        true
-    }
-
-    /// A length of time.
-    fn length(&mut self) -> Option<Offset> {
-        if let Some(seconds) = self.odd_length() {
-            return Some(Offset::Seconds(seconds));
-        }
-        let count = i64::from(self.count()?);
-        // "2 and a half hours"
-        let half = self.attempt(Self::and_a_half);
-        let unit = self.unit()?;
-        let length = match unit {
-            Unit::Second => Offset::Seconds(count),
-            Unit::Minute => Offset::Seconds(count * 60 + if half { 30 } else { 0 }),
-            Unit::Hour => {
-                // "an hour and a half", "one hour and 20 minutes"
-                let half = half || self.attempt(Self::and_a_half);
-                let mut minutes = if half { 30 } else { 0 };
-                self.attempt(|grammar| {
-                    grammar.take(Kind::And);
-                    let Kind::Number(more @ 1..=59) = grammar.kind(0) else { return false };
-                    grammar.at += 1;
-                    minutes += i64::from(more);
-                    grammar.unit() == Some(Unit::Minute)
-                });
-                Offset::Seconds(count * 3600 + minutes * 60)
-            }
-            Unit::Day => Offset::Days(count),
-            Unit::Week => Offset::Days(count * 7),
-            Unit::Month => Offset::Months(count),
-            Unit::Quarter => Offset::Months(count * 3),
-            Unit::Year => Offset::Months(count * 12),
-        };
-        let is_whole = matches!(unit, Unit::Minute | Unit::Hour) || !half;
-        (count > 0 && is_whole).then_some(length)
-    }
-
-    fn and_a_half(&mut self) -> bool {
-        self.take(Kind::And) && self.take(Kind::A) && self.take(Kind::Half)
-    }
-
-    /// "half an hour", "einer halben Stunde", "a quarter of an hour", "anderthalb Stunden", in seconds.
-    fn odd_length(&mut self) -> Option<i64> {
-        let mut found = None;
-        self.attempt(|grammar| {
-            grammar.take(Kind::A);
-            let seconds = match grammar.kind(0) {
-                Kind::Half => 1800,
-                Kind::OneAndAHalf => 5400,
-                Kind::Quarter => 900,
-                _ => return false,
-            };
-            grammar.at += 1;
-            grammar.take(Kind::Through);
-            grammar.take(Kind::Of);
-            grammar.take(Kind::A);
-            found = Some(seconds);
-            grammar.unit() == Some(Unit::Hour)
-        })
-        .then_some(found)?
-    }
-
-    /// "every 5 minutes", "every other day", "every half hour", "alle zwei Stunden", "each month".
-    pub(super) fn interval(&mut self) -> bool {
-        let _ = self.take_any(&[Kind::On, Kind::In, Kind::Am]);
-        if !self.take(Kind::Every) {
-            return false;
-        }
-        while self.text(0) == "single" {
-            self.at += 1;
-        }
-        self.draft.repeats = true;
-        if let Some(seconds) = self.odd_length() {
-            self.draft.interval_seconds = Some(seconds);
-            return true;
-        }
-        let mut count = match self.kind(0) {
-            Kind::Other => {
-                self.at += 1;
-                2
-            }
-            Kind::Ordinal(number) => {
-                self.at += 1;
-                number
-            }
-            Kind::SecondWord if matches!(self.kind(1), Kind::Unit(_)) => {
-                self.at += 1;
-                2
-            }
-            Kind::Number(_) => self.count().unwrap_or(0),
-            _ => 1,
-        };
-        let half = self.attempt(Self::and_a_half);
-        if let Kind::Part { part, .. } = self.kind(0)
-            && count == 1
-        {
-            self.at += 1;
-            (self.draft.part, self.draft.part_repeats) = (Some(part), true);
-            return true;
-        }
-        if self.kind(0) == Kind::MorgenWord {
-            self.at += 1;
-            (self.draft.part, self.draft.part_repeats) = (Some(Part::Morning), true);
-            return true;
-        }
-        let Some(unit) = self.unit() else { return false };
-        let half = half || (unit == Unit::Hour && self.attempt(Self::and_a_half));
-        if half {
-            self.draft.impossible |= unit != Unit::Hour;
-            self.draft.interval_seconds = Some(i64::from(count) * 3600 + 1800);
-            return true;
-        }
-        // "every hour on the hour"
-        if unit == Unit::Hour
-            && count == 1
-            && self.attempt(|grammar| {
-                grammar.take(Kind::On) && grammar.take(Kind::The) && grammar.unit() == Some(Unit::Hour)
-            })
-        {
-            self.draft.minute_past = Some(0);
-        }
-        if unit == Unit::Quarter {
-            count = count.saturating_mul(3);
-        }
-        let unit = if unit == Unit::Quarter { Unit::Month } else { unit };
-        self.draft.impossible |= count == 0;
-        // "every month" beside "the 3rd": one more word for the same.
-        let again = self.draft.interval.is_some_and(|known| known != (count, unit));
-        self.draft.impossible |= again;
-        self.draft.interval = Some((count, unit));
-        true
-    }
-
-    /// "daily", "weekly". Before a noun it is an adjective.
-    fn adverb(&mut self) -> bool {
-        let Kind::Adverb(count, unit) = self.kind(0) else { return false };
-        let after_article = matches!(self.previous(), Some(Kind::The | Kind::A | Kind::This)) || {
-            self.at > 0 && ["my", "our", "your"].contains(&self.tokens[self.at - 1].text.as_str())
-        };
-        self.at += 1;
-        if after_article || (!self.at_end(0) && self.kind(0) == Kind::Unknown) {
-            self.draft.adjective = Some((count, unit));
-            self.unknown += 1;
-            return true;
-        }
-        self.draft.repeats = true;
-        self.draft.interval = Some((count, unit));
-        true
-    }
+/// Whether anything before speaks of a time, so that "and" goes on with it.
+fn draft_speaks(before: &Draft) -> bool {
+    before.has_day() || before.interval.is_some() || !before.times.is_empty()
 }

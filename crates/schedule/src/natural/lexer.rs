@@ -1,18 +1,38 @@
 //! Text into words that mean something.
 
-use super::token::{Kind, kind_of, split_compound};
+use super::token::{Kind, corrected, kind_of, short_weekday, split_compound};
+use crate::zone::Zone;
 
 /// A word as it stood there, in lower case, and what it can be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
     pub(super) text: String,
+    /// It was typed otherwise.
+    pub(super) is_guess: bool,
 }
+
+/// Weekdays in one word.
+const DAYS_IN_A_WORD: [(&str, &[&str]); 8] = [
+    ("mwf", &["mon", "wed", "fri"]),
+    ("m/w/f", &["mon", "wed", "fri"]),
+    ("m-w-f", &["mon", "wed", "fri"]),
+    ("tth", &["tue", "thu"]),
+    ("t/th", &["tue", "thu"]),
+    ("tuth", &["tue", "thu"]),
+    ("tu/th", &["tue", "thu"]),
+    ("m-f", &["mon", "-", "fri"]),
+];
 
 pub(super) fn tokens(text: &str) -> Vec<Token> {
     let mut found = Vec::new();
     for chunk in text.to_lowercase().replace(['’', '‘'], "'").replace(['–', '—'], "-").split_whitespace() {
         push_chunk(chunk, &mut found);
+    }
+    for place in 0..found.len() {
+        if let Some(kind) = short_weekday(&found[place].text).filter(|_| is_short_weekday(&found, place)) {
+            found[place].kind = kind;
+        }
     }
     joined_numbers(found)
 }
@@ -28,7 +48,14 @@ fn push_chunk(chunk: &str, found: &mut Vec<Token>) {
 }
 
 fn push(found: &mut Vec<Token>, kind: Kind, text: &str) {
-    found.push(Token { kind, text: text.to_owned() });
+    // "9 o clock"
+    if text == "clock"
+        && let Some(last) = found.last_mut().filter(|last| last.text == "o")
+    {
+        last.kind = Kind::OClock;
+        return;
+    }
+    found.push(Token { kind, text: text.to_owned(), is_guess: false });
 }
 
 fn push_word(word: &str, found: &mut Vec<Token>) {
@@ -42,6 +69,15 @@ fn push_word(word: &str, found: &mut Vec<Token>) {
         Kind::Unknown => kind_of(stem),
         kind => kind,
     };
+    if kind == Kind::Unknown
+        && let Some(meant) = corrected(word)
+    {
+        push(found, kind_of(&meant), &meant);
+        if let Some(last) = found.last_mut() {
+            last.is_guess = true;
+        }
+        return;
+    }
     push(found, kind, word);
 }
 
@@ -51,6 +87,34 @@ fn push_body(body: &str, found: &mut Vec<Token>) {
     }
     if let Some(kind) = date(body) {
         return push(found, kind, body);
+    }
+    // "2026-12-24T18:00"
+    if let Some((day, time)) = body.split_once('t')
+        && let (Some(day_kind), Some(time_kind @ Kind::Clock(..))) = (date(day), numeric(time))
+    {
+        push(found, day_kind, day);
+        return push(found, time_kind, time);
+    }
+    if body.contains('/') && Zone::parse(body).is_ok() {
+        return push(found, Kind::ZoneName, body);
+    }
+    if let Some((_, days)) = DAYS_IN_A_WORD.iter().find(|(word, _)| *word == body) {
+        return days.iter().for_each(|day| push(found, kind_of(day), day));
+    }
+    // "@10", "um8"
+    for (lead, rest) in ["@", "at", "um"].iter().filter_map(|lead| Some((lead, body.strip_prefix(lead)?))) {
+        if rest.starts_with(|letter: char| letter.is_ascii_digit()) {
+            push(found, Kind::At, lead);
+            return push_body(rest, found);
+        }
+    }
+    if let "monatsersten" | "monatsletzten" = body {
+        let words: &[&str] = if body == "monatsersten" { &["ersten"] } else { &["letzten", "tag"] };
+        return words.iter().chain(&["des", "monats"]).for_each(|word| push(found, kind_of(word), word));
+    }
+    if body == "viertelstunde" {
+        push(found, Kind::Quarter, "viertel");
+        return push(found, kind_of("stunde"), "stunde");
     }
     // "15." is the German 15th; elsewhere a full stop ends the sentence.
     if let Some(digits) = body.strip_suffix('.') {
@@ -67,9 +131,22 @@ fn push_body(body: &str, found: &mut Vec<Token>) {
     if kind_of(body) != Kind::Unknown {
         return push_word(body, found);
     }
+    // "Sa+So"
+    if let Some((left, right)) = body.split_once('+')
+        && short_weekday(left).is_some()
+        && short_weekday(right).is_some()
+    {
+        push_body(left, found);
+        push(found, Kind::And, "+");
+        return push_body(right, found);
+    }
     for separator in ['/', '-'] {
         if let Some((left, right)) = body.split_once(separator) {
             push_body(left, found);
+            // "Dienstag- und Donnerstagabend"
+            if right.is_empty() {
+                return;
+            }
             if separator == '/' || left.bytes().next().is_some_and(|byte| byte.is_ascii_digit()) || is_day(found) {
                 push(found, kind_of(&separator.to_string()), &separator.to_string());
             }
@@ -83,19 +160,72 @@ fn push_body(body: &str, found: &mut Vec<Token>) {
 }
 
 fn is_day(found: &[Token]) -> bool {
-    matches!(found.last().map(|token| token.kind), Some(Kind::Weekday { .. } | Kind::Month(_)))
+    let Some(last) = found.last() else { return false };
+    matches!(last.kind, Kind::Weekday { .. } | Kind::Month(_) | Kind::Am | Kind::Pm)
+        || short_weekday(&last.text).is_some()
+}
+
+/// "do" and "so" are words, too: two letters are a weekday in a list of such, or where only a day can stand.
+fn is_short_weekday(found: &[Token], place: usize) -> bool {
+    let text =
+        |place: Option<usize>| place.and_then(|at| found.get(at)).map_or("", |token: &Token| token.text.as_str());
+    let is_word = |word: &str| matches!(word, "do" | "so");
+    let own = found[place].text.as_str();
+    let beside = |near: Option<usize>, far: Option<usize>| {
+        let is_separated = near
+            .and_then(|at| found.get(at))
+            .is_some_and(|token| matches!(token.kind, Kind::And | Kind::Comma | Kind::Through | Kind::Until));
+        let other = if is_separated { far } else { near };
+        let is_day = other.and_then(|at| found.get(at)).is_some_and(|token| matches!(token.kind, Kind::Weekday { .. }));
+        let is_short = short_weekday(text(other)).is_some();
+        is_day || (is_short && (is_separated || !is_word(own) || !is_word(text(other))))
+    };
+    let (before, after) = (place.checked_sub(1), Some(place + 1));
+    let announced = matches!(
+        text(before),
+        "jeden" | "jeder" | "nächsten" | "diesen" | "kommenden" | "am" | "bis" | "ab" | "außer" | "immer"
+    );
+    let kind_after = found.get(place + 1).map(|token| token.kind);
+    let timed = !is_word(own)
+        && (text(after) == "um"
+            || matches!(kind_after, Some(Kind::Clock(..)))
+            || (matches!(kind_after, Some(Kind::Number(_))) && text(Some(place + 2)) == "uhr"));
+    announced || timed || beside(before, place.checked_sub(2)) || beside(after, Some(place + 2))
 }
 
 /// "9am", "8:30am", "9.15pm", "20min", "7uhr".
 fn push_numeric(body: &str, found: &mut Vec<Token>) {
     let digits = body.bytes().take_while(|byte| byte.is_ascii_digit() || b":.".contains(byte)).count();
     let (number, suffix) = body.split_at(digits);
+    // "1,5" and "1.5"
+    if let Some((whole, part)) = body.split_once([',', '.'])
+        && let (Ok(whole), Ok(tenths)) = (whole.parse::<u32>(), part.parse::<u32>())
+        && part.len() == 1
+        && whole < 1000
+    {
+        return push(found, Kind::Decimal(whole * 100 + tenths * 10), body);
+    }
+    // "9h30", "2h30m"
+    if let Some((hour, minute)) = body.split_once('h')
+        && let Some(kind) = numeric(&format!("{hour}:{}", minute.trim_end_matches(|letter| "min".contains(letter))))
+        && hour.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return push(found, kind, body);
+    }
     let number = number.trim_end_matches('.');
+    // "am 24.12"
+    if suffix.is_empty()
+        && numeric(number).is_none()
+        && let Some(Token { kind: Kind::On | Kind::Am | Kind::The | Kind::Comma, .. }) = found.last()
+        && let Some(kind) = date(&format!("{number}."))
+    {
+        return push(found, kind, number);
+    }
     let Some(kind) = numeric(number) else {
         return push(found, Kind::Unknown, body);
     };
     let follows = match suffix {
-        "" => None,
+        "" | "ish" => None,
         "am" | "a" | "a.m" => Some(Kind::Am),
         "pm" | "p" | "p.m" => Some(Kind::Pm),
         "h" if matches!(kind, Kind::Clock(..) | Kind::Dotted(..)) => Some(Kind::OClock),
@@ -115,6 +245,8 @@ fn push_numeric(body: &str, found: &mut Vec<Token>) {
 }
 
 fn numeric(text: &str) -> Option<Kind> {
+    // Whole minutes with their seconds.
+    let text = text.strip_suffix(":00").filter(|rest| rest.contains(':')).unwrap_or(text);
     for (separator, dotted) in [(':', false), ('.', true)] {
         let Some((hour, minute)) = text.split_once(separator) else { continue };
         if hour.is_empty() || hour.len() > 2 || minute.len() != 2 {
@@ -168,7 +300,7 @@ fn joined_numbers(tokens: Vec<Token>) -> Vec<Token> {
     let mut joined: Vec<Token> = Vec::with_capacity(tokens.len());
     for token in tokens {
         let words = |token: &Token| token.text.bytes().all(|byte| byte.is_ascii_alphabetic());
-        if let (Kind::Number(ones @ 1..=9), Some(Token { kind: Kind::Number(tens @ 20..=90), text })) =
+        if let (Kind::Number(ones @ 1..=9), Some(Token { kind: Kind::Number(tens @ 20..=90), text, .. })) =
             (token.kind, joined.last_mut())
             && words(&token)
             && text.bytes().all(|byte| byte.is_ascii_alphabetic())

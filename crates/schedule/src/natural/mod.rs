@@ -6,19 +6,25 @@
 //! called off rather than ordered.
 
 mod clock;
+mod dates;
 mod days;
 mod draft;
 mod grammar;
+mod leftover;
+mod lengths;
 mod lexer;
 mod month_days;
 mod refusal;
 mod resolve;
+mod statement;
 mod token;
+mod windows;
 
 use agentd_base::Timestamp;
 
 use crate::language::Language;
 use crate::schedule::Schedule;
+use crate::spec::ScheduleSpec;
 use crate::zone::Zone;
 
 /// Longer texts are not looked at, in characters.
@@ -35,6 +41,8 @@ const LIMITED: f64 = 0.35;
 const WORD_BESIDE_SCHEDULE: f64 = 0.01;
 const WORDS_BESIDE_SCHEDULE: f64 = 0.25;
 const WORD_BESIDE_HINT: f64 = 0.1;
+/// What a mistyped word costs.
+const GUESS: f64 = 0.05;
 
 /// A schedule that was found in a text.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +62,10 @@ pub fn parse_natural(text: &str, now: Timestamp, zone: &Zone, language: impl Int
     if text.chars().count() > MAX_TEXT_LENGTH {
         return None;
     }
+    if let Some(schedule) = written_out(text, now, zone) {
+        let human_readable = schedule.human_readable(language);
+        return Some(Parsed { schedule, confidence: CERTAIN, human_readable });
+    }
     let tokens = lexer::tokens(text);
     if refusal::refuses(&tokens) {
         return None;
@@ -62,23 +74,46 @@ pub fn parse_natural(text: &str, now: Timestamp, zone: &Zone, language: impl Int
     let (schedule, doubt) = resolve::resolve(&grammar.draft, now, zone)?;
     let confidence = confidence(&grammar, doubt.0);
     // A bare hint among other words is nothing; what is whole but limited is shown, with little confidence.
-    if confidence < MIN_CONFIDENCE && !grammar.draft.limited {
+    if confidence < MIN_CONFIDENCE && !(grammar.draft.limited && is_whole(&grammar.draft)) {
         return None;
     }
     let human_readable = schedule.human_readable(language);
     Some(Parsed { schedule, confidence, human_readable })
 }
 
+/// Whether it says when, beyond a bare hint.
+fn is_whole(draft: &draft::Draft) -> bool {
+    let has_time = !draft.times.is_empty() || draft.part.is_some();
+    draft.repeats || draft.always || draft.part_repeats || draft.offset.is_some() || (draft.has_day() && has_time)
+}
+
+/// Cron, or a date and time with its offset, as machines write them.
+fn written_out(text: &str, now: Timestamp, zone: &Zone) -> Option<Schedule> {
+    let text = text.trim().trim_matches(['`', '"', '\'']);
+    let text = text.strip_prefix("cron").map_or(text, |rest| rest.trim_start_matches(':')).trim();
+    let spec = if text.starts_with('@') || text.contains('*') {
+        ScheduleSpec::cron(text, zone.name())
+    } else if text.starts_with(|letter: char| letter.is_ascii_digit()) {
+        ScheduleSpec { timezone: Some(zone.name().to_owned()), ..ScheduleSpec::at(text) }
+    } else {
+        return None;
+    };
+    let schedule = spec.check(zone).ok()?;
+    schedule.next_after(now, now)?;
+    Some(schedule)
+}
+
 fn confidence(grammar: &grammar::Grammar<'_>, doubt: f64) -> f64 {
     let draft = &grammar.draft;
-    let has_time = !draft.times.is_empty() || draft.part.is_some();
-    let whole = draft.repeats || draft.part_repeats || draft.offset.is_some() || (draft.has_day() && has_time);
+    let whole = is_whole(draft);
     #[allow(clippy::cast_precision_loss, reason = "a text has at most a thousand words")]
     let words = grammar.unknown as f64;
     let cost = if whole { (words * WORD_BESIDE_SCHEDULE).min(WORDS_BESIDE_SCHEDULE) } else { words * WORD_BESIDE_HINT };
     // Any unknown word at all is a reason not to be certain.
     let first = if words > 0.0 { 0.05 } else { 0.0 };
-    let confidence = (CERTAIN - doubt - cost - first).max(0.05);
+    #[allow(clippy::cast_precision_loss, reason = "a text has at most a thousand words")]
+    let guesses = grammar.tokens.iter().filter(|token| token.is_guess).count() as f64;
+    let confidence = (CERTAIN - doubt - cost - first - guesses * GUESS).max(0.05);
     let limited = if draft.limited { confidence.min(LIMITED) } else { confidence };
     (limited * 100.0).round() / 100.0
 }

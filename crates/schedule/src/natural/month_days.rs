@@ -28,7 +28,8 @@ impl Grammar<'_> {
         let working = matches!(self.text(0), "business" | "working") && self.text(1) == "day";
         let Some(set) = self.weekday_set() else { return false };
         let of_month = self.attempt(Self::of_every_month);
-        let unambiguous = every && matches!(weeks.as_slice(), [Week::Last | Week::Nth(1)]);
+        // "every 1st and 3rd Monday" counts within the month, "every 3rd Monday" may not.
+        let unambiguous = every && (weeks.len() > 1 || matches!(weeks.as_slice(), [Week::Last | Week::Nth(1)]));
         if !of_month {
             // "every second Friday" may be every other one, "last Friday" is over, "the first Monday in May" is one.
             let other = matches!(self.kind(0), Kind::Of | Kind::In);
@@ -58,6 +59,15 @@ impl Grammar<'_> {
     pub(super) fn end_of_month(&mut self) -> bool {
         let _ = self.take_any(&[Kind::On, Kind::Am, Kind::At, Kind::In]);
         self.take(Kind::The);
+        self.take(Kind::Every);
+        // "the second to last day"
+        if matches!(self.kind(0), Kind::Ordinal(_) | Kind::SecondWord | Kind::Number(_))
+            && (self.kind(1) == Kind::Last || (self.kind(1) == Kind::To && self.kind(2) == Kind::Last))
+        {
+            self.draft.impossible = true;
+            self.at += 2;
+            return true;
+        }
         let (is_last, mut whole) = match (self.kind(0), self.text(0)) {
             (Kind::Last, _) => (true, false),
             (Kind::End, text) => (true, text == "monatsende"),
@@ -104,12 +114,33 @@ impl Grammar<'_> {
 
     /// "the 1st and 15th", "on the tenth of each month", "am 15. jedes Monats".
     pub(super) fn days_of_month(&mut self) -> bool {
-        let led = self.take_any(&[Kind::On, Kind::Am, Kind::By]);
+        // "Monday the 30th"
+        let follows_weekday =
+            self.draft.weekdays != 0 && (self.end_of_phrase == Some(self.at) || self.previous() == Some(Kind::Comma));
+        let led = self.take_any(&[Kind::On, Kind::Am, Kind::By]) || follows_weekday;
+        let (from, between) = (!led && self.take(Kind::From), !led && self.take(Kind::Between));
         self.take(Kind::The);
         let every = self.take(Kind::Every);
         let mut days = Vec::new();
         while let Some(day) = self.ordinal() {
             days.push(day);
+            let through = self.attempt(|grammar| {
+                let leads =
+                    grammar.take_any(&[Kind::Through, Kind::To, Kind::Until]) || (between && grammar.take(Kind::And));
+                if leads {
+                    grammar.take(Kind::The);
+                    grammar.at += usize::from(grammar.text(0) == "zum");
+                }
+                leads && matches!(grammar.kind(0), Kind::Ordinal(_) | Kind::SecondWord)
+            });
+            if through && let Some(last) = self.ordinal() {
+                self.draft.impossible |= last <= day || last > 31;
+                days.extend((day + 1..=last.min(31)).filter(|_| last > day));
+                break;
+            }
+            if from || between {
+                return false;
+            }
             let more = self.attempt(|grammar| {
                 if !grammar.take_any(&[Kind::And, Kind::Comma]) {
                     return false;
@@ -130,16 +161,29 @@ impl Grammar<'_> {
         self.attempt(|grammar| {
             grammar.unit() == Some(Unit::Day) && matches!(grammar.kind(0), Kind::Of | Kind::Every | Kind::In)
         });
-        let of_month = self.attempt(Self::of_every_month);
+        // "the 3rd of next month", "am 3. dieses Monats"
+        let of_one_month = self.attempt(|grammar| {
+            grammar.take_any(&[Kind::Of, Kind::In]);
+            grammar.take(Kind::The);
+            let next = grammar.kind(0) == Kind::Next;
+            if next {
+                grammar.draft.next_period = Some(Unit::Month);
+            }
+            grammar.take_any(&[Kind::Next, Kind::This]) && grammar.unit() == Some(Unit::Month)
+        });
+        let of_month = !of_one_month && self.attempt(Self::of_every_month);
         let is_last_word = self.at_end(0)
             || matches!(
                 self.kind(0),
                 Kind::At | Kind::Comma | Kind::Clock(..) | Kind::Every | Kind::In | Kind::Filler | Kind::Adverb(..)
             )
+            || of_one_month
+            || matches!(self.kind(0), Kind::By | Kind::The)
             || matches!(self.kind(1), Kind::OClock | Kind::Pm);
-        let announced = led || every || of_month || self.draft.interval == Some((1, Unit::Month)) || days.len() > 1;
+        let announced =
+            led || of_one_month || every || of_month || self.draft.interval == Some((1, Unit::Month)) || days.len() > 1;
         // "every 15th" is a day of the month; "every second" is not.
-        let is_numbered = days.iter().all(|day| *day > 3);
+        let is_numbered = days.iter().all(|day| *day > 3) || self.text_before().ends_with('.') || days == [1];
         if !announced || (!of_month && !is_last_word) || (every && !of_month && !is_numbered) {
             return false;
         }

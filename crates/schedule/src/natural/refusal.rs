@@ -1,17 +1,18 @@
 //! Sentences that speak of time and order nothing: questions, stories, and what is called off.
 
 use super::lexer::Token;
+use super::statement;
 use super::token::{Kind, Unit};
 
 /// First words of a question or a story.
-const FIRST: [&str; 36] = [
+const FIRST: [&str; 40] = [
     "what", "what's", "whats", "who", "whom", "whose", "why", "how", "how's", "when", "where", "which", "is", "are",
     "was", "were", "does", "did", "has", "wer", "wie", "was", "wann", "warum", "wo", "wieso", "weshalb", "welche",
-    "welcher", "welches", "ist", "sind", "war", "hat", "hast", "there's",
+    "welcher", "welches", "ist", "sind", "war", "hat", "hast", "there's", "i'll", "we'll", "i'm", "sorry",
 ];
 /// Words that call something off, at the beginning.
-const CALLED_OFF: [&str; 9] =
-    ["cancel", "stop", "pause", "disable", "unsubscribe", "skip", "stoppe", "beende", "pausiere"];
+const CALLED_OFF: [&str; 10] =
+    ["cancel", "forget", "stop", "pause", "disable", "unsubscribe", "skip", "stoppe", "beende", "pausiere"];
 const REMOVED: [&str; 4] = ["delete", "remove", "lösche", "entferne"];
 /// What is removed with its schedule; old logs are removed on one.
 const REMINDERS: [&str; 12] = [
@@ -57,11 +58,29 @@ const STORY: [&str; 21] = [
     "wasn't",
 ];
 const WHENEVER: [&str; 2] = ["whenever", "jedesmal"];
-const SUBJECTS: [&str; 12] = ["i", "he", "she", "we", "they", "it", "er", "sie", "wir", "es", "ihr", "ich"];
+const SUBJECTS: [&str; 17] = [
+    "i",
+    "he",
+    "she",
+    "we",
+    "they",
+    "it",
+    "er",
+    "sie",
+    "wir",
+    "es",
+    "ihr",
+    "ich",
+    "everyone",
+    "everybody",
+    "people",
+    "somebody",
+    "nobody",
+];
 /// What makes "I …" a wish.
-const WISHES: [&str; 22] = [
-    "want", "wanna", "need", "would", "should", "must", "will", "shall", "can", "could", "have", "like", "wish",
-    "möchte", "will", "brauche", "hätte", "muss", "soll", "sollte", "würde", "get",
+const WISHES: [&str; 20] = [
+    "want", "wanna", "need", "would", "should", "must", "will", "shall", "can", "could", "like", "wish", "möchte",
+    "will", "brauche", "hätte", "muss", "soll", "sollte", "würde",
 ];
 
 /// Whether nothing in the sentence may be taken for an order.
@@ -70,8 +89,20 @@ pub(super) fn refuses(tokens: &[Token]) -> bool {
     if FIRST.contains(&text(0)) || matches!((text(0), text(1)), ("do", "you" | "we" | "i" | "they")) {
         return true;
     }
-    // "I read it in two days" tells; "I want it in two days" orders.
-    if SUBJECTS.contains(&text(0)) && !WISHES.contains(&text(1)) {
+    // "I read it in two days" tells; "I want it in two days" and "I have to" order.
+    let has_to = matches!((text(1), text(2)), ("have" | "got" | "gotta", "to")) || text(1) == "gotta";
+    let will_be = matches!((text(1), text(2)), ("will", "be"));
+    if SUBJECTS.contains(&text(0)) && ((!WISHES.contains(&text(1)) && !has_to) || will_be) {
+        return true;
+    }
+    if statement::states(tokens) {
+        return true;
+    }
+    let is_greeting = matches!((text(0), text(1)), ("see" | "catch", "you" | "ya" | "u") | ("thank" | "thanks", _));
+    // "sag den Termin am Freitag ab"
+    let calls_off =
+        matches!(text(0), "sag" | "sage") && tokens.last().is_some_and(|last| matches!(last.text.as_str(), "ab"));
+    if is_greeting || calls_off {
         return true;
     }
     let order = tokens.iter().position(|token| token.kind != Kind::Filler).unwrap_or(0);
@@ -92,7 +123,11 @@ pub(super) fn refuses(tokens: &[Token]) -> bool {
 /// "don't …", "not every day"; within what is to be done it is no denial: "check that it is not down every hour".
 fn denies(tokens: &[Token], place: usize, repeats: bool) -> bool {
     let before_every = tokens.get(place + 1).is_some_and(|next| next.kind == Kind::Every);
-    DENIALS.contains(&tokens[place].text.as_str()) && (!repeats || place < 3 || before_every)
+    // "don't forget", "nicht vergessen"
+    let is_forgetting =
+        tokens.get(place + 1).is_some_and(|next| matches!(next.text.as_str(), "forget" | "vergessen" | "miss"))
+            || tokens.iter().any(|token| token.text == "vergiss");
+    DENIALS.contains(&tokens[place].text.as_str()) && !is_forgetting && (!repeats || place < 3 || before_every)
 }
 
 /// "every time", "last week", "last Friday", "vor zwei Tagen".

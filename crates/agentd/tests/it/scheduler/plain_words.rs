@@ -52,6 +52,19 @@ async fn the_grammar_reads_in_the_profiles_zone_and_asks_nobody() {
 }
 
 #[tokio::test]
+async fn a_zone_that_is_named_counts_and_what_is_left_unread_is_not_passed_over() {
+    let app = TestApp::with_owner().await;
+    in_berlin(&app).await;
+    let parsed = parse(&app, "every weekday at 9am in New York").await;
+    assert_eq!(parsed["schedule"], json!({"type": "cron", "expression": "0 9 * * 1-5", "timezone": "America/New_York"}));
+    assert_eq!(parsed["next_runs"][0], "2026-01-05T14:00:00.000Z");
+    assert!(confidence(&parse(&app, "every weekday at 9am pacific time").await) < 0.5);
+    for text in ["every monday at 8 and friday at 17", "every day at 25:00", "the sun rises at 6"] {
+        ask(&app, text).send().await.expect_error(400, "not_understood");
+    }
+}
+
+#[tokio::test]
 async fn what_was_understood_is_said_in_the_interfaces_language() {
     let app = TestApp::with_owner().await;
     app.put("/api/settings/interface").json(&json!({"language": "de"})).send().await.expect_status(200);

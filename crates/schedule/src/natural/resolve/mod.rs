@@ -6,7 +6,7 @@ mod within_day;
 
 use agentd_base::Timestamp;
 
-use super::draft::{ClockTime, Draft, Week};
+use super::draft::{ClockTime, Draft, Offset, Week};
 use super::token::{Part, Unit};
 use crate::schedule::Schedule;
 use crate::spec::ScheduleSpec;
@@ -31,6 +31,7 @@ pub(super) fn resolve(draft: &Draft, now: Timestamp, zone: &Zone) -> Option<(Sch
     if draft.impossible || draft.is_empty() {
         return None;
     }
+    let zone = draft.zone.as_ref().unwrap_or(zone);
     let mut resolver = Resolver { draft, now, zone, doubt: Doubt::default() };
     let spec = resolver.spec()?;
     let schedule = spec.check(zone).ok()?;
@@ -50,6 +51,12 @@ impl Resolver<'_> {
     fn spec(&mut self) -> Option<ScheduleSpec> {
         let draft = self.draft;
         if let Some(offset) = draft.offset {
+            // "Monday in two weeks"
+            if let (Offset::Days(days), false, true) = (offset, draft.repeats, draft.names_one_day())
+                && draft.relative_day != Some(0)
+            {
+                return if days % 7 == 0 { self.once(days) } else { None };
+            }
             return if draft.repeats || (draft.has_day() && draft.relative_day != Some(0)) {
                 None
             } else {
@@ -70,6 +77,10 @@ impl Resolver<'_> {
         match draft.interval.or(adjective) {
             Some((count, Unit::Second)) => self.within_days(i64::from(count)),
             Some((count, Unit::Minute)) => self.within_days(i64::from(count) * 60),
+            // "every 24h at 9am"
+            Some((count, Unit::Hour)) if count > 0 && count % 24 == 0 && !draft.times.is_empty() => {
+                self.daily(count / 24)
+            }
             Some((count, Unit::Hour)) => self.within_days(i64::from(count) * 3600),
             Some((count, Unit::Day)) => self.daily(count),
             Some((count, Unit::Week)) => self.weekly(count),
@@ -77,8 +88,16 @@ impl Resolver<'_> {
             Some((count, Unit::Quarter)) => self.monthly(count.saturating_mul(3)),
             Some((count, Unit::Year)) => self.yearly(count),
             None if draft.window.is_some() => None,
+            None if draft.further_days > 0 && draft.repeats => None,
             None if draft.repeats || (draft.part_repeats && draft.relative_day.is_none()) => self.repeated(),
-            None => self.once(),
+            None if draft.always => {
+                if draft.has_day() || !draft.times.is_empty() || draft.part.is_some() {
+                    self.repeated()
+                } else {
+                    None
+                }
+            }
+            None => self.once(draft.further_days),
         }
     }
 
@@ -115,7 +134,8 @@ impl Resolver<'_> {
                 }
                 Some(part) => {
                     self.doubt.add(0.05);
-                    ClockTime::certain(part.hour(), 0)
+                    let parts = std::iter::once(part).chain(draft.more_parts.iter().copied());
+                    return parts.map(|part| ClockTime::certain(part.hour(), 0)).collect();
                 }
                 None => {
                     self.doubt.add(0.1);
@@ -142,8 +162,7 @@ impl Resolver<'_> {
     }
 
     fn months_field(&self) -> String {
-        let months: Vec<String> = self.draft.months.iter().map(ToString::to_string).collect();
-        if months.is_empty() { "*".to_owned() } else { months.join(",") }
+        if self.draft.months.is_empty() { "*".to_owned() } else { list(&self.draft.months) }
     }
 
     fn weekdays_field(&self) -> Option<String> {
@@ -271,7 +290,10 @@ impl Resolver<'_> {
                 .collect();
             return Some(self.cron(&format!("{time} * {months} {}", weekdays.join(","))));
         }
-        let mut days: Vec<String> = draft.month_days.iter().map(ToString::to_string).collect();
+        let mut days: Vec<String> = Vec::new();
+        if !draft.month_days.is_empty() {
+            days.push(list(&draft.month_days));
+        }
         if draft.last_day {
             days.push("L".to_owned());
         }
@@ -314,4 +336,17 @@ impl Resolver<'_> {
         let list = |numbers: &[u8]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         Some(self.cron(&format!("{time} {} {} *", list(&days), list(&months))))
     }
+}
+
+/// Numbers as cron lists them: "1,15", "6-8,11".
+fn list(numbers: &[u8]) -> String {
+    let mut numbers = numbers.to_vec();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let runs = numbers.chunk_by(|left, right| left + 1 == *right);
+    let written = runs.map(|run| match run {
+        [first, _, .., last] => format!("{first}-{last}"),
+        few => few.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+    });
+    written.collect::<Vec<_>>().join(",")
 }

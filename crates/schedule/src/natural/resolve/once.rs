@@ -55,7 +55,7 @@ impl Resolver<'_> {
     }
 
     /// One date and time to come.
-    pub(super) fn once(&mut self) -> Option<ScheduleSpec> {
+    pub(super) fn once(&mut self, further_days: i64) -> Option<ScheduleSpec> {
         let draft = self.draft;
         let today = self.zone.wall(self.now).date();
         let kinds = [
@@ -66,9 +66,19 @@ impl Resolver<'_> {
             draft.relative_day.is_some(),
             draft.next_period.is_some(),
         ];
-        // "on Friday, March 20": the date says it, the weekday must agree.
-        let dated_weekday = kinds[0] && kinds[3];
-        if kinds.iter().filter(|present| **present).count() > 1 && !dated_weekday {
+        // "on Friday, March 20", "Friday the 20th": the date says it, the weekday must agree.
+        let dated_weekday = kinds[0] && (kinds[3] || kinds[2]);
+        // "the 3rd of next month", "Monday next week"
+        let of_period = match draft.next_period {
+            Some(Unit::Month) => kinds[2] && !kinds[0],
+            Some(_) => kinds[0] && !kinds[2] && draft.weekdays.count_ones() == 1 && !draft.next_weekday,
+            None => false,
+        };
+        let known = usize::from(dated_weekday || of_period) + 1;
+        if kinds.iter().filter(|present| **present).count() > known {
+            return None;
+        }
+        if further_days > 0 && !draft.names_one_day() {
             return None;
         }
         if draft.except != 0 || !draft.months.is_empty() || draft.window.is_some() || kinds[1] {
@@ -78,18 +88,30 @@ impl Resolver<'_> {
             return self.next_such_time(today);
         }
         // "today" alone says nothing about when.
-        if draft.relative_day == Some(0) && draft.times.is_empty() && draft.part.is_none() {
+        let is_today = draft.relative_day == Some(0) && further_days == 0;
+        if is_today && draft.times.is_empty() && draft.part.is_none() {
             return None;
         }
-        let time = if draft.relative_day == Some(0) { self.time_of_today()? } else { self.one_time()? };
+        let time = if is_today { self.time_of_today()? } else { self.one_time()? };
         if let Some(days) = draft.relative_day {
+            // "tonight at midnight" ends the day.
+            let ends_day = is_today && (time.hour == 0 || (draft.tonight && time.hour < 5));
+            let days = days + i64::from(ends_day) + further_days;
             return self.at_date(today.checked_add(days.days()).ok()?, time);
         }
         if let Some(period) = draft.next_period {
             self.doubt.add(0.05);
-            let date = match period {
-                Unit::Month => today.first_of_month().checked_add(1.month()).ok()?,
-                _ => self.coming(1, today.tomorrow().ok()?)?,
+            let date = match (period, draft.month_days.as_slice()) {
+                (Unit::Month, []) => today.first_of_month().checked_add(1.month()).ok()?,
+                (Unit::Month, [day]) => {
+                    let next = today.first_of_month().checked_add(1.month()).ok()?;
+                    Date::new(next.year(), next.month(), i8::try_from(*day).ok()?).ok()?
+                }
+                (Unit::Month, _) => return None,
+                _ => {
+                    let monday = self.coming(1, today.tomorrow().ok()?)?;
+                    if of_period { self.coming(draft.weekdays.trailing_zeros(), monday)? } else { monday }
+                }
             };
             return self.at_date(date, time);
         }
@@ -100,6 +122,7 @@ impl Resolver<'_> {
             let mut month = today.first_of_month();
             for _ in 0..12 {
                 if let Ok(date) = Date::new(month.year(), month.month(), i8::try_from(*day).ok()?)
+                    && (!dated_weekday || self.is_named_weekday(date))
                     && let Some(spec) = self.at_date(date, time).filter(|spec| self.is_to_come(spec))
                 {
                     return Some(spec);
@@ -116,6 +139,10 @@ impl Resolver<'_> {
         let weekday = draft.weekdays.trailing_zeros();
         let from = if draft.next_weekday { today.tomorrow().ok()? } else { today };
         let date = self.coming(weekday, from)?;
+        if further_days > 0 {
+            // "Monday in a week", said on a Monday, is a week from now.
+            return self.at_date(date.checked_add(further_days.days()).ok()?, time);
+        }
         if draft.next_weekday && date.since(today).ok()?.get_days() < 6 {
             // "next Friday" on a Tuesday is this week's for some and the week after for others.
             self.doubt.add(0.1);
@@ -139,8 +166,7 @@ impl Resolver<'_> {
         };
         for year in years {
             let Ok(found) = Date::new(year, month, day) else { continue };
-            let weekday = found.weekday().to_sunday_zero_offset().unsigned_abs();
-            if dated_weekday && self.draft.weekdays >> weekday & 1 == 0 {
+            if dated_weekday && !self.is_named_weekday(found) {
                 return None;
             }
             if let Some(spec) = self.at_date(found, time).filter(|spec| self.is_to_come(spec)) {
@@ -173,6 +199,10 @@ impl Resolver<'_> {
             return Some(if over { later } else { time });
         }
         Some(time)
+    }
+
+    fn is_named_weekday(&self, date: Date) -> bool {
+        self.draft.weekdays >> date.weekday().to_sunday_zero_offset().unsigned_abs() & 1 == 1
     }
 
     fn coming(&self, weekday: u32, from: Date) -> Option<Date> {

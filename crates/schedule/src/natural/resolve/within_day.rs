@@ -1,5 +1,6 @@
 //! What repeats several times a day, and "twice a week".
 
+use super::super::draft::ClockTime;
 use super::super::token::Unit;
 use super::{DAY_SECONDS, Resolver};
 use crate::spec::ScheduleSpec;
@@ -62,7 +63,8 @@ impl Resolver<'_> {
             || !draft.dates.is_empty()
             || draft.last_day
             || draft.relative_day.is_some_and(|days| days != 0)
-            || draft.next_period.is_some();
+            || draft.next_period.is_some()
+            || draft.zone.is_some() && draft.window.is_none();
         if by_date || !draft.times.is_empty() || draft.part.is_some() {
             return None;
         }
@@ -74,7 +76,8 @@ impl Resolver<'_> {
         let minutes = (seconds % 60 == 0).then_some(seconds / 60)?;
         let (start, end) = match draft.window {
             Some((start, end)) if start.hour < end.hour => (Some(start), Some(end)),
-            Some(_) => return None,
+            // Over midnight: on which day the rest would be, only every day says.
+            Some((start, end)) => return if days == "*" { self.over_midnight(start, end, minutes) } else { None },
             None => (None, None),
         };
         if minutes % 60 == 0 {
@@ -106,6 +109,23 @@ impl Resolver<'_> {
         };
         let step = if minutes == 1 { "*".to_owned() } else { format!("*/{minutes}") };
         Some(self.cron(&format!("{step} {range} * {months} {days}")))
+    }
+
+    /// "every hour between 8pm and 2am", "every 30 minutes between 22:00 and 6:00".
+    fn over_midnight(&self, start: ClockTime, end: ClockTime, minutes: i64) -> Option<ScheduleSpec> {
+        let is_hourly = minutes == 60;
+        if start.minute != 0 || end.minute != 0 || start.hour == end.hour || !(is_hourly || 60 % minutes == 0) {
+            return None;
+        }
+        let last = if is_hourly { Some(end.hour) } else { end.hour.checked_sub(1) };
+        let hours: Vec<u8> =
+            (0..24).filter(|hour| *hour >= start.hour || last.is_some_and(|last| *hour <= last)).collect();
+        let minute = match minutes {
+            60 => "0".to_owned(),
+            1 => "*".to_owned(),
+            step => format!("*/{step}"),
+        };
+        Some(self.cron(&format!("{minute} {} * {} *", super::list(&hours), self.months_field())))
     }
 
     /// At one minute of every hour.

@@ -1,0 +1,211 @@
+//! What stands in the sentence and belongs to no phrase. Words of time are never just passed over: they limit what
+//! was understood, or make it nothing.
+
+use super::grammar::{Grammar, Mark};
+use super::token::{Kind, Unit};
+
+/// What a word that was not understood leaves of the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    Nothing,
+    Limits,
+    Refuses,
+}
+
+/// Verbs after which "if" begins what is asked.
+const ASKS: [&str; 13] =
+    ["tell", "check", "know", "see", "look", "ask", "notify", "alert", "warn", "verify", "test", "ping", "message"];
+
+impl Grammar<'_> {
+    pub(super) fn weigh_what_is_left(&mut self) {
+        for place in 0..self.tokens.len() {
+            if self.marks[place] != Mark::Unread {
+                continue;
+            }
+            match self.weight(place) {
+                Weight::Nothing => {}
+                Weight::Limits => self.draft.limited = true,
+                Weight::Refuses => self.draft.impossible = true,
+            }
+        }
+    }
+
+    fn kind_at(&self, place: Option<usize>) -> Kind {
+        place.and_then(|at| self.tokens.get(at)).map_or(Kind::Filler, |token| token.kind)
+    }
+
+    fn mark_at(&self, place: Option<usize>) -> Mark {
+        place.and_then(|at| self.marks.get(at)).copied().unwrap_or(Mark::Unread)
+    }
+
+    /// The nearest place before that is not passed over.
+    fn before(&self, place: usize, passed: &[Kind]) -> Option<usize> {
+        (0..place).rev().find(|at| self.marks[*at] != Mark::Unread || !passed.contains(&self.tokens[*at].kind))
+    }
+
+    fn weight(&self, place: usize) -> Weight {
+        let limits = |limits: bool| if limits { Weight::Limits } else { Weight::Nothing };
+        let text = self.text_at(place);
+        let previous = place.checked_sub(1);
+        let next = self.kind_at(Some(place + 1));
+        let after_phrase =
+            self.mark_at(self.before(place, &[Kind::Comma, Kind::And, Kind::The, Kind::On, Kind::Am])) != Mark::Unread;
+        // "the Monday meeting", "my 9:30 train"
+        let is_adjective = next == Kind::Unknown
+            && self.mark_at(previous) == Mark::Unread
+            && !matches!(self.kind_at(previous), Kind::At | Kind::On | Kind::Am | Kind::Every);
+        match self.tokens[place].kind {
+            Kind::Limit | Kind::Vague | Kind::ZoneName | Kind::Between | Kind::Until => Weight::Limits,
+            Kind::BeyondWords => Weight::Refuses,
+            Kind::Except => limits(text != "but"),
+            Kind::Event => limits(self.is_when(place)),
+            Kind::ZoneWord => limits(
+                self.mark_at(previous) == Mark::Time
+                    || matches!(self.kind_at(previous), Kind::Number(_))
+                    || matches!(self.text_at(place + 1), "time" | "zeit"),
+            ),
+            Kind::Weekday { short: true, .. } => limits(after_phrase && !is_adjective),
+            Kind::Weekday { .. }
+            | Kind::Workday { .. }
+            | Kind::Weekend { .. }
+            | Kind::Clock(..)
+            | Kind::Date { .. }
+            | Kind::MinutePast(_)
+            | Kind::Midnight
+            | Kind::Today
+            | Kind::Tomorrow
+            | Kind::Tonight
+            | Kind::Overmorrow => limits(!is_adjective),
+            Kind::Month(_) => limits(!is_adjective && (after_phrase || !matches!(text, "may" | "march" | "mar"))),
+            Kind::Count(count) => limits(count > 1),
+            Kind::Other => {
+                let is_day = matches!(
+                    next,
+                    Kind::Unit(_) | Kind::Weekday { .. } | Kind::Workday { .. } | Kind::Weekend { .. } | Kind::Month(_)
+                );
+                if is_day { Weight::Refuses } else { Weight::Nothing }
+            }
+            Kind::OClock | Kind::Pm => self.weight_of_number(place.saturating_sub(1), true),
+            Kind::Past | Kind::Before => {
+                let ends_with_it = self.mark_at(previous) == Mark::Time && place + 1 == self.tokens.len();
+                limits(ends_with_it || self.is_relative(place))
+            }
+            // "jeden Tag um die gleiche Zeit"
+            Kind::At if text == "um" && next == Kind::The && self.mark_at(previous) != Mark::Unread => Weight::Refuses,
+            // "on Labor Day"
+            Kind::Unit(Unit::Day) => limits(self.kind_at(previous) == Kind::Unknown && self.is_when(place)),
+            Kind::Ordinal(_) if self.is_unknown_day(place) => Weight::Limits,
+            Kind::End | Kind::Beginning => limits(matches!(next, Kind::Of | Kind::Unit(_))),
+            Kind::This => {
+                limits(!self.draft.repeats && matches!(next, Kind::Unit(Unit::Week | Unit::Month | Unit::Year)))
+            }
+            Kind::Ordinal(_) | Kind::SecondWord
+                if matches!(next, Kind::Unit(Unit::Week | Unit::Month | Unit::Quarter)) =>
+            {
+                Weight::Limits
+            }
+            Kind::Ordinal(_) if matches!(next, Kind::To) && self.kind_at(Some(place + 2)) == Kind::Last => {
+                Weight::Refuses
+            }
+            Kind::HalfTo => limits(matches!(next, Kind::Number(_)) || after_phrase),
+            Kind::Number(_)
+            | Kind::Decimal(_)
+            | Kind::Dotted(..)
+            | Kind::Ordinal(_)
+            | Kind::Half
+            | Kind::Quarter
+            | Kind::OneAndAHalf => self.weight_of_number(place, false),
+            Kind::Unknown if text.starts_with(|letter: char| letter.is_ascii_digit()) => {
+                self.weight_of_number(place, false)
+            }
+            // "am Muttertag"
+            Kind::Unknown if text.len() > 5 && ["tag", "day"].iter().any(|day| text.ends_with(day)) => {
+                limits(self.is_when(place))
+            }
+            // "every day at 9 if it rains"; "check if it rains" says what to do.
+            Kind::Unknown if text == "if" => {
+                limits(!self.tokens.iter().any(|token| ASKS.contains(&token.text.as_str())))
+            }
+            Kind::Unknown => limits(["gmt+", "gmt-", "utc+", "utc-"].iter().any(|zone| text.starts_with(zone))),
+            _ => Weight::Nothing,
+        }
+    }
+
+    /// A number belongs to the time when a preposition or a phrase stands before it and no noun behind.
+    fn weight_of_number(&self, place: usize, is_clock: bool) -> Weight {
+        let text = self.text_at(place);
+        let before = self.before(place, &[Kind::Comma, Kind::And, Kind::The]);
+        let directly = place.checked_sub(1);
+        let counts_something = matches!(
+            self.kind_at(Some(place + 1)),
+            Kind::Unknown | Kind::Unit(_) | Kind::SecondWord | Kind::Adverb(..) | Kind::Times
+        ) && self.tokens.get(place + 1).is_some();
+        let led = self.mark_at(before) == Mark::Unread
+            && before.is_some()
+            && matches!(
+                self.kind_at(before),
+                Kind::At | Kind::On | Kind::By | Kind::From | Kind::Between | Kind::Until | Kind::Am
+            );
+        let at = led && self.kind_at(before) == Kind::At;
+        let after_time = self.mark_at(directly) == Mark::Time;
+        let is_number = text.starts_with(|letter: char| letter.is_ascii_digit());
+        if is_clock
+            && self.mark_at(Some(place)) == Mark::Unread
+            && (is_number || matches!(self.kind_at(Some(place)), Kind::Number(_)))
+        {
+            return Weight::Refuses;
+        }
+        if is_clock {
+            return Weight::Nothing;
+        }
+        // "at 25:00" is no time at all.
+        if (at || self.mark_at(before) != Mark::Unread) && is_number && text.contains(':') {
+            return Weight::Refuses;
+        }
+        let after_phrase = self.mark_at(before) != Mark::Unread;
+        if at || after_time || ((led || after_phrase) && !counts_something) { Weight::Limits } else { Weight::Nothing }
+    }
+
+    /// "am zweiten Advent", where nothing else says on which day.
+    fn is_unknown_day(&self, place: usize) -> bool {
+        let lead = self.kind_at(self.before(place, &[Kind::The]));
+        matches!(lead, Kind::On | Kind::Am) && !self.draft.has_day() && !self.draft.repeats
+    }
+
+    /// "at sunset", "on my birthday", "an Feiertagen".
+    fn is_when(&self, place: usize) -> bool {
+        for at in (place.saturating_sub(3)..place).rev() {
+            let text = self.text_at(at);
+            let leads = matches!(
+                self.tokens[at].kind,
+                Kind::At
+                    | Kind::On
+                    | Kind::By
+                    | Kind::Before
+                    | Kind::Past
+                    | Kind::Except
+                    | Kind::Every
+                    | Kind::Am
+                    | Kind::In
+            ) || matches!(text, "zu" | "zum" | "an" | "bei" | "beim");
+            if leads {
+                return true;
+            }
+            if !matches!(self.tokens[at].kind, Kind::The | Kind::A | Kind::Filler | Kind::Unknown) {
+                return false;
+            }
+        }
+        place == 0
+    }
+
+    /// "after I wake up", "before noon", "nach dem Essen"; with a time besides, it is what "look after" says.
+    fn is_relative(&self, place: usize) -> bool {
+        let before_phrase = self.mark_at(Some(place + 1)) != Mark::Unread;
+        let at_edge = place == 0 || self.mark_at(place.checked_sub(1)) != Mark::Unread;
+        let within_day = self.draft.interval_seconds.is_some()
+            || matches!(self.draft.interval, Some((_, Unit::Second | Unit::Minute | Unit::Hour)));
+        let german = matches!(self.text_at(place), "nach" | "vor");
+        let names_something = !german || matches!(self.kind_at(Some(place + 1)), Kind::The | Kind::Filler | Kind::A);
+        before_phrase || (at_edge && names_something && self.draft.times.is_empty() && !within_day)
+    }
+}

@@ -1,0 +1,204 @@
+//! Sentences that say how things are: "the sun rises at 6", "every minute counts", "der Bus fährt jede Stunde".
+
+use super::lexer::Token;
+use super::token::Kind;
+
+/// Verbs in a form that no order has, and that are hardly anything but verbs.
+const STATES: [&str; 70] = [
+    "is",
+    "are",
+    "am",
+    "was",
+    "were",
+    "has",
+    "isn't",
+    "goes",
+    "comes",
+    "counts",
+    "matters",
+    "rises",
+    "leaves",
+    "arrives",
+    "departs",
+    "begins",
+    "opens",
+    "closes",
+    "takes",
+    "gets",
+    "makes",
+    "lasts",
+    "happens",
+    "occurs",
+    "seems",
+    "feels",
+    "sleeps",
+    "eats",
+    "lives",
+    "costs",
+    "passes",
+    "ist",
+    "sind",
+    "bin",
+    "hat",
+    "geht",
+    "kommt",
+    "fährt",
+    "beginnt",
+    "fängt",
+    "öffnet",
+    "schließt",
+    "schliesst",
+    "macht",
+    "dauert",
+    "zählt",
+    "gibt",
+    "steht",
+    "liegt",
+    "kostet",
+    "klingelt",
+    "trifft",
+    "wacht",
+    "schläft",
+    "isst",
+    "arbeitet",
+    "fliegt",
+    "passiert",
+    "vergeht",
+    "läuft",
+    "wird",
+    "it's",
+    "that's",
+    "he's",
+    "she's",
+    "we're",
+    "they're",
+    "you're",
+    "fällt",
+    "findet",
+];
+/// The same, but nouns as well: only right after what they may be said of.
+const MAY_STATE: [&str; 14] = [
+    "runs", "works", "starts", "ends", "meets", "plays", "sets", "rings", "sounds", "looks", "calls", "wakes",
+    "startet", "endet",
+];
+/// Past forms with which a sentence begins whose subject is left out.
+const PAST: [&str; 16] = [
+    "went", "got", "came", "left", "sat", "met", "saw", "ate", "slept", "woke", "ran", "arrived", "finished",
+    "started", "forgot", "ging",
+];
+/// What begins a clause that says what is to be done, not when.
+const SUBORDINATORS: [&str; 28] = [
+    "that", "which", "who", "what", "what's", "whats", "if", "whether", "when", "how", "where", "why", "because", "to",
+    "dass", "ob", "wie", "was", "wer", "wo", "warum", "weil", "damit", "zu", "there", "welche", "welcher", "der",
+];
+/// With one of these at its beginning a sentence is an order, whatever follows.
+const ORDERS: [&str; 24] = [
+    "please",
+    "remind",
+    "send",
+    "wake",
+    "run",
+    "schedule",
+    "set",
+    "repeat",
+    "can",
+    "could",
+    "would",
+    "bitte",
+    "kannst",
+    "könntest",
+    "erinnere",
+    "weck",
+    "wecke",
+    "schick",
+    "schicke",
+    "sende",
+    "tell",
+    "check",
+    "make",
+    "let",
+];
+/// Who does something in a sentence that tells of it, and what makes a wish of it.
+const PRONOUNS: [&str; 5] = ["i", "he", "she", "we", "they"];
+const WISHES: [&str; 12] =
+    ["want", "wanna", "need", "would", "should", "must", "will", "shall", "can", "could", "have", "like"];
+/// What is told takes time; it is not put off.
+const TELLING: [&str; 7] = ["explain", "describe", "teach", "learn", "erkläre", "erklär", "beschreibe"];
+/// How far the verb of the main clause may be.
+const MAIN_CLAUSE: usize = 7;
+
+pub(super) fn states(tokens: &[Token]) -> bool {
+    let text = |place: usize| tokens.get(place).map_or("", |token: &Token| token.text.as_str());
+    if ORDERS.contains(&text(0)) {
+        return false;
+    }
+    let is_day = |place: usize| {
+        tokens.get(place).is_some_and(|token| matches!(token.kind, Kind::At | Kind::Number(_) | Kind::Clock(..)))
+    };
+    // "sat at 9" may be a Saturday.
+    if PAST.contains(&text(0))
+        && !(text(0) == "sat" && (is_day(1) || tokens.len() == 1 || tokens[1].kind == Kind::Comma))
+    {
+        return true;
+    }
+    if TELLING.contains(&text(0)) && !comes_again(tokens) {
+        return true;
+    }
+    // "every day I wake up at 7"
+    let is_told = tokens.iter().enumerate().take(MAIN_CLAUSE).any(|(place, token)| {
+        PRONOUNS.contains(&token.text.as_str())
+            && tokens
+                .get(place + 1)
+                .is_some_and(|next| next.kind == Kind::Unknown && !WISHES.contains(&next.text.as_str()))
+            && tokens[..place].iter().all(|before| !matches!(before.kind, Kind::Unknown | Kind::Filler))
+    });
+    if is_told {
+        return true;
+    }
+    let main = tokens.iter().enumerate().take(MAIN_CLAUSE);
+    let mut clause = main.take_while(|(place, token)| {
+        *place == 0 || !SUBORDINATORS.contains(&token.text.as_str()) || (token.text == "der" && *place < 2)
+    });
+    clause.any(|(place, token)| {
+        let word = token.text.as_str();
+        // "am" is a part of the day or a German article beside one.
+        let is_i_am = word == "am" && place > 0 && text(place - 1) == "i";
+        let is_verb = STATES.contains(&word) && word != "am" || is_i_am;
+        place > 0 && (is_verb || (MAY_STATE.contains(&word) && place <= 3 && is_said_of(tokens, place)))
+    }) || names_an_event(tokens)
+}
+
+/// "the alarm rings", "Anna works", "every class starts": a noun with an article, or one word at the beginning.
+fn is_said_of(tokens: &[Token], place: usize) -> bool {
+    place == 1 && tokens[0].kind == Kind::Unknown && tokens.len() > 2
+        || matches!(tokens[0].kind, Kind::The | Kind::A | Kind::This | Kind::Every)
+        || ["my", "our", "his", "her", "their", "your", "mein", "meine", "unser", "unsere"]
+            .contains(&tokens[0].text.as_str())
+}
+
+/// "the train at 6", "my birthday on June 3": what has a time is named, and nothing says that it is wanted.
+fn names_an_event(tokens: &[Token]) -> bool {
+    // German orders begin with an article, too: "die Blumen morgen um 8 gießen".
+    let article =
+        tokens.first().is_some_and(|token| ["the", "my", "our", "his", "her", "their"].contains(&token.text.as_str()));
+    let is_noun = tokens.get(1).is_some_and(|token| matches!(token.kind, Kind::Unknown | Kind::Event));
+    let is_asked_for = tokens.iter().any(|token| matches!(token.text.as_str(), "please" | "bitte"));
+    article && is_noun && !comes_again(tokens) && !is_asked_for
+}
+
+fn comes_again(tokens: &[Token]) -> bool {
+    tokens.iter().any(|token| {
+        matches!(
+            token.kind,
+            Kind::Every
+                | Kind::Adverb(..)
+                | Kind::Always
+                | Kind::Per
+                | Kind::Count(_)
+                | Kind::Weekday { repeats: true, .. }
+                | Kind::Workday { .. }
+                | Kind::Weekend { .. }
+                | Kind::Part { repeats: true, .. }
+        )
+    })
+}

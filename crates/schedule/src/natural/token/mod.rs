@@ -1,0 +1,257 @@
+//! The words that matter when somebody speaks of time, in English and German.
+
+mod calendar;
+mod number;
+mod typing;
+
+pub(super) use calendar::{short_weekday, split_compound};
+pub(super) use typing::corrected;
+
+/// A unit of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    Second,
+    Minute,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Quarter,
+    Year,
+}
+
+/// A part of the day, which turns "at 8" into a morning's or an evening's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Morning,
+    Noon,
+    Afternoon,
+    Evening,
+    Night,
+}
+
+impl Part {
+    /// The hour that is meant when none is named.
+    pub(super) const fn hour(self) -> u8 {
+        match self {
+            Self::Morning => 9,
+            Self::Noon => 12,
+            Self::Afternoon => 15,
+            Self::Evening => 18,
+            Self::Night => 21,
+        }
+    }
+}
+
+/// What a word can be. Words that can be two things have a kind of their own; the grammar decides by place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Every,
+    Other,
+    Number(u32),
+    Ordinal(u32),
+    /// "second": a unit and an ordinal.
+    SecondWord,
+    Unit(Unit),
+    /// 0 is Sunday. `repeats` for "Mondays", "montags".
+    Weekday {
+        day: u8,
+        repeats: bool,
+        short: bool,
+    },
+    Workday {
+        repeats: bool,
+    },
+    Weekend {
+        repeats: bool,
+    },
+    Month(u8),
+    Part {
+        part: Part,
+        repeats: bool,
+    },
+    /// "morgen": tomorrow, or morning.
+    MorgenWord,
+    Midnight,
+    /// "am": before noon, or the German "on the".
+    Am,
+    Pm,
+    /// Hour and minute with a colon.
+    Clock(u8, u8),
+    /// Hour and minute with a dot, which may be something else.
+    Dotted(u8, u8),
+    /// ":15"
+    MinutePast(u8),
+    Date {
+        year: Option<i16>,
+        month: u8,
+        day: u8,
+    },
+    Half,
+    /// "halb", which is half an hour before.
+    HalfTo,
+    Quarter,
+    OneAndAHalf,
+    /// "Dreiviertelstunde"
+    ThreeQuarterHour,
+    /// "1.5", in hundredths.
+    Decimal(u32),
+    Past,
+    To,
+    /// "vor", and "before".
+    Before,
+    Until,
+    Through,
+    At,
+    By,
+    On,
+    In,
+    From,
+    Between,
+    And,
+    Of,
+    The,
+    A,
+    Per,
+    Comma,
+    Last,
+    Next,
+    This,
+    Today,
+    Tomorrow,
+    DayAfter,
+    Overmorrow,
+    Tonight,
+    Now,
+    /// "once", "twice", "dreimal".
+    Count(u32),
+    /// "times"
+    Times,
+    Adverb(u32, Unit),
+    Except,
+    /// "starting", "until further notice", "when": what no schedule holds.
+    Limit,
+    /// "sunset", "Easter", "public holiday": a time that moves, where a preposition makes it one.
+    Event,
+    /// "perhaps", "sometimes": whatever is said is not meant exactly.
+    Vague,
+    /// "vorletzter": a day that no schedule holds.
+    BeyondWords,
+    /// "always", "jeweils": what follows comes again.
+    Always,
+    /// "Europe/London"
+    ZoneName,
+    /// "EST", "GMT": a zone where a time stands before it.
+    ZoneWord,
+    For,
+    OClock,
+    End,
+    Beginning,
+    /// Says nothing about time and nothing against it.
+    Filler,
+    Unknown,
+}
+
+pub(super) fn kind_of(word: &str) -> Kind {
+    structure(word)
+        .or_else(|| calendar::calendar(word))
+        .or_else(|| number::number(word).map(Kind::Number))
+        .or_else(|| number::ordinal(word).map(Kind::Ordinal))
+        .or_else(|| number::and_a_half(word).map(Kind::Decimal))
+        .unwrap_or(Kind::Unknown)
+}
+
+fn structure(word: &str) -> Option<Kind> {
+    use Kind::{
+        A, Adverb, Always, Am, And, At, Before, Beginning, Between, BeyondWords, By, Comma, Count, DayAfter, End,
+        Event, Every, Except, Filler, For, From, Half, HalfTo, In, Last, Limit, MorgenWord, Next, Now, OClock, Of, On,
+        OneAndAHalf, Other, Overmorrow, Past, Per, Pm, Quarter, SecondWord, The, This, ThreeQuarterHour, Through,
+        Times, To, Today, Tomorrow, Tonight, Until, Vague, ZoneWord,
+    };
+    Some(match word {
+        "every" | "each" | "jeden" | "jede" | "jedes" | "jedem" | "jeder" | "alle" | "aller" => Every,
+        "other" | "alternate" | "alternating" | "odd" | "even" | "gerade" | "geraden" | "ungerade" | "ungeraden"
+        | "abwechselnd" => Other,
+        "second" => SecondWord,
+        "am" | "a.m" => Am,
+        "pm" | "p.m" => Pm,
+        "half" | "halbe" | "halben" | "halbes" => Half,
+        "halb" => HalfTo,
+        "quarter" | "viertel" => Quarter,
+        "anderthalb" | "eineinhalb" => OneAndAHalf,
+        "dreiviertelstunde" => ThreeQuarterHour,
+        "past" | "after" | "nach" => Past,
+        "to" => To,
+        "before" | "vor" => Before,
+        "until" | "till" | "til" | "bis" => Until,
+        "through" | "thru" | "-" => Through,
+        "at" | "um" | "@" | "around" | "gegen" | "circa" | "ca" => At,
+        "by" => By,
+        "on" => On,
+        "in" | "im" | "within" => In,
+        "from" | "von" | "vom" => From,
+        "between" | "zwischen" => Between,
+        "and" | "und" | "&" | "+" | "/" | "or" | "oder" | "sowie" => And,
+        "of" | "des" => Of,
+        "the" | "der" | "die" | "das" | "den" | "dem" => The,
+        "a" | "an" | "ein" | "eine" | "einer" | "einem" | "einen" | "ner" | "nem" | "nen" => A,
+        "per" | "pro" | "je" => Per,
+        "," | ";" => Comma,
+        "last" | "letzten" | "letzter" | "letzte" | "letztem" | "letztes" => Last,
+        "next" | "coming" | "nächsten" | "nächste" | "nächster" | "nächstes" | "nächstem" | "kommenden"
+        | "kommende" | "kommender" | "kommendes" => Next,
+        "this" | "diesen" | "diese" | "dieser" | "dieses" | "diesem" => This,
+        "today" | "heute" | "heut" => Today,
+        "tomorrow" | "tmrw" | "tmr" | "2moro" | "tomorrow's" => Tomorrow,
+        "morgen" => MorgenWord,
+        "after-tomorrow" => DayAfter,
+        "übermorgen" => Overmorrow,
+        "tonight" => Tonight,
+        "now" | "jetzt" => Now,
+        "once" | "einmal" | "1x" => Count(1),
+        "twice" | "zweimal" | "2x" => Count(2),
+        "thrice" | "dreimal" | "3x" => Count(3),
+        "viermal" | "4x" => Count(4),
+        "times" | "mal" | "x" => Times,
+        "minutely" | "minütlich" => Adverb(1, Unit::Minute),
+        "half-hourly" | "halbstündlich" => Adverb(30, Unit::Minute),
+        "viertelstündlich" => Adverb(15, Unit::Minute),
+        "hourly" | "stündlich" => Adverb(1, Unit::Hour),
+        "zweistündlich" => Adverb(2, Unit::Hour),
+        "daily" | "täglich" | "tgl" | "everyday" => Adverb(1, Unit::Day),
+        "weekly" | "wöchentlich" => Adverb(1, Unit::Week),
+        "fortnightly" | "biweekly" | "bi-weekly" | "vierzehntägig" | "zweiwöchentlich" => Adverb(2, Unit::Week),
+        "monthly" | "monatlich" => Adverb(1, Unit::Month),
+        "quarterly" | "vierteljährlich" | "quartalsweise" => Adverb(3, Unit::Month),
+        "halbjährlich" => Adverb(6, Unit::Month),
+        "yearly" | "annually" | "jährlich" | "alljährlich" => Adverb(1, Unit::Year),
+        "except" | "excluding" | "außer" | "ausser" | "but" => Except,
+        "starting" | "ab" | "unless" | "when" | "whenever" | "while" | "during" | "wenn" | "falls" | "sobald"
+        | "während" | "solange" => Limit,
+        "timezone" | "zeitzone" => Limit,
+        "utc" | "gmt" | "est" | "edt" | "pst" | "pdt" | "cst" | "cdt" | "cet" | "cest" | "bst" | "ist" | "jst"
+        | "mst" | "mdt" | "aest" | "eet" | "et" | "pt" | "mez" | "mesz" | "eastern" | "pacific" | "central"
+        | "mountain" => ZoneWord,
+        "sunrise" | "sunset" | "dawn" | "dusk" | "bedtime" | "breakfast" | "dinner" | "easter" | "thanksgiving"
+        | "holiday" | "holidays" | "payday" | "birthday" | "birthdays" | "sonnenaufgang" | "sonnenuntergang"
+        | "dämmerung" | "frühstück" | "mittagessen" | "abendessen" | "feierabend" | "ostern" | "ostersonntag"
+        | "ostermontag" | "karfreitag" | "pfingsten" | "feiertag" | "feiertage" | "feiertags" | "feiertagen"
+        | "geburtstag" | "ferien" => Event,
+        "maybe" | "perhaps" | "sometime" | "sometimes" | "occasionally" | "eventually" | "vielleicht"
+        | "irgendwann" | "manchmal" | "gelegentlich" | "eventuell" => Vague,
+        "penultimate" | "vorletzten" | "vorletzter" | "vorletzte" | "vorletztem" | "drittletzten" => BeyondWords,
+        "immer" | "always" | "jeweils" | "stets" => Always,
+        "for" | "für" => For,
+        "o'clock" | "oclock" | "o´clock" | "uhr" => OClock,
+        "end" | "ende" | "monatsende" => End,
+        "start" | "beginning" | "anfang" | "monatsanfang" => Beginning,
+        "please" | "bitte" | "can" | "could" | "would" | "you" | "me" | "my" | "i" | "i'd" | "like" | "want"
+        | "remind" | "wake" | "up" | "run" | "send" | "do" | "schedule" | "set" | "it" | "this's" | "kannst"
+        | "könntest" | "du" | "mir" | "mich" | "erinnere" | "weck" | "wecke" | "schick" | "schicke" | "sende"
+        | "mal's" | "ich" | "möchte" | "hätte" | "gern" | "gerne" | "then" | "sharp" | "exactly" | "genau"
+        | "pünktlich" | "just" | "minutes'" | "single" | "an'" | "auch" | "hey" | "zu" | "also" | "repeat"
+        | "reminder" | "time" | "zeit" | "local" | "pls" | "plz" | "today's" | "tonight's" | "etwa" | "ungefähr"
+        | "roughly" | "approximately" => Filler,
+        _ => return None,
+    })
+}
