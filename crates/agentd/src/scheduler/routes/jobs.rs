@@ -1,8 +1,8 @@
 //! Jobs.
 
-use agentd_base::{Page, PageLimits, Patch, Problems, Timestamp};
+use agentd_base::{FieldProblem, Page, PageLimits, Patch, Problems, Timestamp};
 use agentd_schedule::{Language, MisfirePolicy, ScheduleSpec};
-use agentd_web::{ApiError, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Scope};
+use agentd_web::{ApiError, Caller, ErrorBody, IdempotencyKey, Json, Judge, Judged, Path, Query, Scope};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -90,6 +90,13 @@ impl From<CreateJobBody> for CreateJob {
     }
 }
 
+impl Judge<Scheduler> for CreateJobBody {
+    async fn judge(self, scheduler: &Scheduler) -> Vec<FieldProblem> {
+        let wanted = CreateJob::from(self);
+        scheduler.checked(AgentId::from("agent"), &wanted.fields).err().unwrap_or_default()
+    }
+}
+
 /// Any of the fields; those left out stay as they are, and `null` takes `project_id`, `delivery`, `condition`,
 /// `retry` and `model` away.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -131,6 +138,18 @@ pub(super) struct UpdateJobBody {
     #[serde(default)]
     #[schema(value_type = Option<String>, max_length = 200)]
     model: Patch<String>,
+}
+
+impl Judge<Scheduler> for UpdateJobBody {
+    async fn judge(self, scheduler: &Scheduler) -> Vec<FieldProblem> {
+        let mut fields = UpdateJob::from(self).fields;
+        // What a change leaves out is there already.
+        let there = || Some("there".to_owned());
+        fields.name = fields.name.or_else(there);
+        fields.goal = fields.goal.or_else(there);
+        fields.schedule = fields.schedule.or_else(|| Some(ScheduleSpec::every(60)));
+        scheduler.checked(AgentId::from("agent"), &fields).err().unwrap_or_default()
+    }
 }
 
 impl From<UpdateJobBody> for UpdateJob {
@@ -294,7 +313,7 @@ pub(super) async fn list_jobs(
 pub(super) async fn create_job(
     State(scheduler): State<Scheduler>,
     once: IdempotencyKey,
-    Json(body): Json<CreateJobBody>,
+    Judged(Json(body)): Judged<Json<CreateJobBody>>,
 ) -> Result<(StatusCode, Json<JobView>), ApiError> {
     let language = language(&scheduler);
     let recorder = record_once(&once, StatusCode::CREATED, move |job: &Job| JobView::new(job, language));
@@ -325,7 +344,7 @@ pub(super) async fn get_job(
 pub(super) async fn update_job(
     State(scheduler): State<Scheduler>,
     Path(id): Path<JobId>,
-    Json(body): Json<UpdateJobBody>,
+    Judged(Json(body)): Judged<Json<UpdateJobBody>>,
 ) -> Answer<JobView> {
     let job = scheduler.update(&id, body.into()).await?;
     Ok(Json(JobView::new(&job, language(&scheduler))))
