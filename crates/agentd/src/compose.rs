@@ -40,7 +40,9 @@ use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::scheduler::{JudgeJobs, Scheduler, SchedulerTools};
 use crate::settings::{JudgeSettings, Registry, Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
-use crate::skills::{BuiltinTools, CodeRunner, CustomTools, SandboxSettings, Skills, SkillsRoutes, ToolServers};
+use crate::skills::{
+    BuiltinTools, CodeRunner, CustomTools, PortableSkills, SandboxSettings, Skills, SkillsRoutes, ToolServers,
+};
 use crate::webhooks::Webhooks;
 use doors::{Bootstrap, OwnerAlone, behind_doors};
 pub use routes::document;
@@ -164,7 +166,9 @@ fn tools(ground: &Ground, settings: &Settings, skills: &Skills, runner: &CodeRun
     let servers = ToolServers::new(ground, settings, runner.clone(), skills.clone());
     skills.register(Arc::new(custom.clone()));
     skills.register(Arc::new(servers.clone()));
-    SkillsRoutes { builtin, custom, servers, runner: runner.clone(), settings: settings.clone() }
+    let tools = SkillsRoutes { builtin, custom, servers, runner: runner.clone(), settings: settings.clone() };
+    settings.register(Arc::new(PortableSkills::new(&tools)));
+    tools
 }
 
 /// Wires everything over an open ground. `while_busy` is what to do while another daemon on the
@@ -221,6 +225,8 @@ pub async fn compose(
     let prices = PriceTable::load(&ground.data_dir.root().join("prices.toml")).map_err(|e| StartError::domain(&e))?;
     let providers = Providers::new(&ground, settings.clone(), local, prices);
     let agents = Agents::new(ground.clone(), settings.clone());
+    settings.register_finder(Arc::new(providers.clone()));
+    settings.register_finder(Arc::new(agents.clone()));
     let skills = Skills::new();
     let tools = tools(&ground, &settings, &skills, &runner);
     let engine = Engine::new(ground.clone(), settings.clone(), agents.clone(), providers.clone(), skills.clone());

@@ -173,7 +173,8 @@ impl VendorBackend {
         url.set_fragment(None);
         let given: Vec<&str> = url.path_segments().ok_or_else(unusable)?.filter(|part| !part.is_empty()).collect();
         let version = self.vendor.version_path();
-        let added = if given.ends_with(version) { &[] } else { version };
+        // Whatever goes before it: an address that ends in the version was copied from the vendor's own pages.
+        let added = if given.last() == version.last() { &[] } else { version };
         url.path_segments_mut().map_err(|()| unusable())?.pop_if_empty().extend(added).extend(path);
         if let Some((name, value)) = query {
             url.query_pairs_mut().append_pair(name, value);
@@ -202,7 +203,6 @@ impl ModelBackend for VendorBackend {
 fn unreachable(vendor: Vendor, error: NetError) -> ModelError {
     let code = match &error {
         NetError::Timeout { .. } => ModelErrorCode::Timeout,
-        refusal if refusal.is_refusal() => ModelErrorCode::Internal,
         NetError::Request { .. } => ModelErrorCode::Internal,
         _ => ModelErrorCode::ProviderUnavailable,
     };

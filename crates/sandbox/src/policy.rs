@@ -1,7 +1,7 @@
 //! What the owner of the daemon lets code do, and in which box.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use agentd_base::FieldProblem;
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,8 @@ pub const MIN_MEMORY_MB: u64 = 32;
 pub const MAX_MEMORY_MB: u64 = 65_536;
 /// How many names and how many paths a policy can have.
 pub const MAX_ENTRIES: usize = 64;
+/// What is below these is no file that code could have to change.
+const KERNEL_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// The owner's wishes; in force for every run that starts after they were set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,7 +111,14 @@ impl Policy {
         }
         for (index, path) in self.writable_paths.iter().enumerate() {
             let plain = path.is_absolute() && !path.components().any(|part| part == std::path::Component::ParentDir);
-            problems.require(plain, &format!("writable_paths[{index}]"), "must be an absolute path without `..`");
+            let field = format!("writable_paths[{index}]");
+            problems.require(plain, &field, "must be an absolute path without `..`");
+            let is_system = KERNEL_FOLDERS.iter().any(|folder| path.starts_with(folder));
+            problems.require(
+                path.components().ne(Path::new("/").components()) && !is_system,
+                &field,
+                "must not be the root of all folders or one of the kernel's (/proc, /sys, /dev)",
+            );
         }
         problems.into_result().err().unwrap_or_default()
     }

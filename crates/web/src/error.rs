@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
@@ -75,6 +75,12 @@ impl ApiError {
     #[must_use]
     pub fn code(&self) -> &str {
         &self.body.code
+    }
+
+    /// The names of the bad fields, in their order.
+    #[must_use]
+    pub fn bad_fields(&self) -> Vec<&str> {
+        self.body.fields.iter().map(|problem| problem.field.as_str()).collect()
     }
 
     /// 500: logs the whole chain once, under an id that the answer carries too.
@@ -152,6 +158,9 @@ impl IntoResponse for ApiError {
         let body = serde_json::to_vec(&self.body).unwrap_or_default();
         let mut response = (self.status, body).into_response();
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if let Some(after) = self.retry_after {
             // Whole seconds, rounded up: a client that waits as told must not come too early.
             let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);

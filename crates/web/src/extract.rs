@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use utoipa::openapi::path::ParameterIn;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::error::ApiError;
@@ -29,9 +29,8 @@ where
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        require_json(request.headers())?;
-        let body = Bytes::from_request(request, state).await.map_err(|rejection| body_error(&rejection))?;
-        parse_json(&body).map(Self)
+        let (value, problems) = read_json::<T, S>(request, state).await?;
+        accepted(value, problems).map(Self)
     }
 }
 
@@ -53,7 +52,8 @@ where
             return Ok(Self(T::default()));
         }
         is_json?;
-        parse_json(&body).map(Self)
+        let (value, problems) = parse_json::<T>(&body)?;
+        accepted(value, problems).map(Self)
     }
 }
 
@@ -77,20 +77,45 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     ))
 }
 
-fn parse_json<T: DeserializeOwned + ToSchema + 'static>(body: &[u8]) -> Result<T, ApiError> {
-    // serde_json refuses nesting deeper than 128 levels by itself.
-    let value: Value = serde_json::from_slice(body).map_err(|error| {
-        ApiError::new(
-            StatusCode::BAD_REQUEST,
-            "malformed_json",
-            format!("The body is not JSON: line {}, column {}", error.line(), error.column()),
-        )
-    })?;
+/// A body, and what the schema refuses of it.
+pub(crate) async fn read_json<T, S>(request: Request, state: &S) -> Result<(Value, Vec<FieldProblem>), ApiError>
+where
+    T: ToSchema + 'static,
+    S: Send + Sync,
+{
+    require_json(request.headers())?;
+    let body = Bytes::from_request(request, state).await.map_err(|rejection| body_error(&rejection))?;
+    parse_json::<T>(&body)
+}
+
+fn parse_json<T: ToSchema + 'static>(body: &[u8]) -> Result<(Value, Vec<FieldProblem>), ApiError> {
+    let mut value: Value = serde_json::from_slice(body)
+        .map_err(|error| ApiError::new(StatusCode::BAD_REQUEST, "malformed_json", syntax_problem(body, &error)))?;
     let mut problems = Problems::new();
-    check::<T>(&value, &mut problems);
-    problems.into_result().map_err(ApiError::invalid)?;
+    check::<T>(&mut value, &mut problems);
+    Ok((value, problems.into_result().err().unwrap_or_default()))
+}
+
+/// Why a body is no JSON that is read.
+fn syntax_problem(body: &[u8], error: &serde_json::Error) -> String {
+    if body.trim_ascii().is_empty() {
+        return "The body is empty; send JSON".to_owned();
+    }
+    // The reader tells this case from others by its words alone.
+    if error.to_string().starts_with("recursion limit") {
+        return "The body is nested deeper than 128 levels".to_owned();
+    }
+    format!("The body is not JSON: line {}, column {}", error.line(), error.column())
+}
+
+fn accepted<T: DeserializeOwned>(value: Value, problems: Vec<FieldProblem>) -> Result<T, ApiError> {
+    if problems.is_empty() { deserialized(value) } else { Err(ApiError::invalid(problems)) }
+}
+
+/// A value that its schema takes, as its type.
+pub(crate) fn deserialized<T: DeserializeOwned>(value: Value) -> Result<T, ApiError> {
     serde_json::from_value(value).map_err(|error| {
-        ApiError::new(StatusCode::BAD_REQUEST, "invalid_request", format!("The body is not valid: {error}"))
+        ApiError::new(StatusCode::BAD_REQUEST, "invalid_request", format!("The request is not valid: {error}"))
     })
 }
 
@@ -133,35 +158,59 @@ where
 }
 
 fn parse_query<T: DeserializeOwned + IntoParams>(query: &str) -> Result<T, ApiError> {
+    let read = read_query::<T>(query);
+    accepted(Value::Object(read.given), read.problems)
+}
+
+/// A query, as its parameters are documented.
+pub(crate) struct ReadQuery {
+    pub(crate) given: Map<String, Value>,
+    pub(crate) problems: Vec<FieldProblem>,
+    /// For each required parameter that is bad or missing some value that its schema takes.
+    pub(crate) missing: Vec<(String, Value)>,
+}
+
+pub(crate) fn read_query<T: IntoParams>(query: &str) -> ReadQuery {
     let parameters = T::into_params(|| Some(ParameterIn::Query));
+    let schema_of = |parameter: &Parameter| {
+        let schema = parameter.schema.as_ref().and_then(|schema| serde_json::to_value(schema).ok());
+        schema.unwrap_or(Value::Bool(true))
+    };
     let mut given: Map<String, Value> = Map::new();
     let mut problems = Problems::new();
+    let mut refused = Vec::new();
     for (name, text) in form_urlencoded::parse(query.as_bytes()).into_owned() {
         let Some(parameter) = parameters.iter().find(|parameter| parameter.name == name) else { continue };
-        let schema = parameter.schema.as_ref().and_then(|schema| serde_json::to_value(schema).ok());
-        let schema = schema.unwrap_or(Value::Bool(true));
-        match coerce(&schema, &text) {
-            Ok(value) => {
+        let schema = schema_of(parameter);
+        let message = match coerce(&schema, &text) {
+            Ok(mut value) => {
                 let mut found = Problems::new();
-                Checked::from_value(schema).check(&value, &mut found);
-                for problem in found.into_result().err().unwrap_or_default() {
-                    problems.add(&*name, problem.message);
+                Checked::from_value(schema).check(&mut value, &mut found);
+                match found.into_result().err().and_then(|found| found.into_iter().next()) {
+                    None => {
+                        given.insert(name, value);
+                        continue;
+                    }
+                    Some(problem) => problem.message,
                 }
-                given.insert(name, value);
             }
-            Err(message) => problems.add(&*name, message),
-        }
+            Err(message) => message,
+        };
+        problems.add(&*name, message);
+        given.remove(&name);
+        refused.push(name);
     }
+    let mut missing = Vec::new();
     for parameter in &parameters {
-        let required = matches!(parameter.required, utoipa::openapi::Required::True);
-        if required && !given.contains_key(&parameter.name) {
-            problems.add(&*parameter.name, "is required");
+        let is_required = matches!(parameter.required, utoipa::openapi::Required::True);
+        if is_required && !given.contains_key(&parameter.name) {
+            if !refused.contains(&parameter.name) {
+                problems.add(&*parameter.name, "is required");
+            }
+            missing.push((parameter.name.clone(), Checked::from_value(schema_of(parameter)).stand_in()));
         }
     }
-    problems.into_result().map_err(ApiError::invalid)?;
-    serde_json::from_value(Value::Object(given)).map_err(|error| {
-        ApiError::new(StatusCode::BAD_REQUEST, "invalid_request", format!("The query is not valid: {error}"))
-    })
+    ReadQuery { given, problems: problems.into_result().err().unwrap_or_default(), missing }
 }
 
 fn coerce(schema: &Value, text: &str) -> Result<Value, String> {
@@ -171,7 +220,10 @@ fn coerce(schema: &Value, text: &str) -> Result<Value, String> {
         _ => Vec::new(),
     };
     if names.contains(&"integer") {
-        return text.parse::<i64>().map(Value::from).map_err(|_| "must be a whole number".to_owned());
+        let whole = text.parse::<i64>().map(Value::from);
+        // `5.0` is a whole number, too; the schema says whether this is one.
+        let number = || text.parse::<f64>().ok().filter(|number| number.fract() == 0.0).map(Value::from);
+        return whole.or_else(|_| number().ok_or_else(|| "must be a whole number".to_owned()));
     }
     if names.contains(&"number") {
         let number = text.parse::<f64>().ok().filter(|number| number.is_finite());

@@ -24,7 +24,7 @@ use crate::extract::body_error;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-const MAX_KEY_CHARACTERS: usize = 255;
+pub(crate) const MAX_KEY_CHARACTERS: usize = 255;
 
 /// A request that asked to be done only once. Handlers pass it to the change that they make.
 #[derive(Debug, Clone, PartialEq, Eq)]

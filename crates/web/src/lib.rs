@@ -16,6 +16,7 @@ mod extract;
 mod fallback;
 mod host;
 mod idempotency;
+mod judge;
 mod observe;
 mod openapi;
 mod pace;
@@ -38,6 +39,7 @@ pub use idempotency::{
     FoundRecord, IdempotencyGuard, IdempotencyKey, IdempotencyLedger, KnownRequest, ReattachTo, ReplayedAnswer,
     presented_idempotency_key,
 };
+pub use judge::{Judge, Judged};
 pub use observe::{Observation, RequestId, RequestObserver};
 pub use openapi::complete_document;
 pub use routes::{ApiRouter, Routes};

@@ -1,13 +1,16 @@
 //! Completes the generated OpenAPI document with what is true of every operation.
 
-use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Components, ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::{Components, ContentBuilder, OpenApi, Ref, RefOr, Required, ResponseBuilder};
 use utoipa::{PartialSchema, ToSchema};
 
 use agentd_base::FieldProblem;
 
 use crate::error::ErrorBody;
+use crate::idempotency::MAX_KEY_CHARACTERS;
 
 /// Adds the error answers that follow from the daemon's rules rather than from a handler: each
 /// operation then lists every status that it can answer with.
@@ -44,6 +47,9 @@ pub fn complete_document(document: &mut OpenApi) {
     );
     for (path, item) in &mut document.paths.paths {
         let is_probe = path.starts_with("/health") || path == "/api/health" || path == "/api/metrics/prometheus";
+        if let Some(operation) = &mut item.post {
+            add_idempotency(operation);
+        }
         let methods = [
             (&mut item.get, false),
             (&mut item.put, true),
@@ -55,6 +61,34 @@ pub fn complete_document(document: &mut OpenApi) {
             if let Some(operation) = operation {
                 complete_operation(operation, changes, is_probe);
             }
+        }
+    }
+}
+
+/// Every POST takes the header; it matters where something is created or started.
+fn add_idempotency(operation: &mut Operation) {
+    let key = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .min_length(Some(1))
+        .max_length(Some(MAX_KEY_CHARACTERS))
+        .pattern(Some("^[\\x21-\\x7e]+$"))
+        .build();
+    let description = "Chosen by the caller. What a POST creates or starts is done once: within 24 hours the same key \
+                       and body are answered as the first time, and the same key with another body 409";
+    let parameter = ParameterBuilder::new()
+        .name("Idempotency-Key")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(description))
+        .schema(Some(key));
+    operation.parameters.get_or_insert_with(Vec::new).push(RefOr::T(parameter.build()));
+    let replayed = HeaderBuilder::new()
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["true"]))))
+        .description(Some("The answer of an earlier request with the same `Idempotency-Key`"));
+    let replayed = replayed.build();
+    for (status, response) in &mut operation.responses.responses {
+        if let (true, RefOr::T(response)) = (status.starts_with('2'), response) {
+            response.headers.insert("Idempotency-Replayed".to_owned(), RefOr::T(replayed.clone()));
         }
     }
 }

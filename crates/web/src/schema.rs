@@ -6,6 +6,8 @@
 //! enumerations, ranges, lengths, items, references, unions. It leaves alone what it does not
 //! know (formats and patterns), which the domains check themselves.
 
+mod mend;
+
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -27,18 +29,20 @@ pub struct Checked {
 
 static CACHE: LazyLock<RwLock<HashMap<TypeId, Arc<Checked>>>> = LazyLock::new(RwLock::default);
 
-/// Checks `value` against the schema of `T`.
-///
-/// # Errors
-/// Every violation found, each under the dotted path of its field.
-pub fn check<T: ToSchema + 'static>(value: &Value, problems: &mut Problems) {
+/// Checks `value` against the schema of `T`, every violation under the dotted path of its field. A whole
+/// number that was written as a fraction, `5.0`, is a whole number afterwards.
+pub fn check<T: ToSchema + 'static>(value: &mut Value, problems: &mut Problems) {
+    checked::<T>().check(value, problems);
+}
+
+/// The schema of `T`, made once.
+pub(crate) fn checked<T: ToSchema + 'static>() -> Arc<Checked> {
     let cached = CACHE.read().get(&TypeId::of::<T>()).cloned();
-    let schema = cached.unwrap_or_else(|| {
+    cached.unwrap_or_else(|| {
         let fresh = Arc::new(Checked::of::<T>());
         CACHE.write().insert(TypeId::of::<T>(), Arc::clone(&fresh));
         fresh
-    });
-    schema.check(value, problems);
+    })
 }
 
 impl Checked {
@@ -58,10 +62,14 @@ impl Checked {
         Self { root, components: HashMap::new() }
     }
 
-    pub fn check(&self, value: &Value, problems: &mut Problems) {
+    /// As [`check`].
+    pub fn check(&self, value: &mut Value, problems: &mut Problems) {
         let mut found = Vec::new();
         self.walk(&self.root, value, "", &mut found);
-        refuse_nul(value, "", &mut found);
+        let has_whole_fractions = look_through(value, "", &mut found);
+        if has_whole_fractions {
+            self.settle(value);
+        }
         for (field, message) in found.into_iter().take(MAX_PROBLEMS) {
             problems.add(if field.is_empty() { "body".to_owned() } else { field }, message);
         }
@@ -209,15 +217,17 @@ impl Checked {
 }
 
 /// PostgreSQL cannot store U+0000 in text, and nothing that people write contains it, so it is
-/// refused everywhere alike.
-fn refuse_nul(value: &Value, path: &str, found: &mut Vec<(String, String)>) {
+/// refused everywhere alike. Answers whether a whole number is written as a fraction somewhere.
+fn look_through(value: &Value, path: &str, found: &mut Vec<(String, String)>) -> bool {
+    let mut has_whole_fractions = false;
     match value {
+        Value::Number(number) => has_whole_fractions = whole(number).is_some(),
         Value::String(text) if text.contains('\0') => {
             found.push((path.to_owned(), "must not contain the NUL character".to_owned()));
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                refuse_nul(item, &format!("{path}[{index}]"), found);
+                has_whole_fractions |= look_through(item, &format!("{path}[{index}]"), found);
             }
         }
         Value::Object(object) => {
@@ -225,11 +235,19 @@ fn refuse_nul(value: &Value, path: &str, found: &mut Vec<(String, String)>) {
                 if name.contains('\0') {
                     found.push((path.to_owned(), "has a field name with the NUL character".to_owned()));
                 }
-                refuse_nul(member, &join(path, name), found);
+                has_whole_fractions |= look_through(member, &join(path, name), found);
             }
         }
-        _ => {}
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
+    has_whole_fractions
+}
+
+/// The whole number that `5.0` is.
+fn whole(number: &serde_json::Number) -> Option<i64> {
+    let float = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0)?;
+    #[allow(clippy::cast_possible_truncation, reason = "whole, and within 64 bits")]
+    (!is_beyond_integers(number)).then_some(float as i64)
 }
 
 fn check_length(schema: &Map<String, Value>, text: &str, path: &str, found: &mut Vec<(String, String)>) {
@@ -269,12 +287,9 @@ fn check_range(
         found.push((path.to_owned(), message));
     } else if bound("exclusiveMinimum").is_some_and(|low| given <= low) {
         found.push((path.to_owned(), format!("must be more than {}", bound("exclusiveMinimum").unwrap_or_default())));
-    } else if number.is_u64()
-        && schema.get("format").and_then(Value::as_str) == Some("int32")
-        && number.as_u64().is_some_and(|n| n > i32::MAX as u64)
-    {
+    } else if given > f64::from(i32::MAX) && schema.get("format").and_then(Value::as_str) == Some("int32") {
         found.push((path.to_owned(), format!("must be at most {}", i32::MAX)));
-    } else if number.as_i64().is_none() && type_names(schema).contains(&"integer") {
+    } else if number.as_i64().or_else(|| whole(number)).is_none() && type_names(schema).contains(&"integer") {
         // The store's integers are 64 bits wide and signed.
         let bound = if given < 0.0 { format!("least {}", i64::MIN) } else { format!("most {}", i64::MAX) };
         found.push((path.to_owned(), format!("must be at {bound}")));
@@ -296,7 +311,8 @@ fn type_names(schema: &Map<String, Value>) -> Vec<&str> {
 fn has_type(value: &Value, name: &str) -> bool {
     match name {
         "string" => value.is_string(),
-        "integer" => value.is_i64() || value.is_u64(),
+        // JSON knows no difference between `5` and `5.0`.
+        "integer" => value.as_number().is_some_and(|number| !number.is_f64() || whole(number).is_some()),
         "number" => value.is_number(),
         "boolean" => value.is_boolean(),
         "array" => value.is_array(),
@@ -356,135 +372,4 @@ fn join(path: &str, name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    use super::*;
-
-    #[derive(serde::Deserialize, ToSchema)]
-    #[allow(dead_code, reason = "only its schema is used")]
-    struct Inner {
-        #[schema(minimum = 1, maximum = 5)]
-        level: i64,
-    }
-
-    #[derive(serde::Deserialize, ToSchema)]
-    #[allow(dead_code, reason = "only its schema is used")]
-    #[serde(deny_unknown_fields)]
-    struct Outer {
-        #[schema(min_length = 3)]
-        name: String,
-        inner: Option<Inner>,
-        #[serde(default)]
-        #[schema(max_items = 2)]
-        tags: Vec<String>,
-    }
-
-    fn problems_of(value: &Value) -> Vec<String> {
-        let mut problems = Problems::new();
-        check::<Outer>(value, &mut problems);
-        let list = problems.into_result().err().unwrap_or_default();
-        list.into_iter().map(|problem| format!("{}: {}", problem.field, problem.message)).collect()
-    }
-
-    #[test]
-    fn names_every_bad_field_at_once() {
-        let found = problems_of(&json!({"name": "ab", "inner": {"level": 9}, "tags": ["a", 1, "b"], "nmae": 1}));
-        assert_eq!(
-            found,
-            [
-                "inner.level: must be between 1 and 5",
-                "name: must have at least 3 characters",
-                "nmae: is not known here; known are: inner, name, tags",
-                "tags: must have at most 2 entries",
-                "tags[1]: must be a string, not a number",
-            ]
-        );
-    }
-
-    #[derive(serde::Deserialize, ToSchema)]
-    #[allow(dead_code, reason = "only its schema is used")]
-    struct Union {
-        one_or_several: OneOrSeveral,
-        #[schema(minimum = 0, maximum = 9)]
-        bounded: Option<u64>,
-        free: Option<i64>,
-    }
-
-    #[derive(serde::Deserialize)]
-    #[serde(untagged)]
-    #[allow(dead_code, reason = "only its schema is used")]
-    enum OneOrSeveral {
-        One(String),
-        Several(Vec<String>),
-    }
-
-    impl utoipa::PartialSchema for OneOrSeveral {
-        fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-            use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
-            let name = || ObjectBuilder::new().schema_type(Type::String).min_length(Some(1));
-            let several = ArrayBuilder::new().items(name()).min_items(Some(1)).max_items(Some(3));
-            OneOfBuilder::new().item(name()).item(several).into()
-        }
-    }
-
-    impl ToSchema for OneOrSeveral {}
-
-    #[test]
-    fn of_several_types_the_one_that_was_meant_is_spoken_of() {
-        let found = |value: Value| {
-            let mut problems = Problems::new();
-            check::<Union>(&value, &mut problems);
-            problems.into_result().unwrap_err().remove(0).message
-        };
-        let archetype = |value: Value| found(json!({"one_or_several": value}));
-        assert_eq!(archetype(json!(["a", "b", "c", "d"])), "must have at most 3 entries");
-        assert_eq!(archetype(json!([])), "must not be empty");
-        assert_eq!(archetype(json!([""])), "must not be empty");
-        assert_eq!(archetype(json!("")), "must not be empty");
-        assert_eq!(archetype(json!(7)), "must be a string or a list, not a number");
-        let huge: Value = serde_json::from_str("99999999999999999999").unwrap();
-        assert_eq!(found(json!({"one_or_several": "a", "bounded": huge})), "must be between 0 and 9");
-        let low: Value = serde_json::from_str("-99999999999999999999").unwrap();
-        assert_eq!(found(json!({"one_or_several": "a", "free": low})), format!("must be at least {}", i64::MIN));
-        assert_eq!(found(json!({"one_or_several": "a", "free": 0.5})), "must be a whole number, not a fraction");
-    }
-
-    #[test]
-    fn accepts_what_is_right_and_null_where_allowed() {
-        assert!(problems_of(&json!({"name": "abc", "inner": null})).is_empty());
-        assert!(problems_of(&json!({"name": "abc", "inner": {"level": 5}})).is_empty());
-    }
-
-    #[test]
-    fn refuses_nul_anywhere() {
-        assert_eq!(problems_of(&json!({"name": "a\u{0}bc"})), ["name: must not contain the NUL character"]);
-    }
-
-    fn any_json() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::from),
-            any::<f64>().prop_map(Value::from),
-            any::<i64>().prop_map(Value::from),
-            ".{0,8}".prop_map(Value::from),
-        ];
-        leaf.prop_recursive(4, 32, 4, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                prop::collection::btree_map("(name|inner|level|tags|x)", inner, 0..4)
-                    .prop_map(|map| Value::Object(map.into_iter().collect())),
-            ]
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn what_passes_can_be_deserialized(value in any_json()) {
-            if problems_of(&value).is_empty() {
-                prop_assert!(serde_json::from_value::<Outer>(value).is_ok());
-            }
-        }
-    }
-}
+mod tests;

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::settings::{is_provider, provider_names};
+
 pub(super) use change::VERSIONS_KEPT;
 pub use change::{AgentVersion, UpdateAgent, VersionSource};
 
@@ -126,6 +128,15 @@ pub struct AgentProfile {
     pub extra: Map<String, Value>,
 }
 
+impl AgentProfile {
+    /// Asked of what is new, not of agents that are there.
+    fn unknown_provider(&self) -> Option<FieldProblem> {
+        let _unknown = self.provider.as_deref().filter(|provider| !is_provider(provider))?;
+        let message = format!("must be one of {}", provider_names());
+        Some(FieldProblem { field: "profile.provider".to_owned(), message })
+    }
+}
+
 /// `[a-z0-9][a-z0-9_-]{0,62}`: safe as a folder's name, in a URL and in a metric.
 pub(super) fn is_svc_name(text: &str) -> bool {
     let mut bytes = text.bytes();
@@ -135,6 +146,25 @@ pub(super) fn is_svc_name(text: &str) -> bool {
 }
 
 impl CreateAgent {
+    /// As [`Self::checked`], for a new agent.
+    ///
+    /// # Errors
+    /// Every bad field.
+    pub(super) fn checked_as_new(self) -> Result<Self, Vec<FieldProblem>> {
+        let mut problems = Vec::new();
+        // Agents go by both, so a name that is the id of another would reach that one.
+        if AgentId::is_well_formed(&self.svc_name) {
+            let message = "must not have the form of an agent's id".to_owned();
+            problems.push(FieldProblem { field: "svc_name".to_owned(), message });
+        }
+        problems.extend(self.profile.unknown_provider());
+        if problems.is_empty() {
+            return self.checked();
+        }
+        problems.extend(self.checked().err().unwrap_or_default());
+        Err(problems)
+    }
+
     /// Trims what people write and checks everything.
     ///
     /// # Errors

@@ -23,9 +23,16 @@ const ARCHETYPES: [(&str, &str); 10] = [
 
 /// Who the agent is, how it behaves, and what its owner told it; `instructions` are those for all
 /// agents, `language` the English name of the one to answer in, where that is not English; `today`
-/// is written as the owner writes dates.
-pub(super) fn system_prompt(agent: &Agent, instructions: &str, language: Option<&str>, today: &str) -> String {
-    let mut prompt = format!("You are {}, the AI agent of {}.", agent.svc_name, agent.user_name);
+/// is written as the owner writes dates, `owner` is what the profile calls them, if anything.
+pub(super) fn system_prompt(
+    agent: &Agent,
+    owner: &str,
+    instructions: &str,
+    language: Option<&str>,
+    today: &str,
+) -> String {
+    let owner = if owner.is_empty() { &agent.user_name } else { owner };
+    let mut prompt = format!("You are {}, the AI agent of {owner}.", agent.svc_name);
     for archetype in &agent.archetypes {
         let name = archetype.to_lowercase();
         if let Some((_, text)) = ARCHETYPES.iter().find(|(known, _)| *known == name) {
@@ -50,11 +57,11 @@ pub(super) fn system_prompt(agent: &Agent, instructions: &str, language: Option<
             prompt.push_str(text);
         }
     }
-    push_answers(&mut prompt, agent);
+    push_answers(&mut prompt, agent, owner);
     prompt
 }
 
-fn push_answers(prompt: &mut String, agent: &Agent) {
+fn push_answers(prompt: &mut String, agent: &Agent, owner: &str) {
     let mut characters = 0;
     let mut is_first = true;
     for line in agent.answers.iter().filter_map(answer_line) {
@@ -63,7 +70,7 @@ fn push_answers(prompt: &mut String, agent: &Agent) {
             return;
         }
         if is_first {
-            prompt.push_str(&format!("\n\nWhat {} told you:", agent.user_name));
+            prompt.push_str(&format!("\n\nWhat {owner} told you:"));
             is_first = false;
         }
         prompt.push_str("\n- ");
@@ -119,11 +126,18 @@ mod tests {
     #[test]
     fn everything_the_owner_said_shapes_the_prompt() {
         assert_eq!(
-            system_prompt(&agent(), "Never lie.", Some("German"), "Monday, 05.01.2026"),
+            system_prompt(&agent(), "", "Never lie.", Some("German"), "Monday, 05.01.2026"),
             "You are scout, the AI agent of Ada. You gather facts, compare sources, and tell what is known from \
              what is guessed. Your role: pirate. You love maps. Answer in German unless you are asked for another \
              language. Today is Monday, 05.01.2026.\n\nNever lie.\n\nBe brief.\n\nWhat Ada told you:\n- Hobby? chess\n- likes tea"
         );
+    }
+
+    #[test]
+    fn the_owner_is_called_as_the_profile_says() {
+        let prompt = system_prompt(&agent(), "Countess Lovelace", "", None, "x");
+        assert!(prompt.starts_with("You are scout, the AI agent of Countess Lovelace."));
+        assert!(prompt.contains("What Countess Lovelace told you:") && !prompt.contains("Ada"));
     }
 
     #[test]
@@ -137,7 +151,7 @@ mod tests {
         };
         let expected = "You are scout, the AI agent of Ada. You are helpful, friendly and to the point. \
                         Today is x.";
-        assert_eq!(system_prompt(&plain, "", None, "x"), expected);
-        assert_eq!(system_prompt(&plain, " ", None, "x"), expected);
+        assert_eq!(system_prompt(&plain, "", "", None, "x"), expected);
+        assert_eq!(system_prompt(&plain, "", " ", None, "x"), expected);
     }
 }

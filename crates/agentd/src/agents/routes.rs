@@ -5,8 +5,8 @@ mod versions;
 
 use std::sync::Arc;
 
-use agentd_base::Timestamp;
-use agentd_web::{ApiResult, ApiRouter, ErrorBody, IdempotencyKey, Json, Path, Routes, routes};
+use agentd_base::{FieldProblem, Timestamp};
+use agentd_web::{ApiResult, ApiRouter, ErrorBody, IdempotencyKey, Json, Judge, Judged, Path, Routes, routes};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -74,6 +74,12 @@ impl Archetype {
             Self::One(one) => vec![one],
             Self::Several(several) => several,
         }
+    }
+}
+
+impl<S: Sync> Judge<S> for AgentFields {
+    async fn judge(self, _: &S) -> Vec<FieldProblem> {
+        CreateAgent::from(self).checked_as_new().err().unwrap_or_default()
     }
 }
 
@@ -190,7 +196,7 @@ fn render_list(agents: &[Arc<Agent>]) -> Bytes {
 async fn create_agent(
     State(agents): State<Agents>,
     once: IdempotencyKey,
-    Json(fields): Json<AgentFields>,
+    Judged(Json(fields)): Judged<Json<AgentFields>>,
 ) -> ApiResult<(StatusCode, Json<AgentView>)> {
     let recorder = record_once(&once, StatusCode::CREATED, |agent: &Agent| AgentView::from(agent));
     let agent = agents.create(fields.into(), recorder).await?;

@@ -17,7 +17,7 @@ use super::model::{Agent, AgentId, CreateAgent, MAX_AGENTS, VersionSource};
 use super::workspace::Workspaces;
 use super::{prompt, store};
 use crate::ground::Ground;
-use crate::settings::{Language, Settings};
+use crate::settings::{FindsNamed, InterfaceSettings, Language, Section, Settings};
 
 pub use change::ReplaceInstructions;
 
@@ -47,6 +47,23 @@ pub trait OwnsAgentData: Send + Sync {
     ) -> LocalBoxFuture<'t, Result<bool, StoreError>>;
 }
 
+impl FindsNamed for Agents {
+    fn named_by(&self) -> (&'static str, &'static str) {
+        (InterfaceSettings::NAME, "default_agent")
+    }
+
+    fn problem<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            match self.get(name).await {
+                Err(AgentError::NotFound { .. }) => {
+                    Some("names no agent that is there; GET /api/agents lists them".to_owned())
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
 /// Every living agent, as it was when it was last changed.
 #[derive(Debug)]
 pub(super) struct AgentList {
@@ -61,7 +78,9 @@ impl AgentList {
     }
 
     fn find(&self, name_or_id: &str) -> Option<&Arc<Agent>> {
-        self.agents.iter().find(|agent| agent.svc_name == name_or_id || agent.id.as_str() == name_or_id)
+        // The name first: one that was given before names of the form of an id were refused must not hide.
+        let named = self.agents.iter().find(|agent| agent.svc_name == name_or_id);
+        named.or_else(|| self.agents.iter().find(|agent| agent.id.as_str() == name_or_id))
     }
 }
 
@@ -107,7 +126,7 @@ impl Agents {
     /// # Errors
     /// `Invalid` with every bad field, `NameTaken`, `TooMany`, or the store's refusal.
     pub async fn create(&self, wanted: CreateAgent, recorder: Recorder<Agent>) -> Result<Agent, AgentError> {
-        let wanted = wanted.checked().map_err(|problems| AgentError::Invalid { problems })?;
+        let wanted = wanted.checked_as_new().map_err(|problems| AgentError::Invalid { problems })?;
         let agent = wanted.into_agent(AgentId::generate(&self.0.ground.ids), self.0.ground.clock.now());
         let svc_name = agent.svc_name.clone();
         let workspaces = &self.0.workspaces;
@@ -296,7 +315,8 @@ impl Agents {
         let (now, zone) = (self.0.ground.clock.now(), settings.timezone());
         let weekday = now.to_jiff().to_zoned(zone.clone()).strftime("%A").to_string();
         let today = format!("{weekday}, {}", interface.date_format.day(now, &zone));
-        prompt::system_prompt(agent, &settings.agent().instructions, language.as_deref(), &today)
+        let owner = &settings.profile().display_name;
+        prompt::system_prompt(agent, owner, &settings.agent().instructions, language.as_deref(), &today)
     }
 
     /// The folder that the agent works in; made again where it was lost.

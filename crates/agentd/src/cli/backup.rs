@@ -117,7 +117,11 @@ pub(super) async fn run_restore(config: &Config, arguments: RestoreArgs) -> Resu
         size(report.bytes)
     ));
     if !report.secrets_missing.is_empty() {
-        say("These secrets were not in the archive; enter them again:");
+        say(if summary.manifest.has_secrets {
+            "These secrets are sealed in the archive; restore it again with --passphrase-file, or enter them again:"
+        } else {
+            "These secrets were not in the archive; enter them again:"
+        });
         list(&report.secrets_missing);
     }
     Ok(())

@@ -93,7 +93,8 @@ impl Config {
         };
         let port = source.port.unwrap_or(DEFAULT_PORT);
         let listen = SocketAddr::new(host, port);
-        let data_dir = source.data_dir.unwrap_or_else(source::default_data_dir);
+        let data_dir = source.data_dir.filter(|path| !path.as_os_str().is_empty());
+        let data_dir = data_dir.unwrap_or_else(source::default_data_dir);
         if data_dir.as_os_str().is_empty() {
             problems.push("SVC_DATA_DIR is empty; name a directory".to_owned());
         }
@@ -114,7 +115,7 @@ impl Config {
                     .to_owned(),
             );
         }
-        let base_url = source.base_url.as_deref().map(|text| {
+        let base_url = source.base_url.as_deref().filter(|text| !text.is_empty()).map(|text| {
             web_address(text).map(|url| url.as_str().trim_end_matches('/').to_owned()).unwrap_or_else(|| {
                 problems
                     .push(format!("SVC_BASE_URL is `{text}`, which is no address such as https://agents.example.com"));
@@ -142,7 +143,8 @@ impl Config {
             problems.push(format!("SVC_TRUSTED_PROXIES: {problem}"));
             TrustedProxies::default()
         });
-        let ui_dev_origin = source.ui_dev_origin.as_deref().unwrap_or(DEFAULT_UI_DEV_ORIGIN);
+        let ui_dev_origin = source.ui_dev_origin.as_deref().filter(|text| !text.is_empty());
+        let ui_dev_origin = ui_dev_origin.unwrap_or(DEFAULT_UI_DEV_ORIGIN);
         let ui_dev_origin = web_address(ui_dev_origin).map(|url| origin_of(&url)).unwrap_or_else(|| {
             problems.push(format!(
                 "SVC_UI_DEV_ORIGIN is `{ui_dev_origin}`, which is no origin such as {DEFAULT_UI_DEV_ORIGIN}"

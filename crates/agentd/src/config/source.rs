@@ -26,7 +26,7 @@ pub struct ConfigSource {
     #[arg(long, env = "SVC_DATABASE_URL", global = true, hide_env_values = true, value_parser = parse_secret)]
     pub database_url: Option<Secret>,
     /// Close every door that is open until the first API key exists
-    #[arg(long, env = "SVC_API_KEY_REQUIRED", global = true, num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, env = "SVC_API_KEY_REQUIRED", global = true, num_args = 0..=1, default_missing_value = "true", value_parser = parse_switch)]
     pub api_key_required: Option<bool>,
     /// Origins whose pages may call the API, separated by commas
     #[arg(long, env = "SVC_CORS_ORIGINS", global = true)]
@@ -63,6 +63,15 @@ pub struct ConfigSource {
     #[arg(skip)]
     #[serde(skip)]
     pub program: Option<PathBuf>,
+}
+
+/// As people write it in variables; empty is as if it were not there.
+fn parse_switch(text: &str) -> Result<bool, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Ok(true),
+        "" | "false" | "0" | "no" | "off" => Ok(false),
+        _ => Err("SVC_API_KEY_REQUIRED must be true or false".to_owned()),
+    }
 }
 
 fn parse_secret(text: &str) -> Result<Secret, std::convert::Infallible> {

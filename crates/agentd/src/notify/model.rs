@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 use utoipa::ToSchema;
 
-use crate::settings::is_email_address;
+use crate::settings::is_mailbox;
 
 agentd_base::typed_id!(
     /// The id of a notification.
@@ -43,8 +43,9 @@ pub(super) fn is_hook_key(key: Option<&str>) -> bool {
 /// How long what has ended is kept.
 pub(super) const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Where a message goes: `email:<address>`, `webhook:<url>` or `<platform>:<channel>`. Whether there
-/// is such a platform shows when the message is sent: it may be turned on by then.
+/// Where a message goes: `email:<address>`, `webhook:<url>` or `<platform>:<channel>`. `email:` alone goes to the
+/// address in the profile. Whether there is such a platform shows when the message is sent: it may be turned on by
+/// then.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Target {
     Email(String),
@@ -96,11 +97,15 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let problem = |problem| Err(TargetError { problem });
         let Some((platform, channel)) = text.split_once(':') else { return problem("there is no colon in it") };
+        // The owner, by the address in the profile.
+        if platform == Self::EMAIL && channel.is_empty() {
+            return Ok(Self::Email(String::new()));
+        }
         if channel.is_empty() || channel.len() > MAX_CHANNEL || channel.chars().any(char::is_control) {
             return problem("what follows the colon is empty, too long, or has control characters");
         }
         match platform {
-            Self::EMAIL if is_email_address(channel) => Ok(Self::Email(channel.to_owned())),
+            Self::EMAIL if is_mailbox(channel) => Ok(Self::Email(channel.to_owned())),
             Self::EMAIL => problem("what follows `email:` is no address"),
             Self::WEBHOOK => match Url::parse(channel) {
                 Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(Self::Webhook(url)),
@@ -304,12 +309,17 @@ mod tests {
 
     #[test]
     fn targets_are_read_and_refused() {
-        for good in ["email:a@b.co", "webhook:https://x.example/a?b=c", "slack:#general", "google_chat:spaces/A:b"] {
+        for good in [
+            "email:a@b.co",
+            "email:you@localhost",
+            "email:",
+            "webhook:https://x.example/a?b=c",
+            "slack:#general",
+            "google_chat:spaces/A:b",
+        ] {
             assert_eq!(good.parse::<Target>().map(|target| target.to_string()), Ok(good.to_owned()));
         }
-        for bad in
-            ["", "email", "email:", "email:x", "webhook:ftp://x", "webhook:x", "Slack:#x", "1x:y", "slack:a\nb", ":x"]
-        {
+        for bad in ["", "email", "email:x", "webhook:ftp://x", "webhook:x", "Slack:#x", "1x:y", "slack:a\nb", ":x"] {
             assert!(bad.parse::<Target>().is_err(), "{bad}");
         }
     }

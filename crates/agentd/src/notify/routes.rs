@@ -26,9 +26,10 @@ type Answer<T> = Result<Json<T>, ApiError>;
 
 #[derive(Debug, Deserialize, ToSchema)]
 struct EmailTest {
-    /// Who gets the mail.
+    /// Who gets the mail; left out: the `email` of the profile.
+    #[serde(default)]
     #[schema(min_length = 3, max_length = 254)]
-    to: String,
+    to: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -55,7 +56,7 @@ async fn test_email_settings(
     Json(test): Json<EmailTest>,
 ) -> Answer<EmailTested> {
     let recorder = record_once(&once, StatusCode::OK, |(): &()| EmailTested { sent: true });
-    notify.send_test_email(test.to.trim(), recorder).await?;
+    notify.send_test_email(test.to.as_deref().map(str::trim), recorder).await?;
     Ok(Json(EmailTested { sent: true }))
 }
 

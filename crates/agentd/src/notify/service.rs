@@ -19,7 +19,7 @@ use super::transport::{Transport, Transports};
 use super::webhook::Webhook;
 use super::worker::AT_ONCE;
 use crate::ground::{Ground, NextDue, Places};
-use crate::settings::{Settings, is_email_address};
+use crate::settings::{Settings, is_mailbox};
 
 /// The queue of the messages.
 pub(super) const QUEUE: &str = "notify";
@@ -179,13 +179,19 @@ impl Notify {
         self.0.ground.db.write(work).await
     }
 
-    /// Sends a mail at once with the present settings, and answers when the server has taken it.
+    /// Sends a mail at once with the present settings, to the owner where nobody is named, and answers when the server has taken it.
     ///
     /// # Errors
     /// `Invalid` address, or an `EmailError` that says what failed.
-    pub async fn send_test_email(&self, to: &str, recorder: Recorder<()>) -> Result<(), NotifyError> {
-        if !is_email_address(to) {
-            let message = "must be an address such as name@example.org".to_owned();
+    pub async fn send_test_email(&self, to: Option<&str>, recorder: Recorder<()>) -> Result<(), NotifyError> {
+        let owner = self.0.email.owner();
+        let to = to.unwrap_or(&owner);
+        if !is_mailbox(to) {
+            let message = match to {
+                "" => "is required, because the profile has no email",
+                _ => "must be an address such as name@example.org",
+            };
+            let message = message.to_owned();
             return Err(NotifyError::Invalid(vec![FieldProblem { field: "to".to_owned(), message }]));
         }
         self.0.email.send_test(to, &self.0.ground.ids, TEST_LIMIT).await?;

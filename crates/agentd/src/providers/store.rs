@@ -25,7 +25,9 @@ pub(super) async fn find_provider(read: &mut Read, id: &str) -> Result<Option<Pr
 fn provider(row: &Row) -> Result<ProviderRow, StoreError> {
     let status: Option<String> = row.get("status")?;
     let outcome = match (status.as_deref().and_then(ProviderStatus::parse), row.get("checked_at")?) {
-        (Some(status), Some(checked_at)) => Some(Outcome { status, message: row.get("status_message")?, checked_at }),
+        (Some(status), Some(checked_at)) => {
+            Some(Outcome { status, message: row.get("status_message")?, checked_at, file: None })
+        }
         _ => None,
     };
     Ok(ProviderRow {

@@ -37,12 +37,12 @@ pub use language::Language;
 pub use model::{
     AgentSettings, CHANNEL_PLATFORMS, DateFormat, EmailSettings, EmailTls, InterfaceSettings, Planning,
     ProactiveSettings, ProfileSettings, QuietHours, SecuritySettings, StrategySettings, Theme, is_agent_name,
-    is_email_address,
+    is_email_address, is_mailbox, is_provider, provider_names,
 };
 pub use patch::patch_schema;
 pub(crate) use patch::section_patch;
 pub use restored::JudgeSettings;
 pub use routes::{SettingsRoutes, routes};
 pub use section::{PartialObject, Registry, ResetGroup, Section};
-pub use service::{Settings, SettingsChange, WrittenSettings};
+pub use service::{FindsNamed, KeepsSettings, Settings, SettingsChange, WrittenSettings};
 pub use vault::{Vault, VaultError};

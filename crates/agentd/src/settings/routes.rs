@@ -96,7 +96,8 @@ impl ToSchema for AllSettings {
 
 /// Everything in force
 ///
-/// All categories at once. Secrets are shown as `{"set": true}`.
+/// All categories at once, `skills` (switched-off tools, custom tools, tool servers) among them. Secrets are shown
+/// as `{"set": true}`.
 #[utoipa::path(get, path = "/api/settings", tag = "Settings", responses((status = 200, body = AllSettings)))]
 async fn list_settings(State(state): State<SettingsRoutes>) -> Answer<AllSettings> {
     Ok(Json(AllSettings(state.settings.view_all().await?)))
@@ -212,7 +213,7 @@ async fn reset_security_settings(State(state): State<SettingsRoutes>) -> Answer<
 struct SettingsFile {
     /// The version of this format, 1.
     #[serde(default = "export_format")]
-    #[schema(minimum = 1, maximum = 1, required = false)]
+    #[schema(minimum = 1, required = false)]
     format: u32,
     /// When it was made; not looked at by an import.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -248,13 +249,17 @@ async fn export_settings(State(state): State<SettingsRoutes>) -> Result<Response
 
 /// Takes over an export
 ///
-/// All of it or none. Categories and fields that the file leaves out stay as they are, and so do
-/// all secrets.
+/// All of it or none. Categories and fields that the file leaves out stay as they are, and so do all secrets. Custom
+/// tools and tool servers are told by their names; those that the file does not name stay.
 #[utoipa::path(
     post, path = "/api/settings/import", tag = "Settings", request_body = SettingsFile,
     responses((status = 200, body = AllSettings)),
 )]
 async fn import_settings(State(state): State<SettingsRoutes>, Json(file): Json<SettingsFile>) -> Answer<AllSettings> {
+    if file.format > EXPORT_FORMAT {
+        let message = format!("the file is from a newer version; this one reads format {EXPORT_FORMAT}");
+        return Err(SettingsError::field("format", message).into());
+    }
     Ok(Json(AllSettings(state.settings.import(file.settings).await?)))
 }
 

@@ -5,7 +5,7 @@
 //! say says [`Section::validate`]. So a category is one struct, not three.
 
 use std::any::{Any, TypeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use agentd_base::{FieldProblem, Patch, Problems, SecretState, SecretUpdate};
@@ -68,6 +68,8 @@ pub(super) struct CheckedChange {
     fields: Map<String, Value>,
     pub(super) secrets: Vec<(&'static str, Patch<SecretUpdate>)>,
     pub(super) problems: Vec<FieldProblem>,
+    /// Fields that name what is not there; told of where nothing else is wrong with them.
+    pub(super) unfound: Vec<FieldProblem>,
 }
 
 /// A section after a change.
@@ -85,10 +87,10 @@ impl CheckedChange {
 }
 
 fn check_change<S: Section>(mut fields: Map<String, Value>) -> CheckedChange {
-    let whole = Value::Object(fields);
+    let mut whole = Value::Object(fields);
     let mut problems = Problems::new();
-    agentd_web::check::<S::Patch>(&whole, &mut problems);
-    let problems = problems.into_result().err().unwrap_or_default();
+    agentd_web::check::<S::Patch>(&mut whole, &mut problems);
+    let mut problems = problems.into_result().err().unwrap_or_default();
     fields = match whole {
         Value::Object(fields) => fields,
         _ => Map::new(),
@@ -96,11 +98,18 @@ fn check_change<S: Section>(mut fields: Map<String, Value>) -> CheckedChange {
     for problem in &problems {
         overlay::prune(&mut fields, &problem.field);
     }
-    let secrets = S::SECRETS
-        .iter()
-        .filter_map(|path| Some((*path, serde_json::from_value(overlay::take(&mut fields, path)?).ok()?)))
-        .collect();
-    CheckedChange { fields, secrets, problems }
+    let mut secrets = Vec::new();
+    for path in S::SECRETS {
+        match overlay::take(&mut fields, path).map(serde_json::from_value) {
+            Some(Ok(Patch::Set(SecretUpdate::Shown(SecretState { set: false })))) => {
+                let message = "is not cleared by {\"set\": false}; null clears it".to_owned();
+                problems.push(FieldProblem { field: (*path).to_owned(), message });
+            }
+            Some(Ok(secret)) => secrets.push((*path, secret)),
+            Some(Err(_)) | None => {}
+        }
+    }
+    CheckedChange { fields, secrets, problems, unfound: Vec::new() }
 }
 
 fn apply_change<S: Section>(stored: Option<&Value>, change: &CheckedChange) -> Result<Changed, serde_json::Error> {
@@ -123,6 +132,11 @@ fn apply_change<S: Section>(stored: Option<&Value>, change: &CheckedChange) -> R
             let mut found = Problems::new();
             section.validate(&mut found);
             problems.extend(found.into_result().err().unwrap_or_default());
+            for unfound in &change.unfound {
+                if !problems.iter().any(|problem| problem.field == unfound.field) {
+                    problems.push(unfound.clone());
+                }
+            }
             Ok(Changed { value: serde_json::to_value(section)?, problems })
         }
         // The schema let something through that the type does not take.
@@ -171,6 +185,17 @@ impl Registered {
             },
             check: check_change::<S>,
             apply: apply_change::<S>,
+        }
+    }
+
+    /// Makes what is stored of the section say of each write-only field whether it has a value. After a restore
+    /// without secrets none has, whatever the archive says.
+    pub(super) fn show_kept(&self, stored: &mut Value, kept: &BTreeSet<(String, String)>) {
+        let Value::Object(fields) = stored else { return };
+        let scope = secret_scope(self.name);
+        for path in self.secrets {
+            let is_kept = kept.contains(&(scope.clone(), (*path).to_owned()));
+            overlay::put(fields, path, if is_kept { serde_json::json!({"set": true}) } else { Value::Null });
         }
     }
 

@@ -1,6 +1,6 @@
 //! Rows of settings and secrets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use agentd_store::{Read, StoreError, Topic, Tx, args};
 use serde_json::Value;
@@ -45,6 +45,12 @@ pub(super) async fn find_secret(read: &mut Read, scope: &str, name: &str) -> Res
 pub(super) async fn list_secrets(read: &mut Read) -> Result<Vec<(String, String, Vec<u8>)>, StoreError> {
     let rows = read.fetch_all("SELECT scope, name, sealed FROM secrets ORDER BY scope, name", args![]).await?;
     rows.iter().map(|row| Ok((row.get("scope")?, row.get("name")?, row.get("sealed")?))).collect()
+}
+
+/// Scope and name of each write-only field of a section that has a value.
+pub(super) async fn list_kept_fields(read: &mut Read) -> Result<BTreeSet<(String, String)>, StoreError> {
+    let rows = read.fetch_all("SELECT scope, name FROM secrets WHERE scope LIKE 'settings.%'", args![]).await?;
+    rows.iter().map(|row| Ok((row.get("scope")?, row.get("name")?))).collect()
 }
 
 pub(super) async fn upsert_secret(tx: &mut Tx, scope: &str, name: &str, sealed: Vec<u8>) -> Result<(), StoreError> {

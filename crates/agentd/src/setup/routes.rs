@@ -1,7 +1,9 @@
 //! `/api/setup/*`.
 
-use agentd_base::Secret;
-use agentd_web::{ApiResult, ApiRouter, Caller, ErrorBody, IdempotencyKey, Json, Routes, routes};
+use agentd_base::{FieldProblem, Secret};
+use agentd_web::{
+    ApiResult, ApiRouter, Caller, ErrorBody, IdempotencyKey, Json, Judge, Judged, Routes, not_found, routes,
+};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -22,7 +24,9 @@ pub fn routes() -> Routes<Setup> {
             .routes(routes!(setup_account))
             .routes(routes!(setup_provider))
             .routes(routes!(setup_agent))
-            .routes(routes!(setup_complete)),
+            .routes(routes!(setup_complete))
+            // So that the door of these steps, and not that of all other paths, stands before what is none.
+            .route("/api/setup/{step}", axum::routing::any(async || not_found())),
     )
 }
 
@@ -94,19 +98,30 @@ struct SetupProvider {
     model: Option<String>,
 }
 
+impl From<SetupProvider> for ProviderChoice {
+    fn from(request: SetupProvider) -> Self {
+        let SetupProvider { provider, api_key, base_url, model } = request;
+        Self { provider, api_key, base_url, model }
+    }
+}
+
+impl Judge<Setup> for SetupProvider {
+    async fn judge(self, setup: &Setup) -> Vec<FieldProblem> {
+        setup.provider_problems(self.into()).await
+    }
+}
+
 /// Set a provider up and make it the default
 #[utoipa::path(post, path = "/api/setup/provider", operation_id = "setup_provider", tag = "setup",
     request_body = SetupProvider,
     responses(
         (status = 200, description = "Every step", body = SetupStatus),
-        (status = 404, description = "There is no such provider", body = ErrorBody),
     ))]
 async fn setup_provider(
     State(setup): State<Setup>,
-    Json(request): Json<SetupProvider>,
+    Judged(Json(request)): Judged<Json<SetupProvider>>,
 ) -> ApiResult<Json<SetupStatus>> {
-    let SetupProvider { provider, api_key, base_url, model } = request;
-    setup.choose_provider(ProviderChoice { provider, api_key, base_url, model }).await?;
+    setup.choose_provider(request.into()).await?;
     Ok(Json(setup.progress().await?.into()))
 }
 
@@ -122,7 +137,7 @@ async fn setup_provider(
 async fn setup_agent(
     State(setup): State<Setup>,
     once: IdempotencyKey,
-    Json(fields): Json<AgentFields>,
+    Judged(Json(fields)): Judged<Json<AgentFields>>,
 ) -> ApiResult<(StatusCode, Json<AgentView>)> {
     let recorder = record_once(&once, StatusCode::CREATED, |agent: &Agent| AgentView::from(agent));
     let agent = setup.make_agent(fields.into(), recorder).await?;

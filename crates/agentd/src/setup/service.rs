@@ -1,6 +1,7 @@
 //! The steps, each through the façade of its domain.
 
 use agentd_base::{FieldProblem, Patch, Secret, SecretUpdate};
+use agentd_llm::Vendor;
 use agentd_store::{Db, Recorder, Tx};
 use agentd_web::Caller;
 use serde_json::{Map, Value};
@@ -9,7 +10,7 @@ use super::error::SetupError;
 use super::model::Progress;
 use crate::agents::{Agent, Agents, CreateAgent};
 use crate::auth::{Auth, IssuedKey, LoggedIn, NewKey};
-use crate::providers::{ModelWish, ProviderChange, ProviderError, Providers};
+use crate::providers::{LOCAL, ModelWish, ProviderChange, ProviderError, Providers};
 use crate::settings::{AgentSettings, PartialObject, Settings, SettingsError};
 
 /// Cheap to clone.
@@ -82,18 +83,16 @@ impl Setup {
     /// # Errors
     /// `Invalid` with every bad field, or as [`Providers::set_key`]; then nothing has changed.
     pub async fn choose_provider(&self, choice: ProviderChoice) -> Result<(), SetupError> {
+        if self.providers.check_id(&choice.provider).is_err() {
+            return Err(SetupError::Invalid(self.provider_problems(choice).await));
+        }
         let ProviderChoice { provider, api_key, base_url, model } = choice;
         let found = self.providers.get(&provider).await?;
         let is_inside = found.local.is_some();
         let mut problems = Vec::new();
         let mut prepared = None;
         if !is_inside || api_key.is_some() || base_url.is_some() {
-            let change = ProviderChange {
-                api_key: api_key.map_or(Patch::Keep, |key| Patch::Set(SecretUpdate::New(key))),
-                base_url: base_url.map_or(Patch::Keep, Patch::Set),
-                default_model: Patch::Keep,
-            };
-            match self.providers.prepare(&found.id, change) {
+            match self.providers.prepare(&found.id, change_of(api_key, base_url)) {
                 Ok(provider) => prepared = Some(provider),
                 Err(ProviderError::Invalid(found)) => problems = found,
                 Err(error) => return Err(error.into()),
@@ -132,6 +131,32 @@ impl Setup {
         Ok(())
     }
 
+    /// What is wrong with a choice, as far as that shows without making it.
+    pub async fn provider_problems(&self, choice: ProviderChoice) -> Vec<FieldProblem> {
+        let ProviderChoice { provider, api_key, base_url, model } = choice;
+        let mut problems = Vec::new();
+        let id = match self.providers.check_id(&provider) {
+            Ok(id) => id,
+            Err(known) => {
+                let message = format!("must be one of {known}");
+                problems.push(FieldProblem { field: "provider".to_owned(), message });
+                // Key and base URL are judged alike for all vendors.
+                Vendor::Openai.id()
+            }
+        };
+        if (id != LOCAL || api_key.is_some() || base_url.is_some())
+            && let Err(ProviderError::Invalid(found)) = self.providers.prepare(id, change_of(api_key, base_url))
+        {
+            problems.extend(found);
+        }
+        if let Some(model) = model {
+            let field = if id == LOCAL { "local_model" } else { "default_model" };
+            let change = PartialObject(Map::from_iter([(field.to_owned(), Value::from(model))]));
+            problems.extend(self.settings.problems::<AgentSettings>(change).await.into_iter().map(as_asked));
+        }
+        problems
+    }
+
     /// Makes an agent.
     ///
     /// # Errors
@@ -152,6 +177,14 @@ impl Setup {
     ) -> Result<IssuedKey, SetupError> {
         let new = NewKey::named(key_name.unwrap_or_else(|| "first".to_owned()));
         Ok(self.auth.create_first_key(caller, new, recorder).await?)
+    }
+}
+
+fn change_of(api_key: Option<Secret>, base_url: Option<String>) -> ProviderChange {
+    ProviderChange {
+        api_key: api_key.map_or(Patch::Keep, |key| Patch::Set(SecretUpdate::New(key))),
+        base_url: base_url.map_or(Patch::Keep, Patch::Set),
+        default_model: Patch::Keep,
     }
 }
 

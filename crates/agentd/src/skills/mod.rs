@@ -17,6 +17,7 @@ mod custom;
 mod error;
 mod offer;
 mod output;
+mod portable;
 mod routes;
 mod sandbox;
 mod schema;
@@ -33,6 +34,7 @@ pub use custom::{
 };
 pub use error::SkillError;
 pub use offer::Offer;
+pub use portable::PortableSkills;
 pub use routes::{SkillsRoutes, routes};
 pub use sandbox::{
     CheckSandbox, CodeOutcome, CodeRunner, INIT_SUBCOMMAND, Interpreter, PythonAnswer, PythonError, PythonJob,

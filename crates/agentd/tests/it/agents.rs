@@ -52,6 +52,19 @@ async fn an_agent_is_made_found_and_listed() {
     assert_eq!(mode & 0o777, 0o700);
 }
 
+/// Agents go by name and id alike: a name that is another's id would have that one deleted.
+#[tokio::test]
+async fn no_agent_takes_the_id_of_another_for_its_name() {
+    let app = TestApp::with_owner().await;
+    let id = create_agent(&app, "scout").await["id"].as_str().expect("an id").to_owned();
+    let thief = json!({"svc_name": id, "user_name": "Eve", "archetype": "assistant"});
+    let refused = app.post("/api/agents").json(&thief).send().await;
+    assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["svc_name"]);
+    app.get("/api/agents/scout").send().await.expect_status(200);
+    // What merely looks a little like one is a name.
+    create_agent(&app, "agent_smith").await;
+}
+
 #[tokio::test]
 async fn nonsense_is_refused_and_leaves_nothing() {
     let app = TestApp::with_owner().await;

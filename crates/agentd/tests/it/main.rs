@@ -32,6 +32,7 @@ mod openapi;
 mod proactive;
 mod projects;
 mod providers;
+mod refusing;
 mod replicas;
 mod scheduler;
 mod secrets;

@@ -236,6 +236,8 @@ async fn every_bad_field_is_named_at_once_and_unknown_ones_name_the_known() {
 #[tokio::test]
 async fn changes_of_different_fields_at_once_all_win() {
     let app = TestApp::with_owner().await;
+    std::fs::create_dir_all(app.data_dir().join("models")).expect("a folder");
+    std::fs::write(app.data_dir().join("models/m.gguf"), b"").expect("a file");
     let changes = [
         json!({"temperature": 1.0}),
         json!({"max_tool_rounds": 7}),
@@ -483,4 +485,94 @@ async fn a_picture_that_is_refused_leaves_no_file() {
     store_raw(&app, "profile", r#"{"theme": 7}"#).await;
     upload(&app, "file", GIF).await.expect_status(500);
     assert_eq!(avatar_files(&app), 0);
+}
+
+/// A backup without its secrets says nothing of them, so neither may the daemon that it was restored to.
+#[tokio::test]
+async fn a_secret_that_is_gone_is_not_shown_as_set() {
+    let mut app = TestApp::with_owner().await;
+    put(&app, "email", json!({"password": "hidden-one", "username": "a"})).await.expect_status(200);
+    let headers = json!({"name": "docs", "transport": "http", "url": "https://mcp.example/", "enabled": false,
+        "headers": {"authorization": "Bearer hidden-two"}});
+    let servers = "/api/settings/skills/mcp";
+    let made = app.post(servers).json(&headers).send().await.expect_status(201).json();
+    assert_eq!(made["headers"], json!({"authorization": {"set": true}}));
+    let hook = json!({"name": "h", "event_type": "memory.stored", "hook_type": "http",
+        "config": {"url": "http://127.0.0.1:9/", "secret": "0123456789abcdef0123456789abcdef"}});
+    let hook = app.post("/api/hooks").json(&hook).send().await.expect_status(201).json();
+    assert_eq!(hook["config"]["secret"], json!({"set": true}));
+    let forget = async |tx: &mut Tx| tx.execute("DELETE FROM secrets", args![]).await;
+    let forgotten: Result<u64, StoreError> = app.running().ground().db.write(forget).await;
+    assert_eq!(forgotten.expect("written"), 3);
+    app.restart().await;
+
+    assert_eq!(get(&app, "email").await["password"], Value::Null);
+    assert_eq!(app.get("/api/settings").send().await.json()["email"]["password"], Value::Null);
+    let changed = put(&app, "email", json!({"username": "b"})).await.expect_status(200).json();
+    assert_eq!(changed["password"], Value::Null);
+    let server = format!("{servers}/{}", made["id"].as_str().expect("an id"));
+    assert_eq!(app.get(&server).send().await.json()["headers"], json!({"authorization": {"set": false}}));
+    let hook = format!("/api/hooks/{}", hook["id"].as_str().expect("an id"));
+    assert_eq!(app.get(&hook).send().await.json()["config"]["secret"], json!({"set": false}));
+    let refused = put(&app, "email", json!({"password": {"set": false}})).await;
+    assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["password"]);
+}
+
+#[tokio::test]
+async fn skills_travel_with_the_settings() {
+    let app = TestApp::with_owner().await;
+    app.post("/api/settings/skills/builtin/http_fetch/toggle").send().await.expect_status(200);
+    let tool = json!({"name": "weather", "description": "Tells the weather.", "kind": "http",
+        "request": {"method": "GET", "url": "https://weather.example/", "secret_headers": {"x-key": "hidden-one"}}});
+    app.post("/api/settings/skills/custom").json(&tool).send().await.expect_status(201);
+    let server = json!({"name": "docs", "transport": "http", "url": "https://mcp.example/", "enabled": false,
+        "headers": {"authorization": "Bearer hidden-two"}});
+    app.post("/api/settings/skills/mcp").json(&server).send().await.expect_status(201);
+    let export = app.get("/api/settings/export").send().await.expect_status(200);
+    assert!(!export.text().contains("hidden"), "{}", export.text());
+    let skills = export.json()["settings"]["skills"].clone();
+    assert_eq!(skills["builtin_off"], json!(["http_fetch"]));
+    assert_eq!(app.get("/api/settings").send().await.json()["skills"], skills);
+
+    let other = TestApp::with_owner().await;
+    for _ in 0..2 {
+        let imported = other.post("/api/settings/import").json(&export.json()).send().await.expect_status(200).json();
+        assert_eq!(imported["skills"], skills);
+    }
+    let tools = other.get("/api/settings/skills/custom").send().await.json();
+    assert_eq!(
+        (&tools["total"], &tools["tools"][0]["request"]["secret_headers"]),
+        (&json!(1), &json!({"x-key": {"set": false}}))
+    );
+    let servers = other.get("/api/settings/skills/mcp").send().await.json();
+    assert_eq!(
+        (&servers["total"], &servers["servers"][0]["headers"]["authorization"]),
+        (&json!(1), &json!({"set": false}))
+    );
+    // Here the values are there, and stay.
+    app.post("/api/settings/import").json(&export.json()).send().await.expect_status(200);
+    let servers = app.get("/api/settings/skills/mcp").send().await.json();
+    assert_eq!(servers["servers"][0]["headers"]["authorization"], json!({"set": true}));
+    let tools = app.get("/api/settings/skills/custom").send().await.json();
+    assert_eq!(tools["tools"][0]["request"]["secret_headers"], json!({"x-key": {"set": true}}));
+
+    let bad = json!({"settings": {"skills": {"mcp": [{"name": "x"}], "nope": 1}, "agent": {"temperature": 9}}});
+    let refused = app.post("/api/settings/import").json(&bad).send().await.expect_error(400, "invalid_request");
+    let fields = refused.bad_fields();
+    for field in ["settings.agent.temperature", "settings.skills.nope", "settings.skills.mcp[0].transport"] {
+        assert!(fields.contains(&field.to_owned()), "{field} in {fields:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_setting_names_must_be_there() {
+    let app = TestApp::with_owner().await;
+    let refused = put(&app, "agent", json!({"local_model": "missing.gguf"})).await;
+    assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["local_model"]);
+    let refused = put(&app, "interface", json!({"default_agent": "nosuchagent"})).await;
+    assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["default_agent"]);
+    for path in ["/", "/proc", "/sys/kernel"] {
+        let refused = app.put("/api/sandbox/config").json(&json!({"writable_paths": [path]})).send().await;
+        assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["writable_paths[0]"], "{path}");
+    }
 }

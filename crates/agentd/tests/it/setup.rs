@@ -105,8 +105,10 @@ async fn bad_steps_are_refused_and_change_nothing() {
     let provider = |body: Value| app.post("/api/setup/provider").json(&body).send();
     assert_eq!(provider(json!({})).await.expect_status(400).bad_fields(), ["provider"]);
     assert_eq!(provider(json!({"provider": "openai"})).await.expect_status(400).bad_fields(), ["api_key"]);
-    provider(json!({"provider": "nobody", "api_key": "x"})).await.expect_status(404);
-    provider(json!({"provider": "nobody"})).await.expect_status(404);
+    for unknown in [json!({"provider": "nobody", "api_key": "x"}), json!({"provider": "nobody"})] {
+        let refused = provider(unknown).await.expect_error(400, "invalid_request");
+        assert!(refused.bad_fields().contains(&"provider".to_owned()), "{}", refused.text());
+    }
     provider(json!({"provider": "local", "api_key": "x"})).await.expect_status(409);
     provider(json!({"provider": "openai", "base_url": "no address"})).await.expect_status(400);
     provider(json!({"provider": "openai", "base_url": "http://169.254.169.254/v1"})).await.expect_status(400);

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{Agent, AgentProfile, CreateAgent, EvolutionChoice};
+use super::{Agent, AgentId, AgentProfile, CreateAgent, EvolutionChoice};
 
 /// So many versions of an agent's instructions are kept; the oldest go first.
 pub(in crate::agents) const VERSIONS_KEPT: u32 = 200;
@@ -19,6 +19,20 @@ pub struct UpdateAgent {
     pub evolution_choice: Option<EvolutionChoice>,
     /// Members of the profile: each takes the place of the one there, `null` takes it away.
     pub profile: Map<String, Value>,
+}
+
+impl UpdateAgent {
+    /// What is wrong with it whatever agent it is for.
+    pub(in crate::agents) fn problems(self) -> Vec<FieldProblem> {
+        let any = CreateAgent {
+            svc_name: "any".to_owned(),
+            user_name: "any".to_owned(),
+            archetypes: vec!["any".to_owned()],
+            ..CreateAgent::default()
+        };
+        let any = any.into_agent(AgentId::from("agent"), Timestamp::default());
+        any.changed(self, Timestamp::default()).err().unwrap_or_default()
+    }
 }
 
 /// Where a version of an agent's instructions came from.
@@ -81,9 +95,16 @@ impl Agent {
     pub(in crate::agents) fn changed(&self, change: UpdateAgent, now: Timestamp) -> Result<Self, Vec<FieldProblem>> {
         let mut custom_archetype = self.custom_archetype.clone();
         change.custom_archetype.apply(&mut custom_archetype);
-        let (profile, unreadable) = match merged(&self.profile, change.profile) {
-            Ok(profile) => (profile, None),
-            Err(error) => (self.profile.clone(), Some(error.to_string())),
+        let names_provider = change.profile.contains_key("provider");
+        let (profile, wrong) = match merged(&self.profile, change.profile) {
+            Ok(profile) => {
+                let unknown = profile.unknown_provider().filter(|_| names_provider);
+                (profile, unknown)
+            }
+            Err(error) => {
+                let problem = FieldProblem { field: "profile".to_owned(), message: error.to_string() };
+                (self.profile.clone(), Some(problem))
+            }
         };
         let wanted = CreateAgent {
             svc_name: self.svc_name.clone(),
@@ -95,9 +116,9 @@ impl Agent {
             answers: self.answers.clone(),
         };
         let checked = wanted.checked();
-        if let Some(message) = unreadable {
+        if let Some(problem) = wrong {
             let mut problems = checked.err().unwrap_or_default();
-            problems.push(FieldProblem { field: "profile".to_owned(), message });
+            problems.push(problem);
             return Err(problems);
         }
         let changed = checked?.into_agent(self.id.clone(), now);
@@ -137,7 +158,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::agents::AgentId;
 
     fn agent() -> Agent {
         let wanted = CreateAgent {

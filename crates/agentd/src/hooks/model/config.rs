@@ -246,13 +246,20 @@ fn is_ours(name: &HeaderName) -> bool {
     OURS.contains(&name) || name.starts_with("x-svc-") || name.starts_with("webhook-")
 }
 
+/// `5.0` is a whole number, too.
+fn whole(value: &Value) -> Option<u64> {
+    let float = || value.as_f64().filter(|float| float.fract() == 0.0 && (0.0..=1e9).contains(float));
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and bounded on both sides")]
+    value.as_u64().or_else(|| float().map(|float| float as u64))
+}
+
 /// Everything in it is handed to the code.
 fn python(fields: &mut Fields<'_>) -> Option<PythonAction> {
     fields.kept = fields.given.clone();
     fields.kept.remove(SECRET);
     let seconds = match fields.value("timeout_seconds") {
         None => Some(DEFAULT_PYTHON_SECONDS),
-        Some(value) => value.as_u64().filter(|seconds| (1..=MAX_PYTHON_SECONDS).contains(seconds)),
+        Some(value) => whole(&value).filter(|seconds| (1..=MAX_PYTHON_SECONDS).contains(seconds)),
     };
     match seconds {
         Some(seconds) => {

@@ -48,7 +48,10 @@ pub struct Hook {
     /// As it is shown, without its secret.
     pub config: Map<String, Value>,
     pub action: Action,
+    /// What it sends must be signed.
     pub has_secret: bool,
+    /// The secret is there; not so after a restore without secrets.
+    pub keeps_secret: bool,
     pub source_code: Option<String>,
     pub filter: Option<Filter>,
     /// Higher ones go first.
@@ -84,6 +87,7 @@ impl Hook {
             config: Map::new(),
             action: Action::Broken("it has no config yet".to_owned()),
             has_secret: false,
+            keeps_secret: false,
             source_code: None,
             filter: None,
             priority: 0,
@@ -245,8 +249,8 @@ fn change_config(hook: &mut Hook, change: Option<Map<String, Value>>, problems: 
     };
     match &secret {
         SecretWrite::Keep => {}
-        SecretWrite::Clear => hook.has_secret = false,
-        SecretWrite::Put(_) => hook.has_secret = true,
+        SecretWrite::Clear => (hook.has_secret, hook.keeps_secret) = (false, false),
+        SecretWrite::Put(_) => (hook.has_secret, hook.keeps_secret) = (true, true),
     }
     let mut wanted = hook.config.clone();
     for (name, value) in change {

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use agentd_base::{Problems, Timestamp};
-use agentd_web::{ApiError, ErrorBody, Json, Path, Query};
+use agentd_base::{Edge, FieldProblem, Problems, Timestamp};
+use agentd_web::{ApiError, ErrorBody, Json, Judge, Judged, Path, Query};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
-use super::hooks::time;
 use crate::hooks::model::HookId;
 use crate::hooks::service::{Hooks, Period, Totals};
 
@@ -60,12 +59,29 @@ pub(super) struct AnalyticsQuery {
     /// Default `hourly`.
     #[param(inline)]
     period: Option<Period>,
-    /// Default: a day before `end`, or 30 days with `daily`. Figures are kept for 35 days.
+    /// A day or a time, which is in UTC unless it has an offset. Default: a day before `end`, or 30 days with `daily`. Figures are kept for 35 days.
     #[param(example = "2026-01-31T09:30:00Z")]
     start: Option<String>,
     /// Default: now.
     #[param(example = "2026-02-01T09:30:00Z")]
     end: Option<String>,
+}
+
+type Span = (Option<Timestamp>, Option<Timestamp>);
+
+impl AnalyticsQuery {
+    fn span(&self) -> Result<Span, Vec<FieldProblem>> {
+        let mut problems = Problems::new();
+        let start = Timestamp::read_field("start", self.start.as_deref(), Edge::First, &mut problems);
+        let end = Timestamp::read_field("end", self.end.as_deref(), Edge::Last, &mut problems);
+        problems.into_result().map(|()| (start, end))
+    }
+}
+
+impl Judge<Hooks> for AnalyticsQuery {
+    async fn judge(self, _: &Hooks) -> Vec<FieldProblem> {
+        self.span().err().unwrap_or_default()
+    }
 }
 
 /// What a hook came to, by the hour or the day
@@ -76,12 +92,9 @@ pub(super) struct AnalyticsQuery {
 pub(super) async fn get_hook_analytics(
     State(hooks): State<Hooks>,
     Path(id): Path<HookId>,
-    Query(query): Query<AnalyticsQuery>,
+    Judged(Query(query)): Judged<Query<AnalyticsQuery>>,
 ) -> Answer<HookAnalytics> {
-    let mut problems = Problems::new();
-    let start = time("start", query.start.as_deref(), &mut problems);
-    let end = time("end", query.end.as_deref(), &mut problems);
-    problems.into_result().map_err(ApiError::invalid)?;
+    let (start, end) = query.span().map_err(ApiError::invalid)?;
     let period = query.period.unwrap_or(Period::Hourly);
     let found = hooks.analytics(&id, period, start, end).await?;
     let buckets = found.buckets.into_iter().map(|(start, totals)| BucketView { start, figures: totals.into() });

@@ -1,11 +1,13 @@
 //! What requests say of a hook.
 
-use agentd_base::Patch;
+use agentd_base::{FieldProblem, Patch};
+use agentd_web::Judge;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::hooks::model::{HookChange, HookType};
+use crate::hooks::service::Hooks;
 
 /// What a hook is made from.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -70,6 +72,12 @@ impl From<CreateHook> for HookChange {
             max_retries: fields.max_retries,
             bundled_id: None,
         }
+    }
+}
+
+impl Judge<Hooks> for CreateHook {
+    async fn judge(self, hooks: &Hooks) -> Vec<FieldProblem> {
+        hooks.problems(self.hook_type, self.into()).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Hooks themselves, and what they did.
 
-use agentd_base::{Page, PageLimits, Problems, Timestamp};
-use agentd_web::{ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, Path, Query};
+use agentd_base::{Edge, FieldProblem, Page, PageLimits, Problems, Timestamp};
+use agentd_web::{ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, Judge, Judged, Path, Query};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ pub(super) async fn list_hooks(State(hooks): State<Hooks>, caller: Caller) -> An
 pub(super) async fn create_hook(
     State(hooks): State<Hooks>,
     once: IdempotencyKey,
-    Json(fields): Json<CreateHook>,
+    Judged(Json(fields)): Judged<Json<CreateHook>>,
 ) -> ApiResult<(StatusCode, Json<HookView>)> {
     let recorder = record_once(&once, StatusCode::CREATED, |hook: &Hook| HookView::from(hook));
     let hook = hooks.create(fields.hook_type, fields.into(), recorder).await?;
@@ -136,7 +136,7 @@ pub(super) struct ExecutionQuery {
     /// Only those in this state.
     #[param(inline)]
     status: Option<ExecutionStatus>,
-    /// Only those since this time.
+    /// Only those since this day or time, which is in UTC unless it has an offset.
     #[param(example = "2026-01-31T09:30:00Z")]
     since: Option<String>,
     /// Default 50.
@@ -144,6 +144,14 @@ pub(super) struct ExecutionQuery {
     limit: Option<i64>,
     #[param(minimum = 0)]
     offset: Option<i64>,
+}
+
+impl Judge<Hooks> for ExecutionQuery {
+    async fn judge(self, _: &Hooks) -> Vec<FieldProblem> {
+        let mut problems = Problems::new();
+        Timestamp::read_field("since", self.since.as_deref(), Edge::First, &mut problems);
+        problems.into_result().err().unwrap_or_default()
+    }
 }
 
 /// What a hook did about events, the newest first
@@ -156,24 +164,12 @@ pub(super) struct ExecutionQuery {
 pub(super) async fn list_hook_executions(
     State(hooks): State<Hooks>,
     Path(id): Path<HookId>,
-    Query(query): Query<ExecutionQuery>,
+    Judged(Query(query)): Judged<Query<ExecutionQuery>>,
 ) -> Answer<HookExecutionList> {
     let mut problems = Problems::new();
     let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
-    let since = time("since", query.since.as_deref(), &mut problems);
+    let since = Timestamp::read_field("since", query.since.as_deref(), Edge::First, &mut problems);
     problems.into_result().map_err(ApiError::invalid)?;
     let (executions, total) = hooks.executions(&id, query.status, since, page).await?;
     Ok(Json(HookExecutionList { executions: executions.iter().map(ExecutionView::from).collect(), total }))
-}
-
-/// A time in a query.
-pub(super) fn time(field: &str, text: Option<&str>, problems: &mut Problems) -> Option<Timestamp> {
-    match text.map(Timestamp::parse) {
-        None => None,
-        Some(Ok(time)) => Some(time),
-        Some(Err(message)) => {
-            problems.add(field, message);
-            None
-        }
-    }
 }

@@ -50,7 +50,7 @@ impl From<&Hook> for HookView {
     fn from(hook: &Hook) -> Self {
         let mut config = hook.config.clone();
         if hook.has_secret || hook.hook_type == HookType::Http {
-            config.insert(SECRET.to_owned(), json!({"set": hook.has_secret}));
+            config.insert(SECRET.to_owned(), json!({"set": hook.keeps_secret}));
         }
         Self {
             id: hook.id.clone(),

@@ -72,6 +72,17 @@ impl Hooks {
         self.db().write(create).await
     }
 
+    /// What is wrong with a change, made to a hook of which nothing else is known.
+    pub(in crate::hooks) async fn problems(&self, hook_type: HookType, wanted: HookChange) -> Vec<FieldProblem> {
+        let Ok(agents) = self.agents_by_name().await else { return Vec::new() };
+        let mut hook = Hook::empty(HookId::from("hook"), hook_type, self.ground().clock.now());
+        let problems = wanted.apply(&mut hook, |name| agents.get(name).cloned()).err().unwrap_or_default();
+        match self.check_address(&hook) {
+            Err(HookError::Invalid { problems: more }) => problems.into_iter().chain(more).collect(),
+            _ => problems,
+        }
+    }
+
     /// Makes a hook of one that comes with the daemon.
     ///
     /// # Errors

@@ -13,7 +13,8 @@ use super::model::{Filter, Hook, HookId, HookType, stored_action};
 use crate::agents::AgentId;
 
 const COLUMNS: &str = "id, name, event_type, hook_type, enabled, disabled_reason, scope, agent_id, config, has_secret, \
-                       source_code, filter_expr, priority, tags, max_retries, bundled_id, heard_after, heard_in, \
+                       CAST(CASE WHEN EXISTS (SELECT 1 FROM secrets WHERE secrets.scope = 'hooks.' || hooks.id) \
+                       THEN 1 ELSE 0 END AS BIGINT) AS keeps_secret, source_code, filter_expr, priority, tags, max_retries, bundled_id, heard_after, heard_in, \
                        created_at, updated_at";
 
 /// `database` is what the place from which a hook hears must be of to mean anything.
@@ -43,6 +44,7 @@ fn hook(row: &Row, database: &str) -> Result<Hook, StoreError> {
         config,
         action,
         has_secret: row.get("has_secret")?,
+        keeps_secret: row.get("keeps_secret")?,
         source_code: row.get("source_code")?,
         filter,
         priority: row.get("priority")?,

@@ -1,7 +1,7 @@
 //! Episodes: making, showing, deleting them.
 
-use agentd_base::{Page, PageLimits, Problems};
-use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query};
+use agentd_base::{Edge, FieldProblem, Page, PageLimits, Problems, Timestamp};
+use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Judge, Judged, Path, Query};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::{Answer, EpisodeView};
 use crate::ground::record_once;
 use crate::memory::model::{Episode, NewEpisode};
-use crate::memory::service::{CreateEpisode, EpisodeFilter, Memory, Related, parse_bound};
+use crate::memory::service::{CreateEpisode, EpisodeFilter, Memory, Related};
 
 const LIMITS: PageLimits = PageLimits { default: 20, maximum: 100 };
 const RELATED_LIMITS: PageLimits = PageLimits { default: 10, maximum: 100 };
@@ -48,23 +48,35 @@ pub(super) struct EpisodeFields {
 }
 
 impl EpisodeFields {
-    fn checked(self) -> Result<CreateEpisode, ApiError> {
+    fn checked(self) -> Result<CreateEpisode, Vec<FieldProblem>> {
         let mut problems = Problems::new();
-        let occurred_at = parse_bound("occurred_at", self.occurred_at.as_deref(), false, &mut problems);
-        problems.into_result().map_err(ApiError::invalid)?;
-        Ok(CreateEpisode {
-            agent: self.agent_id,
-            episode: NewEpisode {
-                content: self.content,
-                summary: self.summary,
-                source: self.source,
-                topics: self.topics.unwrap_or_default(),
-                importance: self.importance,
-                valence: self.valence,
-                occurred_at,
-                ..NewEpisode::default()
-            },
-        })
+        let occurred_at = Timestamp::read_field("occurred_at", self.occurred_at.as_deref(), Edge::First, &mut problems);
+        let episode = NewEpisode {
+            content: self.content,
+            summary: self.summary,
+            source: self.source,
+            topics: self.topics.unwrap_or_default(),
+            importance: self.importance,
+            valence: self.valence,
+            occurred_at,
+            ..NewEpisode::default()
+        };
+        if problems.is_empty() {
+            return Ok(CreateEpisode { agent: self.agent_id, episode });
+        }
+        for problem in episode.checked().err().unwrap_or_default() {
+            problems.add(problem.field, problem.message);
+        }
+        Err(problems.into_result().err().unwrap_or_default())
+    }
+}
+
+impl Judge<Memory> for EpisodeFields {
+    async fn judge(self, _: &Memory) -> Vec<FieldProblem> {
+        match self.checked() {
+            Ok(wanted) => wanted.episode.checked().err().unwrap_or_default(),
+            Err(problems) => problems,
+        }
     }
 }
 
@@ -130,10 +142,10 @@ pub(super) async fn list_episodes(
 pub(super) async fn create_episode(
     State(memory): State<Memory>,
     once: IdempotencyKey,
-    Json(fields): Json<EpisodeFields>,
+    Judged(Json(fields)): Judged<Json<EpisodeFields>>,
 ) -> ApiResult<(StatusCode, Json<EpisodeView>)> {
     let recorder = record_once(&once, StatusCode::CREATED, |episode: &Episode| EpisodeView::from(episode));
-    let episode = memory.create(fields.checked()?, recorder).await?;
+    let episode = memory.create(fields.checked().map_err(ApiError::invalid)?, recorder).await?;
     Ok((StatusCode::CREATED, Json(EpisodeView::from(&episode))))
 }
 

@@ -1,13 +1,13 @@
 //! Finding what was remembered.
 
-use agentd_base::{Page, PageLimits, Problems};
-use agentd_web::{ApiError, ErrorBody, Json, Query};
+use agentd_base::{Edge, FieldProblem, Page, PageLimits, Problems, Timestamp};
+use agentd_web::{ApiError, ErrorBody, Json, Judge, Judged, Query};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{Answer, EpisodeView};
-use crate::memory::service::{Memory, Search, SearchMode, parse_bound};
+use crate::memory::service::{Memory, Search, SearchMode};
 
 const LIMITS: PageLimits = PageLimits { default: 10, maximum: 100 };
 
@@ -33,6 +33,28 @@ pub(super) struct SearchQuery {
     source: Option<String>,
     /// Only episodes of this agent (id or svc_name).
     agent_id: Option<String>,
+}
+
+impl SearchQuery {
+    fn checked(self) -> Result<Search, Vec<FieldProblem>> {
+        let mut problems = Problems::new();
+        let page = Page::checked(self.limit, self.offset, LIMITS, &mut problems);
+        problems.require(!self.q.trim().is_empty(), "q", "must hold what to look for");
+        let from = Timestamp::read_field("start_date", self.start_date.as_deref(), Edge::First, &mut problems);
+        let until = Timestamp::read_field("end_date", self.end_date.as_deref(), Edge::Last, &mut problems);
+        if let (Some(from), Some(until)) = (from, until) {
+            problems.require(from <= until, "end_date", "must not lie before start_date");
+        }
+        problems.into_result()?;
+        let mode = self.mode.unwrap_or_default();
+        Ok(Search { text: self.q, mode, page, from, until, source: self.source, agent: self.agent_id })
+    }
+}
+
+impl Judge<Memory> for SearchQuery {
+    async fn judge(self, _: &Memory) -> Vec<FieldProblem> {
+        self.checked().err().unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -74,19 +96,10 @@ pub(super) struct SearchAnswer {
 )]
 pub(super) async fn search_memory(
     State(memory): State<Memory>,
-    Query(query): Query<SearchQuery>,
+    Judged(Query(query)): Judged<Query<SearchQuery>>,
 ) -> Answer<SearchAnswer> {
-    let mut problems = Problems::new();
-    let page = Page::checked(query.limit, query.offset, LIMITS, &mut problems);
-    problems.require(!query.q.trim().is_empty(), "q", "must hold what to look for");
-    let from = parse_bound("start_date", query.start_date.as_deref(), false, &mut problems);
-    let until = parse_bound("end_date", query.end_date.as_deref(), true, &mut problems);
-    if let (Some(from), Some(until)) = (from, until) {
-        problems.require(from <= until, "end_date", "must not lie before start_date");
-    }
-    problems.into_result().map_err(ApiError::invalid)?;
-    let mode = query.mode.unwrap_or_default();
-    let search = Search { text: query.q, mode, page, from, until, source: query.source, agent: query.agent_id };
+    let search = query.checked().map_err(ApiError::invalid)?;
+    let (mode, page) = (search.mode, search.page);
     let found = memory.search(&search).await?;
     let result = |hit: crate::memory::service::SearchHit| SearchResult {
         score: hit.score,

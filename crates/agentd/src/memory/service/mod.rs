@@ -26,7 +26,7 @@ pub(super) use clusters::Cluster;
 pub(super) use create::CreateEpisode;
 pub use create::Remember;
 pub(super) use read::{EpisodeFilter, Related, Statistics};
-pub(super) use search::{Search, SearchHit, SearchMode, parse_bound};
+pub(super) use search::{Search, SearchHit, SearchMode};
 
 use super::clustering::Clusterings;
 use super::embedding::Embedding;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agentd_base::{Page, Problems, Timestamp};
+use agentd_base::{Page, Timestamp};
 use agentd_search_index::{AgentKey, Filter, Index, IndexError, Mode, SearchHits, SearchRequest, SourceKey};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -157,44 +157,5 @@ impl Memory {
         let text = text.to_owned();
         let text = self.follower().ask(index, move |index| index.embedding_query(&text, agent)).await?;
         self.embedding().query(&text).await
-    }
-}
-
-/// Reads an end of a span: a time, or a day, which begins or ends the span as a whole.
-pub(crate) fn parse_bound(field: &str, text: Option<&str>, is_end: bool, problems: &mut Problems) -> Option<Timestamp> {
-    let text = text?.trim();
-    let parsed = match text.parse::<jiff::civil::Date>() {
-        // A time also begins with a day.
-        Ok(day) if text.len() <= "2026-01-31".len() => {
-            let day = if is_end { day.tomorrow().ok() } else { Some(day) };
-            let start = day.and_then(|day| day.to_zoned(jiff::tz::TimeZone::UTC).ok());
-            let before = i64::from(is_end);
-            start.map(|start| Timestamp::from_micros(start.timestamp().as_microsecond() - before))
-        }
-        _ => text.parse::<jiff::Timestamp>().ok().map(|time| Timestamp::from_micros(time.as_microsecond())),
-    };
-    if parsed.is_none() {
-        problems.add(field, "must be an ISO 8601 date such as 2026-01-31, or a time such as 2026-01-31T09:00:00Z");
-    }
-    parsed
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn bound(text: &str, is_end: bool) -> Option<String> {
-        let mut problems = Problems::new();
-        parse_bound("start_date", Some(text), is_end, &mut problems).map(|time| time.to_string())
-    }
-
-    #[test]
-    fn a_day_is_meant_as_a_whole() {
-        assert_eq!(bound("2026-01-31", false).unwrap(), "2026-01-31T00:00:00.000Z");
-        assert!(bound("2026-01-31", true).unwrap().starts_with("2026-01-31T23:59:59.999"));
-        assert_eq!(bound("2026-01-31T10:00:00+01:00", true).unwrap(), "2026-01-31T09:00:00.000Z");
-        for nonsense in ["", "soon", "2026-02-30", "2026-13-01", "2026-01-31T25:00:00Z", "1"] {
-            assert_eq!(bound(nonsense, false), None, "{nonsense}");
-        }
     }
 }

@@ -79,6 +79,11 @@ impl Email {
         self.send(&mail, limit.min(self.time_limit)).await.map(|_| ())
     }
 
+    /// The owner's address; empty where nobody said.
+    pub(super) fn owner(&self) -> String {
+        self.settings.profile().email.clone()
+    }
+
     /// Answers the `Message-ID`.
     async fn send(&self, mail: &Mail<'_>, limit: Duration) -> Result<String, EmailError> {
         let server = self.server().await?;
@@ -107,9 +112,15 @@ impl Email {
     }
 
     async fn deliver_mail(&self, message: &Outgoing) -> Result<Delivered, DeliveryFailure> {
+        let owner = self.owner();
+        let to = if message.channel.is_empty() { &owner } else { &message.channel };
+        if to.is_empty() {
+            let message = "the profile has no email, and the message names no address".to_owned();
+            return Err(DeliveryFailure { message, retry: Retry::Later });
+        }
         let mail = Mail {
             id: message.id.as_str(),
-            to: &message.channel,
+            to,
             subject: &message.subject,
             body: &message.body,
             format: message.format,

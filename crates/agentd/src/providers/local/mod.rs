@@ -48,7 +48,7 @@ impl LocalOptions {
         self.find_file(wanted)
     }
 
-    fn find_file(&self, wanted: Option<&str>) -> Result<PathBuf, String> {
+    pub(super) fn find_file(&self, wanted: Option<&str>) -> Result<PathBuf, String> {
         let found = match wanted {
             Some(name) => self.all_files().into_iter().find(|path| path.file_name().is_some_and(|file| file == name)),
             None => self.files().into_iter().next(),

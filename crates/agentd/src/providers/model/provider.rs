@@ -50,11 +50,18 @@ pub(in crate::providers) struct Outcome {
     pub(in crate::providers) status: ProviderStatus,
     pub(in crate::providers) message: Option<String>,
     pub(in crate::providers) checked_at: Timestamp,
+    /// The file of the model inside that was asked.
+    pub(in crate::providers) file: Option<String>,
 }
 
 impl Outcome {
+    /// The same, of one file of the model inside.
+    pub(in crate::providers) fn of_file(self, file: Option<String>) -> Self {
+        Self { file, ..self }
+    }
+
     pub(in crate::providers) fn good(now: Timestamp) -> Self {
-        Self { status: ProviderStatus::Ok, message: None, checked_at: now }
+        Self { status: ProviderStatus::Ok, message: None, checked_at: now, file: None }
     }
 
     /// `None` when the failure is the request's, or somebody stopped it: it says nothing of the
@@ -72,7 +79,7 @@ impl Outcome {
             _ => ProviderStatus::Failing,
         };
         let message = error.message.chars().take(MAX_MESSAGE).collect();
-        Self { status, message: Some(message), checked_at: now }
+        Self { status, message: Some(message), checked_at: now, file: None }
     }
 }
 

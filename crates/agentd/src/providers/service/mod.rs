@@ -126,12 +126,17 @@ impl Providers {
             provider: LOCAL.to_owned(),
             model: file_name(&path),
             context_window: loaded.context_length.filter(|_| is_loaded).map(u64::from),
-            backend: self.tracked(LOCAL, Arc::new(LocalBackend::new(self.0.local.model.clone(), path))),
+            backend: Arc::new(TrackedBackend {
+                file: Some(file_name(&path)),
+                inner: Arc::new(LocalBackend::new(self.0.local.model.clone(), path)),
+                provider: LOCAL,
+                providers: self.clone(),
+            }),
         })
     }
 
     fn tracked(&self, provider: &'static str, inner: Arc<dyn ModelBackend>) -> Arc<dyn ModelBackend> {
-        Arc::new(TrackedBackend { inner, provider, providers: self.clone() })
+        Arc::new(TrackedBackend { inner, provider, file: None, providers: self.clone() })
     }
 
     /// Ends the process of the model inside.
@@ -142,13 +147,18 @@ impl Providers {
     /// Notes what a call said of its provider. Only a change is written. Backends of
     /// [`Self::resolve`] do so by themselves.
     pub async fn report_outcome(&self, provider: &str, result: Result<(), &ModelError>) {
+        self.report_outcome_of(provider, None, result).await;
+    }
+
+    /// As [`Self::report_outcome`]; of the model inside, which file was asked.
+    async fn report_outcome_of(&self, provider: &str, file: Option<String>, result: Result<(), &ModelError>) {
         let now = self.0.clock.now();
         let outcome = match result {
             Ok(()) => Some(Outcome::good(now)),
             Err(error) => Outcome::of_call(error, now),
         };
         if let (Ok(id), Some(outcome)) = (canonical(provider), outcome) {
-            self.note(id, outcome).await;
+            self.note(id, outcome.of_file(file)).await;
         }
     }
 

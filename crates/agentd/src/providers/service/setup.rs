@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use agentd_base::SecretState;
-use agentd_inference::LocalState;
+use agentd_inference::{LocalState, LocalStatus};
 use agentd_llm::{ModelBackend, ModelError, ModelEvent, ModelMessage, ModelRequest, Usage, Vendor};
 use agentd_store::Tx;
-use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
 use tokio::time::Instant;
 
 use super::{Configured, Providers, canonical, file_name};
@@ -17,6 +18,7 @@ use crate::providers::model::{
     ProviderView, ReportedFailure,
 };
 use crate::providers::store;
+use crate::settings::{AgentSettings, FindsNamed, Section};
 
 const LOCAL_NAME: &str = "The model inside the daemon";
 const LOCAL_TEST_LIMIT: Duration = Duration::from_secs(60);
@@ -50,6 +52,14 @@ impl Providers {
         found.ok_or_else(|| ProviderError::Unknown { id: id.to_owned(), known: super::known_ids() })
     }
 
+    /// The one spelling of a provider's id.
+    ///
+    /// # Errors
+    /// For what is none: the ids there are.
+    pub fn check_id(&self, id: &str) -> Result<&'static str, String> {
+        canonical(id).map_err(|_| super::known_ids())
+    }
+
     /// Asks the provider whether it answers. A vendor is asked for its models, which costs no
     /// tokens; the model inside is loaded and writes one token.
     ///
@@ -61,13 +71,17 @@ impl Providers {
         let outcome = if id == LOCAL { self.test_local().await? } else { self.test_vendor(id).await? };
         let latency = started.elapsed();
         let now = self.0.clock.now();
+        let file = || {
+            let found = self.0.local.find(self.0.settings.agent().local_model.as_deref());
+            found.ok().filter(|_| id == LOCAL).map(|path| file_name(&path))
+        };
         let outcome = match outcome {
             Tested::Answered(models) => {
-                self.note(id, Outcome::good(now)).await;
+                self.note(id, Outcome::good(now).of_file(file())).await;
                 Ok(models)
             }
             Tested::Failed(error) => {
-                self.note(id, Outcome::of_test(&error, now)).await;
+                self.note(id, Outcome::of_test(&error, now).of_file(file())).await;
                 Err(ReportedFailure::from(&error))
             }
             Tested::NotSetUp(message) => Err(ReportedFailure { code: "unconfigured", message }),
@@ -163,8 +177,15 @@ impl Providers {
 
     fn local_view(&self) -> ProviderView {
         let found = self.0.local.find(self.0.settings.agent().local_model.as_deref());
-        let now = self.0.local.model.status();
+        let mut now = self.0.local.model.status();
+        let file = found.as_ref().ok();
+        // What is said of a file that is no longer the one in use says nothing of this one.
+        if now.model.as_ref() != file {
+            now = LocalStatus::default();
+        }
         let outcome = self.0.outcomes.lock().get(LOCAL).cloned();
+        let outcome =
+            outcome.filter(|outcome| outcome.file.is_none() || outcome.file == file.map(|path| file_name(path)));
         let (status, message) = match (&found, now.state, &outcome) {
             (Err(missing), _, _) => (ProviderStatus::Unconfigured, Some(missing.clone())),
             (Ok(_), LocalState::Failed, _) => (ProviderStatus::Failing, now.last_error.clone()),
@@ -199,6 +220,23 @@ impl Providers {
                 active_requests: u64::try_from(now.active_requests).unwrap_or(u64::MAX),
             }),
         }
+    }
+}
+
+impl FindsNamed for Providers {
+    fn named_by(&self) -> (&'static str, &'static str) {
+        (AgentSettings::NAME, "local_model")
+    }
+
+    fn problem<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<String>> {
+        let local = self.0.local.clone();
+        let name = name.to_owned();
+        async move {
+            // Looks into folders.
+            let found = tokio::task::spawn_blocking(move || local.find_file(Some(&name))).await;
+            found.ok()?.err()
+        }
+        .boxed()
     }
 }
 

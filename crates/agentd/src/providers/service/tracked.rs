@@ -12,6 +12,8 @@ use super::Providers;
 pub(super) struct TrackedBackend {
     pub(super) inner: Arc<dyn ModelBackend>,
     pub(super) provider: &'static str,
+    /// Of the model inside.
+    pub(super) file: Option<String>,
     pub(super) providers: Providers,
 }
 
@@ -24,20 +26,20 @@ impl std::fmt::Debug for TrackedBackend {
 impl ModelBackend for TrackedBackend {
     fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
         async move {
-            let (providers, provider) = (self.providers.clone(), self.provider);
+            let (providers, provider, file) = (self.providers.clone(), self.provider, self.file.clone());
             let events = match self.inner.generate(request).await {
                 Ok(events) => events,
                 Err(error) => {
-                    providers.report_outcome(provider, Err(&error)).await;
+                    providers.report_outcome_of(provider, file, Err(&error)).await;
                     return Err(error);
                 }
             };
             let tracked = events.then(move |event| {
-                let providers = providers.clone();
+                let (providers, file) = (providers.clone(), file.clone());
                 async move {
                     match &event {
-                        Ok(ModelEvent::Finished(_)) => providers.report_outcome(provider, Ok(())).await,
-                        Err(error) => providers.report_outcome(provider, Err(error)).await,
+                        Ok(ModelEvent::Finished(_)) => providers.report_outcome_of(provider, file, Ok(())).await,
+                        Err(error) => providers.report_outcome_of(provider, file, Err(error)).await,
                         Ok(_) => {}
                     }
                     event

@@ -1,15 +1,17 @@
 //! What a job is made from, and what of it changes.
 
-use agentd_base::Patch;
+use agentd_base::{FieldProblem, Patch};
 use agentd_schedule::{MisfirePolicy, ScheduleSpec};
+use agentd_web::Judge;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use crate::agents::AgentId;
 use crate::scheduler::model::{
     DeliveryChange, DeliveryRule, JobCondition, JobExecutionMode, JobFields, JobStatus, OverlapPolicy, RetryChange,
     RetryRule,
 };
-use crate::scheduler::service::{CreateJob, UpdateJob};
+use crate::scheduler::service::{CreateJob, Scheduler, UpdateJob};
 
 /// What a job is made from.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -80,6 +82,13 @@ impl From<CreateJobBody> for CreateJob {
             },
             most_of_agent: None,
         }
+    }
+}
+
+impl Judge<Scheduler> for CreateJobBody {
+    async fn judge(self, scheduler: &Scheduler) -> Vec<FieldProblem> {
+        let wanted = CreateJob::from(self);
+        scheduler.checked(AgentId::from("agent"), &wanted.fields).err().unwrap_or_default()
     }
 }
 
@@ -154,5 +163,17 @@ impl From<UpdateJobBody> for UpdateJob {
                 model: body.model,
             },
         }
+    }
+}
+
+impl Judge<Scheduler> for UpdateJobBody {
+    async fn judge(self, scheduler: &Scheduler) -> Vec<FieldProblem> {
+        let mut fields = UpdateJob::from(self).fields;
+        // What a change leaves out is there already.
+        let there = || Some("there".to_owned());
+        fields.name = fields.name.or_else(there);
+        fields.goal = fields.goal.or_else(there);
+        fields.schedule = fields.schedule.or_else(|| Some(ScheduleSpec::every(60)));
+        scheduler.checked(AgentId::from("agent"), &fields).err().unwrap_or_default()
     }
 }

@@ -1,10 +1,11 @@
 //! What the owner's habits say, and what a calendar shows.
 
-use agentd_base::{Problems, Timestamp};
-use agentd_schedule::{Schedule, ScheduleSpec, Zone};
+use agentd_base::{Edge, Problems, Timestamp};
+use agentd_schedule::{ScheduleSpec, Zone};
 use agentd_web::{ApiError, Json, Query};
 use axum::extract::State;
 use jiff::ToSpan;
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -176,13 +177,10 @@ pub(super) async fn get_calendar_data(
 
 /// A date is its first instant in the zone.
 fn bound(field: &str, text: Option<&str>, zone: &Zone, problems: &mut Problems) -> Option<Timestamp> {
-    let text = text?.trim();
-    let time = if text.len() == 10 { format!("{text}T00:00:00") } else { text.to_owned() };
-    match ScheduleSpec::at(time).check(zone) {
-        Ok(Schedule::At(at)) => Some(at.instant()),
-        _ => {
-            problems.add(field, "must be a date such as 2026-03-01 or an ISO 8601 time such as 2026-03-01T09:00:00Z");
-            None
-        }
+    let zone = TimeZone::get(zone.name()).unwrap_or(TimeZone::UTC);
+    let time = Timestamp::read(text?, &zone, Edge::First);
+    if time.is_none() {
+        problems.add(field, "must be a date such as 2026-03-01 or an ISO 8601 time such as 2026-03-01T09:00:00Z");
     }
+    time
 }

@@ -60,24 +60,7 @@ impl Scheduler {
         if self.0.known_jobs.load(Ordering::Relaxed) >= MOST_JOBS {
             return Err(SchedulerError::TooManyJobs { limit: MOST_JOBS });
         }
-        let now = self.0.ground.clock.now();
-        let mut problems = Problems::new();
-        let schedule = match &wanted.fields.schedule {
-            Some(spec) => self.read_schedule(spec, now, &mut problems),
-            None => {
-                problems.add("schedule", "is required");
-                None
-            }
-        };
-        let id = JobId::generate(&self.0.ground.ids);
-        // Checked with any schedule, so that every bad field is named at once.
-        let stand_in = schedule.clone().map_or_else(|| ScheduleSpec::every(1).check(&self.zone()), Ok);
-        let mut job = Job::blank(id, agent.id.clone(), stand_in.map_err(SchedulerError::Invalid)?, now);
-        job.apply(&wanted.fields, &mut problems);
-        if schedule.is_some() && !job.count_from(now) {
-            problems.add("schedule", "has no time left at which it could run");
-        }
-        problems.into_result().map_err(SchedulerError::Invalid)?;
+        let job = self.checked(agent.id.clone(), &wanted.fields).map_err(SchedulerError::Invalid)?;
         let (agents, projects) = (self.0.agents.clone(), self.0.projects.clone());
         let work = async move |tx: &mut Tx| {
             let mut job = job.clone();
@@ -100,6 +83,31 @@ impl Scheduler {
         let job = self.0.ground.db.write(work).await?;
         self.0.tick_wake.notify_one();
         Ok(job)
+    }
+
+    /// A new job, if everything about it is right.
+    ///
+    /// # Errors
+    /// Every bad field.
+    pub(in crate::scheduler) fn checked(&self, agent: AgentId, fields: &JobFields) -> Result<Job, Vec<FieldProblem>> {
+        let now = self.0.ground.clock.now();
+        let mut problems = Problems::new();
+        let schedule = match &fields.schedule {
+            Some(spec) => self.read_schedule(spec, now, &mut problems),
+            None => {
+                problems.add("schedule", "is required");
+                None
+            }
+        };
+        let id = JobId::generate(&self.0.ground.ids);
+        // Checked with any schedule, so that every bad field is named at once.
+        let stand_in = schedule.clone().map_or_else(|| ScheduleSpec::every(1).check(&self.zone()), Ok)?;
+        let mut job = Job::blank(id, agent, stand_in, now);
+        job.apply(fields, &mut problems);
+        if schedule.is_some() && !job.count_from(now) {
+            problems.add("schedule", "has no time left at which it could run");
+        }
+        problems.into_result().map(|()| job)
     }
 
     /// A schedule as it was given; what is wrong with it goes to `problems`.

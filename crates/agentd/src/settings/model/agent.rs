@@ -77,11 +77,9 @@ impl Section for AgentSettings {
 
     fn validate(&self, problems: &mut Problems) {
         if let Some(provider) = &self.default_provider
-            && provider != LOCAL
-            && Vendor::from_id(provider).is_none()
+            && !is_provider(provider)
         {
-            let ids = Vendor::ALL.map(Vendor::id).join(", ");
-            problems.add("default_provider", format!("must be null, {LOCAL}, or one of {ids}"));
+            problems.add("default_provider", format!("must be null, or one of {}", provider_names()));
         }
         problems.require(
             self.default_model.as_deref().is_none_or(is_model_name),
@@ -94,6 +92,18 @@ impl Section for AgentSettings {
             "must be the name of a .gguf file under models/ in the data directory, without any folder",
         );
     }
+}
+
+/// Whether this is the id of a vendor, or of the model inside.
+#[must_use]
+pub fn is_provider(id: &str) -> bool {
+    id == LOCAL || Vendor::from_id(id).is_some()
+}
+
+/// Every id of a provider, for a sentence.
+#[must_use]
+pub fn provider_names() -> String {
+    format!("{LOCAL}, {}", Vendor::ALL.map(Vendor::id).join(", "))
 }
 
 /// Vendors use letters, digits and punctuation in the names of their models, never spaces.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use url::Host;
 use utoipa::ToSchema;
 
-use super::profile::is_email_address;
+use super::profile::is_mailbox;
 use crate::settings::patch::section_patch;
 use crate::settings::section::{ResetGroup, Section};
 
@@ -97,7 +97,7 @@ impl Section for EmailSettings {
             "must be the name or the IP address of a server, without a port",
         );
         problems.require(
-            self.from_address.as_deref().is_none_or(is_email_address),
+            self.from_address.as_deref().is_none_or(is_mailbox),
             "from_address",
             "must be an address such as name@example.org",
         );

@@ -40,8 +40,8 @@ impl DateFormat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct InterfaceSettings {
-    /// A language tag such as `en`, `de` or `pt-BR`. Agents answer in it, and texts for people
-    /// are written in it as far as they are translated.
+    /// A language tag such as `en`, `de` or `pt-BR`. Agents answer in it. Schedules are put into words in English and
+    /// German; for every other language those words are English.
     #[schema(min_length = 2, max_length = 35)]
     pub language: String,
     pub date_format: DateFormat,

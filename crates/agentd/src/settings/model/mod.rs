@@ -8,11 +8,11 @@ mod profile;
 mod security;
 mod strategy;
 
-pub use agent::AgentSettings;
+pub use agent::{AgentSettings, is_provider, provider_names};
 pub use email::{EmailSettings, EmailTls};
 pub use interface::{DateFormat, InterfaceSettings, is_agent_name};
 pub use proactive::{CHANNEL_PLATFORMS, ProactiveSettings, QuietHours};
-pub use profile::{ProfileSettings, Theme, is_email_address};
+pub use profile::{ProfileSettings, Theme, is_email_address, is_mailbox};
 pub use security::SecuritySettings;
 pub use strategy::{Planning, StrategySettings};
 

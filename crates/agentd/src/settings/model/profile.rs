@@ -101,10 +101,16 @@ pub(super) fn is_time_zone(name: &str) -> bool {
     jiff::tz::TimeZone::get(name).is_ok_and(|zone| zone.iana_name().is_some())
 }
 
-/// One `@`, a local part of printable ASCII or letters, and a domain with a dot. What is beyond
-/// that only the mail server knows.
+/// A mailbox that other servers can reach: [`is_mailbox`], and its domain has a dot.
 #[must_use]
 pub fn is_email_address(text: &str) -> bool {
+    is_mailbox(text) && text.rsplit_once('@').is_some_and(|(_, domain)| domain.contains('.'))
+}
+
+/// One `@`, a local part of printable ASCII or letters, and a domain, which on one's own server may be a single
+/// name. What is beyond that only the mail server knows.
+#[must_use]
+pub fn is_mailbox(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"@<>()[],;:\\\"".contains(c);
     let is_label = |label: &str| {
@@ -116,7 +122,6 @@ pub fn is_email_address(text: &str) -> bool {
     text.len() <= MAX_EMAIL
         && (1..=64).contains(&local.len())
         && local.chars().all(is_plain)
-        && domain.contains('.')
         && domain.split('.').all(is_label)
 }
 
@@ -133,6 +138,14 @@ mod tests {
             ["a", "@b.co", "a@", "a@b", "a b@c.de", "a@b..c", "a@-b.c", "a@b@c.de", "a@b.c\nBcc: x@y.z", "<a@b.c>"]
         {
             assert!(!is_email_address(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_mailbox_of_ones_own_server_needs_no_dot() {
+        assert!(is_mailbox("you@localhost") && !is_email_address("you@localhost"));
+        for bad in ["@localhost", "you@", "you@a..b", "you", "a b@localhost", "you@localhost."] {
+            assert!(!is_mailbox(bad), "{bad}");
         }
     }
 

@@ -9,7 +9,7 @@ use agentd_base::{FieldProblem, Patch, SecretUpdate};
 use agentd_store::{Read, Tx};
 use serde_json::{Map, Value};
 
-use super::{Settings, load, typed, views};
+use super::{KeepsSettings, Settings, load, other_views, typed, views};
 use crate::settings::avatar;
 use crate::settings::error::SettingsError;
 use crate::settings::section::{
@@ -49,13 +49,31 @@ impl std::fmt::Debug for WrittenSettings {
 impl Settings {
     /// A change of a section, for a transaction of the caller's.
     pub async fn prepare<S: Section>(&self, change: PartialObject) -> SettingsChange {
-        self.prepared(Registered::of::<S>(), change.0).await
+        let mut change = self.prepared(Registered::of::<S>(), change.0).await;
+        let finders = self.0.finders.read().clone();
+        // Not of an import: what it names may come later.
+        for finder in finders {
+            let (section, field) = finder.named_by();
+            if section == S::NAME
+                && let Some(name) = change.change.field(field).and_then(Value::as_str)
+                && let Some(message) = finder.problem(name).await
+            {
+                change.change.unfound.push(FieldProblem { field: field.to_owned(), message });
+            }
+        }
+        change
     }
 
     async fn prepared(&self, section: Registered, fields: Map<String, Value>) -> SettingsChange {
         let mut change = section.check(fields);
         self.check_avatar(section.name, &mut change).await;
         SettingsChange { section, change }
+    }
+
+    /// What is wrong with a change of a section, whatever is stored.
+    pub async fn problems<S: Section>(&self, change: PartialObject) -> Vec<FieldProblem> {
+        let SettingsChange { section, change } = self.prepare::<S>(change).await;
+        section.apply(None, &change).map(|changed| changed.problems).unwrap_or_default()
     }
 
     /// Writes a prepared change beside the caller's own.
@@ -99,7 +117,7 @@ impl Settings {
     /// # Errors
     /// What the database refuses.
     pub async fn reset(&self, group: ResetGroup) -> Result<Map<String, Value>, SettingsError> {
-        let (vault, registry) = (self.0.vault.clone(), Arc::clone(&self.0.registry));
+        let (vault, registry, others) = (self.0.vault.clone(), Arc::clone(&self.0.registry), self.others());
         let work = async move |tx: &mut Tx| {
             for section in registry.iter().filter(|section| section.reset == group) {
                 store::delete_section(tx, section.name).await?;
@@ -107,7 +125,7 @@ impl Settings {
                     vault.clear(tx, &secret_scope(section.name), name).await?;
                 }
             }
-            all_views(&registry, tx).await
+            all_views(&registry, &others, tx).await
         };
         let views = self.0.db.write(work).await?;
         self.refresh_committed().await;
@@ -142,13 +160,20 @@ impl Settings {
     /// `Invalid` with every section and field that is not known or not valid.
     pub async fn import(&self, sections: Map<String, Value>) -> Result<Map<String, Value>, SettingsError> {
         let mut changes = Vec::new();
+        let mut given_others = Vec::new();
         let mut problems = Vec::new();
+        let others = self.others();
         for (name, value) in sections {
+            if let Some(keeper) = others.iter().find(|keeper| keeper.name() == name) {
+                given_others.push((Arc::clone(keeper), value));
+                continue;
+            }
             let shown: String = name.chars().take(64).collect();
             let field = format!("settings.{shown}");
             match (self.0.registry.find(&name), value) {
                 (None, _) => {
-                    let known = self.0.registry.names().join(", ");
+                    let names = others.iter().map(|keeper| keeper.name());
+                    let known = self.0.registry.names().into_iter().chain(names).collect::<Vec<_>>().join(", ");
                     problems.push(FieldProblem { field, message: format!("is not known here; known are: {known}") });
                 }
                 (Some(section), Value::Object(fields)) => {
@@ -167,12 +192,29 @@ impl Settings {
             return Err(SettingsError::Invalid(problems));
         }
         let (vault, registry) = (self.0.vault.clone(), Arc::clone(&self.0.registry));
+        let imported: Vec<_> = given_others.iter().map(|(keeper, _)| Arc::clone(keeper)).collect();
         let work = async move |tx: &mut Tx| {
-            let written = write_all(tx, &vault, &changes, |section| format!("settings.{section}.")).await?;
-            Ok::<_, SettingsError>((written, all_views(&registry, tx).await?))
+            let written = write_all(tx, &vault, &changes, |section| format!("settings.{section}.")).await;
+            let mut problems = Vec::new();
+            for (keeper, value) in &given_others {
+                let found = keeper.import(tx, value).await?;
+                problems.extend(found.iter().map(|problem| below(keeper.name(), problem)));
+            }
+            let written = match written {
+                Ok(written) if problems.is_empty() => written,
+                Ok(_) => return Err(SettingsError::Invalid(problems)),
+                Err(SettingsError::Invalid(found)) => {
+                    return Err(SettingsError::Invalid(found.into_iter().chain(problems).collect()));
+                }
+                Err(error) => return Err(error),
+            };
+            Ok::<_, SettingsError>((written, all_views(&registry, &others, tx).await?))
         };
         let (written, views) = self.0.db.write(work).await?;
         self.put_in_force(written).await;
+        for keeper in imported {
+            keeper.imported().await;
+        }
         Ok(views)
     }
 }
@@ -188,7 +230,10 @@ pub(super) async fn write_all(
     let mut written = WrittenSettings { sections: Vec::new(), replaced_avatar: None };
     for SettingsChange { section, change } in changes {
         let unreadable = |source| SettingsError::Unreadable { section: section.name, source };
-        let stored = store::find_section(tx, section.name).await?;
+        let mut stored = store::find_section(tx, section.name).await?;
+        if let Some(stored) = stored.as_mut().filter(|_| !section.secrets.is_empty()) {
+            section.show_kept(stored, &store::list_kept_fields(tx).await?);
+        }
         let changed = section.apply(stored.as_ref(), change).map_err(unreadable)?;
         let prefix = prefix(section.name);
         problems.extend(
@@ -210,8 +255,14 @@ pub(super) async fn write_all(
     if problems.is_empty() { Ok(written) } else { Err(SettingsError::Invalid(problems)) }
 }
 
-async fn all_views(registry: &Registry, read: &mut Read) -> Result<Map<String, Value>, SettingsError> {
-    Ok(views(registry, &load(registry, read).await?.sections))
+async fn all_views(
+    registry: &Registry,
+    others: &[Arc<dyn KeepsSettings>],
+    read: &mut Read,
+) -> Result<Map<String, Value>, SettingsError> {
+    let mut views = views(registry, &load(registry, read).await?.sections);
+    views.extend(other_views(others, read).await?);
+    Ok(views)
 }
 
 async fn write_secrets(

@@ -1,6 +1,7 @@
 //! The settings in force: reading them, and following what others change.
 
 mod change;
+mod others;
 mod picture;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use agentd_net::PolicyHandle;
 use agentd_store::{Db, Read, Snapshot};
 use arc_swap::ArcSwap;
 use jiff::tz::TimeZone;
+use parking_lot::RwLock;
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex, watch};
 
@@ -23,6 +25,7 @@ use super::{
 };
 use crate::ground::{DataDir, Ground};
 pub use change::{SettingsChange, WrittenSettings};
+pub use others::{FindsNamed, KeepsSettings};
 
 /// How soon settings that could not be read are read again.
 const READ_AGAIN: Backoff =
@@ -46,6 +49,8 @@ struct Inner {
     publishing: Mutex<()>,
     changes: watch::Sender<u64>,
     policy: PolicyHandle,
+    others: RwLock<Vec<Arc<dyn KeepsSettings>>>,
+    finders: RwLock<Vec<Arc<dyn FindsNamed>>>,
 }
 
 /// The settings. Cheap to clone.
@@ -79,11 +84,27 @@ impl Settings {
             publishing: Mutex::new(()),
             changes: watch::Sender::new(0),
             policy: PolicyHandle::default(),
+            others: RwLock::default(),
+            finders: RwLock::default(),
         }));
         settings.0.policy.set(settings.security().net_policy());
         let (followed, draining) = (settings.clone(), ground.draining.clone());
         ground.supervise("settings.follow", move || follow(followed.clone(), draining.clone()));
         Ok(settings)
+    }
+
+    /// Adds settings that are no section. Called while the daemon is composed.
+    pub fn register(&self, keeper: Arc<dyn KeepsSettings>) {
+        self.0.others.write().push(keeper);
+    }
+
+    /// Adds who knows what a setting may name. Called while the daemon is composed.
+    pub fn register_finder(&self, finder: Arc<dyn FindsNamed>) {
+        self.0.finders.write().push(finder);
+    }
+
+    pub(super) fn others(&self) -> Vec<Arc<dyn KeepsSettings>> {
+        self.0.others.read().clone()
     }
 
     /// A section as it is in force. It must have been registered.
@@ -207,7 +228,10 @@ impl Settings {
     /// As [`Self::refresh`].
     pub async fn view_all(&self) -> Result<Map<String, Value>, SettingsError> {
         self.refresh().await?;
-        Ok(views(&self.0.registry, &self.0.current.load().sections))
+        let mut views = views(&self.0.registry, &self.0.current.load().sections);
+        let others = self.others();
+        views.extend(other_views(&others, &mut self.0.db.read_snapshot().await?).await?);
+        Ok(views)
     }
 
     /// One section, certainly up to date.
@@ -221,12 +245,27 @@ impl Settings {
 }
 
 async fn load(registry: &Registry, read: &mut Read) -> Result<State, SettingsError> {
-    let stored = store::list_sections(read).await?;
+    let mut stored = store::list_sections(read).await?;
+    let kept = store::list_kept_fields(read).await?;
+    for section in registry.iter() {
+        if let Some(stored) = stored.get_mut(section.name) {
+            section.show_kept(stored, &kept);
+        }
+    }
     let sections = registry.load(&stored).map_err(|(section, source)| SettingsError::Unreadable { section, source })?;
     let profile = registry.position::<ProfileSettings>().and_then(|position| sections.get(position));
     let profile = profile.and_then(|section| section.value.downcast_ref::<ProfileSettings>());
     let timezone = profile.and_then(|profile| TimeZone::get(&profile.timezone).ok()).unwrap_or(TimeZone::UTC);
     Ok(State { sections, timezone })
+}
+
+/// The settings that are no section, under their names.
+async fn other_views(others: &[Arc<dyn KeepsSettings>], read: &mut Read) -> Result<Map<String, Value>, SettingsError> {
+    let mut views = Map::new();
+    for keeper in others {
+        views.insert(keeper.name().to_owned(), keeper.export(read).await?);
+    }
+    Ok(views)
 }
 
 /// A section by its type.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_store::{Db, Read, Snapshot, Tx};
+use agentd_store::{Db, Read, Snapshot, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::RwLock;
@@ -115,6 +115,22 @@ impl BuiltinTools {
             BuiltinTool { enabled: !off.contains(&description.name), description, problem }
         };
         Ok(self.all().into_iter().map(view).collect())
+    }
+
+    /// Switches exactly these off, as far as they are here; with the caller's own change.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub(super) async fn switch_off_only(&self, tx: &mut Tx, off: &BTreeSet<String>) -> Result<(), StoreError> {
+        for (tool, _) in self.all() {
+            let name = &tool.description().name;
+            if off.contains(name) {
+                store::switch_off(tx, name).await?;
+            } else {
+                store::switch_on(tx, name).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Switches a tool off, or on again.

@@ -165,6 +165,14 @@ pub struct CustomToolChange {
 /// What becomes of the secrets of a tool.
 pub(super) type SecretChanges = Vec<(String, Option<Secret>)>;
 
+impl CustomToolChange {
+    /// What is wrong with a tool that is made from it.
+    pub(in crate::skills) fn problems(self) -> Vec<FieldProblem> {
+        let mut tool = CustomTool::blank(CustomToolId::from("tool"), Timestamp::default());
+        tool.change(self).err().unwrap_or_default()
+    }
+}
+
 impl CustomTool {
     /// A tool of which nothing is known yet.
     pub(super) fn blank(id: CustomToolId, now: Timestamp) -> Self {
@@ -225,7 +233,7 @@ impl CustomTool {
     }
 
     /// The headers whose values lie in the vault.
-    pub(super) fn secret_names(&self) -> Vec<String> {
+    pub(in crate::skills) fn secret_names(&self) -> Vec<String> {
         self.request.iter().flat_map(|request| request.secret_headers.iter().cloned()).collect()
     }
 

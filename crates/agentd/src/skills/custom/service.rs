@@ -1,10 +1,11 @@
 //! Custom tools: making, changing, offering.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use agentd_base::Clock;
 use agentd_base::id::IdGenerator;
-use agentd_store::{Db, Read, Recorder, Snapshot, Tx};
+use agentd_store::{Db, Read, Recorder, Snapshot, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -26,6 +27,8 @@ const MAX_CUSTOM_TOOLS: usize = 200;
 pub struct ListedTool {
     pub tool: Arc<CustomTool>,
     pub problem: Option<String>,
+    /// Secret headers without a value.
+    pub missing: BTreeSet<String>,
 }
 
 /// Every custom tool, oldest first.
@@ -35,6 +38,7 @@ struct LoadedTool {
     tool: Arc<CustomTool>,
     /// Or why it can never be called as it is.
     runnable: Result<Arc<RunnableTool>, String>,
+    missing: BTreeSet<String>,
 }
 
 struct Inner {
@@ -87,7 +91,7 @@ impl CustomTools {
             Ok(_) => self.0.means.problem(loaded.tool.kind),
             Err(problem) => Some(problem.clone()),
         };
-        ListedTool { tool: Arc::clone(&loaded.tool), problem }
+        ListedTool { tool: Arc::clone(&loaded.tool), problem, missing: loaded.missing.clone() }
     }
 
     /// Every custom tool, oldest first.
@@ -109,7 +113,7 @@ impl CustomTools {
     /// A tool as a stored answer shows it: what is known without looking at the machine.
     #[must_use]
     pub fn unchecked(&self, tool: &CustomTool) -> ListedTool {
-        ListedTool { tool: Arc::new(tool.clone()), problem: self.0.means.problem(tool.kind) }
+        ListedTool { tool: Arc::new(tool.clone()), problem: self.0.means.problem(tool.kind), missing: BTreeSet::new() }
     }
 
     /// Makes a tool.
@@ -167,6 +171,48 @@ impl CustomTools {
             })
             .await?;
         self.get(id).await
+    }
+
+    pub(in crate::skills) async fn find_named(
+        &self,
+        read: &mut Read,
+        name: &str,
+    ) -> Result<Option<CustomTool>, StoreError> {
+        Ok(store::list_custom_tools(read).await?.into_iter().find(|tool| tool.name == name.trim()))
+    }
+
+    /// Makes or changes a tool beside the caller's own changes. `secret_headers` are its secret headers
+    /// afterwards, also those that have no value yet.
+    ///
+    /// # Errors
+    /// As [`Self::create`] and [`Self::update`].
+    pub(in crate::skills) async fn write(
+        &self,
+        tx: &mut Tx,
+        before: Option<CustomTool>,
+        change: CustomToolChange,
+        secret_headers: BTreeSet<String>,
+    ) -> Result<(), SkillError> {
+        let is_new = before.is_none();
+        let now = self.0.clock.now();
+        let mut tool = before.unwrap_or_else(|| CustomTool::blank(CustomToolId::generate(&self.0.ids), now));
+        let mut secrets = tool.change(change).map_err(|problems| SkillError::Invalid { problems })?;
+        if let Some(request) = &mut tool.request {
+            request.secret_headers = secret_headers;
+            // Checked again with them.
+            let unchanged = CustomToolChange::default();
+            secrets.extend(tool.change(unchanged).map_err(|problems| SkillError::Invalid { problems })?);
+        }
+        self.require_free(&tool.name)?;
+        tool.updated_at = now;
+        if !is_new {
+            store::update_custom_tool(tx, &tool).await?;
+        } else if store::count_custom_tools(tx).await? >= MAX_CUSTOM_TOOLS {
+            return Err(SkillError::TooMany { limit: MAX_CUSTOM_TOOLS });
+        } else if !store::insert_custom_tool(tx, &tool).await? {
+            return Err(SkillError::NameTaken { name: tool.name });
+        }
+        write_secrets(tx, &self.0.vault, &tool.id, &secrets).await
     }
 
     /// Switches a tool off, or on again.
@@ -237,12 +283,15 @@ async fn load(vault: &Vault, means: &Means, read: &mut Read) -> Result<Loaded, S
     let mut loaded = Vec::new();
     for tool in store::list_custom_tools(read).await? {
         let mut secrets = Vec::new();
-        let mut problem = None;
+        let (mut problem, mut missing) = (None, BTreeSet::new());
         for header in tool.secret_names() {
             match vault.get_in(read, &scope(&tool.id), &header).await {
                 Ok(Some(secret)) => secrets.push((header, secret)),
                 // A backup without its secrets was restored.
-                Ok(None) => problem = Some(format!("the secret header {header} is missing; enter it again")),
+                Ok(None) => {
+                    problem = Some(format!("the secret header {header} is missing; enter it again"));
+                    missing.insert(header);
+                }
                 // One secret that does not open must not take the other tools down.
                 Err(error @ VaultError::Unsealable { .. }) => problem = Some(error.to_string()),
                 Err(error) => return Err(error.into()),
@@ -253,7 +302,7 @@ async fn load(vault: &Vault, means: &Means, read: &mut Read) -> Result<Loaded, S
             Some(problem) => Err(problem),
             None => RunnableTool::new(&tool, secrets, means).map(Arc::new),
         };
-        loaded.push(LoadedTool { tool, runnable });
+        loaded.push(LoadedTool { tool, runnable, missing });
     }
     Ok(Loaded(loaded))
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use agentd_base::{Patch, SecretState, SecretUpdate, Timestamp};
-use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, Path};
+use agentd_base::{FieldProblem, Patch, SecretState, SecretUpdate, Timestamp};
+use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, Judge, Judged, Path};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -123,6 +123,12 @@ impl From<CustomToolFields> for CustomToolChange {
     }
 }
 
+impl Judge<SkillsRoutes> for CustomToolFields {
+    async fn judge(self, _: &SkillsRoutes) -> Vec<FieldProblem> {
+        CustomToolChange::from(self).problems()
+    }
+}
+
 /// What is to be changed of a custom tool; what is left out stays.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 pub(super) struct UpdateCustomTool {
@@ -224,7 +230,7 @@ impl From<ListedTool> for CustomToolView {
                 secret_headers: request
                     .secret_headers
                     .into_iter()
-                    .map(|name| (name, SecretState { set: true }))
+                    .map(|name| (name.clone(), SecretState { set: !listed.missing.contains(&name) }))
                     .collect(),
                 body: request.body,
             }),
@@ -268,7 +274,7 @@ pub(super) async fn list_custom_tools(State(state): State<SkillsRoutes>) -> ApiR
 pub(super) async fn create_custom_tool(
     State(state): State<SkillsRoutes>,
     once: IdempotencyKey,
-    Json(fields): Json<CustomToolFields>,
+    Judged(Json(fields)): Judged<Json<CustomToolFields>>,
 ) -> ApiResult<(StatusCode, Json<CustomToolView>)> {
     let custom = state.custom.clone();
     let view = move |tool: &CustomTool| CustomToolView::from(custom.unchecked(tool));

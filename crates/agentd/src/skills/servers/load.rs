@@ -1,6 +1,6 @@
 //! Every registration with its secrets and what it offers, derived from the rows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +57,8 @@ pub(super) struct LoadedServer {
     pub(super) server: Arc<ToolServer>,
     /// Or why it cannot be reached as it is registered.
     pub(super) spec: Result<Arc<Spec>, String>,
+    /// Variables or headers without a value.
+    pub(super) missing: BTreeSet<String>,
     /// `None`: it was never asked.
     pub(super) listing: Option<Arc<LoadedListing>>,
 }
@@ -103,13 +105,22 @@ impl Loader {
         let mut loaded = Vec::new();
         for server in store::list_tool_servers(read).await? {
             let spec = self.spec(read, &server).await?.map(Arc::new);
+            let missing = match (&spec, &server.reach) {
+                (Ok(_), _) => BTreeSet::new(),
+                (_, Reach::Stdio(stdio)) => {
+                    secrets::missing(read, &self.vault, &server.id, Kind::Environment, &stdio.env).await?
+                }
+                (_, Reach::Http(http)) => {
+                    secrets::missing(read, &self.vault, &server.id, Kind::Header, &http.headers).await?
+                }
+            };
             let stored = store::find_listing(read, &server.id).await?;
             let server = Arc::new(server);
             let listing = match stored {
                 Some((text, listed_at)) => self.listing(&server, text, listed_at).await,
                 None => None,
             };
-            loaded.push(LoadedServer { server, spec, listing });
+            loaded.push(LoadedServer { server, spec, missing, listing });
         }
         self.known.lock().retain(|id, _| loaded.iter().any(|loaded| loaded.server.id == *id));
         Ok(Loaded(loaded))

@@ -26,6 +26,7 @@
 //! Deliberately absent: the protocol (`agentd-mcp`), the sandbox (`agentd-sandbox`), OAuth, and
 //! prompts, resources and sampling.
 
+mod carried;
 mod connect;
 mod error;
 mod install;

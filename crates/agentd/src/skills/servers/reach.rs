@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 
-use agentd_base::{Problems, SecretState};
+use agentd_base::{FieldProblem, Problems, SecretState};
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -97,6 +97,26 @@ impl Reach {
             TransportKind::Stdio => Self::Stdio(StdioReach::default()),
             TransportKind::Http => Self::Http(HttpReach::default()),
         }
+    }
+
+    /// What is wrong with the names of its variables or headers.
+    pub(super) fn problems(&self) -> Vec<FieldProblem> {
+        let (field, names, most) = match self {
+            Self::Stdio(stdio) => ("env", &stdio.env, MAX_VARIABLES),
+            Self::Http(http) => ("headers", &http.headers, MAX_HEADERS),
+        };
+        let check = |name: &str| match self {
+            Self::Stdio(_) => check_variable(name, "value"),
+            Self::Http(_) => check_header(name, "value"),
+        };
+        let mut problems = Problems::new();
+        problems.require(names.len() <= most, field, format!("must be at most {most}"));
+        for name in names {
+            if let Some(problem) = check(name) {
+                problems.add(format!("{field}.{}", name.chars().take(64).collect::<String>()), problem);
+            }
+        }
+        problems.into_result().err().unwrap_or_default()
     }
 
     pub(super) fn clear_secrets(&self) -> SecretWrites {
@@ -208,8 +228,11 @@ fn check_header(name: &str, value: &str) -> Option<&'static str> {
     (!fits).then_some("must be the value of a header: 1 to 8192 bytes in one line")
 }
 
-/// What variables and headers a registration names, for who shows it.
+/// What variables and headers a registration names, for who shows it; `missing` have no value.
 #[must_use]
-pub(in crate::skills) fn shown_names(names: &BTreeSet<String>) -> BTreeMap<String, SecretState> {
-    names.iter().map(|name| (name.clone(), SecretState { set: true })).collect()
+pub(in crate::skills) fn shown_names(
+    names: &BTreeSet<String>,
+    missing: &BTreeSet<String>,
+) -> BTreeMap<String, SecretState> {
+    names.iter().map(|name| (name.clone(), SecretState { set: !missing.contains(name) })).collect()
 }

@@ -130,6 +130,23 @@ pub(super) async fn read(
     Ok(Ok(values))
 }
 
+/// The names without a value: all of them after a restore without secrets.
+pub(super) async fn missing(
+    read: &mut Read,
+    vault: &Vault,
+    id: &ToolServerId,
+    kind: Kind,
+    names: &BTreeSet<String>,
+) -> Result<BTreeSet<String>, ToolServerError> {
+    let mut missing = BTreeSet::new();
+    for name in names {
+        if !vault.contains(read, &scope(id), &kind.vault_name(name)).await? {
+            missing.insert(name.clone());
+        }
+    }
+    Ok(missing)
+}
+
 /// Values that are shorter are words of every text.
 const MIN_HIDDEN: usize = 4;
 

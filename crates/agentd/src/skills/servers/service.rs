@@ -23,7 +23,7 @@ use crate::skills::Skills;
 use crate::skills::sandbox::CodeRunner;
 
 /// Each may take a place among the sandbox's runs, of which there are more.
-const MAX_SERVERS: usize = 50;
+pub(super) const MAX_SERVERS: usize = 50;
 /// Tests of registrations at once.
 const TESTS: usize = 4;
 
@@ -101,6 +101,7 @@ impl ToolServers {
     fn state(&self, loaded: &LoadedServer) -> ToolServerState {
         let link = self.0.links.lock().by_id.get(&loaded.server.id).cloned();
         let mut state = ToolServerState::unconnected(&loaded.server, loaded.listing.as_deref());
+        state.missing.clone_from(&loaded.missing);
         if let Err(problem) = &loaded.spec {
             state.status = ServerStatus::Failed;
             state.failure = Some(Failure::ours("secret_missing", problem.as_str()));

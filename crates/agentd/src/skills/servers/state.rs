@@ -1,5 +1,6 @@
 //! What is told of servers and calls.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,6 +18,8 @@ use super::model::ToolServer;
 #[derive(Debug, Clone)]
 pub struct ToolServerState {
     pub server: Arc<ToolServer>,
+    /// Variables or headers without a value.
+    pub missing: BTreeSet<String>,
     pub status: ServerStatus,
     pub failure: Option<Failure>,
     /// `None`: it was never asked.
@@ -98,6 +101,7 @@ impl ToolServerState {
     pub(super) fn unconnected(server: &Arc<ToolServer>, known: Option<&LoadedListing>) -> Self {
         Self {
             server: Arc::clone(server),
+            missing: BTreeSet::new(),
             status: if server.enabled { ServerStatus::Disconnected } else { ServerStatus::Disabled },
             failure: None,
             identity: known.map(|known| known.listing.server.clone()),

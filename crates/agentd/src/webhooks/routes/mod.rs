@@ -3,8 +3,8 @@
 mod deliveries;
 mod receive;
 
-use agentd_base::{Patch, Secret, SecretState, SecretUpdate, Timestamp};
-use agentd_web::{ApiResult, ApiRouter, ErrorBody, IdempotencyKey, Json, Path, Routes, routes};
+use agentd_base::{FieldProblem, Patch, Secret, SecretState, SecretUpdate, Timestamp};
+use agentd_web::{ApiResult, ApiRouter, ErrorBody, IdempotencyKey, Json, Judge, Judged, Path, Routes, routes};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -149,6 +149,45 @@ struct WebhookUpdateFields {
     enabled: Option<bool>,
 }
 
+impl From<WebhookFields> for WebhookChange {
+    fn from(fields: WebhookFields) -> Self {
+        let set = |text: Option<String>| text.map_or(Patch::Keep, Patch::Set);
+        Self {
+            name: Some(fields.name),
+            secret: fields.secret.map_or(Patch::Keep, |secret| Patch::Set(SecretUpdate::New(secret))),
+            agent: set(fields.agent_id),
+            prompt_template: set(fields.prompt_template),
+            tools: fields.tools,
+            enabled: fields.enabled,
+        }
+    }
+}
+
+impl From<WebhookUpdateFields> for WebhookChange {
+    fn from(fields: WebhookUpdateFields) -> Self {
+        Self {
+            name: fields.name,
+            secret: fields.secret,
+            agent: fields.agent_id,
+            prompt_template: fields.prompt_template,
+            tools: fields.tools,
+            enabled: fields.enabled,
+        }
+    }
+}
+
+impl Judge<Webhooks> for WebhookFields {
+    async fn judge(self, webhooks: &Webhooks) -> Vec<FieldProblem> {
+        webhooks.problems(&self.into())
+    }
+}
+
+impl Judge<Webhooks> for WebhookUpdateFields {
+    async fn judge(self, webhooks: &Webhooks) -> Vec<FieldProblem> {
+        webhooks.problems(&self.into())
+    }
+}
+
 #[derive(Debug, Serialize, ToSchema)]
 struct WebhookDeleted {
     /// Always true.
@@ -173,19 +212,10 @@ async fn list_webhooks(State(webhooks): State<Webhooks>) -> ApiResult<Json<Webho
 async fn create_webhook(
     State(webhooks): State<Webhooks>,
     once: IdempotencyKey,
-    Json(fields): Json<WebhookFields>,
+    Judged(Json(fields)): Judged<Json<WebhookFields>>,
 ) -> ApiResult<(StatusCode, Json<WebhookWithSecret>)> {
-    let set = |text: Option<String>| text.map_or(Patch::Keep, Patch::Set);
-    let wanted = WebhookChange {
-        name: Some(fields.name),
-        secret: fields.secret.map_or(Patch::Keep, |secret| Patch::Set(SecretUpdate::New(secret))),
-        agent: set(fields.agent_id),
-        prompt_template: set(fields.prompt_template),
-        tools: fields.tools,
-        enabled: fields.enabled,
-    };
     let recorder = record_secret_once(&once, |made: &CreatedWebhook| made.webhook.id.to_string());
-    let made = webhooks.create(wanted, recorder).await?;
+    let made = webhooks.create(fields.into(), recorder).await?;
     let secret = made.secret.expose().to_owned();
     let view = WebhookWithSecret { fields: WebhookFieldsView::new(&webhooks, made.webhook), secret };
     Ok((StatusCode::CREATED, Json(view)))
@@ -206,17 +236,9 @@ async fn get_webhook(State(webhooks): State<Webhooks>, Path(id): Path<WebhookId>
 async fn update_webhook(
     State(webhooks): State<Webhooks>,
     Path(id): Path<WebhookId>,
-    Json(fields): Json<WebhookUpdateFields>,
+    Judged(Json(fields)): Judged<Json<WebhookUpdateFields>>,
 ) -> ApiResult<Json<WebhookView>> {
-    let change = WebhookChange {
-        name: fields.name,
-        secret: fields.secret,
-        agent: fields.agent_id,
-        prompt_template: fields.prompt_template,
-        tools: fields.tools,
-        enabled: fields.enabled,
-    };
-    Ok(Json(WebhookView::new(&webhooks, webhooks.update(&id, change).await?)))
+    Ok(Json(WebhookView::new(&webhooks, webhooks.update(&id, fields.into()).await?)))
 }
 
 /// Delete an inbound webhook with its deliveries

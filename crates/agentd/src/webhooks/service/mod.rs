@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::{Patch, Secret, SecretUpdate, Timestamp};
+use agentd_base::{FieldProblem, Patch, Secret, SecretUpdate, Timestamp};
 use agentd_store::{Read, Recorder, Snapshot, Tx};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -341,6 +341,28 @@ async fn load(vault: &Vault, read: &mut Read) -> Result<KnownWebhooks, WebhookEr
     Ok(KnownWebhooks { list, by_id })
 }
 
+impl Webhooks {
+    /// What is wrong with a change whatever webhook it is for.
+    pub(super) fn problems(&self, change: &WebhookChange) -> Vec<FieldProblem> {
+        let now = self.0.ground.clock.now();
+        let any = Webhook {
+            id: WebhookId::from("webhook"),
+            name: "any".to_owned(),
+            agent_id: None,
+            prompt_template: None,
+            tools: Vec::new(),
+            enabled: true,
+            disabled_reason: None,
+            created_at: now,
+            updated_at: now,
+        };
+        match checked(&any, change, &Patch::Keep, now) {
+            Err(WebhookError::Invalid { problems }) => problems,
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// The changed webhook, with every bad field of the change at once.
 fn checked(
     before: &Webhook,
@@ -353,7 +375,7 @@ fn checked(
     if let Patch::Set(SecretUpdate::New(secret)) = &change.secret
         && let Some(message) = secret_problem(secret)
     {
-        problems.push(agentd_base::FieldProblem { field: "secret".to_owned(), message });
+        problems.push(FieldProblem { field: "secret".to_owned(), message });
     }
     if problems.is_empty() { Ok(webhook) } else { Err(WebhookError::Invalid { problems }) }
 }

@@ -1,0 +1,34 @@
+//! Settings that are no section: rows of a domain that belong to an export all the same.
+
+use agentd_base::FieldProblem;
+use agentd_store::{Read, StoreError, Tx};
+use futures_util::future::{BoxFuture, LocalBoxFuture};
+use serde_json::Value;
+
+/// Something that a setting names and another part of the daemon has.
+pub trait FindsNamed: Send + Sync {
+    /// The section and the field that name it.
+    fn named_by(&self) -> (&'static str, &'static str);
+
+    /// Why this is no name of such a thing.
+    fn problem<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<String>>;
+}
+
+/// A part of the daemon that keeps settings in rows of its own.
+pub trait KeepsSettings: Send + Sync {
+    /// Its name among the categories.
+    fn name(&self) -> &'static str;
+
+    /// All of them, without secrets.
+    fn export<'r>(&'r self, read: &'r mut Read) -> BoxFuture<'r, Result<Value, StoreError>>;
+
+    /// Lays an export over what is there. What is wrong is answered, and the transaction is then given up.
+    fn import<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        exported: &'t Value,
+    ) -> LocalBoxFuture<'t, Result<Vec<FieldProblem>, StoreError>>;
+
+    /// What follows the commit of an import.
+    fn imported(&self) -> BoxFuture<'_, ()>;
+}

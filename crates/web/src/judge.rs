@@ -1,0 +1,181 @@
+//! Refusals that name every bad field at once, also those that only the domain knows to be bad.
+//!
+//! A schema says what type and size a field has; rules such as the grammar of a name are the domain's, which asks
+//! them of a whole request. When the schema has refused something, [`Judged`] takes it out, has the domain judge
+//! the rest, and answers both. A request that the schema takes goes on as it is: its domain judges it itself.
+
+use agentd_base::FieldProblem;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::error::ApiError;
+use crate::extract::{Json, Query, deserialized, read_json, read_query};
+use crate::schema::checked;
+
+/// A request whose domain has rules that no schema can say.
+pub trait Judge<S>: Sized {
+    /// Every field that breaks one of them. Fields that the schema refused are left out, or hold some value that
+    /// it takes; what is said of those is not passed on. Changes nothing.
+    fn judge(self, state: &S) -> impl Future<Output = Vec<FieldProblem>> + Send;
+}
+
+/// [`Json`] or [`Query`], whose refusals also name what the domain's own rules refuse.
+#[derive(Debug, Clone)]
+pub struct Judged<E>(pub E);
+
+impl<T, S> FromRequest<S> for Judged<Json<T>>
+where
+    T: DeserializeOwned + ToSchema + Judge<S> + Send + 'static,
+    S: Send + Sync,
+{
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let (value, problems) = read_json::<T, S>(request, state).await?;
+        if problems.is_empty() {
+            return deserialized(value).map(|fields| Self(Json(fields)));
+        }
+        let mended = value.is_object().then(|| checked::<T>().mended(value));
+        Err(refusal::<T, S>(mended, problems, state).await)
+    }
+}
+
+impl<T, S> FromRequestParts<S> for Judged<Query<T>>
+where
+    T: DeserializeOwned + IntoParams + Judge<S> + Send,
+    S: Send + Sync,
+{
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let read = read_query::<T>(parts.uri.query().unwrap_or_default());
+        if read.problems.is_empty() {
+            return deserialized(Value::Object(read.given)).map(|query| Self(Query(query)));
+        }
+        let mut given = read.given;
+        for (name, stand_in) in read.missing {
+            given.insert(name, stand_in);
+        }
+        Err(refusal::<T, S>(Some(Value::Object(given)), read.problems, state).await)
+    }
+}
+
+async fn refusal<T, S>(mended: Option<Value>, mut problems: Vec<FieldProblem>, state: &S) -> ApiError
+where
+    T: DeserializeOwned + Judge<S>,
+{
+    if let Some(rest) = mended.and_then(|mended| serde_json::from_value::<T>(mended).ok()) {
+        let mut own = rest.judge(state).await;
+        own.retain(|problem| problem.field != "body" && !problems.iter().any(|named| is_about_same(named, problem)));
+        problems.extend(own);
+    }
+    ApiError::invalid(problems)
+}
+
+/// Whether one of them is named by the other, or lies within it.
+fn is_about_same(one: &FieldProblem, other: &FieldProblem) -> bool {
+    let is_within = |outer: &str, inner: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    is_within(&one.field, &other.field) || is_within(&other.field, &one.field)
+}
+
+#[cfg(test)]
+mod tests {
+    use agentd_base::Problems;
+    use axum::body::Body;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize, ToSchema)]
+    struct Retry {
+        #[schema(minimum = 1, maximum = 10)]
+        attempts: u32,
+        zone: Option<String>,
+    }
+
+    #[derive(Debug, Deserialize, ToSchema)]
+    struct Wanted {
+        name: String,
+        #[schema(min_length = 1)]
+        owner: String,
+        retry: Option<Retry>,
+        #[serde(default)]
+        #[schema(max_items = 2)]
+        tags: Vec<String>,
+    }
+
+    impl Judge<()> for Wanted {
+        async fn judge(self, (): &()) -> Vec<FieldProblem> {
+            let mut problems = Problems::new();
+            problems.require(self.name == "good", "name", "must be good");
+            problems.require(self.owner == "Ada", "owner", "must be Ada");
+            let zone = self.retry.as_ref().and_then(|retry| retry.zone.as_deref());
+            problems.require(zone != Some("Mars"), "retry.zone", "must be on Earth");
+            problems.require(self.retry.is_none_or(|retry| retry.attempts != 1), "retry.attempts", "must be more");
+            for (index, tag) in self.tags.iter().enumerate() {
+                problems.require(!tag.is_empty(), &format!("tags[{index}]"), "must say something");
+            }
+            problems.into_result().err().unwrap_or_default()
+        }
+    }
+
+    async fn fields(body: &Value) -> String {
+        let request =
+            Request::builder().header("content-type", "application/json").body(Body::from(body.to_string())).unwrap();
+        match Judged::<Json<Wanted>>::from_request(request, &()).await {
+            Ok(_) => "taken".to_owned(),
+            Err(error) => error.bad_fields().join(" "),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_the_schema_and_what_the_domain_refuses_is_named_together() {
+        assert_eq!(fields(&json!({"name": "bad", "owner": ""})).await, "owner name");
+        assert_eq!(fields(&json!({"name": "bad"})).await, "owner name");
+        assert_eq!(
+            fields(&json!({"name": 7, "owner": "Bob", "retry": {"attempts": 99, "zone": "Mars"}})).await,
+            "name retry.attempts owner retry.zone"
+        );
+        assert_eq!(fields(&json!({"name": "bad", "owner": "Ada", "tags": ["", 7]})).await, "tags[1] name tags[0]");
+        assert_eq!(fields(&json!({"name": "good", "owner": "Ada", "tags": ["a", "b", ""]})).await, "tags");
+        assert_eq!(fields(&json!([1])).await, "body");
+        // What only the domain refuses is left to it.
+        assert_eq!(fields(&json!({"name": "bad", "owner": "Ada"})).await, "taken");
+    }
+
+    #[derive(Debug, Deserialize, IntoParams)]
+    struct Asked {
+        #[param(min_length = 1)]
+        q: String,
+        #[param(minimum = 1, maximum = 100)]
+        limit: Option<i64>,
+        day: Option<String>,
+    }
+
+    impl Judge<()> for Asked {
+        async fn judge(self, (): &()) -> Vec<FieldProblem> {
+            let mut problems = Problems::new();
+            problems.require(self.q != "x" && self.limit != Some(0), "q", "must be more");
+            problems.require(self.day.as_deref() != Some("never"), "day", "must be a day");
+            problems.into_result().err().unwrap_or_default()
+        }
+    }
+
+    #[tokio::test]
+    async fn queries_likewise() {
+        let fields = async |query: &str| {
+            let (mut parts, ()) = Request::builder().uri(format!("/?{query}")).body(()).unwrap().into_parts();
+            let found = Judged::<Query<Asked>>::from_request_parts(&mut parts, &()).await;
+            found.map_or_else(|error| error.bad_fields().join(" "), |_| "taken".to_owned())
+        };
+        assert_eq!(fields("q=&limit=0&day=never").await, "q limit day");
+        assert_eq!(fields("day=never&limit=x").await, "limit q day");
+        assert_eq!(fields("q=a&limit=5.0&day=never").await, "taken");
+    }
+}
