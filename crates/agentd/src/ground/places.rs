@@ -145,7 +145,8 @@ mod tests {
         assert!(three.is_some() && places.try_take().is_none());
         let others = Places::new(1);
         drop(three);
-        let waiting = Places::settle_any(&[&others, &places], None, longest);
+        let both = [&others, &places];
+        let waiting = Places::settle_any(&both, None, longest);
         drop(two);
         assert!(!waiting.await, "nothing is taken any more");
         let one = others.take();
