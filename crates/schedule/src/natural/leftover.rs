@@ -85,6 +85,7 @@ impl Grammar<'_> {
                 );
                 if is_day { Weight::Refuses } else { Weight::Nothing }
             }
+            Kind::OClock | Kind::Pm if self.mark_at(previous) == Mark::Time => Weight::Limits,
             Kind::OClock | Kind::Pm => self.weight_of_number(place.saturating_sub(1), true),
             Kind::Past | Kind::Before => {
                 let ends_with_it = self.mark_at(previous) == Mark::Time && place + 1 == self.tokens.len();
@@ -175,6 +176,9 @@ impl Grammar<'_> {
     /// "at sunset", "on my birthday", "an Feiertagen".
     fn is_when(&self, place: usize) -> bool {
         for at in (place.saturating_sub(3)..place).rev() {
+            if self.marks[at] != Mark::Unread {
+                return false;
+            }
             let text = self.text_at(at);
             let leads = matches!(
                 self.tokens[at].kind,

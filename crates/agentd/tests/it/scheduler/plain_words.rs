@@ -56,7 +56,10 @@ async fn a_zone_that_is_named_counts_and_what_is_left_unread_is_not_passed_over(
     let app = TestApp::with_owner().await;
     in_berlin(&app).await;
     let parsed = parse(&app, "every weekday at 9am in New York").await;
-    assert_eq!(parsed["schedule"], json!({"type": "cron", "expression": "0 9 * * 1-5", "timezone": "America/New_York"}));
+    assert_eq!(
+        parsed["schedule"],
+        json!({"type": "cron", "expression": "0 9 * * 1-5", "timezone": "America/New_York"})
+    );
     assert_eq!(parsed["next_runs"][0], "2026-01-05T14:00:00.000Z");
     assert!(confidence(&parse(&app, "every weekday at 9am pacific time").await) < 0.5);
     for text in ["every monday at 8 and friday at 17", "every day at 25:00", "the sun rises at 6"] {
