@@ -16,6 +16,10 @@ enum Weight {
 const ASKS: [&str; 13] =
     ["tell", "check", "know", "see", "look", "ask", "notify", "alert", "warn", "verify", "test", "ping", "message"];
 
+/// What an event at the beginning of a sentence may be besides: what is to be done.
+const MEALS: [&str; 9] =
+    ["breakfast", "dinner", "frühstück", "mittagessen", "abendessen", "birthday", "geburtstag", "spring", "holiday"];
+
 impl Grammar<'_> {
     pub(super) fn weigh_what_is_left(&mut self) {
         for place in 0..self.tokens.len() {
@@ -97,11 +101,12 @@ impl Grammar<'_> {
             Kind::Unit(Unit::Day) => limits(self.kind_at(previous) == Kind::Unknown && self.is_when(place)),
             Kind::Ordinal(_) if self.is_unknown_day(place) => Weight::Limits,
             Kind::End | Kind::Beginning => limits(matches!(next, Kind::Of | Kind::Unit(_))),
-            Kind::This => {
-                limits(!self.draft.repeats && matches!(next, Kind::Unit(Unit::Week | Unit::Month | Unit::Year)))
-            }
+            Kind::This => limits(
+                (!self.draft.repeats || self.mark_at(previous) != Mark::Unread)
+                    && matches!(next, Kind::Unit(Unit::Week | Unit::Month | Unit::Year)),
+            ),
             Kind::Ordinal(_) | Kind::SecondWord
-                if matches!(next, Kind::Unit(Unit::Week | Unit::Month | Unit::Quarter)) =>
+                if matches!(next, Kind::Quarter | Kind::Unit(Unit::Week | Unit::Month | Unit::Quarter)) =>
             {
                 Weight::Limits
             }
@@ -199,7 +204,7 @@ impl Grammar<'_> {
                 return false;
             }
         }
-        place == 0
+        place == 0 && !MEALS.contains(&self.text_at(place))
     }
 
     /// "after I wake up", "before noon", "nach dem Essen"; with a time besides, it is what "look after" says.
