@@ -96,7 +96,12 @@ impl Grammar<'_> {
         let minutes = match self.kind(0) {
             Kind::Half => 30,
             Kind::Quarter => 15,
-            Kind::Number(minutes @ 1..=59) => minutes,
+            // "nine to five" is no time.
+            Kind::Number(minutes @ 1..=59)
+                if led || minutes % 5 == 0 || matches!(self.kind(1), Kind::Unit(Unit::Minute)) =>
+            {
+                minutes
+            }
             _ => return None,
         };
         self.at += 1;

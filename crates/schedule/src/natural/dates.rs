@@ -200,7 +200,9 @@ impl Grammar<'_> {
             grammar.at += 1;
             let between =
                 grammar.tokens.get(grammar.at.saturating_sub(2)).map(|token| token.kind) == Some(Kind::Between);
-            if !grammar.take_any(&[Kind::Through, Kind::To, Kind::Until]) && !(between && grammar.take(Kind::And)) {
+            let leads =
+                grammar.take_any(&[Kind::Through, Kind::To, Kind::Until]) || (between && grammar.take(Kind::And));
+            if !leads {
                 return false;
             }
             let Kind::Month(last) = grammar.kind(0) else { return false };

@@ -142,6 +142,7 @@ impl Grammar<'_> {
                 matches!(self.kind(1), Kind::Number(_) | Kind::A) && matches!(self.kind(2), Kind::Unit(Unit::Week))
             }
             Kind::The => matches!(self.kind(1), Kind::Ordinal(_)),
+            Kind::Ordinal(_) | Kind::Date { .. } | Kind::Month(_) => true,
             Kind::Comma => !short,
             _ => false,
         }

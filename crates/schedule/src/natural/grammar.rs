@@ -176,7 +176,9 @@ impl<'a> Grammar<'a> {
 
     /// "except Sundays", "außer am Sonntag". What cannot be left out limits.
     fn exception(&mut self) -> bool {
-        if !self.take(Kind::Except) {
+        // "every day at 9, not on Mondays"
+        let denied = matches!(self.text(0), "not" | "nicht") && self.at > 0;
+        if !denied && !self.take(Kind::Except) {
             return false;
         }
         let is_but = self.text_before() == "but";
@@ -190,7 +192,7 @@ impl<'a> Grammar<'a> {
                 self.draft.except |= set.days;
                 true
             }
-            None if is_but => false,
+            None if is_but || denied => false,
             None => {
                 self.draft.limited = true;
                 true

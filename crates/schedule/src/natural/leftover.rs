@@ -16,6 +16,10 @@ enum Weight {
 const ASKS: [&str; 13] =
     ["tell", "check", "know", "see", "look", "ask", "notify", "alert", "warn", "verify", "test", "ping", "message"];
 
+/// What an event at the beginning of a sentence may be besides: what is to be done.
+const MEALS: [&str; 9] =
+    ["breakfast", "dinner", "frühstück", "mittagessen", "abendessen", "birthday", "geburtstag", "spring", "holiday"];
+
 impl Grammar<'_> {
     pub(super) fn weigh_what_is_left(&mut self) {
         for place in 0..self.tokens.len() {
@@ -85,6 +89,7 @@ impl Grammar<'_> {
                 );
                 if is_day { Weight::Refuses } else { Weight::Nothing }
             }
+            Kind::OClock | Kind::Pm if self.mark_at(previous) == Mark::Time => Weight::Limits,
             Kind::OClock | Kind::Pm => self.weight_of_number(place.saturating_sub(1), true),
             Kind::Past | Kind::Before => {
                 let ends_with_it = self.mark_at(previous) == Mark::Time && place + 1 == self.tokens.len();
@@ -96,11 +101,12 @@ impl Grammar<'_> {
             Kind::Unit(Unit::Day) => limits(self.kind_at(previous) == Kind::Unknown && self.is_when(place)),
             Kind::Ordinal(_) if self.is_unknown_day(place) => Weight::Limits,
             Kind::End | Kind::Beginning => limits(matches!(next, Kind::Of | Kind::Unit(_))),
-            Kind::This => {
-                limits(!self.draft.repeats && matches!(next, Kind::Unit(Unit::Week | Unit::Month | Unit::Year)))
-            }
+            Kind::This => limits(
+                (!self.draft.repeats || self.mark_at(previous) != Mark::Unread)
+                    && matches!(next, Kind::Unit(Unit::Week | Unit::Month | Unit::Year)),
+            ),
             Kind::Ordinal(_) | Kind::SecondWord
-                if matches!(next, Kind::Unit(Unit::Week | Unit::Month | Unit::Quarter)) =>
+                if matches!(next, Kind::Quarter | Kind::Unit(Unit::Week | Unit::Month | Unit::Quarter)) =>
             {
                 Weight::Limits
             }
@@ -175,6 +181,9 @@ impl Grammar<'_> {
     /// "at sunset", "on my birthday", "an Feiertagen".
     fn is_when(&self, place: usize) -> bool {
         for at in (place.saturating_sub(3)..place).rev() {
+            if self.marks[at] != Mark::Unread {
+                return false;
+            }
             let text = self.text_at(at);
             let leads = matches!(
                 self.tokens[at].kind,
@@ -195,7 +204,7 @@ impl Grammar<'_> {
                 return false;
             }
         }
-        place == 0
+        place == 0 && !MEALS.contains(&self.text_at(place))
     }
 
     /// "after I wake up", "before noon", "nach dem Essen"; with a time besides, it is what "look after" says.

@@ -61,7 +61,9 @@ fn push(found: &mut Vec<Token>, kind: Kind, text: &str) {
 fn push_word(word: &str, found: &mut Vec<Token>) {
     if let Some((day, part)) = split_compound(word) {
         push(found, kind_of(day), day);
-        push(found, kind_of(part), part);
+        // "Samstagmorgen" is no tomorrow.
+        let kind = if part == "morgen" { kind_of("vormittag") } else { kind_of(part) };
+        push(found, kind, part);
         return;
     }
     let stem = word.strip_suffix("'s").unwrap_or(word);

@@ -4,7 +4,7 @@ use super::lexer::Token;
 use super::token::Kind;
 
 /// Verbs in a form that no order has, and that are hardly anything but verbs.
-const STATES: [&str; 70] = [
+const STATES: [&str; 71] = [
     "is",
     "are",
     "am",
@@ -74,6 +74,7 @@ const STATES: [&str; 70] = [
     "they're",
     "you're",
     "fällt",
+    "hast",
     "findet",
 ];
 /// The same, but nouns as well: only right after what they may be said of.
@@ -142,6 +143,13 @@ pub(super) fn states(tokens: &[Token]) -> bool {
         return true;
     }
     if TELLING.contains(&text(0)) && !comes_again(tokens) {
+        return true;
+    }
+    // "Tom called at 3"
+    let is_past = text(1).ends_with("ed")
+        && tokens.first().is_some_and(|first| first.kind == Kind::Unknown)
+        && tokens.get(2).is_some_and(|next| matches!(next.kind, Kind::At | Kind::On));
+    if is_past && !comes_again(tokens) {
         return true;
     }
     // "every day I wake up at 7"

@@ -21,7 +21,8 @@ impl Grammar<'_> {
         let within_day = self.draft.interval_seconds.is_some()
             || matches!(self.draft.interval, Some((_, Unit::Minute | Unit::Hour)));
         let is_range = self.tokens[place..self.at].iter().any(|token| token.text == "-");
-        if !led && !(within_day || (is_range && end.certain)) {
+        let is_window = led || within_day || (is_range && end.certain);
+        if !is_window {
             return false;
         }
         let mut start = start;

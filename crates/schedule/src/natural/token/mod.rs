@@ -225,7 +225,7 @@ fn structure(word: &str) -> Option<Kind> {
         "quarterly" | "vierteljährlich" | "quartalsweise" => Adverb(3, Unit::Month),
         "halbjährlich" => Adverb(6, Unit::Month),
         "yearly" | "annually" | "jährlich" | "alljährlich" => Adverb(1, Unit::Year),
-        "except" | "excluding" | "außer" | "ausser" | "but" => Except,
+        "except" | "excluding" | "besides" | "außer" | "ausser" | "but" => Except,
         "starting" | "ab" | "unless" | "when" | "whenever" | "while" | "during" | "wenn" | "falls" | "sobald"
         | "während" | "solange" => Limit,
         "timezone" | "zeitzone" => Limit,
@@ -236,7 +236,8 @@ fn structure(word: &str) -> Option<Kind> {
         | "holiday" | "holidays" | "payday" | "birthday" | "birthdays" | "sonnenaufgang" | "sonnenuntergang"
         | "dämmerung" | "frühstück" | "mittagessen" | "abendessen" | "feierabend" | "ostern" | "ostersonntag"
         | "ostermontag" | "karfreitag" | "pfingsten" | "feiertag" | "feiertage" | "feiertags" | "feiertagen"
-        | "geburtstag" | "ferien" => Event,
+        | "geburtstag" | "ferien" | "spring" | "summer" | "autumn" | "winter" | "frühling" | "frühjahr" | "sommer"
+        | "herbst" | "q1" | "q2" | "q3" | "q4" => Event,
         "maybe" | "perhaps" | "sometime" | "sometimes" | "occasionally" | "eventually" | "vielleicht"
         | "irgendwann" | "manchmal" | "gelegentlich" | "eventuell" => Vague,
         "penultimate" | "vorletzten" | "vorletzter" | "vorletzte" | "vorletztem" | "drittletzten" => BeyondWords,
