@@ -26,7 +26,7 @@ pub fn routes() -> Routes<Setup> {
             .routes(routes!(setup_agent))
             .routes(routes!(setup_complete))
             // So that the door of these steps, and not that of all other paths, stands before what is none.
-            .route("/api/setup/{step}", axum::routing::any(async || not_found())),
+            .route("/api/setup/{step}", axum::routing::post(async || not_found())),
     )
 }
 
