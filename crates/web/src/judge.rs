@@ -17,6 +17,10 @@ use crate::schema::checked;
 
 /// A request whose domain has rules that no schema can say.
 pub trait Judge<S>: Sized {
+    /// Fields whose rules depend on another, each with the one and those: of these nothing is said while that one is
+    /// itself refused.
+    const DEPENDENT: &'static [(&'static str, &'static [&'static str])] = &[];
+
     /// Every field that breaks one of them. Fields that the schema refused are left out, or hold some value that
     /// it takes; what is said of those is not passed on. Changes nothing.
     fn judge(self, state: &S) -> impl Future<Output = Vec<FieldProblem>> + Send;
@@ -69,18 +73,24 @@ where
 {
     if let Some(rest) = mended.and_then(|mended| serde_json::from_value::<T>(mended).ok()) {
         let mut own = rest.judge(state).await;
-        own.retain(|problem| problem.field != "body" && !problems.iter().any(|named| is_about_same(named, problem)));
+        let is_named = |field: &str| problems.iter().any(|problem| is_about_same(&problem.field, field));
+        let is_moot = |field: &str| {
+            let mut dependent = T::DEPENDENT.iter().filter(|(on, _)| is_named(on));
+            dependent.any(|(_, fields)| fields.iter().any(|outer| is_within(outer, field)))
+        };
+        own.retain(|problem| problem.field != "body" && !is_named(&problem.field) && !is_moot(&problem.field));
         problems.extend(own);
     }
     ApiError::invalid(problems)
 }
 
 /// Whether one of them is named by the other, or lies within it.
-fn is_about_same(one: &FieldProblem, other: &FieldProblem) -> bool {
-    let is_within = |outer: &str, inner: &str| {
-        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-    };
-    is_within(&one.field, &other.field) || is_within(&other.field, &one.field)
+fn is_about_same(one: &str, other: &str) -> bool {
+    is_within(one, other) || is_within(other, one)
+}
+
+fn is_within(outer: &str, inner: &str) -> bool {
+    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 #[cfg(test)]
@@ -111,6 +121,8 @@ mod tests {
     }
 
     impl Judge<()> for Wanted {
+        const DEPENDENT: &'static [(&'static str, &'static [&'static str])] = &[("owner", &["tags"])];
+
         async fn judge(self, (): &()) -> Vec<FieldProblem> {
             let mut problems = Problems::new();
             problems.require(self.name == "good", "name", "must be good");
@@ -145,6 +157,8 @@ mod tests {
         assert_eq!(fields(&json!({"name": "bad", "owner": "Ada", "tags": ["", 7]})).await, "tags[1] name tags[0]");
         assert_eq!(fields(&json!({"name": "good", "owner": "Ada", "tags": ["a", "b", ""]})).await, "tags");
         assert_eq!(fields(&json!([1])).await, "body");
+        // What tags may be depends on the owner.
+        assert_eq!(fields(&json!({"name": "bad", "owner": 7, "tags": [""]})).await, "owner name");
         // What only the domain refuses is left to it.
         assert_eq!(fields(&json!({"name": "bad", "owner": "Ada"})).await, "taken");
     }

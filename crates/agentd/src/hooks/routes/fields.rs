@@ -76,6 +76,8 @@ impl From<CreateHook> for HookChange {
 }
 
 impl Judge<Hooks> for CreateHook {
+    const DEPENDENT: &'static [(&'static str, &'static [&'static str])] = &[("hook_type", &["config", "source_code"])];
+
     async fn judge(self, hooks: &Hooks) -> Vec<FieldProblem> {
         hooks.problems(self.hook_type, self.into()).await
     }

@@ -124,6 +124,8 @@ impl From<CustomToolFields> for CustomToolChange {
 }
 
 impl Judge<SkillsRoutes> for CustomToolFields {
+    const DEPENDENT: &'static [(&'static str, &'static [&'static str])] = &[("kind", &["source_code", "request"])];
+
     async fn judge(self, _: &SkillsRoutes) -> Vec<FieldProblem> {
         CustomToolChange::from(self).problems()
     }

@@ -184,16 +184,17 @@ async fn code_ends_at_its_time_limit() {
     assert!(done["ended"].as_str().unwrap().contains("time limit"), "{done}");
 }
 
-/// What is made here stays here: an export is of settings.
 #[tokio::test]
-async fn an_export_leaves_tools_out() {
+async fn an_export_has_tools_and_the_sandbox() {
     let app = app_without_sandbox().await;
-    create(&app, &python("mine", "result = 'a source that is not exported'")).await;
+    create(&app, &python("mine", "result = 'a source that is exported'")).await;
     app.post(&format!("{BUILTIN}/shell/toggle")).send().await.expect_status(200);
     app.put(SANDBOX).json(&json!({"timeout_seconds": 7})).send().await.expect_status(200);
     let file = app.get("/api/settings/export").send().await.expect_status(200);
-    assert!(!file.text().contains("not exported"));
     let file = file.json();
+    let skills = &file["settings"]["skills"];
+    assert_eq!(skills["builtin_off"], json!(["shell"]));
+    assert_eq!(skills["custom"][0]["source_code"], "result = 'a source that is exported'");
     assert_eq!(
         (&file["settings"]["sandbox"]["timeout_seconds"], &file["settings"]["sandbox"]["backend"]),
         (&json!(7), &json!("none"))
