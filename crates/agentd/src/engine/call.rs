@@ -81,7 +81,7 @@ impl Call {
     }
 
     /// The same, where a prompt that is too long is the caller's to shorten.
-    pub(super) fn as_it_is(mut self) -> Self {
+    pub(super) fn without_halving(mut self) -> Self {
         self.halvings = MAX_HALVINGS;
         self
     }

@@ -150,7 +150,7 @@ impl Turn {
     /// A call of the model with the prompt as it is; the prompt comes back with its end.
     fn call(&mut self) -> Call {
         let prompt = std::mem::take(&mut self.prompt);
-        Call::new(Arc::clone(&self.backend), self.options.clone(), prompt).as_it_is()
+        Call::new(Arc::clone(&self.backend), self.options.clone(), prompt).without_halving()
     }
 
     /// Runs the turn. `stored` is the transaction that brings it into the world; the caller is told

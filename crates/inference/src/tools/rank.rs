@@ -129,8 +129,7 @@ pub(super) fn fit(
         actions(word) & mood.verb != 0 || profile.name.iter().chain(&profile.description).any(is_like)
     };
     let needs_nothing = parameters.iter().all(|parameter| !parameter.required);
-    let says_it_all =
-        verb_fits && needs_nothing && nouns().any(|term| best(term) > 0.0) && heard.iter().all(|word| is_known(word));
+    let says_it_all = verb_fits && needs_nothing && nouns().any(|term| best(term) > 0.0) && heard.iter().all(is_known);
     let explained = if says_it_all { SAYS_IT_ALL } else { 0.0 };
     let verb = if verb_fits {
         VERB
