@@ -167,7 +167,7 @@ async fn an_address_that_the_policy_refuses_names_the_remedy() {
     let steered = GuardedClient::new(PolicyHandle::default(), Trust::Steered);
     let backend = VendorBackend::new(Vendor::Openai, steered, Some(fake.base_url()), None);
     let error = backend.generate(request()).await.err().unwrap();
-    assert_eq!(error.code, ModelErrorCode::Internal);
+    assert_eq!(error.code, ModelErrorCode::ProviderUnavailable);
     assert!(error.message.contains("security.allowed_hosts"), "{error}");
     assert!(fake.requests().is_empty());
 }

@@ -79,8 +79,8 @@ mod tests {
     fn short_and_broken_secrets_are_refused() {
         for (text, is_good) in [
             ("short", false),
-            ("0123456789abcde", false),
-            ("0123456789abcdef", true),
+            ("0123456", false),
+            ("01234567", true),
             ("whsec_not base64!!", false),
             ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", true),
         ] {
