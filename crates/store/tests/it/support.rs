@@ -1,7 +1,9 @@
 //! Databases to run a test on, and a table to play with.
 
+use std::time::Duration;
+
 use agentd_store::testing::{TestDb, postgres_url};
-use agentd_store::{Dialect, MIGRATIONS, StoreError, Tx, args};
+use agentd_store::{Db, Dialect, Event, MIGRATIONS, Seq, StoreError, Tx, args};
 
 /// The databases that are there to test on.
 pub(crate) fn dialects() -> Vec<Dialect> {
@@ -39,6 +41,19 @@ pub(crate) async fn put(tx: &mut Tx, name: &str, amount: i64) -> Result<(), Stor
     Ok(())
 }
 
-pub(crate) async fn count(db: &agentd_store::Db) -> i64 {
+/// The first `count` events. Waits for them: on PostgreSQL an event can be read once every older transaction of
+/// the server has ended, those of tests beside this one included.
+pub(crate) async fn first_events(db: &Db, count: u32) -> Vec<Event> {
+    let read = async || loop {
+        let events = db.read().await.unwrap().events_after(Seq::START, count).await.unwrap();
+        if events.len() == count as usize {
+            return events;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    tokio::time::timeout(Duration::from_secs(20), read()).await.expect("events that can be read")
+}
+
+pub(crate) async fn count(db: &Db) -> i64 {
     db.read().await.unwrap().fetch_one("SELECT COUNT(*) FROM things", args![]).await.unwrap().first().unwrap()
 }

@@ -4,7 +4,7 @@ use agentd_base::Timestamp;
 use agentd_store::{NewEvent, StoreError, Tx, ValueError, args, stored_ids};
 use serde_json::json;
 
-use crate::support::{on_each, put};
+use crate::support::{first_events, on_each, put};
 
 agentd_base::typed_id!(ThingId, "thing");
 stored_ids!(ThingId);
@@ -119,7 +119,7 @@ async fn text_with_nul_and_numbers_too_large_are_refused_with_a_reason() {
         let event: Result<_, StoreError> =
             test_db.db.write(async |tx: &mut Tx| tx.emit(NewEvent::new("odd", json!({"text": "a\0b"}))).await).await;
         event.unwrap();
-        let events = test_db.db.read().await.unwrap().events_after(agentd_store::Seq::START, 1).await.unwrap();
+        let events = first_events(&test_db.db, 1).await;
         assert_eq!(events[0].data["text"], "a\0b");
     })
     .await;
