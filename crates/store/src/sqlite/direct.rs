@@ -6,6 +6,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, OpenFlags, ToSql};
@@ -15,6 +16,8 @@ use crate::value::{Kind, Value, ValueError};
 use crate::{Args, StoreError};
 
 const STATEMENTS: usize = 256;
+/// Reads of requests take a fraction of this; while it is waited for, nothing is committed.
+const READERS_END_IN: Duration = Duration::from_millis(100);
 /// At most 2 MiB of cache; nothing is mapped. The log keeps its length, so that commits rarely have to
 /// extend it.
 const SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; \
@@ -87,6 +90,15 @@ pub(crate) fn control(connection: &Connection, sql: &str) -> Result<(), StoreErr
     let mut rows = statement.raw_query();
     while rows.next()?.is_some() {}
     Ok(())
+}
+
+/// Copies the whole log back and waits for readers that still look into it, so that the next commit begins it
+/// anew: where somebody always reads, it would grow for ever. One that reads for longer than that is not waited for.
+pub(crate) fn restart_log(connection: &Connection) -> Result<(), StoreError> {
+    connection.busy_timeout(READERS_END_IN)?;
+    let restarted = control(connection, "PRAGMA wal_checkpoint(RESTART)");
+    connection.busy_timeout(super::BUSY_TIMEOUT)?;
+    restarted
 }
 
 fn bound<'c>(connection: &'c Connection, sql: &str, args: Args) -> Result<CachedStatement<'c>, StoreError> {

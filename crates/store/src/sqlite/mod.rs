@@ -27,6 +27,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) enum Message {
     Job(Box<dyn Job>),
+    ReleaseCaches(oneshot::Sender<()>),
     Close(oneshot::Sender<()>),
 }
 
@@ -73,6 +74,19 @@ pub(crate) async fn open(
 }
 
 impl Sqlite {
+    pub(crate) async fn release_caches(&self) {
+        while let Some(reader) = self.readers.try_acquire() {
+            if let Err(error) = reader.close().await {
+                tracing::debug!(%error, "closing an idle reader failed");
+            }
+        }
+        let (done, released) = oneshot::channel();
+        if self.jobs.send(Message::ReleaseCaches(done)).await.is_ok() {
+            // An error means that the writer is gone, with its caches.
+            drop(released.await);
+        }
+    }
+
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.jobs.send(Message::Close(done)).await.is_ok() {

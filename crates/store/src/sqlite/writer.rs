@@ -6,7 +6,8 @@
 //! batch that began without, because SQLite cannot change its mind inside a transaction.
 //!
 //! Checkpoints do not run on the commit path: another connection copies the log back while commits
-//! go on. Only when the log has grown far beyond that does the writer itself help.
+//! go on. Only when the log has grown far beyond that does the writer itself help, and wait a moment
+//! for readers, so that the log begins anew however many read all the time.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -149,9 +150,23 @@ impl Writer {
     fn accept(&mut self, message: Message) {
         match message {
             Message::Job(job) => self.waiting.push_back(job),
+            Message::ReleaseCaches(done) => {
+                self.release_caches();
+                // Whoever asked may not wait for it.
+                let _ = done.send(());
+            }
             Message::Close(done) => {
                 self.inbox.close();
                 self.closing = Some(done);
+            }
+        }
+    }
+
+    fn release_caches(&mut self) {
+        if let Some(Connection::SqliteWriter(connection)) = self.tx.as_ref().map(|tx| &tx.read.connection) {
+            connection.flush_prepared_statement_cache();
+            if let Err(error) = direct::control(connection, "PRAGMA shrink_memory") {
+                tracing::debug!(%error, "the database keeps its caches");
             }
         }
     }
@@ -302,8 +317,9 @@ impl Writer {
     fn look_at_log(&mut self) {
         if let Some(finished) = self.checkpoint.take_if(|running| running.is_finished()) {
             let _ = finished.join();
-            // What was committed meanwhile is little; with it copied too, the log begins anew.
-            self.copy_log_back();
+            // What was committed meanwhile is little; with it copied too, the log begins anew, unless
+            // somebody reads just then.
+            self.on_connection(|connection| direct::control(connection, CHECKPOINT));
             return;
         }
         let pages = direct::log_pages();
@@ -314,17 +330,17 @@ impl Writer {
             return;
         }
         // A reader that looks at an old state can hold the log back: then try again only after more.
-        self.next_checkpoint = pages + CHECKPOINT_PAGES;
+        self.next_checkpoint = pages + CHECKPOINT_PAGES.max(pages / 4);
         if pages >= CHECKPOINT_NOW_PAGES {
-            self.copy_log_back();
+            self.on_connection(direct::restart_log);
         } else {
             self.start_checkpoint();
         }
     }
 
-    fn copy_log_back(&mut self) {
-        if let Some(tx) = self.tx.as_mut()
-            && let Err(error) = control(tx, CHECKPOINT)
+    fn on_connection(&self, copy: impl FnOnce(&rusqlite::Connection) -> Result<(), StoreError>) {
+        if let Some(Connection::SqliteWriter(connection)) = self.tx.as_ref().map(|tx| &tx.read.connection)
+            && let Err(error) = copy(connection)
         {
             report_checkpoint(&error);
         }

@@ -166,6 +166,54 @@ async fn a_second_daemon_on_the_same_data_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn caches_are_given_back_while_others_read_and_write() {
+    on_each(async |test_db| {
+        let mut held = test_db.db.read().await.unwrap();
+        for number in 0..50 {
+            let write = test_db.db.write(async move |tx: &mut Tx| put(tx, &number.to_string(), number).await);
+            let (_, written) = tokio::join!(test_db.db.release_caches(), write);
+            let written: Result<(), StoreError> = written;
+            written.unwrap();
+            assert_eq!(count(&test_db.db).await, number + 1);
+        }
+        let there = held.fetch_one("SELECT COUNT(*) FROM things", args![]).await.unwrap();
+        assert_eq!(there.first::<i64>().unwrap(), 50, "one that is in use stays open");
+    })
+    .await;
+}
+
+/// There is always somebody in the middle of a read, and none reads for long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_log_stays_bounded_while_somebody_always_reads() {
+    const BYTES: usize = 64 << 10;
+    const MOST: u64 = 96 << 20;
+    let test_db = with_things(Dialect::Sqlite).await;
+    let mut readers = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let db = test_db.db.clone();
+        readers.spawn(async move {
+            let sql = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) \
+                       SELECT COUNT(*), (SELECT COUNT(*) FROM things) FROM n";
+            loop {
+                db.read().await.unwrap().fetch_one(sql, args![]).await.unwrap();
+            }
+        });
+    }
+    let log = test_db.data_dir().join("agentd.db-wal");
+    let (mut largest, name) = (0, "x".repeat(BYTES));
+    for number in 0..1_500i64 {
+        let name = format!("{number} {name}");
+        let written: Result<(), StoreError> =
+            test_db.db.write_relaxed(async move |tx: &mut Tx| put(tx, &name, number).await).await;
+        written.unwrap();
+        largest = largest.max(std::fs::metadata(&log).unwrap().len());
+    }
+    readers.shutdown().await;
+    assert!(largest < MOST, "{largest} bytes of log for {} of content", 1_500 * BYTES);
+    test_db.end().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_finishes_what_is_queued_and_refuses_the_rest() {
     on_each(async |test_db| {
         let mut writers = tokio::task::JoinSet::new();
