@@ -116,6 +116,7 @@ chaos-scheduler: tools ## Kill the daemon twelve times while jobs are due
 
 bench-queue: tools postgres-tools ## Measure the delivery queue of hooks, on SQLite and on a throwaway PostgreSQL that syncs
 	$(call say,building)
+	cargo build --release --package agentd
 	cargo build --release --package agentd-bench --features embedded --bin queue
 	$(call say,on SQLite)
 	target/release/queue

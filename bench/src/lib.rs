@@ -5,6 +5,8 @@
 
 pub mod daemon;
 pub mod figures;
+#[cfg(feature = "embedded")]
+pub mod inside;
 pub mod load;
 
 /// A failure ends a benchmark with its sentence.

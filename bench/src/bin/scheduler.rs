@@ -8,15 +8,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use agentd::config::{Config, ConfigSource};
+use agentd::config::ConfigSource;
 use agentd::ground::Worker;
 use agentd::lifecycle::{Running, WorkerMode};
 use agentd::scheduler::Tick;
 use agentd_base::{Clock, Entropy, Timestamp};
-use agentd_bench::Outcome;
 use agentd_bench::daemon::DaemonUnderTest;
 use agentd_bench::figures::Sample;
 use agentd_bench::load::request;
+use agentd_bench::{Outcome, inside};
 use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{Usage, UsageSource, Vendor};
 use agentd_store::{StoreError, Tx, args};
@@ -45,8 +45,7 @@ fn main() -> Outcome<()> {
 }
 
 async fn boot(data_dir: &Path, mode: WorkerMode) -> Outcome<Running> {
-    let source = ConfigSource { port: Some(0), data_dir: Some(data_dir.to_path_buf()), ..ConfigSource::default() };
-    let config = Config::from_source(source).map_err(|problems| format!("{problems:?}"))?;
+    let config = inside::config(ConfigSource::default(), data_dir)?;
     Ok(Running::start(config, Clock::system(), Entropy::system(), mode).await?)
 }
 

@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use agentd::agents::Agent;
-use agentd::config::{Config, ConfigSource};
+use agentd::config::ConfigSource;
 use agentd::lifecycle::{Running, WorkerMode};
 use agentd::skills::{Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};
 use agentd_base::{Clock, Entropy};
-use agentd_bench::Outcome;
 use agentd_bench::figures::Sample;
 use agentd_bench::load::{render, request, streamed_on};
+use agentd_bench::{Outcome, inside};
 use agentd_llm::fake::{FakeVendor, RecordedRequest, Reply, Script};
 use agentd_llm::{ToolCall, Usage, UsageSource, Vendor};
 use futures_util::FutureExt;
@@ -146,8 +146,7 @@ async fn measure() -> Outcome<()> {
     // Not a forgetful one: the script goes by what it is asked.
     let provider = FakeVendor::start(Vendor::Openai, script(&asked)).await?;
     let folder = tempfile::tempdir()?;
-    let source = ConfigSource { port: Some(0), data_dir: Some(folder.path().join("data")), ..ConfigSource::default() };
-    let config = Config::from_source(source).map_err(|problems| format!("{problems:?}"))?;
+    let config = inside::config(ConfigSource::default(), &folder.path().join("data"))?;
     let running = Running::start(config, Clock::system(), Entropy::system(), WorkerMode::Spawned).await?;
     running.daemon.skills().register(Arc::new(Pauses));
     let address = running.address.to_string();

@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentd::config::{Config, ConfigSource};
+use agentd::config::ConfigSource;
 use agentd::lifecycle::{Running, WorkerMode};
 use agentd_base::{Clock, Entropy};
-use agentd_bench::Outcome;
 use agentd_bench::load::{Connection, render, request};
+use agentd_bench::{Outcome, inside};
 use agentd_inference::embedder::{DIMENSIONS, EmbeddedChunk, EmbeddedText, Embedder, EmbedderStatus};
 use agentd_inference::{LocalEmbedder, LocalError, LocalErrorCode};
 use futures_util::FutureExt;
@@ -117,8 +117,7 @@ pub(crate) struct Inside {
 
 impl Inside {
     pub(crate) async fn start(data_dir: &Path, known: &Arc<Known>) -> Outcome<Self> {
-        let source = ConfigSource { port: Some(0), data_dir: Some(data_dir.to_path_buf()), ..ConfigSource::default() };
-        let mut config = Config::from_source(source).map_err(|problems| format!("{problems:?}"))?;
+        let mut config = inside::config(ConfigSource::default(), data_dir)?;
         config.embedder = Some(Arc::new(Lookup(Arc::clone(known))));
         let running = Running::start(config, Clock::system(), Entropy::system(), WorkerMode::Spawned).await?;
         let address = running.address.to_string();

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use agentd::config::{Config, ConfigSource};
+use agentd::config::ConfigSource;
 use agentd::lifecycle::{Running, WorkerMode};
 use agentd_base::{Clock, Entropy, Secret};
-use agentd_bench::Outcome;
 use agentd_bench::figures::Sample;
 use agentd_bench::load::request;
+use agentd_bench::{Outcome, inside};
 use agentd_net::{GuardedClient, PolicyHandle, Trust};
 use agentd_store::{NewEvent, StoreError, Tx};
 use http::Method;
@@ -97,13 +97,8 @@ async fn measure() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let url = std::env::var("AGENTD_TEST_DATABASE_URL").ok();
     println!("database: {}", if url.is_some() { "PostgreSQL" } else { "SQLite, synchronous=FULL" });
-    let source = ConfigSource {
-        port: Some(0),
-        data_dir: Some(folder.path().join("data")),
-        database_url: url.map(Secret::new),
-        ..ConfigSource::default()
-    };
-    let config = Config::from_source(source).map_err(|problems| format!("{problems:?}"))?;
+    let source = ConfigSource { database_url: url.map(Secret::new), ..ConfigSource::default() };
+    let config = inside::config(source, &folder.path().join("data"))?;
     let running = Running::start(config, Clock::system(), Entropy::system(), WorkerMode::Spawned).await?;
     let mut api = Api { address: running.address.to_string(), key: String::new() };
     let account = json!({"username": "owner", "password": "correct horse"});

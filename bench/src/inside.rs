@@ -1,0 +1,23 @@
+//! A daemon inside the benchmark's own process.
+
+use std::path::Path;
+
+use agentd::config::{Config, ConfigSource};
+
+use crate::Outcome;
+use crate::daemon::binary;
+
+/// Its configuration. Its children are started from the release binary: from the benchmark's own they would
+/// be the whole benchmark once more, beside what is measured.
+///
+/// # Errors
+/// The release binary is not there, or a value is not valid.
+pub fn config(source: ConfigSource, data_dir: &Path) -> Outcome<Config> {
+    let program = binary();
+    if !program.is_file() {
+        return Err(format!("{} is not there; build it with `cargo build --release`", program.display()).into());
+    }
+    let (data_dir, program) = (Some(data_dir.to_path_buf()), Some(program));
+    let source = ConfigSource { port: Some(0), data_dir, program, ..source };
+    Config::from_source(source).map_err(|problems| format!("{problems:?}").into())
+}
