@@ -11,7 +11,7 @@ use agentd_base::Timestamp;
 
 use crate::outbox::Seq;
 use crate::read::Read;
-use crate::{StoreError, Tx, args};
+use crate::{Dialect, StoreError, Tx, args};
 
 /// Well below what the databases take as parameters.
 const ROWS_A_STATEMENT: usize = 500;
@@ -52,6 +52,17 @@ pub struct ChangesPage {
     pub more_after: Option<Seq>,
 }
 
+fn changes_after(dialect: Dialect) -> String {
+    let settled = dialect.pick("1", "(tx_id < pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::int::bigint");
+    // SQLite would compare the pair with every change there is; the plus keeps it to the order of `seq`.
+    let after_place = dialect.pick("+log = $1 AND $2 = $2 AND seq > $3", "log = $1 AND (tx_id, seq) > ($2, $3)");
+    let order = dialect.pick("seq", "tx_id, seq");
+    format!(
+        "SELECT tx_id, seq, row_number, {settled} AS is_settled FROM changes \
+         WHERE {after_place} ORDER BY {order} LIMIT $4"
+    )
+}
+
 impl Read {
     /// Up to `limit` changes after `after`; `None` when some of them are forgotten already, and the
     /// reader has to begin anew.
@@ -64,17 +75,8 @@ impl Read {
         after: Seq,
         limit: u32,
     ) -> Result<Option<ChangesPage>, StoreError> {
-        let settled =
-            self.dialect().pick("1", "(tx_id < pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::int::bigint");
-        let rows = self
-            .fetch_all(
-                format!(
-                    "SELECT tx_id, seq, row_number, {settled} AS is_settled FROM changes \
-                     WHERE log = $1 AND (tx_id, seq) > ($2, $3) ORDER BY tx_id, seq LIMIT $4"
-                ),
-                args![log.0, after.transaction, after.number, limit],
-            )
-            .await?;
+        let sql = changes_after(self.dialect());
+        let rows = self.fetch_all(sql, args![log.0, after.transaction, after.number, limit]).await?;
         let mut page = ChangesPage { place: after, ..ChangesPage::default() };
         let mut last = after;
         let mut is_settled = true;
@@ -166,11 +168,11 @@ impl Tx {
             args![log.floor_name(), floor.to_string()],
         )
         .await?;
-        self.execute(
-            "DELETE FROM changes WHERE log = $1 AND (tx_id, seq) <= ($2, $3)",
-            args![log.0, floor.transaction, floor.number],
-        )
-        .await
+        let until_floor = self
+            .dialect()
+            .pick("+log = $1 AND $2 = $2 AND seq <= $3", "log = $1 AND (tx_id, seq) <= ($2, $3)");
+        let sql = format!("DELETE FROM changes WHERE {until_floor}");
+        self.execute(sql, args![log.0, floor.transaction, floor.number]).await
     }
 
     /// Empties every log, after the database was loaded or numbered anew: its id is another one.
@@ -178,5 +180,25 @@ impl Tx {
         self.execute("DELETE FROM changes", args![]).await?;
         self.execute("DELETE FROM store_info WHERE name LIKE 'changes.%'", args![]).await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MIGRATIONS;
+    use crate::testing::TestDb;
+
+    /// Asked after every change and before every search, however many changes there are.
+    #[tokio::test]
+    async fn only_what_comes_after_a_place_is_looked_at() {
+        let test_db = TestDb::start_on(Dialect::Sqlite, MIGRATIONS).await.unwrap();
+        let mut read = test_db.db.read().await.unwrap();
+        let sql = format!("EXPLAIN QUERY PLAN {}", changes_after(Dialect::Sqlite));
+        let plan = read.fetch_all(sql, args!["a", 0i64, 7i64, 1i64]).await.unwrap();
+        let steps: Vec<String> = plan.iter().map(|row| row.get("detail").unwrap()).collect();
+        assert_eq!(steps, ["SEARCH changes USING INTEGER PRIMARY KEY (rowid>?)"]);
+        drop(read);
+        test_db.end().await.unwrap();
     }
 }

@@ -374,12 +374,16 @@ impl Tx {
             Some(row) => {
                 let (transaction, number): (i64, i64) = (row.get("tx_id")?, row.get("seq")?);
                 let (transaction, number) = (args.push(transaction), args.push(number));
-                format!("AND (tx_id, seq) <= (${transaction}, ${number})")
+                match dialect {
+                    Dialect::Sqlite => format!("AND ${transaction} = ${transaction} AND seq <= ${number}"),
+                    Dialect::Postgres => format!("AND (tx_id, seq) <= (${transaction}, ${number})"),
+                }
             }
         };
+        // The oldest stand first, so no more than these are looked at, however many there are.
         let sql = format!(
-            "DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox WHERE created_at < $1 AND {settled} {behind} \
-             ORDER BY {order} LIMIT $2)",
+            "DELETE FROM outbox WHERE seq IN (SELECT seq FROM (SELECT seq, created_at FROM outbox \
+             WHERE {settled} {behind} ORDER BY {order} LIMIT $2) AS oldest WHERE created_at < $1)",
             settled = dialect.settled_events(),
             order = dialect.pick("seq", "tx_id, seq"),
         );

@@ -17,7 +17,7 @@ pub struct ConfigSource {
     #[arg(long, env = "SVC_HOST", global = true)]
     pub host: Option<String>,
     /// Port to listen on [default: 7878]
-    #[arg(long, env = "SVC_PORT", global = true)]
+    #[arg(long, env = "SVC_PORT", global = true, value_parser = parse_port)]
     pub port: Option<u16>,
     /// Directory that everything is kept in [default: ~/.local/share/agentd]
     #[arg(long, env = "SVC_DATA_DIR", global = true)]
@@ -63,6 +63,10 @@ pub struct ConfigSource {
     #[arg(skip)]
     #[serde(skip)]
     pub program: Option<PathBuf>,
+}
+
+fn parse_port(text: &str) -> Result<u16, String> {
+    text.trim().parse().map_err(|_| "SVC_PORT must be a whole number from 0 to 65535; 0 takes any free port".to_owned())
 }
 
 /// As people write it in variables; empty is as if it were not there.

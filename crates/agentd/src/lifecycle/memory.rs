@@ -1,5 +1,5 @@
-//! Gives back memory that is not in use: what was freed and the allocator still keeps, and code and
-//! constants, those of the start above all.
+//! Gives back memory that is not in use: caches of the database, what was freed and the allocator
+//! still keeps, and code and constants, those of the start above all.
 //!
 //! The kernel maps the pages around each piece of code that runs, so a start that touches a little
 //! of everything leaves most of the binary resident for months. Unmapped, the pages stay in the
@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use agentd_store::Db;
 use rustix::time::{ClockId, clock_gettime};
 
 /// When the workers have had their turn and nothing of the start is needed any more.
@@ -21,9 +22,9 @@ const WORTHWHILE: u64 = 1 << 20;
 const QUIET: Duration = Duration::from_millis(50);
 
 /// Gives back what is not in use whenever the daemon has come to rest. Never ends.
-pub(super) async fn stay_small(is_busy: impl Fn() -> bool) {
+pub(super) async fn stay_small(db: Db, is_busy: impl Fn() -> bool) {
     tokio::time::sleep(START_SETTLES_IN).await;
-    give_back();
+    give_back(&db).await;
     let (mut needed, mut released) = (resident_bytes(), Instant::now());
     loop {
         let worked_before = processor_time();
@@ -31,7 +32,7 @@ pub(super) async fn stay_small(is_busy: impl Fn() -> bool) {
         let is_quiet = processor_time().saturating_sub(worked_before) <= QUIET;
         let is_time = !is_busy() && (is_quiet || released.elapsed() >= BETWEEN_RELEASES);
         if is_time && resident_bytes() > needed + WORTHWHILE {
-            give_back();
+            give_back(&db).await;
             (needed, released) = (resident_bytes(), Instant::now());
         }
     }
@@ -51,7 +52,12 @@ fn resident_bytes() -> u64 {
 }
 
 /// Gives back what is not in use. Takes milliseconds, so it is for quiet moments.
-fn give_back() {
+async fn give_back(db: &Db) {
+    db.release_caches().await;
+    give_back_own();
+}
+
+fn give_back_own() {
     return_freed();
     release_idle_code();
 }
@@ -142,7 +148,7 @@ Anonymous: 0 kB
 
     #[test]
     fn code_runs_on_after_its_pages_were_released() {
-        give_back();
+        give_back_own();
         assert!(std::fs::read_to_string("/proc/self/smaps").is_ok());
     }
 }

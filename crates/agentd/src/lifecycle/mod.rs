@@ -198,7 +198,8 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
     };
     announce(&running, listen, &base_url).await;
     let daemon = running.daemon.clone();
-    tokio::spawn(memory::stay_small(move || daemon.running_turns() > 0));
+    let db = running.ground().db.clone();
+    tokio::spawn(memory::stay_small(db, move || daemon.running_turns() > 0));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

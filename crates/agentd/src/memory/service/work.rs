@@ -18,8 +18,10 @@ use crate::memory::store::jobs::{self, JobRow};
 use crate::memory::store::talks::{self, TalkProgress};
 use crate::memory::store::{entities, episodes, vectors};
 
-/// Longer than any single step takes, a model's answer included.
-const LEASE: Duration = Duration::from_secs(180);
+/// After a daemon's sudden end another one may go on with its work when this is over.
+const LEASE: Duration = Duration::from_secs(20);
+/// A step may take longer than the lease: a model answers in it.
+const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Conversations of one run; a run that finds more leaves them to the next.
 const MOST_TALKS: usize = 20_000;
 const TALKS_A_PAGE: u32 = 200;
@@ -104,11 +106,33 @@ impl Memory {
         Ok(row.map(|row| Held { memory: self.clone(), row, tally: Tally::default(), steps_left }))
     }
 
+    /// Holds the work until it is lost to another daemon.
+    async fn hold(&self, row: JobRow) -> MemoryError {
+        loop {
+            tokio::time::sleep(HEARTBEAT).await;
+            let held = row.clone();
+            let renew = async move |tx: &mut Tx| jobs::renew_lease(tx, &held, LEASE).await;
+            match self.ground().db.write_relaxed::<_, StoreError, _>(renew).await {
+                Ok(true) => {}
+                Ok(false) => return MemoryError::Overtaken,
+                // The database may be back before the lease is over.
+                Err(error) => tracing::warn!(job = row.name, %error, "the lease of a job could not be renewed"),
+            }
+        }
+    }
+
     async fn do_held(&self, job: Job, mut held: Held, is_asked_for: bool) -> Result<(Tally, bool), MemoryError> {
-        let done = match job {
-            Job::Consolidate => self.consolidate(&mut held, is_asked_for).await,
-            Job::GenerateEpisodes => self.generate(&mut held).await,
-            Job::BackfillEntities => self.backfill(&mut held).await,
+        let holding = self.hold(held.row.clone());
+        let work = async {
+            match job {
+                Job::Consolidate => self.consolidate(&mut held, is_asked_for).await,
+                Job::GenerateEpisodes => self.generate(&mut held).await,
+                Job::BackfillEntities => self.backfill(&mut held).await,
+            }
+        };
+        let done = tokio::select! {
+            done = work => done,
+            lost = holding => Err(lost),
         };
         let is_finished = matches!(done, Ok(true));
         let (row, tally) = (held.row.clone(), held.row.tally);
@@ -148,8 +172,8 @@ impl Memory {
             loop {
                 let (tally, has_more) = match self.remember_talk(&talk, since).await {
                     Ok(remembered) => remembered,
-                    // What follows turns that end was faster.
-                    Err(MemoryError::Overtaken) => (Tally::default(), false),
+                    // What follows turns that end was faster, with this part of it.
+                    Err(MemoryError::Overtaken) => (Tally::default(), true),
                     Err(error) => return Err(error),
                 };
                 held.row.done += u64::from(!has_more);

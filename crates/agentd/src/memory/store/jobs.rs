@@ -155,6 +155,18 @@ pub(crate) async fn record_progress(tx: &mut Tx, job: &JobRow, lease: Duration) 
     Ok(updated == 1)
 }
 
+/// Holds the work for longer; `false` when it is not held any more.
+pub(crate) async fn renew_lease(tx: &mut Tx, job: &JobRow, lease: Duration) -> Result<bool, StoreError> {
+    let until = tx.clock().now() + lease;
+    let renewed = tx
+        .execute(
+            "UPDATE memory_jobs SET lease_until = $4 WHERE name = $1 AND owner = $2 AND attempt = $3",
+            args![&job.name, job.owner.as_deref(), job.attempt, until],
+        )
+        .await?;
+    Ok(renewed == 1)
+}
+
 /// Lets go of the work, at its end or in the middle; `false` when it is not held any more.
 pub(crate) async fn release_job(tx: &mut Tx, job: &JobRow, is_finished: bool) -> Result<bool, StoreError> {
     let now = tx.clock().now();

@@ -53,6 +53,27 @@ async fn consolidating_twice_does_nothing_the_second_time() {
 }
 
 #[tokio::test]
+async fn what_the_workers_do_at_the_same_time_is_done_once_and_to_the_end() {
+    let talk = Talk::saying(&["All right."]).await;
+    let mut said = Vec::new();
+    for room in 0..4 {
+        let names = ["Anna", "Boris", "Clara", "David", "Emma"];
+        for name in names {
+            let fact = format!("{name} works at Siemens in room {room}.");
+            chat(&talk, None, &fact).await;
+            said.push(fact);
+        }
+        tokio::join!(talk.app.run_workers(), run(&talk.app, CONSOLIDATE));
+        assert_eq!(run(&talk.app, CONSOLIDATE).await, tally(0, 0, 0, 0));
+        let mut all = remembered(&talk.app).await;
+        all.sort();
+        let mut expected = said.clone();
+        expected.sort();
+        assert_eq!(all, expected);
+    }
+}
+
+#[tokio::test]
 async fn near_duplicates_from_outside_are_merged_when_asked_for() {
     let talk = unremembered(&[]).await;
     let given = |content: &str, source: &str| json!({"content": content, "source": source, "agent_id": "scout"});

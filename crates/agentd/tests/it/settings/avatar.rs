@@ -1,0 +1,137 @@
+//! The picture of the profile: what is taken, who sees it, and what is left of one that is refused.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{get, put, store_raw};
+use crate::support::{TestApp, TestResponse};
+
+/// The smallest GIF there is.
+pub(super) const GIF: &[u8] = b"GIF89a\x01\0\x01\0\0\xff\0,\0\0\0\0\x01\0\x01\0\0\x02\0;";
+
+fn multipart(field: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut body = format!(
+        "--bound\r\nContent-Disposition: form-data; name=\"note\"\r\n\r\nhello\r\n--bound\r\n\
+         Content-Disposition: form-data; name=\"{field}\"; filename=\"x.exe\"\r\nContent-Type: text/html\r\n\r\n"
+    )
+    .into_bytes();
+    body.extend_from_slice(bytes);
+    body.extend_from_slice(b"\r\n--bound--\r\n");
+    body
+}
+
+pub(super) async fn upload(app: &TestApp, field: &str, bytes: &[u8]) -> TestResponse {
+    let request = app.post("/api/settings/avatar");
+    request.body("multipart/form-data; boundary=bound", multipart(field, bytes)).send().await
+}
+
+fn avatar_files(app: &TestApp) -> usize {
+    std::fs::read_dir(app.data_dir().join("avatars")).map_or(0, Iterator::count)
+}
+
+#[tokio::test]
+async fn an_avatar_is_shown_to_whoever_knows_its_name() {
+    let app = TestApp::with_owner().await;
+    let url = upload(&app, "file", GIF).await.expect_status(200).json()["avatar_url"].as_str().unwrap().to_owned();
+    assert_eq!(get(&app, "profile").await["avatar_url"], url);
+    assert!(url.starts_with("/api/settings/avatar/") && url.ends_with(".gif"), "{url}");
+    let shown = app.get(&url).anonymous().send().await.expect_status(200);
+    assert_eq!(shown.body, GIF);
+    assert_eq!(shown.header("content-type"), Some("image/gif"));
+    assert!(shown.header("cache-control").unwrap().contains("immutable"));
+
+    let second = upload(&app, "file", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01").await.expect_status(200).json();
+    let second = second["avatar_url"].as_str().unwrap().to_owned();
+    app.get(&url).anonymous().send().await.expect_error(404, "not_found");
+    app.get(&second).anonymous().send().await.expect_status(200);
+    put(&app, "profile", json!({"avatar_url": url})).await.expect_error(400, "invalid_request");
+    put(&app, "profile", json!({"avatar_url": second})).await.expect_status(200);
+    put(&app, "profile", json!({"avatar_url": null})).await.expect_status(200);
+    app.get(&second).anonymous().send().await.expect_status(404);
+    assert_eq!(std::fs::read_dir(app.data_dir().join("avatars")).unwrap().count(), 0);
+    put(&app, "profile", json!({"avatar_url": "https://pictures.example/a.png"})).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn what_is_no_picture_is_refused_and_not_kept() {
+    let app = TestApp::with_owner().await;
+    let svg = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>";
+    let hollow = [&b"\xff\xd8\xff\xe0"[..], &[0; 200]].concat();
+    for bytes in [b"".as_slice(), b"GIF", svg, b"<html></html>", &hollow] {
+        assert_eq!(upload(&app, "file", bytes).await.expect_error(400, "invalid_request").bad_fields(), ["file"]);
+    }
+    assert_eq!(upload(&app, "picture", GIF).await.expect_status(400).bad_fields(), ["file"]);
+    app.post("/api/settings/avatar").json(&json!({})).send().await.expect_error(415, "unsupported_media_type");
+    let two = [multipart("file", GIF), multipart("file", GIF)].concat();
+    let two = String::from_utf8_lossy(&two).replace("--bound--\r\n--bound", "--bound");
+    let twice = app.post("/api/settings/avatar").body("multipart/form-data; boundary=bound", two).send().await;
+    assert!(twice.expect_error(400, "invalid_request").text().contains("must be given once"));
+    let broken = app.post("/api/settings/avatar").body("multipart/form-data; boundary=bound", "--bound\r\nContent-");
+    broken.send().await.expect_error(400, "malformed_multipart");
+    let mut large = GIF.to_vec();
+    large.resize(10 * 1024 * 1024 + 1, 0);
+    upload(&app, "file", &large).await.expect_error(413, "body_too_large");
+    large.truncate(10 * 1024 * 1024);
+    upload(&app, "file", &large).await.expect_status(200);
+    assert_eq!(std::fs::read_dir(app.data_dir().join("avatars")).unwrap().count(), 1);
+    for name in ["x.gif", "..%2f..%2fsecret.key", "%00.gif", &format!("{}.gif", "0".repeat(64)), "secret.key"] {
+        let answer = app.get(&format!("/api/settings/avatar/{name}")).anonymous().send().await;
+        assert!(matches!(answer.status.as_u16(), 400 | 404), "{name}: {}", answer.status);
+    }
+}
+
+#[tokio::test]
+async fn an_upload_sent_twice_is_done_once() {
+    let app = TestApp::with_owner().await;
+    let send = async || {
+        let request = app.post("/api/settings/avatar").header("idempotency-key", "one");
+        request.body("multipart/form-data; boundary=bound", multipart("file", GIF)).send().await.expect_status(200)
+    };
+    let first = send().await;
+    let second = send().await;
+    assert_eq!(first.json(), second.json());
+    assert_eq!(second.header("idempotency-replayed"), Some("true"));
+}
+
+#[tokio::test]
+async fn a_picture_that_is_refused_leaves_no_file() {
+    let app = TestApp::with_owner().await;
+    store_raw(&app, "profile", r#"{"theme": 7}"#).await;
+    upload(&app, "file", GIF).await.expect_status(500);
+    assert_eq!(avatar_files(&app), 0);
+}
+
+/// A change that is committed is answered as done, and what belongs to it is done too, although the
+/// settings as a whole cannot be read just then; they come into force when they can.
+#[tokio::test]
+async fn what_is_committed_is_done_whether_or_not_it_can_be_read() {
+    let app = TestApp::with_owner().await;
+    let first = upload(&app, "file", GIF).await.expect_status(200).json()["avatar_url"].clone();
+    store_raw(&app, "interface", r#"{"language": 7}"#).await;
+    let second = upload(&app, "file", GIF).await.expect_status(200).json()["avatar_url"].clone();
+    app.get(second.as_str().expect("an address")).send().await.expect_status(200);
+    app.get(first.as_str().expect("an address")).send().await.expect_status(404);
+    assert_eq!(avatar_files(&app), 1);
+    let changed = put(&app, "profile", json!({"display_name": "Ada"})).await.expect_status(200).json();
+    assert_eq!((&changed["display_name"], &changed["avatar_url"]), (&json!("Ada"), &second));
+    let changed = put(&app, "security", json!({"session_ttl_seconds": 120})).await.expect_status(200).json();
+    assert_eq!(changed["session_ttl_seconds"], 120);
+    // These answer every category, so that one which cannot be read refuses them whole.
+    let import = json!({"settings": {"profile": {"display_name": "Eve"}}});
+    app.post("/api/settings/import").json(&import).send().await.expect_status(500);
+
+    store_raw(&app, "interface", "{}").await;
+    // Asks for no settings anew, so that it shows what is in force by itself.
+    let account = json!({"username": "owner", "password": "correct horse"});
+    let in_force = async {
+        loop {
+            let session = app.post("/api/auth/login").json(&account).send().await.expect_status(200).json();
+            if session["expires_in"] == 120 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), in_force).await.expect("the change comes into force");
+    assert_eq!(get(&app, "profile").await["display_name"], "Ada");
+}
