@@ -35,31 +35,28 @@ pub(crate) enum Rule {
 
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) name: Box<str>,
+    pub(crate) name: &'static str,
     pub(crate) key: Box<str>,
     pub(crate) entity_type: EntityType,
     pub(crate) rule: Rule,
     /// Words in the sentence that speak for the entry, as hashes of their folded form.
-    pub(crate) supporting: Vec<u64>,
+    pub(crate) supporting: Box<[u64]>,
     /// Words in the sentence that exclude it.
-    pub(crate) excluding: Vec<u64>,
+    pub(crate) excluding: Box<[u64]>,
 }
 
 /// An entry ends at this node of the trie.
 #[derive(Debug, Clone)]
 struct Terminal {
-    entry: usize,
+    entry: u32,
     /// The only spelling that counts.
-    exact: Option<Box<str>>,
+    exact: Option<&'static str>,
     /// An alias or the name itself that is written in one way only, so it needs no evidence.
     is_unambiguous: bool,
 }
 
-#[derive(Debug, Default)]
-struct Node {
-    edges: HashMap<u32, u32>,
-    terminals: Vec<Terminal>,
-}
+/// A node of the trie, by its number; the root is 0.
+type NodeNumber = u32;
 
 /// Entry `entry` stands from one token up to (and without) token `end`.
 #[derive(Debug, Clone, Copy)]
@@ -69,11 +66,15 @@ pub(crate) struct Match {
     pub(crate) is_unambiguous: bool,
 }
 
+/// One table holds the edges of all nodes, and one list what ends at them: it stays in memory for as long as the
+/// daemon runs, and thousands of nodes with tables of their own take several times as much.
 #[derive(Debug, Default)]
 pub(crate) struct Gazetteer {
     pub(crate) entries: Vec<Entry>,
     symbols: HashMap<Box<str>, u32>,
-    nodes: Vec<Node>,
+    edges: HashMap<(NodeNumber, u32), NodeNumber>,
+    /// In the order of the nodes once everything is read.
+    terminals: Vec<(NodeNumber, Terminal)>,
 }
 
 static GAZETTEER: LazyLock<Gazetteer> = LazyLock::new(Gazetteer::read);
@@ -85,15 +86,25 @@ pub(crate) fn gazetteer() -> &'static Gazetteer {
 
 impl Gazetteer {
     fn read() -> Self {
-        let mut gazetteer = Self { nodes: vec![Node::default()], ..Self::default() };
+        let mut gazetteer = Self::default();
         for file in [TECHNOLOGY, CONCEPTS, ORGANIZATIONS, PLACES] {
             gazetteer.read_entries(file);
         }
         gazetteer.read_given_names();
+        // Stable: what ends at one node stays in the order of the files.
+        gazetteer.terminals.sort_by_key(|(node, _)| *node);
+        gazetteer.entries.shrink_to_fit();
+        gazetteer.symbols.shrink_to_fit();
+        gazetteer.edges.shrink_to_fit();
+        gazetteer.terminals.shrink_to_fit();
         gazetteer
     }
 
-    fn read_entries(&mut self, file: &str) {
+    fn next_entry(&self) -> u32 {
+        u32::try_from(self.entries.len()).unwrap_or(u32::MAX)
+    }
+
+    fn read_entries(&mut self, file: &'static str) {
         let mut entity_type = EntityType::Concept;
         for line in file.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             if let Some(name) = line.strip_prefix('@') {
@@ -102,7 +113,7 @@ impl Gazetteer {
             }
             let mut columns = line.split('|').map(str::trim);
             let name = columns.next().unwrap_or_default();
-            let aliases: Vec<&str> = columns
+            let aliases: Vec<&'static str> = columns
                 .next()
                 .unwrap_or_default()
                 .split(',')
@@ -121,15 +132,16 @@ impl Gazetteer {
                     },
                 }
             }
-            let entry = self.entries.len();
+            let entry = self.next_entry();
             let key = fold(name).into();
-            self.entries.push(Entry { name: name.into(), key, entity_type, rule, supporting, excluding });
+            let (supporting, excluding) = (supporting.into(), excluding.into());
+            self.entries.push(Entry { name, key, entity_type, rule, supporting, excluding });
             let is_exact = aliases.iter().any(|alias| alias.strip_prefix('=') == Some(name));
             if !is_exact {
                 self.insert(name, Terminal { entry, exact: None, is_unambiguous: rule == Rule::Certain });
             }
             for alias in aliases {
-                let exact = alias.strip_prefix('=').map(Into::into);
+                let exact = alias.strip_prefix('=');
                 let alias = alias.trim_start_matches('=');
                 // An alias is there because it is clearer than the name, except for shorter ones.
                 let is_unambiguous = rule == Rule::Certain || exact.is_some() || alias.len() > name.len();
@@ -156,23 +168,18 @@ impl Gazetteer {
                     }
                     continue;
                 }
-                let entry = self.entries.len();
-                known.insert(key.clone(), entry);
-                self.entries.push(Entry {
-                    name: name.into(),
-                    key,
-                    entity_type: EntityType::Person,
-                    rule,
-                    supporting: Vec::new(),
-                    excluding: Vec::new(),
-                });
+                let entry = self.next_entry();
+                known.insert(key.clone(), self.entries.len());
+                let (supporting, excluding) = (Box::default(), Box::default());
+                self.entries.push(Entry { name, key, entity_type: EntityType::Person, rule, supporting, excluding });
                 self.insert(name, Terminal { entry, exact: None, is_unambiguous: false });
             }
         }
     }
 
     fn insert(&mut self, alias: &str, terminal: Terminal) {
-        let is_concept = self.entries[terminal.entry].entity_type == EntityType::Concept && terminal.exact.is_none();
+        let entity_type = self.entries[terminal.entry as usize].entity_type;
+        let is_concept = entity_type == EntityType::Concept && terminal.exact.is_none();
         self.insert_one(alias, terminal.clone());
         if is_concept && !alias.ends_with('s') {
             let plural = match alias.strip_suffix('y') {
@@ -185,30 +192,33 @@ impl Gazetteer {
 
     fn insert_one(&mut self, alias: &str, terminal: Terminal) {
         let text = Text::new(alias);
-        let mut node = 0usize;
+        let mut node: NodeNumber = 0;
         for index in 0..text.tokens.len() {
             if is_skipped_hyphen(&text, index) {
                 continue;
             }
             let count = u32::try_from(self.symbols.len()).unwrap_or(u32::MAX);
             let symbol = *self.symbols.entry(symbol_of(&text, index)).or_insert(count);
-            let next = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
-            let target = *self.nodes[node].edges.entry(symbol).or_insert(next);
-            if target == next {
-                self.nodes.push(Node::default());
-            }
-            node = target as usize;
+            // Each edge leads to a node of its own.
+            let next = u32::try_from(self.edges.len() + 1).unwrap_or(u32::MAX);
+            node = *self.edges.entry((node, symbol)).or_insert(next);
         }
-        let terminals = &mut self.nodes[node].terminals;
-        if node > 0 && !terminals.iter().any(|known| known.entry == terminal.entry && known.exact == terminal.exact) {
-            terminals.push(terminal);
+        // An entry's own aliases follow each other.
+        let mut own = self.terminals.iter().rev().take_while(|(_, known)| known.entry == terminal.entry);
+        if node > 0 && !own.any(|(at, known)| *at == node && known.exact == terminal.exact) {
+            self.terminals.push((node, terminal));
         }
+    }
+
+    fn ending_at(&self, node: NodeNumber) -> impl Iterator<Item = &Terminal> {
+        let first = self.terminals.partition_point(|(at, _)| *at < node);
+        self.terminals[first..].iter().take_while(move |(at, _)| *at == node).map(|(_, terminal)| terminal)
     }
 
     /// Appends every entry that starts at token `start`. No alias is longer than a few tokens, so
     /// the time is constant.
     pub(crate) fn matches(&self, text: &Text<'_>, start: usize, found: &mut Vec<Match>) {
-        let mut node = 0usize;
+        let mut node: NodeNumber = 0;
         let mut symbol = String::new();
         let mut index = start;
         while let Some(token) = text.get(index) {
@@ -225,13 +235,14 @@ impl Gazetteer {
             }
             symbol.push_str(text.folded(index));
             let Some(edge) = self.symbols.get(symbol.as_str()) else { return };
-            let Some(&target) = self.nodes[node].edges.get(edge) else { return };
-            node = target as usize;
+            let Some(&target) = self.edges.get(&(node, *edge)) else { return };
+            node = target;
             index += 1;
-            for terminal in &self.nodes[node].terminals {
-                let is_spelled = terminal.exact.as_deref().is_none_or(|exact| exact == text.source_of(start..index));
+            for terminal in self.ending_at(node) {
+                let is_spelled = terminal.exact.is_none_or(|exact| exact == text.source_of(start..index));
                 if is_spelled {
-                    found.push(Match { end: index, entry: terminal.entry, is_unambiguous: terminal.is_unambiguous });
+                    let entry = terminal.entry as usize;
+                    found.push(Match { end: index, entry, is_unambiguous: terminal.is_unambiguous });
                 }
             }
         }
