@@ -119,6 +119,9 @@ fn several_facts_and_who_says_them() {
         ]
     );
     assert_eq!(fact_keys("Anna: I live in Bonn.", Some("Tom"))[0].subject, "anna");
+    let facts = fact_keys("My name is Karla and I live in Lisbon.", None);
+    assert!(facts.iter().any(|fact| (fact.attribute.as_str(), fact.value.as_str()) == ("lives_in", "lisbon")));
+    assert_eq!(fact_keys("If my name is Karla and I live in Lisbon, call me.", None), []);
 }
 
 #[test]

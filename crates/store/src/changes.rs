@@ -50,6 +50,8 @@ pub struct ChangesPage {
     pub place: Seq,
     /// Where to read on at once, if there may be more.
     pub more_after: Option<Seq>,
+    /// Whose changes these are: a place of another database means nothing here.
+    pub database_id: String,
 }
 
 fn changes_after(dialect: Dialect) -> String {
@@ -91,8 +93,17 @@ impl Read {
         if rows.len() == limit as usize {
             page.more_after = Some(last);
         }
-        // Asked last: what is forgotten meanwhile is noticed.
-        Ok((after >= self.changes_floor(log).await?).then_some(page))
+        // Asked last: what is forgotten meanwhile is noticed, and a database that was loaded meanwhile.
+        let mut floor = Seq::START;
+        let sql = "SELECT name, value FROM store_info WHERE name IN ($1, 'database_id')";
+        for row in self.fetch_all(sql, args![log.floor_name()]).await? {
+            let value: String = row.get("value")?;
+            match row.get::<String>("name")?.as_str() {
+                "database_id" => page.database_id = value,
+                _ => floor = value.parse().unwrap_or(Seq::START),
+            }
+        }
+        Ok((after >= floor).then_some(page))
     }
 
     /// The place after the last change that nothing can appear before any more: where a reader that

@@ -235,6 +235,11 @@ impl Follower {
                 tracing::info!("the search index of memory has slept for too long and is built anew");
                 return self.build(here).await;
             };
+            if page.database_id != here.cursor.database_id {
+                drop(read);
+                tracing::info!("the database was restored; the search index of memory is built anew");
+                return self.build(here).await;
+            }
             let fresh: Vec<_> = page.changes.iter().filter(|change| !here.ahead.contains(&change.place)).collect();
             if fresh.iter().any(|change| change.row.is_none()) {
                 drop(read);
@@ -264,9 +269,10 @@ impl Follower {
         let _writing = self.0.writing.lock().await;
         blocking(move || index.reset()).await?;
         // First, so that what changes meanwhile is looked at again.
+        let database_id = self.0.ground.db.database_id().await?;
         let place = self.0.ground.db.read().await?.last_change(EPISODES).await?;
         self.apply_all(&here.index).await?;
-        here.cursor.place = place;
+        here.cursor = Cursor { database_id, place };
         here.ahead.clear();
         here.is_flushed = false;
         Ok(())

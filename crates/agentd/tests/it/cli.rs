@@ -271,6 +271,31 @@ async fn a_backup_of_a_busy_daemon_restores_elsewhere() {
     third.get("/api/agents/ada").send().await.expect_status(200);
 }
 
+#[tokio::test]
+async fn a_running_daemon_finds_what_a_restore_brought_back_and_nothing_else() {
+    let process = TestProcess::with_owner().await;
+    let remember = async |content: &str| {
+        let made = process.post("/api/memory/episodes").json(&json!({"content": content})).send().await;
+        made.expect_status(201).json()["id"].as_str().expect("an id").to_owned()
+    };
+    let total = async |query: &str| {
+        let found = process.get(&format!("/api/memory/search?mode=keyword&q={query}")).send().await;
+        let found = found.expect_status(200).json();
+        assert_eq!(json!(found["results"].as_array().map(Vec::len)), found["total"], "{found}");
+        found["total"].clone()
+    };
+    let sailing = remember("We sail on Sunday.").await;
+    remember("The boat lies in Emden.").await;
+    let archive = process.folder().join("backup.tar.gz");
+    agentd(&process, &["backup", path(&archive)]).await.success();
+    process.delete(&format!("/api/memory/episodes/{sailing}")).send().await.expect_status(200);
+    remember("The garden needs water.").await;
+    assert_eq!((total("sail").await, total("garden").await), (json!(0), json!(1)));
+    agentd(&process, &["restore", "--yes", path(&archive)]).await.success();
+    assert_eq!((total("sail").await, total("boat").await, total("garden").await), (json!(1), json!(1), json!(0)));
+    agentd(&process, &["doctor", "--memory"]).await.success();
+}
+
 /// Whether a restore is under way in a data directory.
 fn begun(data_dir: &std::path::Path) -> bool {
     let names = std::fs::read_dir(data_dir).expect("the data directory");

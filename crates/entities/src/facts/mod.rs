@@ -93,11 +93,21 @@ pub(crate) fn facts_in(text: &Text<'_>, mentions: &[Mention]) -> Vec<FactKey> {
                 reader.at = after + 1;
             }
         }
-        if facts.len() < MAX_FACTS
-            && let Some(fact) = reader.fact(&speaker)
-        {
+        // A clause after one that is no fact may hang on it: "if I move and I live there".
+        for end in clause_ends(text, reader.at, range.end) {
+            let mut clause = Reader { text, mentions: own, at: reader.at, end };
+            let Some(fact) = clause.fact(&speaker).filter(|_| facts.len() < MAX_FACTS) else { break };
             facts.push(fact);
+            reader.at = end + 1;
         }
     }
     facts
+}
+
+/// Where the clauses of a sentence end that speak of the speaker again: "my name is Ada and I live in Berlin".
+fn clause_ends(text: &Text<'_>, start: usize, end: usize) -> Vec<usize> {
+    let begins_anew = |at: usize| at + 1 < end && matches!(text.folded(at + 1), "i" | "my");
+    let mut ends: Vec<usize> = (start..end).filter(|at| text.folded(*at) == "and" && begins_anew(*at)).collect();
+    ends.push(end);
+    ends
 }

@@ -29,7 +29,9 @@ impl Memory {
     /// far each conversation was gone through is stored; how far all of them were is only remembered
     /// here, and begins again where the last run through all of them began.
     pub(in crate::memory) async fn follow_talks(&self) -> Result<bool, MemoryError> {
-        let Some(stored_since) = self.storing_since().await? else { return Ok(false) };
+        if self.storing_since().await?.is_none() {
+            return Ok(false);
+        }
         let known = *self.0.followed.lock();
         let followed = match known {
             Some(followed) => followed,
@@ -48,7 +50,7 @@ impl Memory {
             let (due, next) =
                 self.due_talks(since, &after, TALKS_A_PAGE, |talk, known| known.revision < talk.revision).await?;
             for talk in due {
-                has_more |= match self.remember_talk(&talk, stored_since).await {
+                has_more |= match self.remember_talk(&talk, false).await {
                     Ok((_, has_more)) => has_more,
                     Err(MemoryError::Overtaken) => true,
                     Err(error) => return Err(error),

@@ -47,7 +47,11 @@ impl Memory {
         };
         let first = talk.revision.saturating_sub(u64::from(MESSAGES));
         let mut spoken = self.newest_spoken(&talk.id, first).await?;
-        spoken.retain(|spoken| spoken.speaker != Speaker::Stranger && !spoken.text.trim().is_empty());
+        // Only now: what was read was said before, and memory may have been switched off meanwhile.
+        let Some(since) = self.remembering_since().await? else { return Ok(Tally::default()) };
+        spoken.retain(|spoken| {
+            spoken.speaker != Speaker::Stranger && spoken.at >= since && !spoken.text.trim().is_empty()
+        });
         let has_owner_spoken = spoken.iter().any(|spoken| spoken.speaker == Speaker::Owner);
         let mut text = None;
         if has_owner_spoken {

@@ -18,8 +18,8 @@ use crate::memory::store::{entities, episodes};
 const EXPORT_PAGE: u32 = 200;
 /// For each entity of a graph so many relations are shown, on average.
 const RELATIONS_PER_ENTITY: u32 = 4;
-/// Candidates from each side before what is related is ranked.
-const RELATED_CANDIDATES: u32 = 50;
+/// Candidates from each side before what is related is ranked: as many as may be asked for.
+const RELATED_CANDIDATES: u32 = 100;
 
 /// Which episodes to list.
 #[derive(Debug, Clone, Default)]

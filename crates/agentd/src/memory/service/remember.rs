@@ -29,12 +29,12 @@ enum Fate {
 }
 
 impl Memory {
-    /// Goes over the next messages of a conversation; answers whether there are more. What was said before `since`
-    /// is passed over.
+    /// Goes over the next messages of a conversation; answers whether there are more. Whoever asks for it means also
+    /// what was said while nothing was remembered by itself.
     pub(in crate::memory) async fn remember_talk(
         &self,
         talk: &Talk,
-        since: Timestamp,
+        is_asked_for: bool,
     ) -> Result<(Tally, bool), MemoryError> {
         let mut read = self.ground().db.read().await?;
         let known = talks::find_talks(&mut read, &[talk.id.as_str()]).await?;
@@ -50,6 +50,9 @@ impl Memory {
         };
         let SpokenPage { spoken, is_last } =
             self.source().spoken_after(&talk.id, before.through, MESSAGES_AT_ONCE).await?;
+        // Only now: what was read was said before, and it may have been switched off meanwhile.
+        let since = if is_asked_for { self.remembering_since().await? } else { self.storing_since().await? };
+        let Some(since) = since else { return Ok((Tally::default(), false)) };
         let min_importance = self.rules().min_importance;
         let mut asked = "";
         let mut worth: Vec<(u64, NewEpisode)> = Vec::new();

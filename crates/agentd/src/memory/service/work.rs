@@ -162,15 +162,11 @@ impl Memory {
     }
 
     async fn consolidate(&self, held: &mut Held, is_asked_for: bool) -> Result<bool, MemoryError> {
-        // Who asks for it means all that was said.
-        let since = if is_asked_for { Some(Timestamp::from_micros(0)) } else { self.storing_since().await? };
-        // Switched off just now.
-        let Some(since) = since else { return Ok(false) };
         let due = self.all_due(|talk, known| known.revision < talk.revision).await?;
         held.row.total = held.row.done + due.len() as u64;
         for talk in due {
             loop {
-                let (tally, has_more) = match self.remember_talk(&talk, since).await {
+                let (tally, has_more) = match self.remember_talk(&talk, is_asked_for).await {
                     Ok(remembered) => remembered,
                     // What follows turns that end was faster, with this part of it.
                     Err(MemoryError::Overtaken) => (Tally::default(), true),

@@ -260,3 +260,29 @@ async fn the_places_of_deleted_conversations_go() {
     sql(&talk.app, "UPDATE memory_jobs SET place = 0", || args![]).await;
     assert_eq!(run(&talk.app, CONSOLIDATE).await, tally(0, 0, 0, 0));
 }
+
+#[tokio::test]
+async fn what_was_said_while_memory_was_off_or_before_it_was_emptied_is_taken_by_no_job() {
+    let talk = unremembered(&[FACT]).await;
+    settings(&talk.app, json!({"enabled": false})).await;
+    talk.app.clock.advance(Duration::from_secs(5));
+    chat(&talk, None, "My hideout is a lighthouse in Cuxhaven.").await;
+    talk.app.clock.advance(Duration::from_secs(5));
+    settings(&talk.app, json!({"enabled": true})).await;
+    for job in [CONSOLIDATE, GENERATE] {
+        run(&talk.app, job).await;
+        assert_eq!(remembered(&talk.app).await, [""; 0], "{job}");
+    }
+    talk.app.clock.advance(Duration::from_secs(5));
+    chat(&talk, None, "My safe in Meissen has the combination 77-11-42.").await;
+    talk.app.clock.advance(Duration::from_secs(5));
+    talk.app.delete("/api/settings/memory/data").send().await.expect_status(200);
+    for job in [CONSOLIDATE, GENERATE] {
+        run(&talk.app, job).await;
+        assert_eq!(remembered(&talk.app).await, [""; 0], "{job}");
+    }
+    talk.app.clock.advance(Duration::from_secs(5));
+    chat(&talk, None, FACT).await;
+    run(&talk.app, CONSOLIDATE).await;
+    assert_eq!(remembered(&talk.app).await, [FACT], "what comes later counts");
+}

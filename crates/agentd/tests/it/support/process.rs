@@ -193,6 +193,10 @@ impl TestProcess {
         self.request(reqwest::Method::PUT, path)
     }
 
+    pub fn delete(&self, path: &str) -> TestRequest {
+        self.request(reqwest::Method::DELETE, path)
+    }
+
     /// What a client needs that outlives a borrow of the process.
     pub fn client(&self) -> (reqwest::Client, SocketAddr, String) {
         (self.client.clone(), self.address, self.key.clone())
