@@ -189,10 +189,13 @@ fn google_duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
+/// Keys that are shorter are placeholders for servers that want none, and parts of many words.
+const MIN_HIDDEN_BYTES: usize = 8;
+
 /// One line of bounded length, without the key.
 fn quotable(message: &str, key: Option<&Secret>) -> String {
     let mut text = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some(key) = key.filter(|key| !key.is_empty()) {
+    if let Some(key) = key.filter(|key| key.expose().len() >= MIN_HIDDEN_BYTES) {
         text = text.replace(key.expose(), "[key]");
     }
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
@@ -218,6 +221,14 @@ mod tests {
         let error = judged(&long);
         assert!(error.message.chars().count() < 400 && !error.message.contains("sk-secret"), "{error}");
         assert!(error.message.contains("bad [key] é"), "{error}");
+    }
+
+    #[test]
+    fn a_placeholder_for_a_key_is_left_in_the_words() {
+        let body = br#"{"error":{"message":"the kind of model is not known"}}"#;
+        let key = Secret::new("k".to_owned());
+        let error = Complaint::from_body(400, body).judge(Vendor::Openai, Some(&key));
+        assert!(error.message.contains("the kind of model is not known"), "{error}");
     }
 
     #[test]

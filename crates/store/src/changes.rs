@@ -179,9 +179,8 @@ impl Tx {
             args![log.floor_name(), floor.to_string()],
         )
         .await?;
-        let until_floor = self
-            .dialect()
-            .pick("+log = $1 AND $2 = $2 AND seq <= $3", "log = $1 AND (tx_id, seq) <= ($2, $3)");
+        let until_floor =
+            self.dialect().pick("+log = $1 AND $2 = $2 AND seq <= $3", "log = $1 AND (tx_id, seq) <= ($2, $3)");
         let sql = format!("DELETE FROM changes WHERE {until_floor}");
         self.execute(sql, args![log.0, floor.transaction, floor.number]).await
     }

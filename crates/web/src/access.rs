@@ -25,6 +25,8 @@ pub enum Credential {
     Token(Secret),
     /// A ticket of `POST /api/auth/ticket`, from the query of a stream, good once.
     Ticket(Secret),
+    /// An `Authorization` header that is not `Bearer` and a token.
+    Unreadable,
 }
 
 /// Why a request is not let in.
@@ -78,8 +80,10 @@ pub fn presented_credential(headers: &HeaderMap) -> Option<Credential> {
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     });
     let header = || headers.get("x-api-key").and_then(|value| value.to_str().ok()).map(str::trim);
-    let token = bearer.or_else(header).filter(|token| !token.is_empty())?;
-    Some(Credential::Token(Secret::new(token.to_owned())))
+    match bearer.or_else(header).filter(|token| !token.is_empty()) {
+        Some(token) => Some(Credential::Token(Secret::new(token.to_owned()))),
+        None => headers.contains_key(AUTHORIZATION).then_some(Credential::Unreadable),
+    }
 }
 
 fn ticket(uri: &Uri) -> Option<Credential> {
@@ -172,7 +176,11 @@ pub(crate) async fn require_any_scope(State(door): State<Door>, request: Request
 pub(crate) async fn require_credential_or_ticket(State(door): State<Door>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let entered = async {
-        let credential = presented_credential(request.headers()).or_else(|| ticket(request.uri()));
+        let credential = match presented_credential(request.headers()) {
+            // A header that a browser or a proxy adds of its own stands in no ticket's way.
+            unusable @ (None | Some(Credential::Unreadable)) => ticket(request.uri()).or(unusable),
+            token => token,
+        };
         let caller = door.auth.authenticate(credential.clone()).await?;
         door.enter(credential, caller, request, next).await
     };

@@ -17,7 +17,8 @@ use crate::error::ApiError;
 use crate::schema::{Checked, check};
 use crate::weight::too_large;
 
-/// A JSON body, checked against the schema that the document shows; also a JSON answer.
+/// A JSON body, checked against the schema that the document shows; also a JSON answer. A request without a body and
+/// without a `Content-Type` is taken as `{}`.
 #[derive(Debug, Clone)]
 pub struct Json<T>(pub T);
 
@@ -67,14 +68,15 @@ pub(crate) fn body_error(rejection: &axum::extract::rejection::BytesRejection) -
 fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim();
-    if essence.eq_ignore_ascii_case("application/json") {
-        return Ok(());
-    }
-    Err(ApiError::new(
+    if essence.eq_ignore_ascii_case("application/json") { Ok(()) } else { Err(not_json()) }
+}
+
+fn not_json() -> ApiError {
+    ApiError::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "unsupported_media_type",
         "Send the body as JSON with the header `Content-Type: application/json`",
-    ))
+    )
 }
 
 /// A body, and what the schema refuses of it.
@@ -83,9 +85,17 @@ where
     T: ToSchema + 'static,
     S: Send + Sync,
 {
-    require_json(request.headers())?;
+    let has_type = request.headers().contains_key(CONTENT_TYPE);
+    if has_type {
+        require_json(request.headers())?;
+    }
     let body = Bytes::from_request(request, state).await.map_err(|rejection| body_error(&rejection))?;
-    parse_json::<T>(&body)
+    match (has_type, body.is_empty()) {
+        (true, _) => parse_json::<T>(&body),
+        // Who sends nothing need not say what it is; the schema names what is missing.
+        (false, true) => parse_json::<T>(b"{}"),
+        (false, false) => Err(not_json()),
+    }
 }
 
 fn parse_json<T: ToSchema + 'static>(body: &[u8]) -> Result<(Value, Vec<FieldProblem>), ApiError> {

@@ -161,6 +161,10 @@ mod tests {
         assert_eq!(fields(&json!({"name": "bad", "owner": 7, "tags": [""]})).await, "owner name");
         // What only the domain refuses is left to it.
         assert_eq!(fields(&json!({"name": "bad", "owner": "Ada"})).await, "taken");
+        // Nothing at all lacks what is required.
+        let nothing = Request::builder().body(Body::empty()).unwrap();
+        let refused = Judged::<Json<Wanted>>::from_request(nothing, &()).await.unwrap_err();
+        assert_eq!(refused.bad_fields().join(" "), "name owner");
     }
 
     #[derive(Debug, Deserialize, IntoParams)]

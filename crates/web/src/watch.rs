@@ -26,7 +26,7 @@ impl Opener {
     /// `false` only for certain: a database that is away ends no stream.
     async fn is_let_in(&self) -> bool {
         match &self.credential {
-            None => true,
+            None | Some(Credential::Unreadable) => true,
             Some(token @ Credential::Token(_)) => {
                 let again = self.auth.authenticate(Some(token.clone())).await;
                 !matches!(again, Err(AccessDenied::Refused { .. }))

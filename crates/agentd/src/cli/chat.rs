@@ -1,6 +1,7 @@
 //! `agentd chat`: talk to an agent in the terminal.
 
 use std::io::{BufRead, IsTerminal};
+use std::process::ExitCode;
 
 use agentd_base::Secret;
 use axum::body::Body;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use super::client::{LocalClient, accept, refusal, request};
 use super::error::CliError;
 use super::events::{Event, EventReader};
+use super::say_error;
 use super::terminal::{Style, print_piece, say};
 use crate::config::Config;
 
@@ -50,7 +52,7 @@ struct Chat {
 /// What the person at the terminal types; nobody where the input is a pipe.
 type Person<'a> = Option<&'a mut tokio::sync::mpsc::Receiver<String>>;
 
-pub(super) async fn run(config: &Config, arguments: ChatArgs) -> Result<(), CliError> {
+pub(super) async fn run(config: &Config, arguments: ChatArgs) -> Result<ExitCode, CliError> {
     let daemon = Daemon::find(config, arguments.url).await?;
     let interface = daemon.interface().await?;
     let mut chat = Chat {
@@ -63,11 +65,12 @@ pub(super) async fn run(config: &Config, arguments: ChatArgs) -> Result<(), CliE
     match arguments.message.as_deref() {
         Some("-") => {
             let text = std::io::read_to_string(std::io::stdin()).map_err(|source| CliError::Machine { source })?;
-            chat.say(text.trim_end(), None).await
+            chat.say(text.trim_end(), None).await?;
         }
-        Some(message) => chat.say(message, None).await,
-        None => chat.converse().await,
+        Some(message) => chat.say(message, None).await?,
+        None => return chat.converse().await,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 impl Daemon {
@@ -131,7 +134,9 @@ impl Daemon {
 }
 
 impl Chat {
-    async fn converse(&mut self) -> Result<(), CliError> {
+    /// Fails at its end when nobody is there who saw that something failed.
+    async fn converse(&mut self) -> Result<ExitCode, CliError> {
+        let mut outcome = ExitCode::SUCCESS;
         let is_person = std::io::stdin().is_terminal();
         if is_person {
             say(self.style.faint("Ctrl-C stops a reply, Ctrl-D ends; /new begins another conversation."));
@@ -161,13 +166,18 @@ impl Chat {
                 text => {
                     // One answer that failed does not end the conversation.
                     let person = is_person.then_some(&mut lines);
-                    if let Err(error) = self.say(text, person).await {
-                        say(self.style.red(&format!("{error}")));
+                    match self.say(text, person).await {
+                        Ok(()) => {}
+                        Err(error) if is_person => say(self.style.red(&format!("{error}"))),
+                        Err(error) => {
+                            say_error(&error);
+                            outcome = ExitCode::FAILURE;
+                        }
                     }
                 }
             }
         }
-        Ok(())
+        Ok(outcome)
     }
 
     /// Says something and shows the reply as it comes.

@@ -113,7 +113,8 @@ fn run(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
         // The doctor also says what is wrong with the configuration.
         Some(Command::Doctor(arguments)) => return wait_for(doctor::run(config, arguments)),
         Some(Command::Keys(arguments)) => wait_for(keys::run(&config?, arguments)),
-        Some(Command::Chat(arguments)) => wait_for(chat::run(&config?, arguments)),
+        // A conversation from a pipe has told of what failed in it.
+        Some(Command::Chat(arguments)) => return wait_for(chat::run(&config?, arguments)),
         Some(Command::Backup(arguments)) => wait_for(backup::run_backup(&config?, arguments)),
         Some(Command::Restore(arguments)) => wait_for(backup::run_restore(&config?, arguments)),
         _ => start::serve(config?),

@@ -20,6 +20,7 @@ use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::sync::Notify;
 use utoipa::ToSchema;
 
 use super::error::EngineError;
@@ -27,7 +28,7 @@ use super::model::SessionId;
 use super::service::Inner;
 use super::store::approvals as store;
 use crate::agents::AgentId;
-use crate::ground::Ground;
+use crate::ground::{Ground, NextDue};
 use crate::settings::Settings;
 
 agentd_base::typed_id!(
@@ -143,6 +144,9 @@ pub struct Approvals {
     settings: Settings,
     engine: Weak<Inner>,
     deciders: Arc<RwLock<Vec<Arc<dyn DecidesApproval>>>>,
+    /// A turn asks for something: it may expire before what the worker waits for.
+    asked: Arc<Notify>,
+    next_look: Arc<NextDue>,
 }
 
 impl std::fmt::Debug for Approvals {
@@ -153,7 +157,8 @@ impl std::fmt::Debug for Approvals {
 
 impl Approvals {
     pub(super) fn new(ground: Ground, settings: Settings, engine: Weak<Inner>) -> Self {
-        Self { ground, settings, engine, deciders: Arc::default() }
+        let deciders = Arc::default();
+        Self { ground, settings, engine, deciders, asked: Arc::default(), next_look: Arc::default() }
     }
 
     /// Registers who acts on a kind. Called while the daemon is composed.
@@ -189,7 +194,18 @@ impl Approvals {
         }
     }
 
-    /// Asks for something that no turn waits for, with the caller's own change.
+    /// Told when what a turn asks for is stored.
+    pub(super) fn asked(&self) -> &Arc<Notify> {
+        &self.asked
+    }
+
+    /// When the worker looks again at the latest.
+    pub(super) fn next_look(&self) -> &NextDue {
+        &self.next_look
+    }
+
+    /// Asks for something that no turn waits for, with the caller's own change. It expires within half a minute of its
+    /// time: nobody is blocked meanwhile.
     ///
     /// # Errors
     /// What the database refuses.
@@ -251,8 +267,8 @@ impl Approvals {
     /// must be the approval's.
     ///
     /// # Errors
-    /// `ApprovalNotFound`, `ApprovalAnswered` when there is an answer already or its time is over,
-    /// `ApprovalVoid` when it cannot happen any more, or the store's refusal.
+    /// `ApprovalNotFound`, `ApprovalAnswered` when there is an answer already, `ApprovalExpired` when its time is
+    /// over, `ApprovalVoid` when it cannot happen any more, or the store's refusal.
     pub async fn decide(
         &self,
         id: &ApprovalId,
@@ -274,11 +290,11 @@ impl Approvals {
                     .filter(|found| conversation_id.is_none() || found.conversation_id == conversation_id)
                     .ok_or_else(not_found)?;
                 let now = tx.clock().now();
-                if approval.status != ApprovalStatus::Pending {
-                    return Err(EngineError::ApprovalAnswered { status: approval.status });
-                }
-                if approval.expires_at <= now {
-                    return Err(EngineError::ApprovalAnswered { status: ApprovalStatus::Expired });
+                match approval.status {
+                    ApprovalStatus::Pending if approval.expires_at > now => {}
+                    // Overdue, whether or not that is written down yet.
+                    ApprovalStatus::Pending | ApprovalStatus::Expired => return Err(EngineError::ApprovalExpired),
+                    status => return Err(EngineError::ApprovalAnswered { status }),
                 }
                 let objection = if is_approved { here.objection(tx, &approval).await? } else { None };
                 let is_void = objection.is_some();
@@ -325,6 +341,11 @@ impl Approvals {
         if let Err(error) = super::park::wake(&engine, session).await {
             tracing::warn!(%session, %error, "a turn that was approved goes on later");
         }
+    }
+
+    /// When the next one expires.
+    pub(super) async fn next_expiry(&self) -> Result<Option<Timestamp>, EngineError> {
+        Ok(store::next_expiry(&mut self.ground.db.read().await?).await?)
     }
 
     /// Lets overdue ones expire and forgets old answers; answers whether there may be more.

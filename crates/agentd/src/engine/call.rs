@@ -87,10 +87,11 @@ impl Call {
     }
 
     fn open(&mut self) {
+        let has_tools = !self.options.tools.is_empty();
         let request = ModelRequest {
             model: self.options.model.clone(),
             system: Some(self.prompt.system_text()),
-            messages: self.prompt.for_model(),
+            messages: if has_tools { self.prompt.for_model() } else { self.prompt.for_model_without_tools() },
             tools: Arc::clone(&self.options.tools),
             temperature: self.options.temperature,
             max_output_tokens: self.options.max_output_tokens,
@@ -128,10 +129,7 @@ impl Call {
                     Some(Ok(ModelEvent::Reasoning(text))) => self.output_tokens += estimate_tokens(&text),
                     Some(Ok(ModelEvent::ToolCall(call))) => {
                         self.has_text = true;
-                        // A model that calls tools although none were offered is not heard.
-                        if !self.options.tools.is_empty() {
-                            return Some(CallEvent::ToolCall(call));
-                        }
+                        return Some(CallEvent::ToolCall(call));
                     }
                     Some(Ok(ModelEvent::Finished(finish))) => {
                         self.state = State::Over;

@@ -1,5 +1,7 @@
 //! The prompt: what of a conversation goes to the model, in a form that every vendor takes.
 
+use std::collections::HashSet;
+
 use agentd_llm::{ModelMessage, ToolCall};
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +14,8 @@ const LEFT_OUT: &str = "(The oldest messages of this conversation were left out 
 const OPENING: &str = "(The conversation begins with the assistant.)";
 /// What the wire format adds to a message.
 const TOKENS_A_MESSAGE: u64 = 4;
+/// Vendors take no longer name of a tool.
+const MAX_NAME_CHARACTERS: usize = 64;
 const RESULT_LEFT_OUT: &str = "(This result was left out to make room; call the tool again if it is needed.)";
 
 /// What the model is given, and about how many tokens that is.
@@ -78,6 +82,12 @@ impl Prompt {
             }
         }
         joined
+    }
+
+    /// The same for a call that offers no tools: what the model called all the same is told in words.
+    pub(super) fn for_model_without_tools(&self) -> Vec<ModelMessage> {
+        let has_calls = self.messages.iter().any(|message| matches!(message, ModelMessage::Tool { .. }));
+        if has_calls { self.clone().without_calls().messages } else { self.for_model() }
     }
 
     /// One question with its own instructions.
@@ -173,12 +183,13 @@ impl Prompt {
                 continue;
             }
             let id = |call: &str| format!("m{position}.{call}");
-            let calls = round.calls.iter().map(|call| ToolCall::new(id(&call.id), &call.tool, call.input.clone()));
+            let calls = round.calls.iter();
+            let calls = calls.map(|call| ToolCall::new(id(&call.id), valid_name(&call.tool), call.input.clone()));
             self.messages.push(ModelMessage::Assistant { content: round.text, tool_calls: calls.collect() });
             for call in &round.calls {
                 self.messages.push(ModelMessage::Tool {
                     call_id: id(&call.id),
-                    name: call.tool.clone(),
+                    name: valid_name(&call.tool),
                     content: remembered_by_model(call),
                     is_error: call.status != CallStatus::Done,
                 });
@@ -188,16 +199,25 @@ impl Prompt {
 
     /// What the model said and what came of its calls, for its next word.
     pub(super) fn push_round(&mut self, text: &str, calls: &[CallProgress]) {
-        let tool_calls = calls.iter().map(|progress| progress.call.clone()).collect();
-        self.messages.push(ModelMessage::Assistant { content: text.to_owned(), tool_calls });
-        for progress in calls {
+        let mut taken = self.call_ids();
+        let tool_calls: Vec<ToolCall> = calls.iter().map(|progress| valid_call(&progress.call, &mut taken)).collect();
+        self.messages.push(ModelMessage::Assistant { content: text.to_owned(), tool_calls: tool_calls.clone() });
+        for (progress, call) in calls.iter().zip(tool_calls) {
             let (content, is_error) = match &progress.outcome {
                 Some(outcome) => (read_by_model(&outcome.output), outcome.is_error()),
                 None => ("There is no result.".to_owned(), true),
             };
-            let (call_id, name) = (progress.call.id.clone(), progress.call.name.clone());
-            self.messages.push(ModelMessage::Tool { call_id, name, content, is_error });
+            self.messages.push(ModelMessage::Tool { call_id: call.id, name: call.name, content, is_error });
         }
+    }
+
+    /// The ids of all calls that it shows.
+    fn call_ids(&self) -> HashSet<String> {
+        let calls = self.messages.iter().flat_map(|message| match message {
+            ModelMessage::Assistant { tool_calls, .. } => tool_calls.as_slice(),
+            ModelMessage::User { .. } | ModelMessage::Tool { .. } => &[],
+        });
+        calls.map(|call| call.id.clone()).collect()
     }
 
     /// Makes room within a turn: first the results of its older rounds go, then the oldest messages.
@@ -305,10 +325,30 @@ fn in_words(rounds: &[Round]) -> String {
             words.push('\n');
         }
         for call in &round.calls {
-            words.push_str(&format!("[used {}: {}]\n", call.tool, remembered_by_model(call)));
+            words.push_str(&format!("[used {}: {}]\n", valid_name(&call.tool), remembered_by_model(call)));
         }
     }
     words.trim_end().to_owned()
+}
+
+/// A name that every vendor takes. A model may have called a tool by any name, and one that a vendor refuses would
+/// break the conversation for good.
+fn valid_name(name: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
+    let characters = name.chars().take(MAX_NAME_CHARACTERS);
+    let name: String = characters.map(|character| if is_plain(character) { character } else { '_' }).collect();
+    if name.is_empty() { "unknown".to_owned() } else { name }
+}
+
+/// A call as vendors take it back: under a valid name, and under an id that no other call has.
+fn valid_call(call: &ToolCall, taken: &mut HashSet<String>) -> ToolCall {
+    let mut valid = ToolCall { name: valid_name(&call.name), ..call.clone() };
+    let mut number = taken.len();
+    while !taken.insert(valid.id.clone()) {
+        valid.id = format!("call_{number}");
+        number += 1;
+    }
+    valid
 }
 
 fn join(content: &mut String, text: &str) {

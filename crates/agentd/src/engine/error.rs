@@ -31,6 +31,8 @@ pub enum EngineError {
     ApprovalNotFound { id: String },
     #[error("this was answered already, it is {}", .status.as_str())]
     ApprovalAnswered { status: ApprovalStatus },
+    #[error("nobody answered this in time, so it has expired; ask the agent again")]
+    ApprovalExpired,
     /// What was to be approved cannot happen any more; it is cancelled.
     #[error("this cannot be approved any more: {reason}")]
     ApprovalVoid { reason: String },
@@ -65,6 +67,7 @@ impl DomainError for EngineError {
             Self::TurnInProgress { .. }
             | Self::Ended { .. }
             | Self::ApprovalAnswered { .. }
+            | Self::ApprovalExpired
             | Self::ApprovalVoid { .. }
             | Self::Lost => ErrorKind::Conflict,
             Self::NotFound { .. } | Self::ApprovalNotFound { .. } | Self::AgentGone => ErrorKind::NotFound,
@@ -82,6 +85,7 @@ impl DomainError for EngineError {
             Self::Ended { .. } => "session_ended",
             Self::ApprovalNotFound { .. } => "approval_not_found",
             Self::ApprovalAnswered { .. } => "approval_answered",
+            Self::ApprovalExpired => "approval_expired",
             Self::ApprovalVoid { .. } => "approval_void",
             Self::Draining => "draining",
             Self::TooManyTurns { .. } => "too_many_turns",

@@ -55,6 +55,7 @@ mod follow;
 mod holder;
 mod leases;
 mod live;
+mod marks;
 mod model;
 mod origin;
 mod park;
@@ -74,6 +75,7 @@ mod worker;
 pub use approvals::{Approval, ApprovalId, ApprovalStatus, Approvals, DecidesApproval, RequestApproval};
 pub use background::BackgroundPlace;
 pub use error::{EngineError, NoAnswer};
+pub use marks::Marks;
 pub use model::{
     EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse,
 };

@@ -46,9 +46,9 @@ pub struct CallRecord {
     pub tool: String,
     #[schema(value_type = Object)]
     pub input: Value,
-    /// Absent while there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    /// Null while there is none.
+    #[serde(default)]
+    #[schema(required, value_type = Option<Object>)]
     pub output: Option<Value>,
     pub status: CallStatus,
 }
@@ -342,6 +342,8 @@ mod tests {
         };
         let record = progress.record();
         assert_eq!(record.status, CallStatus::Cancelled);
+        let written = serde_json::to_value(&record).unwrap();
+        assert_eq!(written.get("output"), Some(&Value::Null), "always there");
         assert!(remembered_by_model(&record).contains("was not run"));
         progress.has_begun = true;
         assert_eq!(progress.record().status, CallStatus::Unknown);

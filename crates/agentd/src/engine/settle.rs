@@ -80,6 +80,10 @@ impl Inner {
         };
         match settled {
             Settled::Ended => origin::emit_ended(tx, session, reply, total_tokens).await,
+            Settled::EndedFor(reason) => {
+                let reply = Reply { error: Some(reason), ..reply.clone() };
+                origin::emit_ended(tx, session, &reply, total_tokens).await
+            }
             Settled::Repeated => Ok(()),
         }
     }

@@ -84,8 +84,10 @@ impl Turn {
     fn plan(&mut self, index: usize, progress: &mut CallProgress, ready: &mut Ready, opening: &mut Opening) {
         let Some(tool) = self.offer.find(&progress.call.name) else {
             let names: Vec<&str> = self.offer.iter().map(|tool| tool.description().name.as_str()).collect();
-            progress.outcome =
-                Some(Outcome::failed(format!("there is no such tool; those there are: {}", names.join(", "))));
+            progress.outcome = Some(Outcome::failed(match names.is_empty() {
+                true => "there is no such tool: no tools are offered in this conversation; answer in words".to_owned(),
+                false => format!("there is no such tool; those there are: {}", names.join(", ")),
+            }));
             return;
         };
         let description = tool.description();
@@ -328,6 +330,9 @@ impl Turn {
         };
         if let Err(error) = persist(engine, write).await {
             return Err((error, opening.2.clone()));
+        }
+        if !opening.1.is_empty() {
+            engine.approvals.asked().notify_one();
         }
         self.place.live.publish(opening.0.iter().cloned());
         Ok(())

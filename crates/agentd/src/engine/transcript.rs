@@ -3,13 +3,16 @@
 use agentd_store::{StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
 
+use super::error::NoAnswer;
 use super::model::{Reply, Session, SessionStatus};
 
 /// What becomes of a turn that has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settled {
     /// That was it.
     Ended,
+    /// That was it, for a reason that whoever stopped the turn knows better than the turn does.
+    EndedFor(NoAnswer),
     /// Another attempt is planned, so nobody is told that it failed.
     Repeated,
 }

@@ -275,6 +275,10 @@ impl Turn {
                 Ok(ended) => ended,
                 Err(error) => return Err((error, usages)),
             };
+            // Where no tools are offered, words are the answer, whatever was called beside them.
+            if self.offer.is_empty() && !self.log.round_text.trim().is_empty() {
+                self.log.calls.clear();
+            }
             if matches!(ended, End::Finished) && self.log.calls.is_empty() {
                 return self.conclude(usages).await;
             }

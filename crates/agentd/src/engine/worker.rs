@@ -1,10 +1,13 @@
-//! Ends what nobody runs any more and forgets logs a day after their end.
+//! Ends what nobody runs any more, lets approvals expire, and forgets logs a day after their end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use agentd_store::Tx;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
 
 use super::service::Engine;
 use super::{recovery, store};
@@ -12,6 +15,7 @@ use crate::ground::{Worker, WorkerError};
 
 /// How long the log of a session is kept after its end.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+const INTERVAL: Duration = Duration::from_secs(30);
 const SESSIONS_A_BATCH: u32 = 50;
 const ROWS_A_BATCH: u32 = 500;
 
@@ -25,7 +29,15 @@ impl Worker for KeepSessions {
     }
 
     fn interval(&self) -> Duration {
-        Duration::from_secs(30)
+        INTERVAL
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        Some(self.0.approvals().next_look().at())
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(Arc::clone(self.0.approvals().asked()))
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
@@ -38,7 +50,13 @@ impl KeepSessions {
         let has_abandoned = recovery::interrupt_abandoned(self.0.inner()).await?;
         let has_overdue = self.0.approvals().sweep().await?;
         let has_decided = self.0.wake_decided().await?;
-        Ok(self.forget_ended().await? || has_abandoned || has_overdue || has_decided)
+        let has_ended = self.forget_ended().await?;
+        // A conversation is blocked until what it waits for has expired. Leases run out without a word, so this is
+        // never idle for long.
+        let latest = self.0.inner().ground.clock.now() + INTERVAL;
+        let expiry = self.0.approvals().next_expiry().await?;
+        self.0.approvals().next_look().note(Some(expiry.map_or(latest, |expiry| expiry.min(latest))));
+        Ok(has_ended || has_abandoned || has_overdue || has_decided)
     }
 
     async fn forget_ended(&self) -> Result<bool, WorkerError> {

@@ -22,6 +22,9 @@ pub(super) const MAX_ATTEMPTS: u32 = 8;
 pub(super) const NOTHING: &str = "NOTHING";
 pub(super) const REASON: &str = "REASON:";
 pub(super) const INSTRUCTIONS: &str = "INSTRUCTIONS:";
+/// What stands in the form that the model is shown where its own words belong.
+pub(super) const REASON_PLACEHOLDER: &str = "one sentence that tells your owner what you learned";
+pub(super) const INSTRUCTIONS_PLACEHOLDER: &str = "the new instructions";
 
 /// Other instructions that an agent wishes for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +47,11 @@ pub(super) fn read_answer(text: &str, present: &str) -> Answer {
     if text.trim_matches(|character: char| !character.is_alphanumeric()).eq_ignore_ascii_case(NOTHING) {
         return Answer::Nothing;
     }
-    let mut reason = None;
+    // Whatever else a model says first, its own prompt among it, is not the form that was asked for.
+    let text = text.trim();
+    let Some(reason) = text.lines().next().and_then(|line| after_mark(line, REASON)) else {
+        return Answer::Unusable("it does not begin with its reason");
+    };
     let mut position = 0;
     let mut body = None;
     for line in text.split_inclusive('\n') {
@@ -53,7 +60,6 @@ pub(super) fn read_answer(text: &str, present: &str) -> Answer {
             break;
         }
         position += line.len();
-        reason = reason.or_else(|| after_mark(line, REASON));
     }
     let Some(body) = body else { return Answer::Unusable("it names no instructions") };
     let instructions = unfenced(body.trim());
@@ -63,10 +69,13 @@ pub(super) fn read_answer(text: &str, present: &str) -> Answer {
     if instructions.chars().count() > MAX_INSTRUCTIONS_CHARACTERS {
         return Answer::Unusable("the instructions are too long");
     }
+    if is_placeholder(&reason, REASON_PLACEHOLDER) || is_placeholder(instructions, INSTRUCTIONS_PLACEHOLDER) {
+        return Answer::Unusable("it repeats the form that it was asked for");
+    }
     if instructions == present.trim() {
         return Answer::Nothing;
     }
-    let reason: String = reason.unwrap_or_default().chars().take(MAX_REASON_CHARACTERS).collect();
+    let reason: String = reason.chars().take(MAX_REASON_CHARACTERS).collect();
     let reason = if reason.is_empty() { "The agent gave no reason.".to_owned() } else { reason };
     Answer::Proposal(Proposal { instructions: instructions.to_owned(), reason })
 }
@@ -77,6 +86,11 @@ fn after_mark(line: &str, mark: &str) -> Option<String> {
     let line = line.trim_start_matches(is_ornament);
     let (head, rest) = line.split_at_checked(mark.len())?;
     head.eq_ignore_ascii_case(mark).then(|| rest.trim_matches(is_ornament).to_owned())
+}
+
+/// Whether these are the form's own words, however they are decorated.
+fn is_placeholder(text: &str, placeholder: &str) -> bool {
+    text.trim_matches(|character: char| !character.is_alphanumeric()).eq_ignore_ascii_case(placeholder)
 }
 
 /// Without the fence of a code block around the whole.
@@ -105,9 +119,9 @@ mod tests {
         }
         let text = "REASON: Ada likes metres.\nINSTRUCTIONS:\nBe brief.\n\nUse metres.\n";
         assert_eq!(read_answer(text, "Be brief."), proposal("Be brief.\n\nUse metres.", "Ada likes metres."));
-        let text = "Sure!\n**Reason:** Metres.\n\n## Instructions: Use metres.";
+        let text = "\n**Reason:** Metres.\n\n## Instructions: Use metres.";
         assert_eq!(read_answer(text, ""), proposal("Use metres.", "Metres."));
-        let text = "INSTRUCTIONS:\n```text\nUse metres.\n```";
+        let text = "REASON:\nINSTRUCTIONS:\n```text\nUse metres.\n```";
         assert_eq!(read_answer(text, ""), proposal("Use metres.", "The agent gave no reason."));
     }
 
@@ -118,12 +132,34 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_not() {
-        for text in ["", "I would rather be a poet.", "REASON: x", "INSTRUCTIONS:", "INSTRUCTIONS:\n```\n```"] {
+        for text in [
+            "",
+            "I would rather be a poet.",
+            "REASON: x",
+            "REASON: x\nINSTRUCTIONS:",
+            "REASON: x\nINSTRUCTIONS:\n```\n```",
+            "INSTRUCTIONS:\nUse metres.",
+            "Sure!\nREASON: Metres.\nINSTRUCTIONS:\nUse metres.",
+        ] {
             assert!(matches!(read_answer(text, "Be brief."), Answer::Unusable(_)), "{text}");
         }
-        let fits = format!("INSTRUCTIONS:\n{}", "é".repeat(MAX_INSTRUCTIONS_CHARACTERS));
+        let fits = format!("REASON: x\nINSTRUCTIONS:\n{}", "é".repeat(MAX_INSTRUCTIONS_CHARACTERS));
         assert!(matches!(read_answer(&fits, ""), Answer::Proposal(_)));
         assert!(matches!(read_answer(&format!("{fits}é"), ""), Answer::Unusable(_)));
+    }
+
+    #[test]
+    fn the_form_itself_is_no_answer() {
+        let question = crate::evolution::prompt::question("Be brief.", &[]);
+        let (_, form) = question.split_once(REASON).expect("a form");
+        for text in [
+            &*question,
+            &format!("{REASON}{form}"),
+            "REASON: Metres.\nINSTRUCTIONS:\n**The new instructions.**",
+            "REASON: <one sentence that tells your owner what you learned>\nINSTRUCTIONS:\nUse metres.",
+        ] {
+            assert!(matches!(read_answer(text, "Be brief."), Answer::Unusable(_)), "{text}");
+        }
     }
 
     proptest! {

@@ -3,7 +3,9 @@
 
 use serde_json::json;
 
-use super::model::{INSTRUCTIONS, MAX_INSTRUCTIONS_CHARACTERS, NOTHING, REASON};
+use super::model::{
+    INSTRUCTIONS, INSTRUCTIONS_PLACEHOLDER, MAX_INSTRUCTIONS_CHARACTERS, NOTHING, REASON, REASON_PLACEHOLDER,
+};
 use super::talk::{Author, Said};
 
 /// Part of the system prompt.
@@ -45,7 +47,7 @@ pub(super) fn question(present: &str, talk: &[Said]) -> String {
     text.push_str(&format!(
         "\nIf there is nothing general to learn from this, answer with the single word {NOTHING}. Otherwise answer in \
          exactly this form, with the whole new instructions, {MAX_INSTRUCTIONS_CHARACTERS} characters at most:\n\
-         {REASON} one sentence that tells your owner what you learned\n{INSTRUCTIONS}\nthe new instructions"
+         {REASON} {REASON_PLACEHOLDER}\n{INSTRUCTIONS}\n{INSTRUCTIONS_PLACEHOLDER}"
     ));
     text
 }

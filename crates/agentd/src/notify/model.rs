@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 use utoipa::ToSchema;
 
-use crate::settings::is_mailbox;
+use crate::settings::{CHANNEL_PLATFORMS, is_mailbox};
 
 agentd_base::typed_id!(
     /// The id of a notification.
@@ -71,6 +71,22 @@ impl Target {
             Self::Email(_) => Self::EMAIL,
             Self::Webhook(_) => Self::WEBHOOK,
             Self::Channel { platform, .. } => platform,
+        }
+    }
+
+    /// Why nothing will ever be sent there.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        match self {
+            Self::Email(_) | Self::Webhook(_) => None,
+            Self::Channel { platform, .. } if CHANNEL_PLATFORMS.contains(&platform.as_str()) => None,
+            Self::Channel { platform, .. } if ["http", "https"].contains(&platform.as_str()) => {
+                Some("is a url; write webhook:<url>".to_owned())
+            }
+            Self::Channel { platform, .. } => Some(format!(
+                "must be email:<address>, webhook:<url>, or <platform>:<channel> with one of {}; there is no `{platform}`",
+                CHANNEL_PLATFORMS.join(", ")
+            )),
         }
     }
 

@@ -14,7 +14,7 @@ use super::model::{
 use super::service::Scheduler;
 use super::store::{chains, claims, jobs, runs};
 use super::{events, prompt};
-use crate::engine::{Reply, Settled, Transcript, cancel_session};
+use crate::engine::{NoAnswer, Reply, Settled, Transcript, cancel_session};
 use crate::notify::NotifyError;
 
 /// Who keeps the replies of runs.
@@ -33,7 +33,13 @@ impl Transcript for Scheduler {
             let job = jobs::find_job(tx, &run.job_id).await?;
             let limit = job.as_ref().map_or(0, |job| job.time_limit_seconds);
             let outcome = Outcome::of_reply(reply, run.stop_reason, limit);
-            self.end_attempt(tx, &run, job.as_ref(), outcome, run.attempt).await
+            // The turn only knows that it was cancelled.
+            let ran_out = outcome.error.clone().filter(|_| outcome.status == RunStatus::Timeout);
+            let settled = self.end_attempt(tx, &run, job.as_ref(), outcome, run.attempt).await?;
+            Ok(match (settled, ran_out) {
+                (Settled::Ended, Some(message)) => Settled::EndedFor(NoAnswer { code: "timeout".to_owned(), message }),
+                (settled, _) => settled,
+            })
         })
     }
 }

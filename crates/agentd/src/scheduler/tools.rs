@@ -195,8 +195,12 @@ impl SchedulerTool {
             execution_mode: Some(JobExecutionMode::ApprovalRequired),
             ..JobFields::default()
         };
-        let wanted =
-            CreateJob { agent: Some(agent.to_string()), project: None, fields, most_of_agent: Some(MOST_OF_AN_AGENT) };
+        let wanted = CreateJob {
+            agent: Some(agent.to_string()),
+            fields,
+            most_of_agent: Some(MOST_OF_AN_AGENT),
+            ..CreateJob::default()
+        };
         let job = self.scheduler.create(wanted, Recorder::none()).await.map_err(|error| refusal(&error))?;
         Ok(ToolOutput::json(view(&job, self.language())))
     }

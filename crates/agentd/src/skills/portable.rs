@@ -113,7 +113,8 @@ impl From<CustomTool> for ExportedTool {
 }
 
 impl ExportedTool {
-    /// As a change of the tool that has the name here. A secret header keeps its value where it has one.
+    /// As a change of the tool that has the name here. A secret header keeps its value where it has one and the
+    /// request still leads to the same host; else it is cleared and waits to be entered again.
     fn change(self, before: Option<&CustomTool>) -> (CustomToolChange, BTreeSet<String>) {
         let mut names = BTreeSet::new();
         let request = match self.request {
@@ -121,7 +122,10 @@ impl ExportedTool {
             Some(request) => {
                 names = request.secret_headers;
                 let had = before.map(CustomTool::secret_names).unwrap_or_default();
-                let cleared = had.into_iter().filter(|name| !names.contains(name)).map(|name| (name, None));
+                let had_request = before.and_then(|before| before.request.as_ref());
+                let has_moved = had_request.is_some_and(|before| before.leads_elsewhere(&request.url));
+                let cleared = had.into_iter().filter(|name| has_moved || !names.contains(name));
+                let cleared = cleared.map(|name| (name, None));
                 Patch::Set(HttpRequestChange {
                     method: request.method,
                     url: request.url,

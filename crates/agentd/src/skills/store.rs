@@ -128,9 +128,18 @@ pub(super) async fn update_custom_tool(tx: &mut Tx, tool: &CustomTool) -> Result
 }
 
 /// Answers whether there was such a tool.
-pub(super) async fn toggle_custom_tool(tx: &mut Tx, id: &CustomToolId, now: Timestamp) -> Result<bool, StoreError> {
+pub(super) async fn toggle_custom_tool(
+    tx: &mut Tx,
+    id: &CustomToolId,
+    wished: Option<bool>,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
     tx.touch(CUSTOM_TOOLS);
-    let sql = "UPDATE custom_tools SET enabled = 1 - enabled, updated_at = $2 WHERE id = $1";
+    let sql = match wished {
+        Some(true) => "UPDATE custom_tools SET enabled = 1, updated_at = $2 WHERE id = $1",
+        Some(false) => "UPDATE custom_tools SET enabled = 0, updated_at = $2 WHERE id = $1",
+        None => "UPDATE custom_tools SET enabled = 1 - enabled, updated_at = $2 WHERE id = $1",
+    };
     Ok(tx.execute(sql, args![id, now]).await? > 0)
 }
 

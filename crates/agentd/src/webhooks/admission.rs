@@ -35,7 +35,7 @@ pub(super) enum Outcome {
     Disabled,
     RateLimited,
     Overloaded,
-    /// No such webhook, or a header that cannot be read.
+    /// No such webhook, or a header that cannot be read or came with another body before.
     Invalid,
     /// The daemon could not store it.
     Failed,
@@ -59,7 +59,7 @@ impl Outcome {
             WebhookError::Disabled => Self::Disabled,
             WebhookError::TooFast { .. } | WebhookError::TooFastInAll { .. } => Self::RateLimited,
             WebhookError::Overloaded { .. } => Self::Overloaded,
-            WebhookError::NotFound { .. } | WebhookError::Invalid { .. } => Self::Invalid,
+            WebhookError::NotFound { .. } | WebhookError::Invalid { .. } | WebhookError::KeyReused => Self::Invalid,
             _ => Self::Failed,
         }
     }

@@ -24,6 +24,8 @@ pub enum WebhookError {
     Signature(#[from] SignatureProblem),
     #[error("the webhook is switched off and takes nothing until its owner switches it on")]
     Disabled,
+    #[error("this Idempotency-Key was used for another body; take a new key")]
+    KeyReused,
     #[error("too many requests came through this webhook; wait as long as `Retry-After` says")]
     TooFast { retry_after: Duration },
     #[error("too many requests came through all webhooks together; wait as long as `Retry-After` says")]
@@ -58,7 +60,7 @@ impl DomainError for WebhookError {
         match self {
             Self::NotFound { .. } | Self::DeliveryNotFound { .. } => ErrorKind::NotFound,
             Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
-            Self::TooMany | Self::Disabled => ErrorKind::Conflict,
+            Self::TooMany | Self::Disabled | Self::KeyReused => ErrorKind::Conflict,
             Self::Signature(_) => ErrorKind::Unauthenticated,
             Self::TooFast { retry_after } | Self::TooFastInAll { retry_after } => ErrorKind::TooMany(*retry_after),
             Self::Overloaded { .. } => ErrorKind::Unavailable,
@@ -76,6 +78,7 @@ impl DomainError for WebhookError {
             Self::TooMany => "too_many_webhooks",
             Self::Signature(problem) => problem.code(),
             Self::Disabled => "webhook_disabled",
+            Self::KeyReused => "idempotency_key_reused",
             Self::TooFast { .. } | Self::TooFastInAll { .. } => "rate_limited",
             Self::Overloaded { .. } => "overloaded",
             Self::Agent(error) => error.code(),

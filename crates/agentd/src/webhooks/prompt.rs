@@ -2,8 +2,8 @@
 
 use agentd_base::Entropy;
 
-use super::model::{Marks, StoredRequest, Template, Webhook, read_body};
-use crate::engine::HistoryMessage;
+use super::model::{StoredRequest, Template, Webhook, read_body};
+use crate::engine::{HistoryMessage, Marks};
 
 /// What an agent's memory is asked with.
 const QUESTION_CHARACTERS: usize = 2_000;

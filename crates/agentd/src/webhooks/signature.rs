@@ -28,7 +28,8 @@ const MAX_ID_BYTES: usize = 255;
 
 /// Headers that name a message, the first one that is there counts.
 const MESSAGE_IDS: [&str; 5] =
-    [WEBHOOK_ID, "x-svc-delivery", "x-github-delivery", "x-gitlab-event-uuid", "idempotency-key"];
+    [WEBHOOK_ID, "x-svc-delivery", "x-github-delivery", "x-gitlab-event-uuid", IDEMPOTENCY_KEY];
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureProblem {
@@ -130,16 +131,36 @@ fn keyed(key: &[u8]) -> Hmac<Sha256> {
     Hmac::<Sha256>::new_from_slice(key).expect("any key will do")
 }
 
+/// What the sender calls a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MessageName {
+    /// The header that names it.
+    header: &'static str,
+    pub(super) id: String,
+}
+
+impl MessageName {
+    /// Each header counts for itself: what two services happen to call alike is two messages.
+    pub(super) fn key(&self) -> String {
+        format!("{} {}", self.header, self.id)
+    }
+
+    /// Whether the sender promises the same body with it.
+    pub(super) fn is_idempotency_key(&self) -> bool {
+        self.header == IDEMPOTENCY_KEY
+    }
+}
+
 /// What the sender calls the message; `None` when it names it nothing.
 ///
 /// # Errors
 /// The name of the header whose value is too long, empty or no text.
-pub(super) fn message_id(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
-    let Some((name, value)) = MESSAGE_IDS.into_iter().find_map(|name| Some((name, headers.get(name)?))) else {
+pub(super) fn message_name(headers: &HeaderMap) -> Result<Option<MessageName>, &'static str> {
+    let Some((header, value)) = MESSAGE_IDS.into_iter().find_map(|name| Some((name, headers.get(name)?))) else {
         return Ok(None);
     };
     let text = value.to_str().ok().map(str::trim).filter(|text| (1..=MAX_ID_BYTES).contains(&text.len()));
-    text.map(|text| Some(text.to_owned())).ok_or(name)
+    text.map(|text| Some(MessageName { header, id: text.to_owned() })).ok_or(header)
 }
 
 #[cfg(test)]
@@ -251,10 +272,11 @@ mod tests {
 
     #[test]
     fn messages_are_named_by_the_first_header_that_does() {
-        let named = |list: &[(&'static str, &str)]| message_id(&headers(list));
+        let named =
+            |list: &[(&'static str, &str)]| message_name(&headers(list)).map(|name| name.map(|name| name.key()));
         assert_eq!(named(&[]), Ok(None));
-        assert_eq!(named(&[("x-svc-delivery", "d"), (WEBHOOK_ID, "m")]), Ok(Some("m".to_owned())));
-        assert_eq!(named(&[("x-github-delivery", " g ")]), Ok(Some("g".to_owned())));
+        assert_eq!(named(&[("x-svc-delivery", "d"), (WEBHOOK_ID, "m")]), Ok(Some("webhook-id m".to_owned())));
+        assert_eq!(named(&[("x-github-delivery", " g ")]), Ok(Some("x-github-delivery g".to_owned())));
         assert_eq!(named(&[(WEBHOOK_ID, "")]), Err(WEBHOOK_ID));
         assert_eq!(named(&[("x-svc-delivery", &"x".repeat(256))]), Err("x-svc-delivery"));
     }

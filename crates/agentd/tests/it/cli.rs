@@ -421,6 +421,16 @@ async fn chat_talks_over_the_socket_and_over_http() {
     assert_eq!(talked.success().text(), "Hello there\nHello there");
     let conversations = process.get("/api/chat/conversations").send().await.expect_status(200).json();
     assert_eq!(conversations["total"], 3, "{conversations:#}");
+
+    // One that failed is told like any failure of a command.
+    let mut command = process.command();
+    command.args(["chat", "--agent", "nobody"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    child.stdin.take().expect("stdin").write_all(b"One\nTwo\n").expect("written");
+    let failed: Ran =
+        tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends").into()).await.expect("waited");
+    let failed = failed.failure();
+    assert_eq!(failed.stderr.matches("agentd: ").count(), 2, "{}", failed.stderr);
 }
 
 #[tokio::test]

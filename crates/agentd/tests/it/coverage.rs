@@ -103,9 +103,9 @@ async fn every_protected_operation_refuses_strangers() {
         let forged = request(&app).header("x-forwarded-for", "127.0.0.1").header("forwarded", "for=127.0.0.1");
         forged.send().await.expect_status(401);
 
-        let in_bootstrap = request(&bootstrap).bearer(&session).send().await;
+        // One that is open would make the first key, and end what is tested here.
         if operation.access() == "required" {
-            in_bootstrap.expect_status(401);
+            request(&bootstrap).bearer(&session).send().await.expect_status(401);
             request(&bootstrap).send().await.expect_status(401);
         }
         let with_reader = request(&app).bearer(&reader).send().await;

@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::support::TestApp;
+use crate::support::talk::create_agent;
 
 #[tokio::test]
 async fn unknown_paths_and_methods_have_the_error_shape() {
@@ -33,10 +34,25 @@ async fn bodies_that_are_no_json_are_refused() {
     post().raw_json(vec![b'"', 0xff, b'"']).send().await.expect_error(400, "malformed_json");
     post().body("text/plain", "{}").send().await.expect_error(415, "unsupported_media_type");
     post().body("application/x-www-form-urlencoded", "a=b").send().await.expect_status(415);
-    post().send().await.expect_status(415);
     let large = json!({"svc_name": "x".repeat(3 * 1024 * 1024)}).to_string();
     post().raw_json(large).send().await.expect_error(413, "body_too_large");
     assert_eq!(app.get("/api/agents").send().await.json()["agents"], json!([]));
+}
+
+#[tokio::test]
+async fn no_body_at_all_is_an_empty_object() {
+    let app = TestApp::with_owner().await;
+    let refused = app.post("/api/agents").send().await.expect_error(400, "invalid_request");
+    assert!(refused.bad_fields().contains(&"svc_name".to_owned()), "{}", refused.text());
+    create_agent(&app, "scout").await;
+    app.post("/api/chat/conversations").send().await.expect_status(201);
+    let untyped = reqwest::Client::new().post(app.url("/api/chat/conversations")).body("{}");
+    let untyped = untyped.bearer_auth(app.key.as_deref().expect("a key")).send().await.expect("an answer");
+    assert_eq!(untyped.status().as_u16(), 415);
+    let typed = app.post("/api/chat/conversations").body("text/plain", "").send().await;
+    typed.expect_error(415, "unsupported_media_type");
+    let fresh = TestApp::start().await;
+    assert_eq!(fresh.post("/api/setup/complete").send().await.expect_status(200).json()["name"], "first");
 }
 
 #[tokio::test]

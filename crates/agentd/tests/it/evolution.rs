@@ -172,7 +172,7 @@ async fn a_proposal_may_be_rejected_or_forgotten() {
     school.app().clock.advance(Duration::from_secs(600));
     school.app().run_workers().await;
     assert_eq!(school.approvals("expired").await.len(), 1);
-    school.answer(&proposal, "approve").send().await.expect_error(409, "approval_answered");
+    school.answer(&proposal, "approve").send().await.expect_error(409, "approval_expired");
     assert_eq!((school.instructions().await, school.newest_version().await.2), ("Be brief.".to_owned(), 2));
 }
 
@@ -192,7 +192,7 @@ async fn a_proposal_is_void_when_the_owner_was_faster() {
 
 #[tokio::test]
 async fn one_proposal_waits_at_a_time() {
-    let school = School::with(vec![says(LEARNED), says("INSTRUCTIONS:\nBe polite in metres.")]).await;
+    let school = School::with(vec![says(LEARNED), says("REASON: more\nINSTRUCTIONS:\nBe polite in metres.")]).await;
     school.chat(20).await;
     let first = school.proposal().await;
     school.chat(21).await;
@@ -235,10 +235,16 @@ async fn nothing_happens_where_the_owner_wants_none() {
 
 #[tokio::test]
 async fn what_cannot_be_used_changes_nothing() {
-    let long = format!("INSTRUCTIONS:\n{}", "x".repeat(20_001));
-    let large = format!("INSTRUCTIONS:\n{}", "é".repeat(19_000));
-    let answers =
-        ["I would rather be a poet.", "INSTRUCTIONS:\n ", "REASON: none\nINSTRUCTIONS:\nBe brief.", &long, &large];
+    let long = format!("REASON: x\nINSTRUCTIONS:\n{}", "x".repeat(20_001));
+    let large = format!("REASON: x\nINSTRUCTIONS:\n{}", "é".repeat(19_000));
+    let answers = [
+        "I would rather be a poet.",
+        "REASON: x\nINSTRUCTIONS:\n ",
+        "REASON: none\nINSTRUCTIONS:\nBe brief.",
+        "REASON: one sentence that tells your owner what you learned\nINSTRUCTIONS:\nthe new instructions",
+        &long,
+        &large,
+    ];
     let count = answers.len();
     let school = School::with(answers.into_iter().map(says).collect()).await;
     school.change(json!({"evolution_choice": "auto"})).await;

@@ -104,12 +104,20 @@ impl Calls {
     }
 }
 
-/// No arguments at all mean the empty object; what is no JSON stays text.
+/// No arguments at all mean the empty object, and a text that holds an object is that object: some models encode
+/// theirs twice. What is no JSON stays text.
 fn read_arguments(arguments: String) -> Value {
     if arguments.trim().is_empty() {
         return Value::Object(Map::new());
     }
-    serde_json::from_str(&arguments).unwrap_or(Value::String(arguments))
+    match serde_json::from_str(&arguments) {
+        Ok(Value::String(inner)) => match serde_json::from_str(&inner) {
+            Ok(object @ Value::Object(_)) => object,
+            _ => Value::String(inner),
+        },
+        Ok(value) => value,
+        Err(_) => Value::String(arguments),
+    }
 }
 
 /// `input` as the object that vendors demand when it goes back.

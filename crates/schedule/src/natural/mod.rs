@@ -74,7 +74,8 @@ pub fn parse_natural(text: &str, now: Timestamp, zone: &Zone, language: impl Int
     let (schedule, doubt) = resolve::resolve(&grammar.draft, now, zone)?;
     let confidence = confidence(&grammar, doubt.0);
     // A bare hint among other words is nothing; what is whole but limited is shown, with little confidence.
-    if confidence < MIN_CONFIDENCE && !(grammar.draft.limited && is_whole(&grammar.draft)) {
+    let is_partial = grammar.draft.limited || doubt.0 >= resolve::ROUGH;
+    if confidence < MIN_CONFIDENCE && !(is_partial && is_whole(&grammar.draft)) {
         return None;
     }
     let human_readable = schedule.human_readable(language);

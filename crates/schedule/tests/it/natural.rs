@@ -124,6 +124,21 @@ fn confidence_is_high_for_whole_sentences_and_lower_for_what_was_assumed_or_pass
 }
 
 #[test]
+fn what_cron_does_not_hold_beyond_a_month_is_not_certain() {
+    for text in ["every 10 days at 9am", "every 5 days at 6pm", "alle 10 Tage um 9 Uhr"] {
+        assert!(parse(text).is_some_and(|parsed| parsed.confidence < MIN_CONFIDENCE), "{text}");
+    }
+    // Seven days are a week, whose first day is that of the next such time; it is Tuesday, ten in the morning.
+    for (text, meant) in [
+        ("every 7 days at 11am", "cron 0 11 * * 2"),
+        ("every 7 days at 9am", "cron 0 9 * * 3"),
+        ("alle 7 Tage um 11 Uhr", "cron 0 11 * * 2"),
+    ] {
+        assert_eq!(wrong(text, meant), None);
+    }
+}
+
+#[test]
 fn what_was_understood_is_said_in_the_language_that_was_asked_for() {
     let text = |language: &str| parse_natural("every weekday at 9", now(), &berlin(), language).unwrap().human_readable;
     assert_eq!(text("en"), "At 09:00, Monday to Friday (Europe/Berlin)");

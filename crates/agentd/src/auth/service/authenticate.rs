@@ -27,6 +27,7 @@ impl Authenticate for Auth {
         Box::pin(async move {
             let refused = match &credential {
                 None => Refused::Missing,
+                Some(Credential::Unreadable) => Refused::Unreadable,
                 Some(Credential::Token(token)) => match self.find_caller(token).await.map_err(unavailable)? {
                     Some(caller) => return Ok(caller),
                     None if is_session(token) => Refused::Session,
@@ -79,6 +80,7 @@ impl Authenticate for Auth {
 #[derive(Debug, Clone, Copy)]
 enum Refused {
     Missing,
+    Unreadable,
     Key,
     Session,
     Ticket,
@@ -87,7 +89,7 @@ enum Refused {
 impl Refused {
     fn code(self) -> &'static str {
         match self {
-            Self::Missing => "missing_credential",
+            Self::Missing | Self::Unreadable => "missing_credential",
             Self::Key | Self::Session | Self::Ticket => "invalid_credential",
         }
     }
@@ -96,6 +98,10 @@ impl Refused {
         match self {
             Self::Missing => {
                 "The Authorization header is missing: send `Authorization: Bearer <API key or session token>`"
+            }
+            Self::Unreadable => {
+                "The Authorization header holds no credential of this daemon: it must read \
+                 `Bearer <API key or session token>`"
             }
             Self::Key => "The API key is invalid or revoked",
             Self::Session => "The session token is invalid or revoked, or has expired; log in again",

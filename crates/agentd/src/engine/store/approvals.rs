@@ -142,6 +142,12 @@ pub(in crate::engine) async fn cancel_of_session(
     .map(|_| ())
 }
 
+/// When the next one that still waits expires.
+pub(in crate::engine) async fn next_expiry(read: &mut Read) -> Result<Option<Timestamp>, StoreError> {
+    let sql = "SELECT expires_at FROM approvals WHERE status = 'pending' ORDER BY expires_at LIMIT 1";
+    read.fetch_optional(sql, args![]).await?.map(|row| row.first()).transpose()
+}
+
 /// Lets the oldest overdue ones expire; answers them.
 pub(in crate::engine) async fn expire(tx: &mut Tx, now: Timestamp, limit: u32) -> Result<Vec<Approval>, StoreError> {
     let sql = format!(

@@ -169,6 +169,11 @@ impl Hooks {
 
     /// Refuses an address that would never be reached, as far as that shows without asking anybody.
     fn check_address(&self, hook: &Hook) -> Result<(), HookError> {
+        if let Action::Builtin(BuiltinAction::SendToChannel { target, .. }) = &hook.action
+            && let Some(fault) = target.fault()
+        {
+            return Err(bad_config("channel", fault));
+        }
         let (field, url) = match &hook.action {
             Action::Http(http) => ("url", &http.url),
             Action::Builtin(BuiltinAction::SendToChannel { target: Target::Webhook(url), .. }) => ("channel", url),

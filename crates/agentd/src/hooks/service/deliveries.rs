@@ -117,6 +117,7 @@ impl Hooks {
             if !deliveries::retry_delivery(tx, &found).await? {
                 return Err(HookError::NotFailed { status: found.status.as_str() });
             }
+            queue::put_first(tx, &hook, &id).await?;
             queue::hurry_circuit(tx, &hook).await?;
             let retried = deliveries::find_delivery(tx, &hook, &id).await?.ok_or_else(missing)?;
             recorder.record(tx, &retried).await?;

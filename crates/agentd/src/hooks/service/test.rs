@@ -105,6 +105,7 @@ impl Hooks {
                 given_up: None,
             };
             deliveries::insert_deliveries(tx, &[(delivery.clone(), work)]).await?;
+            queue::put_first(tx, &id, &delivery).await?;
             queue::hurry_circuit(tx, &id).await?;
             let queued = deliveries::find_delivery(tx, &id, &delivery).await?;
             let queued = queued.ok_or_else(|| HookError::not_found(id.as_str()))?;

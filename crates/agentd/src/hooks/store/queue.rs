@@ -10,7 +10,7 @@ use std::time::Duration;
 use agentd_base::Timestamp;
 use agentd_store::{Args, Read, Row, StoreError, Tx, args, in_list};
 
-use crate::hooks::model::HookId;
+use crate::hooks::model::{DeliveryId, HookId};
 
 /// Which of the two tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -202,6 +202,19 @@ pub(in crate::hooks) async fn count_waiting_of(
         lane.table()
     );
     read.fetch_one(sql, args![hook, limit]).await?.get("waiting")
+}
+
+/// Puts a delivery before all else that is due for its hook: what was asked for by hand goes first, also when an
+/// open circuit lets only one through.
+pub(in crate::hooks) async fn put_first(tx: &mut Tx, hook: &HookId, id: &DeliveryId) -> Result<(), StoreError> {
+    let now = tx.clock().now();
+    let sql = "SELECT due_at FROM hook_deliveries WHERE hook_id = $1 AND due_at <= $2 AND id <> $3 \
+               ORDER BY due_at LIMIT 1";
+    if let Some(earliest) = tx.fetch_optional(sql, args![hook, now, id]).await? {
+        let before = earliest.get::<Timestamp>("due_at")? - Duration::from_micros(1);
+        tx.execute("UPDATE hook_deliveries SET due_at = $2 WHERE id = $1", args![id, before]).await?;
+    }
+    Ok(())
 }
 
 /// Lets one through an open circuit that may be tried, and closes it again for the others; whether

@@ -11,7 +11,6 @@ use crate::agents::AgentId;
 use crate::engine::ToolUse;
 use crate::notify::{MessageFormat, Target};
 use crate::projects::ProjectId;
-use crate::settings::CHANNEL_PLATFORMS;
 
 agentd_base::typed_id!(
     /// The id of a job.
@@ -118,15 +117,7 @@ impl DeliveryRule {
     fn fault(&self) -> Option<String> {
         match self.channel.parse::<Target>() {
             Err(error) => Some(error.to_string()),
-            Ok(Target::Email(_) | Target::Webhook(_)) => None,
-            Ok(Target::Channel { platform, .. }) if CHANNEL_PLATFORMS.contains(&platform.as_str()) => None,
-            Ok(Target::Channel { platform, .. }) if ["http", "https"].contains(&platform.as_str()) => {
-                Some("is a url; write webhook:<url>".to_owned())
-            }
-            Ok(Target::Channel { platform, .. }) => Some(format!(
-                "must be email:<address>, webhook:<url>, or <platform>:<channel> with one of {}; there is no `{platform}`",
-                CHANNEL_PLATFORMS.join(", ")
-            )),
+            Ok(target) => target.fault(),
         }
     }
 }

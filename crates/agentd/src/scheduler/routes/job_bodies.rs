@@ -13,6 +13,19 @@ use crate::scheduler::model::{
 };
 use crate::scheduler::service::{CreateJob, Scheduler, UpdateJob};
 
+/// Fields of a schedule, which mean nothing without its type.
+const OF_SCHEDULE_TYPE: &[(&str, &[&str])] = &[("schedule.type", &["schedule"])];
+
+/// What a job is at first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum NewJobStatus {
+    /// It is due from now on.
+    Active,
+    /// Nothing happens until it is resumed or triggered.
+    Paused,
+}
+
 /// What a job is made from.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct CreateJobBody {
@@ -30,6 +43,9 @@ pub(super) struct CreateJobBody {
     #[schema(min_length = 1, max_length = 64)]
     project_id: Option<String>,
     schedule: ScheduleSpec,
+    /// Default `active`.
+    #[serde(default)]
+    status: Option<NewJobStatus>,
     /// Where the output goes; left out: it is only kept.
     #[serde(default)]
     delivery: Option<DeliveryRule>,
@@ -67,6 +83,7 @@ impl From<CreateJobBody> for CreateJob {
         Self {
             agent: body.agent_id,
             project: body.project_id,
+            is_paused: body.status == Some(NewJobStatus::Paused),
             fields: JobFields {
                 name: Some(body.name),
                 goal: Some(body.goal),
@@ -86,6 +103,8 @@ impl From<CreateJobBody> for CreateJob {
 }
 
 impl Judge<Scheduler> for CreateJobBody {
+    const DEPENDENT: &'static [(&'static str, &'static [&'static str])] = OF_SCHEDULE_TYPE;
+
     async fn judge(self, scheduler: &Scheduler) -> Vec<FieldProblem> {
         let wanted = CreateJob::from(self);
         scheduler.checked(AgentId::from("agent"), &wanted.fields).err().unwrap_or_default()
@@ -167,6 +186,8 @@ impl From<UpdateJobBody> for UpdateJob {
 }
 
 impl Judge<Scheduler> for UpdateJobBody {
+    const DEPENDENT: &'static [(&'static str, &'static [&'static str])] = OF_SCHEDULE_TYPE;
+
     async fn judge(self, scheduler: &Scheduler) -> Vec<FieldProblem> {
         let mut fields = UpdateJob::from(self).fields;
         // What a change leaves out is there already.

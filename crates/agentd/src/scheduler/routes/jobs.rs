@@ -143,8 +143,8 @@ pub(super) async fn list_jobs(
 
 /// Plan a job for an agent
 ///
-/// Its first slot is the next one from now on. A run is a turn of the agent without a conversation; it can be
-/// followed at `/api/chat/sessions/{session_id}/stream`.
+/// Its first slot is the next one from now on; with `status: "paused"` from when it is resumed. A run is a turn of the
+/// agent without a conversation; it can be followed at `/api/chat/sessions/{session_id}/stream`.
 #[utoipa::path(
     post, path = "/api/scheduler/jobs", tag = "Scheduler", request_body = CreateJobBody,
     responses(

@@ -22,6 +22,8 @@ pub struct CreateJob {
     /// Id or `svc_name`; `None`: the default agent.
     pub agent: Option<String>,
     pub project: Option<String>,
+    /// Nothing of it is due until it is resumed.
+    pub is_paused: bool,
     pub fields: JobFields,
     /// The agent plans it by itself; more active jobs of that kind than this are refused.
     pub most_of_agent: Option<u64>,
@@ -48,7 +50,7 @@ pub struct ListJobs<'a> {
 }
 
 impl Scheduler {
-    /// Keeps a job; it is due from now on.
+    /// Keeps a job; it is due from now on, unless it is to be paused at first.
     ///
     /// # Errors
     /// `Invalid` with every bad field, an unknown agent or project, too many jobs, or the store's refusal.
@@ -72,6 +74,10 @@ impl Scheduler {
                     return Err(SchedulerError::TooManyOfAgent { limit });
                 }
                 job.made_by_agent = true;
+            }
+            if wanted.is_paused {
+                job.status = JobStatus::Paused;
+                job.next_run_at = None;
             }
             if let Some(project) = &wanted.project {
                 job.project_id = Some(projects.get_in(tx, project).await?.id);

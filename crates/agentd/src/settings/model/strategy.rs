@@ -23,7 +23,7 @@ pub enum Planning {
 #[serde(default)]
 pub struct StrategySettings {
     pub planning: Planning,
-    /// Whether a turn looks over its answer before it gives it, at the price of one more call.
+    /// Whether a turn for which tools were used looks over its answer, at the price of one more call.
     pub reflection: bool,
     /// How many tools of one round run at the same time; the others wait.
     #[schema(minimum = 1, maximum = 32)]

@@ -133,11 +133,11 @@ impl BuiltinTools {
         Ok(())
     }
 
-    /// Switches a tool off, or on again.
+    /// Switches a tool on or off as wished, or else to what it is not.
     ///
     /// # Errors
     /// `UnknownBuiltin`, or the database is away.
-    pub async fn toggle(&self, name: &str) -> Result<BuiltinTool, SkillError> {
+    pub async fn toggle(&self, name: &str, wished: Option<bool>) -> Result<BuiltinTool, SkillError> {
         let known = self.all().into_iter().map(|(tool, _)| tool.description().name.clone()).find(|known| known == name);
         let Some(known) = known else {
             return Err(SkillError::UnknownBuiltin { name: name.chars().take(64).collect() });
@@ -146,7 +146,8 @@ impl BuiltinTools {
         self.0
             .db
             .write(async move |tx: &mut Tx| {
-                if !store::switch_on(tx, &switched).await? {
+                let was_off = store::switch_on(tx, &switched).await?;
+                if !wished.unwrap_or(was_off) {
                     store::switch_off(tx, &switched).await?;
                 }
                 Ok::<_, SkillError>(())

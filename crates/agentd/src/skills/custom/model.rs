@@ -217,8 +217,8 @@ impl CustomTool {
             Patch::Keep => {}
             Patch::Clear => self.request = None,
             Patch::Set(request) => {
-                let kept = self.request.take().map(|request| request.secret_headers).unwrap_or_default();
-                self.request = Some(request.into_stored(kept, &mut secrets, &mut problems));
+                let had = self.request.take();
+                self.request = Some(request.into_stored(had.as_ref(), &mut secrets, &mut problems));
             }
         }
         // A kind that is changed takes along what only the other kind has.
@@ -272,17 +272,21 @@ impl CustomTool {
 impl HttpRequestChange {
     fn into_stored(
         self,
-        kept: BTreeSet<String>,
+        before: Option<&HttpToolRequest>,
         secrets: &mut SecretChanges,
         problems: &mut Problems,
     ) -> HttpToolRequest {
-        let mut secret_headers = kept;
+        let mut secret_headers = before.map(|before| before.secret_headers.clone()).unwrap_or_default();
+        // Who may change a tool may not read its secrets by leading them to himself.
+        let has_moved = before.is_some_and(|before| before.leads_elsewhere(&self.url));
+        let mut unconfirmed = if has_moved { secret_headers.clone() } else { BTreeSet::new() };
         for (name, update) in self.secret_headers {
             let field = format!("request.secret_headers.{}", name.chars().take(64).collect::<String>());
             let name = name.to_ascii_lowercase();
             match update {
                 None => {
                     secret_headers.remove(&name);
+                    unconfirmed.remove(&name);
                 }
                 Some(SecretUpdate::Shown(_)) => {
                     problems.require(secret_headers.contains(&name), &field, "has no value yet; give it one");
@@ -292,9 +296,16 @@ impl HttpRequestChange {
                         && HeaderValue::from_str(secret.expose()).is_ok();
                     problems.require(fits, &field, "must be the value of a header: 1 to 8192 bytes in one line");
                     secret_headers.insert(name.clone());
+                    unconfirmed.remove(&name);
                     secrets.push((name, Some(secret)));
                 }
             }
+        }
+        for name in unconfirmed {
+            problems.add(
+                format!("request.secret_headers.{name}"),
+                "must be entered again, or cleared with null: its value was meant for the host that was there before",
+            );
         }
         HttpToolRequest {
             method: self.method,
@@ -307,6 +318,11 @@ impl HttpRequestChange {
 }
 
 impl HttpToolRequest {
+    /// Whether `url` names another scheme, host or port.
+    pub(in crate::skills) fn leads_elsewhere(&self, url: &str) -> bool {
+        origin(&self.url) != origin(url)
+    }
+
     /// Whether a model chooses the host; then it is an agent's request and not the owner's.
     pub(super) fn has_steered_host(&self) -> bool {
         let rest = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
@@ -390,6 +406,11 @@ impl HttpToolRequest {
         }
         Ok(())
     }
+}
+
+fn origin(url: &str) -> Option<url::Origin> {
+    let filled = Template::parse(url.trim()).ok()?.fill(|_| "1".to_owned());
+    Url::parse(&filled).ok().map(|url| url.origin())
 }
 
 pub(super) fn is_json_type(content_type: &str) -> bool {

@@ -215,16 +215,16 @@ impl CustomTools {
         write_secrets(tx, &self.0.vault, &tool.id, &secrets).await
     }
 
-    /// Switches a tool off, or on again.
+    /// Switches a tool on or off as wished, or else to what it is not.
     ///
     /// # Errors
     /// `NotFound`, or the database is away.
-    pub async fn toggle(&self, id: &str) -> Result<ListedTool, SkillError> {
+    pub async fn toggle(&self, id: &str, wished: Option<bool>) -> Result<ListedTool, SkillError> {
         let (wanted, now) = (CustomToolId::from(id), self.0.clock.now());
         self.0
             .db
             .write(async move |tx: &mut Tx| {
-                let is_there = store::toggle_custom_tool(tx, &wanted, now).await?;
+                let is_there = store::toggle_custom_tool(tx, &wanted, wished, now).await?;
                 if is_there { Ok(()) } else { Err(not_found(wanted.as_str())) }
             })
             .await?;

@@ -1,12 +1,12 @@
 //! `/api/settings/skills/builtin`.
 
-use agentd_web::{ApiResult, Json, Path};
+use agentd_web::{ApiResult, Json, JsonOrNothing, Path};
 use axum::extract::State;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::SkillsRoutes;
+use super::{SkillsRoutes, ToggleTool};
 use crate::skills::builtin::BuiltinTool;
 use crate::skills::tool::Effect;
 
@@ -70,12 +70,15 @@ pub(super) async fn list_builtin_tools(State(state): State<SkillsRoutes>) -> Api
 }
 
 /// Switch a built-in tool off, or on again
+///
+/// To what the body says; without one, to what it is not.
 #[utoipa::path(post, path = "/api/settings/skills/builtin/{name}/toggle", operation_id = "toggle_builtin_tool",
-    tag = "skills", params(("name" = String, Path, description = "Such as `shell`")),
+    tag = "skills", params(("name" = String, Path, description = "Such as `shell`")), request_body = ToggleTool,
     responses((status = 200, body = BuiltinToolView)))]
 pub(super) async fn toggle_builtin_tool(
     State(state): State<SkillsRoutes>,
     Path(name): Path<String>,
+    JsonOrNothing(wish): JsonOrNothing<ToggleTool>,
 ) -> ApiResult<Json<BuiltinToolView>> {
-    Ok(Json(state.builtin.toggle(&name).await?.into()))
+    Ok(Json(state.builtin.toggle(&name, wish.enabled).await?.into()))
 }

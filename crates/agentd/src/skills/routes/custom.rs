@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use agentd_base::{FieldProblem, Patch, SecretState, SecretUpdate, Timestamp};
-use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, Judge, Judged, Path};
+use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Judge, Judged, Path};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::SkillsRoutes;
+use super::{SkillsRoutes, ToggleTool};
 use crate::ground::record_once;
 use crate::skills::custom::{
     CustomTool, CustomToolChange, CustomToolId, HttpMethod, HttpRequestChange, ListedTool, ToolKind,
@@ -21,6 +21,7 @@ use crate::skills::custom::{
 /// The request that an http tool sends. `{{input.<field>}}` stands for what a model wrote: encoded
 /// in the URL, escaped in a JSON body.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = CustomToolRequest)]
 pub(super) struct RequestFields {
     /// Left out: GET.
@@ -81,6 +82,7 @@ impl ToSchema for SecretHeaders {}
 
 /// What a custom tool is made from.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct CustomToolFields {
     /// What models call it, unique over all tools: `[a-zA-Z0-9_-]{1,64}`.
     #[schema(min_length = 1, max_length = 64, pattern = "^[a-zA-Z0-9_-]{1,64}$", example = "weather")]
@@ -133,6 +135,7 @@ impl Judge<SkillsRoutes> for CustomToolFields {
 
 /// What is to be changed of a custom tool; what is left out stays.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct UpdateCustomTool {
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64, pattern = "^[a-zA-Z0-9_-]{1,64}$")]
@@ -298,7 +301,8 @@ pub(super) async fn get_custom_tool(
 
 /// Change a custom tool
 ///
-/// What is left out stays. In force from the next turn on.
+/// What is left out stays. In force from the next turn on. Values of secret headers go to no other scheme, host or
+/// port: with such a change of `url` they must be entered again, or cleared.
 #[utoipa::path(put, path = "/api/settings/skills/custom/{id}", operation_id = "update_custom_tool", tag = "skills",
     params(("id" = String, Path, description = "The tool's id")), request_body = UpdateCustomTool,
     responses((status = 200, body = CustomToolView), (status = 409, body = ErrorBody, description = "The name is taken")))]
@@ -323,12 +327,15 @@ pub(super) async fn delete_custom_tool(
 }
 
 /// Switch a custom tool off, or on again
+///
+/// To what the body says; without one, to what it is not.
 #[utoipa::path(post, path = "/api/settings/skills/custom/{id}/toggle", operation_id = "toggle_custom_tool",
-    tag = "skills", params(("id" = String, Path, description = "The tool's id")),
+    tag = "skills", params(("id" = String, Path, description = "The tool's id")), request_body = ToggleTool,
     responses((status = 200, body = CustomToolView)))]
 pub(super) async fn toggle_custom_tool(
     State(state): State<SkillsRoutes>,
     Path(id): Path<String>,
+    JsonOrNothing(wish): JsonOrNothing<ToggleTool>,
 ) -> ApiResult<Json<CustomToolView>> {
-    Ok(Json(state.custom.toggle(&id).await?.into()))
+    Ok(Json(state.custom.toggle(&id, wish.enabled).await?.into()))
 }

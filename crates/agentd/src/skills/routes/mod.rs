@@ -7,7 +7,7 @@ mod servers;
 
 use agentd_web::{ApiResult, ApiRouter, Json, Routes, routes};
 use axum::extract::State;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::builtin::BuiltinTools;
@@ -39,6 +39,15 @@ pub fn routes() -> Routes<SkillsRoutes> {
             .routes(routes!(sandbox::get_sandbox_config, sandbox::update_sandbox_config))
             .routes(servers::router()),
     )
+}
+
+/// Whether a tool is to be on.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+struct ToggleTool {
+    /// Left out: off if it is on, and on if it is off.
+    #[schema(value_type = bool, required = false)]
+    enabled: Option<bool>,
 }
 
 /// A tool at a glance.

@@ -4,7 +4,8 @@ use agentd_sandbox::Tier;
 use agentd_web::{ApiResult, Json};
 use axum::extract::State;
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::SkillsRoutes;
 use crate::settings::PartialObject;
@@ -84,6 +85,34 @@ pub(super) struct SandboxConfigView {
     in_force: SandboxInForce,
 }
 
+const IN_FORCE: &str = "in_force";
+
+/// The schema of a change: that of the settings, with what GET shows beside them.
+#[derive(Debug)]
+pub(super) struct SandboxConfigPatch;
+
+impl PartialSchema for SandboxConfigPatch {
+    fn schema() -> RefOr<Schema> {
+        let mut schema = SandboxPatch::schema();
+        if let RefOr::T(Schema::Object(object)) = &mut schema {
+            let description = "As GET shows it, so that its answer can be sent back; it changes nothing.";
+            let shown = ObjectBuilder::new().description(Some(description)).build();
+            object.properties.insert(IN_FORCE.to_owned(), RefOr::T(Schema::Object(shown)));
+        }
+        schema
+    }
+}
+
+impl ToSchema for SandboxConfigPatch {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "SandboxConfigPatch".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        SandboxPatch::schemas(schemas);
+    }
+}
+
 async fn view(state: &SkillsRoutes) -> ApiResult<Json<SandboxConfigView>> {
     let settings = state.settings.get::<SandboxSettings>().await?;
     let in_force = state.runner.state().await.into();
@@ -101,14 +130,16 @@ pub(super) async fn get_sandbox_config(State(state): State<SkillsRoutes>) -> Api
 
 /// Change the sandbox's settings
 ///
-/// Any fields; those left out stay. In force for every run that starts from now on. The tiers are
-/// tried again, also when nothing changes: that is how to find out whether a remedy helped.
+/// Any fields; those left out stay. `in_force` is shown only: sent back, it is ignored. In force for
+/// every run that starts from now on. The tiers are tried again, also when nothing changes: that is
+/// how to find out whether a remedy helped.
 #[utoipa::path(put, path = "/api/sandbox/config", operation_id = "update_sandbox_config", tag = "skills",
-    request_body = SandboxPatch, responses((status = 200, body = SandboxConfigView)))]
+    request_body = SandboxConfigPatch, responses((status = 200, body = SandboxConfigView)))]
 pub(super) async fn update_sandbox_config(
     State(state): State<SkillsRoutes>,
-    Json(change): Json<PartialObject>,
+    Json(mut change): Json<PartialObject>,
 ) -> ApiResult<Json<SandboxConfigView>> {
+    change.0.remove(IN_FORCE);
     state.settings.update::<SandboxSettings>(change).await?;
     state.runner.recheck();
     view(&state).await

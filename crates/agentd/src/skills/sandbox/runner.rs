@@ -202,13 +202,25 @@ impl CodeRunner {
             sandbox.run(request).await
         };
         let outcome = tokio::select! {
-            outcome = run => outcome.map_err(|error| ToolError::Failed(error.to_string()))?,
+            outcome = run => outcome.map_err(|error| ToolError::Failed(self.why_not(&error)))?,
             () = cancelled.cancelled() => return Err(ToolError::Cancelled),
         };
         if let Ended::NotStarted { reason } = &outcome.ended {
             return Err(ToolError::Failed(format!("the program could not be started: {reason}")));
         }
         Ok(CodeOutcome::new(outcome))
+    }
+
+    /// Why there was no run, with the setting that is to blame for it.
+    fn why_not(&self, error: &SandboxError) -> String {
+        match error {
+            SandboxError::Path { path, .. } | SandboxError::PathRefused { path, .. }
+                if self.settings().policy().writable_paths.contains(path) =>
+            {
+                format!("{}; the sandbox's setting `writable_paths` names it", in_full(error))
+            }
+            _ => error.to_string(),
+        }
     }
 
     /// The way to the network; `None` when the settings allow none.

@@ -58,7 +58,7 @@ impl Session {
     }
 
     pub(super) fn failure(&self, error: &McpError) -> Failure {
-        Failure { diagnosis: self.diagnosis(), ..Failure::of_server(error) }
+        Failure { diagnosis: self.diagnosis(), ..Failure::of_server(error, &self.secrets) }
     }
 
     /// Why the session is over, after it is.
@@ -117,7 +117,7 @@ impl Opener {
             Way::Http { url, headers } => {
                 let url = Url::parse(url).map_err(|_| Failure::ours("invalid_request", "the address is not valid"))?;
                 let opened = Connection::over_http(url, headers, self.client.clone(), options).await;
-                let connection = opened.map_err(|error| Failure::of_server(error.error()))?;
+                let connection = opened.map_err(|error| Failure::of_server(error.error(), &spec.secrets()))?;
                 Ok(Session { connection, revision: spec.revision, program: None, secrets: spec.secrets() })
             }
             Way::Stdio { reach, env } => {
@@ -172,8 +172,9 @@ impl Opener {
 
 /// Ends the program of a failed handshake, and says how it ended where that tells more.
 async fn why_not(program: &SandboxedChild, reach: &StdioReach, error: &ConnectError, spec: &Spec) -> Failure {
-    let mut failure = Failure::of_server(error.error());
-    failure.diagnosis = hide(error.diagnosis().to_owned(), &spec.secrets());
+    let secrets = spec.secrets();
+    let mut failure = Failure::of_server(error.error(), &secrets);
+    failure.diagnosis = hide(error.diagnosis().to_owned(), &secrets);
     let has_gone = matches!(error.error(), McpError::EndedInHandshake { .. });
     let ended = tokio::time::timeout(END_BY_ITSELF, program.wait()).await;
     program.kill();

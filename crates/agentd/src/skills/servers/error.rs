@@ -2,11 +2,12 @@
 
 use std::error::Error;
 
-use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_base::{DomainError, ErrorKind, FieldProblem, Secret};
 use agentd_mcp::McpError;
 use agentd_sandbox::SandboxError;
 use agentd_store::StoreError;
 
+use super::secrets::hide;
 use crate::settings::VaultError;
 
 /// Why there is no session with a server, or no answer; kept and shown until the next try.
@@ -28,8 +29,10 @@ impl Failure {
         Self { code, message: message.into(), is_ours: true, diagnosis: String::new() }
     }
 
-    pub(super) fn of_server(error: &McpError) -> Self {
-        Self { code: error.code(), message: sentence(error), is_ours: false, diagnosis: String::new() }
+    /// Of a server to which these values were given: it may repeat them in what it says of its failure.
+    pub(super) fn of_server(error: &McpError, secrets: &[Secret]) -> Self {
+        let message = hide(sentence(error), secrets);
+        Self { code: error.code(), message, is_ours: false, diagnosis: String::new() }
     }
 
     pub(super) fn of_sandbox(error: &SandboxError) -> Self {

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 pub(super) use rate::{Bucket, Rate};
 pub use request::StoredRequest;
 pub(super) use request::{BodyFormat, is_kept_header, read_body};
-pub(super) use template::{Marks, Template};
+pub(super) use template::Template;
 
 use crate::agents::AgentId;
 

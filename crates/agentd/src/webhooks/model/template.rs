@@ -7,6 +7,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::engine::Marks;
+
 const MAX_CHARACTERS: usize = 16_000;
 const MAX_PLACEHOLDERS: usize = 100;
 /// Of one value, and of all of them together.
@@ -22,19 +24,6 @@ enum Piece {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Piece>);
-
-/// What stands before and after a value from outside. It holds something that nobody outside knows.
-#[derive(Debug, Clone)]
-pub(crate) struct Marks {
-    pub(crate) begin: String,
-    pub(crate) end: String,
-}
-
-impl Marks {
-    pub(crate) fn new(key: &str) -> Self {
-        Self { begin: format!("[untrusted {key}]"), end: format!("[end of untrusted {key}]") }
-    }
-}
 
 impl Template {
     /// # Errors

@@ -32,7 +32,7 @@ pub(super) fn refusal(error: WebhookError) -> ApiError {
 /// Needs no credential but a signature: `X-Svc-Signature`, or the three headers of Standard Webhooks. Each that is sent
 /// must be right. The body may be anything of up to 2 MiB. Answered once the delivery is stored; the same message
 /// within a day (`webhook-id`, `X-Svc-Delivery`, `X-GitHub-Delivery`, `X-Gitlab-Event-UUID` or `Idempotency-Key`) is
-/// the same delivery.
+/// the same delivery. An `Idempotency-Key` stands for one body.
 #[utoipa::path(post, path = "/api/webhooks/{webhook_id}/receive", operation_id = "receive_webhook", tag = "webhooks",
     params(
         ("webhook_id" = String, Path),
@@ -47,7 +47,8 @@ pub(super) fn refusal(error: WebhookError) -> ApiError {
     request_body(description = "What happened", content((serde_json::Value = "application/json"), (String = "*/*"))),
     responses((status = 202, body = AcceptedDelivery),
         (status = 401, body = ErrorBody, description = "The signature is missing, wrong or too old"),
-        (status = 409, body = ErrorBody, description = "The webhook is switched off"),
+        (status = 409, body = ErrorBody,
+            description = "The webhook is switched off, or the `Idempotency-Key` came with another body before"),
         (status = 429, body = ErrorBody, description = "Too many requests"),
         (status = 503, body = ErrorBody, description = "Too much waits to be worked off, or the database is away")))]
 pub(super) async fn receive_webhook(

@@ -13,7 +13,7 @@ use crate::webhooks::error::WebhookError;
 use crate::webhooks::model::{
     Delivery, DeliveryId, DeliveryStatus, StoredRequest, Webhook, WebhookId, is_kept_header, read_body,
 };
-use crate::webhooks::signature::{message_id, verify};
+use crate::webhooks::signature::{message_name, verify};
 use crate::webhooks::store::deliveries;
 
 /// A larger body is not repeated in the event.
@@ -42,7 +42,7 @@ impl Webhooks {
     /// sent the same message within a day.
     ///
     /// # Errors
-    /// `NotFound`, `Signature`, `Disabled`, `Invalid` id of the message, `TooFast`, `TooFastInAll`,
+    /// `NotFound`, `Signature`, `Disabled`, `Invalid` id of the message, `KeyReused`, `TooFast`, `TooFastInAll`,
     /// `Overloaded`, or the store's refusal.
     pub async fn receive(&self, id: &WebhookId, request: ReceivedRequest) -> Result<DeliveryId, WebhookError> {
         let received = self.try_receive(id, request).await;
@@ -63,13 +63,13 @@ impl Webhooks {
         if !known.webhook.enabled {
             return Err(WebhookError::Disabled);
         }
-        let message_id = message_id(&request.headers)
+        let named = message_name(&request.headers)
             .map_err(|name| WebhookError::invalid(name, "must be 1 to 255 visible ASCII characters"))?;
         self.0.admission.admit(id, now)?;
         self.0.admission.check_backlog(ground).await?;
         let new = NewDelivery {
             webhook: known.webhook.clone(),
-            message_id,
+            message_id: named.as_ref().map(|named| named.id.clone()),
             replay_of: None,
             request: StoredRequest { headers: kept_headers(&request.headers), body: request.body.to_vec() },
         };
@@ -77,10 +77,16 @@ impl Webhooks {
         let stored = ground
             .db
             .write(async move |tx: &mut Tx| {
-                if let Some(message_id) = &delivery.message_id
+                if let Some(named) = &named
                     && let Some(earlier) =
-                        deliveries::claim_message(tx, &delivery.webhook_id, message_id, &delivery.id).await?
+                        deliveries::claim_message(tx, &delivery.webhook_id, &named.key(), &delivery.id).await?
                 {
+                    if named.is_idempotency_key()
+                        && let Some(first) = deliveries::find_request(tx, &earlier).await?
+                        && first.body != parts.request.body
+                    {
+                        return Err(WebhookError::KeyReused);
+                    }
                     return Ok((earlier, false));
                 }
                 // It may have been deleted or switched off since it was looked up.

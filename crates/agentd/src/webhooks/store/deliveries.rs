@@ -38,11 +38,11 @@ fn delivery(row: &Row) -> Result<Delivery, StoreError> {
 }
 
 /// Notes that a message came as this delivery, unless it came already within a day; then the answer is
-/// the delivery that it was.
+/// the delivery that it was. `message` is its key among all messages of the webhook.
 pub(in crate::webhooks) async fn claim_message(
     tx: &mut Tx,
     webhook: &WebhookId,
-    message_id: &str,
+    message: &str,
     delivery: &DeliveryId,
 ) -> Result<Option<DeliveryId>, StoreError> {
     let now = tx.clock().now();
@@ -52,7 +52,7 @@ pub(in crate::webhooks) async fn claim_message(
              ON CONFLICT (webhook_id, message_id) DO UPDATE \
              SET delivery_id = excluded.delivery_id, received_at = excluded.received_at \
              WHERE webhook_messages.received_at <= $5",
-            args![webhook, message_id, delivery, now, now - REPEATS_WITHIN],
+            args![webhook, message, delivery, now, now - REPEATS_WITHIN],
         )
         .await?;
     if claimed == 1 {
@@ -61,7 +61,7 @@ pub(in crate::webhooks) async fn claim_message(
     let row = tx
         .fetch_one(
             "SELECT delivery_id FROM webhook_messages WHERE webhook_id = $1 AND message_id = $2",
-            args![webhook, message_id],
+            args![webhook, message],
         )
         .await?;
     row.get("delivery_id").map(Some)

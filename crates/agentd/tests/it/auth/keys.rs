@@ -61,12 +61,11 @@ async fn either_header_carries_a_key() {
         .send()
         .await
         .expect_status(200);
-    app.get("/api/auth/keys")
-        .anonymous()
-        .header("authorization", &key)
-        .send()
-        .await
-        .expect_error(401, "missing_credential");
+    for wrong in [&*key, &format!("Token {key}"), "Basic b3duZXI6eA==", "Bearer ", "Bearer"] {
+        let refused = app.get("/api/auth/keys").anonymous().header("authorization", wrong).send().await;
+        let refused = refused.expect_error(401, "missing_credential").text();
+        assert!(refused.contains("must read `Bearer <API key or session token>`"), "{wrong}: {refused}");
+    }
     app.get("/api/auth/keys")
         .anonymous()
         .header("x-api-key", "svc_")

@@ -103,7 +103,12 @@ async fn every_bad_field_is_named() {
     assert_eq!(fields(base("perl")).await, ["hook_type"]);
     let mut templated = base("builtin");
     templated["config"] = json!({"channel": "slack:#x", "template": "{{secret.key}}"});
-    assert_eq!(fields(templated).await, ["config.template"]);
+    assert_eq!(fields(templated.clone()).await, ["config.template"]);
+    // Of a platform that there is not.
+    for channel in ["foo:b", "https://receiver.example/in"] {
+        templated["config"] = json!({"channel": channel, "template": "x"});
+        assert_eq!(fields(templated.clone()).await, ["config.channel"], "{channel}");
+    }
     // Never to be reached, whoever types it in.
     let mut metadata = base("http");
     metadata["config"] = json!({"url": "http://169.254.169.254/latest"});

@@ -301,6 +301,33 @@ async fn a_receiver_that_is_away_is_left_in_peace() {
 }
 
 #[tokio::test]
+async fn what_is_retried_by_hand_goes_before_all_that_is_held() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let mut hook = queued(&receiver);
+    hook["max_retries"] = json!(100);
+    let id = make(&app, hook).await;
+    receiver.always(Answer::Status(503));
+    for number in 0..10 {
+        emit(&app, "memory.stored", json!({"n": number})).await;
+    }
+    settle(&app).await;
+    // One is overdue behind the open circuit, and would be the next.
+    emit(&app, "memory.stored", json!({"n": 10})).await;
+    app.clock.advance(Duration::from_secs(5));
+    settle(&app).await;
+    assert_eq!(receiver.received().len(), 10);
+    let list = app.get(&format!("{HOOKS}/{id}/deliveries?status=failed")).send().await.expect_status(200).json();
+    let failed = list["deliveries"][0]["id"].as_str().unwrap();
+    app.post(&format!("{HOOKS}/{id}/deliveries/{failed}/retry")).send().await.expect_status(200);
+    settle(&app).await;
+    let test = app.post(&format!("{HOOKS}/{id}/test-delivery")).send().await.expect_status(202).json();
+    settle(&app).await;
+    let received = receiver.received();
+    let probes: Vec<&str> = received[10..].iter().map(|received| received.header("x-svc-delivery")).collect();
+    assert_eq!(probes, [failed, test["id"].as_str().unwrap()]);
+}
+
+#[tokio::test]
 async fn one_slow_receiver_holds_a_quarter_of_the_places() {
     let app = TestApp::with_owner().await;
     let (slow, quick) = (Receiver::start().await, Receiver::start().await);

@@ -69,6 +69,15 @@ async fn what_cannot_work_is_refused_with_every_bad_field() {
     for interval in [0, -5, 3_153_600_000_i64] {
         assert_eq!(refused(&app, &every(interval)).await, ["schedule.interval"]);
     }
+    // Without a type nothing is known of the other fields.
+    for schedule in [json!({}), json!({"interval": 50}), json!({"type": "foo"})] {
+        let mut job = every(60);
+        job["schedule"] = schedule;
+        assert_eq!(refused(&app, &job).await, ["schedule.type"], "{job}");
+    }
+    for status in ["bogus", "completed"] {
+        assert_eq!(refused(&app, &with(every(60), &json!({"status": status}))).await, ["status"]);
+    }
     let past = with(every(60), &json!({"schedule": {"type": "at", "datetime": "2026-01-05T08:59:59Z"}}));
     assert_eq!(refused(&app, &past).await, ["schedule.datetime"]);
     let never = with(every(60), &json!({"schedule": {"type": "at", "datetime": "tomorrow"}}));
@@ -92,6 +101,18 @@ async fn what_cannot_work_is_refused_with_every_bad_field() {
     let page = app.get("/api/scheduler/jobs?limit=201&status=lost&offset=-1").send().await.expect_status(400);
     assert_eq!(page.bad_fields().len(), 3);
     assert_eq!(app.get("/api/scheduler/jobs").send().await.expect_status(200).json()["count"], 0);
+}
+
+#[tokio::test]
+async fn a_job_may_begin_paused() {
+    let app = app().await;
+    assert_eq!(create(&app, &with(every(60), &json!({"status": "active"}))).await["status"], "active");
+    let made = create(&app, &with(every(60), &json!({"status": "paused"}))).await;
+    assert_eq!((&made["status"], &made["next_run_at"]), (&json!("paused"), &Value::Null));
+    let path = format!("/api/scheduler/jobs/{}/resume", id(&made));
+    let resumed = app.post(&path).send().await.expect_status(200).json();
+    assert_eq!(resumed["status"], "active");
+    assert!(resumed["next_run_at"].is_string(), "{resumed}");
 }
 
 #[tokio::test]

@@ -73,6 +73,9 @@ async fn an_attempt_ends_when_its_time_is_up() {
     advance(app, 60);
     let ended = until(app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
     assert_eq!(ended["status"], "timeout");
+    let told = events(app, "task.failed").await;
+    assert_eq!(types(&told), ["task.failed"]);
+    assert_eq!((&told[0].1["code"], &told[0].1["error"]), (&json!("timeout"), &ended["error"]));
 }
 
 #[tokio::test]

@@ -51,6 +51,25 @@ async fn a_tool_is_made_changed_switched_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_switch_takes_the_state_that_is_wished_for() {
+    let app = app().await;
+    let made = create(&app, &python("mine", "result = 1")).await;
+    let custom = format!("{CUSTOM}/{}/toggle", made["id"].as_str().unwrap());
+    for path in [custom, format!("{BUILTIN}/read_file/toggle")] {
+        for wished in [false, false, true, true] {
+            let shown = app.post(&path).json(&json!({"enabled": wished})).send().await.expect_status(200).json();
+            assert_eq!(shown["enabled"], wished, "{path}");
+        }
+        assert_eq!(app.post(&path).send().await.expect_status(200).json()["enabled"], false);
+        assert_eq!(app.post(&path).json(&json!({})).send().await.expect_status(200).json()["enabled"], true);
+        for bad in [json!({"enabled": "no"}), json!({"enabled": null}), json!({"enable": true}), json!([])] {
+            app.post(&path).json(&bad).send().await.expect_error(400, "invalid_request");
+        }
+        app.post(&path).raw_json("{").send().await.expect_error(400, "malformed_json");
+    }
+}
+
+#[tokio::test]
 async fn a_name_belongs_to_one_tool() {
     let app = app().await;
     let made = create(&app, &python("mine", "result = 1")).await;
@@ -121,6 +140,25 @@ async fn every_bad_field_is_named_at_once() {
         assert_eq!(answer.bad_fields(), [field]);
     }
     assert_eq!(app.get(CUSTOM).send().await.json()["total"], 0);
+}
+
+#[tokio::test]
+async fn fields_that_are_not_known_are_refused() {
+    let app = app().await;
+    let mut fields = python("mine", "result = 1");
+    let made = create(&app, &fields).await;
+    let path = format!("{CUSTOM}/{}", made["id"].as_str().unwrap());
+    fields["timeout_second"] = json!(5);
+    let request = json!({"request": {"url": "https://api.example/", "header": {}}});
+    for (answer, field) in [
+        (app.post(CUSTOM).json(&fields).send().await, "timeout_second"),
+        (app.put(&path).json(&json!({"enable": false})).send().await, "enable"),
+        (app.put(&path).json(&request).send().await, "request.header"),
+    ] {
+        let refused = answer.expect_error(400, "invalid_request");
+        assert_eq!(refused.bad_fields(), [field]);
+        assert!(refused.text().contains("known are"), "{}", refused.text());
+    }
 }
 
 #[tokio::test]

@@ -74,6 +74,25 @@ async fn a_request_is_filled_and_its_secrets_stay_secret() {
 }
 
 #[tokio::test]
+async fn secrets_do_not_follow_to_another_host() {
+    let app = app().await;
+    let secrets = json!({"authorization": "Bearer hunter2", "x-other": "also-hidden"});
+    let path = create(&app, json!({"url": "https://one.example/a", "secret_headers": secrets})).await;
+    let change = |url: &str, secrets: Value| json!({"request": {"url": url, "secret_headers": secrets}});
+    let shown = json!({"authorization": {"set": true}, "x-other": null});
+    for url in ["https://two.example/a", "http://one.example/a", "https://one.example:8443/a"] {
+        let refused = app.put(&path).json(&change(url, shown.clone())).send().await;
+        let refused = refused.expect_error(400, "invalid_request");
+        assert_eq!(refused.bad_fields(), ["request.secret_headers.authorization"], "{url}");
+        assert!(refused.text().contains("entered again"), "{}", refused.text());
+    }
+    app.put(&path).json(&change("https://one.example/b/{{input.item}}", json!({}))).send().await.expect_status(200);
+    let again = json!({"Authorization": "Bearer hunter3", "x-other": null});
+    let moved = app.put(&path).json(&change("https://two.example/a", again)).send().await.expect_status(200).json();
+    assert_eq!(moved["request"]["secret_headers"], json!({"authorization": {"set": true}}));
+}
+
+#[tokio::test]
 async fn a_host_that_a_model_chooses_is_an_agents_request() {
     let app = app().await;
     let server = Server::start(|_| "inside".into_response()).await;

@@ -25,6 +25,9 @@ async fn the_settings_say_what_is_in_force_and_why() {
         (&changed["timeout_seconds"], &changed["memory_limit_mb"], &changed["backend"]),
         (&json!(5), &json!(256), &json!("auto"))
     );
+    // What was answered can be sent back.
+    let again = app.put(SANDBOX).json(&changed).send().await.expect_status(200).json();
+    assert_eq!((&again["timeout_seconds"], &again["memory_limit_mb"]), (&json!(5), &json!(256)));
     let bad = json!({"backend": "jail", "timeout_seconds": 0, "memory_limit_mb": 1, "env_allowlist": ["A=B"], "writable_paths": ["x"], "netwrok": true});
     let fields = app.put(SANDBOX).json(&bad).send().await.expect_error(400, "invalid_request").bad_fields();
     for field in ["backend", "timeout_seconds", "memory_limit_mb", "env_allowlist[0]", "writable_paths[0]", "netwrok"] {
@@ -75,6 +78,10 @@ async fn folders_that_cannot_be_opened_are_named() {
     assert_eq!(problems.len(), 3, "{config}");
     assert!(problems[0].contains(missing.to_str().unwrap()) && problems[0].contains("No such file"), "{problems:?}");
     assert!(problems[1].contains("only directories") && problems[2].contains("own data"), "{problems:?}");
+    if !config["in_force"]["tier"].is_null() {
+        let error = call(&app, "shell", json!({"command": "true"})).await.unwrap_err().to_string();
+        assert!(error.contains("`writable_paths`"), "{error}");
+    }
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&missing).unwrap();
     let fine = app.put(SANDBOX).json(&json!({"writable_paths": [missing]})).send().await.expect_status(200).json();

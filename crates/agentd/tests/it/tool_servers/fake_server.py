@@ -103,6 +103,9 @@ def main():
             version = request["params"]["protocolVersion"]
             info = {"name": "fake", "version": "1.2.3"}
             answer(request, {"protocolVersion": version, "capabilities": announced, "serverInfo": info})
+        elif method == "tools/list" and MODE == "repeats":
+            words = f"the token {os.environ.get('TOKEN')} may not list tools"
+            send({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32001, "message": words}})
         elif method == "tools/list":
             answer(request, {"tools": tools()})
         elif method == "tools/call":

@@ -37,6 +37,20 @@ async fn a_handshake_that_fails_is_told_with_what_the_program_said() {
 }
 
 #[tokio::test]
+async fn a_secret_that_a_server_repeats_in_its_refusal_is_hidden() {
+    let app = app_without_sandbox().await;
+    let token = json!({"enabled": false, "env": {"TOKEN": "very-secret"}});
+    let id = register(&app, &with(called("a", "repeats"), token)).await;
+    let found = act(&app, &id, "test").await;
+    assert!(found["error"].as_str().unwrap().contains("the token [hidden] may not"), "{found}");
+    app.put(&format!("{SERVERS}/{id}")).json(&json!({"enabled": true})).send().await.expect_status(200);
+    let refused = app.post(&format!("{SERVERS}/{id}/connect")).send().await.expect_status(502);
+    let state = status(&app, &id).await;
+    assert!(state["error"]["message"].as_str().unwrap().contains("[hidden]"), "{state}");
+    assert!(!refused.text().contains("very-secret") && !state.to_string().contains("very-secret"));
+}
+
+#[tokio::test]
 async fn one_that_floods_or_is_silent_costs_nobody_else() {
     let app = app_without_sandbox().await;
     let good = connected(&app, &called("good", "well")).await;

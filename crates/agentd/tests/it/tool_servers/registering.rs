@@ -75,6 +75,20 @@ async fn every_bad_field_is_named_at_once() {
 }
 
 #[tokio::test]
+async fn fields_that_are_not_known_are_refused() {
+    let app = TestApp::with_owner().await;
+    let misspelt = with(off("a"), json!({"timeout_second": 5}));
+    let refused = app.post(SERVERS).json(&misspelt).send().await.expect_error(400, "invalid_request");
+    assert_eq!(refused.bad_fields(), ["timeout_second"]);
+    assert!(refused.text().contains("timeout_seconds"), "{}", refused.text());
+    let path = format!("{SERVERS}/{}", register(&app, &off("a")).await);
+    for field in ["enable", "header"] {
+        let refused = app.put(&path).json(&json!({field: {}})).send().await.expect_error(400, "invalid_request");
+        assert_eq!(refused.bad_fields(), [field]);
+    }
+}
+
+#[tokio::test]
 async fn secrets_are_write_only_and_go_nowhere_else() {
     let app = TestApp::with_owner().await;
     let id =

@@ -1,5 +1,8 @@
 //! Approvals: asked for, answered, expired, carried over a restart.
 
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
 use super::*;
 
 #[tokio::test]
@@ -125,7 +128,8 @@ async fn an_approval_expires() {
     bench.talk.app.clock.advance(Duration::from_secs(2));
     let late = format!("/api/chat/approvals/{}", pending["id"].as_str().expect("an id"));
     let answer = json!({"decision": "approve"});
-    bench.talk.app.post(&late).json(&answer).send().await.expect_error(409, "approval_answered");
+    let refused = bench.talk.app.post(&late).json(&answer).send().await.expect_error(409, "approval_expired");
+    assert!(refused.text().contains("ask the agent again"), "{}", refused.text());
     // Nobody has written it down yet.
     assert!(bench.pending().await.is_empty());
     let expired = bench.talk.app.get("/api/chat/approvals?status=expired").send().await.expect_status(200).json();
@@ -135,6 +139,31 @@ async fn an_approval_expires() {
     assert_eq!(last(&events).event, "done");
     assert_eq!(bench.runs(), 0);
     assert_eq!(bench.kept(&events).await["tool_calls"][0]["status"], "expired");
+    bench.talk.app.post(&late).json(&answer).send().await.expect_error(409, "approval_expired");
+}
+
+/// A conversation is free again when the time is over, not when somebody looks the next time.
+#[tokio::test]
+async fn an_approval_expires_on_time() {
+    let bench = Bench::with(vec![calls(&[("act", json!({}))]), says("Nobody said yes.")]).await;
+    let ttl = json!({"approval_ttl_seconds": 1});
+    bench.talk.app.put("/api/settings/security").json(&ttl).send().await.expect_status(200);
+    let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
+    let running = bench.talk.app.running();
+    let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
+    running.daemon.workers.spawn(&running.ground().db, &tracker, &draining);
+    // By then every worker has looked, and rests for its interval.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let pending = wait_for_pending(&bench).await;
+    wait_until_parked(&bench, pending["session_id"].as_str().expect("a session")).await;
+    bench.talk.app.clock.advance(Duration::from_secs(1));
+    let events = tokio::time::timeout(Duration::from_secs(15), stream.collect()).await.expect("it expires");
+    assert_eq!(last(&events).event, "done");
+    assert_eq!(bench.kept(&events).await["tool_calls"][0]["status"], "expired");
+    draining.cancel();
+    tracker.close();
+    tracker.wait().await;
 }
 
 #[tokio::test]

@@ -288,6 +288,73 @@ async fn whatever_a_model_or_a_tool_does_wrong_the_turn_goes_on() {
     assert!(std::fs::metadata(file).expect("the whole result").len() >= 2 << 20);
 }
 
+/// What a vendor refuses once it would refuse in every later turn.
+#[tokio::test]
+async fn a_call_goes_back_in_a_form_that_vendors_take() {
+    let long = "x".repeat(5_000);
+    let invented: Vec<ToolCall> = ["functions.shell", "sh\nell", long.as_str(), "look"]
+        .iter()
+        .map(|name| ToolCall::new("same", *name, json!({})))
+        .collect();
+    let again = Reply::tool_calls(vec![ToolCall::new("same", "look", json!({}))], COUNTED);
+    let replies = vec![Reply::tool_calls(invented, COUNTED), again, says("Sorry."), says("Yes.")];
+    let bench = Bench::with(replies).await;
+    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    assert_eq!(last(&events).event, "done", "{events:?}");
+    assert_eq!(bench.kept(&events).await["tool_calls"][0]["tool"], "functions.shell", "shown as it was said");
+    let next = json!({"content": "And now?", "conversation_id": started(&events, "conversation_id")});
+    bench.talk.exchange(&next).await;
+    for number in 1..4 {
+        let request = bench.request(number);
+        let messages = request["messages"].as_array().expect("messages");
+        let calls = messages.iter().filter_map(|message| message["tool_calls"].as_array()).flatten();
+        let calls: Vec<(&str, &str)> = calls
+            .map(|call| (call["id"].as_str().expect("an id"), call["function"]["name"].as_str().expect("a name")))
+            .collect();
+        let names: Vec<&str> = calls.iter().map(|(_, name)| *name).collect();
+        assert_eq!(names[..4], ["functions_shell", "sh_ell", &long[..64], "look"]);
+        let answered: Vec<&str> = messages.iter().filter_map(|message| message["tool_call_id"].as_str()).collect();
+        let ids: Vec<&str> = calls.iter().map(|(id, _)| *id).collect();
+        assert_eq!(answered, ids);
+        let unique: std::collections::BTreeSet<&str> = ids.iter().copied().collect();
+        assert_eq!(unique.len(), ids.len(), "{ids:?}");
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_are_encoded_twice_are_understood() {
+    let twice = json!({"word": "a"}).to_string();
+    let written = [("look", json!(twice)), ("look", json!("just words"))];
+    let bench = Bench::with(vec![calls(&written), says("Seen.")]).await;
+    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let kept = bench.kept(&events).await;
+    assert_eq!(kept["tool_calls"][0]["output"], json!({"echo": {"word": "a"}}));
+    assert_eq!(kept["tool_calls"][1]["status"], "failed");
+    // Both go back as what vendors demand: an object.
+    let request = bench.request(1);
+    let messages = request["messages"].as_array().expect("messages");
+    let back = messages.iter().find_map(|message| message["tool_calls"].as_array()).expect("the calls");
+    let arguments = back.iter().map(|call| call["function"]["arguments"].as_str().expect("a text"));
+    let arguments: Vec<Value> = arguments.map(|text| serde_json::from_str(text).expect("JSON")).collect();
+    assert_eq!(arguments, [json!({"word": "a"}), json!({"arguments": "just words"})]);
+}
+
+#[tokio::test]
+async fn where_no_tools_are_offered_a_call_is_answered_in_words() {
+    let bench = Bench::with(vec![calls(&[("shell", json!({}))]), says("In words, then.")]).await;
+    let id = bench.conversation(json!({"mode": "chat"})).await;
+    let events = bench.talk.exchange(&json!({"content": "go", "conversation_id": id})).await;
+    assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "In words, then."));
+    let told = bench.request(1).to_string();
+    assert!(told.contains("no tools are offered") && !told.contains("tool_calls"), "{told}");
+    // A model that does nothing else comes to an end, too.
+    let stubborn = Bench::with(vec![calls(&[("shell", json!({}))])]).await;
+    let id = stubborn.conversation(json!({"mode": "chat"})).await;
+    stubborn.talk.app.put("/api/settings/agent").json(&json!({"max_tool_rounds": 2})).send().await.expect_status(200);
+    let events = stubborn.talk.exchange(&json!({"content": "go", "conversation_id": id})).await;
+    assert_eq!((last(&events).event.as_str(), &last(&events).data["code"]), ("error", &json!("tool_limit")));
+}
+
 #[tokio::test]
 async fn rounds_are_limited() {
     let bench = Bench::with(vec![calls(&[("look", json!({}))])]).await;

@@ -150,6 +150,23 @@ async fn the_same_message_within_a_day_is_one_delivery() {
     assert_eq!(metric(&app, r#"svc_webhook_requests_total{outcome="repeated"}"#).await, 10.0);
 }
 
+#[tokio::test]
+async fn an_idempotency_key_stands_for_one_body() {
+    let app = TestApp::with_owner().await;
+    let ci = Sender::create(&app, ci()).await;
+    let send =
+        |header: &'static str, body: &'static str| ci.signed(&app, JSON, body.as_bytes()).header(header, "one").send();
+    let first = send("idempotency-key", "{}").await.expect_status(202).json();
+    send("idempotency-key", r#"{"a": 1}"#).await.expect_error(409, "idempotency_key_reused");
+    assert_eq!(send("idempotency-key", "{}").await.expect_status(202).json(), first);
+    // What another header calls the same is another message, as it is shown.
+    let other = send("x-github-delivery", r#"{"a": 1}"#).await.expect_status(202).json();
+    assert_ne!(other, first);
+    let shown = ci.delivery(&app, other["delivery_id"].as_str().unwrap()).await;
+    assert_eq!((&shown["message_id"], &shown["body"]), (&json!("one"), &json!({"a": 1})));
+    assert_eq!(events(&app).await.len(), 2);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_that_come_at_once_one_is_taken() {
     let app = TestApp::with_owner().await;

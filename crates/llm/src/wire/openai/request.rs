@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::wire::calls::fitting_id;
+use crate::wire::calls::{as_object, fitting_id};
 use crate::{ModelMessage, ModelRequest, ToolCall, ToolDefinition, Vendor};
 
 #[derive(Serialize)]
@@ -123,10 +123,7 @@ fn convert(vendor: Vendor, one: &ModelMessage) -> Message<'_> {
 }
 
 fn convert_call(vendor: Vendor, call: &ToolCall) -> Call<'_> {
-    let arguments = match &call.input {
-        Value::String(raw) => raw.clone(),
-        input => input.to_string(),
-    };
+    let arguments = as_object(&call.input).to_string();
     Call { id: call_id_for(vendor, &call.id), r#type: "function", function: Function { name: &call.name, arguments } }
 }
 

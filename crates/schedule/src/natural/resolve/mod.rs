@@ -15,6 +15,8 @@ use crate::zone::Zone;
 /// When nothing says at what time.
 const DEFAULT_HOUR: u8 = 9;
 const DAY_SECONDS: i64 = 86_400;
+/// The doubt of what cron holds only until the month ends: too much to create anything without asking.
+pub(super) const ROUGH: f64 = 0.5;
 
 /// What had to be assumed, as doubt to take off the confidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -228,12 +230,21 @@ impl Resolver<'_> {
         if draft.times.is_empty() && draft.part.is_none() {
             return Some(ScheduleSpec::every(i64::from(count).checked_mul(DAY_SECONDS)?));
         }
-        // Cron counts anew each month: the nearest that keeps the time of the day.
-        if count > 15 {
-            return None;
-        }
-        self.doubt.add(0.15);
         let time = self.time_fields()?;
+        if count == 7 {
+            // A week on the weekday of the next such time.
+            let daily = self.cron(&format!("{time} * * *")).check(self.zone).ok()?;
+            let weekday = self.zone.wall(daily.next_after(self.now, self.now)?).weekday().to_sunday_zero_offset();
+            self.doubt.add(0.05);
+            return Some(self.cron(&format!("{time} * * {weekday}")));
+        }
+        // Cron counts anew each month: the nearest that keeps the time of the day. The longer the step, the more of
+        // it is wrong where a month ends.
+        match count {
+            0..=3 => self.doubt.add(0.15),
+            4..=15 => self.doubt.add(ROUGH),
+            _ => return None,
+        }
         Some(self.cron(&format!("{time} */{count} * *")))
     }
 

@@ -59,7 +59,8 @@ fn edit(workspace: &Workspace, path: &RelativePath, input: &Input, mark: &str) -
     let Ok(content) = String::from_utf8(content) else {
         return invalid(format!("`{path}` is no text in UTF-8; change it with `shell` or `python`"));
     };
-    let places: Vec<usize> = content.match_indices(&input.old_text).map(|(place, _)| place).collect();
+    let (old_text, new_text) = with_line_ends_of(&content, input);
+    let places: Vec<usize> = content.match_indices(&old_text).map(|(place, _)| place).collect();
     match places.len() {
         0 => {
             return invalid(format!("old_text does not occur in `{path}`; read the file and copy the text exactly"));
@@ -74,12 +75,22 @@ fn edit(workspace: &Workspace, path: &RelativePath, input: &Input, mark: &str) -
             ));
         }
     }
-    let grown = places.len().saturating_mul(input.new_text.len());
-    if content.len().saturating_sub(places.len() * input.old_text.len()).saturating_add(grown) > MAX_BYTES {
+    let grown = places.len().saturating_mul(new_text.len());
+    if content.len().saturating_sub(places.len() * old_text.len()).saturating_add(grown) > MAX_BYTES {
         return invalid(format!("the file would be longer than {MAX_BYTES} bytes"));
     }
-    workspace.write(path, content.replace(&input.old_text, &input.new_text).as_bytes(), mark)?;
+    workspace.write(path, content.replace(&old_text, &new_text).as_bytes(), mark)?;
     Ok(places.len())
+}
+
+/// The text to be replaced, and what takes its place. A model reads lines without their ends, and writes line feeds
+/// alone, also where the file has carriage returns before them.
+fn with_line_ends_of(content: &str, input: &Input) -> (String, String) {
+    if content.contains(&input.old_text) || !content.contains("\r\n") {
+        return (input.old_text.clone(), input.new_text.clone());
+    }
+    let with_returns = |text: &str| text.replace("\r\n", "\n").replace('\n', "\r\n");
+    (with_returns(&input.old_text), with_returns(&input.new_text))
 }
 
 fn line_number(content: &str, place: usize) -> usize {

@@ -113,7 +113,7 @@ pub(super) struct Catalog {
 
 /// What an entry is installed with.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct InstallCatalogEntry {
     /// By the names of the entry's `values`: a text, a list of texts, or true and false. Folders
     /// among them are opened to the server.

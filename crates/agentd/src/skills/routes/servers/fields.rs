@@ -34,105 +34,99 @@ impl PartialSchema for SecretValues {
 
 impl ToSchema for SecretValues {}
 
-/// What a tool server is registered with.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
-pub(super) struct ToolServerFields {
-    /// Its tools are called `<name>_<tool>`, the name written in lower case with hyphens.
-    #[schema(min_length = 1, max_length = 100, example = "time")]
-    name: String,
-    transport: TransportKind,
-    #[serde(flatten)]
-    rest: ReachFields,
-}
-
-/// What is to be changed of a tool server; what is left out stays.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
-pub(super) struct UpdateToolServer {
-    #[serde(default)]
-    #[schema(min_length = 1, max_length = 100)]
-    name: Option<String>,
-    #[serde(default)]
-    transport: Option<TransportKind>,
-    #[serde(flatten)]
-    rest: ReachFields,
-}
-
-/// How a tool server is reached, and what it may do.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-struct ReachFields {
-    /// stdio: a program that is installed on this machine, by name or absolute path.
-    #[serde(default)]
-    #[schema(min_length = 1, max_length = 4096, example = "uvx")]
-    command: Option<String>,
-    /// stdio
-    #[serde(default)]
-    #[schema(max_items = 128)]
-    args: Option<Vec<String>>,
-    /// stdio: variables of the program's environment. `HOME` is a folder of its own that stays.
-    #[serde(default)]
-    #[schema(required = false, inline)]
-    env: SecretValues,
-    /// stdio: whether the program reaches public addresses, through a proxy that holds it to the
-    /// rules for agents. Default false.
-    #[serde(default)]
-    network: Option<bool>,
-    /// stdio: what the program may read besides the system's programs and libraries; absolute paths.
-    #[serde(default)]
-    #[schema(max_items = 32)]
-    readable_paths: Option<Vec<String>>,
-    /// stdio: folders that the program may read and change besides its home; absolute paths.
-    #[serde(default)]
-    #[schema(max_items = 32)]
-    writable_paths: Option<Vec<String>>,
-    /// http: the address of the endpoint. It may be private or on this machine.
-    #[serde(default)]
-    #[schema(min_length = 1, max_length = 2048, example = "https://mcp.example.com/mcp")]
-    url: Option<String>,
-    /// http: sent with every request.
-    #[serde(default)]
-    #[schema(required = false, inline)]
-    headers: SecretValues,
-    /// Default true.
-    #[serde(default)]
-    enabled: Option<bool>,
-    /// Whether the server is believed when it says that a tool only reads; such a tool needs no
-    /// approval. Default false.
-    #[serde(default)]
-    trusted: Option<bool>,
-    /// One call may take no longer. Default 60.
-    #[serde(default)]
-    #[schema(minimum = 1, maximum = 3600)]
-    timeout_seconds: Option<u32>,
-}
-
-impl ReachFields {
-    fn into_change(self, name: Option<String>, transport: Option<TransportKind>) -> ToolServerChange {
-        ToolServerChange {
-            name,
-            transport,
-            command: self.command,
-            args: self.args,
-            env: self.env.0,
-            network: self.network,
-            readable_paths: self.readable_paths,
-            writable_paths: self.writable_paths,
-            url: self.url,
-            headers: self.headers.0,
-            enabled: self.enabled,
-            trusted: self.trusted,
-            timeout_seconds: self.timeout_seconds,
+/// Fields of its own, and how a tool server is reached and what it may do. Written out in one struct each, because
+/// unknown fields of a flattened one cannot be refused.
+macro_rules! with_reach {
+    ($(#[doc = $doc:literal])* $name:ident { $($own:tt)* }) => {
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone, Deserialize, ToSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $name {
+            $($own)*
+            /// stdio: a program that is installed on this machine, by name or absolute path.
+            #[serde(default)]
+            #[schema(min_length = 1, max_length = 4096, example = "uvx")]
+            command: Option<String>,
+            /// stdio
+            #[serde(default)]
+            #[schema(max_items = 128)]
+            args: Option<Vec<String>>,
+            /// stdio: variables of the program's environment. `HOME` is a folder of its own that stays.
+            #[serde(default)]
+            #[schema(required = false, inline)]
+            env: SecretValues,
+            /// stdio: whether the program reaches public addresses, through a proxy that holds it to the
+            /// rules for agents. Default false.
+            #[serde(default)]
+            network: Option<bool>,
+            /// stdio: what the program may read besides the system's programs and libraries; absolute paths.
+            #[serde(default)]
+            #[schema(max_items = 32)]
+            readable_paths: Option<Vec<String>>,
+            /// stdio: folders that the program may read and change besides its home; absolute paths.
+            #[serde(default)]
+            #[schema(max_items = 32)]
+            writable_paths: Option<Vec<String>>,
+            /// http: the address of the endpoint. It may be private or on this machine.
+            #[serde(default)]
+            #[schema(min_length = 1, max_length = 2048, example = "https://mcp.example.com/mcp")]
+            url: Option<String>,
+            /// http: sent with every request.
+            #[serde(default)]
+            #[schema(required = false, inline)]
+            headers: SecretValues,
+            /// Default true.
+            #[serde(default)]
+            enabled: Option<bool>,
+            /// Whether the server is believed when it says that a tool only reads; such a tool needs no
+            /// approval. Default false.
+            #[serde(default)]
+            trusted: Option<bool>,
+            /// One call may take no longer. Default 60.
+            #[serde(default)]
+            #[schema(minimum = 1, maximum = 3600)]
+            timeout_seconds: Option<u32>,
         }
-    }
+
+        impl From<$name> for ToolServerChange {
+            fn from(fields: $name) -> Self {
+                Self {
+                    name: fields.name.into(),
+                    transport: fields.transport.into(),
+                    command: fields.command,
+                    args: fields.args,
+                    env: fields.env.0,
+                    network: fields.network,
+                    readable_paths: fields.readable_paths,
+                    writable_paths: fields.writable_paths,
+                    url: fields.url,
+                    headers: fields.headers.0,
+                    enabled: fields.enabled,
+                    trusted: fields.trusted,
+                    timeout_seconds: fields.timeout_seconds,
+                }
+            }
+        }
+    };
 }
 
-impl From<ToolServerFields> for ToolServerChange {
-    fn from(fields: ToolServerFields) -> Self {
-        fields.rest.into_change(Some(fields.name), Some(fields.transport))
+with_reach!(
+    /// What a tool server is registered with.
+    ToolServerFields {
+        /// Its tools are called `<name>_<tool>`, the name written in lower case with hyphens.
+        #[schema(min_length = 1, max_length = 100, example = "time")]
+        name: String,
+        transport: TransportKind,
     }
-}
+);
 
-impl From<UpdateToolServer> for ToolServerChange {
-    fn from(fields: UpdateToolServer) -> Self {
-        fields.rest.into_change(fields.name, fields.transport)
+with_reach!(
+    /// What is to be changed of a tool server; what is left out stays.
+    UpdateToolServer {
+        #[serde(default)]
+        #[schema(min_length = 1, max_length = 100)]
+        name: Option<String>,
+        #[serde(default)]
+        transport: Option<TransportKind>,
     }
-}
+);

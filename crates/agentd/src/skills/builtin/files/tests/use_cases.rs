@@ -85,6 +85,18 @@ async fn a_text_is_replaced_where_it_is_meant() {
 }
 
 #[tokio::test]
+async fn lines_are_replaced_whatever_their_ends() {
+    let bench = Bench::new();
+    std::fs::write(bench.inside("f"), "one\r\ntwo\r\nthree\r\n").unwrap();
+    let edit = |old: &str, new: &str| json!({"path": "f", "old_text": old, "new_text": new});
+    bench.call("edit_file", edit("one\ntwo\n", "1\n2\n2\n")).await.unwrap();
+    assert_eq!(std::fs::read_to_string(bench.inside("f")).unwrap(), "1\r\n2\r\n2\r\nthree\r\n");
+    bench.call("edit_file", edit("2\r\nthree", "3")).await.unwrap();
+    assert_eq!(std::fs::read_to_string(bench.inside("f")).unwrap(), "1\r\n2\r\n3\r\n");
+    assert!(bench.call("edit_file", edit("3\n4", "")).await.unwrap_err().contains("does not occur"));
+}
+
+#[tokio::test]
 async fn edits_of_one_file_at_once_all_count() {
     let bench = Bench::new();
     let text: String = (0..16).map(|number| format!("<{number}>\n")).collect();
