@@ -48,15 +48,17 @@ impl Follower {
                 following.is_flushed = false;
             }
             state => {
-                // Damage was told above.
-                let reason = match state {
-                    OpenState::Rebuilt { .. } => None,
-                    OpenState::Fresh => Some("it is not there"),
-                    _ => Some("it belongs to another database"),
-                };
                 let remembered = count_episodes(&mut inner.ground.db.read().await?, None).await?;
-                if let Some(reason) = reason.filter(|_| remembered > 0) {
-                    tracing::warn!(reason, "the search index of memory is built anew from the stored episodes");
+                match state {
+                    // Damage was told above.
+                    OpenState::Rebuilt { .. } => {}
+                    // As it is when the first episode comes.
+                    OpenState::Fresh => tracing::info!(remembered, "the search index of memory is built"),
+                    _ if remembered > 0 => tracing::warn!(
+                        reason = "it belongs to another database",
+                        "the search index of memory is built anew from the stored episodes"
+                    ),
+                    _ => {}
                 }
                 self.build(&mut following).await?;
             }
