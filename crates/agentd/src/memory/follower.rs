@@ -253,7 +253,11 @@ impl Follower {
                 here.is_flushed = false;
             }
             here.ahead.extend(fresh.iter().map(|change| change.place));
-            here.cursor.place = here.cursor.place.max(page.place);
+            if page.place > here.cursor.place {
+                here.cursor.place = page.place;
+                // Otherwise what is in the index already would be followed once more after a start.
+                here.is_flushed = false;
+            }
             let place = here.cursor.place;
             here.ahead.retain(|ahead| *ahead > place);
             match page.more_after {
