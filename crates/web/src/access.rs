@@ -14,7 +14,7 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 use crate::caller::{Caller, Scope};
 use crate::doors::Route;
 use crate::error::ApiError;
-use crate::idempotency::{IdempotencyGuard, check_idempotency};
+use crate::idempotency::{IdempotencyGuard, check_idempotency, refuse_step_done};
 use crate::watch::{Opener, while_let_in};
 use crate::weight::refuse_heavy;
 
@@ -195,16 +195,18 @@ pub(crate) async fn require_or_open(State(door): State<Door>, request: Request, 
         let credential = presented_credential(request.headers());
         let is_presented = credential.is_some();
         // Asked first also without a credential: on the private socket the caller is known all the same.
-        let (credential, caller) = match door.auth.authenticate(credential.clone()).await {
+        let entrance = match door.auth.authenticate(credential.clone()).await {
             Ok(caller) if caller.scope == Scope::Read => return Err(insufficient_scope()),
-            Ok(caller) => (credential, caller),
+            Ok(caller) => Ok((credential, caller)),
             // A session of a daemon without keys opens nothing, yet must not close what is open.
-            Err(denied) => {
-                let admitted = door.auth.admit_anonymous(origin(request.headers())).await;
-                admitted.map_err(|closed| if is_presented { denied } else { closed })?;
-                (None, Caller::anonymous())
-            }
+            Err(denied) => match door.auth.admit_anonymous(origin(request.headers())).await {
+                Ok(()) => Ok((None, Caller::anonymous())),
+                Err(closed) => Err(if is_presented { denied } else { closed }),
+            },
         };
+        // Only now: what closed the doors meanwhile is on record.
+        let request = refuse_step_done(&door.idempotency, refuse_heavy(request, door.body_limit).await?).await?;
+        let (credential, caller) = entrance?;
         door.enter(credential, caller, request, next).await
     };
     entered.await.unwrap_or_else(|error| refused(route, error))

@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
 use http::header::CONTENT_TYPE;
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 use sha2::Sha256;
@@ -151,18 +152,8 @@ pub(crate) async fn check_idempotency(
     let Some(caller) = request.extensions().get::<Caller>().cloned() else {
         return Ok(next.run(request).await);
     };
-    let template = request.extensions().get::<MatchedPath>().map_or(String::new(), |path| path.as_str().to_owned());
-    let (mut parts, body) = request.into_parts();
-    // As much as the route takes: its limit is in the extensions by now.
-    let whole = Request::from_parts(parts.clone(), body);
-    let body = Bytes::from_request(whole, &()).await.map_err(|rejection| body_error(&rejection))?;
-    let known = KnownRequest {
-        credential_id: Arc::clone(&caller.credential_id),
-        key: key.clone(),
-        endpoint: format!("POST {template}"),
-        fingerprint: guard.fingerprint(parts.uri.path(), &body),
-    };
-    let entry = (caller.credential_id, key);
+    let (known, mut parts, body) = recognize(guard, caller.credential_id, key, request).await?;
+    let entry = (Arc::clone(&known.credential_id), known.key.clone());
     if !guard.under_way.lock().insert(entry.clone()) {
         return Err(still_under_way());
     }
@@ -195,6 +186,41 @@ pub(crate) async fn check_idempotency(
     Ok(response)
 }
 
+/// In front of the doors that are open until the first key exists. The step that closed them may be sent again by
+/// who never saw its answer: that is told what was made, and does not make it twice with a credential that was
+/// worth nothing the first time. A repeat to the letter alone is told, and nothing but the id.
+///
+/// # Errors
+/// 409 `already_done`.
+pub(crate) async fn refuse_step_done(guard: &IdempotencyGuard, request: Request) -> Result<Request, ApiError> {
+    let key = presented_idempotency_key(request.headers()).unwrap_or_default();
+    let Some(key) = key.filter(|_| request.method() == Method::POST) else { return Ok(request) };
+    let (known, parts, body) = recognize(guard, Caller::anonymous().credential_id, key, request).await?;
+    match guard.ledger.find(&known).await? {
+        Some((fingerprint, ReplayedAnswer::AlreadyDone { id })) if fingerprint == known.fingerprint => {
+            Err(already_done(&id))
+        }
+        _ => Ok(Request::from_parts(parts, Body::from(body))),
+    }
+}
+
+/// Reads the body, which tells one request from another.
+async fn recognize(
+    guard: &IdempotencyGuard,
+    credential_id: Arc<str>,
+    key: String,
+    request: Request,
+) -> Result<(KnownRequest, Parts, Bytes), ApiError> {
+    let template = request.extensions().get::<MatchedPath>().map_or(String::new(), |path| path.as_str().to_owned());
+    let (parts, body) = request.into_parts();
+    // As much as the route takes: its limit is in the extensions by now.
+    let whole = Request::from_parts(parts.clone(), body);
+    let body = Bytes::from_request(whole, &()).await.map_err(|rejection| body_error(&rejection))?;
+    let fingerprint = guard.fingerprint(parts.uri.path(), &body);
+    let known = KnownRequest { credential_id, key, endpoint: format!("POST {template}"), fingerprint };
+    Ok((known, parts, body))
+}
+
 enum Replay {
     Response(Response),
     Reattach(String),
@@ -217,11 +243,7 @@ fn answer_again(known: &KnownRequest, found: FoundRecord) -> Result<Replay, ApiE
             Replay::Response(replayed(response))
         }
         ReplayedAnswer::AlreadyDone { id } => {
-            return Err(ApiError::new(
-                StatusCode::CONFLICT,
-                "already_done",
-                format!("This was done before and made {id}; its secret was shown then and is not kept"),
-            ));
+            return Err(already_done(&id));
         }
         ReplayedAnswer::Reattach { id } => Replay::Reattach(id),
     })
@@ -233,6 +255,14 @@ fn replayed(mut response: Response) -> Response {
         response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
     }
     response
+}
+
+fn already_done(id: &str) -> ApiError {
+    ApiError::new(
+        StatusCode::CONFLICT,
+        "already_done",
+        format!("This was done before and made {id}; its secret was shown then and is not kept"),
+    )
 }
 
 fn still_under_way() -> ApiError {

@@ -91,7 +91,20 @@ impl Config {
                 IpAddr::V4(Ipv4Addr::LOCALHOST)
             }),
         };
-        let port = source.port.unwrap_or(DEFAULT_PORT);
+        let port = source.port.as_deref().map(str::trim).filter(|text| !text.is_empty());
+        let port = port.map_or(DEFAULT_PORT, |text| {
+            text.parse().unwrap_or_else(|_| {
+                problems.push(format!(
+                    "SVC_PORT is `{text}`; it must be a whole number from 0 to 65535, where 0 takes any free port"
+                ));
+                DEFAULT_PORT
+            })
+        });
+        let api_key_required = source.api_key_required.as_deref().unwrap_or_default();
+        let api_key_required = switch(api_key_required).unwrap_or_else(|| {
+            problems.push(format!("SVC_API_KEY_REQUIRED is `{api_key_required}`; it must be true or false"));
+            false
+        });
         let listen = SocketAddr::new(host, port);
         let data_dir = source.data_dir.filter(|path| !path.as_os_str().is_empty());
         let data_dir = data_dir.unwrap_or_else(source::default_data_dir);
@@ -186,7 +199,7 @@ impl Config {
             listen,
             data_dir,
             database_url,
-            api_key_required: source.api_key_required.unwrap_or(false),
+            api_key_required,
             cors_origins,
             allowed_hosts,
             trusted_proxies,
@@ -280,6 +293,15 @@ fn is_log_filter(text: &str) -> bool {
         && text.split(',').map(str::trim).filter(|part| !part.is_empty()).all(is_meant)
 }
 
+/// As people write it in variables; empty is as if it were not there.
+fn switch(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Some(true),
+        "" | "false" | "0" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
 fn list(text: Option<&str>) -> Vec<String> {
     let entries = text.unwrap_or_default().split(',').map(|entry| entry.trim().trim_end_matches('/'));
     entries.filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
@@ -321,6 +343,8 @@ mod tests {
     fn names_every_bad_value_at_once() {
         let source = ConfigSource {
             host: Some("everywhere".into()),
+            port: Some("70000".into()),
+            api_key_required: Some("perhaps".into()),
             database_url: Some(Secret::new("mysql://x".into())),
             base_url: Some("agents.example".into()),
             cors_origins: Some("https://ok.example, nonsense, https://x.example/path".into()),
@@ -335,6 +359,8 @@ mod tests {
         let ConfigError(problems) = Config::from_source(source).unwrap_err();
         for name in [
             "SVC_HOST",
+            "SVC_PORT",
+            "SVC_API_KEY_REQUIRED",
             "SVC_DATABASE_URL",
             "SVC_BASE_URL",
             "`nonsense`",

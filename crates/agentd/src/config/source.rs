@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use agentd_base::Secret;
 use clap::Args;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::ConfigError;
 
 /// Every configuration value as it was given. Flags and variables come through `clap`, the file
-/// through `serde`; the names are the same.
+/// through `serde`; the names are the same. Numbers and switches are still text, so that one of them
+/// that cannot be read hides nothing else that is wrong.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigSource {
@@ -17,8 +18,9 @@ pub struct ConfigSource {
     #[arg(long, env = "SVC_HOST", global = true)]
     pub host: Option<String>,
     /// Port to listen on [default: 7878]
-    #[arg(long, env = "SVC_PORT", global = true, value_parser = parse_port)]
-    pub port: Option<u16>,
+    #[arg(long, env = "SVC_PORT", global = true)]
+    #[serde(default, deserialize_with = "as_text")]
+    pub port: Option<String>,
     /// Directory that everything is kept in [default: ~/.local/share/agentd]
     #[arg(long, env = "SVC_DATA_DIR", global = true)]
     pub data_dir: Option<PathBuf>,
@@ -26,8 +28,9 @@ pub struct ConfigSource {
     #[arg(long, env = "SVC_DATABASE_URL", global = true, hide_env_values = true, value_parser = parse_secret)]
     pub database_url: Option<Secret>,
     /// Close every door that is open until the first API key exists
-    #[arg(long, env = "SVC_API_KEY_REQUIRED", global = true, num_args = 0..=1, default_missing_value = "true", value_parser = parse_switch)]
-    pub api_key_required: Option<bool>,
+    #[arg(long, env = "SVC_API_KEY_REQUIRED", global = true, num_args = 0..=1, default_missing_value = "true")]
+    #[serde(default, deserialize_with = "as_text")]
+    pub api_key_required: Option<String>,
     /// Origins whose pages may call the API, separated by commas
     #[arg(long, env = "SVC_CORS_ORIGINS", global = true)]
     pub cors_origins: Option<String>,
@@ -65,17 +68,12 @@ pub struct ConfigSource {
     pub program: Option<PathBuf>,
 }
 
-fn parse_port(text: &str) -> Result<u16, String> {
-    text.trim().parse().map_err(|_| "SVC_PORT must be a whole number from 0 to 65535; 0 takes any free port".to_owned())
-}
-
-/// As people write it in variables; empty is as if it were not there.
-fn parse_switch(text: &str) -> Result<bool, String> {
-    match text.trim().to_ascii_lowercase().as_str() {
-        "true" | "1" | "yes" | "on" => Ok(true),
-        "" | "false" | "0" | "no" | "off" => Ok(false),
-        _ => Err("SVC_API_KEY_REQUIRED must be true or false".to_owned()),
-    }
+/// A number or a switch of the file, as the same value is written in a variable.
+fn as_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(match toml::Value::deserialize(deserializer)? {
+        toml::Value::String(text) => Some(text),
+        other => Some(other.to_string()),
+    })
 }
 
 fn parse_secret(text: &str) -> Result<Secret, std::convert::Infallible> {

@@ -1,7 +1,5 @@
-//! The owner's picture: a file of its own under a name that nobody can guess.
-//!
-//! An `<img>` cannot send a credential, so the file is public to whoever knows its name, which is
-//! 256 random bits. A new picture has a new name: its bytes never change and may be cached for ever.
+//! The owner's picture: a file of its own under a name of 256 random bits. A new picture has a new name:
+//! its bytes never change and may be cached for ever.
 
 use std::io;
 use std::path::{Path, PathBuf};

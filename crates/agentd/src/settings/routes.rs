@@ -50,12 +50,12 @@ pub fn routes() -> Routes<SettingsRoutes> {
         .routes(routes!(get_email_settings, update_email_settings))
         .routes(routes!(reset_settings))
         .routes(routes!(reset_security_settings))
-        .routes(routes!(export_settings));
+        .routes(routes!(export_settings))
+        .routes(routes!(show_avatar));
     Routes::new()
         .protected(protected)
         .protected_up_to(limits::UPLOAD + MULTIPART_OVERHEAD, ApiRouter::new().routes(routes!(upload_avatar)))
         .protected_up_to(limits::IMPORT, ApiRouter::new().routes(routes!(import_settings)))
-        .public(ApiRouter::new().routes(routes!(show_avatar)))
 }
 
 type Answer<T> = Result<Json<T>, ApiError>;
@@ -274,7 +274,7 @@ struct AvatarUpload {
 
 #[derive(Debug, Serialize, ToSchema)]
 struct AvatarView {
-    /// Where the picture is served, to anybody who knows the address.
+    /// Where the picture is served, to whoever has a credential.
     avatar_url: String,
 }
 
@@ -296,7 +296,7 @@ async fn upload_avatar(
 
 /// The owner's picture
 ///
-/// Public to whoever knows the address, which nobody can guess; a new picture has a new one.
+/// A new picture has a new address.
 #[utoipa::path(
     get, path = "/api/settings/avatar/{file}", tag = "Settings",
     params(("file" = String, Path, description = "As in `avatar_url`")),
@@ -308,7 +308,7 @@ async fn show_avatar(State(state): State<SettingsRoutes>, Path(file): Path<Strin
     let (bytes, media_type) = state.settings.read_avatar(&file).await?;
     let headers = [
         (CONTENT_TYPE, media_type),
-        (CACHE_CONTROL, "public, max-age=31536000, immutable"),
+        (CACHE_CONTROL, "private, max-age=31536000, immutable"),
         (CONTENT_DISPOSITION, "inline"),
         (CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
     ];

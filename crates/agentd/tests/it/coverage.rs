@@ -21,7 +21,6 @@ const PUBLIC: &[&str] = &[
     "login",
     "pair_device",
     "receive_webhook",
-    "show_avatar",
     "validate",
 ];
 

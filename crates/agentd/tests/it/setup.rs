@@ -89,7 +89,7 @@ async fn the_first_key_closes_every_step() {
 
 #[tokio::test]
 async fn configuration_and_foreign_pages_close_every_step() {
-    let closed = TestApp::start_with(|source| source.api_key_required = Some(true)).await;
+    let closed = TestApp::start_with(|source| source.api_key_required = Some("true".to_owned())).await;
     let open = TestApp::start().await;
     for step in STEPS {
         closed.post(&path(step)).json(&json!({})).send().await.expect_error(401, "bootstrap");
@@ -178,5 +178,14 @@ async fn repeated_steps_are_answered_once() {
     assert_eq!(first.json(), again.json());
     let register = || app.post("/api/setup/account").header("idempotency-key", "account").json(&account()).send();
     register().await.expect_status(201);
+    register().await.expect_error(409, "already_done");
+    // What ends the wizard closes the doors, also to who never saw the answer and asks again.
+    let complete =
+        |body: &Value| app.post("/api/setup/complete").header("idempotency-key", "complete").json(body).send();
+    let made = complete(&json!({})).await.expect_status(200).json();
+    let again = complete(&json!({})).await.expect_error(409, "already_done").json();
+    assert!(again["error"].as_str().unwrap().contains(made["id"].as_str().unwrap()), "{again}");
+    complete(&json!({"key_name": "another"})).await.expect_error(401, "missing_credential");
+    make().await.expect_error(401, "missing_credential");
     register().await.expect_error(409, "already_done");
 }

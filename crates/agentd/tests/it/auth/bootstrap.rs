@@ -77,6 +77,21 @@ async fn the_first_key_closes_the_doors() {
 }
 
 #[tokio::test]
+async fn a_first_key_asked_for_again_with_a_session_is_one_key() {
+    let app = TestApp::start().await;
+    let registered = app.post("/api/auth/register").json(&account()).send().await.expect_status(201).json();
+    // The session is worth nothing before the first key, and something after it.
+    let session = text(&registered, "token");
+    let make =
+        || app.post("/api/auth/keys").bearer(&session).header("idempotency-key", "first").json(&first_key()).send();
+    let made = make().await.expect_status(200).json();
+    let again = make().await.expect_error(409, "already_done").json();
+    assert!(text(&again, "error").contains(&text(&made, "id")), "{again}");
+    let listed = app.get("/api/auth/keys").bearer(&session).send().await.expect_status(200).json();
+    assert_eq!(listed["keys"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
 async fn a_daemon_used_with_keys_alone_has_no_open_registration() {
     let app = TestApp::start().await;
     let made = app.post("/api/auth/keys").json(&first_key()).send().await.expect_status(200).json();
@@ -117,7 +132,7 @@ async fn revoking_the_last_key_does_not_reopen_bootstrap() {
 
 #[tokio::test]
 async fn configuration_closes_the_doors() {
-    let app = TestApp::start_with(|source| source.api_key_required = Some(true)).await;
+    let app = TestApp::start_with(|source| source.api_key_required = Some("true".to_owned())).await;
     for request in [app.post("/api/auth/register").json(&account()), app.post("/api/auth/keys").json(&first_key())] {
         let refused = request.send().await.expect_error(401, "bootstrap").json();
         assert!(text(&refused, "error").contains("agentd keys create"), "{refused}");
@@ -219,7 +234,7 @@ async fn a_weak_key_in_the_file_stops_the_start() {
             None => std::fs::remove_file(&file).expect("the file goes"),
         }
         let source = ConfigSource {
-            port: Some(0),
+            port: Some("0".to_owned()),
             data_dir: Some(folder.path().join(format!("data{number}"))),
             bootstrap_api_key_file: Some(file.clone()),
             ..ConfigSource::default()

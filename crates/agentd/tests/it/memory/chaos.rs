@@ -51,7 +51,7 @@ fn victim() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let source = ConfigSource {
-            port: Some(0),
+            port: Some("0".to_owned()),
             data_dir: Some(folder.join("data")),
             program: Some(BINARY.into()),
             database_url: std::env::var(DATABASE).ok().map(Secret::new),

@@ -31,24 +31,25 @@ fn avatar_files(app: &TestApp) -> usize {
 }
 
 #[tokio::test]
-async fn an_avatar_is_shown_to_whoever_knows_its_name() {
+async fn an_avatar_is_shown_to_whoever_has_a_credential() {
     let app = TestApp::with_owner().await;
     let url = upload(&app, "file", GIF).await.expect_status(200).json()["avatar_url"].as_str().unwrap().to_owned();
     assert_eq!(get(&app, "profile").await["avatar_url"], url);
     assert!(url.starts_with("/api/settings/avatar/") && url.ends_with(".gif"), "{url}");
-    let shown = app.get(&url).anonymous().send().await.expect_status(200);
+    app.get(&url).anonymous().send().await.expect_error(401, "missing_credential");
+    let shown = app.get(&url).send().await.expect_status(200);
     assert_eq!(shown.body, GIF);
     assert_eq!(shown.header("content-type"), Some("image/gif"));
     assert!(shown.header("cache-control").unwrap().contains("immutable"));
 
     let second = upload(&app, "file", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01").await.expect_status(200).json();
     let second = second["avatar_url"].as_str().unwrap().to_owned();
-    app.get(&url).anonymous().send().await.expect_error(404, "not_found");
-    app.get(&second).anonymous().send().await.expect_status(200);
+    app.get(&url).send().await.expect_error(404, "not_found");
+    app.get(&second).send().await.expect_status(200);
     put(&app, "profile", json!({"avatar_url": url})).await.expect_error(400, "invalid_request");
     put(&app, "profile", json!({"avatar_url": second})).await.expect_status(200);
     put(&app, "profile", json!({"avatar_url": null})).await.expect_status(200);
-    app.get(&second).anonymous().send().await.expect_status(404);
+    app.get(&second).send().await.expect_status(404);
     assert_eq!(std::fs::read_dir(app.data_dir().join("avatars")).unwrap().count(), 0);
     put(&app, "profile", json!({"avatar_url": "https://pictures.example/a.png"})).await.expect_status(200);
 }
@@ -76,7 +77,7 @@ async fn what_is_no_picture_is_refused_and_not_kept() {
     upload(&app, "file", &large).await.expect_status(200);
     assert_eq!(std::fs::read_dir(app.data_dir().join("avatars")).unwrap().count(), 1);
     for name in ["x.gif", "..%2f..%2fsecret.key", "%00.gif", &format!("{}.gif", "0".repeat(64)), "secret.key"] {
-        let answer = app.get(&format!("/api/settings/avatar/{name}")).anonymous().send().await;
+        let answer = app.get(&format!("/api/settings/avatar/{name}")).send().await;
         assert!(matches!(answer.status.as_u16(), 400 | 404), "{name}: {}", answer.status);
     }
 }

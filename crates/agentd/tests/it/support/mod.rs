@@ -96,7 +96,7 @@ impl TestApp {
         let folder = TestFolder::create();
         let database = ScratchDatabase::create().await;
         let mut source = ConfigSource {
-            port: Some(0),
+            port: Some("0".to_owned()),
             data_dir: Some(folder.path().join("data")),
             // This process is a test and knows no subcommands.
             program: Some(process::BINARY.into()),
