@@ -1,11 +1,13 @@
 //! Values in, true or false out.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use agentd_base::Timestamp;
 use cel::parser::Expression;
 use cel::{Context, ExecutionError, Value};
 
+use super::calendar;
 use super::compile::{ConditionError, shorten};
 use super::stack::on_own_stack;
 
@@ -86,7 +88,8 @@ fn sentence(error: &ExecutionError) -> String {
         ExecutionError::UnsupportedBinaryOperator(operator, left, right) => {
             format!("`{operator}` does not go with values of type {} and {}", left.type_of(), right.type_of())
         }
-        ExecutionError::FunctionError { function, .. } => match function.as_str() {
+        ExecutionError::FunctionError { function, message } => match function.as_str() {
+            calendar::ERRORS => message.clone(),
             "duration" => "`duration` reads a text such as '24h' or '1h30m'".to_owned(),
             "timestamp" => "`timestamp` reads a time such as '2026-01-05T09:00:00Z'".to_owned(),
             "matches" => "what `matches` is given is no regular expression".to_owned(),
@@ -105,7 +108,7 @@ fn sentence(error: &ExecutionError) -> String {
 pub(crate) fn evaluate(expression: &Expression, values: &Values) -> Result<bool, ConditionError> {
     let failed = |message: &str| ConditionError::Evaluation { message: shorten(message) };
     let resolved = on_own_stack(|| {
-        let mut context = Context::default();
+        let mut context = Context::with_env(Arc::clone(&calendar::FUNCTIONS));
         for (name, given) in &values.0 {
             context.add_variable_from_value(*name, value(given));
         }

@@ -9,6 +9,7 @@
 //!
 //! Deliberately absent: what the variables mean, and what happens when a condition is false.
 
+mod calendar;
 mod compile;
 mod evaluate;
 mod stack;

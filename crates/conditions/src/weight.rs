@@ -6,12 +6,15 @@
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 
+use super::calendar;
 use super::compile::{ConditionError, Variable};
 
 /// What a number or a time becomes when it is written out, and a little more.
 const SMALL: u64 = 64;
 /// Compiling a pattern.
 const PATTERN: u64 = 20_000;
+/// Finding a time zone by its name, and its rules for a time.
+const ZONE: u64 = 2_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Weight {
@@ -126,6 +129,9 @@ impl Scale<'_> {
         let mut cost = whole.cost.saturating_add(whole.size);
         if name == "matches" {
             cost = cost.saturating_add(PATTERN);
+        }
+        if !args.is_empty() && calendar::is_part(name) {
+            cost = cost.saturating_add(ZONE);
         }
         let is_truth = matches!(
             name,

@@ -127,6 +127,84 @@ fn no_error_shows_the_insides_of_the_interpreter() {
 }
 
 #[test]
+fn zones_have_the_rules_that_schedules_go_by() {
+    // Since November 2026 Vancouver does not set its clocks back any more.
+    assert_eq!(judge("timestamp('2026-12-15T06:30:00Z').getHours('America/Vancouver') == 23"), Ok(true));
+    let zones = [
+        "UTC",
+        "Europe/Berlin",
+        "Europe/London",
+        "America/Vancouver",
+        "America/New_York",
+        "America/St_Johns",
+        "Africa/Casablanca",
+        "Asia/Kolkata",
+        "Asia/Tokyo",
+        "Australia/Lord_Howe",
+        "Pacific/Kiritimati",
+        "Pacific/Pago_Pago",
+    ];
+    let database = jiff::tz::TimeZoneDatabase::bundled();
+    for at in ["2026-12-15T06:30:45.678Z", "2026-02-20T00:10:00Z", "2027-07-04T12:00:01Z", "2024-12-31T23:59:59.999Z"] {
+        let instant: jiff::Timestamp = at.parse().unwrap();
+        for zone in zones {
+            let there = instant.to_zoned(database.get(zone).unwrap());
+            let parts: [(&str, i64); 10] = [
+                ("getFullYear", there.year().into()),
+                ("getMonth", i64::from(there.month()) - 1),
+                ("getDayOfYear", i64::from(there.day_of_year()) - 1),
+                ("getDayOfMonth", i64::from(there.day()) - 1),
+                ("getDate", there.day().into()),
+                ("getDayOfWeek", there.weekday().to_sunday_zero_offset().into()),
+                ("getHours", there.hour().into()),
+                ("getMinutes", there.minute().into()),
+                ("getSeconds", there.second().into()),
+                ("getMilliseconds", there.millisecond().into()),
+            ];
+            for (part, expected) in parts {
+                let text = format!("timestamp('{at}').{part}('{zone}') == {expected}");
+                assert_eq!(judge(&text), Ok(true), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_of_a_time_are_in_utc_or_at_an_offset() {
+    for text in [
+        "timestamp('2026-01-05T01:30:00+02:00').getHours() == 23",
+        "timestamp('2026-01-05T01:30:00+02:00').getDate() == 4",
+        "timestamp('2026-01-05T01:30:00+02:00').getDayOfMonth() == 3",
+        "timestamp('2026-01-05T01:30:00+02:00').getDayOfWeek() == 0",
+        "timestamp('2026-01-01T00:00:00Z').getMonth() == 0 && timestamp('2026-01-01T00:00:00Z').getDayOfYear() == 0",
+        "timestamp('2026-01-01T00:00:00Z').getDayOfYear('-08:00') == 364",
+        "timestamp('2026-01-01T00:00:00Z').getMinutes('-00:30') == 30",
+        "timestamp('2026-01-01T00:00:00Z').getHours('05:30') == 5",
+        "timestamp('9999-12-31T23:59:59Z').getHours('Asia/Tokyo') == 8",
+        "timestamp('0001-01-01T00:00:00Z').getFullYear('-01:00') == 0",
+        "duration('90m').getHours() == 1 && duration('90m').getMinutes() == 90",
+        "now.getHours('Europe/Berlin') == 10",
+    ] {
+        assert_eq!(judge(text), Ok(true), "{text}");
+    }
+    for zone in ["Mars/Base", "", "Local", "+2:00", "24:00", "+01:60", "ab:00", "+-1:00", ":", "../UTC"] {
+        let error = judge(&format!("now.getHours('{zone}') == 1")).expect_err(zone).to_string();
+        assert!(error.contains(&format!("`{zone}` is no time zone; give an IANA name")), "{zone}: {error}");
+    }
+    for text in ["now.getHours(1) == 1", "duration('1h').getHours('UTC') == 1", "job.getDate() == 1"] {
+        assert!(matches!(judge(text), Err(ConditionError::Evaluation { .. })), "{text}");
+    }
+}
+
+#[test]
+fn zones_in_loops_have_their_price() {
+    let loops = |body: &str| format!("[1, 2, 3, 4, 5].all(a, [1, 2, 3, 4, 5].all(b, {body} >= 0))");
+    assert!(Condition::compile(&loops("now.getHours()"), VARIABLES).is_ok());
+    let error = Condition::compile(&loops("now.getHours('Europe/Berlin')"), VARIABLES).expect_err("too much");
+    assert_eq!(error, ConditionError::TooLarge);
+}
+
+#[test]
 fn examples_decide_when_it_is_saved() {
     let first = Values::new().with("last_run", Given::Json(json!(null)));
     let later = Values::new().with("last_run", Given::Json(json!({"status": "success"})));
