@@ -196,4 +196,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0022_scheduler_counts.sql"),
         postgres: include_str!("../migrations/postgres/0022_scheduler_counts.sql"),
     },
+    Migration {
+        version: 23,
+        name: "memory_forgotten",
+        sqlite: include_str!("../migrations/sqlite/0023_memory_forgotten.sql"),
+        postgres: include_str!("../migrations/postgres/0023_memory_forgotten.sql"),
+    },
 ];

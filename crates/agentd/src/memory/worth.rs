@@ -33,6 +33,11 @@ fn is_echo(answer: &str, asked: &str) -> bool {
     telling(answer).iter().all(|word| known.contains(word) || ACKNOWLEDGEMENT.contains(word))
 }
 
+/// What an episode that was made of a message is known to come from.
+pub(super) fn message_origin(message: &str) -> String {
+    format!("message:{message}")
+}
+
 /// What to remember of a message; `asked` is what the owner said last. `None`: nothing.
 pub(super) fn worth_remembering(
     spoken: &Spoken,
@@ -68,7 +73,7 @@ pub(super) fn worth_remembering(
         agent_id: Some(agent.id.clone()),
         content,
         source: Some(CONVERSATION.to_owned()),
-        origin: Some(format!("message:{}", spoken.id)),
+        origin: Some(message_origin(&spoken.id)),
         importance: Some(judged.importance),
         valence: Some(judged.valence),
         occurred_at: Some(spoken.at),

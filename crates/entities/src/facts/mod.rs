@@ -3,11 +3,12 @@
 //!
 //! Precision before recall: only the plain indicative with a known subject (the first person, a named
 //! person, or the speaker's relative). Questions, conditions, wishes, reports of what somebody said,
-//! the past and whatever is uncertain are no facts.
+//! the past and whatever is uncertain are no facts. German has the plainest of them (`german`).
 //!
 //! An attribute either has one value at a time (`lives_in`, `works_at`, `age`, `favorite color`), or
 //! carries what it is about (`like coffee`), so that liking coffee never contradicts liking tea.
 
+mod german;
 mod reader;
 mod sentence;
 mod vocabulary;
@@ -106,8 +107,9 @@ pub(crate) fn facts_in(text: &Text<'_>, mentions: &[Mention]) -> Vec<FactKey> {
 
 /// Where the clauses of a sentence end that speak of the speaker again: "my name is Ada and I live in Berlin".
 fn clause_ends(text: &Text<'_>, start: usize, end: usize) -> Vec<usize> {
-    let begins_anew = |at: usize| at + 1 < end && matches!(text.folded(at + 1), "i" | "my");
-    let mut ends: Vec<usize> = (start..end).filter(|at| text.folded(*at) == "and" && begins_anew(*at)).collect();
+    let begins_anew = |at: usize| at + 1 < end && matches!(text.folded(at + 1), "i" | "my" | "ich" | "mein" | "meine");
+    let joins = |at: usize| matches!(text.folded(at), "and" | "und");
+    let mut ends: Vec<usize> = (start..end).filter(|at| joins(*at) && begins_anew(*at)).collect();
     ends.push(end);
     ends
 }

@@ -19,8 +19,11 @@ impl Reader<'_, '_, '_> {
         }
         self.skip(&[
             "well", "so", "actually", "oh", "hey", "hi", "yes", "yeah", "no", "and", "also", "fyi", "now", "btw", ",",
-            "!", "-", "*",
+            "!", "-", "*", "hallo", "ja", "und",
         ]);
+        if matches!(self.word(0), "ich" | "mein" | "meine") {
+            return self.german_fact(speaker);
+        }
         if matches!(self.word(0), "my" | "our") {
             return self.possession(speaker);
         }
@@ -47,7 +50,7 @@ impl Reader<'_, '_, '_> {
     }
 
     fn is_noun_ahead(&self) -> bool {
-        matches!(self.word(1), "favourite" | "favorite")
+        matches!(self.word(1), "favourite" | "favorite" | "preferred")
             || SINGLE_VALUED.contains(&self.word(1))
             || SINGLE_VALUED.contains(&&*format!("{} {}", self.word(1), self.word(2)))
     }
@@ -78,7 +81,7 @@ impl Reader<'_, '_, '_> {
 
     /// `favourite colour is blue`, `phone number is …`.
     fn attribute(&mut self, subject: &str) -> Option<FactKey> {
-        let is_favorite = self.take(&["favourite", "favorite"]);
+        let is_favorite = self.take(&["favourite", "favorite", "preferred"]);
         let mut words: Vec<String> = Vec::new();
         while words.len() < 4 && !matches!(self.word(0), "is" | "are" | "isn't" | "was" | "") {
             if self.text.get(self.at)?.kind != Kind::Word {

@@ -1,4 +1,4 @@
-//! The words that open, close and forbid a fact.
+//! The words that open, close and forbid a fact, all of them folded.
 
 /// Words that make a statement uncertain, foreign or past.
 pub(super) const UNCERTAIN: [&str; 34] = [
@@ -137,3 +137,123 @@ pub(super) fn habit(verb: &str, polarity: bool) -> Option<(&'static str, bool)> 
     // Not hating is not liking.
     if denies && !polarity { None } else { Some((attribute, polarity != denies)) }
 }
+
+/// In German, as are the tables below: what may stand behind the verb and changes nothing.
+pub(super) const GERMAN_ADVERBS: [&str; 11] = [
+    "jetzt",
+    "nun",
+    "inzwischen",
+    "mittlerweile",
+    "derzeit",
+    "aktuell",
+    "momentan",
+    "zurzeit",
+    "noch",
+    "ubrigens",
+    "ja",
+];
+
+/// Words that make a statement uncertain, foreign, past or denied.
+pub(super) const DOUBTFUL: [&str; 58] = [
+    "wenn",
+    "falls",
+    "ob",
+    "angenommen",
+    "vielleicht",
+    "wahrscheinlich",
+    "vermutlich",
+    "eventuell",
+    "wohl",
+    "wurde",
+    "wurden",
+    "konnte",
+    "mochte",
+    "hatte",
+    "ware",
+    "sollte",
+    "soll",
+    "wollte",
+    "will",
+    "glaube",
+    "glaubt",
+    "denke",
+    "denkt",
+    "dachte",
+    "meint",
+    "meinte",
+    "sagt",
+    "sage",
+    "sagte",
+    "sagen",
+    "gesagt",
+    "behauptet",
+    "hoffe",
+    "traume",
+    "traumte",
+    "fruher",
+    "damals",
+    "war",
+    "bis",
+    "bevor",
+    "nicht",
+    "kein",
+    "keine",
+    "keinen",
+    "nie",
+    "niemals",
+    "mehr",
+    "fast",
+    "beinahe",
+    "kaum",
+    "weder",
+    "statt",
+    "frage",
+    "fragt",
+    "fragte",
+    "erzahlt",
+    "erzahlte",
+    "geworden",
+];
+
+/// What is said so is no name: "mein Name ist Programm", "ich heiße Sie willkommen".
+pub(super) const NO_NAMES: [&str; 3] = ["programm", "sie", "euch"];
+
+/// What may follow a value.
+pub(super) const GOES_ON: [&str; 7] = ["aber", "seit", "mit", "in", "als", "am", "weil"];
+
+/// The only values of a favourite that have no capital.
+pub(super) const GERMAN_COLORS: [&str; 18] = [
+    "blau",
+    "rot",
+    "grun",
+    "gelb",
+    "schwarz",
+    "weiss",
+    "orange",
+    "lila",
+    "violett",
+    "rosa",
+    "pink",
+    "braun",
+    "grau",
+    "turkis",
+    "beige",
+    "hellblau",
+    "dunkelblau",
+    "dunkelgrun",
+];
+
+pub(super) const GERMAN_MONTHS: [&str; 12] = [
+    "januar",
+    "februar",
+    "marz",
+    "april",
+    "mai",
+    "juni",
+    "juli",
+    "august",
+    "september",
+    "oktober",
+    "november",
+    "dezember",
+];

@@ -8,7 +8,7 @@ use crate::agents::{AgentId, OwnsAgentData};
 use crate::memory::error::MemoryError;
 use crate::memory::follower::MEMORY;
 use crate::memory::model::{Episode, EpisodeId};
-use crate::memory::store::{EPISODES, agents, episodes, jobs, talks};
+use crate::memory::store::{EPISODES, agents, episodes, forgotten, jobs, talks};
 
 impl Memory {
     /// Forgets one episode, with all that hangs on it.
@@ -38,6 +38,7 @@ impl Memory {
             let missing = || MemoryError::NotFound { id: wanted.to_string() };
             let found = episodes::find_episode(tx, &wanted).await?.filter(|episode| may_go(episode));
             let episode = found.ok_or_else(missing)?;
+            forgotten::note_forgotten(tx, episode.number).await?;
             if !episodes::delete_episode(tx, &episode).await? {
                 return Err(missing());
             }
@@ -93,14 +94,15 @@ impl OwnsAgentData for Memory {
         limit: u32,
     ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
         Box::pin(async move {
-            let forgotten = talks::delete_of_agent(tx, agent, limit.min(500)).await?;
+            let mut noted = talks::delete_of_agent(tx, agent, limit.min(500)).await?;
+            noted += forgotten::delete_of_agent(tx, agent, limit.min(500)).await?;
             // What an older version hid is still counted.
             agents::leave_out(tx, agent).await?;
             let left = episodes::list_of_agent(tx, agent, limit.min(100)).await?;
             for episode in &left {
                 episodes::delete_uncounted(tx, episode).await?;
             }
-            Ok(!left.is_empty() || forgotten > 0)
+            Ok(!left.is_empty() || noted > 0)
         })
     }
 }

@@ -253,6 +253,8 @@ pub(crate) async fn delete_all(tx: &mut Tx) -> Result<u64, StoreError> {
     tx.execute("DELETE FROM episodes", args![]).await?;
     // How often agents used what they recalled is no memory of theirs, yet it is all that is left of one.
     tx.execute("DELETE FROM memory_counts", args![]).await?;
+    // What was said before memory was emptied is not made into anything again, deleted or not.
+    tx.execute("DELETE FROM memory_forgotten", args![]).await?;
     tx.log_change(EPISODES, None).await?;
     Ok(deleted)
 }

@@ -6,6 +6,7 @@ pub(super) mod counts;
 pub(super) mod entities;
 pub(super) mod episodes;
 pub(super) mod facts;
+pub(super) mod forgotten;
 pub(super) mod jobs;
 pub(super) mod recalls;
 pub(super) mod recount;

@@ -1,6 +1,6 @@
 //! Backups at the seam of the domain: what an archive carries over, and what it refuses.
 //!
-//! Bringing to rest is stood in for; `cli.rs` has the real one.
+//! Bringing to rest is stood in for; `cli/restore.rs` has the real one.
 
 mod carrying;
 mod refusing;

@@ -138,6 +138,43 @@ async fn a_conversation_is_summed_up_by_the_agents_model() {
 }
 
 #[tokio::test]
+async fn a_summary_leaves_out_what_was_deleted() {
+    const MOVE: &str = "We decided to move to Lisbon on 3 March 2026.";
+    let script = Script::by(|request| {
+        let body = request.body["messages"].to_string();
+        let answer = match (body.contains("You keep the memory"), body.contains("Lisbon")) {
+            (true, true) => "The owner moves to Lisbon.",
+            (true, false) => "NOTHING",
+            (false, _) => "All right.",
+        };
+        Reply::text([answer], COUNTED)
+    });
+    let talk = Talk::with(script).await;
+    settings(&talk.app, json!({"auto_store": false, "auto_recall": false})).await;
+    let delete = async |content: &str| {
+        let all = episodes(&talk.app).await;
+        let found = all.iter().find(|episode| episode["content"] == content).expect("the episode");
+        let id = found["id"].as_str().expect("an id");
+        talk.app.delete(&format!("/api/memory/episodes/{id}")).send().await.expect_status(200);
+    };
+    let conversation = chat(&talk, None, FACT).await;
+    chat(&talk, Some(&conversation), MOVE).await;
+    chat(&talk, Some(&conversation), "my name is Ada, and I work at Siemens").await;
+    run(&talk.app, CONSOLIDATE).await;
+    assert_eq!(remembered(&talk.app).await, [FACT, MOVE]);
+    delete(FACT).await;
+    assert_eq!(run(&talk.app, GENERATE).await, tally(1, 1, 0, 0));
+    let asked = talk.vendor.requests().last().expect("a request").body["messages"].to_string();
+    assert!(asked.contains("Lisbon") && !asked.contains("Siemens"), "said once or twice: {asked}");
+    assert_eq!(remembered(&talk.app).await, [MOVE, "The owner moves to Lisbon."], "without the title");
+    // A summary of which nothing is left goes.
+    delete(MOVE).await;
+    chat(&talk, Some(&conversation), "Please go on.").await;
+    assert_eq!(run(&talk.app, GENERATE).await, tally(1, 0, 0, 1));
+    assert_eq!(remembered(&talk.app).await, [""; 0]);
+}
+
+#[tokio::test]
 async fn without_a_model_the_most_telling_sentences_are_the_summary() {
     let talk = Talk::with(Script::always(Reply::failure(DocumentedFailure::WrongKey))).await;
     settings(&talk.app, json!({"auto_store": false})).await;
