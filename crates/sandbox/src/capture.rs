@@ -25,6 +25,20 @@ impl Captured {
         format!("{head}\n[{} bytes left out]\n{tail}", self.omitted_bytes)
     }
 
+    /// The same with at most `kept_bytes` of it, from its start and its end.
+    #[must_use]
+    pub fn shortened(&self, kept_bytes: usize) -> Self {
+        if self.head.len() + self.tail.len() <= kept_bytes {
+            return self.clone();
+        }
+        let mut capture = Capture::new(kept_bytes);
+        capture.push(&self.head);
+        // What was left out before lies between the two, as what is left out now does.
+        capture.omitted_bytes += self.omitted_bytes;
+        capture.push(&self.tail);
+        capture.finish()
+    }
+
     /// How long the stream was.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
@@ -103,6 +117,15 @@ mod tests {
                 prop_assert_eq!(captured.head.len() + captured.tail.len(), kept);
             }
         }
+    }
+
+    #[test]
+    fn what_is_shortened_again_still_counts_all_that_is_missing() {
+        let mut capture = Capture::new(8);
+        capture.push(b"0123456789abcdef");
+        let captured = capture.finish();
+        assert_eq!(captured.shortened(8), captured);
+        assert_eq!(captured.shortened(4).to_text(), "01\n[12 bytes left out]\nef");
     }
 
     #[test]

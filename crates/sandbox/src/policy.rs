@@ -83,7 +83,7 @@ impl Default for Policy {
 
 impl Policy {
     /// Everything that is wrong with it, for whoever stores policies. Whether paths exist is not
-    /// asked here: that can change at any time and is an error of the run.
+    /// asked here: that can change at any time, and runs go on without those that are gone.
     #[must_use]
     pub fn problems(&self) -> Vec<FieldProblem> {
         let mut problems = agentd_base::Problems::new();

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,15 +83,18 @@ impl Sandbox {
         self.present().policy.clone()
     }
 
-    /// The folders of the policy that cannot be opened as things are, which every run would fail for.
+    /// The folders of the policy that cannot be opened as things are; runs go on without them.
     #[must_use]
     pub fn unusable_paths(&self) -> Vec<SandboxError> {
-        let policy = self.policy();
-        let tried = policy.writable_paths.iter().map(|path| {
-            let one = std::slice::from_ref(path);
-            paths::resolve(&[], one, &self.0.host.guarded)
-        });
-        tried.filter_map(Result::err).collect()
+        self.policy().writable_paths.iter().filter_map(|path| self.check_writable(path).err()).collect()
+    }
+
+    /// Whether this folder could be opened to code as things are.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_writable(&self, path: &Path) -> Result<(), SandboxError> {
+        paths::resolve(&[], &[path.to_path_buf()], &self.0.host.guarded).map(drop)
     }
 
     /// Replaces the policy. Runs that have started keep theirs; the tiers are tried again before

@@ -24,6 +24,8 @@ const MAX_ARCHETYPES: usize = 3;
 const MAX_ARCHETYPE_CHARACTERS: usize = 64;
 const MAX_USER_NAME_CHARACTERS: usize = 200;
 const MAX_CUSTOM_ARCHETYPE_CHARACTERS: usize = 4_000;
+/// Vendors take no longer ones.
+const MAX_TOOL_NAME: usize = 64;
 /// Profile and answers, each as JSON. Agents are kept in memory, so they must stay small.
 const MAX_JSON_BYTES: usize = 32 * 1024;
 
@@ -120,7 +122,8 @@ pub struct AgentProfile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 20_000)]
     pub instructions: Option<String>,
-    /// The tools it may use; left out: all that are switched on.
+    /// The tools it may use, by their whole names; left out: all that are switched on. A name that no
+    /// tool has yet holds for one that comes later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 200)]
     pub tools: Option<Vec<String>>,
@@ -134,6 +137,19 @@ impl AgentProfile {
         let _unknown = self.provider.as_deref().filter(|provider| !is_provider(provider))?;
         let message = format!("must be one of {}", provider_names());
         Some(FieldProblem { field: "profile.provider".to_owned(), message })
+    }
+
+    /// What can be the name of no tool, now or later. Asked of what is new, too.
+    fn impossible_tools(&self) -> Vec<FieldProblem> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        let is_name = |tool: &str| (1..=MAX_TOOL_NAME).contains(&tool.len()) && tool.bytes().all(is_plain);
+        let tools = self.tools.iter().flatten().enumerate().filter(|(_, tool)| !is_name(tool));
+        tools
+            .map(|(index, _)| FieldProblem {
+                field: format!("profile.tools[{index}]"),
+                message: format!("must be the whole name of a tool: 1 to {MAX_TOOL_NAME} letters, digits, `_` or `-`"),
+            })
+            .collect()
     }
 }
 
@@ -158,6 +174,7 @@ impl CreateAgent {
             problems.push(FieldProblem { field: "svc_name".to_owned(), message });
         }
         problems.extend(self.profile.unknown_provider());
+        problems.extend(self.profile.impossible_tools());
         if problems.is_empty() {
             return self.checked();
         }

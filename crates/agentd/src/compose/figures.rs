@@ -13,14 +13,16 @@ use crate::scheduler::{RunStatus, Scheduler};
 use crate::skills::ToolServers;
 use crate::webhooks::Webhooks;
 
-const ENDS: &[&str] = &["completed", "failed", "cancelled", "interrupted"];
+const ENDS: &[&str] = &["completed", "failed", "timeout", "cancelled", "interrupted"];
 
 /// Counts the turns of this process by how they ended.
 struct CountTurns(Arc<CountBy>);
 
 impl TurnObserver for CountTurns {
-    fn turn_ended(&self, _session: &Session, status: SessionStatus) {
+    fn turn_ended(&self, _session: &Session, status: SessionStatus, reason: Option<&str>) {
         self.0.count(match status {
+            // A run whose time is up is stopped as if somebody had cancelled it.
+            SessionStatus::Cancelled if reason == Some("timeout") => "timeout",
             SessionStatus::Done => "completed",
             SessionStatus::Failed => "failed",
             SessionStatus::Cancelled => "cancelled",

@@ -12,6 +12,7 @@ use super::persist::persist;
 use super::rounds::{Round, close_calls};
 use super::service::Inner;
 use super::store;
+use super::transcript::Settled;
 use super::turn::{End, GivenUp, Spent, Turn};
 
 impl Turn {
@@ -48,7 +49,7 @@ impl Turn {
                 if !store::end_session(tx, &session.id, &session.owner, status, error_code).await? {
                     // A commit whose answer was lost came through after all.
                     return match store::ended_by(tx, &session.id, &session.owner).await? == Some(status) {
-                        true => Ok(()),
+                        true => Ok(Settled::Ended),
                         false => Err(EngineError::Lost),
                     };
                 }
@@ -61,13 +62,12 @@ impl Turn {
                     store::approvals::cancel_of_session(tx, &session.id, now).await?;
                     store::parked::delete_state(tx, &session.id).await?;
                 }
-                here.settle(tx, &session, reply, spent.input_tokens + spent.output_tokens).await?;
-                Ok(())
+                Ok(here.settle(tx, &session, reply, spent.input_tokens + spent.output_tokens).await?)
             })
         };
         match persist(&engine, write).await {
-            Ok(()) => {
-                engine.ended(&session, status);
+            Ok(settled) => {
+                engine.ended(&session, status, settled.reason().map(|reason| reason.code.as_str()));
                 engine.answered(&session, status, recalled, &ending.0.content);
                 place.live.publish(ending.1.iter().cloned());
                 Ok(())
@@ -141,7 +141,7 @@ pub(super) async fn give_up(engine: &Arc<Inner>, session: &Arc<Session>, error: 
         tracing::error!(session = %session.id, cause = error as &dyn std::error::Error, "a reply could not be stored to its end");
         return;
     }
-    engine.ended(session, SessionStatus::Cancelled);
+    engine.ended(session, SessionStatus::Cancelled, None);
     count_of_nobody(engine, session, usages).await;
 }
 

@@ -41,14 +41,14 @@ pub(super) async fn confirm_written(
 }
 
 /// Writes again while the database is away.
-pub(super) async fn persist<F>(engine: &Inner, write: impl Fn() -> F) -> Result<(), EngineError>
+pub(super) async fn persist<F, T>(engine: &Inner, write: impl Fn() -> F) -> Result<T, EngineError>
 where
-    F: Future<Output = Result<(), EngineError>>,
+    F: Future<Output = Result<T, EngineError>>,
 {
     let mut attempt = 1;
     loop {
         let error = match write().await {
-            Ok(()) => return Ok(()),
+            Ok(written) => return Ok(written),
             Err(error) => error,
         };
         let may_pass = matches!(store_error(&error), Some(StoreError::Unavailable { .. } | StoreError::Contended));

@@ -1,13 +1,15 @@
 //! What an agent did for a reply: rounds of words and tool calls, and how they are read back from
 //! a session's log.
 
+use std::borrow::Cow;
+
 use agentd_llm::ToolCall;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::model::{EventKind, SessionEvent};
-use crate::skills::{MAX_READ_CHARACTERS, ToolError, ToolOutput};
+use crate::skills::{KeptOutput, MAX_READ_CHARACTERS, ToolError, ToolOutput};
 
 /// A result longer than this is cut in the log and in what is kept of it.
 const MAX_OUTPUT_BYTES: usize = 256 * 1024;
@@ -16,6 +18,8 @@ const MAX_REMEMBERED_CHARACTERS: usize = 2_000;
 
 /// The field of a long result that names the file in the workspace in which it is kept.
 const KEPT_IN: &str = "kept_in";
+/// The field that says how much of it that file has, where it is not all.
+const KEPT_PART: &str = "kept_part";
 /// The field that says how much is missing of a result that is too long even for the log.
 const LEFT_OUT: &str = "left_out";
 
@@ -77,13 +81,16 @@ impl Outcome {
         Self { output: json!({"error": sentence.into()}), status }
     }
 
-    /// `kept_in` is where a long result stands.
-    pub(super) fn of(result: Result<ToolOutput, ToolError>, kept_in: Option<String>) -> Self {
+    /// `kept` is where a long result stands.
+    pub(super) fn of(result: Result<ToolOutput, ToolError>, kept: Option<KeptOutput>) -> Self {
         match result {
             Ok(output) => {
                 let mut output = bounded(output);
-                if let Some(path) = kept_in {
+                if let Some(KeptOutput { path, bytes, whole_bytes }) = kept {
                     output[KEPT_IN] = path.into();
+                    if bytes < whole_bytes {
+                        output[KEPT_PART] = format!("the first {bytes} of {whole_bytes} bytes").into();
+                    }
                 }
                 Self { output, status: CallStatus::Done }
             }
@@ -156,9 +163,12 @@ fn bounded(output: ToolOutput) -> Value {
 }
 
 /// A result that a model cannot read in one piece, as it is kept.
-pub(super) fn too_long_to_read(output: &ToolOutput) -> Option<String> {
+pub(super) fn too_long_to_read(output: &ToolOutput) -> Option<Cow<'_, str>> {
+    if let Some(whole) = &output.whole {
+        return Some(Cow::Borrowed(whole));
+    }
     let is_too_long = output.for_model().chars().nth(MAX_READ_CHARACTERS).is_some();
-    is_too_long.then(|| output.in_lines())
+    is_too_long.then(|| Cow::Owned(output.in_lines()))
 }
 
 /// What a model reads of a result in the turn that made it.
@@ -187,23 +197,36 @@ fn is_bounded(value: &Map<String, Value>, limit: usize) -> bool {
 }
 
 fn shortened(output: &Value, limit: usize) -> String {
-    let (text, kept_in, gone) = match output {
+    let (text, kept, gone) = match output {
         Value::Object(value) => {
             let mut value = value.clone();
-            let kept_in = value.remove(KEPT_IN);
+            let kept = (value.remove(KEPT_IN), value.remove(KEPT_PART));
             let gone = if is_bounded(&value, limit) { value.remove(LEFT_OUT) } else { None };
-            (ToolOutput { value, whole_bytes: None }.for_model(), kept_in, gone)
+            (ToolOutput { value, ..ToolOutput::default() }.for_model(), kept, gone)
         }
-        other => (other.to_string(), None, None),
+        other => (other.to_string(), (None, None), None),
     };
+    let kept_in = kept.0.as_ref().and_then(Value::as_str).map(|path| {
+        let path = format!("the file {path} of your workspace");
+        match kept.1.as_ref().and_then(Value::as_str) {
+            Some(part) => format!(
+                "{part} of the result are kept in {path}, read them with read_file; for what comes after them, write \
+                 it to a file yourself or ask for a smaller part"
+            ),
+            None => format!("the result is kept in {path}, read it with read_file"),
+        }
+    });
     let gone = gone.as_ref().and_then(Value::as_str).and_then(|gone| gone.split(' ').next());
-    let Some((end, _)) = text.char_indices().nth(limit) else { return text };
+    let Some((end, _)) = text.char_indices().nth(limit) else {
+        // Short enough, and yet not all.
+        return match kept_in {
+            Some(kept_in) => format!("{text}\n[… some of it was left out; {kept_in}]"),
+            None => text,
+        };
+    };
     let left_out = text[end..].chars().count();
     let more = gone.map(|bytes| format!(", and {bytes} bytes after them,")).unwrap_or_default();
-    let remedy = match kept_in.as_ref().and_then(Value::as_str) {
-        Some(path) => format!("the result is kept in the file {path} of your workspace, read it with read_file"),
-        None => "ask for a smaller part to see them".to_owned(),
-    };
+    let remedy = kept_in.unwrap_or_else(|| "ask for a smaller part to see them".to_owned());
     format!("{}\n[… {left_out} more characters{more} were left out; {remedy}]", &text[..end])
 }
 
@@ -363,9 +386,17 @@ mod tests {
         assert!(text.ends_with("[… 7 more characters were left out; ask for a smaller part to see them]"));
         let long = ToolOutput::text("é".repeat(MAX_READ_CHARACTERS + 7));
         assert!(too_long_to_read(&long).is_some() && too_long_to_read(&ToolOutput::text("short")).is_none());
-        let text = read_by_model(&Outcome::of(Ok(long), Some("a/b.txt".to_owned())).output);
+        let file = KeptOutput { path: "a/b.txt".to_owned(), bytes: 60_014, whole_bytes: 60_014 };
+        let text = read_by_model(&Outcome::of(Ok(long.clone()), Some(file.clone())).output);
         let kept = "the result is kept in the file a/b.txt of your workspace, read it with read_file]";
         assert!(text.ends_with(kept), "{text}");
+        let text = read_by_model(&Outcome::of(Ok(long), Some(KeptOutput { bytes: 50_000, ..file.clone() })).output);
+        assert!(text.contains("; the first 50000 of 60014 bytes of the result are kept in the file a/b.txt"), "{text}");
+        // What a tool cut itself may be short enough to read.
+        let cut = ToolOutput { whole: Some("all".to_owned()), ..ToolOutput::text("al") };
+        assert_eq!(too_long_to_read(&cut).as_deref(), Some("all"));
+        let text = read_by_model(&Outcome::of(Ok(cut), Some(file)).output);
+        assert!(text.starts_with("al\n[… some of it was left out; the result is kept in"), "{text}");
     }
 
     #[test]

@@ -64,9 +64,9 @@ impl Inner {
     }
 
     /// Tells that a turn's end is stored.
-    pub(super) fn ended(&self, session: &Session, status: SessionStatus) {
+    pub(super) fn ended(&self, session: &Session, status: SessionStatus, reason: Option<&str>) {
         for observer in self.observers.read().iter() {
-            observer.turn_ended(session, status);
+            observer.turn_ended(session, status, reason);
         }
     }
 }

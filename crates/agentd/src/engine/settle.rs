@@ -62,14 +62,14 @@ impl Inner {
         self.providers.record_usage(tx, call).await
     }
 
-    /// Gives the reply to whoever keeps it, and tells of the end.
+    /// Gives the reply to whoever keeps it, and tells of the end. Answers what became of the turn.
     pub(super) async fn settle(
         &self,
         tx: &mut Tx,
         session: &Session,
         reply: &Reply,
         total_tokens: u64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Settled, StoreError> {
         let settled = match (&session.transcript, self.transcript(session)) {
             (None, _) => Settled::Ended,
             (Some(_), Some(keeper)) => keeper.settle(tx, reply).await?,
@@ -78,13 +78,14 @@ impl Inner {
                 Settled::Ended
             }
         };
-        match settled {
-            Settled::Ended => origin::emit_ended(tx, session, reply, total_tokens).await,
+        match &settled {
+            Settled::Ended => origin::emit_ended(tx, session, reply, total_tokens).await?,
             Settled::EndedFor(reason) => {
-                let reply = Reply { error: Some(reason), ..reply.clone() };
-                origin::emit_ended(tx, session, &reply, total_tokens).await
+                let reply = Reply { error: Some(reason.clone()), ..reply.clone() };
+                origin::emit_ended(tx, session, &reply, total_tokens).await?;
             }
-            Settled::Repeated => Ok(()),
+            Settled::Repeated | Settled::RepeatedFor(_) => {}
         }
+        Ok(settled)
     }
 }

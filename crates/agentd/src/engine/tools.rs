@@ -392,9 +392,9 @@ async fn run_tool(skills: &Skills, tool: &dyn Tool, input: Map<String, Value>, c
         }
     };
     let long = result.as_ref().ok().and_then(too_long_to_read);
-    let kept_in = match long {
+    let kept = match long {
         Some(text) => match skills.keep_output(&workspace, &call_id, &text).await {
-            Ok(path) => Some(path),
+            Ok(kept) => Some(kept),
             Err(error) => {
                 tracing::warn!(call = call_id, %error, "a long result is not kept whole");
                 None
@@ -402,5 +402,5 @@ async fn run_tool(skills: &Skills, tool: &dyn Tool, input: Map<String, Value>, c
         },
         None => None,
     };
-    Outcome::of(result, kept_in)
+    Outcome::of(result, kept)
 }

@@ -15,6 +15,19 @@ pub enum Settled {
     EndedFor(NoAnswer),
     /// Another attempt is planned, so nobody is told that it failed.
     Repeated,
+    /// Likewise, and the turn was stopped for that reason.
+    RepeatedFor(NoAnswer),
+}
+
+impl Settled {
+    /// Why the turn was stopped, where whoever stopped it knows better than the turn does.
+    #[must_use]
+    pub fn reason(&self) -> Option<&NoAnswer> {
+        match self {
+            Self::EndedFor(reason) | Self::RepeatedFor(reason) => Some(reason),
+            Self::Ended | Self::Repeated => None,
+        }
+    }
 }
 
 /// Keeps replies: implemented by whoever starts turns, and found by its name when the daemon that
@@ -41,6 +54,6 @@ pub trait Transcript: Send + Sync {
 /// Hears how each turn of this process ended, once that is stored. Stands in the turn's way, so it
 /// only takes note.
 pub trait TurnObserver: Send + Sync {
-    /// `session` is the turn as it began.
-    fn turn_ended(&self, session: &Session, status: SessionStatus);
+    /// `session` is the turn as it began; `reason` is the code of the reason that whoever stopped it gave.
+    fn turn_ended(&self, session: &Session, status: SessionStatus, reason: Option<&str>);
 }

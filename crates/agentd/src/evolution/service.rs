@@ -247,7 +247,7 @@ fn replacement(approval: &Approval) -> ReplaceInstructions {
 }
 
 impl TurnObserver for Evolution {
-    fn turn_ended(&self, session: &Session, status: SessionStatus) {
+    fn turn_ended(&self, session: &Session, status: SessionStatus, _reason: Option<&str>) {
         // Turns without a conversation are welcomes, and our own questions.
         if status != SessionStatus::Done || session.conversation_id.is_none() {
             return;

@@ -38,6 +38,9 @@ impl Transcript for Scheduler {
             let settled = self.end_attempt(tx, &run, job.as_ref(), outcome, run.attempt).await?;
             Ok(match (settled, ran_out) {
                 (Settled::Ended, Some(message)) => Settled::EndedFor(NoAnswer { code: "timeout".to_owned(), message }),
+                (Settled::Repeated, Some(message)) => {
+                    Settled::RepeatedFor(NoAnswer { code: "timeout".to_owned(), message })
+                }
                 (settled, _) => settled,
             })
         })

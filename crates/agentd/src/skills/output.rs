@@ -7,36 +7,49 @@ use super::workspace::{RelativePath, Workspace};
 
 /// In the workspace.
 const FOLDER: &str = ".agentd/results";
-const MAX_RESULT_BYTES: usize = 16 << 20;
+/// A little more than code may write.
+const MAX_RESULT_BYTES: usize = 17 << 20;
 const KEPT_RESULTS: usize = 200;
 const KEPT_BYTES: u64 = 128 << 20;
 /// Less than what `read_file` shows of a line.
 const MAX_LINE_CHARACTERS: usize = 2_000;
 
-pub(super) async fn keep(workspace: &Path, call_id: &str, text: &str) -> Result<String, ToolError> {
+/// Where a long result is kept, and how much of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptOutput {
+    /// In the workspace, as `read_file` takes it.
+    pub path: String,
+    /// From its beginning.
+    pub bytes: usize,
+    pub whole_bytes: usize,
+}
+
+pub(super) async fn keep(workspace: &Path, call_id: &str, text: &str) -> Result<KeptOutput, ToolError> {
     // Ids rise with time, so the oldest results come first by name.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let name: String = call_id.chars().filter(|c| is_plain(*c)).take(100).collect();
     if name.is_empty() {
         return Err(ToolError::Failed("a result is kept under the id of its call, which has none".to_owned()));
     }
+    let (bytes, whole_bytes) = (kept_length(text), text.len());
     let (workspace, content) = (workspace.to_path_buf(), broken(text));
     let kept = tokio::task::spawn_blocking(move || {
         let (folder, path) = (RelativePath::parse(FOLDER)?, RelativePath::parse_file(&format!("{FOLDER}/{name}.txt"))?);
         let workspace = Workspace::open(&workspace)?;
         workspace.write(&path, content.as_bytes(), &name)?;
         workspace.prune(&folder, KEPT_RESULTS, KEPT_BYTES)?;
-        Ok(path.to_string())
+        Ok(KeptOutput { path: path.to_string(), bytes, whole_bytes })
     });
     kept.await.map_err(|_| ToolError::Failed("the result could not be kept".to_owned()))?
 }
 
+fn kept_length(text: &str) -> usize {
+    text.floor_char_boundary(MAX_RESULT_BYTES)
+}
+
 /// The text with no line longer than what is shown of one, and no longer than what is kept.
 fn broken(text: &str) -> String {
-    let mut end = text.len().min(MAX_RESULT_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = kept_length(text);
     let mut broken = String::with_capacity(end + 256);
     let mut length = 0;
     for character in text[..end].chars() {
@@ -66,8 +79,8 @@ mod tests {
     async fn the_newest_results_stay_and_nothing_else_is_touched() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..KEPT_RESULTS + 5 {
-            let path = keep(folder.path(), &format!("call_{number:05}"), "text").await.unwrap();
-            assert_eq!(path, format!(".agentd/results/call_{number:05}.txt"));
+            let kept = keep(folder.path(), &format!("call_{number:05}"), "text").await.unwrap();
+            assert_eq!(kept.path, format!(".agentd/results/call_{number:05}.txt"));
         }
         let kept = std::fs::read_dir(folder.path().join(FOLDER)).unwrap().count();
         assert_eq!(kept, KEPT_RESULTS);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use super::offer::Offer;
-use super::output;
+use super::output::{self, KeptOutput};
 use super::tool::{Tool, ToolError, ToolSource};
 use crate::agents::Agent;
 
@@ -46,13 +46,24 @@ impl Skills {
         sources.iter().any(|source| source.reserved_names().iter().any(|reserved| reserved == name))
     }
 
+    /// Whether no custom tool can take this name now.
+    pub async fn is_taken(&self, name: &str) -> bool {
+        let sources = self.0.sources.read().clone();
+        for source in sources {
+            if source.has_tool(name).await {
+                return true;
+            }
+        }
+        self.is_reserved(name)
+    }
+
     /// Keeps a result that is too long for a model in the workspace, and answers the path that
-    /// `read_file` takes. Of earlier results the newest stay. Very long lines are broken, because
-    /// `read_file` shows only the beginning of one.
+    /// `read_file` takes, and how much was kept. Of earlier results the newest stay. Very long lines
+    /// are broken, because `read_file` shows only the beginning of one.
     ///
     /// # Errors
     /// The workspace cannot be written, or something else is in the way there.
-    pub async fn keep_output(&self, workspace: &Path, call_id: &str, text: &str) -> Result<String, ToolError> {
+    pub async fn keep_output(&self, workspace: &Path, call_id: &str, text: &str) -> Result<KeptOutput, ToolError> {
         output::keep(workspace, call_id, text).await
     }
 

@@ -50,10 +50,15 @@ pub struct ToolCallContext {
 /// Of a result, a model is given so much in the turn that made it.
 pub const MAX_READ_CHARACTERS: usize = 30_000;
 
+/// Longer JSON is not laid out: what is deeply nested would become a hundred times as long.
+const MAX_LAID_OUT_BYTES: usize = 512 * 1024;
+
 /// What a tool answers: a JSON object. A model reads `text` alone where there is nothing else.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolOutput {
     pub value: Map<String, Value>,
+    /// All of it as text to be kept, where `value` is only a part.
+    pub whole: Option<String>,
     /// How many bytes of text there were, where that is more than is here.
     pub whole_bytes: Option<usize>,
 }
@@ -61,15 +66,16 @@ pub struct ToolOutput {
 impl ToolOutput {
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self { value: Map::from_iter([("text".to_owned(), Value::String(text.into()))]), whole_bytes: None }
+        let value = Map::from_iter([("text".to_owned(), Value::String(text.into()))]);
+        Self { value, ..Self::default() }
     }
 
     /// Anything that serializes to an object; other JSON becomes `{"result": …}`.
     #[must_use]
     pub fn json(value: Value) -> Self {
         match value {
-            Value::Object(value) => Self { value, whole_bytes: None },
-            other => Self { value: Map::from_iter([("result".to_owned(), other)]), whole_bytes: None },
+            Value::Object(value) => Self { value, ..Self::default() },
+            other => Self { value: Map::from_iter([("result".to_owned(), other)]), ..Self::default() },
         }
     }
 
@@ -92,6 +98,10 @@ impl ToolOutput {
         let has_lines = |value: &Value| value.as_str().is_some_and(|text| text.contains('\n'));
         let is_flat = self.value.values().all(|value| !value.is_array() && !value.is_object());
         if !is_flat || !self.value.values().any(has_lines) {
+            let compact = serde_json::to_string(&self.value).unwrap_or_default();
+            if compact.len() > MAX_LAID_OUT_BYTES {
+                return compact;
+            }
             return serde_json::to_string_pretty(&self.value).unwrap_or_default();
         }
         let mut text = String::new();
@@ -138,6 +148,11 @@ pub trait ToolSource: Send + Sync {
     /// What is there for this agent now, in an order that stays the same. Asked before each turn,
     /// so it answers from memory.
     fn tools<'a>(&'a self, agent: &'a Agent) -> BoxFuture<'a, Vec<Arc<dyn Tool>>>;
+
+    /// Whether a tool of this source has that name now, whichever agent is offered it.
+    fn has_tool<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(false))
+    }
 
     /// Names that are always this source's: no custom tool can take one of them.
     fn reserved_names(&self) -> Vec<String> {

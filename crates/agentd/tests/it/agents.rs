@@ -108,6 +108,24 @@ async fn nonsense_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn what_can_be_the_name_of_no_tool_is_refused() {
+    let app = TestApp::with_owner().await;
+    let bad = json!(["shell", "", "a b", "device_*", "x".repeat(65), "server_tool-1"]);
+    let fields = ["profile.tools[1]", "profile.tools[2]", "profile.tools[3]", "profile.tools[4]"];
+    let mut body = scout();
+    body["profile"]["tools"] = bad.clone();
+    let refused = app.post("/api/agents").json(&body).send().await;
+    assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), fields);
+    // A tool may come later than its name: that of a server that is not connected yet.
+    body["profile"]["tools"] = json!(["server_tool-1"]);
+    app.post("/api/agents").json(&body).send().await.expect_status(201);
+    let refused = app.patch("/api/agents/scout").json(&json!({"profile": {"tools": bad}})).send().await;
+    assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), fields);
+    let kept = app.get("/api/agents/scout").send().await.json();
+    assert_eq!(kept["profile"]["tools"], json!(["server_tool-1"]));
+}
+
+#[tokio::test]
 async fn a_name_goes_to_whoever_is_first() {
     let app = TestApp::with_owner().await;
     let attempts = (0..8).map(|_| app.post("/api/agents").json(&scout()).send());

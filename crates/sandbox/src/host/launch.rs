@@ -89,7 +89,10 @@ impl Host {
                 return Err(SandboxError::NetworkUnsupported { tier });
             }
         }
-        let writable: Vec<PathBuf> = policy.writable_paths.iter().chain(&request.writable_paths).cloned().collect();
+        // A folder of the policy that went away since must not end all code; one of the request is needed.
+        let is_there = |path: &PathBuf| paths::resolve(&[], std::slice::from_ref(path), &self.guarded).is_ok();
+        let opened = policy.writable_paths.iter().filter(|path| is_there(path));
+        let writable: Vec<PathBuf> = opened.chain(&request.writable_paths).cloned().collect();
         let mut exposures = paths::resolve(&request.readable_paths, &writable, &self.guarded)?;
         // Beside these there are the box's own `/etc` and a socket.
         if exposures.len() > MAX_EXPOSURES - 2 {

@@ -45,6 +45,10 @@ async fn paths_are_readable_or_writable_or_not_there() {
         let script = format!("echo more >> {}/book", library.display());
         assert!(machine.shell(&script).await.ended.is_success());
         assert_eq!(std::fs::read_to_string(library.join("book")).unwrap(), "wordsmore\n");
+        // One that went away since is left out.
+        std::fs::remove_dir_all(&library).unwrap();
+        assert!(machine.shell("true").await.ended.is_success());
+        assert_eq!(machine.sandbox.unusable_paths().len(), 1);
     }
 }
 

@@ -95,15 +95,20 @@ impl Agent {
     pub(in crate::agents) fn changed(&self, change: UpdateAgent, now: Timestamp) -> Result<Self, Vec<FieldProblem>> {
         let mut custom_archetype = self.custom_archetype.clone();
         change.custom_archetype.apply(&mut custom_archetype);
-        let names_provider = change.profile.contains_key("provider");
+        let names = |member: &str| change.profile.contains_key(member);
+        let (names_provider, names_tools) = (names("provider"), names("tools"));
         let (profile, wrong) = match merged(&self.profile, change.profile) {
             Ok(profile) => {
-                let unknown = profile.unknown_provider().filter(|_| names_provider);
-                (profile, unknown)
+                let mut wrong: Vec<FieldProblem> =
+                    profile.unknown_provider().filter(|_| names_provider).into_iter().collect();
+                if names_tools {
+                    wrong.extend(profile.impossible_tools());
+                }
+                (profile, wrong)
             }
             Err(error) => {
                 let problem = FieldProblem { field: "profile".to_owned(), message: error.to_string() };
-                (self.profile.clone(), Some(problem))
+                (self.profile.clone(), vec![problem])
             }
         };
         let wanted = CreateAgent {
@@ -116,9 +121,9 @@ impl Agent {
             answers: self.answers.clone(),
         };
         let checked = wanted.checked();
-        if let Some(problem) = wrong {
+        if !wrong.is_empty() {
             let mut problems = checked.err().unwrap_or_default();
-            problems.push(problem);
+            problems.extend(wrong);
             return Err(problems);
         }
         let changed = checked?.into_agent(self.id.clone(), now);

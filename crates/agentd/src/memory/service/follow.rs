@@ -17,7 +17,7 @@ const TALKS_A_PAGE: u32 = 100;
 const BATCHES: usize = 10;
 
 impl TurnObserver for Memory {
-    fn turn_ended(&self, session: &Session, _status: SessionStatus) {
+    fn turn_ended(&self, session: &Session, _status: SessionStatus, _reason: Option<&str>) {
         if session.conversation_id.is_some() {
             self.remember_wake().notify_one();
         }

@@ -163,7 +163,8 @@ pub(super) async fn trigger_chain(
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChainStepView {
     job_id: JobId,
-    run_id: RunId,
+    /// Null for a job that never began.
+    run_id: Option<RunId>,
     status: RunStatus,
 }
 
@@ -173,7 +174,7 @@ pub(super) struct ChainRunView {
     chain_id: ChainId,
     cause: ChainCause,
     status: ChainRunStatus,
-    /// Jobs that have begun or are about to; those whose edges do not hold never appear.
+    /// Jobs that have begun or are about to, then, as `skipped`, those that can no longer begin.
     steps: Vec<ChainStepView>,
     started_at: Timestamp,
     completed_at: Option<Timestamp>,
@@ -183,15 +184,16 @@ impl From<&ChainRun> for ChainRunView {
     fn from(run: &ChainRun) -> Self {
         let step = |step: &crate::scheduler::model::ChainStep| ChainStepView {
             job_id: step.job_id.clone(),
-            run_id: step.run_id.clone(),
+            run_id: Some(step.run_id.clone()),
             status: step.status,
         };
+        let left_out = |job: &JobId| ChainStepView { job_id: job.clone(), run_id: None, status: RunStatus::Skipped };
         Self {
             id: run.id.clone(),
             chain_id: run.chain_id.clone(),
             cause: run.cause,
             status: run.status,
-            steps: run.steps.iter().map(step).collect(),
+            steps: run.steps.iter().map(step).chain(run.left_out.iter().map(left_out)).collect(),
             started_at: run.started_at,
             completed_at: run.completed_at,
         }

@@ -101,9 +101,13 @@ impl Scheduler {
     /// `ChainNotFound`, or the store's refusal.
     pub async fn list_chain_runs(&self, id: &ChainId, page: Page) -> Result<(Vec<ChainRun>, u64), SchedulerError> {
         let mut read = self.0.ground.db.read_snapshot().await?;
-        if chains::find_chain(&mut read, id).await?.is_none() {
+        let Some(chain) = chains::find_chain(&mut read, id).await? else {
             return Err(SchedulerError::no_chain(id.as_str()));
+        };
+        let (mut runs, total) = chains::list_chain_runs(&mut read, id, page).await?;
+        for run in &mut runs {
+            run.left_out = chain.left_out(&run.steps);
         }
-        Ok(chains::list_chain_runs(&mut read, id, page).await?)
+        Ok((runs, total))
     }
 }

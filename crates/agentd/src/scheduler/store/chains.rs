@@ -207,6 +207,7 @@ async fn with_steps(read: &mut Read, row: &Row) -> Result<ChainRun, StoreError> 
         started_at: row.get("started_at")?,
         completed_at: row.get("completed_at")?,
         steps: list_steps(read, &id).await?,
+        left_out: Vec::new(),
         id,
     })
 }

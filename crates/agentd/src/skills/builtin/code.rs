@@ -11,14 +11,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{describe, parse};
-use crate::skills::sandbox::{CodeRunner, Interpreter, SandboxSettings};
+use crate::skills::sandbox::{CodeRunner, Interpreter, READ_BYTES, SandboxSettings};
 use crate::skills::tool::{Effect, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
 
 /// A single argument of a program can be no longer (MAX_ARG_STRLEN), its end included.
 const MAX_CODE_BYTES: usize = 120 * 1024;
-
-/// Of each stream; the middle of what is longer is left out, with a note.
-const KEPT_BYTES: usize = 48 * 1024;
 
 /// The two tools, made anew when the settings that they tell a model about change.
 pub(super) struct CodeTools {
@@ -119,10 +116,10 @@ impl Tool for CodeTool {
                 Interpreter::Python => ("python3", ["-c".to_owned(), input.code]),
             };
             let mut request = RunRequest::new(program, arguments);
-            request.limits.kept_bytes = KEPT_BYTES;
+            request.limits.kept_bytes = READ_BYTES;
             request.limits.time = input.timeout_seconds.map(|seconds| Duration::from_secs(seconds.into()));
             let outcome = self.runner.run(request, &context).await?;
-            Ok(ToolOutput { value: outcome.into_object(), whole_bytes: None })
+            Ok(outcome.into_output())
         }
         .boxed()
     }

@@ -127,7 +127,7 @@ impl CustomTools {
     ) -> Result<ListedTool, SkillError> {
         let mut tool = CustomTool::blank(CustomToolId::generate(&self.0.ids), self.0.clock.now());
         let secrets = tool.change(change).map_err(|problems| SkillError::Invalid { problems })?;
-        self.require_free(&tool.name)?;
+        self.require_free(&tool.name).await?;
         let (vault, id) = (self.0.vault.clone(), tool.id.clone());
         self.0
             .db
@@ -152,7 +152,7 @@ impl CustomTools {
     /// `NotFound`, `Invalid` with every bad field, `NameTaken`, or the database is away.
     pub async fn update(&self, id: &str, change: CustomToolChange) -> Result<ListedTool, SkillError> {
         if let Some(name) = &change.name {
-            self.require_free(name.trim())?;
+            self.require_free(name.trim()).await?;
         }
         let (vault, wanted, now) = (self.0.vault.clone(), CustomToolId::from(id), self.0.clock.now());
         self.0
@@ -203,7 +203,10 @@ impl CustomTools {
             let unchanged = CustomToolChange::default();
             secrets.extend(tool.change(unchanged).map_err(|problems| SkillError::Invalid { problems })?);
         }
-        self.require_free(&tool.name)?;
+        // One that a tool of a server has is that tool's no longer.
+        if self.0.skills.is_reserved(&tool.name) {
+            return Err(SkillError::NameTaken { name: tool.name });
+        }
         tool.updated_at = now;
         if !is_new {
             store::update_custom_tool(tx, &tool).await?;
@@ -251,9 +254,9 @@ impl CustomTools {
             .await
     }
 
-    /// A name that another source keeps would never be offered.
-    fn require_free(&self, name: &str) -> Result<(), SkillError> {
-        if self.0.skills.is_reserved(name) {
+    /// Two tools of one name would hide each other.
+    async fn require_free(&self, name: &str) -> Result<(), SkillError> {
+        if self.0.skills.is_taken(name).await {
             return Err(SkillError::NameTaken { name: name.to_owned() });
         }
         Ok(())

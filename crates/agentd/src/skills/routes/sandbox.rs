@@ -1,14 +1,18 @@
 //! `/api/sandbox/config`.
 
-use agentd_sandbox::Tier;
+use std::path::Path;
+
+use agentd_base::FieldProblem;
+use agentd_sandbox::{MAX_ENTRIES, Tier};
 use agentd_web::{ApiResult, Json};
 use axum::extract::State;
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::SkillsRoutes;
-use crate::settings::PartialObject;
+use crate::settings::{PartialObject, SettingsError};
 use crate::skills::sandbox::{SandboxPatch, SandboxSettings, SandboxState};
 
 /// A box that code can run in.
@@ -54,7 +58,7 @@ struct SandboxInForce {
     remedy: Option<String>,
     /// In the order in which they were tried.
     tried: Vec<TriedTierView>,
-    /// Which of `writable_paths` cannot be opened now, and why. While there is one, every run fails.
+    /// Which of `writable_paths` cannot be opened now, and why. Code runs without them.
     path_problems: Vec<String>,
 }
 
@@ -119,6 +123,23 @@ async fn view(state: &SkillsRoutes) -> ApiResult<Json<SandboxConfigView>> {
     Ok(Json(SandboxConfigView { settings: SandboxSettings::clone(&settings), in_force }))
 }
 
+/// What is wrong with folders that the change adds; those that are named already may come and go.
+fn unusable_paths(state: &SkillsRoutes, change: &PartialObject) -> Vec<FieldProblem> {
+    let known = state.settings.section::<SandboxSettings>();
+    let paths = change.0.get("writable_paths").and_then(Value::as_array).into_iter().flatten().take(MAX_ENTRIES);
+    let mut problems = Vec::new();
+    for (index, path) in paths.enumerate() {
+        let Some(path) = path.as_str().filter(|path| !known.writable_paths.iter().any(|known| known == path)) else {
+            continue;
+        };
+        if let Some(problem) = state.runner.path_problem(Path::new(path)) {
+            let message = format!("must be a folder that exists and may be opened to code: {problem}");
+            problems.push(FieldProblem { field: format!("writable_paths[{index}]"), message });
+        }
+    }
+    problems
+}
+
 /// The sandbox's settings, what is in force, and why
 ///
 /// A tier counts only when a trial run could not get out of it on this machine.
@@ -132,7 +153,8 @@ pub(super) async fn get_sandbox_config(State(state): State<SkillsRoutes>) -> Api
 ///
 /// Any fields; those left out stay. `in_force` is shown only: sent back, it is ignored. In force for
 /// every run that starts from now on. The tiers are tried again, also when nothing changes: that is
-/// how to find out whether a remedy helped.
+/// how to find out whether a remedy helped. A new entry of `writable_paths` must be a folder that
+/// exists and may be opened; one that stands there already may be gone meanwhile.
 #[utoipa::path(put, path = "/api/sandbox/config", operation_id = "update_sandbox_config", tag = "skills",
     request_body = SandboxConfigPatch, responses((status = 200, body = SandboxConfigView)))]
 pub(super) async fn update_sandbox_config(
@@ -140,6 +162,16 @@ pub(super) async fn update_sandbox_config(
     Json(mut change): Json<PartialObject>,
 ) -> ApiResult<Json<SandboxConfigView>> {
     change.0.remove(IN_FORCE);
+    state.settings.refresh().await?;
+    let unusable = unusable_paths(&state, &change);
+    if !unusable.is_empty() {
+        // What else is wrong is worth knowing at the same time.
+        let mut problems = state.settings.problems::<SandboxSettings>(change).await;
+        let is_named = |field: &String| problems.iter().any(|known| known.field == *field);
+        let unnamed: Vec<FieldProblem> = unusable.into_iter().filter(|problem| !is_named(&problem.field)).collect();
+        problems.extend(unnamed);
+        return Err(SettingsError::Invalid(problems).into());
+    }
     state.settings.update::<SandboxSettings>(change).await?;
     state.runner.recheck();
     view(&state).await

@@ -4,11 +4,9 @@ import contextlib, io, json, linecache, os, sys
 class Printed(io.TextIOBase):
     """Passes the first part of what is printed on at once, so that it is there however the program ends."""
 
-    limit = 65536
-
-    def __init__(self, out):
+    def __init__(self, out, limit):
         out.reconfigure(encoding="utf-8", errors="backslashreplace")
-        self.out, self.length, self.left_out = out, 0, 0
+        self.out, self.limit, self.length, self.left_out = out, limit, 0, 0
 
     def writable(self):
         return True
@@ -28,7 +26,7 @@ class Printed(io.TextIOBase):
             self.out.flush()
 
 
-def answer_of(result, most):
+def answer_of(result, most, remedy):
     answer = {"answered": result is not None, "result": result}
     try:
         text = json.dumps(answer, default=str, allow_nan=False)
@@ -37,7 +35,8 @@ def answer_of(result, most):
     except (ValueError, TypeError, RecursionError) as error:
         return json.dumps({"problem": f"the result is not JSON: {error}"})
     if len(text) > most:
-        return json.dumps({"problem": f"the result has more than {most} bytes"})
+        problem = f"the program ran to its end, but the result has more than {most} bytes as JSON"
+        return json.dumps({"problem": f"{problem}; what it did stands; {remedy}"})
     return text
 
 
@@ -47,7 +46,7 @@ sys.path.insert(0, os.getcwd())
 source = job["source"]
 linecache.cache["<tool>"] = (len(source), None, source.splitlines(True), "<tool>")
 space = {"__name__": "tool", **job["globals"]}
-printed = Printed(sys.stdout)
+printed = Printed(sys.stdout, job["most_printed"])
 result = None
 try:
     with contextlib.redirect_stdout(printed):
@@ -62,5 +61,5 @@ except SystemExit as end:
     result = space.get("result")
 finally:
     printed.finish()
-printed.out.write(job["mark"] + answer_of(result, job["most"]) + "\n")
+printed.out.write(job["mark"] + answer_of(result, job["most"], job["remedy"]) + "\n")
 printed.out.flush()

@@ -16,6 +16,7 @@ mod worker;
 
 pub use interpreter::Interpreter;
 pub use outcome::CodeOutcome;
+pub(super) use outcome::READ_BYTES;
 pub use python::{PythonAnswer, PythonError, PythonJob};
 pub use runner::{CodeRunner, INIT_SUBCOMMAND, SandboxState};
 pub(super) use settings::SandboxPatch;

@@ -9,15 +9,29 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::CodeRunner;
+use super::{CodeRunner, READ_BYTES};
 use crate::skills::tool::ToolError;
 
 /// Runs the program and writes the answer behind everything else.
 const DRIVER: &str = include_str!("driver.py");
 /// Of what went wrong, the end, where Python says it.
 const SHOWN_ERROR_CHARACTERS: usize = 2_000;
-/// A longer answer is not read: of what a run puts out, at least so much of the end is kept.
-const MAX_ANSWER_BYTES: usize = 120 << 10;
+
+/// How much of what a program leaves is read.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Of the result as JSON.
+    answer_bytes: usize,
+    printed_characters: usize,
+    /// Of all output; whatever is printed, at least the answer must be left of it.
+    kept_bytes: usize,
+}
+
+impl Bounds {
+    const SHORT: Self = Self { answer_bytes: 120 << 10, printed_characters: 64 << 10, kept_bytes: 256 << 10 };
+    /// Both together are less than a program may write.
+    const LONG: Self = Self { answer_bytes: 8 << 20, printed_characters: 1 << 20, kept_bytes: READ_BYTES };
+}
 
 /// A program and what it gets.
 #[derive(Debug, Clone)]
@@ -86,11 +100,47 @@ impl CodeRunner {
         job: PythonJob,
         cancelled: &CancellationToken,
     ) -> Result<PythonAnswer, PythonError> {
+        self.run_python_within(Bounds::SHORT, entropy, job, cancelled).await
+    }
+
+    /// The same for who keeps long results: one of up to 8 MiB is read.
+    ///
+    /// # Errors
+    /// As [`Self::run_python`].
+    pub(in crate::skills) async fn run_python_at_length(
+        &self,
+        entropy: &Entropy,
+        job: PythonJob,
+        cancelled: &CancellationToken,
+    ) -> Result<PythonAnswer, PythonError> {
+        self.run_python_within(Bounds::LONG, entropy, job, cancelled).await
+    }
+
+    async fn run_python_within(
+        &self,
+        bounds: Bounds,
+        entropy: &Entropy,
+        job: PythonJob,
+        cancelled: &CancellationToken,
+    ) -> Result<PythonAnswer, PythonError> {
         // Unknown to the program until it runs, so that nothing printed by accident looks like it.
         let mark = hex::encode(entropy.bytes::<16>());
         let mut request = RunRequest::new("python3", ["-c", DRIVER]);
-        let given = json!({"source": job.source, "globals": job.globals, "argument": job.argument, "mark": mark, "most": MAX_ANSWER_BYTES});
+        let remedy = match &job.workspace {
+            Some(_) => "hand back less, or write it to a file in the working directory and hand back its name",
+            None => "hand back less",
+        };
+        let given = json!({
+            "source": job.source,
+            "globals": job.globals,
+            "argument": job.argument,
+            "mark": mark,
+            "most": bounds.answer_bytes,
+            "most_printed": bounds.printed_characters,
+            "remedy": remedy,
+        });
         request.stdin = given.to_string().into_bytes();
+        request.limits.kept_bytes = bounds.kept_bytes;
         request.limits.time = Some(job.timeout);
         let outcome = self.run_in(request, job.workspace.as_deref(), cancelled).await?;
         let printed = outcome.output_before(&mark);

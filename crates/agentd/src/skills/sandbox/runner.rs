@@ -155,6 +155,16 @@ impl CodeRunner {
         }
     }
 
+    /// Why this folder cannot be opened to code as things are.
+    #[must_use]
+    pub fn path_problem(&self, path: &Path) -> Option<String> {
+        match self.0.sandbox.as_ref() {
+            Ok(sandbox) => sandbox.check_writable(path).err().map(|error| in_full(&error)),
+            Err(_) if path.is_dir() => None,
+            Err(_) => Some(format!("`{}` is no folder that exists", path.display())),
+        }
+    }
+
     /// Why code for this interpreter cannot run now, as far as is known without trying.
     #[must_use]
     pub fn problem(&self, interpreter: Interpreter) -> Option<String> {
@@ -202,25 +212,13 @@ impl CodeRunner {
             sandbox.run(request).await
         };
         let outcome = tokio::select! {
-            outcome = run => outcome.map_err(|error| ToolError::Failed(self.why_not(&error)))?,
+            outcome = run => outcome.map_err(|error| ToolError::Failed(error.to_string()))?,
             () = cancelled.cancelled() => return Err(ToolError::Cancelled),
         };
         if let Ended::NotStarted { reason } = &outcome.ended {
             return Err(ToolError::Failed(format!("the program could not be started: {reason}")));
         }
         Ok(CodeOutcome::new(outcome))
-    }
-
-    /// Why there was no run, with the setting that is to blame for it.
-    fn why_not(&self, error: &SandboxError) -> String {
-        match error {
-            SandboxError::Path { path, .. } | SandboxError::PathRefused { path, .. }
-                if self.settings().policy().writable_paths.contains(path) =>
-            {
-                format!("{}; the sandbox's setting `writable_paths` names it", in_full(error))
-            }
-            _ => error.to_string(),
-        }
     }
 
     /// The way to the network; `None` when the settings allow none.

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use super::model::ToolServer;
 use super::names;
-use crate::skills::Skills;
 use crate::skills::schema::InputSchema;
 use crate::skills::tool::{Effect, ToolDescription};
 
@@ -85,16 +84,16 @@ impl Listing {
     }
 
     /// The tools under their names, in the server's order, and those that cannot be offered after
-    /// all.
+    /// all. `is_taken` says which names tools have that are no server's.
     pub(super) fn offered(
         &self,
         server: &ToolServer,
         connect_limit: Duration,
-        skills: &Skills,
+        is_taken: impl Fn(&str) -> bool,
     ) -> (Vec<Arc<OfferedTool>>, Vec<LeftOut>) {
         let mut left_out = self.left_out.clone();
         let remote_names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
-        let names = names::offered(&server.prefix, remote_names, |name| skills.is_reserved(name));
+        let names = names::offered(&server.prefix, remote_names, is_taken);
         let time_limit = Duration::from_secs(server.timeout_seconds.into()) + connect_limit + MARGIN;
         let mut offered = Vec::with_capacity(self.tools.len());
         for (tool, name) in self.tools.iter().zip(names) {

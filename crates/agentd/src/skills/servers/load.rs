@@ -16,6 +16,7 @@ use super::secrets::{self, Kind};
 use super::store;
 use crate::settings::Vault;
 use crate::skills::Skills;
+use crate::skills::store::list_custom_tools;
 
 /// Who starts these may first have to download what is to be started.
 const PACKAGE_RUNNERS: [&str; 8] = ["npx", "npm", "bunx", "pnpm", "uvx", "uv", "pipx", "deno"];
@@ -59,6 +60,8 @@ pub(super) struct LoadedServer {
     pub(super) spec: Result<Arc<Spec>, String>,
     /// Variables or headers without a value.
     pub(super) missing: BTreeSet<String>,
+    /// Names that its tools would have if no custom tool had them.
+    pub(super) taken: Arc<BTreeSet<String>>,
     /// `None`: it was never asked.
     pub(super) listing: Option<Arc<LoadedListing>>,
 }
@@ -72,6 +75,7 @@ pub(super) struct LoadedListing {
     text: String,
     /// What the tools depend on besides.
     server: Arc<ToolServer>,
+    taken: Arc<BTreeSet<String>>,
 }
 
 /// Oldest first.
@@ -103,6 +107,7 @@ impl Loader {
 
     pub(super) async fn load(&self, read: &mut Read) -> Result<Loaded, ToolServerError> {
         let mut loaded = Vec::new();
+        let custom = list_custom_tools(read).await?;
         for server in store::list_tool_servers(read).await? {
             let spec = self.spec(read, &server).await?.map(Arc::new);
             let missing = match (&spec, &server.reach) {
@@ -116,11 +121,14 @@ impl Loader {
             };
             let stored = store::find_listing(read, &server.id).await?;
             let server = Arc::new(server);
+            let start = format!("{}_", server.prefix);
+            let taken = custom.iter().filter(|tool| tool.name.starts_with(&start)).map(|tool| tool.name.clone());
+            let taken = Arc::new(taken.collect::<BTreeSet<String>>());
             let listing = match stored {
-                Some((text, listed_at)) => self.listing(&server, text, listed_at).await,
+                Some((text, listed_at)) => self.listing(&server, &taken, text, listed_at).await,
                 None => None,
             };
-            loaded.push(LoadedServer { server, spec, missing, listing });
+            loaded.push(LoadedServer { server, spec, missing, taken, listing });
         }
         self.known.lock().retain(|id, _| loaded.iter().any(|loaded| loaded.server.id == *id));
         Ok(Loaded(loaded))
@@ -144,6 +152,7 @@ impl Loader {
     async fn listing(
         &self,
         server: &Arc<ToolServer>,
+        taken: &Arc<BTreeSet<String>>,
         text: String,
         listed_at: Timestamp,
     ) -> Option<Arc<LoadedListing>> {
@@ -152,15 +161,17 @@ impl Loader {
             && known.text == text
             && known.listed_at == listed_at
             && known.server == *server
+            && known.taken == *taken
         {
             return Some(known);
         }
-        let (of, skills) = (Arc::clone(server), self.skills.clone());
+        let (of, taken, skills) = (Arc::clone(server), Arc::clone(taken), self.skills.clone());
         // Hundreds of schemas of strangers take a while.
         let made = tokio::task::spawn_blocking(move || {
             let listing: Listing = serde_json::from_str(&text).ok()?;
-            let (tools, left_out) = listing.offered(&of, handshake_limit(&of.reach), &skills);
-            Some(Arc::new(LoadedListing { listing, listed_at, tools, left_out, text, server: of }))
+            let is_taken = |name: &str| skills.is_reserved(name) || taken.contains(name);
+            let (tools, left_out) = listing.offered(&of, handshake_limit(&of.reach), is_taken);
+            Some(Arc::new(LoadedListing { listing, listed_at, tools, left_out, text, server: of, taken }))
         });
         let made = made.await.ok().flatten()?;
         self.known.lock().insert(server.id.clone(), Arc::clone(&made));

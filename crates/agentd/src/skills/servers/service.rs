@@ -21,6 +21,7 @@ use crate::ground::Ground;
 use crate::settings::{Settings, Vault};
 use crate::skills::Skills;
 use crate::skills::sandbox::CodeRunner;
+use crate::skills::store::CUSTOM_TOOLS;
 
 /// Each may take a place among the sandbox's runs, of which there are more.
 pub(super) const MAX_SERVERS: usize = 50;
@@ -71,7 +72,7 @@ impl ToolServers {
             vault: settings.vault().clone(),
             opener: Arc::new(Opener::new(runner, settings.policy(), Arc::clone(&ground.data_dir))),
             loader: Loader::new(settings.vault().clone(), skills),
-            loaded: Snapshot::new(&ground.db, &[store::TOOL_SERVERS]),
+            loaded: Snapshot::new(&ground.db, &[store::TOOL_SERVERS, CUSTOM_TOOLS]),
             links: Mutex::default(),
             supervisors: TaskTracker::new(),
             tests: Semaphore::new(TESTS),

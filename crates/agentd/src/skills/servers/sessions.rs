@@ -165,7 +165,8 @@ impl ToolServers {
         };
         let skills = self.0.loader.skills();
         let outcome = listed.map(|listing| {
-            let (tools, _) = listing.offered(&found.server, Duration::ZERO, skills);
+            let (tools, _) = listing
+                .offered(&found.server, Duration::ZERO, |name| skills.is_reserved(name) || found.taken.contains(name));
             (listing, tools)
         });
         Ok(TestReport { duration: self.0.clock.now().since(begun), outcome, stderr_tail })

@@ -120,6 +120,16 @@ impl ToolSource for ToolServers {
         "tool_servers"
     }
 
+    fn has_tool<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool> {
+        async move {
+            // Whoever asks to write is told when the database is away.
+            let Ok(loaded) = self.loaded().await else { return false };
+            let listings = loaded.0.iter().filter_map(|found| found.listing.as_ref());
+            listings.flat_map(|listing| &listing.tools).any(|tool| tool.description.name == name)
+        }
+        .boxed()
+    }
+
     fn tools<'a>(&'a self, _agent: &'a Agent) -> BoxFuture<'a, Vec<Arc<dyn Tool>>> {
         async move {
             let loaded = match self.loaded().await {

@@ -58,13 +58,17 @@ async fn devices(process: &TestProcess) -> Vec<Value> {
 }
 
 async fn until_offered(process: &TestProcess, folder: &Path) -> Value {
+    until(process, folder, |device| device["tools"] != json!([])).await
+}
+
+async fn until(process: &TestProcess, folder: &Path, is_seen: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..3_000 {
-        if let Some(device) = devices(process).await.into_iter().find(|device| device["tools"] != json!([])) {
+        if let Some(device) = devices(process).await.into_iter().find(&is_seen) {
             return device;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("the machine offered nothing: {}", said(folder));
+    panic!("it never came to that: {}\n{:?}", said(folder), devices(process).await);
 }
 
 async fn exchange(process: &TestProcess) -> Vec<ServerEvent> {
@@ -140,8 +144,10 @@ async fn a_machine_joins_works_comes_back_and_is_removed() {
     };
     assert!(!said(folder).contains(&token));
 
-    // The daemon goes away and comes back; the machine needs no new code.
+    // The machine goes away and comes back; it needs no new code.
     drop(machine);
+    // A socket whose other end was killed is open for a moment more.
+    until(&process, folder, |device| device["connected"] == json!(false) && device["tools"] == json!([])).await;
     let machine = Machine::start(folder, &[&["run"], &*protection].concat());
     until_offered(&process, folder).await;
     let events = exchange(&process).await;

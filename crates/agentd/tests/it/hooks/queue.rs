@@ -256,8 +256,8 @@ async fn what_a_killed_daemon_held_is_sent_after_its_lease() {
     assert_eq!(list["deliveries"][0]["attempt_count"], 1);
 }
 
-#[tokio::test]
-async fn a_receiver_that_is_away_is_left_in_peace() {
+/// A receiver that has failed so often that its circuit is open, and its hook.
+async fn away() -> (TestApp, Receiver, String) {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let mut hook = queued(&receiver);
     hook["max_retries"] = json!(100);
@@ -267,6 +267,12 @@ async fn a_receiver_that_is_away_is_left_in_peace() {
         emit(&app, "memory.stored", json!({"n": number})).await;
     }
     settle(&app).await;
+    (app, receiver, id)
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_away_is_left_in_peace() {
+    let (app, receiver, id) = away().await;
     assert_eq!(receiver.received().len(), 10);
     // The circuit is open: what comes now is held, and counts no attempt.
     emit(&app, "memory.stored", json!({"n": 10})).await;
@@ -302,15 +308,7 @@ async fn a_receiver_that_is_away_is_left_in_peace() {
 
 #[tokio::test]
 async fn what_is_retried_by_hand_goes_before_all_that_is_held() {
-    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
-    let mut hook = queued(&receiver);
-    hook["max_retries"] = json!(100);
-    let id = make(&app, hook).await;
-    receiver.always(Answer::Status(503));
-    for number in 0..10 {
-        emit(&app, "memory.stored", json!({"n": number})).await;
-    }
-    settle(&app).await;
+    let (app, receiver, id) = away().await;
     // One is overdue behind the open circuit, and would be the next.
     emit(&app, "memory.stored", json!({"n": 10})).await;
     app.clock.advance(Duration::from_secs(5));

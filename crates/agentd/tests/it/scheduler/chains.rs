@@ -38,6 +38,27 @@ async fn chain_runs(app: &TestApp, chain: &str) -> Vec<Value> {
     list["runs"].as_array().expect("runs").clone()
 }
 
+/// The jobs of a run of a chain, and how they are.
+fn steps(run: &Value) -> Vec<(&str, &str)> {
+    let steps = run["steps"].as_array().expect("steps").iter();
+    steps.map(|step| (step["job_id"].as_str().expect("a job"), step["status"].as_str().expect("a status"))).collect()
+}
+
+#[tokio::test]
+async fn a_join_runs_behind_the_branch_that_was_taken() {
+    let talk = talk().await;
+    let app = &talk.app;
+    let (a, b, c, d) = (job(app, "a").await, job(app, "b").await, job(app, "c").await, job(app, "d").await);
+    let edges = [(0, 1, "on_success"), (0, 2, "on_failure"), (1, 3, "on_success"), (2, 3, "on_success")];
+    let chain = chain(app, &[&a, &b, &c, &d], &edges).await;
+    app.post(&format!("/api/scheduler/chains/{chain}/trigger")).send().await.expect_status(202);
+    app.run_workers().await;
+    let run = &chain_runs(app, &chain).await[0];
+    assert_eq!(steps(run), [(&*a, "success"), (&*b, "success"), (&*d, "success"), (&*c, "skipped")]);
+    assert_eq!((&run["status"], &run["steps"][3]["run_id"]), (&json!("success"), &Value::Null));
+    assert!(runs(app, &c).await.is_empty());
+}
+
 #[tokio::test]
 async fn a_triggered_chain_takes_the_edges_that_hold() {
     let talk = talk().await;
@@ -52,13 +73,7 @@ async fn a_triggered_chain_takes_the_edges_that_hold() {
         (&run["id"], &run["status"], &run["cause"]),
         (&started["chain_run_id"], &json!("success"), &json!("manual"))
     );
-    let steps: Vec<(&str, &str)> = run["steps"]
-        .as_array()
-        .expect("steps")
-        .iter()
-        .map(|step| (step["job_id"].as_str().expect("a job"), step["status"].as_str().expect("a status")))
-        .collect();
-    assert_eq!(steps, [(a.as_str(), "success"), (b.as_str(), "failed"), (d.as_str(), "success")]);
+    assert_eq!(steps(run), [(&*a, "success"), (&*b, "failed"), (&*d, "success"), (&*c, "skipped")]);
     assert!(runs(app, &c).await.is_empty());
     assert_eq!(runs(app, &d).await[0]["cause"], "chain");
     assert!(chain_runs(app, &chain).await.len() == 1, "steps of a chain start no chain");
@@ -90,7 +105,7 @@ async fn a_chain_that_nobody_mends_has_failed() {
     trigger(app, &a).await;
     app.run_workers().await;
     let list = chain_runs(app, &chain).await;
-    assert_eq!((&list[0]["status"], list[0]["steps"].as_array().map(Vec::len)), (&json!("failed"), Some(1)));
+    assert_eq!((&list[0]["status"], steps(&list[0])), (&json!("failed"), vec![(&*a, "failed"), (&*b, "skipped")]));
     assert_ne!(list[0]["completed_at"], Value::Null);
 }
 

@@ -6,6 +6,7 @@ use agentd_llm::{Gate, ToolCall};
 use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, events, every, id, run, runs, statuses, trigger, types, until, with};
+use crate::support::TestApp;
 use crate::support::talk::{COUNTED, Talk};
 
 fn gated(gate: &Gate) -> Script {
@@ -14,6 +15,21 @@ fn gated(gate: &Gate) -> Script {
 
 fn cancel_path(job: &str, run: &str) -> String {
     format!("/api/scheduler/jobs/{job}/runs/{run}/cancel")
+}
+
+/// The metrics, once so many turns ended like that.
+async fn until_counted(app: &TestApp, status: &str, turns: u32) -> String {
+    let line = format!("svc_tasks_total{{status=\"{status}\"}} {turns}\n");
+    for _ in 0..500 {
+        // They are up to a second old.
+        advance(app, 1);
+        let figures = app.get("/api/metrics/prometheus").send().await.text();
+        if figures.contains(&line) {
+            return figures;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("there are not {turns} turns that ended as {status}");
 }
 
 #[tokio::test]
@@ -76,6 +92,8 @@ async fn an_attempt_ends_when_its_time_is_up() {
     let told = events(app, "task.failed").await;
     assert_eq!(types(&told), ["task.failed"]);
     assert_eq!((&told[0].1["code"], &told[0].1["error"]), (&json!("timeout"), &ended["error"]));
+    let figures = until_counted(app, "timeout", 2).await;
+    assert!(figures.contains("svc_tasks_total{status=\"cancelled\"} 0\n"), "both attempts ran out: {figures}");
 }
 
 #[tokio::test]

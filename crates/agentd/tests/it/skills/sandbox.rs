@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BUILTIN, SANDBOX, Server, app, call, offered, page, workspace};
+use super::{BUILTIN, SANDBOX, Server, app, app_without_sandbox, call, offered, page, workspace};
 use crate::support::TestApp;
 
 #[tokio::test]
@@ -61,32 +61,36 @@ async fn without_a_sandbox_code_is_refused_until_none_is_chosen() {
     assert_eq!((&done["exit_code"], &done["stdout"]), (&json!(0), &json!("42\n")));
 }
 
-/// They may come and go, so they are told of, and not refused for good.
+/// They must be there when they are named. Later they may come and go, and code runs all the same.
 #[tokio::test]
 async fn folders_that_cannot_be_opened_are_named() {
-    let app = app().await;
+    let app = app_without_sandbox().await;
     let (missing, file) = (app.data_dir().with_extension("missing"), app.data_dir().with_extension("file"));
     std::fs::write(&file, "").unwrap();
     let paths = json!({"writable_paths": [missing, file, app.data_dir()]});
-    let config = app.put(SANDBOX).json(&paths).send().await.expect_status(200).json();
-    let problems: Vec<&str> = config["in_force"]["path_problems"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|problem| problem.as_str().unwrap())
-        .collect();
-    assert_eq!(problems.len(), 3, "{config}");
-    assert!(problems[0].contains(missing.to_str().unwrap()) && problems[0].contains("No such file"), "{problems:?}");
-    assert!(problems[1].contains("only directories") && problems[2].contains("own data"), "{problems:?}");
-    if !config["in_force"]["tier"].is_null() {
-        let error = call(&app, "shell", json!({"command": "true"})).await.unwrap_err().to_string();
-        assert!(error.contains("`writable_paths`"), "{error}");
+    let refused = app.put(SANDBOX).json(&paths).send().await.expect_error(400, "invalid_request");
+    assert_eq!(refused.bad_fields(), ["writable_paths[0]", "writable_paths[1]", "writable_paths[2]"]);
+    for why in ["No such file", "only directories", "own data"] {
+        assert!(refused.text().contains(why), "{}", refused.text());
     }
+    // Beside what else is wrong.
+    let bad = json!({"writable_paths": ["x", missing], "timeout_seconds": 0});
+    let mut fields = app.put(SANDBOX).json(&bad).send().await.expect_error(400, "invalid_request").bad_fields();
+    fields.sort();
+    fields.dedup();
+    assert_eq!(fields, ["timeout_seconds", "writable_paths[0]", "writable_paths[1]"]);
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&missing).unwrap();
     let fine = app.put(SANDBOX).json(&json!({"writable_paths": [missing]})).send().await.expect_status(200).json();
-    std::fs::remove_dir(&missing).unwrap();
     assert_eq!(fine["in_force"]["path_problems"], json!([]));
+    std::fs::remove_dir(&missing).unwrap();
+    let config = app.get(SANDBOX).send().await.expect_status(200).json();
+    let problem = config["in_force"]["path_problems"][0].as_str().expect("a problem");
+    assert!(problem.contains(missing.to_str().unwrap()) && problem.contains("No such file"), "{problem}");
+    let done = call(&app, "shell", json!({"command": "echo on"})).await.unwrap();
+    assert_eq!((&done["exit_code"], &done["stdout"]), (&json!(0), &json!("on\n")), "{done}");
+    // What was answered can be sent back.
+    app.put(SANDBOX).json(&config).send().await.expect_status(200);
 }
 
 /// The whole way: code in the sandbox of this machine, and files that both sides use.

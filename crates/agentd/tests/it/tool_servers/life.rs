@@ -99,6 +99,29 @@ async fn a_change_of_its_tools_reaches_the_offer() {
 }
 
 #[tokio::test]
+async fn a_servers_tool_and_a_custom_one_never_share_a_name() {
+    let app = app_without_sandbox().await;
+    let path = "/api/settings/skills/custom";
+    let source = "result = 'mine'";
+    let custom = |name: &str| json!({"name": name, "description": "Mine.", "kind": "python", "source_code": source});
+    // It was there first, so the server's tool is written otherwise.
+    app.post(path).json(&custom("fake_echo")).send().await.expect_status(201);
+    let id = connected(&app, &fake("well")).await;
+    let found = act(&app, &id, "discover").await;
+    let tools = found["tools"].as_array().expect("tools");
+    let echo = tools.iter().find(|tool| tool["remote_name"] == "echo").expect("the server's tool");
+    let name = echo["name"].as_str().expect("a name");
+    assert!(name.starts_with("fake_echo_"), "{name}");
+    assert_eq!(call(&app, name, json!({"word": "a"})).await.unwrap(), json!({"text": "echo: a"}));
+    assert_eq!(call(&app, "fake_echo", json!({})).await.unwrap(), json!({"text": "mine"}));
+    // What the server has no custom tool can take.
+    app.post(path).json(&custom("fake_env")).send().await.expect_error(409, "name_taken");
+    let other = app.post(path).json(&custom("other")).send().await.expect_status(201).json();
+    let other = format!("{path}/{}", other["id"].as_str().expect("an id"));
+    app.put(&other).json(&json!({"name": "fake_env"})).send().await.expect_error(409, "name_taken");
+}
+
+#[tokio::test]
 async fn a_change_of_the_registration_starts_another_process() {
     let app = app_without_sandbox().await;
     let id = connected(&app, &with(fake("well"), json!({"env": {"COLOUR": "blue"}}))).await;

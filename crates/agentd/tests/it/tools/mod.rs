@@ -171,6 +171,13 @@ impl Bench {
         self.talk.app.post(&path).json(&answer).send().await.status.as_u16()
     }
 
+    /// The file in which a long result is kept.
+    fn whole(&self, output: &Value) -> String {
+        let path = output["kept_in"].as_str().expect("a file");
+        let path = self.talk.app.data_dir().join("agents/scout").join(path);
+        std::fs::read_to_string(path).expect("the whole result")
+    }
+
     /// The reply's message, as its conversation shows it.
     async fn kept(&self, events: &[ServerEvent]) -> Value {
         let conversation = self.talk.conversation(&started(events, "conversation_id")).await;
@@ -180,6 +187,11 @@ impl Bench {
 
 fn offer(app: &TestApp, workshop: &Arc<Workshop>) {
     app.running().daemon.skills().register(Arc::new(Source(Arc::clone(workshop))));
+}
+
+/// So that code runs on every machine.
+async fn without_sandbox(bench: &Bench) {
+    bench.talk.app.put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
 }
 
 fn kinds(events: &[ServerEvent]) -> Vec<&str> {
@@ -286,6 +298,46 @@ async fn whatever_a_model_or_a_tool_does_wrong_the_turn_goes_on() {
     let whole = flood["output"]["kept_in"].as_str().expect("a file");
     let file = bench.talk.app.data_dir().join("agents/scout").join(whole);
     assert!(std::fs::metadata(file).expect("the whole result").len() >= 2 << 20);
+}
+
+#[tokio::test]
+async fn the_file_of_a_long_result_has_all_that_code_wrote() {
+    let wanted = [("shell", json!({"command": "seq 1 40000"}))];
+    let bench = Bench::with(vec![calls(&wanted), says("Counted.")]).await;
+    without_sandbox(&bench).await;
+    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let kept = bench.kept(&events).await;
+    let output = &kept["tool_calls"][0]["output"];
+    let shown = output["stdout"].as_str().expect("a text");
+    assert!(shown.contains("bytes left out]") && !shown.contains("\n20000\n"), "cut as it is shown");
+    assert!(output.get("kept_part").is_none(), "all of it is kept");
+    let whole = bench.whole(output);
+    assert!(whole.contains("\n1\n2\n") && whole.contains("\n20000\n20001\n") && whole.contains("\n40000\n"));
+    let told = bench.request(1).to_string();
+    assert!(told.len() < 100_000 && told.contains("read it with read_file"));
+}
+
+/// The code has had its effects, so what it hands back must not be lost.
+#[tokio::test]
+async fn a_long_result_of_a_python_tool_is_kept() {
+    let wanted = [("rows", json!({})), ("huge", json!({}))];
+    let bench = Bench::with(vec![calls(&wanted), says("Done.")]).await;
+    without_sandbox(&bench).await;
+    for (name, source) in [
+        ("rows", "result = {'rows': ['row %d' % number for number in range(30_000)]}"),
+        ("huge", "result = 'x' * 9_000_000"),
+    ] {
+        let tool = json!({"name": name, "description": "For tests.", "kind": "python", "source_code": source});
+        bench.talk.app.post("/api/settings/skills/custom").json(&tool).send().await.expect_status(201);
+    }
+    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let kept = bench.kept(&events).await;
+    let (rows, huge) = (&kept["tool_calls"][0], &kept["tool_calls"][1]);
+    assert_eq!((&rows["status"], &huge["status"]), (&json!("done"), &json!("failed")));
+    let whole = bench.whole(&rows["output"]);
+    assert!(whole.contains("\"row 0\"") && whole.contains("\"row 29999\""));
+    let error = huge["output"]["error"].as_str().expect("a sentence");
+    assert!(error.contains("ran to its end") && error.contains("hand back its name"), "{error}");
 }
 
 /// What a vendor refuses once it would refuse in every later turn.

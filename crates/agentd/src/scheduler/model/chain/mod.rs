@@ -4,6 +4,10 @@
 //! `on_success` and `on_complete` edges hold, and, if it has `on_failure` edges, at least one of those holds.
 //! Edges from jobs that take no part count as not there. What can no longer begin has had its say, too, and
 //! none of its edges hold.
+//!
+//! Where branches join again, edges from what was left out count as not there, as long as another edge holds: from
+//! jobs that were skipped, and from jobs that never began because another branch was taken. A failure keeps the
+//! join from beginning unless the branch that was taken leads on from that very failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,6 +85,8 @@ pub struct ChainRun {
     pub started_at: Timestamp,
     pub completed_at: Option<Timestamp>,
     pub steps: Vec<ChainStep>,
+    /// Jobs that nothing leads to any more, as far as that is known.
+    pub left_out: Vec<JobId>,
 }
 
 /// A job's part in a run of a chain.
@@ -168,9 +174,26 @@ impl Chain {
 
     /// What follows from the steps so far. Roots without a step take no part.
     pub(in crate::scheduler) fn advance(&self, steps: &[ChainStep]) -> Advance {
-        let runs: BTreeMap<&JobId, RunStatus> = steps.iter().map(|step| (&step.job_id, step.status)).collect();
+        let runs = by_job(steps);
+        let said = self.say(&runs);
+        let begin: Vec<JobId> =
+            self.jobs.iter().filter(|job| said.get(job) == Some(&Said::MayBegin)).cloned().collect();
+        let is_under_way = said.values().any(|said| *said == Said::UnderWay);
+        if begin.is_empty() && !is_under_way {
+            return Advance::Over(self.verdict(&runs));
+        }
+        Advance::Begin(begin)
+    }
+
+    /// The jobs that can no longer begin after the steps so far.
+    pub(in crate::scheduler) fn left_out(&self, steps: &[ChainStep]) -> Vec<JobId> {
+        let said = self.say(&by_job(steps));
+        self.jobs.iter().filter(|job| said.get(job) == Some(&Said::Never)).cloned().collect()
+    }
+
+    /// How far each job is; those that are not there wait for others.
+    fn say(&self, runs: &BTreeMap<&JobId, RunStatus>) -> BTreeMap<&JobId, Said> {
         let mut said: BTreeMap<&JobId, Said> = BTreeMap::new();
-        let mut begin = Vec::new();
         // As many rounds as a chain is long: each settles at least one more job.
         for _ in 0..self.jobs.len() {
             for job in &self.jobs {
@@ -188,24 +211,75 @@ impl Chain {
                     continue;
                 }
                 let Some(sources) = incoming
-                    .iter()
-                    .map(|edge| said.get(&edge.from).map(|said| (edge.kind, *said)))
+                    .into_iter()
+                    .map(|edge| said.get(&edge.from).map(|said| (edge, *said)))
                     .collect::<Option<Vec<_>>>()
                 else {
                     continue;
                 };
-                let verdict = judge(&sources);
-                if verdict == Said::MayBegin {
-                    begin.push(job.clone());
-                }
+                let verdict = self.judge(&sources, runs);
                 said.insert(job, verdict);
             }
         }
-        let is_under_way = said.values().any(|said| *said == Said::UnderWay);
-        if begin.is_empty() && !is_under_way {
-            return Advance::Over(self.verdict(&runs));
+        said
+    }
+
+    fn judge(&self, sources: &[(&ChainEdge, Said)], runs: &BTreeMap<&JobId, RunStatus>) -> Said {
+        let taking_part: Vec<_> = sources.iter().copied().filter(|(_, said)| *said != Said::NoPart).collect();
+        if taking_part.is_empty() {
+            return Said::NoPart;
         }
-        Advance::Begin(begin)
+        if taking_part.iter().any(|(_, said)| matches!(said, Said::UnderWay | Said::MayBegin | Said::Waits)) {
+            return Said::Waits;
+        }
+        let (taken, missed): (Vec<_>, Vec<_>) =
+            taking_part.into_iter().partition(|(edge, said)| holds(edge.kind, *said));
+        let of_failure = |(edge, _): &(&ChainEdge, Said)| edge.kind == ChainEdgeType::OnFailure;
+        let is_called_for = taken.iter().any(of_failure) || !missed.iter().any(of_failure);
+        let is_passed_over = |source: &(&ChainEdge, Said)| match source.1 {
+            Said::Ended(status) => status == RunStatus::Skipped,
+            Said::Never => self
+                .failures_before(&source.0.from, runs)
+                .into_iter()
+                .all(|failed| taken.iter().any(|(edge, _)| self.leads(failed, &edge.from))),
+            _ => false,
+        };
+        let is_free = missed.iter().all(|source| of_failure(source) || is_passed_over(source));
+        if !taken.is_empty() && is_called_for && is_free { Said::MayBegin } else { Said::Never }
+    }
+
+    /// The jobs whose failure kept this one, which never began, from beginning.
+    fn failures_before<'c>(&'c self, job: &'c JobId, runs: &BTreeMap<&JobId, RunStatus>) -> BTreeSet<&'c JobId> {
+        let (mut failures, mut seen, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![job]);
+        while let Some(job) = open.pop() {
+            if !seen.insert(job) {
+                continue;
+            }
+            for edge in self.edges.iter().filter(|edge| edge.to == *job) {
+                match runs.get(&edge.from) {
+                    Some(status) if edge.kind == ChainEdgeType::OnSuccess && is_failure(*status) => {
+                        failures.insert(&edge.from);
+                    }
+                    Some(_) => {}
+                    None => open.push(&edge.from),
+                }
+            }
+        }
+        failures
+    }
+
+    /// Whether there is a way along the edges, or both are the same.
+    fn leads(&self, from: &JobId, to: &JobId) -> bool {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+        while let Some(job) = open.pop() {
+            if job == to {
+                return true;
+            }
+            if seen.insert(job) {
+                open.extend(self.edges.iter().filter(|edge| edge.from == *job).map(|edge| &edge.to));
+            }
+        }
+        false
     }
 
     fn verdict(&self, runs: &BTreeMap<&JobId, RunStatus>) -> ChainRunStatus {
@@ -237,25 +311,17 @@ fn is_failure(status: RunStatus) -> bool {
     matches!(status, RunStatus::Failed | RunStatus::Timeout | RunStatus::Cancelled)
 }
 
-fn judge(sources: &[(ChainEdgeType, Said)]) -> Said {
-    let taking_part: Vec<_> = sources.iter().filter(|(_, said)| *said != Said::NoPart).collect();
-    if taking_part.is_empty() {
-        return Said::NoPart;
-    }
-    if taking_part.iter().any(|(_, said)| matches!(said, Said::UnderWay | Said::MayBegin | Said::Waits)) {
-        return Said::Waits;
-    }
-    let holds = |kind: ChainEdgeType, said: Said| match (kind, said) {
+fn by_job(steps: &[ChainStep]) -> BTreeMap<&JobId, RunStatus> {
+    steps.iter().map(|step| (&step.job_id, step.status)).collect()
+}
+
+fn holds(kind: ChainEdgeType, said: Said) -> bool {
+    match (kind, said) {
         (ChainEdgeType::OnSuccess, Said::Ended(status)) => status == RunStatus::Success,
         (ChainEdgeType::OnFailure, Said::Ended(status)) => is_failure(status),
         (ChainEdgeType::OnComplete, Said::Ended(_)) => true,
         _ => false,
-    };
-    let of_failure = |kind: ChainEdgeType| kind == ChainEdgeType::OnFailure;
-    let all_hold = taking_part.iter().filter(|(kind, _)| !of_failure(*kind)).all(|(kind, said)| holds(*kind, *said));
-    let mut failures = taking_part.iter().filter(|(kind, _)| of_failure(*kind)).peekable();
-    let is_called_for = failures.peek().is_none() || failures.any(|(kind, said)| holds(*kind, *said));
-    if all_hold && is_called_for { Said::MayBegin } else { Said::Never }
+    }
 }
 
 #[cfg(test)]

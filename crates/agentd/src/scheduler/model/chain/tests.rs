@@ -66,6 +66,39 @@ fn what_can_no_longer_begin_holds_nobody_up() {
 }
 
 #[test]
+fn a_join_begins_behind_the_branch_that_was_taken() {
+    let edges = [("a", "b", OnSuccess), ("a", "h", OnFailure), ("b", "d", OnSuccess), ("h", "d", OnSuccess)];
+    let branches = chain("abhd", &edges);
+    assert_eq!(begins(&branches, &[("a", Success)]), ["b"]);
+    assert_eq!(begins(&branches, &[("a", Success), ("b", Running)]), [""; 0]);
+    assert_eq!(begins(&branches, &[("a", Success), ("b", Success)]), ["d"]);
+    assert_eq!(begins(&branches, &[("a", Failed), ("h", Success)]), ["d"]);
+    assert_eq!(begins(&branches, &[("a", Failed), ("h", Failed)]), ["over failed"]);
+    assert_eq!(begins(&branches, &[("a", Skipped)]), ["over success"]);
+    let sides = chain("bcd", &[("b", "d", OnSuccess), ("c", "d", OnSuccess)]);
+    assert_eq!(begins(&sides, &[("b", Skipped), ("c", Success)]), ["d"]);
+    assert_eq!(begins(&sides, &[("b", Skipped), ("c", Skipped)]), ["over success"]);
+}
+
+#[test]
+fn a_failure_on_one_side_keeps_the_join_from_beginning() {
+    let edges = [("a", "x", OnSuccess), ("a", "h", OnFailure), ("x", "d", OnSuccess), ("c", "d", OnSuccess)];
+    let sides = chain("acxhd", &edges);
+    let failed = [("a", Failed), ("c", Success), ("h", Success)];
+    assert_eq!(begins(&sides, &failed), ["over success"], "what was done about it does not lead to the join");
+    assert_eq!(sides.left_out(&steps(&failed)), [JobId::from("x"), JobId::from("d")]);
+}
+
+#[test]
+fn what_is_left_out_is_known_as_soon_as_it_is_decided() {
+    let line =
+        chain("abcde", &[("a", "b", OnSuccess), ("b", "c", OnSuccess), ("a", "d", OnFailure), ("e", "d", OnFailure)]);
+    assert!(line.left_out(&steps(&[("a", Running)])).is_empty());
+    assert_eq!(line.left_out(&steps(&[("a", Success), ("b", Running)])), [JobId::from("d")]);
+    assert_eq!(line.left_out(&steps(&[("a", Failed), ("d", Running)])), [JobId::from("b"), JobId::from("c")]);
+}
+
+#[test]
 fn a_chain_goes_on_without_jobs_and_nothing_in_it_begins_unbidden() {
     let line = chain("abcd", &[("a", "b", OnSuccess), ("b", "c", OnSuccess), ("a", "d", OnFailure)]);
     let left = line.without(&["b".into()]).unwrap();

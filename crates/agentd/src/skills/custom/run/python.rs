@@ -23,7 +23,7 @@ pub(super) async fn run(
         timeout,
         workspace: Some(context.workspace.clone()),
     };
-    let answer = runner.run_python(entropy, job, &context.cancelled).await.map_err(|error| match error {
+    let answer = runner.run_python_at_length(entropy, job, &context.cancelled).await.map_err(|error| match error {
         PythonError::NotRun(error) => error,
         error => ToolError::Failed(format!("the tool failed: {error}")),
     })?;

@@ -6,16 +6,13 @@ use std::time::Duration;
 use agentd_sandbox::RunRequest;
 use serde_json::{Map, Value};
 
-use crate::skills::sandbox::{CodeRunner, Interpreter};
+use crate::skills::sandbox::{CodeRunner, Interpreter, READ_BYTES};
 use crate::skills::tool::{ToolCallContext, ToolError, ToolOutput};
 
 /// A longer value is found on standard input alone.
 const MAX_VARIABLE_BYTES: usize = 32 * 1024;
 /// All of them together; programs start with a few hundred kilobytes at most.
 const MAX_VARIABLES_BYTES: usize = 128 * 1024;
-
-/// Of each stream; the middle of what is longer is left out, with a note.
-const KEPT_BYTES: usize = 48 * 1024;
 
 pub(super) async fn run(
     runner: &CodeRunner,
@@ -27,10 +24,10 @@ pub(super) async fn run(
     let mut request = RunRequest::new(Interpreter::shell_program(), ["-c", source]);
     request.environment = variables(input);
     request.stdin = Value::Object(input.clone()).to_string().into_bytes();
-    request.limits.kept_bytes = KEPT_BYTES;
+    request.limits.kept_bytes = READ_BYTES;
     request.limits.time = Some(timeout);
     let outcome = runner.run(request, context).await?;
-    Ok(ToolOutput { value: outcome.into_object(), whole_bytes: None })
+    Ok(outcome.into_output())
 }
 
 /// `INPUT_<NAME>` for each field: texts as they are, everything else as JSON.
