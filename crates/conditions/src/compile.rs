@@ -78,6 +78,12 @@ impl Condition {
         Ok(Self { expression })
     }
 
+    /// A field that is read of `variable` and is not among those `known`. What `has(…)` asks for may be missing.
+    #[must_use]
+    pub fn unknown_field(&self, variable: &str, known: &[&str]) -> Option<String> {
+        weight::unknown_field(&self.expression, variable, known).map(shorten)
+    }
+
     /// Holds the condition against examples of what it will be given, so that what cannot work is refused
     /// when it is saved. It is good if it can be judged for one of them.
     ///

@@ -67,6 +67,33 @@ fn from_json(json: &serde_json::Value) -> Value {
     }
 }
 
+const NOT_THERE: &str = "it asks for what these values do not have";
+
+/// Whether this stands between two values, as `_<_` does.
+fn is_operator(function: &str) -> bool {
+    matches!(function, "_<_" | "_<=_" | "_>_" | "_>=_" | "_&&_" | "_||_" | "_+_" | "_-_" | "_*_" | "_/_" | "_%_")
+}
+
+/// The name that conditions have for a type.
+fn type_name(name: &str) -> &str {
+    match name {
+        "google.protobuf.Timestamp" => "timestamp",
+        "google.protobuf.Duration" => "duration",
+        "null_type" => "null",
+        other => other,
+    }
+}
+
+/// What is said of an operator between values that it does not go with.
+fn unfit(operator: &str, left: &str, right: &str) -> String {
+    if let ("string", "timestamp") | ("timestamp", "string") = (left, right) {
+        return "a text is compared with a time; `timestamp(…)` around the text makes a time of it, as in \
+                `timestamp('2026-01-05T09:00:00Z') < now`"
+            .to_owned();
+    }
+    format!("`{operator}` does not go with values of type {left} and {right}")
+}
+
 /// What the interpreter tripped over, without its insides.
 fn sentence(error: &ExecutionError) -> String {
     match error {
@@ -86,8 +113,14 @@ fn sentence(error: &ExecutionError) -> String {
             format!("a value of type {} cannot be compared to one of type {}", left.type_of(), right.type_of())
         }
         ExecutionError::UnsupportedBinaryOperator(operator, left, right) => {
-            format!("`{operator}` does not go with values of type {} and {}", left.type_of(), right.type_of())
+            unfit(operator, &left.type_of().to_string(), &right.type_of().to_string())
         }
+        ExecutionError::NoSuchOverload(overload) => match overload.argument_types() {
+            [left, right] if is_operator(overload.function()) => {
+                unfit(overload.function().trim_matches('_'), type_name(left), type_name(right))
+            }
+            _ => NOT_THERE.to_owned(),
+        },
         ExecutionError::FunctionError { function, message } => match function.as_str() {
             calendar::ERRORS => message.clone(),
             "duration" => "`duration` reads a text such as '24h' or '1h30m'".to_owned(),
@@ -101,7 +134,7 @@ fn sentence(error: &ExecutionError) -> String {
         ExecutionError::UnsupportedIndex(..) | ExecutionError::UnsupportedKeyType(_) => {
             "what stands in brackets is no place in that value".to_owned()
         }
-        _ => "it asks for what these values do not have".to_owned(),
+        _ => NOT_THERE.to_owned(),
     }
 }
 

@@ -41,6 +41,16 @@ pub(crate) fn depth(expression: &IdedExpr) -> usize {
     1 + children(expression).into_iter().map(depth).max().unwrap_or_default()
 }
 
+/// The first field that is read of `variable` and is not among those `known`.
+pub(crate) fn unknown_field<'e>(expression: &'e IdedExpr, variable: &str, known: &[&str]) -> Option<&'e str> {
+    if let Expr::Select(select) = &expression.expr
+        && matches!(&select.operand.expr, Expr::Ident(name) if name == variable)
+    {
+        return (!select.test && !known.contains(&select.field.as_str())).then_some(select.field.as_str());
+    }
+    children(expression).into_iter().find_map(|child| unknown_field(child, variable, known))
+}
+
 fn children(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),

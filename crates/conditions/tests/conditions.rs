@@ -109,6 +109,8 @@ fn no_error_shows_the_insides_of_the_interpreter() {
         ("timestamp('soon') < now", "`timestamp` reads a time such as"),
         ("timestamp(last_run.nothing) < now", "there is no field `nothing`"),
         ("run_count + 'a' == 'b'", "values of type int and string"),
+        ("job.last_run_at < now", "`timestamp(…)` around the text makes a time of it"),
+        ("now.getHours('Nowhere/X') == 9", "`Nowhere/X` is no time zone"),
         ("launch(run_count)", "there is no function `launch`"),
         ("last_run.output.matches('(')", "regular expression"),
         ("job.tags[7] == 'a'", "no element at that place"),
@@ -123,6 +125,17 @@ fn no_error_shows_the_insides_of_the_interpreter() {
         for inside in ["OtherError", "ParseError", "Error {", "Parsing Error", "String(", "Int(", "Timestamp(", "Arc"] {
             assert!(!error.contains(inside), "{text}: {error}");
         }
+    }
+}
+
+#[test]
+fn a_field_that_is_not_there_is_found_behind_other_terms() {
+    let unknown = |text: &str| Condition::compile(text, VARIABLES).unwrap().unknown_field("job", &["name", "tags"]);
+    for text in ["run_count > 2 || job.nothing == 1", "[1].all(one, job.nothing == one)", "-job.nothing.part > 0"] {
+        assert_eq!(unknown(text).as_deref(), Some("nothing"), "{text}");
+    }
+    for text in ["job.name == 'report'", "has(job.nothing)", "last_run.nothing == 1", "job == null"] {
+        assert_eq!(unknown(text), None, "{text}");
     }
 }
 

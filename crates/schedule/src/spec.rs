@@ -149,10 +149,7 @@ impl ScheduleSpec {
         };
         let read = read_datetime(text.trim());
         if read.is_none() {
-            problems.add(
-                "datetime",
-                "must be a time such as 2026-12-24T18:00:00Z, 2026-12-24T18:00:00+01:00 or 2026-12-24T18:00:00",
-            );
+            problems.add("datetime", if is_beyond_last(text.trim()) { OUT_OF_RANGE } else { NO_TIME });
         }
         let read = read?;
         if self.timezone.is_some() && zone.is_none() {
@@ -163,11 +160,20 @@ impl ScheduleSpec {
             Datetime::Wall(wall) => {
                 let zone = zone.unwrap_or_else(|| default_zone.clone());
                 let instant = zone.instant(wall);
-                problems.require(instant.is_some(), "datetime", "lies outside the years 0001 to 9999");
+                problems.require(instant.is_some(), "datetime", OUT_OF_RANGE);
                 Some(Schedule::At(At::new(instant?, Some(zone))))
             }
         }
     }
+}
+
+const NO_TIME: &str = "must be a time such as 2026-12-24T18:00:00Z, 2026-12-24T18:00:00+01:00 or 2026-12-24T18:00:00";
+/// The instants that show a year from 0 to 9999 in every zone.
+const OUT_OF_RANGE: &str = "is out of range: it must lie between 0000-01-01T00:00:00Z and 9999-12-30T22:00:00Z";
+
+/// Whether this is written as a time is, but lies behind the last one that there is.
+fn is_beyond_last(text: &str) -> bool {
+    text.starts_with("9999-12-3") && matches!(read_datetime(&format!("2000{}", &text[4..])), Some(Datetime::Instant(_)))
 }
 
 enum Datetime {

@@ -39,6 +39,8 @@ impl Grammar<'_> {
                 break;
             }
         }
+        // "at 8 to 10": nothing says when within that span.
+        self.draft.limited |= self.attempt(|grammar| grammar.take(Kind::To) && grammar.clock_time(true).is_some());
         share_afternoon(&mut times);
         if let Some(part) = self.part() {
             self.draft.part.get_or_insert(part);
@@ -105,11 +107,12 @@ impl Grammar<'_> {
             _ => return None,
         };
         self.at += 1;
-        if matches!(self.kind(0), Kind::Unit(Unit::Minute)) {
-            self.at += 1;
-        }
+        let says_minutes = matches!(self.kind(0), Kind::Unit(Unit::Minute));
+        self.at += usize::from(says_minutes);
         let forward = match self.kind(0) {
             Kind::Past => true,
+            // "at 8 to 10" are two hours; who counts single minutes says so.
+            Kind::To if minutes % 5 != 0 && !says_minutes => return None,
             Kind::To | Kind::Before => false,
             // "half nine", as the British say it.
             Kind::Number(_) if led && minutes == 30 && self.text_before() == "half" => {
@@ -141,12 +144,11 @@ impl Grammar<'_> {
             Kind::Clock(hour, minute) => {
                 self.at += 1;
                 // Nobody writes minutes for the night who means the afternoon, unless words say so.
-                let time = ClockTime::certain(hour % 24, minute);
-                Some(self.finished(time))
+                Some(self.finished(ClockTime::on_clock(hour, minute)))
             }
             Kind::Dotted(hour, minute) if led || matches!(self.kind(1), Kind::Am | Kind::Pm | Kind::OClock) => {
                 self.at += 1;
-                Some(self.finished(ClockTime::certain(hour % 24, minute)))
+                Some(self.finished(ClockTime::on_clock(hour, minute)))
             }
             Kind::Number(_) if self.text(0).len() >= 3 && self.text(0).starts_with(|c: char| c.is_ascii_digit()) => {
                 self.unbroken_time(led)
@@ -169,7 +171,8 @@ impl Grammar<'_> {
                 let minute = self.spoken_minute(1);
                 self.at += if is_hour || minute.is_some() { 2 } else { 1 };
                 let certain = hour > 12 || hour == 0 || is_hour;
-                Some(self.finished(ClockTime { certain, ..ClockTime::uncertain(hour % 24, minute.unwrap_or(0)) }))
+                let time = ClockTime::on_clock(hour, minute.unwrap_or(0));
+                Some(self.finished(ClockTime { certain, ..time }))
             }
             _ => None,
         }
@@ -242,6 +245,7 @@ impl Grammar<'_> {
         }
         if let Some(part) = self.part() {
             time = time.in_part(part);
+            self.draft.limited |= part.excludes(time.hour);
         }
         time
     }

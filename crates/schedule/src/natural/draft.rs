@@ -12,19 +12,26 @@ pub(super) struct ClockTime {
     pub(super) certain: bool,
     /// Its half of the day was named: no part of the day changes it.
     pub(super) fixed: bool,
+    /// It was written as 24 o'clock: the day that is named ends with it.
+    pub(super) ends_day: bool,
 }
 
 impl ClockTime {
     pub(super) const fn uncertain(hour: u8, minute: u8) -> Self {
-        Self { hour, minute, certain: false, fixed: false }
+        Self { hour, minute, certain: false, fixed: false, ends_day: false }
     }
 
     pub(super) const fn certain(hour: u8, minute: u8) -> Self {
-        Self { hour, minute, certain: true, fixed: false }
+        Self { hour, minute, certain: true, fixed: false, ends_day: false }
     }
 
     pub(super) const fn fixed(hour: u8, minute: u8) -> Self {
-        Self { hour, minute, certain: true, fixed: true }
+        Self { hour, minute, certain: true, fixed: true, ends_day: false }
+    }
+
+    /// As a clock shows it that counts to 24.
+    pub(super) const fn on_clock(hour: u8, minute: u8) -> Self {
+        Self { ends_day: hour == 24, ..Self::certain(hour % 24, minute) }
     }
 
     /// The time that is meant in this part of the day.

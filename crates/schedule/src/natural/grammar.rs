@@ -2,7 +2,7 @@
 
 use super::draft::Draft;
 use super::lexer::Token;
-use super::token::Kind;
+use super::token::{Kind, Unit};
 use crate::zone::Zone;
 
 /// What a word turned out to be.
@@ -68,6 +68,11 @@ impl<'a> Grammar<'a> {
         }
         // "tell each of them at 9": not what repeats, as far as anybody knows.
         grammar.draft.impossible |= has_loose_every && !grammar.draft.repeats;
+        // "every morning at 5pm": one of them is wrong, and nobody knows which.
+        if let Some(part) = grammar.draft.part {
+            let contradicts = grammar.draft.times.iter().any(|time| part.excludes(time.in_part(part).hour));
+            grammar.draft.limited |= contradicts;
+        }
         grammar.weigh_what_is_left();
         grammar
     }
@@ -156,6 +161,7 @@ impl<'a> Grammar<'a> {
         self.attempt(Self::exception)
             || self.attempt(Self::comes_again)
             || self.attempt(Self::zone)
+            || self.attempt(Self::beginning)
             || self.attempt(Self::limit)
             || self.attempt(Self::count_per)
             || self.attempt(Self::offset)
@@ -198,6 +204,24 @@ impl<'a> Grammar<'a> {
                 true
             }
         }
+    }
+
+    /// "from Monday every day at 9": a beginning, which no schedule holds. "from Monday to Friday" is a range.
+    fn beginning(&mut self) -> bool {
+        let is_daily =
+            self.tokens.windows(2).any(|pair| (pair[0].kind, pair[1].kind) == (Kind::Every, Kind::Unit(Unit::Day)))
+                || self.tokens.iter().any(|token| token.kind == Kind::Adverb(1, Unit::Day));
+        let is_range = match self.kind(2) {
+            Kind::Through | Kind::Until | Kind::To => true,
+            Kind::And | Kind::Comma => matches!(self.kind(3), Kind::Weekday { .. }),
+            _ => false,
+        };
+        if !is_daily || is_range || !self.take(Kind::From) || !matches!(self.kind(0), Kind::Weekday { .. }) {
+            return false;
+        }
+        self.at += 1;
+        self.draft.limited = true;
+        true
     }
 
     /// "for the next two weeks", "until Friday", "starting Monday": taken whole, so that its words are not read as

@@ -264,6 +264,22 @@ impl Grammar<'_> {
         {
             self.draft.minute_past = Some(0);
         }
+        // "every hour on the half hour", "jede Stunde um halb"
+        if unit == Unit::Hour
+            && count == 1
+            && self.attempt(|grammar| {
+                if !grammar.take_any(&[Kind::On, Kind::At]) {
+                    return false;
+                }
+                if grammar.take(Kind::HalfTo) {
+                    return !matches!(grammar.kind(0), Kind::Number(_));
+                }
+                grammar.take(Kind::The);
+                grammar.take(Kind::Half) && grammar.unit() == Some(Unit::Hour)
+            })
+        {
+            self.draft.minute_past = Some(30);
+        }
         if unit == Unit::Quarter {
             count = count.saturating_mul(3);
         }

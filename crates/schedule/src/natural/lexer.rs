@@ -26,7 +26,8 @@ const DAYS_IN_A_WORD: [(&str, &[&str]); 8] = [
 
 pub(super) fn tokens(text: &str) -> Vec<Token> {
     let mut found = Vec::new();
-    for chunk in text.to_lowercase().replace(['’', '‘'], "'").replace(['–', '—'], "-").split_whitespace() {
+    for chunk in text.to_lowercase().replace(['’', '‘'], "'").replace(['–', '—', '−'], "-").split_whitespace()
+    {
         push_chunk(chunk, &mut found);
     }
     for place in 0..found.len() {
@@ -41,10 +42,35 @@ fn push_chunk(chunk: &str, found: &mut Vec<Token>) {
     let chunk = chunk.trim_start_matches(['"', '(', '[', '\'', '*', '„', '“', '«', '»']);
     let body = chunk.trim_end_matches(['"', ')', ']', '\'', '!', '?', ',', ';', '*', '“', '”', '…', '«', '»']);
     let comma = chunk.len() > body.len() && chunk[body.len()..].contains([',', ';']);
-    push_body(body, found);
+    if is_negative(body, found) {
+        push(found, Kind::BeyondWords, body);
+    } else {
+        push_body(body, found);
+    }
     if comma {
         push(found, Kind::Comma, ",");
     }
+}
+
+/// "every -5 minutes": behind such a word a hyphen before a digit joins nothing, so it is a minus sign.
+fn is_negative(body: &str, found: &[Token]) -> bool {
+    let has_sign = body.strip_prefix('-').is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
+    let leads = |kind: Kind| {
+        matches!(
+            kind,
+            Kind::At
+                | Kind::Every
+                | Kind::In
+                | Kind::By
+                | Kind::On
+                | Kind::From
+                | Kind::Between
+                | Kind::And
+                | Kind::To
+                | Kind::Until
+        )
+    };
+    has_sign && found.last().is_some_and(|last| leads(last.kind))
 }
 
 fn push(found: &mut Vec<Token>, kind: Kind, text: &str) {

@@ -26,7 +26,9 @@ impl Grammar<'_> {
             return false;
         }
         let mut start = start;
-        if end.hour <= start.hour && !end.certain && end.hour < 12 {
+        // "between 22 and 6" is on the 24-hour clock, "10pm to 6" over midnight; only "9 to 5" ends in the afternoon.
+        let is_afternoon = (start.hour <= 12 || start.fixed) && end.hour + 12 > start.hour;
+        if end.hour <= start.hour && !end.certain && end.hour < 12 && is_afternoon {
             end.hour += 12;
         }
         // "from 1 to 5pm"

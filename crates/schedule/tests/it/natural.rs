@@ -115,6 +115,13 @@ fn confidence_is_high_for_whole_sentences_and_lower_for_what_was_assumed_or_pass
     assert!(confidence("every Monday") < confidence("every Monday at 9am"));
     // Morning or afternoon?
     assert!(confidence("every day at 5") < confidence("every day at 5pm"));
+    // This morning is over; was this evening meant?
+    assert!(confidence("today at 9") < confidence("today at 9pm"));
+    // Nobody knows which of the two is wrong, or when within the span.
+    for text in ["every morning at 5pm", "every afternoon at 11", "from monday every day at 9", "every day at 8 to 10"]
+    {
+        assert!(confidence(text) < MIN_CONFIDENCE, "{text}: {}", confidence(text));
+    }
     // Words that were not understood.
     assert!(confidence("water the plants every day at 9am") < confidence("every day at 9am"));
     // Every second day of the month is only nearly every other day.

@@ -114,6 +114,17 @@ fn what_is_no_date_is_refused() {
 }
 
 #[test]
+fn a_time_behind_the_last_one_is_said_to_be_out_of_range() {
+    for text in ["9999-12-31T23:59:59Z", "9999-12-31T00:00:00+01:00", "9999-12-31T23:59:59"] {
+        let problems = check(json!({"type": "at", "datetime": text})).unwrap_err();
+        assert!(problems[0].1.contains("is out of range") && problems[0].1.contains("9999-12-30T22"), "{problems:?}");
+    }
+    let problems = check(json!({"type": "at", "datetime": "9999-12-31T25:59:59Z"})).unwrap_err();
+    assert!(problems[0].1.contains("must be a time such as"), "{problems:?}");
+    assert!(check(json!({"type": "at", "datetime": "9999-12-30T21:00:00Z"})).is_ok());
+}
+
+#[test]
 fn unknown_types_and_wrong_shapes_are_no_specification() {
     for body in [json!({"type": "sometimes"}), json!({}), json!({"type": "every", "interval": "60"}), json!([])] {
         assert!(serde_json::from_value::<ScheduleSpec>(body.clone()).is_err(), "{body}");

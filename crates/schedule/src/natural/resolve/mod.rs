@@ -105,6 +105,16 @@ impl Resolver<'_> {
 
     /// The times of the day, in minutes and hours of cron.
     fn time_fields(&mut self) -> Option<String> {
+        let draft = self.draft;
+        let by_date = !draft.weeks.is_empty()
+            || !draft.month_days.is_empty()
+            || draft.last_day
+            || !draft.dates.is_empty()
+            || !draft.months.is_empty();
+        // The day after some date is nothing that cron holds.
+        if by_date && draft.times.iter().any(|time| time.ends_day) {
+            return None;
+        }
         let times = self.times(false);
         let first = times.first().copied().unwrap_or(ClockTime::certain(DEFAULT_HOUR, 0));
         let list = |numbers: &mut Vec<u8>| {
@@ -171,6 +181,14 @@ impl Resolver<'_> {
         let draft = self.draft;
         let mut days = if draft.weekdays == 0 { 0x7f } else { draft.weekdays };
         days &= !draft.except;
+        let ends = draft.times.iter().filter(|time| time.ends_day).count();
+        if ends > 0 && days != 0x7f {
+            // "every Monday at 24:00" is the beginning of Tuesday; another time besides would stay on Monday.
+            if ends < draft.times.len() {
+                return None;
+            }
+            days = ((days << 1) | (days >> 6)) & 0x7f;
+        }
         Some(match days {
             0 => return None,
             0x7f => "*".to_owned(),

@@ -49,6 +49,7 @@ impl Resolver<'_> {
     }
 
     fn at_date(&self, date: Date, time: ClockTime) -> Option<ScheduleSpec> {
+        let date = if time.ends_day { date.tomorrow().ok()? } else { date };
         let hour = i8::try_from(time.hour).ok()?;
         let minute = i8::try_from(time.minute).ok()?;
         self.at_wall(DateTime::new(date.year(), date.month(), date.day(), hour, minute, 0, 0).ok()?)
@@ -95,7 +96,7 @@ impl Resolver<'_> {
         let time = if is_today { self.time_of_today()? } else { self.one_time()? };
         if let Some(days) = draft.relative_day {
             // "tonight at midnight" ends the day.
-            let ends_day = is_today && (time.hour == 0 || (draft.tonight && time.hour < 5));
+            let ends_day = is_today && !time.ends_day && (time.hour == 0 || (draft.tonight && time.hour < 5));
             let days = days + i64::from(ends_day) + further_days;
             return self.at_date(today.checked_add(days.days()).ok()?, time);
         }
@@ -196,6 +197,10 @@ impl Resolver<'_> {
         if !time.certain && time.hour < 12 {
             let today = self.zone.wall(self.now).date();
             let over = self.at_date(today, time).is_none_or(|spec| !self.is_to_come(&spec));
+            if over && time.hour > 6 {
+                // That it was meant is as unsure as of any hour that could be a morning's.
+                self.doubt.add(0.12);
+            }
             return Some(if over { later } else { time });
         }
         Some(time)

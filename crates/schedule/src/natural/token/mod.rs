@@ -41,6 +41,17 @@ impl Part {
             Self::Night => 21,
         }
     }
+
+    /// Whether nobody calls this hour so: "5pm" is no morning's. Where people disagree, it is not.
+    pub(super) const fn excludes(self, hour: u8) -> bool {
+        match self {
+            Self::Morning => hour > 12,
+            Self::Noon => false,
+            Self::Afternoon => !matches!(hour, 12..=18),
+            Self::Evening => matches!(hour, 5..=11),
+            Self::Night => matches!(hour, 10..=15),
+        }
+    }
 }
 
 /// What a word can be. Words that can be two things have a kind of their own; the grammar decides by place.
@@ -135,7 +146,7 @@ pub(super) enum Kind {
     Event,
     /// "perhaps", "sometimes": whatever is said is not meant exactly.
     Vague,
-    /// "vorletzter": a day that no schedule holds.
+    /// "vorletzter", "-5": a day that no schedule holds, or a number that no time has.
     BeyondWords,
     /// "always", "jeweils": what follows comes again.
     Always,
