@@ -111,7 +111,7 @@ impl Door {
         mut request: Request,
         next: Next,
     ) -> Result<Response, ApiError> {
-        request = refuse_heavy(request, self.body_limit).await?;
+        request = refuse_heavy(request, self.body_limit)?;
         request.extensions_mut().insert(caller.clone());
         let route = request.extensions().get::<MatchedPath>().cloned();
         let response = check_idempotency(&self.idempotency, request, next).await?;
@@ -205,7 +205,7 @@ pub(crate) async fn require_or_open(State(door): State<Door>, request: Request, 
             },
         };
         // Only now: what closed the doors meanwhile is on record.
-        let request = refuse_step_done(&door.idempotency, refuse_heavy(request, door.body_limit).await?).await?;
+        let request = refuse_step_done(&door.idempotency, refuse_heavy(request, door.body_limit)?).await?;
         let (credential, caller) = entrance?;
         door.enter(credential, caller, request, next).await
     };

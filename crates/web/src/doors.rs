@@ -81,6 +81,7 @@ impl<G: Gate> Doors<G> {
     }
 
     async fn pass(&self, router: Router, request: Request) -> Response {
+        let (request, pace) = Pace::watch(request);
         let origin = request.headers().get(ORIGIN).cloned();
         let is_preflight = is_preflight(&request);
         let mut response = if is_preflight {
@@ -89,7 +90,7 @@ impl<G: Gate> Doors<G> {
             refused.into_response()
         } else {
             match self.gate.admit(request.method(), request.uri().path()) {
-                Ok(_pass) => self.go_in(router, request).await,
+                Ok(_pass) => pace.judge(self.go_in(router, request).await),
                 Err(refused) => refused.into_response(),
             }
         };
@@ -102,9 +103,8 @@ impl<G: Gate> Doors<G> {
     async fn go_in(&self, router: Router, mut request: Request) -> Response {
         self.trusted_proxies.record(&mut request);
         DefaultBodyLimit::max(limits::BODY).apply(&mut request);
-        let (request, pace) = Pace::watch(request);
         match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
-            Ok(Ok(response)) => pace.judge(response),
+            Ok(Ok(response)) => response,
             Err(panic) => panicked(&*panic),
         }
     }

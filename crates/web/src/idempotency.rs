@@ -34,7 +34,7 @@ pub struct KnownRequest {
     pub key: String,
     /// `POST /api/agents`: the same key for another endpoint is another request.
     pub endpoint: String,
-    /// SHA-256 over the path and the body.
+    /// HMAC-SHA256 over the path, the query and the body.
     pub fingerprint: [u8; 32],
 }
 
@@ -92,11 +92,11 @@ impl IdempotencyGuard {
         Self { ledger, fingerprint_key, under_way: Mutex::default() }
     }
 
-    /// What tells one request from another: HMAC-SHA256 over path and body.
-    fn fingerprint(&self, path: &str, body: &[u8]) -> [u8; 32] {
+    /// What tells one request from another.
+    fn fingerprint(&self, path_and_query: &str, body: &[u8]) -> [u8; 32] {
         #[allow(clippy::expect_used, reason = "HMAC takes keys of any length")]
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.fingerprint_key).expect("any key will do");
-        mac.update(path.as_bytes());
+        mac.update(path_and_query.as_bytes());
         mac.update(&[0]);
         mac.update(body);
         mac.finalize().into_bytes().into()
@@ -216,7 +216,8 @@ async fn recognize(
     // As much as the route takes: its limit is in the extensions by now.
     let whole = Request::from_parts(parts.clone(), body);
     let body = Bytes::from_request(whole, &()).await.map_err(|rejection| body_error(&rejection))?;
-    let fingerprint = guard.fingerprint(parts.uri.path(), &body);
+    let asked = parts.uri.path_and_query().map_or(parts.uri.path(), |asked| asked.as_str());
+    let fingerprint = guard.fingerprint(asked, &body);
     let known = KnownRequest { credential_id, key, endpoint: format!("POST {template}"), fingerprint };
     Ok((known, parts, body))
 }

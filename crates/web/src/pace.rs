@@ -4,6 +4,9 @@
 //! Only time that the handler spends waiting for the client counts. The longest that a body may
 //! take follows from the route's own size limit and the lowest rate: an upload gets longer than a
 //! short request.
+//!
+//! Of a body that nobody wants, some is read all the same: a client that is still sending when its
+//! connection closes may never see why it was refused.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,10 +18,12 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::header::CONNECTION;
+use futures_util::StreamExt;
+use http::header::{CONNECTION, EXPECT};
 use http::{HeaderValue, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::error::ApiError;
 
@@ -28,6 +33,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(30);
 /// After that it must have come at this rate on average.
 const LOWEST_BYTES_PER_SECOND: u64 = 1024;
+/// So much of a body is read in vain, and for so long.
+const READ_IN_VAIN_BYTES: u64 = 16 * 1024 * 1024;
+const READ_IN_VAIN_TIME: Duration = Duration::from_secs(10);
 
 /// Whether the body of a request came too slowly.
 #[derive(Debug)]
@@ -41,8 +49,18 @@ impl Pace {
         }
         let is_too_slow = Arc::<AtomicBool>::default();
         let pace = Self(Some(Arc::clone(&is_too_slow)));
-        let request = request
-            .map(|inner| Body::new(PacedBody { inner, is_too_slow, pause: None, waited: Duration::ZERO, received: 0 }));
+        // Whoever asks first sends nothing before the body is read.
+        let is_sent_unasked = !request.headers().contains_key(EXPECT);
+        let request = request.map(|inner| {
+            Body::new(PacedBody {
+                inner,
+                is_sent_unasked,
+                is_too_slow,
+                pause: None,
+                waited: Duration::ZERO,
+                received: 0,
+            })
+        });
         (request, pace)
     }
 
@@ -66,6 +84,7 @@ impl Pace {
 
 struct PacedBody {
     inner: Body,
+    is_sent_unasked: bool,
     is_too_slow: Arc<AtomicBool>,
     /// Since when the client is waited for, and until when.
     pause: Option<(Instant, Pin<Box<Sleep>>)>,
@@ -82,6 +101,31 @@ impl PacedBody {
     fn give_up(&self) -> axum::Error {
         self.is_too_slow.store(true, Ordering::Release);
         axum::Error::new("the body came too slowly")
+    }
+}
+
+impl Drop for PacedBody {
+    fn drop(&mut self) {
+        let is_wanted_no_more = !self.inner.is_end_stream() && !self.is_too_slow.load(Ordering::Acquire);
+        let is_small = self.inner.size_hint().lower() <= READ_IN_VAIN_BYTES;
+        if !(is_wanted_no_more && is_small && self.is_sent_unasked) {
+            return;
+        }
+        if let Ok(runtime) = Handle::try_current() {
+            // The answer is on its way meanwhile; the connection stays open for it.
+            runtime.spawn(timeout(READ_IN_VAIN_TIME, read_in_vain(std::mem::take(&mut self.inner))));
+        }
+    }
+}
+
+async fn read_in_vain(body: Body) {
+    let mut pieces = body.into_data_stream();
+    let mut received = 0;
+    while let Some(Ok(piece)) = pieces.next().await {
+        received += piece.len() as u64;
+        if received > READ_IN_VAIN_BYTES {
+            return;
+        }
     }
 }
 

@@ -215,6 +215,34 @@ async fn bodies_that_nobody_reads_have_a_limit_too() {
     }
 }
 
+/// Who is refused learns it, also with a client that sends everything before it reads anything.
+#[tokio::test]
+async fn a_refusal_reaches_who_is_still_sending() {
+    let app = TestApp::with_owner().await;
+    let body = vec![b'x'; 3 << 20];
+    let key = format!("Authorization: Bearer {}\r\n", app.key.as_deref().expect("a key"));
+    for (request, host, credential, status) in [
+        ("POST /api/agents", "localhost", "", 401),
+        ("POST /api/nothing", "localhost", key.as_str(), 404),
+        ("PUT /api/agents", "localhost", &key, 405),
+        ("POST /api/agents", "evil.example", &key, 421),
+        ("POST /api/agents", "localhost", &key, 413),
+        ("POST /api/settings/avatar", "localhost", "", 401),
+    ] {
+        let length = body.len();
+        let head = format!(
+            "{request} HTTP/1.1\r\nHost: {host}\r\n{credential}Content-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n"
+        );
+        let mut stream = TcpStream::connect(app.address).await.expect("a connection");
+        stream.write_all(head.as_bytes()).await.expect("the head is taken");
+        stream.write_all(&body).await.unwrap_or_else(|error| panic!("{request}: the body is taken: {error}"));
+        let mut begin = [0; 12];
+        stream.read_exact(&mut begin).await.expect("an answer");
+        assert_eq!(begin, format!("HTTP/1.1 {status}").as_bytes(), "{request}");
+    }
+}
+
 #[tokio::test]
 async fn a_request_has_one_host() {
     let app = TestApp::start().await;

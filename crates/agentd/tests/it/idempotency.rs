@@ -45,6 +45,19 @@ async fn a_repeat_in_the_race_shows_the_first_reply() {
 }
 
 #[tokio::test]
+async fn another_query_is_another_request() {
+    let app = TestApp::with_owner().await;
+    let retry = |query: &str| {
+        let path = format!("/api/hooks/deliveries/dead-letters/retry{query}");
+        app.post(&path).header("idempotency-key", "again").send()
+    };
+    let first = retry("").await.expect_status(200);
+    assert_eq!(retry("").await.expect_status(200).header("idempotency-replayed"), Some("true"));
+    assert_eq!(retry("").await.json(), first.json());
+    retry("?hook_id=hook_00000000000000000000000000").await.expect_error(409, "idempotency_key_reused");
+}
+
+#[tokio::test]
 async fn a_key_takes_nothing_from_the_limit_of_a_route() {
     let app = TestApp::with_owner().await;
     let keyed = |path: &str| app.post(path).header("idempotency-key", "large");
