@@ -1,5 +1,54 @@
 //! Text as it flows: white space collapsed, invisible characters left out.
 
+/// Before the text of a link. No page can write these three: they are among what is left out.
+pub(crate) const LINK_START: char = '\u{fff9}';
+/// After it; the number of its address follows.
+pub(crate) const LINK_END: char = '\u{fffa}';
+/// After the number.
+pub(crate) const LINK_CLOSE: char = '\u{fffb}';
+
+/// Writes `text` with its links as `address` has them by their numbers, `[text](address)`; those without one are plain.
+pub(crate) fn with_links<'a>(text: &str, mut address: impl FnMut(usize) -> Option<&'a str>) -> String {
+    if !text.contains([LINK_START, LINK_END, LINK_CLOSE]) {
+        return text.to_owned();
+    }
+    let mut written = String::with_capacity(text.len());
+    let mut start = None;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            LINK_START => start = Some(written.len()),
+            LINK_END => {
+                let mut number = 0_usize;
+                while let Some(digit) = characters.peek().and_then(|digit| digit.to_digit(10)) {
+                    number = number.saturating_mul(10).saturating_add(digit as usize);
+                    characters.next();
+                }
+                // A text that was cut may have lost a part of this.
+                let is_whole = characters.next_if_eq(&LINK_CLOSE).is_some();
+                if let Some(start) = start.take().filter(|_| is_whole)
+                    && let Some(address) = address(number)
+                {
+                    written.insert(start, '[');
+                    written.push_str("](");
+                    for character in address.chars() {
+                        match character {
+                            '(' => written.push_str("%28"),
+                            ')' => written.push_str("%29"),
+                            '|' => written.push_str("%7C"),
+                            _ => written.push(character),
+                        }
+                    }
+                    written.push(')');
+                }
+            }
+            LINK_CLOSE => {}
+            _ => written.push(character),
+        }
+    }
+    written
+}
+
 /// Characters that nobody sees, or that change how the others are seen: a favourite place for
 /// words meant for a model alone.
 fn is_invisible(character: char) -> bool {
@@ -54,6 +103,20 @@ pub(crate) fn one_line(text: &str, limit: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_are_written_whole_or_not_at_all() {
+        let address = |number: usize| [Some("https://a.example/x_(y)"), None].get(number).copied().flatten();
+        for (text, written) in [
+            ("see \u{fff9}this\u{fffa}0\u{fffb}, now", "see [this](https://a.example/x_%28y%29), now"),
+            ("see \u{fff9}this\u{fffa}1\u{fffb}", "see this"),
+            ("see \u{fff9}this\u{fffa}7\u{fffb}", "see this"),
+            ("see \u{fff9}th", "see th"),
+            ("see \u{fff9}this\u{fffa}", "see this"),
+        ] {
+            assert_eq!(with_links(text, address), written);
+        }
+    }
 
     #[test]
     fn what_nobody_sees_is_left_out() {

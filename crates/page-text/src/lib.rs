@@ -40,7 +40,7 @@ pub struct ReadablePage {
     /// One line; empty if the page names none.
     pub title: String,
     /// Headings start with `#`, items with `-` or a number, code stands in fences, the cells of a
-    /// table's row between `|`.
+    /// table's row between `|`. Links are `[text](address)`, each address where it comes first.
     pub text: String,
     /// In the order of the text, each address once.
     pub links: Vec<Link>,

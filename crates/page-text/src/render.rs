@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::reader::{Block, Form, Read};
-use crate::{MAX_LINKS, MAX_TEXT_BYTES, ReadablePage, cut, selection};
+use crate::{MAX_LINKS, MAX_TEXT_BYTES, ReadablePage, cut, inline, selection};
 
 const MAX_INDENT: usize = 8;
 
@@ -11,12 +11,19 @@ pub(crate) fn page(read: Read) -> ReadablePage {
     let chosen = selection::select(&read.blocks);
     let mut text = String::new();
     let mut before: Option<&Block> = None;
+    // An address that stands there once is not said again.
+    let mut shown: HashSet<&str> = HashSet::new();
+    let mut address = |number: usize| {
+        let address = read.addresses.get(number)?.as_str();
+        (shown.len() < MAX_LINKS && shown.insert(address)).then_some(address)
+    };
     for (block, _) in read.blocks.iter().zip(&chosen).filter(|(_, chosen)| **chosen) {
         if let Some(before) = before {
             text.push_str(if is_one_body(before, block) { "\n" } else { "\n\n" });
         }
         let starts_table = !before.is_some_and(|before| matches!(before.form, Form::Row { .. }));
-        write(block, starts_table, &mut text);
+        let said = inline::with_links(&block.text, &mut address);
+        write(block, &said, starts_table, &mut text);
         before = Some(block);
     }
     let mut is_truncated = cut(&mut text, MAX_TEXT_BYTES) || read.is_truncated;
@@ -42,21 +49,22 @@ fn is_one_body(before: &Block, block: &Block) -> bool {
     matches!((&before.form, &block.form), (Form::Row { .. }, Form::Row { .. }) | (Form::Item { .. }, Form::Item { .. }))
 }
 
-fn write(block: &Block, starts_table: bool, text: &mut String) {
+/// `said` is the block's text.
+fn write(block: &Block, said: &str, starts_table: bool, text: &mut String) {
     let body = match &block.form {
-        Form::Paragraph => block.text.clone(),
-        Form::Heading(level) => format!("{} {}", "#".repeat(usize::from(*level)), block.text),
+        Form::Paragraph => said.to_owned(),
+        Form::Heading(level) => format!("{} {}", "#".repeat(usize::from(*level)), said),
         Form::Item { depth, marker } => {
             let indent = "  ".repeat(depth.saturating_sub(1).min(MAX_INDENT));
             let marker = if marker.is_empty() { "  ".to_owned() } else { format!("{marker} ") };
-            format!("{indent}{marker}{}", block.text.replace('\n', &format!("\n{indent}  ")))
+            format!("{indent}{marker}{}", said.replace('\n', &format!("\n{indent}  ")))
         }
         Form::Code => {
-            let fence = fence(&block.text);
-            format!("{fence}\n{}\n{fence}", block.text)
+            let fence = fence(said);
+            format!("{fence}\n{said}\n{fence}")
         }
         Form::Row { cells, is_header } => {
-            let row = format!("| {} |", block.text);
+            let row = format!("| {said} |");
             if *is_header && starts_table { format!("{row}\n|{}", " --- |".repeat(*cells)) } else { row }
         }
     };

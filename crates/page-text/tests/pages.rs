@@ -60,7 +60,29 @@ fn a_page_of_links_is_about_its_links() {
     let items: String = (0..40).map(|n| format!("<li><a href='/{n}'>Story number {n}</a></li>")).collect();
     let page = page(&format!("<title>Front</title><div class=feed><ul>{items}</ul></div><footer>Imprint</footer>"));
     assert_eq!(page.links.len(), 40);
-    assert!(page.text.starts_with("- Story number 0\n- Story number 1\n") && !page.text.contains("Imprint"));
+    assert!(
+        page.text.starts_with("- [Story number 0](https://shoreline.example/0)\n- [") && !page.text.contains("Imprint")
+    );
+}
+
+#[test]
+fn links_stand_in_the_text() {
+    for (html, text) in [
+        ("<p>para <a href='/x'>link</a>, more", "para [link](https://shoreline.example/x), more"),
+        ("<p>a<a href=' y '> b </a>c", "a [b](https://shoreline.example/news/y) c"),
+        ("<p>para <a href='javascript:alert(1)'>link</a>", "para link"),
+        ("<p>para <a href='data:text/html,x'>link</a>", "para link"),
+        ("<p>para <a href='#there'>link</a>", "para link"),
+        ("<p>para <a href='pools.html?x=1#there'>link</a>", "para link"),
+        ("<p>para <a href='/x'> </a>end", "para end"),
+        ("<p><a href='/x'>one</a> and <a href='/x'>one again", "[one](https://shoreline.example/x) and one again"),
+        ("<p>para \u{fff9}no link\u{fffa}0\u{fffb}", "para no link0"),
+        ("<pre>code <a href='/x'>link</a></pre>", "```\ncode link\n```"),
+    ] {
+        assert_eq!(page(html).text, text, "{html}");
+    }
+    let long = format!("<p>para <a href='/{}'>link</a>", "x".repeat(400));
+    assert_eq!(page(&long).text, "para link");
 }
 
 #[test]

@@ -94,7 +94,13 @@ impl Sandbox {
     /// # Errors
     /// Why not.
     pub fn check_writable(&self, path: &Path) -> Result<(), SandboxError> {
-        paths::resolve(&[], &[path.to_path_buf()], &self.0.host.guarded).map(drop)
+        self.0.host.check_writable(path)
+    }
+
+    /// Whether this path is the daemon's own data, a part of it, or holds it.
+    #[must_use]
+    pub fn is_own_data(&self, path: &Path) -> bool {
+        paths::is_own(path, &self.0.host.guarded)
     }
 
     /// Replaces the policy. Runs that have started keep theirs; the tiers are tried again before

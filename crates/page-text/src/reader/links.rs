@@ -9,9 +9,13 @@ use crate::{Link, inline};
 /// How many addresses are resolved; those that turn out alike or surround the content count too.
 const MAX_ADDRESSES: usize = 5_000;
 const MAX_ADDRESS_BYTES: usize = 2_048;
+/// Longer ones would be more of the text than what it says.
+const MAX_SHOWN_ADDRESS_BYTES: usize = 300;
 
 pub(super) struct OpenLink {
     url: String,
+    /// It leads to a place on this page.
+    is_here: bool,
     /// Where its text starts in the text that flows now.
     from: usize,
     /// What has already gone into blocks.
@@ -42,12 +46,22 @@ impl Reader {
         }
         self.addresses += 1;
         if let Some(url) = self.address(href) {
-            self.link = Some(OpenLink { url: url.into(), from: self.flowing.len(), text: String::new() });
+            let is_here = url.fragment().is_some() && without_fragment(&url) == without_fragment(&self.base);
+            self.link = Some(OpenLink { url: url.into(), is_here, from: self.flowing.len(), text: String::new() });
         }
     }
 
     pub(super) fn close_link(&mut self) {
+        let shown = self.shown_part();
         self.keep_link_text();
+        if let (Some((from, to)), Some(link)) = (shown, &self.link) {
+            let end = format!("{}{}{}", inline::LINK_END, self.read.addresses.len(), inline::LINK_CLOSE);
+            self.read.addresses.push(link.url.clone());
+            self.flowing.insert_str(to, &end);
+            self.flowing.insert(from, inline::LINK_START);
+            // So that a block of links stays one.
+            self.flowing_link_bytes += end.len() + inline::LINK_START.len_utf8();
+        }
         if let Some(link) = self.link.take() {
             let text = inline::one_line(&link.text, MAX_LINK_CHARACTERS);
             let text = if text.is_empty() { link.url.clone() } else { text };
@@ -58,6 +72,23 @@ impl Reader {
                 _ => self.flowing_links.push(closed),
             }
         }
+    }
+
+    /// From where to where the text of the open link stands in the flowing text, where its address is shown with it.
+    fn shown_part(&self) -> Option<(usize, usize)> {
+        let link = self.link.as_ref()?;
+        let is_whole = self.stack.counts.preformatted == 0 && link.text.trim().is_empty();
+        if !is_whole || link.is_here || link.url.len() > MAX_SHOWN_ADDRESS_BYTES {
+            return None;
+        }
+        let said = self.flowing.get(link.from..)?;
+        let text = said.trim();
+        let is_address = text.trim_end_matches('/') == link.url.trim_end_matches('/');
+        if text.is_empty() || is_address || text.contains(['\n', '[', ']']) {
+            return None;
+        }
+        let from = link.from + said.len() - said.trim_start().len();
+        Some((from, from + text.len()))
     }
 
     /// Before the flowing text goes: what of it belongs to the open link.
@@ -81,4 +112,8 @@ impl Reader {
         }
         (std::mem::take(&mut self.flowing), std::mem::take(&mut self.flowing_link_bytes))
     }
+}
+
+fn without_fragment(url: &Url) -> &str {
+    url.as_str().split('#').next().unwrap_or_default()
 }

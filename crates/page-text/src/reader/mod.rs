@@ -50,6 +50,8 @@ pub(crate) struct Block {
 pub(crate) struct Read {
     pub(crate) title: String,
     pub(crate) blocks: Vec<Block>,
+    /// Where the links in the texts of blocks lead, by their numbers there.
+    pub(crate) addresses: Vec<String>,
     pub(crate) is_truncated: bool,
 }
 
@@ -301,8 +303,10 @@ impl Reader {
             last.links.append(&mut self.flowing_links);
         }
         let heading = |block: &&Block| block.form == Form::Heading(1);
-        let fallback =
-            || self.read.blocks.iter().find(heading).map(|block| inline::one_line(&block.text, MAX_TITLE_CHARACTERS));
+        let fallback = || {
+            let block = self.read.blocks.iter().find(heading)?;
+            Some(inline::one_line(&inline::with_links(&block.text, |_| None), MAX_TITLE_CHARACTERS))
+        };
         let mut title = String::new();
         inline::flow(&self.title, &mut title);
         if title.trim().is_empty() {

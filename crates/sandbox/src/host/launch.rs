@@ -72,6 +72,18 @@ pub(crate) struct Launched {
 }
 
 impl Host {
+    /// Whether a folder of the policy could be opened as things are.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check_writable(&self, path: &Path) -> Result<(), SandboxError> {
+        paths::resolve(&[], &[path.to_path_buf()], &self.guarded)?;
+        if paths::is_own(path, &self.guarded) {
+            return Err(SandboxError::PathRefused { path: path.to_path_buf(), reason: "it is the daemon's own data" });
+        }
+        Ok(())
+    }
+
     /// Starts the box. `probe` makes it a canary.
     pub(crate) async fn launch(
         &self,
@@ -90,8 +102,7 @@ impl Host {
             }
         }
         // A folder of the policy that went away since must not end all code; one of the request is needed.
-        let is_there = |path: &PathBuf| paths::resolve(&[], std::slice::from_ref(path), &self.guarded).is_ok();
-        let opened = policy.writable_paths.iter().filter(|path| is_there(path));
+        let opened = policy.writable_paths.iter().filter(|path| self.check_writable(path).is_ok());
         let writable: Vec<PathBuf> = opened.chain(&request.writable_paths).cloned().collect();
         let mut exposures = paths::resolve(&request.readable_paths, &writable, &self.guarded)?;
         // Beside these there are the box's own `/etc` and a socket.

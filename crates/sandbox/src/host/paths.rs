@@ -119,6 +119,13 @@ pub(crate) fn resolve(
     Ok(exposures)
 }
 
+/// Whether a path is one of the daemon's own directories, holds one or lies in one. The daemon opens parts of them by
+/// itself; nobody else names any.
+pub(crate) fn is_own(path: &Path, guarded: &[PathBuf]) -> bool {
+    let Ok(path) = path.canonicalize() else { return false };
+    guarded.iter().any(|guarded| guarded.starts_with(&path) || path.starts_with(guarded))
+}
+
 /// File systems whose files are the kernel's, and the configuration that holds secrets.
 fn is_kernels(path: &Path) -> bool {
     ["/proc", "/sys", "/dev", "/boot", "/etc"].iter().any(|root| path.starts_with(root))
@@ -155,6 +162,10 @@ mod tests {
         for path in [&data, root.path(), &link] {
             let text = refusal(&[path.to_str().unwrap()], &[], &[&data]);
             assert!(text.contains("the daemon's own data"), "{text}");
+        }
+        let named = [(&data, true), (&workspace, true), (&link, true), (&root.path().join("gone"), false)];
+        for (path, expected) in named {
+            assert_eq!(is_own(path, std::slice::from_ref(&data)), expected, "{}", path.display());
         }
         let wish = std::slice::from_ref(&workspace);
         let exposures = resolve(wish, wish, &[data]).unwrap();
