@@ -271,6 +271,10 @@ pub async fn compose(
     let webhooks = Webhooks::new(&ground, vault, agents.clone(), engine.clone(), base_url);
     agents.register(Arc::new(webhooks.clone()));
     engine.register(Arc::new(webhooks.clone()));
+    let bootstrap = Arc::new(Bootstrap(auth.clone()));
+    let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
+    // Before turns are found cut off, which are counted, too.
+    figures::register(monitoring.metrics(), &auth, &providers, &engine);
     engine.recover().await.map_err(|e| StartError::domain(&e))?;
     let devices = Devices::new(ground.clone(), chat.clone());
     skills.register(Arc::new(devices.clone()));
@@ -294,9 +298,7 @@ pub async fn compose(
     };
     let hooks = Hooks::new(&ground, means);
     agents.register(Arc::new(hooks.clone()));
-    let bootstrap = Arc::new(Bootstrap(auth.clone()));
-    let monitoring = Monitoring::new(&ground.db, &ground.clock, readiness.clone(), bootstrap, Vec::new());
-    figures::register(monitoring.metrics(), &auth, &providers, &engine);
+    hooks.seal_headers().await.map_err(|e| StartError::domain(&e))?;
     figures::register_tool_servers(monitoring.metrics(), &tools.servers);
     figures::register_scheduler(monitoring.metrics(), &scheduler);
     figures::register_panics(monitoring.metrics(), &ground.panics);

@@ -202,4 +202,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0023_memory_forgotten.sql"),
         postgres: include_str!("../migrations/postgres/0023_memory_forgotten.sql"),
     },
+    Migration {
+        version: 24,
+        name: "device_conversations",
+        sqlite: include_str!("../migrations/sqlite/0024_device_conversations.sql"),
+        postgres: include_str!("../migrations/postgres/0024_device_conversations.sql"),
+    },
 ];

@@ -150,7 +150,8 @@ async fn insert_for(daemon: &DaemonUnderTest, time: Duration, seed: u64) -> Outc
     Ok(rate(usize::try_from(stored.load(Ordering::Relaxed))?, started.elapsed()))
 }
 
-/// Queries at an even pace, whatever the answers take: the time is from when each was due.
+/// Queries at an even pace, whatever the answers take: the time is from when each could be sent, which is when it
+/// was due if the answer before it came late. How late this program's own timer wakes it does not count.
 async fn search(address: &str, key: &str, mode: &str, known: &Arc<Known>, time: Duration) -> Outcome<Vec<f64>> {
     let gap = Duration::from_secs(1) * u32::try_from(CLIENTS)? / u32::try_from(QUERIES_PER_SECOND)?;
     let mut tasks = Vec::new();
@@ -162,14 +163,14 @@ async fn search(address: &str, key: &str, mode: &str, known: &Arc<Known>, time: 
             let begin = tokio::time::Instant::now() + gap * u32::try_from(client)? / u32::try_from(CLIENTS)?;
             let (mut times, mut due) = (Vec::new(), begin);
             while due < begin + time {
-                tokio::time::sleep_until(due).await;
+                let since = due_since(due).await;
                 let query = encoded(&known.queries[texts.number(known.queries.len())]);
                 let path = format!("/api/memory/search?q={query}&mode={mode}");
                 let (status, answer) = connection.ask(render("GET", &path, &key, None, true).as_bytes()).await?;
                 if status != 200 || answer.contains("\"degraded\":true") {
                     return Err(format!("a search was answered with {status}: {answer}").into());
                 }
-                times.push(milliseconds(due.elapsed()));
+                times.push(milliseconds(since.elapsed()));
                 due += gap;
             }
             Outcome::Ok(times)
@@ -182,6 +183,15 @@ async fn search(address: &str, key: &str, mode: &str, known: &Arc<Known>, time: 
     Ok(all)
 }
 
+/// Waits until something is due; from then on its time counts, or from now if nothing held it up.
+async fn due_since(due: tokio::time::Instant) -> tokio::time::Instant {
+    if tokio::time::Instant::now() > due {
+        return due;
+    }
+    tokio::time::sleep_until(due).await;
+    tokio::time::Instant::now()
+}
+
 /// The embedding of queries alone, at the same pace.
 async fn reference(embedder: &LocalEmbedder, known: &Arc<Known>, time: Duration) -> Outcome<Vec<f64>> {
     let gap = Duration::from_secs(1) / u32::try_from(QUERIES_PER_SECOND)?;
@@ -189,9 +199,9 @@ async fn reference(embedder: &LocalEmbedder, known: &Arc<Known>, time: Duration)
     let begin = tokio::time::Instant::now();
     let (mut times, mut due) = (Vec::new(), begin);
     while due < begin + time {
-        tokio::time::sleep_until(due).await;
+        let since = due_since(due).await;
         embedder.embed_query(&known.queries[texts.number(known.queries.len())]).await?;
-        times.push(milliseconds(due.elapsed()));
+        times.push(milliseconds(since.elapsed()));
         due += gap;
     }
     Ok(times)

@@ -47,9 +47,12 @@ pub trait OwnsAgentData: Send + Sync {
     ) -> LocalBoxFuture<'t, Result<bool, StoreError>>;
 }
 
+/// The field of the interface settings that names an agent.
+const DEFAULT_AGENT: &str = "default_agent";
+
 impl FindsNamed for Agents {
     fn named_by(&self) -> (&'static str, &'static str) {
-        (InterfaceSettings::NAME, "default_agent")
+        (InterfaceSettings::NAME, DEFAULT_AGENT)
     }
 
     fn problem<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<String>> {
@@ -263,7 +266,8 @@ impl Agents {
         }
     }
 
-    /// Makes an agent and all that belongs to it unreachable. Rows and files go afterwards.
+    /// Makes an agent and all that belongs to it unreachable, and clears the setting that names it. Rows and files go
+    /// afterwards.
     ///
     /// # Errors
     /// `NotFound`, or the store's refusal.
@@ -271,7 +275,8 @@ impl Agents {
         let agent = self.get(name_or_id).await?;
         let owners = self.0.owners.read().clone();
         let (id, svc_name) = (agent.id.clone(), agent.svc_name.clone());
-        self.0
+        let was_default = self
+            .0
             .ground
             .db
             .write(async move |tx: &mut Tx| {
@@ -282,6 +287,8 @@ impl Agents {
                 for owner in &owners {
                     owner.hide(tx, &id).await?;
                 }
+                let names = [id.as_str(), svc_name.as_str()];
+                let was_default = Settings::clear_named::<InterfaceSettings>(tx, DEFAULT_AGENT, &names).await?;
                 tx.enqueue(NewItem {
                     queue: PURGE_QUEUE.to_owned(),
                     dedup_key: Some(id.to_string()),
@@ -291,9 +298,12 @@ impl Agents {
                 })
                 .await?;
                 tx.touch(AGENTS);
-                Ok(())
+                Ok(was_default)
             })
             .await?;
+        if was_default {
+            self.0.settings.refresh_committed().await;
+        }
         for owner in self.owners() {
             owner.after_hide(&agent.id).await;
         }

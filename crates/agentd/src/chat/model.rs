@@ -121,6 +121,8 @@ pub struct Conversation {
     pub agent_id: AgentId,
     /// What it belongs to.
     pub project_id: Option<ProjectId>,
+    /// The device that began it, and that may go on in it.
+    pub device_id: Option<String>,
     pub mode: Mode,
     pub execution_mode: ExecutionMode,
     pub message_count: u64,

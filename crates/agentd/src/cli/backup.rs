@@ -21,7 +21,8 @@ use crate::config::Config;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  agentd backup agentd.tar.gz\n  agentd backup --passphrase-file ~/backup.pass agentd.tar.gz\n  agentd backup - | ssh nas 'cat > agentd.tar.gz'\n\nThe archive is a plain .tar.gz. A running daemon goes on working meanwhile.\nModels and the key file are left out; secrets go in only under a passphrase."
+    after_help = "Examples:\n  agentd backup agentd.tar.gz\n  agentd backup --passphrase-file ~/backup.pass agentd.tar.gz\n  agentd backup - | ssh nas 'cat > agentd.tar.gz'\n\nThe archive is a plain .tar.gz. A running daemon goes on working meanwhile.\nModels and the key file are left out; secrets go in only under a passphrase.",
+    override_usage = "agentd backup [OPTIONS] <FILE>"
 )]
 pub(super) struct BackupArgs {
     /// Where the archive goes; `-` is stdout
@@ -36,7 +37,8 @@ pub(super) struct BackupArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  agentd restore agentd.tar.gz\n  agentd restore --yes --passphrase-file ~/backup.pass agentd.tar.gz\n  SVC_DATABASE_URL=postgres://… agentd restore agentd.tar.gz   (moves from SQLite to PostgreSQL)\n\nThe whole archive is checked before anything changes. A running daemon is unready while it restores."
+    after_help = "Examples:\n  agentd restore agentd.tar.gz\n  agentd restore --yes --passphrase-file ~/backup.pass agentd.tar.gz\n  SVC_DATABASE_URL=postgres://… agentd restore agentd.tar.gz   (moves from SQLite to PostgreSQL)\n\nThe whole archive is checked before anything changes. A running daemon is unready while it restores.",
+    override_usage = "agentd restore [OPTIONS] <FILE>"
 )]
 pub(super) struct RestoreArgs {
     /// The archive

@@ -13,6 +13,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::client::{LocalClient, accept, refusal, request};
+use super::device;
 use super::error::CliError;
 use super::events::{Event, EventReader};
 use super::say_error;
@@ -79,6 +80,7 @@ impl Daemon {
             let running = LocalClient::running(config).await?;
             return running.map(Self::Here).ok_or_else(|| CliError::NotRunning { data_dir: config.data_dir.clone() });
         };
+        device::check_address(&url)?;
         let key = std::env::var("SVC_API_KEY").ok().filter(|key| !key.is_empty()).ok_or_else(|| {
             CliError::Usage(
                 "SVC_API_KEY is not set; make a key where the daemon runs: export SVC_API_KEY=$(agentd keys create --name chat)"
@@ -121,7 +123,14 @@ impl Daemon {
                     .bearer_auth(key.expose())
                     .header("content-type", "application/json")
                     .body(body);
-                let answer = sending.send().await.map_err(|error| CliError::broken(error.without_url()))?;
+                let answer = sending.send().await.map_err(|error| {
+                    let is_nobody = error.is_connect();
+                    let source = error.without_url();
+                    if is_nobody {
+                        return CliError::Unreachable { url: url.clone(), source: source.into() };
+                    }
+                    CliError::broken(source)
+                })?;
                 let status = answer.status();
                 if !status.is_success() {
                     let body = answer.bytes().await.map_err(CliError::broken)?;

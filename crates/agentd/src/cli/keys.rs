@@ -20,7 +20,8 @@ pub(super) struct KeysArgs {
 enum KeysCommand {
     /// Make a key and print it alone; it is shown this once
     #[command(
-        after_help = "Examples:\n  agentd keys create --name laptop\n  export SVC_API_KEY=$(agentd keys create --name chat)\n  agentd keys create --name grafana --scope read --description \"reads the figures\""
+        after_help = "Examples:\n  agentd keys create --name laptop\n  export SVC_API_KEY=$(agentd keys create --name chat)\n  agentd keys create --name grafana --scope read --description \"reads the figures\"",
+        override_usage = "agentd keys create [OPTIONS] --name <NAME>"
     )]
     Create {
         /// What the key is called in lists
@@ -41,7 +42,10 @@ enum KeysCommand {
         json: bool,
     },
     /// Revoke a key for good; whoever uses it is refused at once
-    #[command(after_help = "Example:\n  agentd keys revoke key_01k9…   (`agentd keys list` shows the ids)")]
+    #[command(
+        after_help = "Example:\n  agentd keys revoke key_01k9…   (`agentd keys list` shows the ids)",
+        override_usage = "agentd keys revoke [OPTIONS] <ID>"
+    )]
     Revoke {
         /// Id of the key
         id: String,

@@ -44,6 +44,8 @@ enum Command {
         after_help = "Examples:\n  agentd serve\n  agentd serve --port 8080 --data-dir /srv/agentd\n  SVC_DATABASE_URL=postgres://… agentd serve"
     )]
     Serve,
+    // A usage line of their own where there are required arguments: the made one lists what came from the environment
+    // as if it were required.
     /// Make, list and revoke API keys
     Keys(keys::KeysArgs),
     /// Check everything that people trip over, and say the remedy
@@ -61,7 +63,8 @@ enum Command {
     Openapi,
     /// Print what makes a shell complete `agentd`
     #[command(
-        after_help = "Examples:\n  agentd completions bash > ~/.local/share/bash-completion/completions/agentd\n  agentd completions zsh > ~/.zfunc/_agentd\n  agentd completions fish > ~/.config/fish/completions/agentd.fish"
+        after_help = "Examples:\n  agentd completions bash > ~/.local/share/bash-completion/completions/agentd\n  agentd completions zsh > ~/.zfunc/_agentd\n  agentd completions fish > ~/.config/fish/completions/agentd.fish",
+        override_usage = "agentd completions [OPTIONS] <SHELL>"
     )]
     Completions {
         /// Which shell

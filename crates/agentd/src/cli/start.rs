@@ -1,7 +1,7 @@
 //! Serving, and printing the document.
 
 use std::error::Error;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
 use agentd_base::{Clock, Entropy};
 use tracing::Level;
@@ -43,8 +43,12 @@ fn is_fit_for_the_log(target: &str, level: Level) -> bool {
 pub(super) fn print_openapi() -> Result<(), Box<dyn Error>> {
     let mut text = serde_json::to_string_pretty(&crate::compose::document())?;
     text.push('\n');
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(())
+    let mut stdout = std::io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        // Who reads no further, as `head` does, has what he wanted.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome.map_err(Into::into),
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::webhooks::Webhooks;
 
 const ENDS: &[&str] = &["completed", "failed", "timeout", "cancelled", "interrupted"];
 
-/// Counts the turns of this process by how they ended.
+/// Counts the turns of this process, and those that it found cut off, by how they ended.
 struct CountTurns(Arc<CountBy>);
 
 impl TurnObserver for CountTurns {

@@ -8,7 +8,8 @@
 //! | pending | its turn ended otherwise, or it cannot happen any more | cancelled |
 //!
 //! An answer is stored before anything comes of it. What is approved is exactly what runs: the
-//! whole input is shown, and held against its hash again before the tool gets it.
+//! whole input is shown, and held against its hash again before the tool gets it; a tool that was
+//! changed meanwhile is another one, and must be asked for again.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -97,6 +97,7 @@ impl Turn {
             id: PLAN.to_owned(),
             call: ToolCall::new(PLAN, PLAN, json!({})),
             approval_id: None,
+            tool_fingerprint: None,
             has_begun: true,
             outcome: Some(Outcome { output: json!({ "text": plan }), status: CallStatus::Done }),
         };

@@ -91,7 +91,12 @@ fn verdict(end: End) -> (SessionStatus, Option<NoAnswer>) {
             let pause = failure.retry_after.filter(|_| failure.code == ModelErrorCode::RateLimit);
             let when = pause.map(|pause| format!("; try again in {} seconds", pause.as_secs().max(1)));
             let message = format!("{failure}{}", when.unwrap_or_default());
-            error(SessionStatus::Failed, failure.code.as_str(), message)
+            // A provider that refuses what it is asked, such as an unknown model, is no fault inside the daemon.
+            let code = match failure.code {
+                ModelErrorCode::Internal => ModelErrorCode::ProviderUnavailable,
+                code => code,
+            };
+            error(SessionStatus::Failed, code.as_str(), message)
         }
         End::Stopped(Stop::Cancel) => {
             error(SessionStatus::Cancelled, "cancelled", "The reply was cancelled.".to_owned())

@@ -63,7 +63,7 @@ async fn put_back(engine: &Arc<Inner>, session: &Session) -> Result<bool, Engine
 }
 
 async fn interrupt(engine: &Arc<Inner>, session: Session, log: StoredLog) -> Result<(), EngineError> {
-    let (here, id) = (Arc::clone(engine), session.id.clone());
+    let (here, began) = (Arc::clone(engine), session.clone());
     let StoredLog { content, mut rounds, last_seq } = log;
     close_calls(&mut rounds);
     let ended = engine
@@ -103,7 +103,8 @@ async fn interrupt(engine: &Arc<Inner>, session: Session, log: StoredLog) -> Res
         })
         .await?;
     if ended {
-        tracing::warn!(session = %id, "a reply was cut off when its daemon ended; it is marked as interrupted");
+        tracing::warn!(session = %began.id, "a reply was cut off when its daemon ended; it is marked as interrupted");
+        engine.ended(&began, SessionStatus::Interrupted, None);
     }
     Ok(())
 }

@@ -109,6 +109,9 @@ pub(super) struct CallProgress {
     pub(super) id: String,
     pub(super) call: ToolCall,
     pub(super) approval_id: Option<String>,
+    /// What the tool was when its owner was asked about it.
+    #[serde(default)]
+    pub(super) tool_fingerprint: Option<String>,
     /// It was let run: from there on it may have had an effect.
     #[serde(default)]
     pub(super) has_begun: bool,
@@ -332,6 +335,7 @@ mod tests {
             id: id.to_owned(),
             call: ToolCall::new("v", name, json!({"a": 1})),
             approval_id: None,
+            tool_fingerprint: None,
             has_begun: true,
             outcome: None,
         };
@@ -360,6 +364,7 @@ mod tests {
             id: "0.0".to_owned(),
             call: ToolCall::new("v", "shell", json!({})),
             approval_id: None,
+            tool_fingerprint: None,
             has_begun: false,
             outcome: None,
         };

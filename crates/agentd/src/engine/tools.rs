@@ -59,7 +59,7 @@ impl Turn {
                 if call.id.is_empty() {
                     call.id = format!("call_{round}_{index}");
                 }
-                CallProgress { id, call, approval_id: None, has_begun: false, outcome: None }
+                CallProgress { id, call, approval_id: None, tool_fingerprint: None, has_begun: false, outcome: None }
             })
             .collect();
         let used = self.rounds.iter().filter(|round| round.calls.iter().any(|call| call.tool != PLAN)).count();
@@ -105,6 +105,7 @@ impl Turn {
         let input = Value::Object(input);
         let approval = self.engine.approvals.for_call(&self.session, &progress.id, &description.name, &input);
         progress.approval_id = Some(approval.id.to_string());
+        progress.tool_fingerprint = Some(tool.fingerprint());
         // What is shown is what runs.
         progress.call.input = input;
         let seq = self.log.number();
@@ -149,6 +150,11 @@ impl Turn {
         let tool = self.offer.find(&progress.call.name).ok_or_else(|| Outcome::failed("the tool is gone by now"))?;
         if fingerprint(&progress.call.name, &progress.call.input) != decision.input_sha256 {
             return Err(Outcome::failed("what was approved is not what was to run, so nothing ran"));
+        }
+        if progress.tool_fingerprint.as_ref().is_some_and(|asked| *asked != tool.fingerprint()) {
+            return Err(Outcome::failed(
+                "the tool was changed after its owner was asked about this call, so nothing ran; ask for it again",
+            ));
         }
         tool.description().input_schema.check(&progress.call.input).map_err(Outcome::failed)
     }
@@ -354,6 +360,8 @@ impl Turn {
             park::Parked::AlreadyDecided(decisions) => decisions,
         };
         self.told = told(&calls);
+        // What was offered when the round began may be another tool by now.
+        self.offer = self.engine.offer(&self.agent, &self.tools).await;
         let ready = self.apply(&mut calls, &decisions);
         Box::pin(self.run_round(calls, ready, Opening::default())).await
     }

@@ -51,7 +51,7 @@ pub trait Transcript: Send + Sync {
     }
 }
 
-/// Hears how each turn of this process ended, once that is stored. Stands in the turn's way, so it
+/// Hears how each turn of this process ended, and each that it found cut off, once that is stored. Stands in the turn's way, so it
 /// only takes note.
 pub trait TurnObserver: Send + Sync {
     /// `session` is the turn as it began; `reason` is the code of the reason that whoever stopped it gave.

@@ -21,6 +21,8 @@ pub enum HookError {
     TooMany,
     #[error("the delivery is {status}; only a failed or dead_letter one can be retried")]
     NotFailed { status: &'static str },
+    #[error("the hook of this delivery was deleted, so it cannot be sent any more; make a new hook for what comes")]
+    Deleted,
     #[error("only http hooks deliver; POST /api/hooks/{{id}}/test runs any hook")]
     NotHttp,
     #[error("the hook is not valid")]
@@ -48,7 +50,7 @@ impl DomainError for HookError {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound { .. } | Self::NoSuchBundled { .. } | Self::NoSuchDelivery { .. } => ErrorKind::NotFound,
-            Self::TooMany | Self::NotFailed { .. } | Self::NotHttp => ErrorKind::Conflict,
+            Self::TooMany | Self::NotFailed { .. } | Self::Deleted | Self::NotHttp => ErrorKind::Conflict,
             Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
             Self::Agent(error) => error.kind(),
             Self::Engine(error) => error.kind(),
@@ -64,6 +66,7 @@ impl DomainError for HookError {
             Self::NoSuchDelivery { .. } => "delivery_not_found",
             Self::TooMany => "too_many_hooks",
             Self::NotFailed { .. } => "delivery_not_failed",
+            Self::Deleted => "hook_deleted",
             Self::NotHttp => "hook_not_http",
             Self::Invalid { .. } => "invalid_request",
             Self::Agent(error) => error.code(),

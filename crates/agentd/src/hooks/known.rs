@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use agentd_base::Secret;
 use agentd_store::Read;
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::error::HookError;
 use super::model::{Action, Hook, HookId, SECRET};
@@ -18,6 +19,8 @@ use crate::settings::{Vault, VaultError};
 pub(super) struct LoadedHook {
     pub(super) hook: Hook,
     pub(super) secret: Result<Option<Secret>, String>,
+    /// The headers whose values lie in the vault, or why they cannot be had.
+    pub(super) headers: Result<HeaderMap, String>,
     /// Where it sends to: the scheme, host and port of its url.
     pub(super) receiver: Option<Arc<str>>,
     /// Whether the receiver took the last event, and did so soon. At first nobody knows.
@@ -25,12 +28,12 @@ pub(super) struct LoadedHook {
 }
 
 impl LoadedHook {
-    fn new(hook: Hook, secret: Result<Option<Secret>, String>) -> Self {
+    fn new(hook: Hook, secret: Result<Option<Secret>, String>, headers: Result<HeaderMap, String>) -> Self {
         let receiver = match &hook.action {
             Action::Http(http) => Some(http.url.origin().ascii_serialization().into()),
             _ => None,
         };
-        Self { hook, secret, receiver, is_quick: AtomicBool::new(false) }
+        Self { hook, secret, headers, receiver, is_quick: AtomicBool::new(false) }
     }
 }
 
@@ -46,12 +49,20 @@ pub(super) fn secret_scope(id: &HookId) -> String {
     format!("hooks.{id}")
 }
 
+/// What the names of headers begin with in the vault.
+pub(super) const HEADER_SECRETS: &str = "headers.";
+
 impl Known {
     pub(super) async fn load(read: &mut Read, vault: &Vault, version: Version) -> Result<Self, HookError> {
         let mut known = Self { by_id: HashMap::new(), by_event: HashMap::new(), version };
         for hook in store::list_hooks(read, &known.version.database).await? {
-            let secret = if hook.has_secret { find_secret(read, vault, &hook.id).await? } else { Ok(None) };
-            let loaded = Arc::new(LoadedHook::new(hook, secret));
+            let secret = if hook.has_secret {
+                find_secret(read, vault, &hook.id, SECRET, SECRET).await?.map(Some)
+            } else {
+                Ok(None)
+            };
+            let headers = find_headers(read, vault, &hook).await?;
+            let loaded = Arc::new(LoadedHook::new(hook, secret, headers));
             known.by_event.entry(loaded.hook.event_type.clone()).or_default().push(Arc::clone(&loaded));
             known.by_id.insert(loaded.hook.id.clone(), loaded);
         }
@@ -86,11 +97,36 @@ impl Known {
     }
 }
 
-async fn find_secret(read: &mut Read, vault: &Vault, id: &HookId) -> Result<Result<Option<Secret>, String>, HookError> {
-    match vault.get_in(read, &secret_scope(id), SECRET).await {
-        Ok(Some(secret)) => Ok(Ok(Some(secret))),
+async fn find_headers(read: &mut Read, vault: &Vault, hook: &Hook) -> Result<Result<HeaderMap, String>, HookError> {
+    let mut headers = HeaderMap::new();
+    for name in hook.sealed_headers() {
+        let (key, what) = (format!("{HEADER_SECRETS}{name}"), format!("header {name}"));
+        let secret = match find_secret(read, vault, &hook.id, &key, &what).await? {
+            Ok(secret) => secret,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let (Ok(header), Ok(mut value)) = (HeaderName::try_from(name.as_str()), HeaderValue::try_from(secret.expose()))
+        else {
+            return Ok(Err(format!("the hook's {what} cannot be written; enter it again")));
+        };
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    Ok(Ok(headers))
+}
+
+/// `what`: how people call it.
+async fn find_secret(
+    read: &mut Read,
+    vault: &Vault,
+    id: &HookId,
+    name: &str,
+    what: &str,
+) -> Result<Result<Secret, String>, HookError> {
+    match vault.get_in(read, &secret_scope(id), name).await {
+        Ok(Some(secret)) => Ok(Ok(secret)),
         // A backup without its secrets was restored.
-        Ok(None) => Ok(Err("the hook's secret is missing; enter it again".to_owned())),
+        Ok(None) => Ok(Err(format!("the hook's {what} is missing; enter it again"))),
         // One that does not open must not take the other hooks down.
         Err(error @ VaultError::Unsealable { .. }) => Ok(Err(error.to_string())),
         Err(error) => Err(error.into()),

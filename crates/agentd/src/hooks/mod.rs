@@ -15,7 +15,8 @@
 //! - What waits is bounded. When too much waits for hooks that get on, events are left in the outbox; what further
 //!   comes for one that does not is given up at once, with that as the reason.
 //! - A chain of hooks that lead to each other's events ends after five.
-//! - The secret lies in the vault; it is never shown, logged, or part of an error.
+//! - The secret and the headers that carry a credential lie in the vault; they are never shown, logged, or part of
+//!   an error. Those that are older than this rule are moved there at start.
 //!
 //! | delivery | by | next |
 //! |---|---|---|
@@ -24,9 +25,10 @@
 //! | pending, failed | it is due, its hook is enabled, its receiver's circuit is closed | processing |
 //! | processing | an answer of 2xx | success |
 //! | processing | anything else | failed, due after its backoff; dead_letter after `max_retries` attempts, or 410 |
+//! | processing | the same, and its hook was deleted meanwhile | dead_letter, with that as the reason |
 //! | processing | its lease ended | pending, the attempt not counted |
 //! | failed, dead_letter | a retry by hand | pending, attempts counted anew |
-//! | pending, processing, failed | its hook was deleted | dead_letter, with that as the reason |
+//! | pending, failed | its hook was deleted | dead_letter, with that as the reason |
 //!
 //! | execution | by | next |
 //! |---|---|---|

@@ -8,19 +8,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use agentd_base::{DomainError, Timestamp};
-use agentd_store::{Dialect, Durability, StoreError, Tx};
+use agentd_store::{Dialect, Durability, Read, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::ending::TRANSCRIPT;
 use super::model::run::Outcome;
-use super::model::{Job, Run, RunStatus, condition};
+use super::model::{Job, Run, RunDelivery, RunStatus, condition};
 use super::prompt;
 use super::service::Scheduler;
 use super::store::{claims, jobs, runs};
 use crate::agents::{Agent, AgentError};
 use crate::engine::{EngineError, HistoryMessage, Origin, SessionId, StartTurn};
 use crate::ground::{Worker, WorkerError};
+use crate::notify::NotifyError;
 
 /// Renewed every ten seconds, so that a daemon that died holds nothing for long.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
@@ -200,10 +201,14 @@ async fn begin(scheduler: &Scheduler, run: &Run) -> Result<(SessionId, crate::en
         (Some(_), 0) => runs::find_last_ended(&mut read, &job.id).await?,
         _ => None,
     };
+    let delivery = match &last {
+        Some(last) => find_delivery(scheduler, &mut read, last).await?,
+        None => None,
+    };
     drop(read);
     let now = scheduler.ground().clock.now();
     if run.attempt == 0 {
-        judge(&job, last, now).await?;
+        judge(&job, last, delivery, now).await?;
     }
     let agent = scheduler.agents().get(job.agent_id.as_str()).await.map_err(|error| match error {
         AgentError::Store(error) => error.into(),
@@ -228,11 +233,26 @@ async fn begin(scheduler: &Scheduler, run: &Run) -> Result<(SessionId, crate::en
     Ok((session, background))
 }
 
+/// What became of the message about a run.
+async fn find_delivery(scheduler: &Scheduler, read: &mut Read, run: &Run) -> Result<Option<RunDelivery>, NoTurn> {
+    let key = prompt::message_key(&run.id);
+    let mut outcomes = match scheduler.notify().outcomes(read, std::slice::from_ref(&key)).await {
+        Ok(outcomes) => outcomes,
+        Err(NotifyError::Store(error)) => return Err(error.into()),
+        Err(_) => return Err(NoTurn::Later(SHORT_DELAY)),
+    };
+    Ok(outcomes.remove(&key).map(|(status, error)| RunDelivery { status, error }))
+}
+
 /// Whether the run may begin.
-async fn judge(job: &Job, last: Option<Run>, now: Timestamp) -> Result<(), NoTurn> {
+async fn judge(job: &Job, last: Option<Run>, delivery: Option<RunDelivery>, now: Timestamp) -> Result<(), NoTurn> {
     let Some(rule) = &job.condition else { return Ok(()) };
     let (expression, job) = (rule.expression.clone(), job.clone());
-    let judged = tokio::task::spawn_blocking(move || condition::judge(&expression, &job, last.as_ref(), now)).await;
+    let judge = move || {
+        let last = last.as_ref().map(|last| (last, delivery.as_ref()));
+        condition::judge(&expression, &job, last, now)
+    };
+    let judged = tokio::task::spawn_blocking(judge).await;
     match judged {
         Ok(Ok(true)) => Ok(()),
         Ok(Ok(false)) => {

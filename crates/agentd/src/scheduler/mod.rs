@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | – | a tick finds its slot; a trigger; a step of a chain | pending |
 //! | – | a tick, where the overlap or misfire policy leaves the slot out | skipped |
+//! | – | its job is resumed, and its only slot passed during the pause | skipped |
 //! | pending | a daemon claims it | running |
 //! | running | its condition is false | skipped |
 //! | running | its turn came to an end | success |

@@ -151,7 +151,7 @@ impl Scheduler {
     }
 
     /// The run of a slot; one that is left out is over at once.
-    fn planned_run(&self, job: &Job, slot: &PlannedSlot, now: Timestamp) -> Run {
+    pub(super) fn planned_run(&self, job: &Job, slot: &PlannedSlot, now: Timestamp) -> Run {
         let run = Run {
             scheduled_for: Some(slot.at),
             may_overlap: slot.may_overlap,

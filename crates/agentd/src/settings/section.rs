@@ -115,6 +115,9 @@ fn check_change<S: Section>(mut fields: Map<String, Value>) -> CheckedChange {
 fn apply_change<S: Section>(stored: Option<&Value>, change: &CheckedChange) -> Result<Changed, serde_json::Error> {
     let mut problems = change.problems.clone();
     let mut whole = serde_json::to_value(read_stored::<S>(stored)?)?;
+    // What names nothing any more is no reason to refuse what comes back as it was read.
+    let is_changed = |field: &str| whole.get(field) != change.field(field);
+    let unfound: Vec<_> = change.unfound.iter().filter(|unfound| is_changed(&unfound.field)).cloned().collect();
     if let Value::Object(whole) = &mut whole {
         overlay::lay_over(whole, &change.fields);
         for (path, secret) in &change.secrets {
@@ -132,9 +135,9 @@ fn apply_change<S: Section>(stored: Option<&Value>, change: &CheckedChange) -> R
             let mut found = Problems::new();
             section.validate(&mut found);
             problems.extend(found.into_result().err().unwrap_or_default());
-            for unfound in &change.unfound {
+            for unfound in unfound {
                 if !problems.iter().any(|problem| problem.field == unfound.field) {
-                    problems.push(unfound.clone());
+                    problems.push(unfound);
                 }
             }
             Ok(Changed { value: serde_json::to_value(section)?, problems })

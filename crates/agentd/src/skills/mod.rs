@@ -30,7 +30,7 @@ mod workspace;
 pub use builtin::{BuiltinTool, BuiltinTools, JoinsBuiltin};
 pub use custom::{
     CustomTool, CustomToolChange, CustomToolId, CustomTools, HttpMethod, HttpRequestChange, HttpToolRequest,
-    ListedTool, ToolKind,
+    ListedTool, ToolKind, carries_credential,
 };
 pub use error::SkillError;
 pub use offer::Offer;
@@ -49,5 +49,6 @@ pub use servers::{
 };
 pub use service::Skills;
 pub use tool::{
-    Effect, MAX_READ_CHARACTERS, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource,
+    Effect, MAX_READ_CHARACTERS, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource,
+    fingerprint_of,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 /// Problems of an input that a model is told about at once.
 const MAX_PROBLEMS: usize = 5;
@@ -20,8 +20,70 @@ struct Compiled {
 }
 
 fn compile(value: &Value) -> Result<jsonschema::Validator, String> {
-    jsonschema::validator_for(value)
-        .map_err(|error| format!("is no valid JSON Schema: {}", clipped(&error.to_string())))
+    jsonschema::validator_for(value).map_err(|error| {
+        if refers_outside(value) {
+            return "refers to another document, and none is fetched; put what it needs into its own `$defs`"
+                .to_owned();
+        }
+        format!("is no valid JSON Schema: {}", clipped(&error.to_string()))
+    })
+}
+
+fn refers_outside(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(refers_outside),
+        Value::Object(members) => members.iter().any(|(key, value)| match value {
+            Value::String(target) => matches!(key.as_str(), "$ref" | "$dynamicRef") && !target.starts_with('#'),
+            _ => refers_outside(value),
+        }),
+        _ => false,
+    }
+}
+
+/// Makes whole numbers that were written as fractions, `2.0`, whole numbers where the schema wants those: models write
+/// them so, JSON Schema takes them, and programs do not.
+fn settle(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if wants_integer(schema)
+                && let Some(whole) = whole(number)
+            {
+                *value = Value::from(whole);
+            }
+        }
+        Value::Object(fields) => {
+            let properties = schema.get("properties");
+            for (name, field) in fields.iter_mut() {
+                if let Some(schema) = properties.and_then(|properties| properties.get(name.as_str())) {
+                    settle(schema, field);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                items.iter_mut().for_each(|item| settle(schema, item));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+fn wants_integer(schema: &Value) -> bool {
+    match schema.get("type") {
+        Some(Value::Array(types)) => {
+            types.iter().any(|name| name == "integer") && !types.iter().any(|name| name == "number")
+        }
+        Some(name) => name == "integer",
+        None => false,
+    }
+}
+
+/// The whole number that a fraction is, where a fraction can hold it exactly.
+fn whole(number: &Number) -> Option<i64> {
+    let is_exact = |float: &f64| float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0;
+    let float = number.as_f64().filter(|float| number.is_f64() && is_exact(float))?;
+    #[allow(clippy::cast_possible_truncation, reason = "whole, and within 64 bits")]
+    Some(float as i64)
 }
 
 impl std::fmt::Debug for InputSchema {
@@ -58,7 +120,7 @@ impl InputSchema {
         &self.0.value
     }
 
-    /// Holds what a model wrote against the schema.
+    /// Holds what a model wrote against the schema; a whole number that was written as a fraction is one afterwards.
     ///
     /// # Errors
     /// A sentence for the model on what does not fit.
@@ -90,7 +152,12 @@ impl InputSchema {
             })
             .collect();
         if problems.is_empty() {
-            return Ok(object.clone());
+            let mut fitting = Value::Object(object.clone());
+            settle(&self.0.value, &mut fitting);
+            return match fitting {
+                Value::Object(object) => Ok(object),
+                _ => Ok(object.clone()),
+            };
         }
         Err(format!("the input does not fit the tool's schema: {}", problems.join("; ")))
     }
@@ -124,6 +191,20 @@ mod tests {
     }
 
     #[test]
+    fn whole_numbers_may_be_written_as_fractions() {
+        let schema = InputSchema::new(json!({"type": "object", "properties": {
+            "count": {"type": ["integer", "null"]},
+            "share": {"type": "number"},
+            "rows": {"type": "array", "items": {"type": "object", "properties": {"line": {"type": "integer"}}}},
+        }}))
+        .unwrap();
+        let given = json!({"count": 2.0, "share": 2.0, "rows": [{"line": 3.0}], "other": 4.0});
+        let taken = Value::Object(schema.check(&given).unwrap());
+        assert_eq!(taken, json!({"count": 2, "share": 2.0, "rows": [{"line": 3}], "other": 4.0}));
+        assert!(schema.check(&json!({"count": 2.5})).is_err());
+    }
+
+    #[test]
     fn no_arguments_may_be_written_in_any_way() {
         let schema = InputSchema::new(json!({"type": "object"})).unwrap();
         for nothing in [json!({}), json!(null), json!(""), json!(" ")] {
@@ -135,6 +216,10 @@ mod tests {
     fn what_is_no_schema_of_an_object_is_refused() {
         for bad in [json!({}), json!([]), json!({"type": "string"}), json!({"type": "object", "properties": 1})] {
             assert!(InputSchema::new(bad).is_err());
+        }
+        for place in ["https://example.com/schema.json", "file:///etc/hostname"] {
+            let outside = json!({"type": "object", "properties": {"a": {"$ref": place}}});
+            assert!(InputSchema::new(outside).unwrap_err().starts_with("refers to another document"), "{place}");
         }
         let long = json!({"type": "object", "description": "x".repeat(MAX_SCHEMA_BYTES)});
         assert!(InputSchema::new(long).unwrap_err().contains("bytes"));

@@ -1,5 +1,6 @@
 //! Every source of tools, and what of them an agent is offered.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use super::tool::{Tool, ToolError, ToolSource};
 use crate::agents::Agent;
 
 /// Vendors take no more.
-const MAX_TOOLS: usize = 128;
+pub(super) const MAX_TOOLS: usize = 128;
 
 /// Cheap to clone.
 #[derive(Clone, Default)]
@@ -71,20 +72,20 @@ impl Skills {
     pub async fn offer(&self, agent: &Agent) -> Offer {
         let sources = self.0.sources.read().clone();
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        let mut names = HashSet::new();
         for source in sources {
             for tool in source.tools(agent).await {
                 let name = &tool.description().name;
-                if !is_permitted(agent, name) || tools.iter().any(|known| known.description().name == *name) {
-                    continue;
+                if is_permitted(agent, name) && names.insert(name.clone()) {
+                    tools.push(tool);
                 }
-                if tools.len() == MAX_TOOLS {
-                    tracing::warn!(agent = %agent.svc_name, source = source.name(), "there are more than {MAX_TOOLS} tools; the rest is not offered");
-                    return Offer::new(tools);
-                }
-                tools.push(tool);
             }
         }
-        Offer::new(tools)
+        if tools.len() > MAX_TOOLS {
+            let (agent, count) = (&agent.svc_name, tools.len());
+            tracing::warn!(%agent, count, "there are more than {MAX_TOOLS} tools; the rest is not offered");
+        }
+        Offer::of_most(tools, MAX_TOOLS)
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::schema::InputSchema;
@@ -131,9 +132,48 @@ pub enum ToolError {
     Cancelled,
 }
 
+/// SHA-256 over what a tool is made of, in hex.
+#[must_use]
+pub fn fingerprint_of(made_of: &Value) -> String {
+    hex::encode(Sha256::digest(made_of.to_string()))
+}
+
+/// Whose a tool is, where there are more than vendors take: what stands first here has room first, and those of one
+/// kind take turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Share<'a> {
+    /// The daemon's.
+    BuiltIn,
+    /// The owner's: a device's, by its id, or a custom one.
+    Owner(&'a str),
+    /// A tool server's, by its id.
+    Server(&'a str),
+}
+
+impl Share<'_> {
+    pub(super) fn rank(self) -> u8 {
+        match self {
+            Self::BuiltIn => 0,
+            Self::Owner(_) => 1,
+            Self::Server(_) => 2,
+        }
+    }
+}
+
 /// One thing that an agent can do. Calls run side by side.
 pub trait Tool: Send + Sync + std::fmt::Debug {
     fn description(&self) -> &ToolDescription;
+
+    /// Whose it is, where there is no room for all.
+    fn share(&self) -> Share<'_> {
+        Share::BuiltIn
+    }
+
+    /// Of what a call runs beside its input, see [`fingerprint_of`]: what was approved is only that. Of a tool that
+    /// nobody can change it is empty.
+    fn fingerprint(&self) -> String {
+        String::new()
+    }
 
     /// Runs once. `input` fits the schema.
     fn call(&self, input: Map<String, Value>, context: ToolCallContext)

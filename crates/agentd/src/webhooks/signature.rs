@@ -40,6 +40,13 @@ pub enum SignatureProblem {
     Missing,
     #[error("the signature is not right; it must be made with this webhook's secret over the very bytes of the body")]
     Wrong,
+    #[error("`{header}` is missing; Standard Webhooks send it with `webhook-signature`, which is made over it too")]
+    Absent { header: &'static str },
+    #[error(
+        "`{header}` cannot be read; it must be there once and be plain text, and `webhook-timestamp` whole seconds \
+         since 1970"
+    )]
+    Unreadable { header: &'static str },
     #[error("the signature is right but too old or too new; `webhook-timestamp` must be the present time, in seconds")]
     Stale,
     /// A restored backup has no secrets, and an owner may take one away.
@@ -51,7 +58,7 @@ impl SignatureProblem {
     pub(super) fn code(self) -> &'static str {
         match self {
             Self::Missing => "missing_signature",
-            Self::Wrong => "invalid_signature",
+            Self::Wrong | Self::Absent { .. } | Self::Unreadable { .. } => "invalid_signature",
             Self::Stale => "stale_signature",
             Self::NoSecret => "no_secret",
         }
@@ -81,7 +88,8 @@ pub(super) fn verify(
 }
 
 fn verify_svc(secret: &Secret, headers: &HeaderMap, body: &[u8]) -> Result<(), SignatureProblem> {
-    let digest = only(headers, SVC_SIGNATURE)?.strip_prefix("sha256=").ok_or(SignatureProblem::Wrong)?;
+    let digest = only(headers, SVC_SIGNATURE).and_then(|value| value.strip_prefix("sha256="));
+    let digest = digest.ok_or(SignatureProblem::Wrong)?;
     // One spelling alone, as the interface writes it.
     if digest.len() != 64 || digest.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return Err(SignatureProblem::Wrong);
@@ -93,14 +101,16 @@ fn verify_svc(secret: &Secret, headers: &HeaderMap, body: &[u8]) -> Result<(), S
 }
 
 fn verify_standard(secret: &Secret, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Result<(), SignatureProblem> {
-    let (id, time) = (only(headers, WEBHOOK_ID)?, only(headers, WEBHOOK_TIMESTAMP)?);
-    let seconds: i64 = time.parse().map_err(|_| SignatureProblem::Wrong)?;
+    let (id, time) = (signed(headers, WEBHOOK_ID)?, signed(headers, WEBHOOK_TIMESTAMP)?);
+    let seconds: i64 = time.parse().map_err(|_| SignatureProblem::Unreadable { header: WEBHOOK_TIMESTAMP })?;
     let mut mac = keyed(&key_bytes(secret));
     for part in [id.as_bytes(), b".", time.as_bytes(), b".", body] {
         mac.update(part);
     }
-    let presented = only(headers, WEBHOOK_SIGNATURE)?.split(' ').filter_map(|entry| entry.strip_prefix("v1,"));
+    let presented = only(headers, WEBHOOK_SIGNATURE).ok_or(SignatureProblem::Wrong)?;
     let is_right = presented
+        .split(' ')
+        .filter_map(|entry| entry.strip_prefix("v1,"))
         .take(MAX_SIGNATURES)
         .filter_map(|encoded| STANDARD.decode(encoded).ok())
         .any(|digest| mac.clone().verify_slice(&digest).is_ok());
@@ -112,11 +122,20 @@ fn verify_standard(secret: &Secret, headers: &HeaderMap, body: &[u8], now: Times
 }
 
 /// The header's value, if it is there once and is text.
-fn only<'h>(headers: &'h HeaderMap, name: &str) -> Result<&'h str, SignatureProblem> {
+fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let (first, second) = (values.next(), values.next());
-    let value = first.filter(|_| second.is_none()).and_then(|value| value.to_str().ok());
-    value.ok_or(SignatureProblem::Wrong)
+    first.filter(|_| second.is_none()).and_then(|value| value.to_str().ok())
+}
+
+/// The value of a header that a signature of Standard Webhooks is made over.
+fn signed<'h>(headers: &'h HeaderMap, header: &'static str) -> Result<&'h str, SignatureProblem> {
+    let is_there = headers.contains_key(header);
+    only(headers, header).ok_or(if is_there {
+        SignatureProblem::Unreadable { header }
+    } else {
+        SignatureProblem::Absent { header }
+    })
 }
 
 /// The key of Standard Webhooks.
@@ -251,7 +270,15 @@ mod tests {
             assert_eq!(outcome, Err(SignatureProblem::Stale), "{time}");
         }
         let without_time = verified(secret, &[(WEBHOOK_ID, "msg_1"), (WEBHOOK_SIGNATURE, &right)], body);
-        assert_eq!(without_time, Err(SignatureProblem::Wrong));
+        assert_eq!(without_time, Err(SignatureProblem::Absent { header: WEBHOOK_TIMESTAMP }));
+        let now = NOW.to_string();
+        let without_id = verified(secret, &[(WEBHOOK_TIMESTAMP, &*now), (WEBHOOK_SIGNATURE, &*right)], body);
+        assert_eq!(without_id, Err(SignatureProblem::Absent { header: WEBHOOK_ID }));
+        let words = [(WEBHOOK_ID, "msg_1"), (WEBHOOK_TIMESTAMP, "abc"), (WEBHOOK_SIGNATURE, &*right)];
+        assert_eq!(verified(secret, &words, body), Err(SignatureProblem::Unreadable { header: WEBHOOK_TIMESTAMP }));
+        let twice =
+            [(WEBHOOK_ID, "msg_1"), (WEBHOOK_ID, "msg_1"), (WEBHOOK_TIMESTAMP, &*now), (WEBHOOK_SIGNATURE, &*right)];
+        assert_eq!(verified(secret, &twice, body), Err(SignatureProblem::Unreadable { header: WEBHOOK_ID }));
     }
 
     #[test]

@@ -185,7 +185,7 @@ async fn failures_of_the_provider_have_their_codes() {
         (vec![limit], "rate_limit", 1),
         (vec![Reply::failure(DocumentedFailure::WrongKey)], "auth", 1),
         (vec![Reply::failure(DocumentedFailure::ContextTooLong)], "context_length", 1),
-        (vec![Reply::failure(DocumentedFailure::UnknownModel)], "internal", 1),
+        (vec![Reply::failure(DocumentedFailure::UnknownModel)], "provider_unavailable", 1),
         (vec![Reply::failure(DocumentedFailure::Overloaded); 2], "overloaded", 2),
         (vec![Reply::failure(DocumentedFailure::Broken); 2], "provider_unavailable", 2),
     ] {
@@ -357,6 +357,8 @@ async fn a_killed_daemon_keeps_every_token_it_sent() {
     let conversation = process.get(&path).send().await.expect_status(200).json();
     let reply = &conversation["messages"][1];
     assert_eq!((&reply["content"], &reply["status"]), (&json!("one two "), &json!("interrupted")));
+    let figures = process.get("/api/metrics/prometheus").send().await.expect_status(200).text();
+    assert!(figures.contains("svc_tasks_total{status=\"interrupted\"} 1\n"), "{figures}");
     gate.open();
     let again = json!({"content": "again", "conversation_id": started(&seen, "conversation_id")});
     let events = process.post("/api/chat/messages/stream").json(&again).stream().await.collect().await;

@@ -1,9 +1,10 @@
 //! What owners are asked, and their answers.
 
-use agentd_base::Page;
-use agentd_web::{ApiResult, ErrorBody, Json, Path, Query};
+use agentd_base::{FieldProblem, Page};
+use agentd_web::{ApiError, ApiResult, ErrorBody, Json, Path, Query};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::chat::model::ConversationId;
@@ -35,6 +36,25 @@ pub(super) enum Decision {
     Reject,
 }
 
+/// Other tools take a changed input with an approval. Whoever sends one must not believe that it ran.
+#[derive(Debug, Deserialize)]
+struct Edited {
+    input: Option<Value>,
+}
+
+impl Edited {
+    fn refuse(&self) -> ApiResult<()> {
+        match self.input {
+            None => Ok(()),
+            Some(_) => Err(ApiError::invalid(vec![FieldProblem {
+                field: "input".to_owned(),
+                message: "cannot be changed: what was asked for runs as it is; reject it, and give the agent a reason"
+                    .to_owned(),
+            }])),
+        }
+    }
+}
+
 /// The owner's answer.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ApprovalAnswer {
@@ -43,6 +63,9 @@ pub(super) struct ApprovalAnswer {
     #[serde(default)]
     #[schema(max_length = 2_000)]
     reason: Option<String>,
+    #[serde(flatten)]
+    #[schema(ignore)]
+    edited: Edited,
 }
 
 /// The owner's answer to something that waits in a conversation.
@@ -55,6 +78,9 @@ pub(super) struct ApprovalResponse {
     #[serde(default)]
     #[schema(max_length = 2_000)]
     reason: Option<String>,
+    #[serde(flatten)]
+    #[schema(ignore)]
+    edited: Edited,
 }
 
 /// List what waits for approval, and what was answered in the last 30 days, the newest first
@@ -81,6 +107,7 @@ pub(super) async fn answer_approval(
     Path(id): Path<ApprovalId>,
     Json(answer): Json<ApprovalAnswer>,
 ) -> ApiResult<Json<Approval>> {
+    answer.edited.refuse()?;
     let is_approved = answer.decision == Decision::Approve;
     Ok(Json(chat.engine().approvals().decide(&id, None, is_approved, answer.reason).await?))
 }
@@ -96,6 +123,7 @@ pub(super) async fn respond_to_approval(
     Path(id): Path<ConversationId>,
     Json(answer): Json<ApprovalResponse>,
 ) -> ApiResult<Json<Approval>> {
+    answer.edited.refuse()?;
     let is_approved = answer.decision == Decision::Approve;
     let approval = ApprovalId::from(answer.approval_id);
     let conversation = chat.get(&id).await?.id.to_string();

@@ -136,6 +136,7 @@ pub(super) async fn stream_message(
                 agent: message.agent_id,
                 model: message.model,
                 execution_mode: None,
+                device: None,
             };
             chat.send(message, record_stream_once(&once, |session: &SessionId| session.to_string())).await?
         }

@@ -144,6 +144,7 @@ impl Chat {
             title: UNTITLED.to_owned(),
             agent_id,
             project_id: None,
+            device_id: None,
             mode: Mode::Agent,
             execution_mode: ExecutionMode::Autonomous,
             message_count: 0,

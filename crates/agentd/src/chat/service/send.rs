@@ -30,6 +30,8 @@ pub struct SendMessage {
     pub model: Option<String>,
     /// For a new conversation; `None`: as the owner's conversations begin.
     pub execution_mode: Option<ExecutionMode>,
+    /// The id of the device that says it: it knows the conversations that it began, and no others. `None`: the owner.
+    pub device: Option<String>,
 }
 
 /// Where a message goes.
@@ -86,11 +88,14 @@ impl Chat {
             };
             let mut conversation = self.blank(agent.id.clone());
             conversation.execution_mode = message.execution_mode.unwrap_or(conversation.execution_mode);
+            conversation.device_id.clone_from(&message.device);
             return Ok(Place { conversation, agent, history: Vec::new(), keys: Vec::new(), is_new: true });
         };
         let mut read = self.0.ground.db.read().await?;
         let found = store::find_conversation(&mut read, id).await?;
-        let conversation = found.ok_or_else(|| ChatError::no_conversation(id.as_str()))?;
+        // The owner's run their tools without asking: what a device says there would, too.
+        let is_its_own = |found: &Conversation| message.device.is_none() || found.device_id == message.device;
+        let conversation = found.filter(is_its_own).ok_or_else(|| ChatError::no_conversation(id.as_str()))?;
         if wanted.is_some_and(|agent| agent.id != conversation.agent_id) {
             return Err(ChatError::invalid("agent_id", "is not the agent of this conversation; leave it out"));
         }

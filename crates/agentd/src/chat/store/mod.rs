@@ -27,7 +27,7 @@ fn is_visible() -> String {
 /// The columns of a conversation; one whose project was deleted has none.
 fn conversation_columns() -> String {
     format!(
-        "id, agent_id, {} AS project_id, title, mode, execution_mode, message_count, revision, summary, \
+        "id, agent_id, device_id, {} AS project_id, title, mode, execution_mode, message_count, revision, summary, \
          summary_through, created_at, updated_at",
         living_project("conversations.project_id")
     )
@@ -47,6 +47,7 @@ fn conversation(row: &Row) -> Result<Conversation, StoreError> {
         title: row.get("title")?,
         agent_id: row.get("agent_id")?,
         project_id: row.get("project_id")?,
+        device_id: row.get("device_id")?,
         mode: named(row, "mode", super::Mode::from_stored)?,
         execution_mode: named(row, "execution_mode", super::ExecutionMode::from_stored)?,
         message_count: row.get("message_count")?,
@@ -107,7 +108,7 @@ pub(super) async fn insert_conversation(
 ) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO conversations (id, agent_id, title, title_source, mode, execution_mode, message_count, revision, \
-         created_at, updated_at, project_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)",
+         created_at, updated_at, project_id, device_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10, $11)",
         args![
             &conversation.id,
             &conversation.agent_id,
@@ -118,7 +119,8 @@ pub(super) async fn insert_conversation(
             conversation.message_count,
             conversation.revision,
             conversation.created_at,
-            conversation.project_id.as_ref()
+            conversation.project_id.as_ref(),
+            conversation.device_id.as_deref()
         ],
     )
     .await

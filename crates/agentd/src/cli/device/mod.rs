@@ -30,7 +30,8 @@ pub(super) struct DeviceArgs {
 enum DeviceCommand {
     /// Pair this machine with a daemon, and serve it
     #[command(
-        after_help = "The code comes from `POST /api/auth/device/code` and is good for five minutes.\n\nExamples:\n  agentd device join https://agents.example.com 042137 --allow-shell\n  agentd device join http://localhost:7878 042137 --name workshop --allow-shell --directory ~/work"
+        after_help = "The code comes from `POST /api/auth/device/code` and is good for five minutes.\n\nExamples:\n  agentd device join https://agents.example.com 042137 --allow-shell\n  agentd device join http://localhost:7878 042137 --name workshop --allow-shell --directory ~/work",
+        override_usage = "agentd device join [OPTIONS] <URL> <CODE>"
     )]
     Join(JoinArgs),
     /// Serve the daemon that this machine was paired with
@@ -72,6 +73,11 @@ struct Paired {
     device_id: String,
     device_token: String,
     name: String,
+}
+
+/// Refuses what cannot be the address of a daemon.
+pub(super) fn check_address(url: &str) -> Result<(), CliError> {
+    socket::parse(url).map(|_| ())
 }
 
 pub(super) async fn run(arguments: DeviceArgs) -> Result<(), CliError> {

@@ -46,6 +46,9 @@ pub(super) enum Ending {
     /// Malformed frames, again and again.
     Malformed,
     TooLarge,
+    /// What came breaks the rules of WebSockets.
+    Unruly,
+    NotUtf8,
     /// The database is away.
     Unavailable,
 }
@@ -62,6 +65,8 @@ impl Ending {
             Self::Paused => (close_code::RESTART, "the daemon is restoring a backup; connect again shortly"),
             Self::Malformed => (close_code::POLICY, "too many malformed frames"),
             Self::TooLarge => (close_code::SIZE, "a frame was larger than 1 MiB"),
+            Self::Unruly => (close_code::PROTOCOL, "a frame broke the rules of WebSockets"),
+            Self::NotUtf8 => (close_code::INVALID, "a text frame was no UTF-8"),
             Self::Unavailable => (close_code::AGAIN, "the database is away; connect again shortly"),
         };
         CloseFrame { code, reason: reason.into() }

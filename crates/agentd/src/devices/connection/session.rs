@@ -11,7 +11,7 @@ use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
-use tokio_tungstenite::tungstenite;
+use tokio_tungstenite::tungstenite::{self, error::ProtocolError};
 
 use super::chat::{MAX_REPLIES, Said, talk};
 use super::tools::register;
@@ -203,8 +203,7 @@ where
         let message = match timeout(SILENT_AFTER, stream.next()).await {
             Err(_) => return Ending::Silent,
             Ok(None) => return Ending::Gone,
-            Ok(Some(Err(error))) if is_too_large(&error) => return Ending::TooLarge,
-            Ok(Some(Err(_))) => return Ending::Gone,
+            Ok(Some(Err(error))) => return ending_of(&error),
             Ok(Some(Ok(message))) => message,
         };
         let now = Instant::now();
@@ -269,9 +268,19 @@ async fn handle(
     Ok(())
 }
 
-fn is_too_large(error: &axum::Error) -> bool {
+/// What it means that nothing more can be read.
+fn ending_of(error: &axum::Error) -> Ending {
     let inner = error.source().and_then(|source| source.downcast_ref::<tungstenite::Error>());
-    matches!(inner, Some(tungstenite::Error::Capacity(_)))
+    match inner {
+        Some(tungstenite::Error::Capacity(_)) => Ending::TooLarge,
+        Some(tungstenite::Error::Utf8(_)) => Ending::NotUtf8,
+        // A socket that is simply gone is no fault.
+        Some(tungstenite::Error::Protocol(
+            ProtocolError::ResetWithoutClosingHandshake | ProtocolError::ReceivedAfterClosing,
+        )) => Ending::Gone,
+        Some(tungstenite::Error::Protocol(_)) => Ending::Unruly,
+        _ => Ending::Gone,
+    }
 }
 
 async fn say_farewell<S>(sink: &mut Outgoing<S>, ending: Ending)

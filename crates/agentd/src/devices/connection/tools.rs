@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::registry::Connections;
 use super::{CallAnswer, Connection, MAX_CALLS};
 use crate::devices::model::{Device, MAX_TOOL_NAME, ToolSpec, is_tool_name, to_device};
-use crate::skills::{Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
+use crate::skills::{
+    Effect, InputSchema, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, fingerprint_of,
+};
 
 /// A device may need long, but a turn does not wait for ever.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
@@ -120,6 +122,15 @@ impl DeviceTool {
 impl Tool for DeviceTool {
     fn description(&self) -> &ToolDescription {
         &self.tool.description
+    }
+
+    fn share(&self) -> Share<'_> {
+        Share::Owner(self.device.id.as_str())
+    }
+
+    fn fingerprint(&self) -> String {
+        let schema = self.tool.description.input_schema.value();
+        fingerprint_of(&json!(["device", self.device.id, self.tool.name, schema]))
     }
 
     fn call(

@@ -112,6 +112,7 @@ impl Hooks {
         let secret = hook.secret.as_ref().map_err(Clone::clone)?;
         let seconds = self.ground().clock.now().to_jiff().as_second();
         let mut headers = http.headers.clone();
+        headers.extend(hook.headers.clone()?);
         headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         let mut set = |name: &'static str, value: &str| -> Result<(), String> {
             let value = HeaderValue::from_str(value).map_err(|_| format!("the header {name} cannot be written"))?;

@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use super::headers::is_sealed;
 use super::template::Template;
 use super::{HookId, HookType};
 use crate::notify::Target;
@@ -197,7 +198,7 @@ fn headers(fields: &mut Fields<'_>) -> Option<HeaderMap> {
     };
     let mut headers = HeaderMap::new();
     let mut is_good = true;
-    for (name, value) in &given {
+    for (name, value) in given.iter().filter(|(name, value)| !is_sealed(name, value)) {
         match header(name, value) {
             Ok((name, value)) => {
                 headers.append(name, value);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::config::{self, Action, SECRET};
 use super::filter::Filter;
-use super::{HookId, signature, stored_enum};
+use super::{HookId, headers, signature, stored_enum};
 use crate::agents::AgentId;
 use crate::events::CATALOGUE;
 
@@ -45,13 +45,15 @@ pub struct Hook {
     pub scope: String,
     /// The agent of the scope.
     pub agent_id: Option<AgentId>,
-    /// As it is shown, without its secret.
+    /// Without its secret; headers that carry a credential say `{"set": true}`, but for those of old rows.
     pub config: Map<String, Value>,
     pub action: Action,
     /// What it sends must be signed.
     pub has_secret: bool,
     /// The secret is there; not so after a restore without secrets.
     pub keeps_secret: bool,
+    /// Headers that carry a credential and have no value, as after a restore without secrets; in small letters.
+    pub missing_headers: BTreeSet<String>,
     pub source_code: Option<String>,
     pub filter: Option<Filter>,
     /// Higher ones go first.
@@ -88,6 +90,7 @@ impl Hook {
             action: Action::Broken("it has no config yet".to_owned()),
             has_secret: false,
             keeps_secret: false,
+            missing_headers: BTreeSet::new(),
             source_code: None,
             filter: None,
             priority: 0,
@@ -151,9 +154,17 @@ pub(in crate::hooks) enum SecretWrite {
     Put(Secret),
 }
 
+/// What becomes of what the vault keeps for a hook.
+#[derive(Debug, Clone)]
+pub(in crate::hooks) struct SecretWrites {
+    pub(in crate::hooks) secret: SecretWrite,
+    /// New values of headers that carry a credential. Those that the config does not name are to go.
+    pub(in crate::hooks) headers: Vec<(String, Secret)>,
+}
+
 impl HookChange {
     /// Changes the hook; `agent_of` finds the agent of a name. Whether it listens to something else now, and
-    /// what becomes of its secret.
+    /// what becomes of its secrets.
     ///
     /// # Errors
     /// Every bad field. The hook is then not to be used.
@@ -161,7 +172,7 @@ impl HookChange {
         self,
         hook: &mut Hook,
         agent_of: impl Fn(&str) -> Option<AgentId>,
-    ) -> Result<SecretWrite, Vec<FieldProblem>> {
+    ) -> Result<SecretWrites, Vec<FieldProblem>> {
         let mut problems = Problems::new();
         if let Some(name) = self.name {
             name.trim().clone_into(&mut hook.name);
@@ -186,6 +197,7 @@ impl HookChange {
             hook.scope = scope;
         }
         let secret = change_config(hook, self.config, &mut problems);
+        let headers = headers::seal(hook, &mut problems);
         match self.source_code {
             Patch::Keep => {}
             Patch::Clear => hook.source_code = None,
@@ -218,7 +230,7 @@ impl HookChange {
             hook.set_enabled(enabled);
         }
         hook.bundled_id = self.bundled_id.or_else(|| hook.bundled_id.take());
-        problems.into_result().map(|()| secret)
+        problems.into_result().map(|()| SecretWrites { secret, headers })
     }
 }
 
@@ -253,15 +265,21 @@ fn change_config(hook: &mut Hook, change: Option<Map<String, Value>>, problems: 
         SecretWrite::Put(_) => (hook.has_secret, hook.keeps_secret) = (true, true),
     }
     let mut wanted = hook.config.clone();
+    let mut entered = None;
     for (name, value) in change {
-        if value.is_null() {
-            wanted.remove(&name);
-        } else {
-            wanted.insert(name, value);
+        match value {
+            Value::Null => drop(wanted.remove(&name)),
+            Value::Object(given) if name == headers::HEADERS && hook.hook_type == HookType::Http => {
+                wanted.insert(name, Value::Object(headers::wanted(hook, given.clone(), problems)));
+                entered = Some(given);
+            }
+            value => drop(wanted.insert(name, value)),
         }
     }
     if let Some((kept, action)) = config::parse(hook.hook_type, &wanted, problems) {
-        (hook.config, hook.action) = (kept, action);
+        let before = std::mem::replace(&mut hook.action, action);
+        hook.config = kept;
+        headers::require_again(hook, &before, entered.as_ref(), problems);
     }
     secret
 }

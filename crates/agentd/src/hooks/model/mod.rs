@@ -3,6 +3,7 @@
 mod bundled;
 mod config;
 mod filter;
+mod headers;
 mod hook;
 mod retry;
 mod signature;
@@ -16,7 +17,7 @@ pub(super) use config::SECRET;
 pub use config::{Action, BuiltinAction, HttpAction, PythonAction};
 pub use filter::{Filter, FilterProblem};
 pub use hook::{Hook, HookChange, HookType};
-pub(super) use hook::{MAX_HOOKS, SecretWrite, stored_action};
+pub(super) use hook::{MAX_HOOKS, SecretWrite, SecretWrites, stored_action};
 pub(super) use retry::{
     DELIVERY_LEASE, FAILURES_TO_OPEN, circuit_pause, delivery_delay, inline_delay, parse_retry_after,
 };

@@ -1,5 +1,5 @@
 //! Texts with `{{data.<field>}}` in them. Besides `data` there are `{{type}}`, `{{id}}` and `{{timestamp}}`. A
-//! field that an event does not have is nothing.
+//! field that an event does not have is nothing, and one whose name could be taken for an expression is refused.
 
 use std::borrow::Cow;
 
@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use super::filter::{ROOTS, lookup, parse_path};
 use crate::engine::Marks;
+
+/// In no name of a field, besides blanks: who writes them means something that templates do not know.
+const NEVER_IN_NAMES: [char; 5] = ['{', '}', '(', ')', '|'];
 
 const MAX_BYTES: usize = 16 * 1024;
 /// What comes out is cut here.
@@ -37,7 +40,8 @@ impl Template {
             let inside = inside.trim();
             let root = inside.split('.').next().unwrap_or_default();
             let is_whole = root != "data" || inside.len() > "data.".len();
-            let path = parse_path(inside).ok().filter(|_| ROOTS.contains(&root) && is_whole);
+            let is_plain = !inside.contains(|one: char| one.is_whitespace() || NEVER_IN_NAMES.contains(&one));
+            let path = parse_path(inside).ok().filter(|_| ROOTS.contains(&root) && is_whole && is_plain);
             let path = path.ok_or_else(|| {
                 let shown: String = inside.chars().take(40).collect();
                 format!("holds `{{{{{shown}}}}}`; there are {{{{data.<field>}}}}, {{{{type}}}}, {{{{id}}}} and {{{{timestamp}}}}")
@@ -138,6 +142,11 @@ mod tests {
             "{{secret}}",
             "{{agent_id}}",
             "{{{data.x}}}",
+            "{{data.{x}}",
+            "{{data.a b}}",
+            "{{data. a}}",
+            "{{data.a|upper}}",
+            "{{data.a()}}",
             "a {{type",
         ] {
             assert!(Template::parse(bad).is_err(), "{bad}");

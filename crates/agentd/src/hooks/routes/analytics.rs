@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use agentd_base::{Edge, FieldProblem, Problems, Timestamp};
 use agentd_web::{ApiError, ErrorBody, Json, Judge, Judged, Path, Query};
 use axum::extract::State;
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -34,7 +35,7 @@ impl From<Totals> for FiguresView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HookFiguresBucket)]
 pub(super) struct BucketView {
-    /// When it begins: an hour, or a midnight of the profile's time zone.
+    /// When it begins: an hour or a midnight of the profile's time zone.
     start: Timestamp,
     #[serde(flatten)]
     figures: FiguresView,
@@ -59,10 +60,11 @@ pub(super) struct AnalyticsQuery {
     /// Default `hourly`.
     #[param(inline)]
     period: Option<Period>,
-    /// A day or a time, which is in UTC unless it has an offset. Default: a day before `end`, or 30 days with `daily`. Figures are kept for 35 days.
+    /// A day or a time, of the profile's time zone unless it has an offset. Default: a day before `end`, or 30 days
+    /// with `daily`. Figures are kept for 35 days.
     #[param(example = "2026-01-31T09:30:00Z")]
     start: Option<String>,
-    /// Default: now.
+    /// As `start`; a day is counted as a whole. Default: now.
     #[param(example = "2026-02-01T09:30:00Z")]
     end: Option<String>,
 }
@@ -70,17 +72,25 @@ pub(super) struct AnalyticsQuery {
 type Span = (Option<Timestamp>, Option<Timestamp>);
 
 impl AnalyticsQuery {
-    fn span(&self) -> Result<Span, Vec<FieldProblem>> {
+    fn span(&self, zone: &TimeZone) -> Result<Span, Vec<FieldProblem>> {
         let mut problems = Problems::new();
-        let start = Timestamp::read_field("start", self.start.as_deref(), Edge::First, &mut problems);
-        let end = Timestamp::read_field("end", self.end.as_deref(), Edge::Last, &mut problems);
+        let mut bound = |field: &str, text: Option<&str>, edge: Edge| {
+            let time = Timestamp::read(text?, zone, edge);
+            if time.is_none() {
+                problems
+                    .add(field, "must be an ISO 8601 date such as 2026-01-31, or a time such as 2026-01-31T09:00:00Z");
+            }
+            time
+        };
+        let start = bound("start", self.start.as_deref(), Edge::First);
+        let end = bound("end", self.end.as_deref(), Edge::Last);
         problems.into_result().map(|()| (start, end))
     }
 }
 
 impl Judge<Hooks> for AnalyticsQuery {
-    async fn judge(self, _: &Hooks) -> Vec<FieldProblem> {
-        self.span().err().unwrap_or_default()
+    async fn judge(self, hooks: &Hooks) -> Vec<FieldProblem> {
+        self.span(&hooks.means().settings.timezone()).err().unwrap_or_default()
     }
 }
 
@@ -94,7 +104,7 @@ pub(super) async fn get_hook_analytics(
     Path(id): Path<HookId>,
     Judged(Query(query)): Judged<Query<AnalyticsQuery>>,
 ) -> Answer<HookAnalytics> {
-    let (start, end) = query.span().map_err(ApiError::invalid)?;
+    let (start, end) = query.span(&hooks.means().settings.timezone()).map_err(ApiError::invalid)?;
     let period = query.period.unwrap_or(Period::Hourly);
     let found = hooks.analytics(&id, period, start, end).await?;
     let buckets = found.buckets.into_iter().map(|(start, totals)| BucketView { start, figures: totals.into() });

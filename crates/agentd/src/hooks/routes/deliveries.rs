@@ -91,7 +91,7 @@ fn checked(limit: Option<i64>, offset: Option<i64>) -> Result<Page, ApiError> {
     responses(
         (status = 200, body = DeliveryView),
         (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody, description = "It is neither failed nor a dead_letter"),
+        (status = 409, body = ErrorBody, description = "It is neither failed nor a dead_letter, or its hook was deleted"),
     ),
 )]
 pub(super) async fn retry_hook_delivery(
@@ -187,6 +187,8 @@ pub(super) struct DeadLettersRetried {
 }
 
 /// Send every dead letter again
+///
+/// Those of deleted hooks stay as they are, and do not count.
 #[utoipa::path(
     post, path = "/api/hooks/deliveries/dead-letters/retry", tag = "Hooks", params(OfHook),
     responses((status = 200, body = DeadLettersRetried)),

@@ -18,8 +18,8 @@ pub(super) struct CreateHook {
     #[schema(example = "memory.stored")]
     event_type: String,
     pub(super) hook_type: HookType,
-    /// Of an http hook: `url`, `secret` (write-only, 8 characters at least, 32 recommended), `headers`, `queued` (default
-    /// false), `retry_delay_s` (10), `retry_multiplier` (2.0), `max_delay_s` (3600). Of a python hook anything; the code
+    /// Of an http hook: `url`, `secret` (write-only, 8 characters at least, 32 recommended), `headers` (`Authorization`,
+    /// `Cookie` and `X-Api-Key` are write-only), `queued` (default false), `retry_delay_s` (10), `retry_multiplier` (2.0), `max_delay_s` (3600). Of a python hook anything; the code
     /// finds it as `config`, with `secret` (write-only); `timeout_seconds` (30) is its limit. Of a builtin hook: `action`
     /// and what it needs: `send_to_channel` (the default where there is a `channel`: `<platform>:<channel>`, `email:<address>`
     /// or `webhook:<url>`, with `template` and `subject`), `store_memory` (`template`, `agent`, `importance`, `topics`),
@@ -94,7 +94,8 @@ pub(super) struct UpdateHook {
     /// Must be the type that the hook has.
     #[serde(default)]
     pub(super) hook_type: Option<HookType>,
-    /// Laid over the config there is, name by name; null takes a name out. `secret` as `{"set": true}` keeps it.
+    /// Laid over the config there is, name by name; null takes a name out. `secret` as `{"set": true}` keeps
+    /// it; so do the headers that carry a credential, which must be entered again where the url leads to another host.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     config: Option<Map<String, Value>>,

@@ -95,7 +95,7 @@ pub(super) struct HookDeleted {
 
 /// Delete a hook
 ///
-/// What is queued for it becomes dead letters, with that as the reason.
+/// What is queued for it becomes dead letters, with that as the reason; what is being sent ends as it ends.
 #[utoipa::path(
     delete, path = "/api/hooks/{id}", tag = "Hooks", params(("id" = String, Path, description = "The hook")),
     responses((status = 200, body = HookDeleted), (status = 404, body = ErrorBody)),

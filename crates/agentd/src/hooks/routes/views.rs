@@ -27,7 +27,7 @@ pub(super) struct HookView {
     disabled_reason: Option<String>,
     /// `global`, or `agent:<svc_name>`.
     scope: String,
-    /// With its defaults; `secret` reads `{"set": …}`. To a key that may only read, urls show scheme and host alone,
+    /// With its defaults; `secret` and headers that carry a credential read `{"set": …}`. To a key that may only read, urls show scheme and host alone,
     /// headers and what code is given their names: the rest may hold tokens.
     #[schema(value_type = Object)]
     config: Map<String, Value>,
@@ -48,7 +48,7 @@ pub(super) struct HookView {
 
 impl From<&Hook> for HookView {
     fn from(hook: &Hook) -> Self {
-        let mut config = hook.config.clone();
+        let mut config = hook.shown_config();
         if hook.has_secret || hook.hook_type == HookType::Http {
             config.insert(SECRET.to_owned(), json!({"set": hook.keeps_secret}));
         }

@@ -16,6 +16,7 @@ use crate::hooks::store::figures::{self, Figures};
 stored_enum!(
     /// How long a bucket is.
     Period, Hourly, {
+        /// An hour of the profile's time zone, which may begin at another minute than one of UTC.
         Hourly = "hourly",
         /// A day of the profile's time zone.
         Daily = "daily",
@@ -146,18 +147,19 @@ impl Hooks {
 
     /// Where the buckets begin: one more than asked for at most, so that too many show.
     fn bucket_starts(&self, period: Period, start: Timestamp, end: Timestamp) -> Vec<Timestamp> {
+        let zone = self.means().settings.timezone();
         let mut starts = Vec::new();
         match period {
             Period::Hourly => {
                 let hour = i64::try_from(HOUR.as_micros()).unwrap_or(i64::MAX);
-                let mut at = Timestamp::from_micros(start.as_micros().div_euclid(hour) * hour);
+                let offset = i64::from(zone.to_offset(start.to_jiff()).seconds()) * 1_000_000;
+                let mut at = Timestamp::from_micros((start.as_micros() + offset).div_euclid(hour) * hour - offset);
                 while at < end && starts.len() <= MAX_BUCKETS {
                     starts.push(at);
                     at = at + HOUR;
                 }
             }
             Period::Daily => {
-                let zone = self.means().settings.timezone();
                 let mut day = self.means().settings.day(start);
                 while starts.len() <= MAX_BUCKETS {
                     let Ok(midnight) = day.to_zoned(zone.clone()) else { break };

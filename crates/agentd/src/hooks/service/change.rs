@@ -10,9 +10,10 @@ use futures_util::future::LocalBoxFuture;
 use super::Hooks;
 use crate::agents::{AgentId, Agents, OwnsAgentData};
 use crate::hooks::error::HookError;
-use crate::hooks::known::secret_scope;
+use crate::hooks::known::{HEADER_SECRETS, secret_scope};
 use crate::hooks::model::{
     Action, BuiltinAction, BundledHook, Hook, HookChange, HookId, HookType, MAX_HOOKS, SECRET, SecretWrite,
+    SecretWrites,
 };
 use crate::hooks::store::{self, deliveries, executions, figures, queue};
 use crate::notify::Target;
@@ -54,7 +55,7 @@ impl Hooks {
         let ground = self.ground();
         let mut hook = Hook::empty(HookId::generate(&ground.ids), hook_type, ground.clock.now());
         let invalid = |problems| HookError::Invalid { problems };
-        let secret = wanted.apply(&mut hook, |name| agents.get(name).cloned()).map_err(invalid)?;
+        let secrets = wanted.apply(&mut hook, |name| agents.get(name).cloned()).map_err(invalid)?;
         self.check_address(&hook)?;
         require_named_agent(&hook, &agents)?;
         let (vault, living) = (self.means().settings.vault().clone(), self.means().agents.clone());
@@ -64,7 +65,7 @@ impl Hooks {
             }
             require_called_hook(tx, &hook).await?;
             store::insert_hook(tx, &hook).await?;
-            write_secret(tx, &vault, &hook.id, &secret).await?;
+            write_secrets(tx, &vault, &hook, &secrets).await?;
             require_agent(tx, &living, &hook).await?;
             recorder.record(tx, &hook).await?;
             Ok(hook.clone())
@@ -110,7 +111,7 @@ impl Hooks {
             let before = (hook.event_type.clone(), hook.enabled);
             let changes_config = wanted.config.is_some();
             let invalid = |problems| HookError::Invalid { problems };
-            let secret = wanted.clone().apply(&mut hook, |name| agents.get(name).cloned()).map_err(invalid)?;
+            let secrets = wanted.clone().apply(&mut hook, |name| agents.get(name).cloned()).map_err(invalid)?;
             if changes_config {
                 here.check_address(&hook)?;
                 require_named_agent(&hook, &agents)?;
@@ -121,7 +122,7 @@ impl Hooks {
             hook.updated_at = tx.clock().now();
             let listens_anew = before.0 != hook.event_type || (hook.enabled && !before.1);
             store::update_hook(tx, &hook, listens_anew).await?;
-            write_secret(tx, &vault, &hook.id, &secret).await?;
+            write_secrets(tx, &vault, &hook, &secrets).await?;
             require_agent(tx, &here.means().agents, &hook).await?;
             Ok::<_, HookError>(hook)
         };
@@ -160,6 +161,30 @@ impl Hooks {
             if hide(tx, &vault, &id).await? { Ok(()) } else { Err(HookError::not_found(id.as_str())) }
         };
         self.db().write(delete).await
+    }
+
+    /// Moves credentials that older rows hold in the clear into the vault. Called once before the daemon is ready.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn seal_headers(&self) -> Result<(), HookError> {
+        for mut found in self.list().await? {
+            if found.seal_stored().is_none() {
+                continue;
+            }
+            let vault = self.means().settings.vault().clone();
+            let seal = async move |tx: &mut Tx| {
+                // Another daemon may have been here meanwhile.
+                let Some(mut hook) = store::find_hook(tx, &found.id).await? else { return Ok(()) };
+                let Some(headers) = hook.seal_stored() else { return Ok(()) };
+                store::update_hook(tx, &hook, false).await?;
+                let writes = SecretWrites { secret: SecretWrite::Keep, headers };
+                write_secrets(tx, &vault, &hook, &writes).await?;
+                Ok::<_, HookError>(())
+            };
+            self.db().write(seal).await?;
+        }
+        Ok(())
     }
 
     async fn agents_by_name(&self) -> Result<HashMap<String, AgentId>, HookError> {
@@ -221,12 +246,23 @@ async fn require_agent(tx: &mut Tx, agents: &Agents, hook: &Hook) -> Result<(), 
     Ok(())
 }
 
-async fn write_secret(tx: &mut Tx, vault: &Vault, id: &HookId, write: &SecretWrite) -> Result<(), StoreError> {
-    match write {
-        SecretWrite::Keep => Ok(()),
-        SecretWrite::Clear => vault.clear(tx, &secret_scope(id), SECRET).await,
-        SecretWrite::Put(secret) => vault.put(tx, &secret_scope(id), SECRET, secret).await,
+async fn write_secrets(tx: &mut Tx, vault: &Vault, hook: &Hook, writes: &SecretWrites) -> Result<(), StoreError> {
+    let scope = secret_scope(&hook.id);
+    match &writes.secret {
+        SecretWrite::Keep => {}
+        SecretWrite::Clear => vault.clear(tx, &scope, SECRET).await?,
+        SecretWrite::Put(secret) => vault.put(tx, &scope, SECRET, secret).await?,
     }
+    for (header, value) in &writes.headers {
+        vault.put(tx, &scope, &format!("{HEADER_SECRETS}{header}"), value).await?;
+    }
+    let sealed = hook.sealed_headers();
+    for name in store::list_secrets(tx, &hook.id).await? {
+        if name.strip_prefix(HEADER_SECRETS).is_some_and(|header| sealed.iter().all(|kept| kept != header)) {
+            vault.clear(tx, &scope, &name).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether it was there.
@@ -235,7 +271,9 @@ async fn hide(tx: &mut Tx, vault: &Vault, id: &HookId) -> Result<bool, StoreErro
     if !store::hide_hook(tx, id, now).await? {
         return Ok(false);
     }
-    vault.clear(tx, &secret_scope(id), SECRET).await?;
+    for name in store::list_secrets(tx, id).await? {
+        vault.clear(tx, &secret_scope(id), &name).await?;
+    }
     queue::close_circuit(tx, id).await?;
     deliveries::close_deliveries(tx, id, DELETED, CLOSED_AT_ONCE).await?;
     executions::close_executions(tx, id, DELETED, CLOSED_AT_ONCE).await?;

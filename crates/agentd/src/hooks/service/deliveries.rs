@@ -103,7 +103,8 @@ impl Hooks {
     /// Sends a delivery that failed or was given up again, with its attempts allowed anew.
     ///
     /// # Errors
-    /// `NotFound`, `NoSuchDelivery`, `NotFailed` in any other state, or the database is away.
+    /// `NotFound`, `NoSuchDelivery`, `NotFailed` in any other state, `Deleted` where the delivery outlived its hook, or
+    /// the database is away.
     pub async fn retry(
         &self,
         hook: HookId,
@@ -111,9 +112,12 @@ impl Hooks {
         recorder: Recorder<Delivery>,
     ) -> Result<Delivery, HookError> {
         let retry = async move |tx: &mut Tx| {
-            store::find_hook(tx, &hook).await?.ok_or_else(|| HookError::not_found(hook.as_str()))?;
             let missing = || HookError::NoSuchDelivery { id: id.as_str().chars().take(80).collect() };
-            let found = deliveries::find_delivery(tx, &hook, &id).await?.ok_or_else(missing)?;
+            let found = deliveries::find_delivery(tx, &hook, &id).await?;
+            if store::find_hook(tx, &hook).await?.is_none() {
+                return Err(found.map_or_else(|| HookError::not_found(hook.as_str()), |_| HookError::Deleted));
+            }
+            let found = found.ok_or_else(missing)?;
             if !deliveries::retry_delivery(tx, &found).await? {
                 return Err(HookError::NotFailed { status: found.status.as_str() });
             }

@@ -321,7 +321,7 @@ pub(in crate::hooks) async fn release_expired(tx: &mut Tx, limit: u32) -> Result
     .await
 }
 
-/// Closes what a deleted hook still has to deliver; answers how many.
+/// Closes what a deleted hook still has to deliver; answers how many. What is being sent under a lease ends by itself.
 pub(in crate::hooks) async fn close_deliveries(
     tx: &mut Tx,
     hook: &HookId,
@@ -331,9 +331,11 @@ pub(in crate::hooks) async fn close_deliveries(
     let now = tx.clock().now();
     let closed = tx
         .fetch_all(
+            // Said twice: on PostgreSQL a row may be claimed, or end, after it was found here.
             "UPDATE hook_deliveries SET status = 'dead_letter', due_at = NULL, owner = NULL, error = $2, updated_at = $3 \
-             WHERE id IN (SELECT id FROM hook_deliveries WHERE hook_id = $1 AND due_at IS NOT NULL LIMIT $4) \
-             RETURNING event_type, duration_ms",
+             WHERE id IN (SELECT id FROM hook_deliveries WHERE hook_id = $1 AND due_at IS NOT NULL \
+             AND (status <> 'processing' OR due_at <= $3) LIMIT $4) \
+             AND due_at IS NOT NULL AND (status <> 'processing' OR due_at <= $3) RETURNING event_type, duration_ms",
             args![hook, reason, now, limit],
         )
         .await?;

@@ -5,15 +5,18 @@ pub(super) mod executions;
 pub(super) mod figures;
 pub(super) mod queue;
 
+use std::collections::{BTreeSet, HashSet};
+
 use agentd_base::Timestamp;
-use agentd_store::{Read, Row, Seq, StoreError, Tx, args};
+use agentd_store::{Args, Read, Row, Seq, StoreError, Tx, args, in_list};
 use serde_json::{Map, Value};
 
+use super::known::{HEADER_SECRETS, secret_scope};
 use super::model::{Filter, Hook, HookId, HookType, stored_action};
 use crate::agents::AgentId;
 
 const COLUMNS: &str = "id, name, event_type, hook_type, enabled, disabled_reason, scope, agent_id, config, has_secret, \
-                       CAST(CASE WHEN EXISTS (SELECT 1 FROM secrets WHERE secrets.scope = 'hooks.' || hooks.id) \
+                       CAST(CASE WHEN EXISTS (SELECT 1 FROM secrets WHERE secrets.scope = 'hooks.' || hooks.id AND secrets.name = 'secret') \
                        THEN 1 ELSE 0 END AS BIGINT) AS keeps_secret, source_code, filter_expr, priority, tags, max_retries, bundled_id, heard_after, heard_in, \
                        created_at, updated_at";
 
@@ -45,6 +48,7 @@ fn hook(row: &Row, database: &str) -> Result<Hook, StoreError> {
         action,
         has_secret: row.get("has_secret")?,
         keeps_secret: row.get("keeps_secret")?,
+        missing_headers: BTreeSet::new(),
         source_code: row.get("source_code")?,
         filter,
         priority: row.get("priority")?,
@@ -98,14 +102,43 @@ pub(super) async fn raise_version(tx: &mut Tx) -> Result<(), StoreError> {
 /// Every hook that is there, the oldest first.
 pub(super) async fn list_hooks(read: &mut Read, database: &str) -> Result<Vec<Hook>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM hooks WHERE deleted_at IS NULL ORDER BY created_at, id");
-    read.fetch_all(sql, args![]).await?.iter().map(|row| hook(row, database)).collect()
+    let rows = read.fetch_all(sql, args![]).await?;
+    let mut hooks = rows.iter().map(|row| hook(row, database)).collect::<Result<Vec<_>, _>>()?;
+    note_missing(read, &mut hooks, "hooks.%").await?;
+    Ok(hooks)
+}
+
+/// Notes which headers have no value in the vault. `scopes`: where theirs lie, as a pattern.
+async fn note_missing(read: &mut Read, hooks: &mut [Hook], scopes: &str) -> Result<(), StoreError> {
+    if hooks.iter().all(|hook| hook.sealed_headers().is_empty()) {
+        return Ok(());
+    }
+    let rows = read.fetch_all("SELECT scope, name FROM secrets WHERE scope LIKE $1", args![scopes]).await?;
+    let mut kept: HashSet<(String, String)> = HashSet::new();
+    for row in &rows {
+        kept.insert((row.get("scope")?, row.get("name")?));
+    }
+    for hook in hooks {
+        let (scope, mut missing) = (secret_scope(&hook.id), hook.sealed_headers());
+        missing.retain(|header| !kept.contains(&(scope.clone(), format!("{HEADER_SECRETS}{header}"))));
+        hook.missing_headers = missing.into_iter().collect();
+    }
+    Ok(())
+}
+
+/// The names of what the vault keeps for a hook.
+pub(super) async fn list_secrets(read: &mut Read, id: &HookId) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT name FROM secrets WHERE scope = $1 ORDER BY name";
+    read.fetch_all(sql, args![secret_scope(id)]).await?.iter().map(|row| row.get("name")).collect()
 }
 
 pub(super) async fn find_hook(read: &mut Read, id: &HookId) -> Result<Option<Hook>, StoreError> {
     let database = find_version(read).await?.database;
     let sql = format!("SELECT {COLUMNS} FROM hooks WHERE id = $1 AND deleted_at IS NULL");
     let row = read.fetch_optional(sql, args![id]).await?;
-    row.map(|row| hook(&row, &database)).transpose()
+    let mut found = row.map(|row| hook(&row, &database)).transpose()?;
+    note_missing(read, found.as_mut_slice(), &secret_scope(id)).await?;
+    Ok(found)
 }
 
 pub(super) async fn count_hooks(read: &mut Read) -> Result<u64, StoreError> {
@@ -184,6 +217,20 @@ pub(super) async fn hide_hook(tx: &mut Tx, id: &HookId, now: Timestamp) -> Resul
 pub(super) async fn list_of_agent(read: &mut Read, agent: &AgentId) -> Result<Vec<HookId>, StoreError> {
     let sql = "SELECT id FROM hooks WHERE agent_id = $1 AND deleted_at IS NULL ORDER BY id";
     read.fetch_all(sql, args![agent]).await?.iter().map(|row| row.get("id")).collect()
+}
+
+/// Those of these hooks that were deleted.
+pub(super) async fn find_deleted(read: &mut Read, ids: &[&str]) -> Result<HashSet<HookId>, StoreError> {
+    let mut found = HashSet::new();
+    for ids in ids.chunks(64) {
+        let mut values = Args::new();
+        let list = in_list(&mut values, ids);
+        let sql = format!("SELECT id FROM hooks WHERE id IN ({list}) AND deleted_at IS NOT NULL");
+        for row in read.fetch_all(sql, values).await? {
+            found.insert(row.get("id")?);
+        }
+    }
+    Ok(found)
 }
 
 /// Hooks that were deleted and have rows left, perhaps.

@@ -15,7 +15,7 @@ use crate::hooks::error::HookError;
 use crate::hooks::model::{DeliveryStatus, HookId};
 use crate::hooks::service::{DELETED, Hooks};
 use crate::hooks::store;
-use crate::hooks::store::{deliveries, executions, figures};
+use crate::hooks::store::{deliveries, executions, figures, queue};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const BATCH: u32 = 500;
@@ -122,6 +122,8 @@ async fn purge(tx: &mut Tx, id: &HookId, is_deleted: bool, now: Timestamp) -> Re
     if is_deleted {
         most = most.max(deliveries::close_deliveries(tx, id, DELETED, BATCH).await?);
         most = most.max(executions::close_executions(tx, id, DELETED, BATCH).await?);
+        // An attempt may have failed while the hook was being deleted.
+        queue::close_circuit(tx, id).await?;
     }
     for (status, kept, keep) in [
         (DeliveryStatus::Success, SUCCESS_KEPT, MOST_SUCCESSES),

@@ -1,6 +1,6 @@
 //! Writes down what deliveries came to. What ends while a transaction is under way shares the next one.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use super::lane::Held;
 use crate::hooks::act::Sent;
 use crate::hooks::known::LoadedHook;
 use crate::hooks::model::{Action, DeliveryStatus, FAILURES_TO_OPEN, HookId, circuit_pause, delivery_delay};
-use crate::hooks::service::Hooks;
+use crate::hooks::service::{DELETED, Hooks};
 use crate::hooks::store;
 use crate::hooks::store::deliveries::{self, DeliveryResult};
 use crate::hooks::store::figures::{self, Figures};
@@ -83,12 +83,15 @@ impl Attempted {
         }
     }
 
-    /// What becomes of the delivery.
-    fn result(&self, now: agentd_base::Timestamp) -> DeliveryResult {
+    /// What becomes of the delivery. `is_deleted`: its hook was deleted while it was sent, so this attempt is the last.
+    fn result(&self, now: agentd_base::Timestamp, is_deleted: bool) -> DeliveryResult {
         let attempts = self.claim.attempt_count + 1;
         let (response_status, duration_ms) = (self.sent.status, self.sent.duration_ms);
         let ended = |status, error| DeliveryResult { status, due_at: None, response_status, duration_ms, error };
         let Some(problem) = &self.sent.problem else { return ended(DeliveryStatus::Success, None) };
+        if is_deleted {
+            return ended(DeliveryStatus::DeadLetter, Some(DELETED.to_owned()));
+        }
         let error = Some(problem.message.clone());
         let backoff = self.backoff().filter(|_| problem.disable.is_none() && attempts < self.hook.hook.max_retries);
         match backoff {
@@ -181,7 +184,10 @@ impl Hooks {
 /// Answers what became of those that were still held.
 async fn write(tx: &mut Tx, batch: &[Attempted]) -> Result<Vec<DeliveryStatus>, StoreError> {
     let now = tx.clock().now();
-    let results: Vec<DeliveryResult> = batch.iter().map(|attempted| attempted.result(now)).collect();
+    let hooks: BTreeSet<&str> = batch.iter().map(|attempted| attempted.claim.hook_id.as_str()).collect();
+    let deleted = store::find_deleted(tx, &hooks.into_iter().collect::<Vec<_>>()).await?;
+    let result = |attempted: &Attempted| attempted.result(now, deleted.contains(&attempted.claim.hook_id));
+    let results: Vec<DeliveryResult> = batch.iter().map(result).collect();
     let claims = batch.iter().map(|attempted| &attempted.claim);
     let held = deliveries::update_results(tx, claims.zip(&results)).await?;
     let mut ended = Vec::with_capacity(batch.len());
@@ -198,6 +204,10 @@ async fn write(tx: &mut Tx, batch: &[Attempted]) -> Result<Vec<DeliveryStatus>, 
     let ids: Vec<&str> = receivers.keys().map(|id| id.as_str()).collect();
     let circuits = queue::list_circuits(tx, &ids).await?;
     for (hook, receiver) in &receivers {
+        // Nothing is sent to it any more.
+        if deleted.contains(*hook) {
+            continue;
+        }
         look_at_circuit(tx, hook, receiver, &circuits).await?;
         if let Some(reason) = receiver.disable {
             store::disable_hook(tx, hook, reason).await?;

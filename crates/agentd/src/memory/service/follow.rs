@@ -3,18 +3,42 @@
 use std::time::Duration;
 
 use agentd_base::Timestamp;
+use agentd_store::Tx;
 
 use super::Memory;
+use super::remember::{DueTalks, MESSAGES_AT_ONCE};
 use crate::engine::{Session, SessionStatus, TurnObserver};
 use crate::memory::error::MemoryError;
 use crate::memory::jobs::Job;
-use crate::memory::store::jobs;
+use crate::memory::source::Talk;
+use crate::memory::store::talks::TalkProgress;
+use crate::memory::store::{jobs, talks};
 
 /// Another daemon's change may be stored a little later than the time it bears.
 const SLACK: Duration = Duration::from_secs(60);
-const TALKS_A_PAGE: u32 = 100;
-/// Batches of messages before other workers have their turn.
-const BATCHES: usize = 10;
+/// Conversations that are gone over together.
+const TALKS_A_PAGE: u32 = 16;
+/// Pages without anything new before other workers have their turn.
+const PAGES: usize = 20;
+
+/// How far what was said is followed; only remembered here, and begun again where nothing is.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    /// What changed before this was gone over.
+    through: Option<Timestamp>,
+    /// A run that has not come to its end.
+    run: Option<Run>,
+}
+
+/// A run through everything that changed since some time, in the order of that.
+#[derive(Debug)]
+struct Run {
+    began: Timestamp,
+    /// Where it stands: a time, and a conversation of that time.
+    place: (Timestamp, String),
+    /// Where the next one begins for what this one could not finish.
+    unfinished: Option<Timestamp>,
+}
 
 impl TurnObserver for Memory {
     fn turn_ended(&self, session: &Session, _status: SessionStatus, _reason: Option<&str>) {
@@ -26,15 +50,42 @@ impl TurnObserver for Memory {
 
 impl Memory {
     /// Remembers what was said in conversations that changed lately; answers whether there is more. How
-    /// far each conversation was gone through is stored; how far all of them were is only remembered
-    /// here, and begins again where the last run through all of them began.
+    /// far each conversation was gone through is stored; a call goes on where the one before it stood, so
+    /// that what is there is read once and not again with each of many turns.
     pub(in crate::memory) async fn follow_talks(&self) -> Result<bool, MemoryError> {
         if self.storing_since().await?.is_none() {
             return Ok(false);
         }
-        let known = *self.0.followed.lock();
-        let followed = match known {
-            Some(followed) => followed,
+        // Lost with an error, after which everything since the last whole run is looked at again.
+        let run = self.0.followed.lock().run.take();
+        let mut run = match run {
+            Some(run) => run,
+            None => self.begin_run().await?,
+        };
+        for _ in 0..PAGES {
+            let (since, after) = &run.place;
+            let DueTalks { due, next, is_last } =
+                self.due_talks(*since, after, TALKS_A_PAGE, |talk, known| known.revision < talk.revision).await?;
+            let is_new = !due.is_empty();
+            let unfinished = self.remember_talks(due).await?;
+            run.unfinished = run.unfinished.into_iter().chain(unfinished).min();
+            run.place = next.unwrap_or(run.place);
+            if is_last {
+                return Ok(self.end_run(&run));
+            }
+            if is_new {
+                break;
+            }
+        }
+        self.0.followed.lock().run = Some(run);
+        Ok(true)
+    }
+
+    async fn begin_run(&self) -> Result<Run, MemoryError> {
+        let began = self.ground().clock.now();
+        let known = self.0.followed.lock().through;
+        let through = match known {
+            Some(through) => through,
             None => {
                 let job = Job::Consolidate.as_str();
                 let row = jobs::find_job(&mut self.ground().db.read().await?, job).await?;
@@ -43,31 +94,62 @@ impl Memory {
             }
         };
         let micros = i64::try_from(SLACK.as_micros()).unwrap_or(0);
-        let mut since = Timestamp::from_micros(followed.as_micros().saturating_sub(micros));
-        let mut after = String::new();
-        let (mut batches, mut has_more) = (0, false);
-        loop {
-            let (due, next) =
-                self.due_talks(since, &after, TALKS_A_PAGE, |talk, known| known.revision < talk.revision).await?;
-            for talk in due {
-                has_more |= match self.remember_talk(&talk, false).await {
-                    Ok((_, has_more)) => has_more,
-                    Err(MemoryError::Overtaken) => true,
-                    Err(error) => return Err(error),
-                };
-                batches += 1;
-                if batches == BATCHES {
-                    return Ok(true);
+        let since = Timestamp::from_micros(through.as_micros().saturating_sub(micros));
+        Ok(Run { began, place: (since, String::new()), unfinished: None })
+    }
+
+    /// Answers whether something is left for the next run. That does not begin later than this one did: what was
+    /// stored meanwhile may bear a time that this one had passed.
+    fn end_run(&self, run: &Run) -> bool {
+        let through = run.unfinished.unwrap_or(run.place.0).min(run.began);
+        let mut followed = self.0.followed.lock();
+        followed.through = match run.unfinished {
+            Some(_) => Some(through),
+            None => followed.through.max(Some(through)),
+        };
+        run.unfinished.is_some()
+    }
+
+    /// Goes over the next messages of some conversations. Answers when the first of those changed that there is
+    /// more of.
+    async fn remember_talks(&self, due: Vec<(Talk, TalkProgress)>) -> Result<Option<Timestamp>, MemoryError> {
+        let mut unfinished = None;
+        let mut note = |talk: &Talk| {
+            unfinished = Some(unfinished.map_or(talk.updated_at, |first: Timestamp| first.min(talk.updated_at)));
+        };
+        let mut read = Vec::with_capacity(due.len());
+        for (talk, before) in due {
+            let page = self.source().spoken_after(&talk.id, before.through, MESSAGES_AT_ONCE).await?;
+            read.push((talk, before, page));
+        }
+        // Only now: what was read was said before, and it may have been switched off meanwhile.
+        let Some(since) = self.storing_since().await? else { return Ok(None) };
+        let mut passed = Vec::new();
+        for (talk, before, page) in read {
+            if !page.is_last {
+                note(&talk);
+            }
+            let Some(gone_over) = self.go_over(&talk, before, page, since).await? else { continue };
+            if gone_over.worth.is_empty() {
+                passed.push((talk, gone_over));
+                continue;
+            }
+            match self.take_in(&talk, gone_over).await {
+                Ok(_) => {}
+                Err(MemoryError::Overtaken) => note(&talk),
+                Err(error) => return Err(error),
+            }
+        }
+        if !passed.is_empty() {
+            // Whoever was faster with one of them has gone over it.
+            let advance = async move |tx: &mut Tx| {
+                for (talk, gone_over) in &passed {
+                    talks::advance(tx, &talk.id, &talk.agent_id, gone_over.before, gone_over.after).await?;
                 }
-            }
-            match next {
-                Some(next) => (since, after) = next,
-                None => break,
-            }
+                Ok::<_, MemoryError>(())
+            };
+            self.ground().db.write(advance).await?;
         }
-        if !has_more {
-            *self.0.followed.lock() = Some(since.max(followed));
-        }
-        Ok(has_more)
+        Ok(unfinished)
     }
 }

@@ -65,8 +65,8 @@ struct Inner {
     extract_wake: Arc<Notify>,
     /// Models that did not answer are not asked again before.
     extract_again: parking_lot::Mutex<Option<Timestamp>>,
-    /// Conversations that had changed by then were gone through.
-    followed: parking_lot::Mutex<Option<Timestamp>>,
+    /// How far the turns that ended are followed.
+    followed: parking_lot::Mutex<follow::Followed>,
 }
 
 /// Cheap to clone.

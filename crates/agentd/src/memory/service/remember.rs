@@ -18,9 +18,30 @@ use crate::memory::store::{episodes, talks};
 use crate::memory::worth::worth_remembering;
 
 /// Messages of a conversation that are gone over at once.
-const MESSAGES_AT_ONCE: u32 = 16;
+pub(super) const MESSAGES_AT_ONCE: u32 = 16;
 /// Episodes that a text is compared with.
 const COMPARED: usize = 10;
+/// What was made of some messages of a conversation.
+pub(super) struct GoneOver {
+    /// How far the conversation was gone through before them.
+    pub(super) before: TalkProgress,
+    /// And with them.
+    pub(super) after: TalkProgress,
+    /// What is to be remembered, with the positions of the messages.
+    pub(super) worth: Vec<(u64, NewEpisode)>,
+    /// How many messages there were.
+    count: u64,
+}
+
+/// A page of conversations, those of them that something is to be done with, each with how far that is.
+pub(in crate::memory) struct DueTalks {
+    pub(super) due: Vec<(Talk, TalkProgress)>,
+    /// Where to look on; `None` where nothing was found.
+    pub(super) next: Option<(Timestamp, String)>,
+    /// Nothing follows.
+    pub(super) is_last: bool,
+}
+
 /// What becomes of a message.
 enum Fate {
     New(Prepared),
@@ -43,29 +64,54 @@ impl Memory {
         if before.revision >= talk.revision {
             return Ok((Tally::default(), false));
         }
-        let agent = match self.0.agents.get(talk.agent_id.as_str()).await {
-            Ok(agent) => agent,
-            Err(AgentError::NotFound { .. }) => return Ok((Tally::default(), false)),
-            Err(error) => return Err(error.into()),
-        };
-        let SpokenPage { spoken, is_last } =
-            self.source().spoken_after(&talk.id, before.through, MESSAGES_AT_ONCE).await?;
+        let page = self.source().spoken_after(&talk.id, before.through, MESSAGES_AT_ONCE).await?;
+        let has_more = !page.is_last;
         // Only now: what was read was said before, and it may have been switched off meanwhile.
         let since = if is_asked_for { self.remembering_since().await? } else { self.storing_since().await? };
         let Some(since) = since else { return Ok((Tally::default(), false)) };
+        match self.go_over(talk, before, page, since).await? {
+            Some(gone_over) => Ok((self.take_in(talk, gone_over).await?, has_more)),
+            None => Ok((Tally::default(), false)),
+        }
+    }
+
+    /// Judges what was said at `since` or later; `None` where the agent is gone.
+    pub(super) async fn go_over(
+        &self,
+        talk: &Talk,
+        before: TalkProgress,
+        page: SpokenPage,
+        since: Timestamp,
+    ) -> Result<Option<GoneOver>, MemoryError> {
+        let agent = match self.0.agents.get(talk.agent_id.as_str()).await {
+            Ok(agent) => agent,
+            Err(AgentError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
         let min_importance = self.rules().min_importance;
         let mut asked = "";
         let mut worth: Vec<(u64, NewEpisode)> = Vec::new();
-        for spoken in &spoken {
+        for spoken in &page.spoken {
             if spoken.speaker == Speaker::Owner {
                 asked = &spoken.text;
             }
             let new = worth_remembering(spoken, asked, &agent, min_importance).filter(|_| spoken.at >= since);
             worth.extend(new.and_then(|new| new.checked().ok()).map(|new| (spoken.position, new)));
         }
+        let after = TalkProgress {
+            through: page.spoken.last().map_or(before.through, |last| last.position),
+            revision: if page.is_last { talk.revision } else { before.revision },
+            ..before
+        };
+        Ok(Some(GoneOver { before, after, worth, count: page.spoken.len() as u64 }))
+    }
+
+    /// Stores what is worth it, and how far the conversation was gone through.
+    pub(super) async fn take_in(&self, talk: &Talk, gone_over: GoneOver) -> Result<Tally, MemoryError> {
+        let GoneOver { before, after, worth, count } = gone_over;
         let texts: Vec<String> = worth.iter().map(|(_, new)| new.content.clone()).collect();
         let mut embedded = self.embedding().texts_or_none(texts).await.into_iter();
-        let mut tally = Tally { processed: spoken.len() as u64, ..Tally::default() };
+        let mut tally = Tally { processed: count, ..Tally::default() };
         let mut progress = before;
         for (position, new) in worth {
             let prepared = self.prepare(new, embedded.next().flatten());
@@ -78,15 +124,10 @@ impl Memory {
             progress = after;
         }
         tally.skipped = tally.processed - tally.created - tally.merged;
-        let after = TalkProgress {
-            through: spoken.last().map_or(progress.through, |last| last.position),
-            revision: if is_last { talk.revision } else { progress.revision },
-            ..progress
-        };
         if after != progress {
             self.advance(talk, progress, after).await?;
         }
-        Ok((tally, !is_last))
+        Ok(tally)
     }
 
     async fn advance(&self, talk: &Talk, before: TalkProgress, after: TalkProgress) -> Result<(), MemoryError> {
@@ -203,20 +244,24 @@ impl Memory {
     }
 
     /// Conversations in which something was said that was not gone over, among those that changed at
-    /// `since` or later; and where to look on.
+    /// `since` or later.
     pub(in crate::memory) async fn due_talks(
         &self,
         since: Timestamp,
         after: &str,
         limit: u32,
         is_due: fn(&Talk, TalkProgress) -> bool,
-    ) -> Result<(Vec<Talk>, Option<(Timestamp, String)>), MemoryError> {
+    ) -> Result<DueTalks, MemoryError> {
         let talks = self.source().changed_since(since, after, limit).await?;
         let next = talks.last().map(|last| (last.updated_at, last.id.clone()));
+        let is_last = talks.len() < limit as usize;
         let ids: Vec<&str> = talks.iter().map(|talk| talk.id.as_str()).collect();
         let known = talks::find_talks(&mut self.ground().db.read().await?, &ids).await?;
-        let mut due = talks;
-        due.retain(|talk| is_due(talk, known.get(&talk.id).copied().unwrap_or_default()));
-        Ok((due, next))
+        let known_of = |talk: Talk| {
+            let known = known.get(&talk.id).copied().unwrap_or_default();
+            (talk, known)
+        };
+        let due = talks.into_iter().map(known_of).filter(|(talk, known)| is_due(talk, *known)).collect();
+        Ok(DueTalks { due, next, is_last })
     }
 }

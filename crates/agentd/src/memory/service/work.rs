@@ -8,6 +8,7 @@ use agentd_store::{NewEvent, StoreError, Tx};
 use serde_json::json;
 
 use super::Memory;
+use super::remember::DueTalks;
 use crate::memory::entities::{RULES, find_entities};
 use crate::memory::error::MemoryError;
 use crate::memory::jobs::{Job, JobState, JobStatus, Tally};
@@ -153,9 +154,9 @@ impl Memory {
         let mut all = Vec::new();
         let (mut since, mut after) = (Timestamp::from_micros(0), String::new());
         while all.len() < MOST_TALKS {
-            let (due, next) = self.due_talks(since, &after, TALKS_A_PAGE, is_due).await?;
-            all.extend(due);
-            let Some(next) = next else { break };
+            let DueTalks { due, next, is_last } = self.due_talks(since, &after, TALKS_A_PAGE, is_due).await?;
+            all.extend(due.into_iter().map(|(talk, _)| talk));
+            let Some(next) = next.filter(|_| !is_last) else { break };
             (since, after) = next;
         }
         Ok(all)

@@ -9,9 +9,10 @@ use parking_lot::Mutex;
 
 use super::text::Text;
 
-/// A family keeps this many label sets; what comes later is counted together as `other`.
+/// A family keeps this many label sets; of what comes later the first label is `other`.
 const MAX_LABEL_SETS: usize = 256;
 const OTHER: &str = "other";
+const MAX_VALUE_CHARACTERS: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FamilyKind {
@@ -25,6 +26,7 @@ pub struct Family {
     pub name: &'static str,
     pub help: &'static str,
     pub kind: FamilyKind,
+    /// The first may have any number of values, each other one a few that are known.
     pub labels: &'static [&'static str],
 }
 
@@ -122,16 +124,22 @@ impl Registered {
         }
     }
 
-    /// At most [`MAX_LABEL_SETS`] lines and one for all others, sorted; counters only rise.
+    /// At most [`MAX_LABEL_SETS`] lines and those for all others, sorted; counters only rise.
     fn bounded(&self, family: Family, samples: Vec<Sample>) -> Vec<Sample> {
         let mut seen = self.seen.lock();
         let mut read: HashMap<Vec<String>, f64> = HashMap::new();
-        for sample in samples {
-            let has_line = seen.contains_key(&sample.labels) || seen.len() < MAX_LABEL_SETS;
-            let labels =
-                if has_line { sample.labels } else { family.labels.iter().map(|_| OTHER.to_owned()).collect() };
+        for Sample { mut labels, value } in samples {
+            if let Some(first) = labels.first_mut() {
+                *first = bounded_value(first);
+            }
+            if !seen.contains_key(&labels) && seen.len() >= MAX_LABEL_SETS {
+                // The others say what is counted, and sums go by them.
+                if let Some(first) = labels.first_mut() {
+                    OTHER.clone_into(first);
+                }
+            }
             seen.entry(labels.clone()).or_default();
-            *read.entry(labels).or_default() += sample.value;
+            *read.entry(labels).or_default() += value;
         }
         let mut lines: Vec<Sample> = match family.kind {
             FamilyKind::Gauge => read.into_iter().map(|(labels, value)| Sample { labels, value }).collect(),
@@ -149,6 +157,12 @@ impl Registered {
         lines.sort_unstable_by(|left, right| left.labels.cmp(&right.labels));
         lines
     }
+}
+
+/// A label's value as it is shown: it may be of somebody's choosing, so it is cut, and only what prints stays.
+fn bounded_value(value: &str) -> String {
+    let shown = |character: char| if character.is_control() { '\u{fffd}' } else { character };
+    value.chars().take(MAX_VALUE_CHARACTERS).map(shown).collect()
 }
 
 #[cfg(test)]
@@ -194,6 +208,20 @@ mod tests {
         assert_eq!(show(100.0), Some(100.0));
         assert_eq!(show(20.0), Some(120.0));
         assert_eq!(show(25.0), Some(125.0));
+    }
+
+    #[test]
+    fn what_has_no_line_of_its_own_keeps_its_type() {
+        let registered = registered(TOKENS);
+        let sample = |model: String, kind: &str| Sample { labels: vec![model, kind.to_owned()], value: 1.0 };
+        let models = (0..MAX_LABEL_SETS).map(|number| format!("model-{number}\n{}", "x".repeat(200)));
+        let samples = models.flat_map(|model| [sample(model.clone(), "input"), sample(model, "output")]);
+        let lines = registered.bounded(TOKENS, samples.collect());
+        let others: Vec<_> = lines.iter().filter(|line| line.labels[0] == OTHER).collect();
+        assert_eq!(others.iter().map(|line| line.labels[1].as_str()).collect::<Vec<_>>(), ["input", "output"]);
+        assert_eq!(others.iter().map(|line| line.value).collect::<Vec<_>>(), [128.0, 128.0]);
+        assert!(lines.iter().all(|line| line.labels[0].chars().count() <= MAX_VALUE_CHARACTERS));
+        assert!(lines.iter().all(|line| !line.labels[0].contains('\n')));
     }
 
     #[test]

@@ -243,6 +243,9 @@ impl Job {
         self.time_limit_seconds = wanted.time_limit_seconds.unwrap_or(self.time_limit_seconds);
         let is_limit = (1..=LONGEST_TIME_LIMIT_SECONDS).contains(&self.time_limit_seconds);
         problems.require(is_limit, "time_limit_seconds", "is between 1 and 86,400 (a day)");
+        if let Patch::Set(model) = &wanted.model {
+            problems.require(!model.trim().is_empty(), "model", "must not be blank; null takes the agent's model");
+        }
         wanted.model.clone().apply(&mut self.model);
         if let Some(condition) = &self.condition {
             let is_kept = self.condition == condition_before;

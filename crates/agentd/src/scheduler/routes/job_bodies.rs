@@ -70,7 +70,7 @@ pub(super) struct CreateJobBody {
     time_limit_seconds: Option<u32>,
     /// Goes before the agent's and the settings' model.
     #[serde(default)]
-    #[schema(max_length = 200)]
+    #[schema(min_length = 1, max_length = 200)]
     model: Option<String>,
 }
 
@@ -158,7 +158,7 @@ pub(super) struct UpdateJobBody {
     #[schema(value_type = u32, minimum = 1, maximum = 86_400)]
     time_limit_seconds: Option<u32>,
     #[serde(default)]
-    #[schema(value_type = Option<String>, max_length = 200)]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 200)]
     model: Patch<String>,
 }
 

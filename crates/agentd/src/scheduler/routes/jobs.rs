@@ -237,7 +237,8 @@ pub(super) async fn pause_job(
 
 /// Resume a paused job
 ///
-/// It is due again from now on; what it missed meanwhile is not made up for.
+/// It is due again from now on; what it missed meanwhile is not made up for. A job of one date that has passed
+/// meanwhile is completed with it, and a skipped run stands for the date.
 #[utoipa::path(
     post, path = "/api/scheduler/jobs/{id}/resume", tag = "Scheduler",
     params(("id" = String, Path, description = "As in the list")),

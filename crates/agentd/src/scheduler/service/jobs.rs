@@ -3,13 +3,17 @@
 use std::sync::atomic::Ordering;
 
 use agentd_base::{FieldProblem, Page, Patch, Problems, Timestamp};
+use agentd_net::Trust;
 use agentd_schedule::{Schedule, ScheduleSpec};
 use agentd_store::{Recorder, Tx};
 
 use super::Scheduler;
 use crate::agents::AgentId;
+use crate::notify::Target;
 use crate::scheduler::error::SchedulerError;
-use crate::scheduler::model::{Job, JobFields, JobId, JobStatus, Run, StopReason};
+use crate::scheduler::events;
+use crate::scheduler::model::slots::PlannedSlot;
+use crate::scheduler::model::{DeliveryRule, Job, JobFields, JobId, JobStatus, Run, RunStatus, StopReason};
 use crate::scheduler::store::jobs::JobFilter;
 use crate::scheduler::store::{chains, jobs, runs};
 
@@ -110,10 +114,22 @@ impl Scheduler {
         let stand_in = schedule.clone().map_or_else(|| ScheduleSpec::every(1).check(&self.zone()), Ok)?;
         let mut job = Job::blank(id, agent, stand_in, now);
         job.apply(fields, &mut problems);
+        self.check_address(&job, None, &mut problems);
         if schedule.is_some() && !job.count_from(now) {
             problems.add("schedule", "has no time left at which it could run");
         }
         problems.into_result().map(|()| job)
+    }
+
+    /// Refuses an address that would never be reached, as far as that shows without asking anybody. One that was kept
+    /// stays: what is permitted may have changed since.
+    fn check_address(&self, job: &Job, before: Option<&DeliveryRule>, problems: &mut Problems) {
+        let Some(rule) = job.delivery.as_ref().filter(|rule| Some(*rule) != before) else { return };
+        if let Ok(Target::Webhook(url)) = rule.channel.parse()
+            && let Err(refusal) = self.0.settings.policy().current().check_url(&url, Trust::Owner)
+        {
+            problems.add("delivery.channel", refusal.to_string());
+        }
     }
 
     /// A schedule as it was given; what is wrong with it goes to `problems`.
@@ -171,7 +187,9 @@ impl Scheduler {
                     problems.add("schedule", "has no time left at which it could run");
                 }
             }
+            let delivery_before = job.delivery.clone();
             job.apply(&wanted.fields, &mut problems);
+            scheduler.check_address(&job, delivery_before.as_ref(), &mut problems);
             problems.into_result().map_err(SchedulerError::Invalid)?;
             match &wanted.project {
                 Patch::Keep => {}
@@ -261,12 +279,13 @@ impl Scheduler {
         self.0.ground.db.write(work).await
     }
 
-    /// The job is due again, from now on: what it missed while it was paused is no slot.
+    /// The job is due again, from now on: what it missed while it was paused is not made up for. A job of one date that
+    /// has passed is over; a skipped run shows that it had its slot.
     ///
     /// # Errors
     /// `JobNotFound`, `WrongState`, `NeverDue`, or the store's refusal.
     pub async fn resume(&self, id: &JobId, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
-        let id = id.clone();
+        let (scheduler, id) = (self.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
             let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
             if job.status != JobStatus::Paused {
@@ -275,7 +294,8 @@ impl Scheduler {
             let now = tx.clock().now();
             job.status = JobStatus::Active;
             if !job.count_from(now) {
-                return Err(SchedulerError::NeverDue);
+                let slot = job.schedule.only_slot().ok_or(SchedulerError::NeverDue)?;
+                job.status = scheduler.leave_out(tx, &job, slot, now).await?;
             }
             job.updated_at = now;
             jobs::update_job(tx, &job).await?;
@@ -285,5 +305,29 @@ impl Scheduler {
         let job = self.0.ground.db.write(work).await?;
         self.0.tick_wake.notify_one();
         Ok(job)
+    }
+
+    /// Leaves out the only slot of a job, which passed while the job was paused; answers what the job is then.
+    async fn leave_out(
+        &self,
+        tx: &mut Tx,
+        job: &Job,
+        slot: Timestamp,
+        now: Timestamp,
+    ) -> Result<JobStatus, SchedulerError> {
+        let open = runs::list_open(tx, std::slice::from_ref(&job.id)).await?;
+        if open.iter().any(|run| run.scheduled_for == Some(slot)) {
+            // The slot had begun before the pause; the end of its run closes the job.
+            return Ok(JobStatus::Active);
+        }
+        let reason = "the slot passed while the job was paused";
+        let planned = PlannedSlot { at: slot, skipped: Some(reason.to_owned()), may_overlap: false };
+        let run = self.planned_run(job, &planned, now);
+        // A run that the pause took back stands for the slot already.
+        if !runs::insert_runs(tx, std::slice::from_ref(&run)).await?.is_empty() {
+            self.counts().count(RunStatus::Skipped);
+            tx.emit(events::skipped(&run, reason)).await?;
+        }
+        Ok(JobStatus::Completed)
     }
 }

@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use agentd_base::{DomainError, FieldProblem, Timestamp};
-use agentd_schedule::{MIN_CONFIDENCE, Schedule, ScheduleSpec, ScheduleType, Zone, parse_natural};
+use agentd_schedule::{
+    MAX_INTERVAL_SECONDS, MIN_CONFIDENCE, MIN_INTERVAL_SECONDS, Schedule, ScheduleSpec, ScheduleType, Zone,
+    parse_natural,
+};
 use agentd_store::Tx;
 use serde::Deserialize;
 
@@ -134,9 +137,7 @@ impl Scheduler {
             ScheduleType::Cron => ScheduleSpec::cron(value, zone.name()),
             ScheduleType::Every => match value.trim().parse() {
                 Ok(seconds) => ScheduleSpec::every(seconds),
-                Err(_) => {
-                    return refused("value", "must be a whole number of seconds such as 3600".to_owned());
-                }
+                Err(_) => return refused("value", no_interval(value.trim())),
             },
             ScheduleType::At => ScheduleSpec::at(value),
         };
@@ -158,6 +159,16 @@ impl Scheduler {
         }
         Validation { problems: Vec::new(), human_readable: Some(schedule.human_readable(self.language())), next_runs }
     }
+}
+
+/// Why a text is no interval: no number, or one that is beyond every bound.
+fn no_interval(value: &str) -> String {
+    let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return "must be a whole number of seconds such as 3600".to_owned();
+    }
+    let size = if value.starts_with('-') { "less" } else { "more" };
+    format!("must be {MIN_INTERVAL_SECONDS} to {MAX_INTERVAL_SECONDS} seconds (ten years), and it is far {size}")
 }
 
 fn rules(zone: &Zone, now: Timestamp) -> String {

@@ -8,6 +8,9 @@ use utoipa::ToSchema;
 use crate::settings::patch::section_patch;
 use crate::settings::section::{ResetGroup, Section};
 
+/// No tool's name is longer.
+const MAX_TOOL_NAME: usize = 64;
+
 /// Sessions, logins, approvals, addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
@@ -93,11 +96,11 @@ impl Section for SecuritySettings {
         }
         for (index, tool) in self.approval_tools.iter().enumerate() {
             let name = tool.strip_suffix('*').unwrap_or(tool);
-            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
             problems.require(
-                tool.len() <= 128 && !tool.is_empty() && name.bytes().all(is_plain),
+                (1..=MAX_TOOL_NAME).contains(&tool.len()) && name.bytes().all(is_plain),
                 &format!("approval_tools[{index}]"),
-                "must be the name of a tool: letters, digits, `-`, `_`, `.`, and `*` only at the end",
+                "must be the name of a tool: 1 to 64 letters, digits, `-` or `_`, and `*` only at the end",
             );
         }
     }

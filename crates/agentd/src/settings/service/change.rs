@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use agentd_base::{FieldProblem, Patch, SecretUpdate};
-use agentd_store::{Read, Tx};
+use agentd_store::{Read, StoreError, Tx};
 use serde_json::{Map, Value};
 
 use super::{KeepsSettings, Settings, load, other_views, typed, views};
@@ -93,7 +93,24 @@ impl Settings {
         self.refresh_committed().await;
     }
 
-    async fn refresh_committed(&self) {
+    /// Clears a field of a section that says one of `names`, in the transaction that takes away what is named so.
+    /// Whether it did; then [`Self::refresh_committed`] is to follow the commit.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn clear_named<S: Section>(tx: &mut Tx, field: &str, names: &[&str]) -> Result<bool, StoreError> {
+        let mut stored = store::find_section(tx, S::NAME).await?;
+        let named = stored.as_mut().and_then(|stored| stored.get_mut(field));
+        let Some(named) = named.filter(|named| named.as_str().is_some_and(|named| names.contains(&named))) else {
+            return Ok(false);
+        };
+        *named = Value::Null;
+        store::upsert_section(tx, S::NAME, stored.as_ref().unwrap_or(&Value::Null)).await?;
+        Ok(true)
+    }
+
+    /// Puts in force what was committed, as soon as it can be read.
+    pub async fn refresh_committed(&self) {
         if let Err(error) = self.refresh().await {
             tracing::warn!(%error, "changed settings are stored and cannot be read now; they come into force later");
         }

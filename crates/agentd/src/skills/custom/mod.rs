@@ -15,5 +15,8 @@ mod run;
 mod service;
 mod template;
 
-pub use model::{CustomTool, CustomToolChange, CustomToolId, HttpMethod, HttpRequestChange, HttpToolRequest, ToolKind};
+pub use model::{
+    CustomTool, CustomToolChange, CustomToolId, HttpMethod, HttpRequestChange, HttpToolRequest, ToolKind,
+    carries_credential,
+};
 pub use service::{CustomTools, ListedTool};

@@ -29,7 +29,6 @@ const MAX_HEADERS: usize = 32;
 const MAX_HEADER_BYTES: usize = 8_192;
 pub(super) const MAX_TIMEOUT_SECONDS: u32 = 3_600;
 const DEFAULT_TIMEOUT_SECONDS: u32 = 30;
-/// What carries a credential belongs into the vault.
 const CREDENTIAL_HEADERS: [&str; 3] = ["authorization", "cookie", "x-api-key"];
 /// Theirs is the connection's, not a caller's.
 const FORBIDDEN_HEADERS: [&str; 13] = [
@@ -340,7 +339,7 @@ impl HttpToolRequest {
             let field = format!("request.headers.{}", name.chars().take(64).collect::<String>());
             check_header_name(name, &field, problems);
             let lower = name.to_ascii_lowercase();
-            if CREDENTIAL_HEADERS.contains(&lower.as_str()) {
+            if carries_credential(name) {
                 problems.add(&field, "carries a credential; give it under secret_headers");
             }
             problems.require(!self.secret_headers.contains(&lower), &field, "stands under secret_headers too");
@@ -416,6 +415,12 @@ fn origin(url: &str) -> Option<url::Origin> {
 pub(super) fn is_json_type(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     essence == "application/json" || essence.ends_with("+json")
+}
+
+/// Whether a header of this name carries a credential, which belongs into the vault.
+#[must_use]
+pub fn carries_credential(name: &str) -> bool {
+    CREDENTIAL_HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 fn check_header_name(name: &str, field: &str, problems: &mut Problems) {

@@ -12,6 +12,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::sent_back::{Change, SentBack};
 use super::{SkillsRoutes, ToggleTool};
 use crate::ground::record_once;
 use crate::skills::custom::{
@@ -162,6 +163,13 @@ pub(super) struct UpdateCustomTool {
     enabled: Option<bool>,
 }
 
+impl Change for UpdateCustomTool {
+    const SHOWN: &'static [&'static str] = &["available", "problem", "created_at", "updated_at"];
+}
+
+/// The body of a change.
+type CustomToolPatch = SentBack<UpdateCustomTool>;
+
 impl From<UpdateCustomTool> for CustomToolChange {
     fn from(fields: UpdateCustomTool) -> Self {
         Self {
@@ -301,17 +309,18 @@ pub(super) async fn get_custom_tool(
 
 /// Change a custom tool
 ///
-/// What is left out stays. In force from the next turn on. Values of secret headers go to no other scheme, host or
+/// What is left out stays, and what GET shows may be sent back whole. In force from the next turn on. Values of secret headers go to no other scheme, host or
 /// port: with such a change of `url` they must be entered again, or cleared.
 #[utoipa::path(put, path = "/api/settings/skills/custom/{id}", operation_id = "update_custom_tool", tag = "skills",
-    params(("id" = String, Path, description = "The tool's id")), request_body = UpdateCustomTool,
+    params(("id" = String, Path, description = "The tool's id")), request_body = CustomToolPatch,
     responses((status = 200, body = CustomToolView), (status = 409, body = ErrorBody, description = "The name is taken")))]
 pub(super) async fn update_custom_tool(
     State(state): State<SkillsRoutes>,
     Path(id): Path<String>,
-    Json(fields): Json<UpdateCustomTool>,
+    Json(fields): Json<CustomToolPatch>,
 ) -> ApiResult<Json<CustomToolView>> {
-    Ok(Json(state.custom.update(&id, fields.into()).await?.into()))
+    let change = fields.of(&id)?;
+    Ok(Json(state.custom.update(&id, change.into()).await?.into()))
 }
 
 /// Delete a custom tool and its secrets

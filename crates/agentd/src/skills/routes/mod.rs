@@ -3,6 +3,7 @@
 mod builtin;
 mod custom;
 mod sandbox;
+mod sent_back;
 mod servers;
 
 use agentd_web::{ApiResult, ApiRouter, Json, Routes, routes};
@@ -14,6 +15,7 @@ use super::builtin::BuiltinTools;
 use super::custom::CustomTools;
 use super::sandbox::CodeRunner;
 use super::servers::{ServerStatus, ToolServers};
+use super::service::MAX_TOOLS;
 use crate::settings::Settings;
 
 /// The state of the handlers.
@@ -79,7 +81,7 @@ struct SkillsView {
     builtin: Vec<SkillEntry>,
     custom: Vec<SkillEntry>,
     servers: Vec<ToolServerEntry>,
-    /// How many tools are switched on and can work.
+    /// How many tools are switched on, can work and are offered: 128 at most.
     usable: usize,
     total: usize,
 }
@@ -130,6 +132,7 @@ async fn get_skills(State(state): State<SkillsRoutes>) -> ApiResult<Json<SkillsV
     let offered = servers.iter().filter(|server| server.status != ServerStatus::Disabled);
     let of_servers: usize = offered.map(|server| server.tools).sum();
     let usable = builtin.iter().chain(&custom).filter(|entry| entry.enabled && entry.available).count() + of_servers;
+    let usable = usable.min(MAX_TOOLS);
     let total = builtin.len() + custom.len() + servers.iter().map(|server| server.tools).sum::<usize>();
     Ok(Json(SkillsView { builtin, custom, servers, usable, total }))
 }

@@ -165,6 +165,12 @@ impl CodeRunner {
         }
     }
 
+    /// Whether this path is the daemon's own data, a part of it, or holds it.
+    #[must_use]
+    pub fn is_own_data(&self, path: &Path) -> bool {
+        self.0.sandbox.as_ref().is_ok_and(|sandbox| sandbox.is_own_data(path))
+    }
+
     /// Why code for this interpreter cannot run now, as far as is known without trying.
     #[must_use]
     pub fn problem(&self, interpreter: Interpreter) -> Option<String> {

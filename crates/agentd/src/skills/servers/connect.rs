@@ -1,7 +1,7 @@
 //! Opening and ending a session: starting the program in its box, or reaching out to the server.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,6 +101,11 @@ impl Opener {
         Self { runner, client: GuardedClient::new(policy, Trust::Owner), data_dir }
     }
 
+    /// Whether this path is the daemon's own data, a part of it, or holds it.
+    pub(super) fn is_own_data(&self, path: &Path) -> bool {
+        self.runner.is_own_data(path)
+    }
+
     /// The folder that is a server's home.
     pub(super) fn home(&self, id: &ToolServerId) -> PathBuf {
         self.data_dir.root().join("tool-servers").join(id.as_str())
@@ -144,6 +149,11 @@ impl Opener {
         env: &[(String, Secret)],
     ) -> Result<SandboxedChild, Failure> {
         let sandbox = self.runner.sandbox().map_err(|reason| Failure::ours("sandbox_unavailable", reason))?;
+        // Also what has become that since it was registered, by a link or a folder that was made.
+        if let Some((_, path)) = reach.paths().find(|(_, path)| self.is_own_data(Path::new(path))) {
+            let message = format!("`{path}` cannot be opened to the sandbox: it belongs to the daemon's own data");
+            return Err(Failure::ours("sandbox_path_refused", message));
+        }
         let home = self.home(&spec.id);
         let (data_dir, folder) = (Arc::clone(&self.data_dir), home.clone());
         let made = tokio::task::spawn_blocking(move || data_dir.make_folder(&folder)).await;

@@ -128,6 +128,14 @@ impl Reach {
 }
 
 impl StdioReach {
+    /// The paths that the program is given, each with its field.
+    pub(super) fn paths(&self) -> impl Iterator<Item = (String, &String)> {
+        let fields = [("readable_paths", &self.readable_paths), ("writable_paths", &self.writable_paths)];
+        fields.into_iter().flat_map(|(field, paths)| {
+            paths.iter().enumerate().map(move |(index, path)| (format!("{field}[{index}]"), path))
+        })
+    }
+
     pub(super) fn change(&mut self, change: ToolServerChange, problems: &mut Problems) -> SecretWrites {
         let before = (self.command.clone(), self.args.clone());
         if let Some(command) = change.command {

@@ -1,10 +1,11 @@
 //! Tool servers: registering, changing, showing.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use agentd_base::id::IdGenerator;
-use agentd_base::{Clock, Entropy, Timestamp};
+use agentd_base::{Clock, Entropy, Problems, Timestamp};
 use agentd_store::{Db, Read, Recorder, Snapshot, Tx};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -15,6 +16,7 @@ use super::error::{Failure, ToolServerError};
 use super::link::{Command, Link, ServerStatus};
 use super::load::{Loaded, LoadedServer, Loader};
 use super::model::{ToolServer, ToolServerChange, ToolServerId};
+use super::reach::Reach;
 use super::state::{CallCounts, Calls, CountedCall, ToolServerState};
 use super::{secrets, store};
 use crate::ground::Ground;
@@ -139,6 +141,7 @@ impl ToolServers {
         let mut server = ToolServer::blank(ToolServerId::generate(&self.0.ids), self.0.clock.now());
         server.catalog_entry = catalog_entry.map(str::to_owned);
         let writes = server.change(change).map_err(|problems| ToolServerError::Invalid { problems })?;
+        self.refuse_own_data(&server.reach, None)?;
         let (vault, id) = (self.0.vault.clone(), server.id.clone());
         self.0
             .db
@@ -165,13 +168,15 @@ impl ToolServers {
     /// `NotFound`, `Invalid` with every bad field, `NameTaken`, or the database is away.
     pub async fn update(&self, id: &str, change: ToolServerChange) -> Result<ToolServerState, ToolServerError> {
         let (vault, wanted, now) = (self.0.vault.clone(), ToolServerId::from(id), self.0.clock.now());
+        let here = self.clone();
         self.0
             .db
             .write(async move |tx: &mut Tx| {
                 let found = store::find_tool_server(tx, &wanted).await?;
                 let mut server = found.ok_or_else(|| not_found(wanted.as_str()))?;
-                let before = server.revision;
+                let (before, reach) = (server.revision, server.reach.clone());
                 let writes = server.change(change.clone()).map_err(|problems| ToolServerError::Invalid { problems })?;
+                here.refuse_own_data(&server.reach, Some(&reach))?;
                 if store::is_prefix_taken(tx, &server.prefix, &server.id).await? {
                     return Err(ToolServerError::NameTaken { prefix: server.prefix });
                 }
@@ -187,6 +192,21 @@ impl ToolServers {
         self.look_after().await?;
         self.begin_connecting(id).await?;
         self.get(id).await
+    }
+
+    /// Refuses what a registration newly gives its program of the daemon's own data.
+    fn refuse_own_data(&self, reach: &Reach, before: Option<&Reach>) -> Result<(), ToolServerError> {
+        let Reach::Stdio(stdio) = reach else { return Ok(()) };
+        let is_known = |path: &String| match before {
+            Some(Reach::Stdio(before)) => before.paths().any(|(_, known)| known == path),
+            _ => false,
+        };
+        let mut problems = Problems::new();
+        for (field, path) in stdio.paths().filter(|(_, path)| !is_known(path)) {
+            let is_own = self.0.opener.is_own_data(Path::new(path));
+            problems.require(!is_own, &field, "must not be the daemon's own data, nor hold it or lie in it");
+        }
+        problems.into_result().map_err(|problems| ToolServerError::Invalid { problems })
     }
 
     /// Deletes a registration with its secrets and its folder, and ends what runs of it.

@@ -11,18 +11,21 @@ use serde_json::{Map, Value, json};
 use super::error::ToolServerError;
 use super::link::{Command, Wanted};
 use super::listing::OfferedTool;
-use super::model::ToolServerId;
+use super::model::ToolServer;
 use super::service::ToolServers;
 use super::state::CallOutcome;
 use crate::agents::Agent;
-use crate::skills::tool::{Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};
+use crate::skills::tool::{
+    Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource, fingerprint_of,
+};
 
 /// Of a tool's own complaint.
 const MAX_COMPLAINT_CHARACTERS: usize = 4_000;
 
 struct ServerTool {
     servers: ToolServers,
-    server: ToolServerId,
+    /// As it was registered when the tool was offered.
+    server: Arc<ToolServer>,
     tool: Arc<OfferedTool>,
 }
 
@@ -36,8 +39,8 @@ impl ServerTool {
     async fn run(&self, input: Map<String, Value>) -> Result<ToolOutput, ToolError> {
         let failed = |error: ToolServerError| ToolError::Failed(error.to_string());
         // As it is registered now: the call may have waited for days to be approved.
-        let (server, spec) = self.servers.in_force(&self.server).await.map_err(failed)?;
-        let link = self.servers.link(&self.server);
+        let (server, spec) = self.servers.in_force(&self.server.id).await.map_err(failed)?;
+        let link = self.servers.link(&self.server.id);
         let _call = link.begin_call();
         let session = link.session(&spec, Wanted::ByAgent).await.map_err(failed)?;
         let limits = CallLimits { time: Duration::from_secs(server.timeout_seconds.into()), ..CallLimits::default() };
@@ -89,6 +92,14 @@ fn answer(output: agentd_mcp::ToolOutput) -> ToolOutput {
 impl Tool for ServerTool {
     fn description(&self) -> &ToolDescription {
         &self.tool.description
+    }
+
+    fn share(&self) -> Share<'_> {
+        Share::Server(self.server.id.as_str())
+    }
+
+    fn fingerprint(&self) -> String {
+        fingerprint_of(&json!(["server", self.server.id, self.server.reach, self.tool.remote_name]))
     }
 
     fn call(
@@ -146,7 +157,7 @@ impl ToolSource for ToolServers {
                     continue;
                 };
                 tools.extend(known.tools.iter().map(|tool| {
-                    let (servers, server) = (self.clone(), found.server.id.clone());
+                    let (servers, server) = (self.clone(), Arc::clone(&found.server));
                     Arc::new(ServerTool { servers, server, tool: Arc::clone(tool) }) as Arc<dyn Tool>
                 }));
             }

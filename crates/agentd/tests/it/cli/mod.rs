@@ -223,6 +223,14 @@ async fn chat_talks_over_the_socket_and_over_http() {
     assert_eq!(answer.text(), "Hello there");
     let wrong = agentd_with(&process, &arguments, &[("SVC_API_KEY", "svc_00")]).await.failure();
     assert!(wrong.stderr.contains("invalid"), "{}", wrong.stderr);
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let closed = format!("http://127.0.0.1:{port}");
+    for (url, said) in [(closed.as_str(), "nothing that is a daemon answers at"), ("nourl", "`nourl` is no address")] {
+        let refused =
+            agentd_with(&process, &["chat", "--url", url, "Hi"], &[("SVC_API_KEY", "svc_00")]).await.failure();
+        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    }
     let nobody = agentd(&process, &["chat", "--agent", "nobody", "Hi"]).await.failure();
     assert!(nobody.stderr.contains("nobody"), "{}", nobody.stderr);
 
@@ -269,6 +277,18 @@ async fn commands_say_what_they_are_for() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(agentd(&process, &["completions", shell]).await.success().text().contains("restore"));
     }
+    // What came from the environment is not required.
+    let incomplete = agentd_with(&process, &["keys", "create"], &[("SVC_PORT", "7878"), ("SVC_LOG", "warn")]).await;
+    assert_eq!(incomplete.code, Some(2), "{}", incomplete.stderr);
+    assert!(incomplete.stderr.contains("Usage: agentd keys create [OPTIONS] --name <NAME>\n"), "{}", incomplete.stderr);
+    // Nobody reads the document.
+    let mut unread = process.command();
+    unread.arg("openapi").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut unread = unread.spawn().expect("it runs");
+    drop(unread.stdout.take());
+    let unread: Ran =
+        tokio::task::spawn_blocking(move || unread.wait_with_output().expect("it ends").into()).await.expect("waited");
+    assert_eq!(unread.success().stderr, "");
     let document = agentd(&process, &["openapi"]).await.success().json();
     assert!(document["paths"]["/health/ready"].is_object());
     let alone = agentd(&process, &["chat", "Hi"]).await.failure();

@@ -6,6 +6,7 @@ use axum::body::{Body, to_bytes};
 use futures_util::SinkExt;
 use http::Request;
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tower::ServiceExt;
@@ -104,6 +105,19 @@ async fn a_frame_that_is_too_large_ends_the_connection() {
     // The daemon may cut off in the middle.
     let _ = socket.0.send(Message::text("x".repeat((1 << 20) + 1))).await;
     assert_eq!(socket.closed().await.code, CloseCode::Size);
+}
+
+#[tokio::test]
+async fn frames_that_break_the_rules_end_the_connection_with_their_own_codes() {
+    let app = TestApp::with_owner().await;
+    let device = pair(&app, "laptop").await;
+    let unmasked: &[u8] = &[0x81, 0x02, b'h', b'i'];
+    let no_utf8: &[u8] = &[0x81, 0x81, 0, 0, 0, 0, 0xff];
+    for (bytes, code) in [(unmasked, CloseCode::Protocol), (no_utf8, CloseCode::Invalid)] {
+        let mut socket = Socket::open(&app, &device).await;
+        socket.0.get_mut().write_all(bytes).await.expect("sent");
+        assert_eq!(socket.closed().await.code, code);
+    }
 }
 
 #[tokio::test]

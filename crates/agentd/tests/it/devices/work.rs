@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Paired, Socket, pair, until_shown};
 use crate::support::request::{EventStream, ServerEvent, token_text};
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{COUNTED, Talk, started};
 
 const TOOL: &str = "device_laptop_echo";
 
@@ -200,6 +200,28 @@ async fn what_a_device_begins_asks_before_it_acts() {
     };
     bench.socket.send(&json!({"type": "tool_result", "id": call["id"], "output": "a"})).await;
     while bench.socket.next().await["event"] != "done" {}
+}
+
+#[tokio::test]
+async fn a_device_goes_on_in_its_own_conversations_alone() {
+    let mut bench = Bench::with(vec![says("Hello.")]).await;
+    let events = bench.talk.exchange(&json!({"content": "Mine."})).await;
+    let owners = started(&events, "conversation_id");
+    bench.socket.send(&json!({"type": "chat", "agent_id": "scout", "content": "Hello"})).await;
+    let begun = bench.socket.next().await["data"]["conversation_id"].as_str().expect("an id").to_owned();
+    while bench.socket.next().await["event"] != "done" {}
+    let other = pair(&bench.talk.app, "workshop").await;
+    let mut other = Socket::open(&bench.talk.app, &other).await;
+    for (is_first, id) in [(true, &owners), (false, &owners), (false, &begun)] {
+        let socket = if is_first { &mut bench.socket } else { &mut other };
+        socket.send(&json!({"type": "chat", "content": "Let me in.", "conversation_id": id})).await;
+        let answer = socket.next().await;
+        assert_eq!((&answer["type"], &answer["code"]), (&json!("error"), &json!("conversation_not_found")), "{id}");
+    }
+    assert_eq!(bench.talk.conversation(&owners).await["message_count"], 2);
+    // Its owner may say something in one of a device's.
+    let told = bench.talk.exchange(&json!({"content": "And mine.", "conversation_id": begun})).await;
+    assert_eq!(started(&told, "conversation_id"), begun);
 }
 
 #[tokio::test]

@@ -82,6 +82,25 @@ async fn what_ended_is_counted_by_hour_and_day() {
     assert_eq!((&global["total_deliveries"], &global["success_rate"]), (&json!(0), &json!(0.0)));
 }
 
+#[tokio::test]
+async fn days_and_hours_are_those_of_the_profile() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let id = make(&app, queued(&receiver)).await;
+    for (zone, period, start, end, count) in [
+        ("Europe/Berlin", "daily", "2026-01-03T23:00:00.000Z", "2026-01-05T22:59:59.999Z", 2),
+        ("Europe/Berlin", "hourly", "2026-01-03T23:00:00.000Z", "2026-01-05T22:59:59.999Z", 48),
+        ("Asia/Kolkata", "daily", "2026-01-03T18:30:00.000Z", "2026-01-05T18:29:59.999Z", 2),
+        ("Asia/Kolkata", "hourly", "2026-01-03T18:30:00.000Z", "2026-01-05T18:29:59.999Z", 48),
+    ] {
+        app.put("/api/settings/profile").json(&json!({"timezone": zone})).send().await.expect_status(200);
+        let path = format!("{HOOKS}/{id}/analytics?period={period}&start=2026-01-04&end=2026-01-05");
+        let found = app.get(&path).send().await.expect_status(200).json();
+        assert_eq!((&found["start"], &found["end"]), (&json!(start), &json!(end)), "{zone} {period}");
+        assert_eq!(found["buckets"].as_array().unwrap().len(), count, "{zone} {period}");
+        assert_eq!(found["buckets"][0]["start"], start, "{zone} {period}");
+    }
+}
+
 /// The totals of a hook between two times, and the times that were counted.
 async fn totals(app: &TestApp, hook: &str, query: &str) -> (Value, Value, Value) {
     let found = app.get(&format!("{HOOKS}/{hook}/analytics{query}")).send().await.expect_status(200).json();

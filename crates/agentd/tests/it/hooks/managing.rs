@@ -1,5 +1,6 @@
 //! Making, showing, changing, deleting hooks.
 
+use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
 use super::receiver::Receiver;
@@ -103,6 +104,8 @@ async fn every_bad_field_is_named() {
     assert_eq!(fields(base("perl")).await, ["hook_type"]);
     let mut templated = base("builtin");
     templated["config"] = json!({"channel": "slack:#x", "template": "{{secret.key}}"});
+    assert_eq!(fields(templated.clone()).await, ["config.template"]);
+    templated["config"] = json!({"channel": "slack:#x", "template": "{{data.a b}}"});
     assert_eq!(fields(templated.clone()).await, ["config.template"]);
     // Of a platform that there is not.
     for channel in ["foo:b", "https://receiver.example/in"] {
@@ -279,5 +282,71 @@ async fn who_may_only_read_does_not_see_where_a_hook_sends_to() {
     let list = app.get(HOOKS).bearer(&reader).send().await.expect_status(200);
     assert!(!list.text().contains("/hidden") && !list.text().contains("Bearer"), "{}", list.text());
     let whole = app.get(&format!("{HOOKS}/{http}")).send().await.expect_status(200).json();
-    assert_eq!(whole["config"]["headers"], json!({"authorization": "Bearer hidden"}));
+    assert_eq!(whole["config"]["headers"], json!({"authorization": {"set": true}}));
+}
+
+/// The `Authorization` of a request that the receiver gets now.
+async fn authorization(app: &TestApp, receiver: &Receiver) -> String {
+    emit(app, "memory.stored", json!({})).await;
+    settle(app).await;
+    receiver.received().last().expect("a request").header("authorization").to_owned()
+}
+
+#[tokio::test]
+async fn headers_that_carry_a_credential_are_kept_as_the_secret_is() {
+    let (app, receiver, other) = (TestApp::with_owner().await, Receiver::start().await, Receiver::start().await);
+    let mut hook = queued(&receiver);
+    hook["config"]["headers"] = json!({"Authorization": "Bearer hidden", "X-Own": "1"});
+    let made = app.post(HOOKS).json(&hook).send().await.expect_status(201).json();
+    let shown = json!({"Authorization": {"set": true}, "X-Own": "1"});
+    assert_eq!(made["config"]["headers"], shown);
+    let path = format!("{HOOKS}/{}", made["id"].as_str().unwrap());
+    assert_eq!(authorization(&app, &receiver).await, "Bearer hidden");
+    let mut read = app.running().ground().db.read().await.unwrap();
+    let rows = read.fetch_all("SELECT config FROM hooks", agentd_store::args![]).await.unwrap();
+    assert!(rows.iter().all(|row| !row.get::<String>("config").unwrap().contains("hidden")));
+    drop(read);
+    // Sent back as it was shown it stays, but not for another host.
+    let change = |config: Value| app.put(&path).json(&json!({"config": config})).send();
+    let kept = change(json!({"headers": shown})).await.expect_status(200).json();
+    assert_eq!(kept["config"]["headers"], shown);
+    assert_eq!(authorization(&app, &receiver).await, "Bearer hidden");
+    for moved in [json!({"url": other.url()}), json!({"url": other.url(), "headers": shown})] {
+        assert_eq!(change(moved).await.expect_status(400).bad_fields(), ["config.headers.Authorization"]);
+    }
+    let moved = json!({"url": other.url(), "headers": {"authorization": "Bearer new"}});
+    change(moved).await.expect_status(200);
+    assert_eq!(authorization(&app, &other).await, "Bearer new");
+    // One that has no value cannot be kept; null clears it.
+    let unknown = change(json!({"headers": {"Cookie": {"set": true}}})).await.expect_status(400);
+    assert_eq!(unknown.bad_fields(), ["config.headers.Cookie"]);
+    let cleared = change(json!({"headers": {"authorization": null}})).await.expect_status(200).json();
+    assert_eq!(cleared["config"]["headers"], json!({}));
+    assert_eq!(authorization(&app, &other).await, "");
+}
+
+#[tokio::test]
+async fn credentials_of_older_hooks_are_moved_into_the_vault_at_start() {
+    let (mut app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let mut hook = queued(&receiver);
+    hook["config"]["headers"] = json!({"X-Own": "1"});
+    let id = make(&app, hook).await;
+    let config = json!({"url": receiver.url(), "queued": true, "headers": {"Cookie": "hidden", "X-Own": "1"}});
+    let made = id.clone();
+    let store = async move |tx: &mut Tx| {
+        let sql = "UPDATE hooks SET config = $2 WHERE id = $1";
+        tx.execute(sql, args![made.as_str(), config.clone()]).await
+    };
+    app.running().ground().db.write::<_, StoreError, _>(store).await.unwrap();
+    app.restart().await;
+    let shown = app.get(&format!("{HOOKS}/{id}")).send().await.expect_status(200).json();
+    assert_eq!(shown["config"]["headers"], json!({"Cookie": {"set": true}, "X-Own": "1"}));
+    let mut read = app.running().ground().db.read().await.unwrap();
+    let rows = read.fetch_all("SELECT config FROM hooks", args![]).await.unwrap();
+    assert!(rows.iter().all(|row| !row.get::<String>("config").unwrap().contains("hidden")));
+    drop(read);
+    emit(&app, "memory.stored", json!({})).await;
+    settle(&app).await;
+    let received = receiver.received();
+    assert_eq!((received[0].header("cookie"), received[0].header("x-own")), ("hidden", "1"));
 }

@@ -256,6 +256,60 @@ async fn what_a_killed_daemon_held_is_sent_after_its_lease() {
     assert_eq!(list["deliveries"][0]["attempt_count"], 1);
 }
 
+#[tokio::test]
+async fn what_is_sent_while_its_hook_is_deleted_ends_as_it_ends() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let pause = Duration::from_secs(1);
+    for (count, answer, status, response, error) in [
+        (1, Answer::Late(pause), "success", 200, Value::Null),
+        (2, Answer::LateFailure(pause), "dead_letter", 500, json!("the hook was deleted")),
+    ] {
+        let id = make(&app, queued(&receiver)).await;
+        receiver.then([answer]);
+        let sent = app.post(&format!("{HOOKS}/{id}/test-delivery")).send().await.expect_status(202).json();
+        let delivery = format!("{HOOKS}/{id}/deliveries/{}", sent["id"].as_str().unwrap());
+        let working = async {
+            loop {
+                settle(&app).await;
+            }
+        };
+        tokio::select! {
+            () = working => {}
+            _ = receiver.wait_for(count) => {}
+        }
+        app.delete(&format!("{HOOKS}/{id}")).send().await.expect_status(200);
+        while queue_stats(&app).await["processing"] != 0 {
+            settle(&app).await;
+        }
+        app.clock.advance(Duration::from_secs(3600));
+        settle(&app).await;
+        let ended = app.get(&delivery).send().await.expect_status(200).json();
+        assert_eq!((&ended["status"], &ended["attempt_count"]), (&json!(status), &json!(1)), "{ended}");
+        assert_eq!((&ended["response_status"], &ended["error"]), (&json!(response), &error), "{ended}");
+        app.post(&format!("{delivery}/retry")).send().await.expect_error(409, "hook_deleted");
+    }
+    assert_eq!(receiver.received().len(), 2);
+    let global = app.get("/api/hooks/analytics/global").send().await.expect_status(200).json();
+    assert_eq!((&global["total_deliveries"], &global["success_rate"]), (&json!(2), &json!(0.5)));
+}
+
+#[tokio::test]
+async fn what_a_killed_daemon_held_of_a_deleted_hook_is_a_dead_letter_after_its_lease() {
+    let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
+    let id = make(&app, queued(&receiver)).await;
+    app.post(&format!("{HOOKS}/{id}/test-delivery")).send().await.expect_status(202);
+    leave_behind(&app, &id).await;
+    app.delete(&format!("{HOOKS}/{id}")).send().await.expect_status(200);
+    settle(&app).await;
+    assert_eq!(queue_stats(&app).await["processing"], 1);
+    app.clock.advance(Duration::from_secs(90));
+    settle(&app).await;
+    let dead = app.get("/api/hooks/deliveries/dead-letters").send().await.expect_status(200).json();
+    assert_eq!((&dead["total"], &dead["deliveries"][0]["attempt_count"]), (&json!(1), &json!(0)), "{dead}");
+    assert_eq!(dead["deliveries"][0]["error"], "the hook was deleted");
+    assert_eq!(receiver.received().len(), 0);
+}
+
 /// A receiver that has failed so often that its circuit is open, and its hook.
 async fn away() -> (TestApp, Receiver, String) {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);

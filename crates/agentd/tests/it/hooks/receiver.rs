@@ -20,6 +20,8 @@ pub enum Answer {
     With(u16, &'static str, String),
     /// Takes it, and says so after a while.
     Late(Duration),
+    /// Refuses it, after a while.
+    LateFailure(Duration),
     Hang,
 }
 
@@ -102,6 +104,10 @@ async fn receive(State(inner): State<Arc<Inner>>, headers: HeaderMap, body: Byte
         Answer::Late(pause) => {
             tokio::time::sleep(pause).await;
             StatusCode::OK.into_response()
+        }
+        Answer::LateFailure(pause) => {
+            tokio::time::sleep(pause).await;
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
         Answer::Hang => std::future::pending().await,
     }

@@ -95,6 +95,23 @@ async fn a_job_of_one_date_that_is_paused_during_its_run_is_over_with_it() {
 }
 
 #[tokio::test]
+async fn a_job_of_one_date_that_passed_during_a_pause_is_over_when_it_is_resumed() {
+    let talk = Talk::saying(&["Fine."]).await;
+    let app = &talk.app;
+    let made = id(&create(app, &once("2026-01-05T10:00:00Z")).await);
+    app.post(&format!("/api/scheduler/jobs/{made}/pause")).send().await.expect_status(200);
+    advance(app, 7_200);
+    app.run_workers().await;
+    let resumed = app.post(&format!("/api/scheduler/jobs/{made}/resume")).send().await.expect_status(200).json();
+    assert_eq!((&resumed["status"], &resumed["next_run_at"]), (&json!("completed"), &Value::Null));
+    app.run_workers().await;
+    let list = runs(app, &made).await;
+    assert_eq!(statuses(&list), ["skipped"]);
+    assert_eq!(list[0]["scheduled_for"], "2026-01-05T10:00:00.000Z");
+    assert_eq!(list[0]["error"], "the slot passed while the job was paused");
+}
+
+#[tokio::test]
 async fn a_slot_that_waits_does_not_begin_after_a_pause() {
     let gate = Gate::new();
     let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED).gated(&gate))).await;
@@ -181,6 +198,12 @@ async fn an_output_goes_where_there_is_a_way_to() {
         app.post("/api/scheduler/jobs").json(&with(every(60), &json!({"delivery": {"channel": "http://a.b/"}})));
     let answer = answer.send().await.expect_error(400, "invalid_request");
     assert!(answer.text().contains("webhook:<url>"), "{}", answer.text());
+    // What may not be reached is said at once, not by a message that is never sent.
+    let metadata = json!({"delivery": {"channel": "webhook:http://169.254.169.254/latest"}});
+    assert_eq!(refused(&app, &made, &metadata).await, ["delivery.channel"]);
+    let answer = app.post("/api/scheduler/jobs").json(&with(every(60), &metadata)).send().await;
+    let answer = answer.expect_error(400, "invalid_request");
+    assert!(answer.text().contains("security.allowed_hosts"), "{}", answer.text());
     for channel in ["discord:1", "webhook:https://example.org/x", "email:ada@example.org"] {
         put(&app, &made, &json!({"delivery": {"channel": channel}})).await;
     }

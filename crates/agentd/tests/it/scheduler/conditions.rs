@@ -49,3 +49,46 @@ async fn a_condition_has_to_hold_out_before_the_first_run() {
     app.run_workers().await;
     assert_eq!(statuses(&runs(app, &job).await), ["success"]);
 }
+
+#[tokio::test]
+async fn a_condition_sees_what_the_api_shows() {
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED))).await;
+    let app = &talk.app;
+    let seen = "job.retry.max_attempts == 2 && job.overlap == 'skip' && job.misfire == 'run_once' \
+                && job.execution_mode == 'autonomous' && job.time_limit_seconds == 3600 && job.model == null \
+                && job.delivery.channel == 'slack:https://hooks.example' && job.delivery.format == 'markdown' \
+                && job.condition.type == 'expression' && job.human_readable.startsWith('Every') \
+                && timestamp(job.updated_at) <= now \
+                && (last_run == null || (last_run.job_id == job.id && last_run.session_id != null \
+                && last_run.next_attempt_at == null && last_run.delivery != null \
+                && timestamp(last_run.created_at) < now))";
+    let fields = json!({
+        "delivery": {"channel": "slack:https://hooks.example/services/T0/secret"},
+        "retry": {"max_attempts": 2, "strategy": "fixed", "base_delay": 0},
+    });
+    let job = id(&create(app, &with(with(every(600), &fields), &condition(seen))).await);
+    for _ in 0..2 {
+        advance(app, 600);
+        app.run_workers().await;
+    }
+    assert_eq!(statuses(&runs(app, &job).await), ["success", "success"]);
+}
+
+#[tokio::test]
+async fn a_condition_that_cannot_be_judged_is_refused_with_its_own_reason() {
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED))).await;
+    let app = &talk.app;
+    for (expression, reason) in [
+        ("last_run == null || last_run.completed_at < now", "`timestamp(…)` around the text"),
+        ("last_run != null || job.nothing == 1", "there is no field `nothing` in `job`; there are: "),
+        ("run_count > 0 || last_run.nothing == 1", "there is no field `nothing` in `last_run`"),
+        ("1 / run_count > 0", "when `run_count` is 0"),
+        ("now.getHours('Nowhere/X') < 9", "`Nowhere/X` is no time zone"),
+    ] {
+        let refused = app.post("/api/scheduler/jobs").json(&with(every(600), &condition(expression))).send().await;
+        let refused = refused.expect_error(400, "invalid_request");
+        assert_eq!(refused.bad_fields(), ["condition.expression"], "{expression}");
+        assert!(refused.text().contains(reason), "{expression}: {}", refused.text());
+        assert!(!refused.text().contains("begin with"), "{expression}: {}", refused.text());
+    }
+}

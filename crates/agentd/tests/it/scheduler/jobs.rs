@@ -206,6 +206,19 @@ async fn fields_change_one_by_one_and_a_new_schedule_counts_from_now() {
 }
 
 #[tokio::test]
+async fn a_blank_model_is_refused() {
+    let talk = Talk::saying(&["Fine."]).await;
+    let app = &talk.app;
+    let made = id(&create(app, &every(600)).await);
+    for model in ["", "  "] {
+        let refused = app.post("/api/scheduler/jobs").json(&with(every(600), &json!({"model": model}))).send().await;
+        assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["model"], "{model:?}");
+        let refused = app.put(&format!("/api/scheduler/jobs/{made}")).json(&json!({"model": model})).send().await;
+        assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["model"], "{model:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_paused_job_does_nothing_by_itself() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;

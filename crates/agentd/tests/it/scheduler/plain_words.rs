@@ -168,9 +168,11 @@ async fn a_schedule_is_valid_with_its_next_five_times_or_not_with_the_reason() {
         ("type=cron&value=0%209%20*%20*%20*&timezone=Europe/Berln", "did you mean Europe/Berlin?"),
         ("type=every&value=0", "must be 1 to"),
         ("type=every&value=3153600000", "must be 1 to"),
+        ("type=every&value=99999999999999999999", "must be 1 to 315619200 seconds (ten years)"),
         ("type=every&value=often", "a whole number of seconds"),
         ("type=at&value=2020-01-01T00:00:00Z", "is over"),
         ("type=at&value=soon", "must be a time"),
+        ("type=at&value=9999-12-31T23:59:59Z", "is out of range"),
     ] {
         let found = validate(&app, query).await;
         assert_eq!((&found["valid"], &found["next_runs"]), (&json!(false), &json!([])), "{query}");

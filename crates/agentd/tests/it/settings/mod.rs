@@ -112,7 +112,11 @@ async fn nonsense_is_refused_by_name_and_changes_nothing() {
         ("security", "session_ttl_seconds", vec![json!(0), json!(-1), json!(1.5), json!("60"), json!(u64::MAX)]),
         ("security", "login_max_failures", vec![json!(0), json!(100_000)]),
         ("security", "login_window_seconds", vec![json!(1), json!(null)]),
-        ("security", "approval_tools", vec![json!("shell"), json!(["a b"]), json!([""]), json!(["*x"])]),
+        (
+            "security",
+            "approval_tools",
+            vec![json!("shell"), json!(["a b"]), json!([""]), json!(["*x"]), json!(["a.b"]), json!(["x".repeat(65)])],
+        ),
         ("security", "allowed_hosts", vec![json!(["http://x"]), json!(["a b"]), json!(["10.0.0.0/99"]), json!({})]),
         ("security", "blocked_hosts", vec![json!(["*"]), json!([null])]),
         ("security", "private_hook_targets", vec![json!(null), json!("true")]),
@@ -252,6 +256,19 @@ async fn what_a_setting_names_must_be_there() {
     assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["local_model"]);
     let refused = put(&app, "interface", json!({"default_agent": "nosuchagent"})).await;
     assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["default_agent"]);
+    // A setting that names a deleted agent is cleared with it.
+    for name in ["scout", "other"] {
+        let agent = json!({"svc_name": name, "user_name": "Ada", "archetype": "assistant"});
+        app.post("/api/agents").json(&agent).send().await.expect_status(201);
+    }
+    put(&app, "interface", json!({"default_agent": "scout"})).await.expect_status(200);
+    app.delete("/api/agents/other").send().await.expect_status(200);
+    assert_eq!(get(&app, "interface").await["default_agent"], "scout");
+    app.delete("/api/agents/scout").send().await.expect_status(200);
+    assert_eq!(get(&app, "interface").await["default_agent"], Value::Null);
+    // One that names nothing from long ago is no reason to refuse what is saved unchanged.
+    store_raw(&app, "interface", r#"{"default_agent": "gone"}"#).await;
+    put(&app, "interface", json!({"default_agent": "gone", "show_token_usage": false})).await.expect_status(200);
     for path in ["/", "/proc", "/sys/kernel"] {
         let refused = app.put("/api/sandbox/config").json(&json!({"writable_paths": [path]})).send().await;
         assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["writable_paths[0]"], "{path}");

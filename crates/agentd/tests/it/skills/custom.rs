@@ -162,6 +162,24 @@ async fn fields_that_are_not_known_are_refused() {
 }
 
 #[tokio::test]
+async fn what_was_read_can_be_changed_and_put_back() {
+    let app = app().await;
+    let http = json!({"name": "ask", "description": "For tests.", "kind": "http",
+                      "request": {"url": "https://api.example/", "secret_headers": {"x-key": "very-secret"}}});
+    for fields in [python("mine", "result = 1"), http] {
+        let mut read = create(&app, &fields).await;
+        let path = format!("{CUSTOM}/{}", read["id"].as_str().unwrap());
+        read["description"] = json!("Changed.");
+        let mut changed = app.put(&path).json(&read).send().await.expect_status(200).json();
+        changed["updated_at"] = read["updated_at"].clone();
+        assert_eq!(changed, read);
+        read["id"] = json!("tool_other");
+        let refused = app.put(&path).json(&read).send().await.expect_error(400, "invalid_request");
+        assert_eq!(refused.bad_fields(), ["id"]);
+    }
+}
+
+#[tokio::test]
 async fn python_answers_in_three_ways() {
     let app = app_without_sandbox().await;
     for (source, answer) in [

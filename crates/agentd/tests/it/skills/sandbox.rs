@@ -73,6 +73,11 @@ async fn folders_that_cannot_be_opened_are_named() {
     for why in ["No such file", "only directories", "own data"] {
         assert!(refused.text().contains(why), "{}", refused.text());
     }
+    let inside = app.data_dir().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    let own = json!({"writable_paths": [inside, app.data_dir().parent()]});
+    let refused = app.put(SANDBOX).json(&own).send().await.expect_error(400, "invalid_request");
+    assert_eq!(refused.bad_fields(), ["writable_paths[0]", "writable_paths[1]"]);
     // Beside what else is wrong.
     let bad = json!({"writable_paths": ["x", missing], "timeout_seconds": 0});
     let mut fields = app.put(SANDBOX).json(&bad).send().await.expect_error(400, "invalid_request").bad_fields();

@@ -89,6 +89,38 @@ async fn fields_that_are_not_known_are_refused() {
 }
 
 #[tokio::test]
+async fn what_was_read_can_be_changed_and_put_back() {
+    let app = TestApp::with_owner().await;
+    let http = json!({"name": "b", "transport": "http", "url": "https://one.example/mcp", "enabled": false,
+                      "headers": {"authorization": "Bearer very-secret"}});
+    for fields in [with(off("a"), json!({"env": {"TOKEN": "very-secret"}})), http] {
+        let path = format!("{SERVERS}/{}", register(&app, &fields).await);
+        let mut read = app.get(&path).send().await.expect_status(200).json();
+        read["timeout_seconds"] = json!(7);
+        let mut changed = app.put(&path).json(&read).send().await.expect_status(200).json();
+        changed["updated_at"] = read["updated_at"].clone();
+        assert_eq!(changed, read);
+        read["id"] = json!("mcp_other");
+        let refused = app.put(&path).json(&read).send().await.expect_error(400, "invalid_request");
+        assert_eq!(refused.bad_fields(), ["id"]);
+    }
+}
+
+#[tokio::test]
+async fn no_server_is_given_the_daemons_own_data() {
+    let app = TestApp::with_owner().await;
+    let data = app.data_dir();
+    let inside = data.join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    let greedy = with(off("a"), json!({"readable_paths": [data, "/usr"], "writable_paths": [inside, data.parent()]}));
+    let refused = app.post(SERVERS).json(&greedy).send().await.expect_error(400, "invalid_request");
+    assert_eq!(refused.bad_fields(), ["readable_paths[0]", "writable_paths[0]", "writable_paths[1]"]);
+    let path = format!("{SERVERS}/{}", register(&app, &off("a")).await);
+    let refused = app.put(&path).json(&json!({"readable_paths": [inside]})).send().await;
+    assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["readable_paths[0]"]);
+}
+
+#[tokio::test]
 async fn secrets_are_write_only_and_go_nowhere_else() {
     let app = TestApp::with_owner().await;
     let id =
@@ -185,9 +217,13 @@ async fn a_server_needs_a_sandbox_and_only_what_it_was_given() {
     super::act(&app, &id, "connect").await;
     let found = crate::skills::call(&app, "fake_where", json!({"word": outside})).await.unwrap();
     assert_eq!(found[outside.to_str().unwrap()], "of the owner");
-    // The daemon's own data is never opened.
-    let greedy = json!({"readable_paths": [super::fake_folder(), app.data_dir()]});
-    app.put(&format!("{SERVERS}/{id}")).json(&greedy).send().await.expect_status(200);
+    // The daemon's own data is never opened, by whatever way it gets there.
+    let link = folder.path().join("link");
+    let readable = json!({"readable_paths": [super::fake_folder(), link], "enabled": false});
+    app.put(&format!("{SERVERS}/{id}")).json(&readable).send().await.expect_status(200);
+    std::fs::create_dir_all(app.data_dir().join("agents")).unwrap();
+    std::os::unix::fs::symlink(app.data_dir().join("agents"), &link).unwrap();
+    app.put(&format!("{SERVERS}/{id}")).json(&json!({"enabled": true})).send().await.expect_status(200);
     app.post(&format!("{SERVERS}/{id}/connect")).send().await.expect_error(503, "sandbox_path_refused");
     app.delete(&format!("{SERVERS}/{id}")).send().await.expect_status(200);
     assert!(!home.exists());

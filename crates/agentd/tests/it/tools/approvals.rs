@@ -104,6 +104,31 @@ async fn a_pending_approval_survives_a_restart() {
     assert_eq!(bench.runs(), 1);
 }
 
+#[tokio::test]
+async fn a_tool_that_was_changed_since_does_not_run() {
+    let mut bench = Bench::with(vec![calls(&[("greet", json!({}))]), says("Then not.")]).await;
+    without_sandbox(&bench).await;
+    let custom = "/api/settings/skills/custom";
+    let tool = json!({"name": "greet", "description": "Greets.", "kind": "shell", "source_code": "echo old"});
+    let made = bench.talk.app.post(custom).json(&tool).send().await.expect_status(201).json();
+    let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
+    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let pending = wait_for_pending(&bench).await;
+    let session = pending["session_id"].as_str().expect("a session").to_owned();
+    wait_until_parked(&bench, &session).await;
+    drop(stream);
+    let path = format!("{custom}/{}", made["id"].as_str().expect("an id"));
+    bench.talk.app.put(&path).json(&json!({"source_code": "echo new"})).send().await.expect_status(200);
+    bench.restart().await;
+    assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve", "input": {}})).await, 400);
+    assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
+    let events = bench.talk.follow(&session).stream().await.collect().await;
+    let result = &events.iter().find(|event| event.event == "tool_result").expect("a result").data;
+    let error = result["output"]["error"].as_str().expect("why not");
+    assert!(result["status"] == "failed" && error.contains("was changed"), "{result}");
+    assert_eq!(last(&events).event, "done");
+}
+
 async fn wait_until_parked(bench: &Bench, session: &str) {
     let db = &bench.talk.app.running().ground().db;
     loop {

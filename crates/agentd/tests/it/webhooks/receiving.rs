@@ -120,6 +120,25 @@ async fn standard_webhooks_are_taken_while_they_are_fresh() {
 }
 
 #[tokio::test]
+async fn a_header_of_standard_webhooks_that_is_missing_or_unreadable_is_named() {
+    let app = TestApp::with_owner().await;
+    let ci = Sender::create(&app, ci()).await;
+    let now = app.clock.clock().now().to_jiff().as_second().to_string();
+    for (headers, said) in [
+        (vec![("webhook-timestamp", &*now)], "`webhook-id` is missing"),
+        (vec![("webhook-id", "msg_1")], "`webhook-timestamp` is missing"),
+        (vec![("webhook-id", "msg_1"), ("webhook-timestamp", "abc")], "`webhook-timestamp` cannot be read"),
+    ] {
+        let mut request = ci.bare(&app, JSON, b"{}").header("webhook-signature", "v1,AAAA");
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let refused = request.send().await.expect_error(401, "invalid_signature").json();
+        assert!(refused["error"].as_str().unwrap().contains(said), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn the_same_message_within_a_day_is_one_delivery() {
     let app = TestApp::with_owner().await;
     let (ci, other) = (Sender::create(&app, ci()).await, Sender::create(&app, ci()).await);

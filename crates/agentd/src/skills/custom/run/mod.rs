@@ -11,12 +11,14 @@ use agentd_base::{Entropy, Secret};
 use agentd_net::{GuardedClient, PolicyHandle, Trust};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::model::{CustomTool, ToolKind};
 use crate::skills::sandbox::{CodeRunner, Interpreter};
 use crate::skills::schema::InputSchema;
-use crate::skills::tool::{Effect, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
+use crate::skills::tool::{
+    Effect, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, fingerprint_of,
+};
 
 /// What custom tools run with. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -81,6 +83,15 @@ impl RunnableTool {
 impl Tool for RunnableTool {
     fn description(&self) -> &ToolDescription {
         &self.description
+    }
+
+    fn share(&self) -> Share<'_> {
+        Share::Owner("custom")
+    }
+
+    fn fingerprint(&self) -> String {
+        let tool = &self.tool;
+        fingerprint_of(&json!(["custom", tool.id, tool.kind, tool.source_code, tool.request]))
     }
 
     fn call(

@@ -1,38 +1,51 @@
 //! What requests say of tool servers.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder, Schema, Type};
+use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use agentd_base::SecretState;
 
+use crate::skills::routes::sent_back::{Change, SentBack};
 use crate::skills::servers::{SecretChanges, ToolServerChange, TransportKind};
 
 /// What becomes of write-only values, by name.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct SecretValues(pub(super) SecretChanges);
 
-impl PartialSchema for SecretValues {
-    fn schema() -> RefOr<Schema> {
-        let text = ObjectBuilder::new().schema_type(Type::String).max_length(Some(32_768)).write_only(true);
-        let value = OneOfBuilder::new()
-            .item(ObjectBuilder::new().schema_type(Type::Null))
-            .item(text)
-            .item(SecretState::schema());
-        ObjectBuilder::new()
-            .schema_type(Type::Object)
-            .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::OneOf(value.build())))))
-            .description(Some(
-                "Values by name: encrypted at rest and never shown again. `{\"set\": true}`, or a name that is left out, \
-                 keeps a value; null clears it.",
-            ))
-            .into()
+impl<'de> Deserialize<'de> for SecretValues {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Null is how those of the other transport are shown.
+        Option::<SecretChanges>::deserialize(deserializer).map(|values| Self(values.unwrap_or_default()))
     }
 }
 
-impl ToSchema for SecretValues {}
+fn env_values() -> Schema {
+    secret_values("stdio: variables of the program's environment. `HOME` is a folder of its own that stays.")
+}
+
+fn header_values() -> Schema {
+    secret_values("http: sent with every request.")
+}
+
+fn secret_values(description: &str) -> Schema {
+    let text = ObjectBuilder::new().schema_type(Type::String).max_length(Some(32_768)).write_only(true);
+    let value = OneOfBuilder::new()
+        .item(ObjectBuilder::new().schema_type(Type::Null))
+        .item(text)
+        .item(SecretState::schema())
+        .build();
+    ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::Object, Type::Null]))
+        .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::OneOf(value)))))
+        .description(Some(format!(
+            "{description} Values by name: encrypted at rest and never shown again. `{{\"set\": true}}`, or a name that \
+             is left out, keeps a value; null clears it. Null instead of all of them, as the other transport's are \
+             shown, changes nothing."
+        )))
+        .into()
+}
 
 /// Fields of its own, and how a tool server is reached and what it may do. Written out in one struct each, because
 /// unknown fields of a flattened one cannot be refused.
@@ -51,9 +64,8 @@ macro_rules! with_reach {
             #[serde(default)]
             #[schema(max_items = 128)]
             args: Option<Vec<String>>,
-            /// stdio: variables of the program's environment. `HOME` is a folder of its own that stays.
             #[serde(default)]
-            #[schema(required = false, inline)]
+            #[schema(required = false, schema_with = env_values)]
             env: SecretValues,
             /// stdio: whether the program reaches public addresses, through a proxy that holds it to the
             /// rules for agents. Default false.
@@ -71,9 +83,8 @@ macro_rules! with_reach {
             #[serde(default)]
             #[schema(min_length = 1, max_length = 2048, example = "https://mcp.example.com/mcp")]
             url: Option<String>,
-            /// http: sent with every request.
             #[serde(default)]
-            #[schema(required = false, inline)]
+            #[schema(required = false, schema_with = header_values)]
             headers: SecretValues,
             /// Default true.
             #[serde(default)]
@@ -130,3 +141,11 @@ with_reach!(
         transport: Option<TransportKind>,
     }
 );
+
+impl Change for UpdateToolServer {
+    const SHOWN: &'static [&'static str] =
+        &["tool_prefix", "catalog_entry", "status", "error", "tools", "created_at", "updated_at"];
+}
+
+/// The body of a change.
+pub(super) type ToolServerPatch = SentBack<UpdateToolServer>;

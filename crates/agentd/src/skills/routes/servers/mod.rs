@@ -11,7 +11,7 @@ use http::StatusCode;
 use super::SkillsRoutes;
 use crate::ground::record_once;
 use crate::skills::servers::{ToolServer, ToolServerState};
-use fields::{ToolServerFields, UpdateToolServer};
+use fields::{ToolServerFields, ToolServerPatch};
 use views::{
     DiscoveredTools, ToolServerDeleted, ToolServerList, ToolServerStatusView, ToolServerTestView, ToolServerView,
 };
@@ -69,18 +69,19 @@ async fn get_tool_server(State(state): State<SkillsRoutes>, Path(id): Path<Strin
 
 /// Change a tool server
 ///
-/// What is left out stays. Where the server is reached otherwise now, it is connected to anew.
+/// What is left out stays, and what GET shows may be sent back whole. Where the server is reached otherwise now, it is connected to anew.
 /// Values of `env` go to no other `command` or `args`, and those of `headers` to no other host: with
 /// such a change they must be entered again, or cleared.
 #[utoipa::path(put, path = "/api/settings/skills/mcp/{id}", operation_id = "update_tool_server", tag = "skills",
-    params(("id" = String, Path, description = "The server's id")), request_body = UpdateToolServer,
+    params(("id" = String, Path, description = "The server's id")), request_body = ToolServerPatch,
     responses((status = 200, body = ToolServerView), (status = 409, body = ErrorBody, description = "The name is taken")))]
 async fn update_tool_server(
     State(state): State<SkillsRoutes>,
     Path(id): Path<String>,
-    Json(fields): Json<UpdateToolServer>,
+    Json(fields): Json<ToolServerPatch>,
 ) -> ApiResult<Json<ToolServerView>> {
-    Ok(Json(state.servers.update(&id, fields.into()).await?.into()))
+    let change = fields.of(&id)?;
+    Ok(Json(state.servers.update(&id, change.into()).await?.into()))
 }
 
 /// Delete a tool server
