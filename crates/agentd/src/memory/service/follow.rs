@@ -14,11 +14,15 @@ use crate::memory::source::Talk;
 use crate::memory::store::talks::TalkProgress;
 use crate::memory::store::{jobs, talks};
 
-/// Another daemon's change may be stored a little later than the time it bears.
-const SLACK: Duration = Duration::from_secs(60);
-/// Conversations that are gone over together.
-const TALKS_A_PAGE: u32 = 16;
-/// Pages without anything new before other workers have their turn.
+/// A change of another daemon may be stored so much later than the time it bears. As often everything is looked
+/// at again that changed since it was done last.
+const LOOK_BACK: Duration = Duration::from_secs(60);
+/// Changes of this daemon are stored nearly in the order of their times.
+const OVERLAP: Duration = Duration::from_millis(100);
+const TALKS_A_PAGE: u32 = 100;
+/// Conversations that are gone over together, before other workers have their turn.
+const TALKS_AT_ONCE: usize = 32;
+/// Pages without anything new before that.
 const PAGES: usize = 20;
 
 /// How far what was said is followed; only remembered here, and begun again where nothing is.
@@ -26,6 +30,7 @@ const PAGES: usize = 20;
 pub(super) struct Followed {
     /// What changed before this was gone over.
     through: Option<Timestamp>,
+    looked_back_at: Option<Timestamp>,
     /// A run that has not come to its end.
     run: Option<Run>,
 }
@@ -33,7 +38,8 @@ pub(super) struct Followed {
 /// A run through everything that changed since some time, in the order of that.
 #[derive(Debug)]
 struct Run {
-    began: Timestamp,
+    /// When it began, where it looks back.
+    looks_back_at: Option<Timestamp>,
     /// Where it stands: a time, and a conversation of that time.
     place: (Timestamp, String),
     /// Where the next one begins for what this one could not finish.
@@ -64,13 +70,16 @@ impl Memory {
         };
         for _ in 0..PAGES {
             let (since, after) = &run.place;
-            let DueTalks { due, next, is_last } =
+            let DueTalks { mut due, next, is_last } =
                 self.due_talks(*since, after, TALKS_A_PAGE, |talk, known| known.revision < talk.revision).await?;
-            let is_new = !due.is_empty();
+            let is_whole = due.len() <= TALKS_AT_ONCE;
+            due.truncate(TALKS_AT_ONCE);
+            let last = due.last().map(|(talk, _)| (talk.updated_at, talk.id.clone()));
             let unfinished = self.remember_talks(due).await?;
             run.unfinished = run.unfinished.into_iter().chain(unfinished).min();
-            run.place = next.unwrap_or(run.place);
-            if is_last {
+            let is_new = last.is_some();
+            run.place = if is_whole { next } else { last }.unwrap_or(run.place);
+            if is_whole && is_last {
                 return Ok(self.end_run(&run));
             }
             if is_new {
@@ -82,30 +91,31 @@ impl Memory {
     }
 
     async fn begin_run(&self) -> Result<Run, MemoryError> {
-        let began = self.ground().clock.now();
-        let known = self.0.followed.lock().through;
-        let through = match known {
-            Some(through) => through,
-            None => {
+        let now = self.ground().clock.now();
+        let (through, looked_back_at) = {
+            let followed = self.0.followed.lock();
+            (followed.through, followed.looked_back_at)
+        };
+        let (since, looks_back_at) = match (through, looked_back_at) {
+            (Some(through), Some(at)) if at <= now && now < at + LOOK_BACK => (through - OVERLAP, None),
+            (Some(through), Some(at)) => ((through - OVERLAP).min(at.min(now) - LOOK_BACK), Some(now)),
+            _ => {
                 let job = Job::Consolidate.as_str();
                 let row = jobs::find_job(&mut self.ground().db.read().await?, job).await?;
-                let finished = row.filter(|row| row.finished_at.is_some());
-                finished.and_then(|row| row.started_at).unwrap_or(Timestamp::from_micros(0))
+                let finished = row.filter(|row| row.finished_at.is_some()).and_then(|row| row.started_at);
+                (finished.unwrap_or(Timestamp::from_micros(0)) - LOOK_BACK, Some(now))
             }
         };
-        let micros = i64::try_from(SLACK.as_micros()).unwrap_or(0);
-        let since = Timestamp::from_micros(through.as_micros().saturating_sub(micros));
-        Ok(Run { began, place: (since, String::new()), unfinished: None })
+        Ok(Run { looks_back_at, place: (since, String::new()), unfinished: None })
     }
 
-    /// Answers whether something is left for the next run. That does not begin later than this one did: what was
-    /// stored meanwhile may bear a time that this one had passed.
+    /// Answers whether something is left for the next run.
     fn end_run(&self, run: &Run) -> bool {
-        let through = run.unfinished.unwrap_or(run.place.0).min(run.began);
         let mut followed = self.0.followed.lock();
+        followed.looked_back_at = run.looks_back_at.or(followed.looked_back_at);
         followed.through = match run.unfinished {
-            Some(_) => Some(through),
-            None => followed.through.max(Some(through)),
+            Some(unfinished) => Some(unfinished),
+            None => followed.through.max(Some(run.place.0)),
         };
         run.unfinished.is_some()
     }
