@@ -1,5 +1,7 @@
 //! What was said, for memory.
 
+use std::collections::HashSet;
+
 use agentd_base::Timestamp;
 use agentd_store::StoreError;
 use futures_util::FutureExt;
@@ -44,11 +46,7 @@ impl ConversationSource for Chat {
         async move {
             let id = ConversationId::from(conversation);
             let mut read = self.ground().db.read().await?;
-            let messages = store::list_settled_after(&mut read, &id, position, limit).await?;
-            let is_last = match messages.last() {
-                Some(last) => store::list_settled_after(&mut read, &id, last.position, 1).await?.is_empty(),
-                None => true,
-            };
+            let (messages, is_last) = store::list_settled_after(&mut read, &id, position, limit).await?;
             Ok(SpokenPage { spoken: messages.into_iter().map(spoken).collect(), is_last })
         }
         .boxed()
@@ -56,14 +54,9 @@ impl ConversationSource for Chat {
 
     fn missing<'t>(&'t self, conversations: &'t [String]) -> BoxFuture<'t, Result<Vec<String>, StoreError>> {
         async move {
-            let mut read = self.ground().db.read().await?;
-            let mut missing = Vec::new();
-            for id in conversations {
-                if store::find_conversation(&mut read, &ConversationId::from(id.as_str())).await?.is_none() {
-                    missing.push(id.clone());
-                }
-            }
-            Ok(missing)
+            let there = store::list_living(&mut self.ground().db.read().await?, conversations).await?;
+            let there: HashSet<String> = there.into_iter().collect();
+            Ok(conversations.iter().filter(|id| !there.contains(*id)).cloned().collect())
         }
         .boxed()
     }

@@ -1,7 +1,7 @@
 //! What was said lately.
 
 use agentd_base::Timestamp;
-use agentd_store::{Read, StoreError, args};
+use agentd_store::{Args, Read, StoreError, args};
 
 use super::{
     IS_KEPT, MAX_CHARACTERS, MESSAGE, conversation, conversation_columns, is_visible, message, named, within_budget,
@@ -75,19 +75,41 @@ pub(in crate::chat) async fn list_changed_from(
 }
 
 /// What owner and agent said after a position, in order, up to the question whose reply is still being
-/// written; fewer than `limit` where they are very long, but never none.
+/// written; fewer than `limit` where they are very long, but never none. And whether nothing follows them.
 pub(in crate::chat) async fn list_settled_after(
     read: &mut Read,
     id: &ConversationId,
     after: u64,
     limit: u32,
-) -> Result<Vec<Message>, StoreError> {
-    let settled = format!(
-        "SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 AND position > $2 AND role <> 'system' \
+) -> Result<(Vec<Message>, bool), StoreError> {
+    let is_settled = format!(
+        "conversation_id = $1 AND role <> 'system' \
          AND position < COALESCE((SELECT MIN(running.position) - 1 FROM messages AS running \
-         WHERE running.conversation_id = $1 AND running.status = 'running'), 9223372036854775807) \
-         AND {IS_KEPT} ORDER BY position LIMIT $4"
+         WHERE running.conversation_id = $1 AND running.status = 'running'), 9223372036854775807) AND {IS_KEPT}"
     );
-    let sql = within_budget(&settled, "ASC");
-    read.fetch_all(sql, args![id, after, MAX_CHARACTERS, limit]).await?.iter().map(message).collect()
+    let page = within_budget(
+        &format!("SELECT {MESSAGE} FROM messages WHERE position > $2 AND {is_settled} ORDER BY position LIMIT $4"),
+        "ASC",
+    );
+    let sql = format!(
+        "SELECT settled.*, (SELECT MAX(position) FROM messages WHERE {is_settled}) AS newest \
+         FROM ({page}) AS settled ORDER BY settled.position"
+    );
+    let rows = read.fetch_all(sql, args![id, after, MAX_CHARACTERS, limit]).await?;
+    let is_last = match rows.last() {
+        Some(last) => last.get::<u64>("position")? >= last.get::<u64>("newest")?,
+        None => true,
+    };
+    Ok((rows.iter().map(message).collect::<Result<_, _>>()?, is_last))
+}
+
+/// Those of some conversations that are there.
+pub(in crate::chat) async fn list_living(read: &mut Read, ids: &[String]) -> Result<Vec<String>, StoreError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut args = Args::new();
+    let places: Vec<String> = ids.iter().map(|id| format!("${}", args.push(id.as_str()))).collect();
+    let sql = format!("SELECT id FROM conversations WHERE id IN ({}) AND {}", places.join(", "), is_visible());
+    read.fetch_all(sql, args).await?.iter().map(|row| row.get("id")).collect()
 }
