@@ -68,8 +68,10 @@ impl<'a> Grammar<'a> {
         }
         // "tell each of them at 9": not what repeats, as far as anybody knows.
         grammar.draft.impossible |= has_loose_every && !grammar.draft.repeats;
-        // "every morning at 5pm": one of them is wrong, and nobody knows which.
-        if let Some(part) = grammar.draft.part {
+        // "every morning at 5pm": one of them is wrong, and nobody knows which. "The morning news" is no time.
+        let mut pairs = grammar.tokens.windows(2);
+        let says_when = pairs.any(|pair| pair[0].kind == Kind::Every && matches!(pair[1].kind, Kind::Part { .. }));
+        if let Some(part) = grammar.draft.part.filter(|_| says_when) {
             let contradicts = grammar.draft.times.iter().any(|time| part.excludes(time.in_part(part).hour));
             grammar.draft.limited |= contradicts;
         }
