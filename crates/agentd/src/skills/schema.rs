@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use agentd_mcp::refers_outside;
 use serde_json::{Map, Number, Value};
 
 /// Problems of an input that a model is told about at once.
@@ -27,17 +28,6 @@ fn compile(value: &Value) -> Result<jsonschema::Validator, String> {
         }
         format!("is no valid JSON Schema: {}", clipped(&error.to_string()))
     })
-}
-
-fn refers_outside(value: &Value) -> bool {
-    match value {
-        Value::Array(items) => items.iter().any(refers_outside),
-        Value::Object(members) => members.iter().any(|(key, value)| match value {
-            Value::String(target) => matches!(key.as_str(), "$ref" | "$dynamicRef") && !target.starts_with('#'),
-            _ => refers_outside(value),
-        }),
-        _ => false,
-    }
 }
 
 /// Makes whole numbers that were written as fractions, `2.0`, whole numbers where the schema wants those: models write

@@ -48,7 +48,9 @@ fn depth(value: &Value) -> usize {
     deepest.unwrap_or(0) + 1
 }
 
-fn refers_outside(value: &Value) -> bool {
+/// Whether a schema refers to a document other than itself.
+#[must_use]
+pub fn refers_outside(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(refers_outside),
         Value::Object(members) => members.iter().any(|(key, value)| match value {

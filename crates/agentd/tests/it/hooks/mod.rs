@@ -1,6 +1,7 @@
 //! Hooks over HTTP: what is heard arrives or ends visibly, whatever the receiver does.
 
 mod bad_receivers;
+mod bounds;
 mod chaos;
 mod code;
 mod executing;

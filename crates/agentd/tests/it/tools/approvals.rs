@@ -89,11 +89,7 @@ async fn named_tools_always_ask() {
 async fn a_pending_approval_survives_a_restart() {
     let mut bench = Bench::with(vec![calls(&[("act", json!({"word": "w"}))]), says("Done.")]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
-    let pending = wait_for_pending(&bench).await;
-    let session = pending["session_id"].as_str().expect("a session").to_owned();
-    wait_until_parked(&bench, &session).await;
-    drop(stream);
+    let (pending, session) = park(&bench, &id).await;
     bench.restart().await;
     assert_eq!(bench.pending().await, std::slice::from_ref(&pending));
     let conversation = bench.talk.conversation(&id).await;
@@ -112,11 +108,7 @@ async fn a_tool_that_was_changed_since_does_not_run() {
     let tool = json!({"name": "greet", "description": "Greets.", "kind": "shell", "source_code": "echo old"});
     let made = bench.talk.app.post(custom).json(&tool).send().await.expect_status(201).json();
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
-    let pending = wait_for_pending(&bench).await;
-    let session = pending["session_id"].as_str().expect("a session").to_owned();
-    wait_until_parked(&bench, &session).await;
-    drop(stream);
+    let (pending, session) = park(&bench, &id).await;
     let path = format!("{custom}/{}", made["id"].as_str().expect("an id"));
     bench.talk.app.put(&path).json(&json!({"source_code": "echo new"})).send().await.expect_status(200);
     bench.restart().await;
@@ -127,6 +119,16 @@ async fn a_tool_that_was_changed_since_does_not_run() {
     let error = result["output"]["error"].as_str().expect("why not");
     assert!(result["status"] == "failed" && error.contains("was changed"), "{result}");
     assert_eq!(last(&events).event, "done");
+}
+
+/// Begins a turn that waits for its owner and for nobody else: what is asked, and its session.
+async fn park(bench: &Bench, conversation: &str) -> (Value, String) {
+    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": conversation})).stream().await;
+    let pending = wait_for_pending(bench).await;
+    let session = pending["session_id"].as_str().expect("a session").to_owned();
+    wait_until_parked(bench, &session).await;
+    drop(stream);
+    (pending, session)
 }
 
 async fn wait_until_parked(bench: &Bench, session: &str) {
