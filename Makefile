@@ -28,7 +28,8 @@ test: tools postgres-tools models tool-servers ## Run every test, on SQLite and 
 	cargo test --workspace --no-fail-fast; \
 	cargo test --workspace --test it -- --ignored --exact coverage::every_operation_was_answered_with_success
 	$(call say,tests on PostgreSQL)
-	scripts/with-postgres.sh cargo test --no-fail-fast --package agentd-store --package agentd
+	@# The same packages as before: fewer would have other features, and all be built again.
+	scripts/with-postgres.sh cargo test --workspace --no-fail-fast --lib --test it
 
 check: tools ## Format, lints, licences and sources of dependencies
 	$(call say,format)

@@ -231,7 +231,7 @@ impl Db {
     /// `Unavailable` when no connection can be had.
     pub async fn read_snapshot(&self) -> Result<Read, StoreError> {
         let connection = match &self.0.backend {
-            Backend::Sqlite(sqlite) => Connection::SqliteSnapshot(sqlite.readers.begin().await?),
+            Backend::Sqlite(sqlite) => Connection::Sqlite(sqlite.readers.begin().await?),
             Backend::Postgres(postgres) => Connection::PostgresTransaction(postgres.readers.begin_snapshot().await?),
         };
         Ok(Read::new(connection, Arc::clone(&self.0.shared), true))

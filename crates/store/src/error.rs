@@ -120,10 +120,6 @@ fn classify(error: sqlx::Error) -> StoreError {
         return StoreError::Database { source: Arc::new(error) };
     };
     let code = refusal.code().unwrap_or_default().into_owned();
-    if refusal.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_none() {
-        let message = refusal.message().to_owned();
-        return sqlite_refusal(code.parse().unwrap_or(0), message, error);
-    }
     let detail = refusal.constraint().map_or_else(|| refusal.message().to_owned(), str::to_owned);
     match code.as_str() {
         "23505" => StoreError::Unique { detail },

@@ -8,9 +8,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
+use rusqlite::OpenFlags;
 use rustix::fs::{FlockOperation, flock};
 use sqlx::postgres::PgConnectOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection as _};
 
 use crate::db::DatabaseUrl;
@@ -46,7 +46,11 @@ pub struct Inspection {
 pub async fn inspect(url: &DatabaseUrl) -> Result<Option<Inspection>, StoreError> {
     match url {
         DatabaseUrl::Sqlite { path } if !path.exists() => Ok(None),
-        DatabaseUrl::Sqlite { path } => inspect_sqlite(path).await.map(Some),
+        DatabaseUrl::Sqlite { path } => {
+            let path = path.clone();
+            // Reads the whole file.
+            tokio::task::spawn_blocking(move || inspect_sqlite(&path)).await.map_err(|_| StoreError::Closed)?.map(Some)
+        }
         DatabaseUrl::Postgres(address) => {
             let options = PgConnectOptions::from_str(address.expose()).map_err(|_| StoreError::InvalidUrl {
                 reason: "it must look like postgres://user:password@host:5432/database".to_owned(),
@@ -72,22 +76,24 @@ pub fn lock_holder(data_dir: &Path) -> Option<u32> {
     }
 }
 
-async fn inspect_sqlite(path: &Path) -> Result<Inspection, StoreError> {
-    let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
-    let mut connection = SqliteConnection::connect_with(&options).await?;
-    let engine: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut connection).await?;
-    let damage: Vec<String> = sqlx::query_scalar("PRAGMA quick_check(10)").fetch_all(&mut connection).await?;
-    let is_migrated: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_migrations'")
-        .fetch_one(&mut connection)
-        .await?;
+fn inspect_sqlite(path: &Path) -> Result<Inspection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = rusqlite::Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(TIME_LIMIT)?;
+    let engine: String = connection.query_row("SELECT sqlite_version()", [], |row| row.get(0))?;
+    let mut check = connection.prepare("PRAGMA quick_check(10)")?;
+    let damage = check.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    let is_migrated = "SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_migrations'";
+    let is_migrated: i64 = connection.query_row(is_migrated, [], |row| row.get(0))?;
     let ((version, at), info) = if is_migrated > 0 {
-        let newest = sqlx::query_as(NEWEST).fetch_one(&mut connection).await?;
-        (newest, sqlx::query_as(INFO).fetch_all(&mut connection).await?)
+        let newest = connection.query_row(NEWEST, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut info = connection.prepare(INFO)?;
+        let info = info.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<Vec<_>, _>>()?;
+        (newest, info)
     } else {
         ((None, None), Vec::new())
     };
     let damage = damage.into_iter().filter(|line| line != "ok").collect();
-    connection.close().await?;
     Ok(inspection(format!("SQLite {engine}"), version, at, info, damage))
 }
 

@@ -7,16 +7,14 @@ use agentd_base::Clock;
 use agentd_base::id::IdGenerator;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
-use sqlx::pool::PoolConnection;
-use sqlx::{AssertSqlSafe, Executor, PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
+use sqlx::{AssertSqlSafe, Executor, PgConnection, Postgres, Transaction};
 
 use crate::shared::Shared;
 use crate::{Args, Dialect, Row, Sql, StoreError, postgres, sqlite};
 
 /// Where statements go.
 pub(crate) enum Connection {
-    Sqlite(PoolConnection<Sqlite>),
-    SqliteSnapshot(Transaction<'static, Sqlite>),
+    Sqlite(sqlite::readers::Reader),
     SqliteWriter(rusqlite::Connection),
     Postgres(postgres::Reader),
     PostgresTransaction(Transaction<'static, Postgres>),
@@ -26,7 +24,7 @@ pub(crate) enum Connection {
 
 enum Target<'c> {
     Writer(&'c rusqlite::Connection),
-    Sqlite(&'c mut SqliteConnection),
+    Sqlite(&'c mut sqlite::readers::Reader),
     Postgres(&'c mut PgConnection),
     Lost,
 }
@@ -34,8 +32,7 @@ enum Target<'c> {
 impl Connection {
     fn target(&mut self) -> Target<'_> {
         match self {
-            Self::Sqlite(connection) => Target::Sqlite(connection),
-            Self::SqliteSnapshot(transaction) => Target::Sqlite(transaction),
+            Self::Sqlite(reader) => Target::Sqlite(reader),
             Self::SqliteWriter(connection) => Target::Writer(connection),
             Self::Postgres(reader) => Target::Postgres(&mut reader.connection),
             Self::PostgresTransaction(transaction) => Target::Postgres(transaction),
@@ -97,18 +94,19 @@ impl Read {
     }
 
     async fn try_fetch_all(&mut self, sql: Sql, args: Args) -> Result<Vec<Row>, StoreError> {
-        let mut rows = Vec::new();
-        let mut stream = self.start(sql, args)?;
-        while let Some(row) = stream.next().await {
-            match row {
-                Ok(row) => rows.push(row),
-                Err(error) => {
-                    drop(stream);
-                    return Err(self.failed(error));
-                }
+        self.refuse_after_failure()?;
+        let rows = match self.connection.target() {
+            Target::Lost => Err(StoreError::Closed),
+            Target::Writer(connection) => {
+                args.into_values().and_then(|values| sqlite::direct::fetch(connection, &sql.0, &values))
             }
-        }
-        Ok(rows)
+            Target::Sqlite(reader) => reader.fetch(sql, args).await,
+            Target::Postgres(connection) => match postgres_rows(connection, sql, args) {
+                Ok(rows) => rows.try_collect().await,
+                Err(error) => Err(error),
+            },
+        };
+        rows.map_err(|error| self.failed(error))
     }
 
     /// The one row that is there.
@@ -137,19 +135,7 @@ impl Read {
     }
 
     async fn try_fetch_optional(&mut self, sql: Sql, args: Args) -> Result<Option<Row>, StoreError> {
-        let mut first = None;
-        let mut stream = self.start(sql, args)?;
-        while let Some(row) = stream.next().await {
-            match row {
-                Ok(row) if first.is_none() => first = Some(row),
-                Ok(_) => {}
-                Err(error) => {
-                    drop(stream);
-                    return Err(self.failed(error));
-                }
-            }
-        }
-        Ok(first)
+        Ok(self.try_fetch_all(sql, args).await?.into_iter().next())
     }
 
     /// What a statement needs to be asked once more; only outside of transactions, where each stands
@@ -184,7 +170,21 @@ impl Read {
         sql: impl Into<Sql>,
         args: Args,
     ) -> Result<BoxStream<'_, Result<Row, StoreError>>, StoreError> {
-        self.start(sql.into(), args)
+        self.refuse_after_failure()?;
+        let sql = sql.into();
+        // What has to be remembered is what is refused before the first row.
+        if let Connection::Lost = self.connection {
+            return Err(self.failed(StoreError::Closed));
+        }
+        match self.connection.target() {
+            Target::Lost => Err(StoreError::Closed),
+            Target::Writer(connection) => {
+                let rows = args.into_values().and_then(|values| sqlite::direct::fetch(connection, &sql.0, &values))?;
+                Ok(futures_util::stream::iter(rows.into_iter().map(Ok)).boxed())
+            }
+            Target::Sqlite(reader) => reader.stream(sql, args),
+            Target::Postgres(connection) => postgres_rows(connection, sql, args),
+        }
     }
 
     /// Runs a statement that answers no rows.
@@ -192,15 +192,10 @@ impl Read {
         self.refuse_after_failure()?;
         let result = match self.connection.target() {
             Target::Lost => Err(StoreError::Closed),
-            Target::Writer(connection) => sqlite::direct::execute(connection, &sql.0, args),
-            Target::Sqlite(connection) => match sqlite::codec::arguments(args) {
-                Ok(arguments) => connection
-                    .execute(sqlx::query_with(AssertSqlSafe(sql.0), arguments))
-                    .await
-                    .map(|done| done.rows_affected())
-                    .map_err(StoreError::from),
-                Err(error) => Err(error),
-            },
+            Target::Writer(connection) => {
+                args.into_values().and_then(|values| sqlite::direct::execute(connection, &sql.0, &values))
+            }
+            Target::Sqlite(reader) => reader.execute(sql, args).await,
             Target::Postgres(connection) => match postgres::codec::arguments(args) {
                 Ok(arguments) => connection
                     .execute(sqlx::query_with(AssertSqlSafe(sql.0), arguments))
@@ -218,50 +213,10 @@ impl Read {
         match self.connection.target() {
             Target::Lost => return Err(StoreError::Closed),
             Target::Writer(connection) => connection.execute_batch(text)?,
-            Target::Sqlite(connection) => connection.execute(sqlx::raw_sql(text)).await.map(|_| ())?,
+            Target::Sqlite(reader) => reader.script(text)?,
             Target::Postgres(connection) => connection.execute(sqlx::raw_sql(text)).await.map(|_| ())?,
         }
         Ok(())
-    }
-
-    fn start(&mut self, sql: Sql, args: Args) -> Result<BoxStream<'_, Result<Row, StoreError>>, StoreError> {
-        self.refuse_after_failure()?;
-        let mut columns = None;
-        // Encoded before the connection is borrowed: a refusal has to be remembered.
-        match &self.connection {
-            Connection::Lost => Err(StoreError::Closed),
-            Connection::SqliteWriter(connection) => {
-                let rows = sqlite::direct::fetch(connection, &sql.0, args);
-                let rows = rows.map_err(|error| self.failed(error))?;
-                Ok(futures_util::stream::iter(rows.into_iter().map(Ok)).boxed())
-            }
-            Connection::Sqlite(_) | Connection::SqliteSnapshot(_) => {
-                let arguments = sqlite::codec::arguments(args).map_err(|error| self.failed(error))?;
-                let Target::Sqlite(connection) = self.connection.target() else { return Err(StoreError::Closed) };
-                let rows = connection.fetch(sqlx::query_with(AssertSqlSafe(sql.0), arguments));
-                Ok(rows
-                    .map_err(StoreError::from)
-                    .map(move |row| {
-                        row.and_then(|row| {
-                            sqlite::codec::row(&row, columns.get_or_insert_with(|| sqlite::codec::columns(&row)))
-                        })
-                    })
-                    .boxed())
-            }
-            Connection::Postgres(_) | Connection::PostgresTransaction(_) => {
-                let arguments = postgres::codec::arguments(args).map_err(|error| self.failed(error))?;
-                let Target::Postgres(connection) = self.connection.target() else { return Err(StoreError::Closed) };
-                let rows = connection.fetch(sqlx::query_with(AssertSqlSafe(sql.0), arguments));
-                Ok(rows
-                    .map_err(StoreError::from)
-                    .map(move |row| {
-                        row.and_then(|row| {
-                            postgres::codec::row(&row, columns.get_or_insert_with(|| postgres::codec::columns(&row)))
-                        })
-                    })
-                    .boxed())
-            }
-        }
     }
 
     fn refuse_after_failure(&self) -> Result<(), StoreError> {
@@ -274,4 +229,22 @@ impl Read {
         }
         error
     }
+}
+
+fn postgres_rows(
+    connection: &mut PgConnection,
+    sql: Sql,
+    args: Args,
+) -> Result<BoxStream<'_, Result<Row, StoreError>>, StoreError> {
+    let arguments = postgres::codec::arguments(args)?;
+    let mut columns = None;
+    let rows = connection.fetch(sqlx::query_with(AssertSqlSafe(sql.0), arguments));
+    Ok(rows
+        .map_err(StoreError::from)
+        .map(move |row| {
+            row.and_then(|row| {
+                postgres::codec::row(&row, columns.get_or_insert_with(|| postgres::codec::columns(&row)))
+            })
+        })
+        .boxed())
 }

@@ -54,6 +54,15 @@ impl Value {
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null(_))
     }
+
+    /// Bytes, about.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Null(_) | Self::Integer(_) | Self::Real(_) => 8,
+            Self::Text(text) => text.len(),
+            Self::Blob(bytes) => bytes.len(),
+        }
+    }
 }
 
 /// Shows sizes instead of contents: what is stored may be a secret.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use agentd_store::{NewItem, StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
 use parking_lot::Mutex;
@@ -26,6 +27,9 @@ pub(super) const KIND: &str = "evolution";
 /// Agents that are counted between two writes; more than there can be.
 const MAX_COUNTED: usize = 20_000;
 const COUNTED_A_BATCH: usize = 100;
+/// Between two writes of the counts, and so at least between two questions to an agent, however much it
+/// talks.
+pub(super) const REST: Duration = Duration::from_secs(60);
 const OUTDATED: &str = "the agent's instructions were changed after this was proposed, so nothing was done; it will \
     propose anew from what it is told now";
 
@@ -36,6 +40,8 @@ struct Inner {
     talk: Arc<dyn RecentTalk>,
     counted: Mutex<HashMap<AgentId, u32>>,
     count_wake: Arc<Notify>,
+    /// When the counts were last written down.
+    counted_at: Mutex<Option<Timestamp>>,
     propose_wake: Arc<Notify>,
     /// How many agents are being asked here.
     places: Places,
@@ -62,6 +68,7 @@ impl Evolution {
             talk,
             counted: Mutex::default(),
             count_wake: Arc::default(),
+            counted_at: Mutex::default(),
             propose_wake: Arc::default(),
             places: Places::new(AT_ONCE),
             next_due: NextDue::default(),
@@ -79,6 +86,7 @@ impl Evolution {
         if batch.is_empty() {
             return Ok(false);
         }
+        *self.0.counted_at.lock() = Some(self.0.ground.clock.now());
         let (here, written) = (self.clone(), Arc::clone(&batch));
         let written = self
             .0
@@ -137,6 +145,12 @@ impl Evolution {
         let count = counted.entry(agent.clone()).or_default();
         *count = count.saturating_add(turns);
         *count
+    }
+
+    fn has_rested(&self) -> bool {
+        let now = self.0.ground.clock.now();
+        // A clock that was set back does not make agents wait for the old time.
+        self.0.counted_at.lock().is_none_or(|at| now < at || now >= at + REST)
     }
 
     /// Lets a proposal take effect, or wait for the owner, as the agent is set.
@@ -252,7 +266,7 @@ impl TurnObserver for Evolution {
         if status != SessionStatus::Done || session.conversation_id.is_none() {
             return;
         }
-        if u64::from(self.count(&session.agent_id, 1)) == TURNS {
+        if u64::from(self.count(&session.agent_id, 1)) >= TURNS && self.has_rested() {
             self.0.count_wake.notify_one();
         }
     }

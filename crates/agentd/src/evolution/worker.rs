@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::error::EvolutionError;
 use super::model::{Answer, BACKOFF, MAX_ATTEMPTS, MAX_TALK_CHARACTERS, Proposal, TURNS, read_answer};
-use super::service::{Evolution, KIND, QUEUE, is_made_from};
+use super::service::{Evolution, KIND, QUEUE, REST, is_made_from};
 use super::talk::{Author, Said};
 use super::{prompt, store};
 use crate::agents::{Agent, AgentError, AgentId, EvolutionChoice};
@@ -38,7 +38,7 @@ impl Worker for CountTurns {
     }
 
     fn interval(&self) -> Duration {
-        Duration::from_secs(60)
+        REST
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {

@@ -11,6 +11,7 @@ mod visit;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::{Mutex, RwLock};
@@ -73,7 +74,7 @@ pub struct Index {
     folder: PathBuf,
     options: IndexOptions,
     pub(crate) kernel: Kernel,
-    pub(crate) state: RwLock<State>,
+    pub(crate) state: Arc<RwLock<State>>,
     upkeep: Mutex<Upkeep>,
     bounds: Bounds,
     next_number: AtomicU32,

@@ -53,7 +53,7 @@ impl Index {
             folder: folder.to_owned(),
             options,
             kernel: Kernel::detect(),
-            state: RwLock::new(state),
+            state: Arc::new(RwLock::new(state)),
             upkeep: Mutex::new(Upkeep::default()),
             bounds: BOUNDS,
             next_number: AtomicU32::new(next_number),

@@ -4,6 +4,7 @@ use agentd_base::Timestamp;
 
 use super::*;
 use crate::model::{AgentKey, Filter, Mode, SearchRequest, SourceKey};
+use crate::search::scan::{Scan, Wanted};
 use crate::vectors::quantize::Query;
 
 fn open(folder: &Path) -> (Index, Opened) {
@@ -73,16 +74,29 @@ fn shares_of_a_scan_come_together() {
     feed(&index, 1..700);
     // The same rows again, so that places of old vectors stand empty.
     feed(&index, 300..450);
-    let (state, query) = (index.state.read(), Query::new(&[0.6, 0.8, 0.0, 0.0]));
-    let (context, slots) = (state.documents.alive().clone(), state.documents.slot_count() as usize);
-    let scanned = |threads| {
-        let mut cosine = vec![f32::NEG_INFINITY; slots];
-        state.scan_over(threads, index.kernel, &query, &context, &mut cosine, &mut Vec::new());
+    let state = index.state.read();
+    let wanted = Wanted {
+        kernel: index.kernel,
+        query: Arc::new(Query::new(&[0.6, 0.8, 0.0, 0.0])),
+        context: Arc::new(state.documents.alive().clone()),
+    };
+    let scanned = |threads, is_late: bool| {
+        let mut cosine = vec![f32::NEG_INFINITY; state.documents.slot_count() as usize];
+        let scan = Scan::begin_with(threads, 1, &index.state, &state, wanted.clone(), vec![vec![7.0; 3]]);
+        if is_late {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        scan.finish(&state, &mut cosine);
         cosine
     };
-    let alone = scanned(1);
+    let alone = scanned(1, false);
     assert_eq!(alone.iter().filter(|cosine| cosine.is_finite()).count(), 699);
     for threads in 2..=7 {
-        assert_eq!(scanned(threads), alone, "{threads} threads");
+        assert_eq!(scanned(threads, false), alone, "{threads} threads");
+        assert_eq!(scanned(threads, true), alone, "{threads} threads that did all of it");
     }
+    // A search that ends early leaves nobody behind who reads what is being changed.
+    drop(Scan::begin_with(7, 1, &index.state, &state, wanted.clone(), Vec::new()));
+    drop(state);
+    feed(&index, 700..701);
 }

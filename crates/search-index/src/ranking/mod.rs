@@ -17,10 +17,10 @@ use crate::bitmap::Bitmap;
 use crate::documents::WINDOW;
 use crate::error::IndexError;
 use crate::model::Mode;
+use crate::search::scan::Scan;
 use crate::search::scratch::Scratch;
 use crate::state::State;
 use crate::vectors::dot::Kernel;
-use crate::vectors::quantize::Query;
 use dates::NamedDate;
 
 /// The numbers of the ranking.
@@ -64,7 +64,6 @@ pub(crate) const WEIGHTS: Weights = Weights {
 pub(crate) struct Question<'a> {
     pub(crate) mode: Mode,
     pub(crate) terms: &'a [(String, u32)],
-    pub(crate) vector: Option<&'a Query>,
     pub(crate) date: Option<NamedDate>,
 }
 
@@ -94,11 +93,12 @@ pub(crate) struct Ranking<'a> {
 }
 
 impl<'a> Ranking<'a> {
-    /// Counts words and compares meanings.
+    /// Counts words, and then takes part in the scan that compares meanings, where there is one.
     pub(crate) fn prepare(
         state: &'a State,
         kernel: Kernel,
         question: &Question<'_>,
+        scan: Option<Scan>,
         context: &Bitmap,
         scratch: &'a mut Scratch,
     ) -> Result<Self, IndexError> {
@@ -109,9 +109,10 @@ impl<'a> Ranking<'a> {
             scratch.begin_words();
             keyword_share = keyword::score(state, question.terms, context, weights, scratch)?;
         }
-        if let Some(query) = question.vector.filter(|_| question.mode != Mode::Keyword) {
+        let named = speakers::named_in(state, question.terms, context, weights)?;
+        if let Some(scan) = scan {
             scratch.begin_meaning();
-            state.scan(kernel, query, context, &mut scratch.cosine, &mut scratch.shares);
+            scratch.shares = scan.finish(state, &mut scratch.cosine);
         }
         Ok(Self {
             state,
@@ -121,7 +122,7 @@ impl<'a> Ranking<'a> {
             cosine: &scratch.cosine,
             holds_term: &scratch.holds_term,
             date: question.date,
-            named: speakers::named_in(state, question.terms, context, weights)?,
+            named,
             speaker: if question.mode == Mode::Semantic { weights.speaker / 2.0 } else { weights.speaker },
         })
     }

@@ -7,8 +7,10 @@
 //! Neighbours of a match share in its score, but do not match by it: `total` counts what really fits.
 
 mod best;
-mod scan;
+pub(crate) mod scan;
 pub(crate) mod scratch;
+
+use std::sync::Arc;
 
 use crate::analysis::query_terms;
 use crate::bitmap::Bitmap;
@@ -20,6 +22,7 @@ use crate::ranking::{Question, Ranking, WEIGHTS, speakers};
 use crate::state::State;
 use crate::vectors::quantize::{Query, normalized};
 use best::{Best, Candidate};
+use scan::{Scan, Wanted};
 
 /// Below this cosine two texts have nothing to do with each other.
 pub const COSINE_FLOOR: f32 = 0.15;
@@ -33,7 +36,7 @@ impl Index {
     /// A semantic search without a vector, a vector of other dimensions or without direction, a damaged file.
     pub fn search(&self, request: &SearchRequest<'_>) -> Result<SearchHits, IndexError> {
         let query = match request.vector {
-            Some(vector) if request.mode != Mode::Keyword => Some(self.query(vector)?),
+            Some(vector) if request.mode != Mode::Keyword => Some(Arc::new(self.query(vector)?)),
             None if request.mode == Mode::Semantic => {
                 return Err(IndexError::QueryVector { expected: self.options().dimensions, found: 0 });
             }
@@ -45,12 +48,16 @@ impl Index {
         let degraded = request.mode == Mode::Hybrid && (query.is_none() || has_no_meanings);
         let mode = if degraded { Mode::Keyword } else { request.mode };
         state.check(true, mode != Mode::Keyword)?;
-        let context = state.context(request.filter.agent);
-        let selected = state.selected(&request.filter, &context);
+        let context = Arc::new(state.context(request.filter.agent));
         let date = NamedDate::of_query(request.text);
-        let question = Question { mode, terms: &terms, vector: query.as_ref(), date };
+        let question = Question { mode, terms: &terms, date };
         self.scratch.with(|scratch| {
-            let ranking = Ranking::prepare(&state, self.kernel, &question, &context, scratch)?;
+            let scan = query.as_ref().filter(|_| mode != Mode::Keyword).map(|query| {
+                let wanted = Wanted { kernel: self.kernel, query: Arc::clone(query), context: Arc::clone(&context) };
+                Scan::begin(&self.state, &state, wanted, std::mem::take(&mut scratch.shares))
+            });
+            let selected = state.selected(&request.filter, &context);
+            let ranking = Ranking::prepare(&state, self.kernel, &question, scan, &context, scratch)?;
             let wanted = request.offset.saturating_add(request.limit).min(state.documents.len());
             let mut best = Best::new(wanted.max(RESCORED));
             let mut total = 0;
@@ -92,15 +99,18 @@ impl Index {
         let state = self.state.read();
         let itself = state.documents.slot_of(row.0).ok_or(IndexError::UnknownRow(row))?;
         state.check(false, true)?;
-        let queries: Vec<Query> = state.vectors_at(itself)?.iter().map(|vector| Query::new(vector)).collect();
+        let queries: Vec<_> =
+            state.vectors_at(itself)?.iter().map(|vector| Arc::new(Query::new(vector))).collect();
         let mut context = state.context(filter.agent);
         context.remove(itself);
-        let selected = state.selected(filter, &context);
+        let selected = Arc::new(state.selected(filter, &context));
         self.scratch.with(|scratch| {
             scratch.begin(state.documents.slot_count() as usize);
             scratch.begin_meaning();
             for query in &queries {
-                state.scan(self.kernel, query, &selected, &mut scratch.cosine, &mut scratch.shares);
+                let wanted = Wanted { kernel: self.kernel, query: Arc::clone(query), context: Arc::clone(&selected) };
+                let scan = Scan::begin(&self.state, &state, wanted, std::mem::take(&mut scratch.shares));
+                scratch.shares = scan.finish(&state, &mut scratch.cosine);
             }
             let mut best = Best::new(limit.min(state.documents.len()).max(RESCORED));
             for slot in selected.iter() {

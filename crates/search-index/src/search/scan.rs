@@ -1,7 +1,14 @@
-//! The exact scan of all vectors. Of many vectors each core takes a share, because one core alone is what
-//! a search by meaning would wait for.
+//! The exact scan of all vectors. Many vectors are shared among cores, because one core alone is what a search by
+//! meaning would wait for: whoever has time takes the next run of blocks. So nobody waits for a thread that has not
+//! begun yet, and the search itself can do something else first.
+//!
+//! Whoever asked holds the index's lock for reading until no helper is at work, so all of them see one state.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::bitmap::Bitmap;
 use crate::documents::NONE;
@@ -14,6 +21,8 @@ use crate::vectors::quantize::Query;
 const BLOCK: usize = 64;
 /// Below this a thread costs more than it brings.
 const BLOCKS_A_THREAD: usize = 400;
+/// Blocks that are taken at once: some 50 µs of work.
+const RUN: usize = 64;
 /// More share the same memory bus in vain, and leave nothing to others.
 const MOST_THREADS: usize = 4;
 
@@ -40,59 +49,160 @@ fn wanted_of(slots: &[u32], context: &Bitmap) -> (u64, Option<u32>) {
     (wanted, None)
 }
 
-impl State {
-    /// Writes the cosine of each document of `context` that has vectors: the best of its vectors.
-    /// `spare` is room for the other threads.
-    pub(crate) fn scan(
-        &self,
-        kernel: Kernel,
-        query: &Query,
-        context: &Bitmap,
-        cosine: &mut [f32],
-        spare: &mut Vec<Vec<f32>>,
-    ) {
-        self.scan_over(threads_for(self.vector_blocks()), kernel, query, context, cosine, spare);
+/// What is looked for, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) kernel: Kernel,
+    pub(crate) query: Arc<Query>,
+    /// The documents whose vectors count.
+    pub(crate) context: Arc<Bitmap>,
+}
+
+/// A scan that has begun. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Scan(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    wanted: Wanted,
+    /// Of all parts together.
+    blocks: usize,
+    run: usize,
+    /// The first block that nobody has taken.
+    next: AtomicUsize,
+    helpers: Mutex<Helpers>,
+    /// One of them has finished.
+    finished: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Helpers {
+    is_closed: bool,
+    at_work: usize,
+    /// Room for what helpers find, and what they found.
+    spare: Vec<Vec<f32>>,
+    found: Vec<Vec<f32>>,
+}
+
+impl Scan {
+    /// Lets other threads begin. `state` is what `lock` holds, and stays held until the scan is over; `spare` is room
+    /// that earlier scans gave back.
+    pub(crate) fn begin(lock: &Arc<RwLock<State>>, state: &State, wanted: Wanted, spare: Vec<Vec<f32>>) -> Self {
+        Self::begin_with(threads_for(state.vector_blocks()), RUN, lock, state, wanted, spare)
     }
 
+    /// [`Self::begin`] with so many threads, which take so many blocks at once.
+    pub(crate) fn begin_with(
+        threads: usize,
+        run: usize,
+        lock: &Arc<RwLock<State>>,
+        state: &State,
+        wanted: Wanted,
+        spare: Vec<Vec<f32>>,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            wanted,
+            blocks: state.vector_blocks(),
+            run,
+            next: AtomicUsize::new(0),
+            helpers: Mutex::new(Helpers { spare, ..Helpers::default() }),
+            finished: Condvar::new(),
+        });
+        for _ in 1..threads {
+            let (lock, shared) = (Arc::clone(lock), Arc::clone(&shared));
+            // If there is no thread left in the system, the others do its part.
+            let _ = std::thread::Builder::new().name("vectors".to_owned()).spawn(move || shared.help(&lock));
+        }
+        Self(shared)
+    }
+
+    /// Writes the cosine of each document of the context that has vectors: the best of its vectors. Answers the room
+    /// that is not needed any more.
+    pub(crate) fn finish(self, state: &State, cosine: &mut [f32]) -> Vec<Vec<f32>> {
+        self.0.work(state, cosine);
+        self.0.close();
+        let mut helpers = self.0.helpers.lock();
+        let mut spare = std::mem::take(&mut helpers.spare);
+        for own in helpers.found.drain(..) {
+            for (best, found) in cosine.iter_mut().zip(&own) {
+                *best = if *found > *best { *found } else { *best };
+            }
+            spare.push(own);
+        }
+        spare
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Shared {
+    /// What another thread does.
+    fn help(&self, lock: &RwLock<State>) {
+        let Some(mut own) = self.enter() else { return };
+        // However it ends, it is not waited for any longer.
+        let at_work = AtWork(self);
+        // Whoever asked holds the lock too, and waits for us; a writer that waits for both must not come between.
+        let state = lock.read_recursive();
+        own.clear();
+        own.resize(state.documents.slot_count() as usize, f32::NEG_INFINITY);
+        self.work(&state, &mut own);
+        drop(state);
+        self.helpers.lock().found.push(own);
+        drop(at_work);
+    }
+
+    fn enter(&self) -> Option<Vec<f32>> {
+        let mut helpers = self.helpers.lock();
+        if helpers.is_closed || self.next.load(Ordering::Relaxed) >= self.blocks {
+            return None;
+        }
+        helpers.at_work += 1;
+        Some(helpers.spare.pop().unwrap_or_default())
+    }
+
+    /// Takes blocks while there are any.
+    fn work(&self, state: &State, cosine: &mut [f32]) {
+        loop {
+            let first = self.next.fetch_add(self.run, Ordering::Relaxed);
+            if first >= self.blocks {
+                return;
+            }
+            state.scan_share(first..(first + self.run).min(self.blocks), &self.wanted, cosine);
+        }
+    }
+
+    /// Lets nobody in any more, and waits for those who are.
+    fn close(&self) {
+        self.next.fetch_max(self.blocks, Ordering::Relaxed);
+        let mut helpers = self.helpers.lock();
+        helpers.is_closed = true;
+        while helpers.at_work > 0 {
+            self.finished.wait(&mut helpers);
+        }
+    }
+}
+
+struct AtWork<'a>(&'a Shared);
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.helpers.lock().at_work -= 1;
+        self.0.finished.notify_all();
+    }
+}
+
+impl State {
     fn vector_blocks(&self) -> usize {
         self.vectors.iter().map(|held| held.slots.len().div_ceil(BLOCK)).sum()
     }
 
-    /// [`Self::scan`] over so many threads.
-    pub(crate) fn scan_over(
-        &self,
-        threads: usize,
-        kernel: Kernel,
-        query: &Query,
-        context: &Bitmap,
-        cosine: &mut [f32],
-        spare: &mut Vec<Vec<f32>>,
-    ) {
-        let share = self.vector_blocks().div_ceil(threads.max(1));
-        spare.resize_with(threads.saturating_sub(1), Vec::new);
-        std::thread::scope(|scope| {
-            for (number, own) in spare.iter_mut().enumerate() {
-                own.clear();
-                own.resize(cosine.len(), f32::NEG_INFINITY);
-                let shared = share * (number + 1)..share * (number + 2);
-                let taken = shared.clone();
-                let work = move || self.scan_share(taken, kernel, query, context, own);
-                if std::thread::Builder::new().name("vectors".to_owned()).spawn_scoped(scope, work).is_err() {
-                    // There is no thread left in the system; slower is better than not at all.
-                    self.scan_share(shared, kernel, query, context, cosine);
-                }
-            }
-            self.scan_share(0..share, kernel, query, context, cosine);
-        });
-        for own in spare.iter() {
-            for (best, found) in cosine.iter_mut().zip(own) {
-                *best = if *found > *best { *found } else { *best };
-            }
-        }
-    }
-
-    /// [`Self::scan`] of some of the blocks, counted through all parts.
-    fn scan_share(&self, share: Range<usize>, kernel: Kernel, query: &Query, context: &Bitmap, cosine: &mut [f32]) {
+    /// Some of the blocks, counted through all parts.
+    fn scan_share(&self, share: Range<usize>, wanted: &Wanted, cosine: &mut [f32]) {
+        let Wanted { kernel, query, context } = wanted;
         let dimensions = query.numbers.len();
         let mut dots = [0_i32; BLOCK];
         let mut before = 0;

@@ -1,5 +1,5 @@
-//! The writer's own connection, used on the writer's thread without a hop to another: handing each
-//! statement to a driver's thread and back costs several times what the statement does.
+//! A connection that is used on the thread that asks, without a hop to another: handing each statement to a
+//! driver's thread and back costs several times what the statement does.
 
 use std::cell::Cell;
 use std::fs::OpenOptions;
@@ -11,9 +11,9 @@ use std::time::Duration;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, OpenFlags, ToSql};
 
+use crate::StoreError;
 use crate::row::Row;
 use crate::value::{Kind, Value, ValueError};
-use crate::{Args, StoreError};
 
 const STATEMENTS: usize = 256;
 /// Reads of requests take a fraction of this; while it is waited for, nothing is committed.
@@ -24,6 +24,7 @@ const SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; 
     PRAGMA cache_size = -2048; PRAGMA mmap_size = 0; PRAGMA wal_autocheckpoint = 0; \
     PRAGMA journal_size_limit = 67108864;";
 
+/// Opens the writer's connection, and creates the file.
 pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     create(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -60,28 +61,44 @@ pub(crate) fn log_pages() -> u32 {
 }
 
 /// Runs a statement to its end and answers how many rows it changed.
-pub(crate) fn execute(connection: &Connection, sql: &str, args: Args) -> Result<u64, StoreError> {
-    let mut statement = bound(connection, sql, args)?;
+pub(crate) fn execute(connection: &Connection, sql: &str, values: &[Value]) -> Result<u64, StoreError> {
+    let mut statement = bound(connection, sql, values)?;
     let mut rows = statement.raw_query();
     while rows.next()?.is_some() {}
     Ok(connection.changes())
 }
 
 /// Runs a statement to its end and answers its rows.
-pub(crate) fn fetch(connection: &Connection, sql: &str, args: Args) -> Result<Vec<Row>, StoreError> {
-    let mut statement = bound(connection, sql, args)?;
+pub(crate) fn fetch(connection: &Connection, sql: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+    let mut found = Vec::new();
+    each(connection, sql, values, |row| {
+        found.push(row);
+        true
+    })?;
+    Ok(found)
+}
+
+/// Runs a statement and hands over its rows one by one, until `take` answers that it wants no more.
+pub(crate) fn each(
+    connection: &Connection,
+    sql: &str,
+    values: &[Value],
+    mut take: impl FnMut(Row) -> bool,
+) -> Result<(), StoreError> {
+    let mut statement = bound(connection, sql, values)?;
     let columns: Arc<[Box<str>]> = statement.column_names().into_iter().map(Into::into).collect();
     let mut rows = statement.raw_query();
-    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let mut values = Vec::with_capacity(columns.len());
         for (position, column) in columns.iter().enumerate() {
             let read = value(row.get_ref(position)?);
             values.push(read.map_err(|source| StoreError::Column { column: column.to_string(), source })?);
         }
-        found.push(Row { columns: Arc::clone(&columns), values: values.into() });
+        if !take(Row { columns: Arc::clone(&columns), values: values.into() }) {
+            break;
+        }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// A statement of the writer itself, prepared once and kept.
@@ -101,8 +118,7 @@ pub(crate) fn restart_log(connection: &Connection) -> Result<(), StoreError> {
     restarted
 }
 
-fn bound<'c>(connection: &'c Connection, sql: &str, args: Args) -> Result<CachedStatement<'c>, StoreError> {
-    let values = args.into_values()?;
+fn bound<'c>(connection: &'c Connection, sql: &str, values: &[Value]) -> Result<CachedStatement<'c>, StoreError> {
     let mut statement = connection.prepare_cached(sql)?;
     for index in 1..=statement.parameter_count() {
         // SQLite numbers `$1` by where it stands in the text, not by what it says.

@@ -16,10 +16,10 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use sqlx::SqlitePool;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
+use super::readers::Readers;
 use super::{Message, direct};
 use crate::db::mark_transaction_thread;
 use crate::job::{Durability, Job, Outcome};
@@ -42,7 +42,7 @@ const CHECKPOINT: &str = "PRAGMA wal_checkpoint(PASSIVE)";
 struct Writer {
     tx: Option<Tx>,
     path: PathBuf,
-    readers: SqlitePool,
+    readers: Readers,
     shared: Arc<Shared>,
     inbox: mpsc::Receiver<Message>,
     waiting: VecDeque<Box<dyn Job>>,
@@ -60,7 +60,7 @@ struct Writer {
 /// queued is done.
 pub(super) async fn start(
     path: PathBuf,
-    readers: SqlitePool,
+    readers: Readers,
     shared: Arc<Shared>,
     migrations: &'static [Migration],
     inbox: mpsc::Receiver<Message>,

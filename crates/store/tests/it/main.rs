@@ -14,6 +14,7 @@ mod idempotency;
 mod lifecycle;
 mod outbox;
 mod queue;
+mod reading;
 mod schema;
 mod support;
 mod values;

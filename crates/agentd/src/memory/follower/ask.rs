@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use agentd_search_index::{Index, IndexError};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::{Follower, blocking};
 use crate::memory::error::MemoryError;
@@ -15,13 +16,24 @@ impl Follower {
         ask: impl Fn(&Index) -> Result<T, IndexError> + Clone + Send + 'static,
     ) -> Result<T, MemoryError> {
         let (here, first) = (Arc::clone(index), ask.clone());
-        match blocking(move || first(&here)).await {
+        match in_place(move || first(&here)).await {
             Err(MemoryError::Index(damage)) if damage.is_damage() => {
                 self.repair(index, &damage).await?;
                 let index = self.current().await?;
-                blocking(move || ask(&index)).await
+                in_place(move || ask(&index)).await
             }
             answer => answer,
         }
+    }
+}
+
+/// Somebody waits for the answer, and it comes a millisecond or two after the question: waking another thread for
+/// it, and this one again, would be a good part of that. The runtime has others go on with what else there is.
+async fn in_place<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, IndexError> + Send + 'static,
+) -> Result<T, MemoryError> {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work).map_err(MemoryError::Index),
+        _ => blocking(work).await,
     }
 }

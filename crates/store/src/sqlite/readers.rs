@@ -1,0 +1,336 @@
+//! Connections that only read.
+//!
+//! A statement runs on the thread that asks, because nearly all of them take less time than a hop to another
+//! thread and back. One that takes longer is interrupted, and asked again on a thread that may be kept waiting,
+//! so that no request holds up the others: reading changes nothing, so asking twice does no harm.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, stream};
+use parking_lot::Mutex;
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, mpsc};
+use tokio::task::spawn_blocking;
+
+use super::direct;
+use crate::row::Row;
+use crate::value::Value;
+use crate::{Args, Sql, StoreError};
+
+const READERS: u32 = 4;
+const ACQUIRED_IN: Duration = Duration::from_secs(30);
+/// A reader that was idle this long gives its memory back.
+const IDLE: Duration = Duration::from_secs(30);
+const STATEMENTS: usize = 128;
+/// Its cache stays small, nothing is mapped.
+const SETTINGS: &str = "PRAGMA cache_size = -512; PRAGMA mmap_size = 0; PRAGMA query_only = ON;";
+/// What a statement may take from whoever else is waiting for the thread.
+const INLINE: Duration = Duration::from_millis(1);
+/// Steps of SQLite's machine between two looks at the clock: some ten microseconds.
+const STEPS_A_LOOK: i32 = 500;
+/// Rows of a stream that are handed over at once, and how many such batches may wait.
+const BATCH_ROWS: usize = 64;
+const BATCH_BYTES: usize = 256 * 1024;
+const BATCHES: usize = 2;
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    places: Arc<Semaphore>,
+    idle: Mutex<Vec<Idle>>,
+    is_closed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Idle {
+    open: Open,
+    since: Instant,
+}
+
+#[derive(Debug)]
+struct Open {
+    connection: Connection,
+    limit: Arc<TimeLimit>,
+}
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Readers(Arc<Inner>);
+
+/// A connection, for as long as somebody reads with it.
+pub(crate) struct Reader {
+    readers: Readers,
+    /// Away while a thread works with it; lost if nobody waited for that thread.
+    held: Option<Held>,
+    is_snapshot: bool,
+    /// Not to be used by others after this.
+    is_suspect: bool,
+}
+
+struct Held {
+    open: Open,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Readers {
+    pub(super) fn new(path: PathBuf) -> Self {
+        let places = Arc::new(Semaphore::new(READERS as usize));
+        Self(Arc::new(Inner { path, places, idle: Mutex::default(), is_closed: AtomicBool::new(false) }))
+    }
+
+    pub(crate) async fn acquire(&self) -> Result<Reader, StoreError> {
+        if self.0.is_closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
+        }
+        let place = match Arc::clone(&self.0.places).try_acquire_owned() {
+            Ok(place) => place,
+            Err(TryAcquireError::Closed) => return Err(StoreError::Closed),
+            Err(TryAcquireError::NoPermits) => {
+                let waiting = Arc::clone(&self.0.places).acquire_owned();
+                tokio::time::timeout(ACQUIRED_IN, waiting)
+                    .await
+                    .map_err(|_| StoreError::Unavailable {
+                        reason: "no connection became free in time".to_owned(),
+                        source: None,
+                    })?
+                    .map_err(|_| StoreError::Closed)?
+            }
+        };
+        let idle = self.0.idle.lock().pop();
+        let open = match idle {
+            Some(idle) => idle.open,
+            None => {
+                let path = self.0.path.clone();
+                spawn_blocking(move || Open::new(&path)).await.map_err(|_| StoreError::Closed)??
+            }
+        };
+        let held = Some(Held { open, _place: place });
+        Ok(Reader { readers: self.clone(), held, is_snapshot: false, is_suspect: false })
+    }
+
+    /// A transaction that sees one state.
+    pub(crate) async fn begin(&self) -> Result<Reader, StoreError> {
+        let mut reader = self.acquire().await?;
+        reader.held()?.open.connection.execute_batch("BEGIN")?;
+        reader.is_snapshot = true;
+        Ok(reader)
+    }
+
+    pub(super) fn release_idle(&self) {
+        drop(std::mem::take(&mut *self.0.idle.lock()));
+    }
+
+    /// Waits for whoever reads.
+    pub(super) async fn close(&self) {
+        self.0.is_closed.store(true, Ordering::Release);
+        // An error means that it was closed before.
+        let all = self.0.places.acquire_many(READERS).await;
+        self.0.places.close();
+        self.release_idle();
+        drop(all);
+    }
+
+    fn give_back(&self, held: Held) {
+        let now = Instant::now();
+        let mut stale = Vec::new();
+        {
+            let mut idle = self.0.idle.lock();
+            idle.push(Idle { open: held.open, since: now });
+            // The one that was used last is used next, so the others grow old at the beginning.
+            let old = idle.iter().take_while(|idle| now.duration_since(idle.since) >= IDLE).count();
+            stale.extend(idle.drain(..old));
+        }
+        if self.0.is_closed.load(Ordering::Acquire) {
+            self.release_idle();
+        }
+    }
+}
+
+impl Open {
+    fn new(path: &Path) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(super::BUSY_TIMEOUT)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.execute_batch(SETTINGS)?;
+        let limit = Arc::new(TimeLimit::new());
+        let watched = Arc::clone(&limit);
+        connection.progress_handler(STEPS_A_LOOK, Some(move || watched.is_over()))?;
+        // Reads the schema here, where nobody else waits for the thread.
+        direct::fetch(&connection, "SELECT 1 FROM sqlite_schema LIMIT 1", &[])?;
+        Ok(Self { connection, limit })
+    }
+}
+
+impl Reader {
+    pub(crate) async fn fetch(&mut self, sql: Sql, args: Args) -> Result<Vec<Row>, StoreError> {
+        self.ask(sql, args, direct::fetch).await
+    }
+
+    pub(crate) async fn execute(&mut self, sql: Sql, args: Args) -> Result<u64, StoreError> {
+        self.ask(sql, args, direct::execute).await
+    }
+
+    pub(crate) fn script(&mut self, text: &str) -> Result<(), StoreError> {
+        Ok(self.held()?.open.connection.execute_batch(text)?)
+    }
+
+    fn held(&self) -> Result<&Held, StoreError> {
+        self.held.as_ref().ok_or(StoreError::Closed)
+    }
+
+    async fn ask<T: Send + 'static>(
+        &mut self,
+        sql: Sql,
+        args: Args,
+        ask: fn(&Connection, &str, &[Value]) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let values = args.into_values()?;
+        let Open { connection, limit } = &self.held()?.open;
+        limit.begin();
+        let answer = ask(connection, &sql.0, &values);
+        let answer = if limit.end() { self.ask_elsewhere(sql, values, ask).await } else { answer };
+        self.is_suspect |= answer.as_ref().is_err_and(StoreError::is_unavailable);
+        answer
+    }
+
+    async fn ask_elsewhere<T: Send + 'static>(
+        &mut self,
+        sql: Sql,
+        values: Vec<Value>,
+        ask: fn(&Connection, &str, &[Value]) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let held = self.held.take().ok_or(StoreError::Closed)?;
+        let asked = spawn_blocking(move || {
+            let answer = ask(&held.open.connection, &sql.0, &values);
+            (held, answer)
+        });
+        let (held, answer) = asked.await.map_err(|_| StoreError::Closed)?;
+        self.held = Some(held);
+        answer
+    }
+
+    /// Rows as they come, read by a thread that waits while nobody takes them. Who does not take all of them
+    /// cannot go on with this reader.
+    pub(crate) fn stream(&mut self, sql: Sql, args: Args) -> Result<BoxStream<'_, Result<Row, StoreError>>, StoreError> {
+        let values = args.into_values()?;
+        let held = self.held.take().ok_or(StoreError::Closed)?;
+        let (sender, batches) = mpsc::channel(BATCHES);
+        let reading = spawn_blocking(move || {
+            let mut batch = Batch::new(sender);
+            let read = direct::each(&held.open.connection, &sql.0, &values, |row| batch.push(row));
+            batch.end(read);
+            held
+        });
+        let state = Streaming { reader: self, reading: Some(reading), batches };
+        Ok(stream::unfold(state, Streaming::next).flat_map(stream::iter).boxed())
+    }
+}
+
+struct Streaming<'r> {
+    reader: &'r mut Reader,
+    reading: Option<tokio::task::JoinHandle<Held>>,
+    batches: mpsc::Receiver<Vec<Result<Row, StoreError>>>,
+}
+
+impl Streaming<'_> {
+    async fn next(mut self) -> Option<(Vec<Result<Row, StoreError>>, Self)> {
+        if let Some(batch) = self.batches.recv().await {
+            return Some((batch, self));
+        }
+        self.reader.held = self.reading.take()?.await.ok();
+        match self.reader.held {
+            Some(_) => None,
+            // The thread panicked: what came is not all.
+            None => Some((vec![Err(StoreError::Closed)], self)),
+        }
+    }
+}
+
+/// Rows on their way from the thread that reads them.
+struct Batch {
+    rows: Vec<Result<Row, StoreError>>,
+    bytes: usize,
+    sender: mpsc::Sender<Vec<Result<Row, StoreError>>>,
+}
+
+impl Batch {
+    fn new(sender: mpsc::Sender<Vec<Result<Row, StoreError>>>) -> Self {
+        Self { rows: Vec::new(), bytes: 0, sender }
+    }
+
+    /// Whether somebody still wants more.
+    fn push(&mut self, row: Row) -> bool {
+        self.bytes += row.values.iter().map(Value::size).sum::<usize>();
+        self.rows.push(Ok(row));
+        if self.rows.len() < BATCH_ROWS && self.bytes < BATCH_BYTES {
+            return true;
+        }
+        self.bytes = 0;
+        self.sender.blocking_send(std::mem::take(&mut self.rows)).is_ok()
+    }
+
+    fn end(mut self, read: Result<(), StoreError>) {
+        self.rows.extend(read.err().map(Err));
+        if !self.rows.is_empty() {
+            // An error means that nobody wants them.
+            let _ = self.sender.blocking_send(self.rows);
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        let is_over = !self.is_snapshot || held.open.connection.execute_batch("ROLLBACK").is_ok();
+        if is_over && !self.is_suspect {
+            self.readers.give_back(held);
+        }
+    }
+}
+
+/// How long a statement may hold the thread that it runs on.
+#[derive(Debug)]
+struct TimeLimit {
+    epoch: Instant,
+    /// Nanoseconds after `epoch`; [`NEVER`] while nothing is limited.
+    until: AtomicU64,
+    was_over: AtomicBool,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl TimeLimit {
+    fn new() -> Self {
+        Self { epoch: Instant::now(), until: AtomicU64::new(NEVER), was_over: AtomicBool::new(false) }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(NEVER - 1)
+    }
+
+    fn begin(&self) {
+        self.was_over.store(false, Ordering::Relaxed);
+        self.until.store(self.now() + INLINE.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Asked by SQLite as it goes.
+    fn is_over(&self) -> bool {
+        let until = self.until.load(Ordering::Relaxed);
+        let is_over = until != NEVER && self.now() >= until;
+        if is_over {
+            self.was_over.store(true, Ordering::Relaxed);
+        }
+        is_over
+    }
+
+    /// Lifts the limit; answers whether it was met.
+    fn end(&self) -> bool {
+        self.until.store(NEVER, Ordering::Relaxed);
+        self.was_over.load(Ordering::Relaxed)
+    }
+}

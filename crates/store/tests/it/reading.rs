@@ -1,0 +1,98 @@
+//! Reading: long statements, streams that are left, connections that are all in use.
+
+use std::time::Duration;
+
+use agentd_store::testing::TestDb;
+use agentd_store::{Dialect, MIGRATIONS, StoreError, Tx, args};
+use futures_util::StreamExt;
+
+/// Counts to `$1`, which takes some time.
+const LONG: &str = "WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < $1) \
+                    SELECT COUNT(*) AS n FROM n";
+const LONG_STEPS: i64 = 300_000;
+
+/// On the one thread of this test nothing else could run while a statement holds it.
+#[tokio::test]
+async fn a_long_statement_does_not_hold_up_the_others() {
+    let test_db = TestDb::start().await.unwrap();
+    for in_snapshot in [false, true] {
+        let mut read =
+            if in_snapshot { test_db.db.read_snapshot().await.unwrap() } else { test_db.db.read().await.unwrap() };
+        let mut looks = 0_u32;
+        let counted = {
+            let count = read.fetch_one(LONG, args![LONG_STEPS]);
+            tokio::pin!(count);
+            loop {
+                tokio::select! {
+                    row = &mut count => break row.unwrap().get::<i64>("n").unwrap(),
+                    () = tokio::time::sleep(Duration::from_millis(2)) => looks += 1,
+                }
+            }
+        };
+        assert_eq!(counted, LONG_STEPS);
+        assert!(looks >= 2, "{looks} looks while it ran");
+        // The connection is as good as before.
+        assert_eq!(read.fetch_one(LONG, args![3]).await.unwrap().get::<i64>("n").unwrap(), 3);
+    }
+    test_db.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_snapshot_stays_what_it_was_when_a_statement_takes_long() {
+    let test_db = TestDb::start().await.unwrap();
+    let mut snapshot = test_db.db.read_snapshot().await.unwrap();
+    let count = "SELECT COUNT(*) AS n FROM store_info WHERE name = 'new'";
+    assert_eq!(snapshot.fetch_one(count, args![]).await.unwrap().get::<i64>("n").unwrap(), 0);
+    let insert = "INSERT INTO store_info (name, value) VALUES ('new', '1')";
+    let added = test_db.db.write::<_, StoreError, _>(async move |tx: &mut Tx| tx.execute(insert, args![]).await);
+    assert_eq!(added.await.unwrap(), 1);
+    snapshot.fetch_one(LONG, args![LONG_STEPS]).await.unwrap();
+    assert_eq!(snapshot.fetch_one(count, args![]).await.unwrap().get::<i64>("n").unwrap(), 0);
+    drop(snapshot);
+    let mut read = test_db.db.read().await.unwrap();
+    assert_eq!(read.fetch_one(count, args![]).await.unwrap().get::<i64>("n").unwrap(), 1);
+    drop(read);
+    test_db.end().await.unwrap();
+}
+
+/// Nothing is held back by somebody who lost interest, and the database still closes.
+#[tokio::test]
+async fn what_is_left_in_the_middle_gives_its_connection_back() {
+    let test_db = TestDb::start_on(Dialect::Sqlite, MIGRATIONS).await.unwrap();
+    let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT i FROM n";
+    for _ in 0..12 {
+        let mut left = test_db.db.read_snapshot().await.unwrap();
+        let mut rows = left.fetch_stream(many, args![]).unwrap();
+        assert_eq!(rows.next().await.unwrap().unwrap().get::<i64>("i").unwrap(), 1);
+        drop(rows);
+        assert!(matches!(left.fetch_one("SELECT 1 AS n", args![]).await, Err(StoreError::Closed)));
+        let mut abandoned = test_db.db.read().await.unwrap();
+        let asked = abandoned.fetch_one(LONG, args![LONG_STEPS / 10]);
+        assert!(tokio::time::timeout(Duration::from_millis(3), asked).await.is_err(), "it takes longer");
+    }
+    let whole = test_db.db.read_snapshot().await.unwrap().fetch_stream(many, args![]).unwrap().count().await;
+    assert_eq!(whole, 100_000);
+    tokio::time::timeout(Duration::from_secs(10), test_db.end()).await.expect("nobody is waited for").unwrap();
+}
+
+#[tokio::test]
+async fn who_comes_when_all_read_waits_for_a_place() {
+    let test_db = TestDb::start_on(Dialect::Sqlite, MIGRATIONS).await.unwrap();
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(test_db.db.read().await.unwrap());
+    }
+    let db = test_db.db.clone();
+    let waiting = tokio::spawn(async move { db.read().await.map(drop) });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!waiting.is_finished());
+    held.pop();
+    waiting.await.unwrap().unwrap();
+    let db = test_db.db.clone();
+    let closing = tokio::spawn(async move { db.close().await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!closing.is_finished(), "somebody reads");
+    assert!(matches!(test_db.db.read().await, Err(StoreError::Closed)));
+    held.clear();
+    closing.await.unwrap();
+}
