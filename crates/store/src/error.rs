@@ -86,6 +86,13 @@ impl StoreError {
         matches!(self, Self::Unavailable { .. } | Self::Closed)
     }
 
+    /// Whether somebody else holds a lock of SQLite's.
+    pub(crate) fn is_busy(&self) -> bool {
+        let Self::Unavailable { source: Some(source), .. } = self else { return false };
+        let error = source.downcast_ref::<rusqlite::Error>();
+        error.and_then(rusqlite::Error::sqlite_error_code) == Some(rusqlite::ErrorCode::DatabaseBusy)
+    }
+
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Io { action, path: path.into(), source: Arc::new(source) }
     }

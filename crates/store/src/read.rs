@@ -7,6 +7,7 @@ use agentd_base::Clock;
 use agentd_base::id::IdGenerator;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
+use sqlx::postgres::PgArguments;
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Postgres, Transaction};
 
 use crate::shared::Shared;
@@ -101,8 +102,8 @@ impl Read {
                 args.into_values().and_then(|values| sqlite::direct::fetch(connection, &sql.0, &values))
             }
             Target::Sqlite(reader) => reader.fetch(sql, args).await,
-            Target::Postgres(connection) => match postgres_rows(connection, sql, args) {
-                Ok(rows) => rows.try_collect().await,
+            Target::Postgres(connection) => match postgres::codec::arguments(args) {
+                Ok(arguments) => postgres_rows(connection, sql, arguments).try_collect().await,
                 Err(error) => Err(error),
             },
         };
@@ -172,18 +173,23 @@ impl Read {
     ) -> Result<BoxStream<'_, Result<Row, StoreError>>, StoreError> {
         self.refuse_after_failure()?;
         let sql = sql.into();
-        // What has to be remembered is what is refused before the first row.
-        if let Connection::Lost = self.connection {
-            return Err(self.failed(StoreError::Closed));
-        }
-        match self.connection.target() {
-            Target::Lost => Err(StoreError::Closed),
-            Target::Writer(connection) => {
-                let rows = args.into_values().and_then(|values| sqlite::direct::fetch(connection, &sql.0, &values))?;
+        // Encoded before the connection is borrowed: a refusal has to be remembered.
+        match &self.connection {
+            Connection::Lost => Err(self.failed(StoreError::Closed)),
+            Connection::SqliteWriter(connection) => {
+                let rows = args.into_values().and_then(|values| sqlite::direct::fetch(connection, &sql.0, &values));
+                let rows = rows.map_err(|error| self.failed(error))?;
                 Ok(futures_util::stream::iter(rows.into_iter().map(Ok)).boxed())
             }
-            Target::Sqlite(reader) => reader.stream(sql, args),
-            Target::Postgres(connection) => postgres_rows(connection, sql, args),
+            Connection::Sqlite(_) => {
+                let Connection::Sqlite(reader) = &mut self.connection else { return Err(StoreError::Closed) };
+                reader.stream(sql, args)
+            }
+            Connection::Postgres(_) | Connection::PostgresTransaction(_) => {
+                let arguments = postgres::codec::arguments(args).map_err(|error| self.failed(error))?;
+                let Target::Postgres(connection) = self.connection.target() else { return Err(StoreError::Closed) };
+                Ok(postgres_rows(connection, sql, arguments))
+            }
         }
     }
 
@@ -234,17 +240,16 @@ impl Read {
 fn postgres_rows(
     connection: &mut PgConnection,
     sql: Sql,
-    args: Args,
-) -> Result<BoxStream<'_, Result<Row, StoreError>>, StoreError> {
-    let arguments = postgres::codec::arguments(args)?;
+    arguments: PgArguments,
+) -> BoxStream<'_, Result<Row, StoreError>> {
     let mut columns = None;
-    let rows = connection.fetch(sqlx::query_with(AssertSqlSafe(sql.0), arguments));
-    Ok(rows
+    connection
+        .fetch(sqlx::query_with(AssertSqlSafe(sql.0), arguments))
         .map_err(StoreError::from)
         .map(move |row| {
             row.and_then(|row| {
                 postgres::codec::row(&row, columns.get_or_insert_with(|| postgres::codec::columns(&row)))
             })
         })
-        .boxed())
+        .boxed()
 }

@@ -99,8 +99,7 @@ impl Index {
         let state = self.state.read();
         let itself = state.documents.slot_of(row.0).ok_or(IndexError::UnknownRow(row))?;
         state.check(false, true)?;
-        let queries: Vec<_> =
-            state.vectors_at(itself)?.iter().map(|vector| Arc::new(Query::new(vector))).collect();
+        let queries: Vec<_> = state.vectors_at(itself)?.iter().map(|vector| Arc::new(Query::new(vector))).collect();
         let mut context = state.context(filter.agent);
         context.remove(itself);
         let selected = Arc::new(state.selected(filter, &context));

@@ -68,6 +68,7 @@ struct Shared {
     /// Of all parts together.
     blocks: usize,
     run: usize,
+    slots: usize,
     /// The first block that nobody has taken.
     next: AtomicUsize,
     helpers: Mutex<Helpers>,
@@ -79,6 +80,8 @@ struct Shared {
 struct Helpers {
     is_closed: bool,
     at_work: usize,
+    /// One of them panicked.
+    has_failed: bool,
     /// Room for what helpers find, and what they found.
     spare: Vec<Vec<f32>>,
     found: Vec<Vec<f32>>,
@@ -104,6 +107,7 @@ impl Scan {
             wanted,
             blocks: state.vector_blocks(),
             run,
+            slots: state.documents.slot_count() as usize,
             next: AtomicUsize::new(0),
             helpers: Mutex::new(Helpers { spare, ..Helpers::default() }),
             finished: Condvar::new(),
@@ -119,9 +123,15 @@ impl Scan {
     /// Writes the cosine of each document of the context that has vectors: the best of its vectors. Answers the room
     /// that is not needed any more.
     pub(crate) fn finish(self, state: &State, cosine: &mut [f32]) -> Vec<Vec<f32>> {
-        self.0.work(state, cosine);
+        if let Some(first) = self.0.take() {
+            self.0.work(first, state, cosine);
+        }
         self.0.close();
         let mut helpers = self.0.helpers.lock();
+        if helpers.has_failed {
+            // What it took is missing.
+            state.scan_share(0..self.0.blocks, &self.0.wanted, cosine);
+        }
         let mut spare = std::mem::take(&mut helpers.spare);
         for own in helpers.found.drain(..) {
             for (best, found) in cosine.iter_mut().zip(&own) {
@@ -142,36 +152,43 @@ impl Drop for Scan {
 impl Shared {
     /// What another thread does.
     fn help(&self, lock: &RwLock<State>) {
-        let Some(mut own) = self.enter() else { return };
+        let mut own = self.helpers.lock().spare.pop().unwrap_or_default();
+        own.clear();
+        own.resize(self.slots, f32::NEG_INFINITY);
+        let Some(first) = self.enter() else { return };
         // However it ends, it is not waited for any longer.
         let at_work = AtWork(self);
         // Whoever asked holds the lock too, and waits for us; a writer that waits for both must not come between.
         let state = lock.read_recursive();
-        own.clear();
-        own.resize(state.documents.slot_count() as usize, f32::NEG_INFINITY);
-        self.work(&state, &mut own);
+        self.work(first, &state, &mut own);
         drop(state);
         self.helpers.lock().found.push(own);
         drop(at_work);
     }
 
-    fn enter(&self) -> Option<Vec<f32>> {
+    /// Becomes one that is waited for, with something to do.
+    fn enter(&self) -> Option<usize> {
         let mut helpers = self.helpers.lock();
-        if helpers.is_closed || self.next.load(Ordering::Relaxed) >= self.blocks {
+        if helpers.is_closed {
             return None;
         }
+        let first = self.take()?;
         helpers.at_work += 1;
-        Some(helpers.spare.pop().unwrap_or_default())
+        Some(first)
     }
 
-    /// Takes blocks while there are any.
-    fn work(&self, state: &State, cosine: &mut [f32]) {
-        loop {
-            let first = self.next.fetch_add(self.run, Ordering::Relaxed);
-            if first >= self.blocks {
-                return;
-            }
+    /// The first of the blocks that are to be done next.
+    fn take(&self) -> Option<usize> {
+        let first = self.next.fetch_add(self.run, Ordering::Relaxed);
+        (first < self.blocks).then_some(first)
+    }
+
+    /// Does blocks, and takes more while there are any.
+    fn work(&self, first: usize, state: &State, cosine: &mut [f32]) {
+        let mut taken = Some(first);
+        while let Some(first) = taken {
             state.scan_share(first..(first + self.run).min(self.blocks), &self.wanted, cosine);
+            taken = self.take();
         }
     }
 
@@ -190,7 +207,10 @@ struct AtWork<'a>(&'a Shared);
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
-        self.0.helpers.lock().at_work -= 1;
+        let mut helpers = self.0.helpers.lock();
+        helpers.at_work -= 1;
+        helpers.has_failed |= std::thread::panicking();
+        drop(helpers);
         self.0.finished.notify_all();
     }
 }

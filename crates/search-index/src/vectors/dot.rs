@@ -7,6 +7,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kernel {
     #[cfg(target_arch = "x86_64")]
+    Avx512Vnni,
+    #[cfg(target_arch = "x86_64")]
     Avx512,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -18,7 +20,8 @@ impl Kernel {
         #[cfg(target_arch = "x86_64")]
         {
             if std::arch::is_x86_feature_detected!("avx512bw") {
-                return Self::Avx512;
+                let has_vnni = std::arch::is_x86_feature_detected!("avx512vnni");
+                return if has_vnni { Self::Avx512Vnni } else { Self::Avx512 };
             }
             if std::arch::is_x86_feature_detected!("avx2") {
                 return Self::Avx2;
@@ -30,6 +33,8 @@ impl Kernel {
     /// The dot products of vectors that stand one after the other.
     pub(crate) fn dots(self, codes: &[u8], query: &[i16], out: &mut [i32]) {
         match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vnni => wide::avx512vnni_dots(codes, query, out),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => wide::avx512_dots(codes, query, out),
             #[cfg(target_arch = "x86_64")]
@@ -45,6 +50,8 @@ impl Kernel {
     #[inline]
     pub(crate) fn dot(self, codes: &[u8], query: &[i16]) -> i32 {
         match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vnni => wide::avx512vnni(codes, query),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => wide::avx512(codes, query),
             #[cfg(target_arch = "x86_64")]
@@ -66,13 +73,18 @@ mod wide {
     use std::arch::x86_64::{
         __m128i, __m256i, __m512i, _mm_add_epi32, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_shuffle_epi32,
         _mm256_add_epi32, _mm256_castsi256_si128, _mm256_cvtepi8_epi16, _mm256_extracti128_si256, _mm256_loadu_si256,
-        _mm256_madd_epi16, _mm256_setzero_si256, _mm512_add_epi32, _mm512_cvtepi8_epi16, _mm512_loadu_si512,
-        _mm512_madd_epi16, _mm512_reduce_add_epi32, _mm512_setzero_si512,
+        _mm256_madd_epi16, _mm256_setzero_si256, _mm512_add_epi32, _mm512_cvtepi8_epi16, _mm512_dpwssd_epi32,
+        _mm512_loadu_si512, _mm512_madd_epi16, _mm512_reduce_add_epi32, _mm512_setzero_si512,
     };
 
     pub(super) fn avx512(codes: &[u8], query: &[i16]) -> i32 {
         // SAFETY: `Kernel::detect` chose this path only after it saw AVX-512 BW.
         unsafe { sum_avx512(codes, query) }
+    }
+
+    pub(super) fn avx512vnni(codes: &[u8], query: &[i16]) -> i32 {
+        // SAFETY: `Kernel::detect` chose this path only after it saw AVX-512 BW and VNNI.
+        unsafe { sum_avx512vnni(codes, query) }
     }
 
     pub(super) fn avx2(codes: &[u8], query: &[i16]) -> i32 {
@@ -85,6 +97,11 @@ mod wide {
         unsafe { each_avx512(codes, query, out) }
     }
 
+    pub(super) fn avx512vnni_dots(codes: &[u8], query: &[i16], out: &mut [i32]) {
+        // SAFETY: as above.
+        unsafe { each_avx512vnni(codes, query, out) }
+    }
+
     pub(super) fn avx2_dots(codes: &[u8], query: &[i16], out: &mut [i32]) {
         // SAFETY: as above.
         unsafe { each_avx2(codes, query, out) }
@@ -94,6 +111,13 @@ mod wide {
     fn each_avx512(codes: &[u8], query: &[i16], out: &mut [i32]) {
         for (codes, out) in codes.chunks_exact(query.len()).zip(out) {
             *out = sum_avx512(codes, query);
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    fn each_avx512vnni(codes: &[u8], query: &[i16], out: &mut [i32]) {
+        for (codes, out) in codes.chunks_exact(query.len()).zip(out) {
+            *out = sum_avx512vnni(codes, query);
         }
     }
 
@@ -119,6 +143,26 @@ mod wide {
                 )
             };
             sum = _mm512_add_epi32(sum, _mm512_madd_epi16(_mm512_cvtepi8_epi16(codes), numbers));
+        }
+        _mm512_reduce_add_epi32(sum) + super::portable(code_rest, query_rest)
+    }
+
+    /// Multiplies and adds up in one instruction.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    fn sum_avx512vnni(codes: &[u8], query: &[i16]) -> i32 {
+        let (code_blocks, code_rest) = codes.as_chunks::<32>();
+        let (query_blocks, query_rest) = query.as_chunks::<32>();
+        let mut sum = _mm512_setzero_si512();
+        for (codes, numbers) in code_blocks.iter().zip(query_blocks) {
+            // SAFETY: each block has exactly the 32 and 64 bytes that the loads read; they need no alignment.
+            let (codes, numbers) = unsafe {
+                (
+                    _mm256_loadu_si256(codes.as_ptr().cast::<__m256i>()),
+                    _mm512_loadu_si512(numbers.as_ptr().cast::<__m512i>()),
+                )
+            };
+            sum = _mm512_dpwssd_epi32(sum, _mm512_cvtepi8_epi16(codes), numbers);
         }
         _mm512_reduce_add_epi32(sum) + super::portable(code_rest, query_rest)
     }
@@ -170,6 +214,10 @@ mod tests {
             #[cfg(target_arch = "x86_64")]
             if std::arch::is_x86_feature_detected!("avx2") {
                 prop_assert_eq!(Kernel::Avx2.dot(&codes, &query), expected);
+            }
+            #[cfg(target_arch = "x86_64")]
+            if std::arch::is_x86_feature_detected!("avx512bw") {
+                prop_assert_eq!(Kernel::Avx512.dot(&codes, &query), expected);
             }
         }
     }

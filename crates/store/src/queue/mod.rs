@@ -251,7 +251,7 @@ impl Tx {
         }
         self.execute(
             "DELETE FROM queue WHERE id IN (SELECT id FROM queue WHERE queue = $1 AND status = $2 \
-             AND updated_at < $3 ORDER BY updated_at LIMIT $4)",
+             AND status IN ('done', 'dead_letter') AND updated_at < $3 ORDER BY updated_at LIMIT $4)",
             args![queue, status, before, limit],
         )
         .await

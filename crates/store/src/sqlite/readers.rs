@@ -2,8 +2,12 @@
 //!
 //! A statement runs on the thread that asks, because nearly all of them take less time than a hop to another
 //! thread and back. One that takes longer is interrupted, and asked again on a thread that may be kept waiting,
-//! so that no request holds up the others: reading changes nothing, so asking twice does no harm.
+//! so that no request holds up the others for long: reading changes nothing, so asking twice does no harm. What
+//! was too long once begins there, and so does everything for a while when the disk is slow, because SQLite does
+//! not look at the clock while it waits for a page.
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,7 +27,7 @@ use crate::{Args, Sql, StoreError};
 
 const READERS: u32 = 4;
 const ACQUIRED_IN: Duration = Duration::from_secs(30);
-/// A reader that was idle this long gives its memory back.
+/// A reader that was idle this long gives its memory back when another one is let go, or when the daemon rests.
 const IDLE: Duration = Duration::from_secs(30);
 const STATEMENTS: usize = 128;
 /// Its cache stays small, nothing is mapped.
@@ -32,6 +36,15 @@ const SETTINGS: &str = "PRAGMA cache_size = -512; PRAGMA mmap_size = 0; PRAGMA q
 const INLINE: Duration = Duration::from_millis(1);
 /// Steps of SQLite's machine between two looks at the clock: some ten microseconds.
 const STEPS_A_LOOK: i32 = 500;
+/// Nothing takes that long but waiting for the disk.
+const SLOW: Duration = Duration::from_millis(20);
+/// For how long nobody is asked to wait for the disk then.
+const SLOW_FOR: Duration = Duration::from_secs(2);
+/// After so much work on the threads of others they have their turn.
+const YIELD_AFTER: Duration = Duration::from_millis(2);
+/// Statements of which is known that they take long, and after how many times one may show that it no longer does.
+const LONG_ONES: usize = 256;
+const LONG_TIMES: u32 = 64;
 /// Rows of a stream that are handed over at once, and how many such batches may wait.
 const BATCH_ROWS: usize = 64;
 const BATCH_BYTES: usize = 256 * 1024;
@@ -43,6 +56,7 @@ struct Inner {
     places: Arc<Semaphore>,
     idle: Mutex<Vec<Idle>>,
     is_closed: AtomicBool,
+    slow_until: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug)]
@@ -55,6 +69,10 @@ struct Idle {
 struct Open {
     connection: Connection,
     limit: Arc<TimeLimit>,
+    /// By the hash of their text, how often they were asked elsewhere.
+    long_ones: HashMap<u64, u32>,
+    /// On the threads of those who asked, since they last had their turn.
+    spent: Duration,
 }
 
 /// Cheap to clone.
@@ -71,6 +89,9 @@ pub(crate) struct Reader {
     is_suspect: bool,
 }
 
+/// What is asked of a connection: a statement and its values.
+type Ask<T> = fn(&Connection, &str, &[Value]) -> Result<T, StoreError>;
+
 struct Held {
     open: Open,
     _place: OwnedSemaphorePermit,
@@ -79,7 +100,8 @@ struct Held {
 impl Readers {
     pub(super) fn new(path: PathBuf) -> Self {
         let places = Arc::new(Semaphore::new(READERS as usize));
-        Self(Arc::new(Inner { path, places, idle: Mutex::default(), is_closed: AtomicBool::new(false) }))
+        let is_closed = AtomicBool::new(false);
+        Self(Arc::new(Inner { path, places, idle: Mutex::default(), is_closed, slow_until: Mutex::default() }))
     }
 
     pub(crate) async fn acquire(&self) -> Result<Reader, StoreError> {
@@ -101,15 +123,16 @@ impl Readers {
             }
         };
         let idle = self.0.idle.lock().pop();
-        let open = match idle {
-            Some(idle) => idle.open,
+        let held = match idle {
+            Some(idle) => Held { open: idle.open, _place: place },
             None => {
                 let path = self.0.path.clone();
-                spawn_blocking(move || Open::new(&path)).await.map_err(|_| StoreError::Closed)??
+                // The place goes along: whoever closes waits for a file that is being opened, too.
+                let open = move || Ok::<_, StoreError>(Held { open: Open::new(&path)?, _place: place });
+                spawn_blocking(open).await.map_err(|_| StoreError::Closed)??
             }
         };
-        let held = Some(Held { open, _place: place });
-        Ok(Reader { readers: self.clone(), held, is_snapshot: false, is_suspect: false })
+        Ok(Reader { readers: self.clone(), held: Some(held), is_snapshot: false, is_suspect: false })
     }
 
     /// A transaction that sees one state.
@@ -121,7 +144,9 @@ impl Readers {
     }
 
     pub(super) fn release_idle(&self) {
-        drop(std::mem::take(&mut *self.0.idle.lock()));
+        // Closed after the lock is let go.
+        let idle = std::mem::take(&mut *self.0.idle.lock());
+        drop(idle);
     }
 
     /// Waits for whoever reads.
@@ -132,6 +157,15 @@ impl Readers {
         self.0.places.close();
         self.release_idle();
         drop(all);
+    }
+
+    fn is_slow(&self) -> bool {
+        let mut slow_until = self.0.slow_until.lock();
+        let is_slow = slow_until.is_some_and(|until| Instant::now() < until);
+        if !is_slow {
+            *slow_until = None;
+        }
+        is_slow
     }
 
     fn give_back(&self, held: Held) {
@@ -154,7 +188,9 @@ impl Open {
     fn new(path: &Path) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(super::BUSY_TIMEOUT)?;
+        // Nobody waits for a lock on the thread of others; that is done elsewhere.
+        connection.busy_timeout(Duration::ZERO)?;
+        direct::keep_plans(&connection)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.execute_batch(SETTINGS)?;
         let limit = Arc::new(TimeLimit::new());
@@ -162,8 +198,54 @@ impl Open {
         connection.progress_handler(STEPS_A_LOOK, Some(move || watched.is_over()))?;
         // Reads the schema here, where nobody else waits for the thread.
         direct::fetch(&connection, "SELECT 1 FROM sqlite_schema LIMIT 1", &[])?;
-        Ok(Self { connection, limit })
+        Ok(Self { connection, limit, long_ones: HashMap::new(), spent: Duration::ZERO })
     }
+}
+
+impl Open {
+    /// Asks here and now; `None` when that takes too long, or when another program holds a lock.
+    fn try_ask<T>(&mut self, sql: &Sql, values: &[Value], ask: Ask<T>) -> Option<Result<T, StoreError>> {
+        let began = Instant::now();
+        self.limit.begin();
+        let answer = ask(&self.connection, &sql.0, values);
+        let was_over = self.limit.end();
+        self.spent += began.elapsed();
+        match &answer {
+            Ok(_) => Some(answer),
+            Err(error) if was_over || error.is_busy() => {
+                self.note_long(sql);
+                None
+            }
+            Err(_) => Some(answer),
+        }
+    }
+
+    fn is_long(&mut self, sql: &Sql) -> bool {
+        if self.long_ones.is_empty() {
+            return false;
+        }
+        let key = hash(sql);
+        let Some(times) = self.long_ones.get_mut(&key) else { return false };
+        *times += 1;
+        if *times < LONG_TIMES {
+            return true;
+        }
+        self.long_ones.remove(&key);
+        false
+    }
+
+    fn note_long(&mut self, sql: &Sql) {
+        if self.long_ones.len() >= LONG_ONES {
+            self.long_ones.clear();
+        }
+        self.long_ones.insert(hash(sql), 0);
+    }
+}
+
+fn hash(sql: &Sql) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    sql.0.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Reader {
@@ -179,21 +261,32 @@ impl Reader {
         Ok(self.held()?.open.connection.execute_batch(text)?)
     }
 
-    fn held(&self) -> Result<&Held, StoreError> {
-        self.held.as_ref().ok_or(StoreError::Closed)
+    fn held(&mut self) -> Result<&mut Held, StoreError> {
+        let held = self.held.as_mut().ok_or(StoreError::Closed)?;
+        if self.is_snapshot && held.open.connection.is_autocommit() {
+            // SQLite gave the transaction up when reading failed: what comes next would be of another state.
+            return Err(StoreError::Closed);
+        }
+        Ok(held)
     }
 
-    async fn ask<T: Send + 'static>(
-        &mut self,
-        sql: Sql,
-        args: Args,
-        ask: fn(&Connection, &str, &[Value]) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    async fn ask<T: Send + 'static>(&mut self, sql: Sql, args: Args, ask: Ask<T>) -> Result<T, StoreError> {
         let values = args.into_values()?;
-        let Open { connection, limit } = &self.held()?.open;
-        limit.begin();
-        let answer = ask(connection, &sql.0, &values);
-        let answer = if limit.end() { self.ask_elsewhere(sql, values, ask).await } else { answer };
+        let is_slow = self.readers.is_slow();
+        let open = &mut self.held()?.open;
+        if open.spent >= YIELD_AFTER {
+            open.spent = Duration::ZERO;
+            tokio::task::yield_now().await;
+        }
+        let open = &mut self.held()?.open;
+        let inline = if is_slow || open.is_long(&sql) { None } else { open.try_ask(&sql, &values, ask) };
+        if open.spent >= SLOW {
+            *self.readers.0.slow_until.lock() = Some(Instant::now() + SLOW_FOR);
+        }
+        let answer = match inline {
+            Some(answer) => answer,
+            None => self.ask_elsewhere(sql, values, ask).await,
+        };
         self.is_suspect |= answer.as_ref().is_err_and(StoreError::is_unavailable);
         answer
     }
@@ -202,23 +295,37 @@ impl Reader {
         &mut self,
         sql: Sql,
         values: Vec<Value>,
-        ask: fn(&Connection, &str, &[Value]) -> Result<T, StoreError>,
+        ask: Ask<T>,
     ) -> Result<T, StoreError> {
         let held = self.held.take().ok_or(StoreError::Closed)?;
+        let mut awaited = Awaited(Some(Arc::clone(&held.open.limit)));
         let asked = spawn_blocking(move || {
-            let answer = ask(&held.open.connection, &sql.0, &values);
-            (held, answer)
+            let connection = &held.open.connection;
+            let answer = connection
+                .busy_timeout(super::BUSY_TIMEOUT)
+                .map_err(StoreError::from)
+                .and_then(|()| ask(connection, &sql.0, &values));
+            let calm = connection.busy_timeout(Duration::ZERO);
+            (held, answer.and_then(|answer| calm.map(|()| answer).map_err(StoreError::from)))
         });
-        let (held, answer) = asked.await.map_err(|_| StoreError::Closed)?;
+        let asked = asked.await;
+        awaited.0 = None;
+        let (held, answer) = asked.map_err(|_| StoreError::Closed)?;
         self.held = Some(held);
         answer
     }
 
     /// Rows as they come, read by a thread that waits while nobody takes them. Who does not take all of them
     /// cannot go on with this reader.
-    pub(crate) fn stream(&mut self, sql: Sql, args: Args) -> Result<BoxStream<'_, Result<Row, StoreError>>, StoreError> {
+    pub(crate) fn stream(
+        &mut self,
+        sql: Sql,
+        args: Args,
+    ) -> Result<BoxStream<'_, Result<Row, StoreError>>, StoreError> {
         let values = args.into_values()?;
+        self.held()?;
         let held = self.held.take().ok_or(StoreError::Closed)?;
+        let awaited = Awaited(Some(Arc::clone(&held.open.limit)));
         let (sender, batches) = mpsc::channel(BATCHES);
         let reading = spawn_blocking(move || {
             let mut batch = Batch::new(sender);
@@ -226,7 +333,7 @@ impl Reader {
             batch.end(read);
             held
         });
-        let state = Streaming { reader: self, reading: Some(reading), batches };
+        let state = Streaming { reader: self, reading: Some(reading), batches, awaited };
         Ok(stream::unfold(state, Streaming::next).flat_map(stream::iter).boxed())
     }
 }
@@ -235,14 +342,17 @@ struct Streaming<'r> {
     reader: &'r mut Reader,
     reading: Option<tokio::task::JoinHandle<Held>>,
     batches: mpsc::Receiver<Vec<Result<Row, StoreError>>>,
+    awaited: Awaited,
 }
 
 impl Streaming<'_> {
     async fn next(mut self) -> Option<(Vec<Result<Row, StoreError>>, Self)> {
         if let Some(batch) = self.batches.recv().await {
+            self.reader.is_suspect |= batch.iter().any(Result::is_err);
             return Some((batch, self));
         }
         self.reader.held = self.reading.take()?.await.ok();
+        self.awaited.0 = None;
         match self.reader.held {
             Some(_) => None,
             // The thread panicked: what came is not all.
@@ -286,9 +396,21 @@ impl Batch {
 impl Drop for Reader {
     fn drop(&mut self) {
         let Some(held) = self.held.take() else { return };
+        held.open.limit.end();
         let is_over = !self.is_snapshot || held.open.connection.execute_batch("ROLLBACK").is_ok();
         if is_over && !self.is_suspect {
             self.readers.give_back(held);
+        }
+    }
+}
+
+/// Somebody waits for what another thread reads. When nobody does any more, it stops.
+struct Awaited(Option<Arc<TimeLimit>>);
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        if let Some(limit) = self.0.take() {
+            limit.is_abandoned.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -300,13 +422,20 @@ struct TimeLimit {
     /// Nanoseconds after `epoch`; [`NEVER`] while nothing is limited.
     until: AtomicU64,
     was_over: AtomicBool,
+    /// Nobody waits any more; the connection is not used again.
+    is_abandoned: AtomicBool,
 }
 
 const NEVER: u64 = u64::MAX;
 
 impl TimeLimit {
     fn new() -> Self {
-        Self { epoch: Instant::now(), until: AtomicU64::new(NEVER), was_over: AtomicBool::new(false) }
+        Self {
+            epoch: Instant::now(),
+            until: AtomicU64::new(NEVER),
+            was_over: AtomicBool::new(false),
+            is_abandoned: AtomicBool::new(false),
+        }
     }
 
     fn now(&self) -> u64 {
@@ -320,6 +449,9 @@ impl TimeLimit {
 
     /// Asked by SQLite as it goes.
     fn is_over(&self) -> bool {
+        if self.is_abandoned.load(Ordering::Relaxed) {
+            return true;
+        }
         let until = self.until.load(Ordering::Relaxed);
         let is_over = until != NEVER && self.now() >= until;
         if is_over {

@@ -1,8 +1,10 @@
 //! Asking the index: whoever finds it damaged has it built anew.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use agentd_search_index::{Index, IndexError};
+use agentd_store::StoreError;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::{Follower, blocking};
@@ -33,7 +35,13 @@ async fn in_place<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, IndexError> + Send + 'static,
 ) -> Result<T, MemoryError> {
     match Handle::current().runtime_flavor() {
-        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work).map_err(MemoryError::Index),
+        RuntimeFlavor::MultiThread => match tokio::task::block_in_place(|| catch_unwind(AssertUnwindSafe(work))) {
+            Ok(outcome) => outcome.map_err(MemoryError::Index),
+            Err(_) => {
+                tracing::error!("a search panicked");
+                Err(StoreError::Closed.into())
+            }
+        },
         _ => blocking(work).await,
     }
 }
