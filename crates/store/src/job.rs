@@ -42,6 +42,9 @@ pub(crate) enum Outcome {
 pub(crate) trait Job: Send {
     fn plan(&self) -> Plan;
 
+    /// Whose closure it is, for the log.
+    fn name(&self) -> &'static str;
+
     /// Runs the closure; may be called again.
     fn run<'a>(&'a mut self, tx: &'a mut Tx) -> LocalBoxFuture<'a, Outcome>;
 
@@ -72,6 +75,10 @@ where
 {
     fn plan(&self) -> Plan {
         self.plan
+    }
+
+    fn name(&self) -> &'static str {
+        std::any::type_name::<F>()
     }
 
     fn run<'a>(&'a mut self, tx: &'a mut Tx) -> LocalBoxFuture<'a, Outcome> {

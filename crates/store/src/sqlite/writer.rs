@@ -231,7 +231,8 @@ impl Writer {
             let outcome = job.run(tx).await;
             let took = job_started.elapsed();
             if took > SLOW_JOB {
-                tracing::warn!(took_ms = took.as_millis(), "a transaction held up all other writers");
+                let work = job.name();
+                tracing::warn!(took_ms = took.as_millis(), work, "a transaction held up all other writers");
             }
             done.push(job);
             match outcome {
