@@ -85,7 +85,7 @@ pub(super) async fn park(turn: &mut Turn, calls: &[CallProgress]) -> Result<Park
         .ground
         .db
         .write(async move |tx: &mut Tx| {
-            if !store::approvals::has_pending(tx, &session.id).await? {
+            if !store::approvals::hold_pending(tx, &session.id).await? {
                 return Err(ParkError::AlreadyDecided);
             }
             let now = tx.clock().now();

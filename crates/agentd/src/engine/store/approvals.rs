@@ -92,11 +92,13 @@ pub(in crate::engine) async fn list_of_session(
     read.fetch_all(sql, args![session]).await?.iter().map(approval).collect()
 }
 
-pub(in crate::engine) async fn has_pending(read: &mut Read, session: &SessionId) -> Result<bool, StoreError> {
-    let row = read
-        .fetch_optional("SELECT 1 FROM approvals WHERE session_id = $1 AND status = 'pending' LIMIT 1", args![session])
+/// Whether the session waits for an answer, which nobody gives before this transaction ends: the rows are written,
+/// so that on PostgreSQL an answer and a turn that lets go because there is none cannot pass each other.
+pub(in crate::engine) async fn hold_pending(tx: &mut Tx, session: &SessionId) -> Result<bool, StoreError> {
+    let held = tx
+        .execute("UPDATE approvals SET status = 'pending' WHERE session_id = $1 AND status = 'pending'", args![session])
         .await?;
-    Ok(row.is_some())
+    Ok(held > 0)
 }
 
 pub(in crate::engine) async fn find_pending(
