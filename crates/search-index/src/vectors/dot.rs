@@ -128,44 +128,32 @@ mod wide {
         }
     }
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
-    fn sum_avx512(codes: &[u8], query: &[i16]) -> i32 {
-        let (code_blocks, code_rest) = codes.as_chunks::<32>();
-        let (query_blocks, query_rest) = query.as_chunks::<32>();
-        let mut sum = _mm512_setzero_si512();
-        for (codes, numbers) in code_blocks.iter().zip(query_blocks) {
-            // SAFETY: each block has exactly the 32 and 64 bytes that the loads read; they need no alignment.
-            let (codes, numbers) = unsafe {
-                (
-                    _mm256_loadu_si256(codes.as_ptr().cast::<__m256i>()),
-                    _mm512_loadu_si512(numbers.as_ptr().cast::<__m512i>()),
-                )
-            };
-            sum = _mm512_add_epi32(sum, _mm512_madd_epi16(_mm512_cvtepi8_epi16(codes), numbers));
-        }
-        _mm512_reduce_add_epi32(sum) + super::portable(code_rest, query_rest)
+    /// The sums of 32 numbers at a time; processors differ in how they multiply and add.
+    macro_rules! sum_of_32 {
+        ($name:ident, $features:literal, $add:expr) => {
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn $name(codes: &[u8], query: &[i16]) -> i32 {
+                let (code_blocks, code_rest) = codes.as_chunks::<32>();
+                let (query_blocks, query_rest) = query.as_chunks::<32>();
+                let mut sum = _mm512_setzero_si512();
+                for (codes, numbers) in code_blocks.iter().zip(query_blocks) {
+                    // SAFETY: each block has exactly the 32 and 64 bytes that the loads read; they need no alignment.
+                    let (codes, numbers) = unsafe {
+                        (
+                            _mm256_loadu_si256(codes.as_ptr().cast::<__m256i>()),
+                            _mm512_loadu_si512(numbers.as_ptr().cast::<__m512i>()),
+                        )
+                    };
+                    sum = ($add)(sum, _mm512_cvtepi8_epi16(codes), numbers);
+                }
+                _mm512_reduce_add_epi32(sum) + super::portable(code_rest, query_rest)
+            }
+        };
     }
 
-    /// Multiplies and adds up in one instruction.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    fn sum_avx512vnni(codes: &[u8], query: &[i16]) -> i32 {
-        let (code_blocks, code_rest) = codes.as_chunks::<32>();
-        let (query_blocks, query_rest) = query.as_chunks::<32>();
-        let mut sum = _mm512_setzero_si512();
-        for (codes, numbers) in code_blocks.iter().zip(query_blocks) {
-            // SAFETY: each block has exactly the 32 and 64 bytes that the loads read; they need no alignment.
-            let (codes, numbers) = unsafe {
-                (
-                    _mm256_loadu_si256(codes.as_ptr().cast::<__m256i>()),
-                    _mm512_loadu_si512(numbers.as_ptr().cast::<__m512i>()),
-                )
-            };
-            sum = _mm512_dpwssd_epi32(sum, _mm512_cvtepi8_epi16(codes), numbers);
-        }
-        _mm512_reduce_add_epi32(sum) + super::portable(code_rest, query_rest)
-    }
+    sum_of_32!(sum_avx512, "avx512f,avx512bw", |sum, a, b| _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)));
+    sum_of_32!(sum_avx512vnni, "avx512f,avx512bw,avx512vnni", |sum, a, b| _mm512_dpwssd_epi32(sum, a, b));
 
     #[inline]
     #[target_feature(enable = "avx2")]
