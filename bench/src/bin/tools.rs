@@ -7,6 +7,7 @@
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use agentd_llm::fake::{FakeVendor, RecordedRequest, Reply, Script};
 use agentd_llm::{ToolCall, Usage, UsageSource, Vendor};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 const ROUNDS: usize = 10;
@@ -112,28 +114,46 @@ const USAGE: Usage = Usage {
 /// When each conversation asked the provider, by the name that its first message carries.
 type Asked = Arc<Mutex<HashMap<String, Vec<Instant>>>>;
 
+/// Of a request what the script goes by. The schemas of the tools, most of it, are skipped.
+#[derive(Deserialize)]
+struct Question<'a> {
+    #[serde(borrow)]
+    messages: Vec<Message<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    role: &'a str,
+    #[serde(borrow)]
+    content: Option<Cow<'a, str>>,
+}
+
+/// Every answer is made once: what the provider costs is no part of what is measured.
 fn script(asked: &Asked) -> Script {
     let asked = Arc::clone(asked);
+    let calls = |tool: Pace, rounds: usize, count: usize| {
+        let call = |number| ToolCall::new(format!("c{rounds}-{number}"), tool.tool(), json!({}));
+        Reply::tool_calls((0..count).map(call).collect(), USAGE)
+    };
+    let wide = calls(Pace::Slow, 0, 8);
+    let rounds = |pace: Pace| (0..ROUNDS).map(|done| calls(pace, done, 1)).collect::<Vec<_>>();
+    let (slow, instant) = (rounds(Pace::Slow), rounds(Pace::Instant));
+    let done = Reply::text(["done"], USAGE);
     Script::by(move |request: &RecordedRequest| {
         let now = Instant::now();
-        let empty = Vec::new();
-        let messages = request.body["messages"].as_array().unwrap_or(&empty);
-        let question = messages.iter().find(|message| message["role"] == "user");
-        let name = question.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned();
-        let rounds = messages.iter().filter(|message| message["role"] == "assistant").count();
-        let is_wide = name.starts_with("wide");
-        let tool = if name.starts_with(Pace::Slow.tool()) { Pace::Slow.tool() } else { Pace::Instant.tool() };
+        let question = serde_json::from_slice(&request.bytes).unwrap_or(Question { messages: Vec::new() });
+        let said = question.messages.iter().find(|message| message.role == "user");
+        let name = said.and_then(|message| message.content.clone()).unwrap_or_default().into_owned();
+        let rounds = question.messages.iter().filter(|message| message.role == "assistant").count();
+        let reply = match name.split(' ').next() {
+            Some("wide") => Some(&wide).filter(|_| rounds == 0),
+            Some("slow") => slow.get(rounds),
+            _ => instant.get(rounds),
+        };
         if let Ok(mut asked) = asked.lock() {
             asked.entry(name).or_default().push(now);
         }
-        let calls = |tool: &str, count: usize| {
-            (0..count).map(|number| ToolCall::new(format!("c{rounds}-{number}"), tool, json!({}))).collect()
-        };
-        match (is_wide, rounds) {
-            (true, 0) => Reply::tool_calls(calls(Pace::Slow.tool(), 8), USAGE),
-            (false, done) if done < ROUNDS => Reply::tool_calls(calls(tool, 1), USAGE),
-            _ => Reply::text(["done"], USAGE),
-        }
+        reply.unwrap_or(&done).clone()
     })
 }
 
@@ -143,8 +163,7 @@ fn main() -> Outcome<()> {
 
 async fn measure() -> Outcome<()> {
     let asked = Asked::default();
-    // Not a forgetful one: the script goes by what it is asked.
-    let provider = FakeVendor::start(Vendor::Openai, script(&asked)).await?;
+    let provider = FakeVendor::start_forgetful(Vendor::Openai, script(&asked)).await?;
     let folder = tempfile::tempdir()?;
     let config = inside::config(ConfigSource::default(), &folder.path().join("data"))?;
     let running = Running::start(config, Clock::system(), Entropy::system(), WorkerMode::Spawned).await?;

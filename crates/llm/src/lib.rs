@@ -34,7 +34,7 @@ pub use backend::{ModelBackend, ModelStream};
 pub use connectivity::ConnectivityReport;
 pub use error::{ModelError, ModelErrorCode};
 pub use event::{Finish, FinishReason, ModelEvent, Usage, UsageSource};
-pub use request::{ModelMessage, ModelRequest, Replay, ToolCall, ToolDefinition};
+pub use request::{ModelMessage, ModelRequest, Replay, Schema, ToolCall, ToolDefinition};
 pub use scripted::{Gate, ScriptedBackend, ScriptedReply};
 pub use vendor::Vendor;
 pub use vendor_backend::VendorBackend;

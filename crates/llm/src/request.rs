@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::Vendor;
 
@@ -34,12 +35,40 @@ pub enum ModelMessage {
     Tool { call_id: String, name: String, content: String, is_error: bool },
 }
 
-/// A tool that the model may call. `input_schema` is a JSON Schema of type `object`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A tool that the model may call. `input_schema` is of type `object`.
+#[derive(Debug, Clone, PartialEq)]
 pub struct ToolDefinition {
     pub name: String,
     pub description: String,
-    pub input_schema: Value,
+    pub input_schema: Schema,
+}
+
+/// A JSON Schema as it goes over the wire: written once, because every call of a model brings the schemas of
+/// all tools along. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Schema(Arc<RawValue>);
+
+impl Schema {
+    #[must_use]
+    #[allow(clippy::expect_used, reason = "a `Value` is JSON")]
+    pub fn new(value: &Value) -> Self {
+        Self(to_raw_value(value).expect("a JSON value").into())
+    }
+
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        serde_json::from_str(self.0.get()).unwrap_or_default()
+    }
+
+    pub(crate) fn written(&self) -> &RawValue {
+        &self.0
+    }
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.get() == other.0.get()
+    }
 }
 
 /// A call that the model made. Keep it whole in the history that is sent back.

@@ -140,7 +140,7 @@ impl Inner {
                     ToolDefinition {
                         name: description.name.clone(),
                         description: description.description.clone(),
-                        input_schema: description.input_schema.value().clone(),
+                        input_schema: description.input_schema.written().clone(),
                     }
                 })
                 .collect(),

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use agentd_llm::Schema;
 use agentd_mcp::refers_outside;
 use serde_json::{Map, Number, Value};
 
@@ -17,6 +18,7 @@ pub struct InputSchema(Arc<Compiled>);
 
 struct Compiled {
     value: Value,
+    written: OnceLock<Schema>,
     validator: OnceLock<Result<jsonschema::Validator, String>>,
 }
 
@@ -93,7 +95,7 @@ impl InputSchema {
             return Err(format!("must be at most {MAX_SCHEMA_BYTES} bytes of JSON"));
         }
         let validator = OnceLock::from(Ok(compile(&value)?));
-        Ok(Self(Arc::new(Compiled { value, validator })))
+        Ok(Self(Arc::new(Compiled { value, written: OnceLock::new(), validator })))
     }
 
     /// A schema that is part of the daemon. It is compiled when an input is first held against it,
@@ -102,12 +104,18 @@ impl InputSchema {
     #[must_use]
     pub fn known(value: Value) -> Self {
         debug_assert_eq!(Self::new(value.clone()).err(), None, "{value}");
-        Self(Arc::new(Compiled { value, validator: OnceLock::new() }))
+        Self(Arc::new(Compiled { value, written: OnceLock::new(), validator: OnceLock::new() }))
     }
 
     #[must_use]
     pub fn value(&self) -> &Value {
         &self.0.value
+    }
+
+    /// As models are told it.
+    #[must_use]
+    pub fn written(&self) -> &Schema {
+        self.0.written.get_or_init(|| Schema::new(&self.0.value))
     }
 
     /// Holds what a model wrote against the schema; a whole number that was written as a fraction is one afterwards.

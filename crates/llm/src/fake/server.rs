@@ -31,8 +31,10 @@ pub struct RecordedRequest {
     pub path: String,
     pub query: Option<String>,
     pub headers: HeaderMap,
-    /// The body as JSON, `Null` where there was none.
+    /// The body as JSON, `Null` where there was none, and where nothing is kept.
     pub body: Value,
+    /// The body as it came.
+    pub bytes: Bytes,
 }
 
 /// A running fake; it stops when dropped.
@@ -78,7 +80,7 @@ impl FakeVendor {
         Self::launch(vendor, script, Some(key.to_owned()), true).await
     }
 
-    /// Keeps no requests: for benchmarks, which make very many.
+    /// Keeps no requests and reads no bodies: for benchmarks, which make very many.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -166,6 +168,7 @@ async fn respond(request: Request<Incoming>, shared: &Arc<Shared>) -> Answer {
         query: head.uri.query().map(str::to_owned),
         headers: head.headers,
         body: if shared.keeps_requests { serde_json::from_slice(&bytes).unwrap_or_default() } else { Value::Null },
+        bytes,
     };
     let reply = choose(&recorded, shared);
     let sent_key = sent_key(shared.vendor, &recorded.headers).unwrap_or_default().to_owned();

@@ -3,7 +3,7 @@
 use agentd_base::Secret;
 use agentd_llm::fake::{FakeVendor, RecordedRequest, Reply, Script};
 use agentd_llm::{
-    ModelBackend, ModelMessage, ModelRequest, Replay, ToolCall, ToolDefinition, Usage, Vendor, VendorBackend,
+    ModelBackend, ModelMessage, ModelRequest, Replay, Schema, ToolCall, ToolDefinition, Usage, Vendor, VendorBackend,
 };
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ fn conversation() -> ModelRequest {
         tools: [ToolDefinition {
             name: "look".to_owned(),
             description: "Looks somewhere".to_owned(),
-            input_schema: json!({"type": "object", "properties": {"at": {"type": "string"}}}),
+            input_schema: Schema::new(&json!({"type": "object", "properties": {"at": {"type": "string"}}})),
         }]
         .into(),
         temperature: Some(0.5),

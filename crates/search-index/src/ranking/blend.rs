@@ -28,6 +28,15 @@ impl State {
         Ok(sum)
     }
 
+    /// By how much [`Self::blended`] of exact cosines and of those that the scan found can differ; `fineness` is the
+    /// query's.
+    pub(crate) fn blended_reach(&self, slot: u32, weights: &Weights, kernel: Kernel, fineness: f32) -> f32 {
+        let blend = self.blend(slot, weights, kernel);
+        let before = blend.before.iter().filter(|(share, _)| *share != 0.0);
+        let others: f32 = before.map(|(share, slot)| share.abs() * self.greatest_scale(*slot)).sum();
+        (blend.own.abs() * self.greatest_scale(slot) + others) * fineness
+    }
+
     /// [`Self::blended`] out of the cosines that the scan found: without a branch, for every document.
     #[inline]
     pub(crate) fn blended_of(&self, slot: u32, weights: &Weights, kernel: Kernel, cosine: &[f32]) -> f32 {

@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 
 /// Scores are told apart to a millionth: what differs by less is the noise of adding up in another order.
 const STEPS: f32 = 1e6;
+/// Whose scores differ by more are told apart, whatever the noise.
+pub(crate) const NOISE: f32 = 2.0 / STEPS;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Candidate {
@@ -46,7 +48,7 @@ impl Best {
         self.kept.push(candidate());
         if self.kept.len() >= self.wanted.saturating_mul(2).saturating_add(256) {
             self.cut();
-            self.bar = self.kept.iter().fold(f32::INFINITY, |least, kept| least.min(kept.score)) - 2.0 / STEPS;
+            self.bar = self.kept.iter().fold(f32::INFINITY, |least, kept| least.min(kept.score)) - NOISE;
         }
     }
 

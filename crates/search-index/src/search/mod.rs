@@ -75,7 +75,9 @@ impl Index {
             }
             let mut found = best.finish();
             if let Some(query) = query.as_ref().filter(|_| mode != Mode::Keyword) {
-                rescore(&mut found, |slot, score| {
+                let fineness = query.fineness();
+                let reach = |slot| WEIGHTS.meaning * state.blended_reach(slot, &WEIGHTS, self.kernel, fineness);
+                rescore(&mut found, wanted, reach, |slot, score| {
                     let coarse = ranking.meaning(slot);
                     if coarse == f32::NEG_INFINITY {
                         return Ok(score);
@@ -119,7 +121,9 @@ impl Index {
                 }
             }
             let mut found = best.finish();
-            rescore(&mut found, |slot, _| {
+            let fineness = queries.iter().fold(0.0, |most: f32, query| most.max(query.fineness()));
+            let reach = |slot| state.greatest_scale(slot) * fineness;
+            rescore(&mut found, limit, reach, |slot, _| {
                 queries.iter().try_fold(f32::NEG_INFINITY, |best, query| {
                     Ok(best.max(state.exact_cosine(slot, self.kernel, query)?))
                 })
@@ -187,11 +191,26 @@ impl Index {
     }
 }
 
-/// Scores the best again and orders them; the others stay behind them, and none may claim more than the last of them.
-fn rescore(found: &mut [Candidate], score: impl Fn(u32, f32) -> Result<f32, IndexError>) -> Result<(), IndexError> {
+/// Scores the best again and orders them, so that the first `wanted` are those and stand as if all had been scored
+/// again: one of which the scan's score, and what its vectors' second bytes can add to it at most (`reach`), lies
+/// below all of so many others is left as it is, because each vector costs a read. Those behind the best stay there,
+/// and none may claim more than the last of them.
+fn rescore(
+    found: &mut [Candidate],
+    wanted: usize,
+    reach: impl Fn(u32) -> f32,
+    score: impl Fn(u32, f32) -> Result<f32, IndexError>,
+) -> Result<(), IndexError> {
     let (again, rest) = found.split_at_mut(found.len().min(RESCORED));
-    for candidate in &mut *again {
+    let (first, others) = again.split_at_mut(again.len().min(wanted));
+    for candidate in &mut *first {
         candidate.score = score(candidate.slot, candidate.score)?;
+    }
+    let bar = first.iter().fold(f32::INFINITY, |least, candidate| least.min(candidate.score)) - best::NOISE;
+    for candidate in others {
+        if candidate.score + reach(candidate.slot) >= bar {
+            candidate.score = score(candidate.slot, candidate.score)?;
+        }
     }
     again.sort_unstable_by(Candidate::order);
     let ceiling = again.last().map_or(f32::INFINITY, |last| last.score);
@@ -270,5 +289,53 @@ impl State {
             }
         }
         selected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn candidates(scores: &[f32]) -> Vec<Candidate> {
+        let candidate =
+            |(slot, score): (u32, &f32)| Candidate { slot, score: *score, occurred_at: 0, row: slot.into() };
+        let mut all: Vec<_> = (0..).zip(scores).map(candidate).collect();
+        all.sort_unstable_by(Candidate::order);
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn who_is_left_as_it_is_would_not_have_come_first(
+            documents in proptest::collection::vec((0.0_f32..1.0, -1.0_f32..=1.0, 0.0_f32..0.2), 0..150),
+            wanted in 0_usize..130,
+        ) {
+            let scores: Vec<f32> = documents.iter().map(|(score, ..)| *score).collect();
+            let exact = |slot: u32, score: f32| {
+                let (_, share, reach) = documents[slot as usize];
+                Ok(score + share * reach)
+            };
+            let (mut few, mut all) = (candidates(&scores), candidates(&scores));
+            rescore(&mut few, wanted, |slot| documents[slot as usize].2, exact).unwrap();
+            rescore(&mut all, wanted, |_| f32::INFINITY, exact).unwrap();
+            let wanted = wanted.min(few.len());
+            prop_assert_eq!(&few[..wanted], &all[..wanted]);
+        }
+    }
+
+    #[test]
+    fn who_is_far_behind_costs_nothing() {
+        let scores: Vec<f32> = (0_u16..100).map(|place| 1.0 - f32::from(place) / 100.0).collect();
+        let (mut found, scored) = (candidates(&scores), Cell::new(0));
+        let exact = |_, score| {
+            scored.set(scored.get() + 1);
+            Ok(score)
+        };
+        rescore(&mut found, 10, |_| 0.025, exact).unwrap();
+        assert_eq!(scored.get(), 12, "the ten, and the two that could still reach the last of them");
     }
 }

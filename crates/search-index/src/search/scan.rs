@@ -266,6 +266,14 @@ impl State {
         }
     }
 
+    /// Of the document's vectors; 0 without one.
+    pub(crate) fn greatest_scale(&self, slot: u32) -> f32 {
+        let place = self.documents.vectors(slot);
+        let Some(held) = self.vector_part(place.part) else { return 0.0 };
+        let entries = place.start as usize..(place.start + place.count) as usize;
+        entries.fold(0.0, |greatest: f32, entry| greatest.max(held.part.scale(entry)))
+    }
+
     /// The cosine with all 16 bits; minus infinity without a vector.
     pub(crate) fn exact_cosine(&self, slot: u32, kernel: Kernel, query: &Query) -> Result<f32, IndexError> {
         let place = self.documents.vectors(slot);

@@ -51,6 +51,13 @@ impl Query {
         Self { numbers, scale }
     }
 
+    /// What the second bytes of a vector can add to its cosine at most, or take from it, as a share of its scale.
+    pub(crate) fn fineness(&self) -> f32 {
+        let sum: f64 = self.numbers.iter().map(|number| f64::from(number.unsigned_abs())).sum();
+        // Half a step of the first byte each; a little more, so that rounding here never decides.
+        (sum * f64::from(self.scale) * 0.500_1) as f32
+    }
+
     /// The dot product with both bytes of each number. The query's own 16 bits cost some 10⁻⁶.
     pub(crate) fn exact_dot(&self, kernel: Kernel, codes: &[u8], residuals: &[u8], scale: f32) -> f32 {
         let coarse = f64::from(kernel.dot(codes, &self.numbers));
@@ -77,6 +84,25 @@ mod tests {
             }
             let itself = Query::new(&vector).exact_dot(Kernel::detect(), &codes, &residuals, scale);
             prop_assert!((itself - 1.0).abs() < 1e-3, "{itself}");
+        }
+
+        #[test]
+        fn the_second_bytes_change_no_more_than_is_said(
+            pairs in proptest::collection::vec((-1.0_f32..1.0, -1.0_f32..1.0), 1..400),
+        ) {
+            let (asked, held): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
+            let (Some(asked), Some(held)) = (normalized(&asked), normalized(&held)) else { return Ok(()) };
+            let (mut codes, mut residuals) = (Vec::new(), Vec::new());
+            let scale = quantize(&held, &mut codes, &mut residuals);
+            let (query, kernel) = (Query::new(&asked), Kernel::detect());
+            let coarse = kernel.dot(&codes, &query.numbers) as f32 * scale * query.scale;
+            let exact = query.exact_dot(kernel, &codes, &residuals, scale);
+            prop_assert!((exact - coarse).abs() <= query.fineness() * scale + 1e-6, "{exact} {coarse}");
+            // The greatest there can be: each second byte at its end, in the direction of the query.
+            let worst: Vec<u8> =
+                query.numbers.iter().map(|number| (number.signum() as i8 * 127).cast_unsigned()).collect();
+            let furthest = query.exact_dot(kernel, &codes, &worst, scale);
+            prop_assert!((furthest - coarse).abs() <= query.fineness() * scale + 1e-6, "{furthest} {coarse}");
         }
     }
 

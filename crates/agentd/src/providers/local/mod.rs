@@ -247,7 +247,7 @@ fn failure(error: LocalError) -> ModelError {
 mod tests {
     use agentd_base::Entropy;
     use agentd_inference::LocalModelOptions;
-    use agentd_llm::{ModelMessage, ToolDefinition};
+    use agentd_llm::{ModelMessage, Schema, ToolDefinition};
     use agentd_process::Spawner;
 
     use super::*;
@@ -306,7 +306,7 @@ mod tests {
             tools: [ToolDefinition {
                 name: "read_file".to_owned(),
                 description: "Read a text file.".to_owned(),
-                input_schema: schema,
+                input_schema: Schema::new(&schema),
             }]
             .into(),
             temperature: None,

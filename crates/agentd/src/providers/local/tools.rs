@@ -39,7 +39,7 @@ pub(super) fn asked(request: &ModelRequest) -> Option<Asked> {
         .map(|tool| ToolSpec {
             name: tool.name.clone(),
             description: tool.description.clone(),
-            input_schema: tool.input_schema.clone(),
+            input_schema: tool.input_schema.to_value(),
         })
         .collect();
     Some(Asked { tools, question: content.clone(), past: past_calls(&request.messages[at + 1..]) })
@@ -153,7 +153,7 @@ mod tests {
     use std::time::Duration;
 
     use agentd_inference::ChatRole;
-    use agentd_llm::ToolDefinition;
+    use agentd_llm::{Schema, ToolDefinition};
     use serde_json::json;
 
     use super::*;
@@ -179,7 +179,9 @@ mod tests {
         let tool = |name: &str, description: &str| ToolDefinition {
             name: name.to_owned(),
             description: description.to_owned(),
-            input_schema: json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}),
+            input_schema: Schema::new(
+                &json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}),
+            ),
         };
         ModelRequest {
             model: "m".to_owned(),

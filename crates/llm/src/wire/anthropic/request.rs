@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::wire::OPENING;
 use crate::wire::calls::{as_object, fitting_id};
@@ -61,7 +62,7 @@ fn is_false(value: &bool) -> bool {
 struct Tool<'a> {
     name: &'a str,
     description: &'a str,
-    input_schema: &'a Value,
+    input_schema: &'a RawValue,
 }
 
 pub(super) fn body(request: &ModelRequest) -> Body<'_> {
@@ -74,7 +75,11 @@ pub(super) fn body(request: &ModelRequest) -> Body<'_> {
         tools: request
             .tools
             .iter()
-            .map(|tool| Tool { name: &tool.name, description: &tool.description, input_schema: &tool.input_schema })
+            .map(|tool| Tool {
+                name: &tool.name,
+                description: &tool.description,
+                input_schema: tool.input_schema.written(),
+            })
             .collect(),
         stream: true,
     }

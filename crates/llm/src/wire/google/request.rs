@@ -1,6 +1,7 @@
 //! The request's body.
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::wire::OPENING;
@@ -72,7 +73,7 @@ struct Declaration<'a> {
     name: &'a str,
     description: &'a str,
     /// Takes JSON Schema as it is; `parameters` takes a subset of OpenAPI's.
-    parameters_json_schema: &'a Value,
+    parameters_json_schema: &'a RawValue,
 }
 
 #[derive(Serialize)]
@@ -91,7 +92,7 @@ pub(super) fn body(request: &ModelRequest) -> Body<'_> {
         .map(|tool| Declaration {
             name: &tool.name,
             description: &tool.description,
-            parameters_json_schema: &tool.input_schema,
+            parameters_json_schema: tool.input_schema.written(),
         })
         .collect();
     let system = request.system.as_deref().filter(|text| !text.is_empty());

@@ -1,7 +1,7 @@
 //! The request's body, with what each vendor takes and does not take.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::wire::calls::{as_object, fitting_id};
 use crate::{ModelMessage, ModelRequest, ToolCall, ToolDefinition, Vendor};
@@ -67,7 +67,7 @@ struct Tool<'a> {
 struct Declaration<'a> {
     name: &'a str,
     description: &'a str,
-    parameters: &'a Value,
+    parameters: &'a RawValue,
 }
 
 pub(super) fn body(vendor: Vendor, is_vendors_own: bool, request: &ModelRequest) -> Body<'_> {
@@ -142,7 +142,7 @@ fn tool(definition: &ToolDefinition) -> Tool<'_> {
         function: Declaration {
             name: &definition.name,
             description: &definition.description,
-            parameters: &definition.input_schema,
+            parameters: definition.input_schema.written(),
         },
     }
 }
