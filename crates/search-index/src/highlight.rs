@@ -1,36 +1,59 @@
 //! Fragments of a text around the words that a query asks for.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::ops::Range;
 
-use crate::analysis::{MAX_TERM_BYTES, analyze, query_terms};
+use crate::analysis::{Analyzer, MAX_TERM_BYTES, Purpose, query_terms};
 
 /// About so many characters around matches, cut at white space.
 const FRAGMENT_CHARACTERS: usize = 160;
 /// How much of a text is looked at.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
 
-/// At most `max_fragments` pieces of the text in its order, those with the most different matched words; each match
-/// stands in `<mark>`, and everything else is escaped for HTML. Matches are found as the index finds them:
-/// folded and stemmed. Empty if nothing matches. Only the first 256 KiB of a text are looked at.
-#[must_use]
-pub fn highlights(query: &str, text: &str, max_fragments: usize) -> Vec<String> {
-    let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
-    let terms: HashSet<String> = query_terms(query).into_iter().map(|(term, _)| term).collect();
-    if terms.is_empty() || max_fragments == 0 {
-        return Vec::new();
+/// Finds the words of one query in texts.
+pub struct Highlighter {
+    terms: Vec<String>,
+    analyzer: Analyzer,
+}
+
+impl fmt::Debug for Highlighter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Highlighter").field("terms", &self.terms).finish_non_exhaustive()
     }
-    let mut matches: Vec<(Range<usize>, String)> = analyze(text)
-        .into_iter()
-        .filter(|token| terms.contains(&token.term))
-        .map(|token| (token.range, token.term))
-        .collect();
-    matches.sort_by_key(|(range, _)| (range.start, range.end));
-    let mut fragments = gather(text, &matches);
-    fragments.sort_by_key(|fragment| (std::cmp::Reverse(fragment.different), fragment.range.start));
-    fragments.truncate(max_fragments);
-    fragments.sort_by_key(|fragment| fragment.range.start);
-    fragments.into_iter().map(|fragment| render(text, &fragment)).collect()
+}
+
+/// Where a term stands, and which one it is.
+type Match = (Range<usize>, usize);
+
+impl Highlighter {
+    #[must_use]
+    pub fn new(query: &str) -> Self {
+        let terms = query_terms(query).into_iter().map(|(term, _)| term).collect();
+        Self { terms, analyzer: Analyzer::new(Purpose::Document) }
+    }
+
+    /// At most `max_fragments` pieces of the text in its order, those with the most different matched words; each
+    /// match stands in `<mark>`, and everything else is escaped for HTML. Matches are found as the index finds them:
+    /// folded and stemmed. Empty if nothing matches. Only the first 256 KiB of a text are looked at.
+    pub fn fragments(&mut self, text: &str, max_fragments: usize) -> Vec<String> {
+        let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
+        if self.terms.is_empty() || max_fragments == 0 {
+            return Vec::new();
+        }
+        let mut matches: Vec<Match> = Vec::new();
+        let Self { terms, analyzer } = self;
+        analyzer.run(text, &mut |term, range, _| {
+            matches.extend(terms.iter().position(|known| known == term).map(|which| (range, which)));
+            true
+        });
+        matches.sort_unstable_by_key(|(range, which)| (range.start, range.end, *which));
+        let mut fragments = gather(text, &matches);
+        fragments.sort_by_key(|fragment| (std::cmp::Reverse(fragment.different), fragment.range.start));
+        fragments.truncate(max_fragments);
+        fragments.sort_by_key(|fragment| fragment.range.start);
+        fragments.into_iter().map(|fragment| render(text, &fragment)).collect()
+    }
 }
 
 struct Fragment {
@@ -42,7 +65,7 @@ struct Fragment {
 }
 
 /// Puts matches that lie close into one fragment.
-fn gather(text: &str, matches: &[(Range<usize>, String)]) -> Vec<Fragment> {
+fn gather(text: &str, matches: &[Match]) -> Vec<Fragment> {
     let mut fragments = Vec::new();
     let mut rest = matches;
     let mut from = 0;
@@ -53,7 +76,7 @@ fn gather(text: &str, matches: &[(Range<usize>, String)]) -> Vec<Fragment> {
         let (inside, after) = rest.split_at(taken);
         let end =
             inside.iter().map(|(range, _)| range.end).max().unwrap_or(limit).max(cut_back(text, first.end, limit));
-        let different = inside.iter().map(|(_, term)| term).collect::<HashSet<_>>().len();
+        let different = inside.iter().map(|(_, which)| which).collect::<HashSet<_>>().len();
         fragments.push(Fragment { range: start..end, marks: merged(inside), different });
         from = end;
         // What overlaps the end is shown as far as it is inside.
@@ -62,7 +85,7 @@ fn gather(text: &str, matches: &[(Range<usize>, String)]) -> Vec<Fragment> {
     fragments
 }
 
-fn merged(matches: &[(Range<usize>, String)]) -> Vec<Range<usize>> {
+fn merged(matches: &[Match]) -> Vec<Range<usize>> {
     let mut marks: Vec<Range<usize>> = Vec::new();
     for (range, _) in matches {
         match marks.last_mut() {
@@ -138,6 +161,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn highlights(query: &str, text: &str, max_fragments: usize) -> Vec<String> {
+        Highlighter::new(query).fragments(text, max_fragments)
+    }
 
     #[test]
     fn matches_are_marked_as_the_index_finds_them() {

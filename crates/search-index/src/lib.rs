@@ -35,7 +35,7 @@ mod vectors;
 
 pub use analysis::{MAX_QUERY_TERMS, MAX_TERM_BYTES, Token, analyze};
 pub use error::IndexError;
-pub use highlight::highlights;
+pub use highlight::Highlighter;
 pub use index::{Index, IndexOptions, MAX_VECTORS, OpenState, Opened};
 pub use manifest::MAX_CURSOR_BYTES;
 pub use model::{

@@ -7,6 +7,7 @@
 //! Neighbours of a match share in its score, but do not match by it: `total` counts what really fits.
 
 mod best;
+pub(crate) mod helpers;
 pub(crate) mod scan;
 pub(crate) mod scratch;
 
@@ -54,7 +55,8 @@ impl Index {
         self.scratch.with(|scratch| {
             let scan = query.as_ref().filter(|_| mode != Mode::Keyword).map(|query| {
                 let wanted = Wanted { kernel: self.kernel, query: Arc::clone(query), context: Arc::clone(&context) };
-                Scan::begin(&self.state, &state, wanted, std::mem::take(&mut scratch.shares))
+                let spare = std::mem::take(&mut scratch.shares);
+                Scan::begin(&self.helpers, &self.state, &state, wanted, spare)
             });
             let selected = state.selected(&request.filter, &context);
             let ranking = Ranking::prepare(&state, self.kernel, &question, scan, &context, scratch)?;
@@ -110,7 +112,8 @@ impl Index {
             scratch.begin_meaning();
             for query in &queries {
                 let wanted = Wanted { kernel: self.kernel, query: Arc::clone(query), context: Arc::clone(&selected) };
-                let scan = Scan::begin(&self.state, &state, wanted, std::mem::take(&mut scratch.shares));
+                let spare = std::mem::take(&mut scratch.shares);
+                let scan = Scan::begin(&self.helpers, &self.state, &state, wanted, spare);
                 scratch.shares = scan.finish(&state, &mut scratch.cosine);
             }
             let mut best = Best::new(limit.min(state.documents.len()).max(RESCORED));

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
+use super::helpers::Helpers;
 use crate::bitmap::Bitmap;
 use crate::documents::NONE;
 use crate::error::IndexError;
@@ -71,13 +72,13 @@ struct Shared {
     slots: usize,
     /// The first block that nobody has taken.
     next: AtomicUsize,
-    helpers: Mutex<Helpers>,
+    helping: Mutex<Helping>,
     /// One of them has finished.
     finished: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Helpers {
+struct Helping {
     is_closed: bool,
     at_work: usize,
     /// One of them panicked.
@@ -90,14 +91,21 @@ struct Helpers {
 impl Scan {
     /// Lets other threads begin. `state` is what `lock` holds, and stays held until the scan is over; `spare` is room
     /// that earlier scans gave back.
-    pub(crate) fn begin(lock: &Arc<RwLock<State>>, state: &State, wanted: Wanted, spare: Vec<Vec<f32>>) -> Self {
-        Self::begin_with(threads_for(state.vector_blocks()), RUN, lock, state, wanted, spare)
+    pub(crate) fn begin(
+        helpers: &Helpers,
+        lock: &Arc<RwLock<State>>,
+        state: &State,
+        wanted: Wanted,
+        spare: Vec<Vec<f32>>,
+    ) -> Self {
+        let threads = threads_for(state.vector_blocks());
+        Self::begin_with(helpers, (threads, RUN), lock, state, wanted, spare)
     }
 
     /// [`Self::begin`] with so many threads, which take so many blocks at once.
     pub(crate) fn begin_with(
-        threads: usize,
-        run: usize,
+        helpers: &Helpers,
+        (threads, run): (usize, usize),
         lock: &Arc<RwLock<State>>,
         state: &State,
         wanted: Wanted,
@@ -109,13 +117,12 @@ impl Scan {
             run,
             slots: state.documents.slot_count() as usize,
             next: AtomicUsize::new(0),
-            helpers: Mutex::new(Helpers { spare, ..Helpers::default() }),
+            helping: Mutex::new(Helping { spare, ..Helping::default() }),
             finished: Condvar::new(),
         });
         for _ in 1..threads {
             let (lock, shared) = (Arc::clone(lock), Arc::clone(&shared));
-            // If there is no thread left in the system, the others do its part.
-            let _ = std::thread::Builder::new().name("vectors".to_owned()).spawn(move || shared.help(&lock));
+            helpers.ask(move || shared.help(&lock));
         }
         Self(shared)
     }
@@ -127,13 +134,13 @@ impl Scan {
             self.0.work(first, state, cosine);
         }
         self.0.close();
-        let mut helpers = self.0.helpers.lock();
-        if helpers.has_failed {
+        let mut helping = self.0.helping.lock();
+        if helping.has_failed {
             // What it took is missing.
             state.scan_share(0..self.0.blocks, &self.0.wanted, cosine);
         }
-        let mut spare = std::mem::take(&mut helpers.spare);
-        for own in helpers.found.drain(..) {
+        let mut spare = std::mem::take(&mut helping.spare);
+        for own in helping.found.drain(..) {
             for (best, found) in cosine.iter_mut().zip(&own) {
                 *best = if *found > *best { *found } else { *best };
             }
@@ -152,7 +159,7 @@ impl Drop for Scan {
 impl Shared {
     /// What another thread does.
     fn help(&self, lock: &RwLock<State>) {
-        let mut own = self.helpers.lock().spare.pop().unwrap_or_default();
+        let mut own = self.helping.lock().spare.pop().unwrap_or_default();
         own.clear();
         own.resize(self.slots, f32::NEG_INFINITY);
         let Some(first) = self.enter() else { return };
@@ -162,18 +169,18 @@ impl Shared {
         let state = lock.read_recursive();
         self.work(first, &state, &mut own);
         drop(state);
-        self.helpers.lock().found.push(own);
+        self.helping.lock().found.push(own);
         drop(at_work);
     }
 
     /// Becomes one that is waited for, with something to do.
     fn enter(&self) -> Option<usize> {
-        let mut helpers = self.helpers.lock();
-        if helpers.is_closed {
+        let mut helping = self.helping.lock();
+        if helping.is_closed {
             return None;
         }
         let first = self.take()?;
-        helpers.at_work += 1;
+        helping.at_work += 1;
         Some(first)
     }
 
@@ -195,10 +202,10 @@ impl Shared {
     /// Lets nobody in any more, and waits for those who are.
     fn close(&self) {
         self.next.fetch_max(self.blocks, Ordering::Relaxed);
-        let mut helpers = self.helpers.lock();
-        helpers.is_closed = true;
-        while helpers.at_work > 0 {
-            self.finished.wait(&mut helpers);
+        let mut helping = self.helping.lock();
+        helping.is_closed = true;
+        while helping.at_work > 0 {
+            self.finished.wait(&mut helping);
         }
     }
 }
@@ -207,10 +214,10 @@ struct AtWork<'a>(&'a Shared);
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
-        let mut helpers = self.0.helpers.lock();
-        helpers.at_work -= 1;
-        helpers.has_failed |= std::thread::panicking();
-        drop(helpers);
+        let mut helping = self.0.helping.lock();
+        helping.at_work -= 1;
+        helping.has_failed |= std::thread::panicking();
+        drop(helping);
         self.0.finished.notify_all();
     }
 }

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use agentd_base::{Page, Timestamp};
-use agentd_search_index::{AgentKey, Filter, Index, IndexError, Mode, SearchHits, SearchRequest, SourceKey};
+use agentd_search_index::{
+    AgentKey, Filter, Highlighter, Index, IndexError, Mode, SearchHits, SearchRequest, SourceKey,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -98,11 +100,12 @@ impl Memory {
             .collect();
         let numbers: Vec<i64> = searched.hits.iter().map(|hit| i64::try_from(hit.row.0).unwrap_or(0)).collect();
         let found = episodes::episodes_by_number(&mut self.ground().db.read().await?, &numbers).await?;
+        let mut highlighter = Highlighter::new(&search.text);
         let hits = found
             .into_iter()
             .map(|episode| SearchHit {
                 score: score.get(&episode.number).copied().unwrap_or_default(),
-                highlights: agentd_search_index::highlights(&search.text, &episode.content, HIGHLIGHTS),
+                highlights: highlighter.fragments(&episode.content, HIGHLIGHTS),
                 episode,
             })
             .collect();
@@ -155,7 +158,7 @@ impl Memory {
         agent: Option<AgentKey>,
     ) -> Result<Option<Vec<f32>>, MemoryError> {
         let text = text.to_owned();
-        let text = self.follower().ask(index, move |index| index.embedding_query(&text, agent)).await?;
+        let text = self.follower().ask_briefly(index, move |index| index.embedding_query(&text, agent)).await?;
         self.embedding().query(&text).await
     }
 }

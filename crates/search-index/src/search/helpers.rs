@@ -1,0 +1,173 @@
+//! Threads that help searches. One stays for a while when its work is done, because beginning a thread takes as long
+//! as a good part of what it is for; when nobody searches there is none.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+/// For how long one waits for more.
+const STAYS: Duration = Duration::from_secs(10);
+/// Of all searches together.
+const MOST: usize = 8;
+/// What more is asked for is not done: whoever asked does it all alone.
+const MOST_WAITING: usize = 32;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Desk {
+    waiting: VecDeque<Work>,
+    threads: usize,
+    idle: usize,
+    is_closed: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    desk: Mutex<Desk>,
+    /// There is work, or there will be none any more.
+    news: Condvar,
+    stays: Duration,
+}
+
+/// Dropped, it lets its threads end when they are done; nobody waits for them.
+pub(crate) struct Helpers(Arc<Shared>);
+
+impl Default for Helpers {
+    fn default() -> Self {
+        Self::staying(STAYS)
+    }
+}
+
+impl std::fmt::Debug for Helpers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Helpers").field("threads", &self.0.desk.lock().threads).finish_non_exhaustive()
+    }
+}
+
+impl Helpers {
+    fn staying(stays: Duration) -> Self {
+        Self(Arc::new(Shared { stays, ..Shared::default() }))
+    }
+
+    /// Has it done soon, or never: where no thread can be had, and where too much waits already.
+    pub(crate) fn ask(&self, work: impl FnOnce() + Send + 'static) {
+        let mut desk = self.0.desk.lock();
+        if desk.waiting.len() >= MOST_WAITING {
+            return;
+        }
+        desk.waiting.push_back(Box::new(work));
+        if desk.idle >= desk.waiting.len() {
+            drop(desk);
+            self.0.news.notify_one();
+        } else if desk.threads < MOST {
+            desk.threads += 1;
+            drop(desk);
+            let shared = Arc::clone(&self.0);
+            if std::thread::Builder::new().name("search".to_owned()).spawn(move || shared.serve()).is_err() {
+                self.0.desk.lock().threads -= 1;
+            }
+        }
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        let mut desk = self.0.desk.lock();
+        desk.is_closed = true;
+        let waiting = std::mem::take(&mut desk.waiting);
+        drop(desk);
+        self.0.news.notify_all();
+        drop(waiting);
+    }
+}
+
+impl Shared {
+    fn serve(&self) {
+        let mut desk = self.desk.lock();
+        loop {
+            if let Some(work) = desk.waiting.pop_front() {
+                drop(desk);
+                // Whoever asked learns of a panic by its own means.
+                let _ = catch_unwind(AssertUnwindSafe(work));
+                desk = self.desk.lock();
+                continue;
+            }
+            if desk.is_closed {
+                break;
+            }
+            desk.idle += 1;
+            let is_enough = self.news.wait_for(&mut desk, self.stays).timed_out();
+            desk.idle -= 1;
+            if is_enough && desk.waiting.is_empty() {
+                break;
+            }
+        }
+        desk.threads -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    fn until(is_so: impl Fn() -> bool) {
+        let began = std::time::Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < SOON);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn one_thread_does_one_thing_after_the_other_and_ends_when_nothing_comes() {
+        let helpers = Helpers::staying(Duration::from_millis(50));
+        let (sender, receiver) = mpsc::channel();
+        for number in 0..20 {
+            let sender = sender.clone();
+            helpers.ask(move || sender.send(number).unwrap());
+            assert_eq!(receiver.recv_timeout(SOON), Ok(number));
+            let is_ready = |desk: &Desk| desk.idle == 1 || desk.threads == 0;
+            until(|| is_ready(&helpers.0.desk.lock()));
+            assert!(helpers.0.desk.lock().threads <= 1);
+        }
+        until(|| helpers.0.desk.lock().threads == 0);
+        helpers.ask(move || sender.send(20).unwrap());
+        assert_eq!(receiver.recv_timeout(SOON), Ok(20));
+    }
+
+    #[test]
+    fn threads_and_what_waits_for_them_are_bounded_and_a_panic_ends_none() {
+        let helpers = Helpers::default();
+        let (hold, held) = mpsc::channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        let (sender, done) = mpsc::channel();
+        for _ in 0..3 * (MOST + MOST_WAITING) {
+            let (held, sender) = (Arc::clone(&held), sender.clone());
+            helpers.ask(move || {
+                sender.send(()).unwrap();
+                let _ = held.lock().recv();
+                panic!("wanted by a test");
+            });
+        }
+        {
+            let desk = helpers.0.desk.lock();
+            assert!(desk.threads <= MOST && desk.waiting.len() <= MOST_WAITING);
+        }
+        drop((hold, sender));
+        let began = done.iter().count();
+        assert!((MOST..=MOST + MOST_WAITING + MOST).contains(&began), "{began}");
+        let are_all_idle = |desk: &Desk| desk.idle == desk.threads;
+        until(|| are_all_idle(&helpers.0.desk.lock()));
+        let shared = Arc::clone(&helpers.0);
+        drop(helpers);
+        until(|| shared.desk.lock().threads == 0);
+    }
+}
