@@ -1,9 +1,14 @@
 //! Threads that help searches. One stays for a while when its work is done, because beginning a thread takes as long
 //! as a good part of what it is for; when nobody searches there is none.
+//!
+//! A thread that waited must not go on where whoever asks is at work: there it would only take that one's time. The
+//! kernel wakes it just there when it takes the other processors for busy, as it does with those of a virtual machine
+//! that sleep. So it is told before to stay away from that one.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -17,11 +22,81 @@ const MOST_WAITING: usize = 32;
 
 type Work = Box<dyn FnOnce() + Send>;
 
+/// A thread that may be kept away from a processor.
+struct Seat {
+    thread: ThreadId,
+    place: place::Place,
+}
+
+impl Seat {
+    /// Of the thread that calls this.
+    fn take() -> Self {
+        Self { thread: std::thread::current().id(), place: place::Place::of_this_thread() }
+    }
+
+    fn avoid(&mut self, processor: Option<usize>) {
+        if let Some(processor) = processor {
+            self.place.avoid(processor);
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod place {
+    use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+    /// Where a thread may run.
+    pub(super) struct Place {
+        thread: Pid,
+        /// All that it was given; `None` where that cannot be told.
+        given: Option<CpuSet>,
+        pub(super) avoids: Option<usize>,
+    }
+
+    impl Place {
+        pub(super) fn of_this_thread() -> Self {
+            Self { thread: gettid(), given: sched_getaffinity(None).ok(), avoids: None }
+        }
+
+        pub(super) fn avoid(&mut self, processor: usize) {
+            let Some(mut allowed) = self.given.filter(|_| self.avoids != Some(processor)) else { return };
+            allowed.unset(processor);
+            // Refused where nothing else is left, and where what was given is no longer there: then it runs anywhere.
+            if sched_setaffinity(Some(self.thread), &allowed).is_ok() {
+                self.avoids = Some(processor);
+            }
+        }
+    }
+
+    /// The processor that runs whoever calls this.
+    pub(super) fn current() -> Option<usize> {
+        Some(sched_getcpu()).filter(|processor| *processor < CpuSet::MAX_CPU)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod place {
+    pub(super) struct Place;
+
+    impl Place {
+        pub(super) fn of_this_thread() -> Self {
+            Self
+        }
+
+        pub(super) fn avoid(&mut self, _: usize) {}
+    }
+
+    pub(super) fn current() -> Option<usize> {
+        None
+    }
+}
+
 #[derive(Default)]
 struct Desk {
     waiting: VecDeque<Work>,
     threads: usize,
-    idle: usize,
+    /// Those that wait.
+    idle: Vec<Seat>,
     is_closed: bool,
 }
 
@@ -60,7 +135,9 @@ impl Helpers {
             return;
         }
         desk.waiting.push_back(Box::new(work));
-        if desk.idle >= desk.waiting.len() {
+        if desk.idle.len() >= desk.waiting.len() {
+            let here = place::current();
+            desk.idle.iter_mut().for_each(|seat| seat.avoid(here));
             drop(desk);
             self.0.news.notify_one();
         } else if desk.threads < MOST {
@@ -87,6 +164,8 @@ impl Drop for Helpers {
 
 impl Shared {
     fn serve(&self) {
+        let me = std::thread::current().id();
+        let mut seat = Some(Seat::take());
         let mut desk = self.desk.lock();
         loop {
             if let Some(work) = desk.waiting.pop_front() {
@@ -99,9 +178,10 @@ impl Shared {
             if desk.is_closed {
                 break;
             }
-            desk.idle += 1;
+            desk.idle.extend(seat.take());
             let is_enough = self.news.wait_for(&mut desk, self.stays).timed_out();
-            desk.idle -= 1;
+            let mine = desk.idle.iter().position(|idle| idle.thread == me);
+            seat = mine.map(|at| desk.idle.swap_remove(at));
             if is_enough && desk.waiting.is_empty() {
                 break;
             }
@@ -134,13 +214,33 @@ mod tests {
             let sender = sender.clone();
             helpers.ask(move || sender.send(number).unwrap());
             assert_eq!(receiver.recv_timeout(SOON), Ok(number));
-            let is_ready = |desk: &Desk| desk.idle == 1 || desk.threads == 0;
+            let is_ready = |desk: &Desk| desk.idle.len() == 1 || desk.threads == 0;
             until(|| is_ready(&helpers.0.desk.lock()));
             assert!(helpers.0.desk.lock().threads <= 1);
         }
         until(|| helpers.0.desk.lock().threads == 0);
         helpers.ask(move || sender.send(20).unwrap());
         assert_eq!(receiver.recv_timeout(SOON), Ok(20));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn who_waited_goes_on_elsewhere() {
+        if std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1) {
+            return;
+        }
+        let helpers = Helpers::default();
+        let (sender, receiver) = mpsc::channel();
+        let is_idle = |desk: &Desk| desk.idle.len() == 1;
+        for at in 0..50 {
+            let sender = sender.clone();
+            helpers.ask(move || sender.send(place::current()).unwrap());
+            let there = receiver.recv_timeout(SOON).unwrap();
+            until(|| is_idle(&helpers.0.desk.lock()));
+            let avoided = helpers.0.desk.lock().idle[0].place.avoids;
+            assert_eq!(avoided.is_some(), at > 0);
+            assert!(avoided.is_none() || there != avoided, "{there:?}");
+        }
     }
 
     #[test]
@@ -164,7 +264,7 @@ mod tests {
         drop((hold, sender));
         let began = done.iter().count();
         assert!((MOST..=MOST + MOST_WAITING + MOST).contains(&began), "{began}");
-        let are_all_idle = |desk: &Desk| desk.idle == desk.threads;
+        let are_all_idle = |desk: &Desk| desk.idle.len() == desk.threads;
         until(|| are_all_idle(&helpers.0.desk.lock()));
         let shared = Arc::clone(&helpers.0);
         drop(helpers);

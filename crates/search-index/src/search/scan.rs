@@ -159,6 +159,9 @@ impl Drop for Scan {
 impl Shared {
     /// What another thread does.
     fn help(&self, lock: &RwLock<State>) {
+        if self.next.load(Ordering::Relaxed) >= self.blocks {
+            return;
+        }
         let mut own = self.helping.lock().spare.pop().unwrap_or_default();
         own.clear();
         own.resize(self.slots, f32::NEG_INFINITY);

@@ -42,6 +42,46 @@ fn only_documents_that_hold_a_word_match_it_though_neighbours_lend_weight() {
     assert_eq!(rows(&hits)[2], 1, "two that speak of it side by side are better than one alone: {hits:?}");
 }
 
+/// Of many documents most are passed over by a first look at their score; a page that holds all of them passes none.
+#[test]
+fn few_of_many_are_the_best_of_all() {
+    const WORDS: [&str; 7] = ["fox", "harbour", "violin", "Ada: tea", "what is rain", "Bob: fox", "seven"];
+    let folder = tempdir().unwrap();
+    let (index, _) = open(folder.path());
+    let vector = |seed: u64| -> Vec<f32> {
+        let number = |axis: u64| ((seed * 7919 + axis * 104_729) % 2003) as f32 / 1001.5 - 1.0;
+        (0..DIMENSIONS as u64).map(number).collect()
+    };
+    let text = |row: u64| format!("{} {}", WORDS[(row % 7) as usize], WORDS[(row / 11 % 7) as usize]);
+    let texts: Vec<String> = (0..3000).map(text).collect();
+    let documents = texts.iter().zip(0_u64..).map(|(text, row)| Document {
+        // Some talk alone for a while, others in turns with somebody.
+        agent: AgentKey(if row % 1000 < 500 { row / 1000 } else { row % 3 }),
+        vectors: match row % 17 {
+            0 => Vec::new(),
+            1 => vec![vector(row), vector(row + 1)],
+            _ => vec![vector(row)],
+        },
+        ..document(row, text)
+    });
+    for documents in documents.collect::<Vec<_>>().chunks(500) {
+        add(&index, documents.to_vec());
+    }
+    for row in (0..3000).step_by(23) {
+        index.apply(&[Change::Remove(RowNumber(row))]).unwrap();
+    }
+    for (asked, text) in ["fox in the harbour", "Ada and the rain", "tea on 7 May", "violin"].iter().enumerate() {
+        let vector = vector(asked as u64 * 31 + 5);
+        for mode in [Mode::Hybrid, Mode::Semantic, Mode::Keyword] {
+            let page = |limit| index.search(&SearchRequest { limit, ..request(mode, text, Some(&vector)) }).unwrap();
+            // Twice: the first search finds out what the second goes by.
+            let (_, few, all) = (page(10), page(10), page(5000));
+            assert!(all.hits.len() > 300, "{}", all.hits.len());
+            assert_eq!((few.total, &few.hits[..]), (all.total, &all.hits[..10]), "{mode:?} {text}");
+        }
+    }
+}
+
 #[test]
 fn all_kinds_of_text_are_found() {
     let folder = tempdir().unwrap();
