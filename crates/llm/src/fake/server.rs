@@ -80,7 +80,7 @@ impl FakeVendor {
         Self::launch(vendor, script, Some(key.to_owned()), true).await
     }
 
-    /// Keeps no requests and reads no bodies: for benchmarks, which make very many.
+    /// Keeps no requests and takes no bodies apart: for benchmarks, which make very many.
     ///
     /// # Errors
     /// As [`Self::start`].

@@ -69,11 +69,7 @@ impl Blends {
             self.shares[at][place].store(share.to_bits(), Ordering::Relaxed);
             self.slots[at][place].store(*before, Ordering::Relaxed);
         }
-        let mut backwards = (1..).zip(&blend.before);
-        let is_in_a_row =
-            backwards.all(|(distance, (share, before))| *share == 0.0 || slot.checked_sub(distance) == Some(*before));
-        let own = if is_in_a_row { blend.own } else { -blend.own };
-        self.own[at].store(own.to_bits(), Ordering::Release);
+        self.own[at].store(signed(slot, blend).to_bits(), Ordering::Release);
     }
 
     fn forget(&mut self, slot: usize) {
@@ -88,7 +84,20 @@ impl Blends {
         for slot in self.slots.iter_mut().flatten() {
             *slot.get_mut() = rename(*slot.get_mut());
         }
+        // Who was apart may stand in a row now, and the other way round.
+        for slot in 0..self.own.len() {
+            if let (Some(blend), Ok(name)) = (self.get(slot), u32::try_from(slot)) {
+                *self.own[slot].get_mut() = signed(name, &blend).to_bits();
+            }
+        }
     }
+}
+
+/// The share of a document's own cosine, with the sign that says whether the two before stand in the slots before.
+fn signed(slot: u32, blend: &Blend) -> f32 {
+    let is_before =
+        |(distance, (share, before)): (u32, &(f32, u32))| *share == 0.0 || slot.checked_sub(distance) == Some(*before);
+    if (1..).zip(&blend.before).all(is_before) { blend.own } else { -blend.own }
 }
 
 impl Documents {

@@ -3,19 +3,21 @@
 //!
 //! A thread that waited must not go on where whoever asks is at work: there it would only take that one's time. The
 //! kernel wakes it just there when it takes the other processors for busy, as it does with those of a virtual machine
-//! that sleep. So it is told before to stay away from that one.
+//! that sleep. So it is kept away from that one until it has begun somewhere else.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::ThreadId;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
 /// For how long one waits for more.
 const STAYS: Duration = Duration::from_secs(10);
-/// Of all searches together.
+/// One that is older ends when it has nothing to do: what processors there are may have changed since it began.
+const LIVES: Duration = Duration::from_secs(600);
+/// Of all searches in one index together.
 const MOST: usize = 8;
 /// What more is asked for is not done: whoever asked does it all alone.
 const MOST_WAITING: usize = 32;
@@ -50,7 +52,8 @@ mod place {
         thread: Pid,
         /// All that it was given; `None` where that cannot be told.
         given: Option<CpuSet>,
-        pub(super) avoids: Option<usize>,
+        /// Until it is woken.
+        avoids: Option<usize>,
     }
 
     impl Place {
@@ -61,9 +64,17 @@ mod place {
         pub(super) fn avoid(&mut self, processor: usize) {
             let Some(mut allowed) = self.given.filter(|_| self.avoids != Some(processor)) else { return };
             allowed.unset(processor);
-            // Refused where nothing else is left, and where what was given is no longer there: then it runs anywhere.
+            // Refused where nothing else is left, and where what was given is no longer there: then it stays as it is.
             if sched_setaffinity(Some(self.thread), &allowed).is_ok() {
                 self.avoids = Some(processor);
+            }
+        }
+
+        /// Lets it go anywhere again.
+        pub(super) fn release(&mut self) {
+            if let (Some(_), Some(given)) = (self.avoids.take(), &self.given) {
+                // Refused where all of that is gone; then the kernel has chosen others already.
+                let _ = sched_setaffinity(Some(self.thread), given);
             }
         }
     }
@@ -84,6 +95,8 @@ mod place {
         }
 
         pub(super) fn avoid(&mut self, _: usize) {}
+
+        pub(super) fn release(&mut self) {}
     }
 
     pub(super) fn current() -> Option<usize> {
@@ -145,7 +158,12 @@ impl Helpers {
             drop(desk);
             let shared = Arc::clone(&self.0);
             if std::thread::Builder::new().name("search".to_owned()).spawn(move || shared.serve()).is_err() {
-                self.0.desk.lock().threads -= 1;
+                let mut desk = self.0.desk.lock();
+                desk.threads -= 1;
+                // With nobody there it would wait for ever, and keep others from being asked for.
+                let left = if desk.threads == 0 { std::mem::take(&mut desk.waiting) } else { VecDeque::new() };
+                drop(desk);
+                drop(left);
             }
         }
     }
@@ -164,7 +182,7 @@ impl Drop for Helpers {
 
 impl Shared {
     fn serve(&self) {
-        let me = std::thread::current().id();
+        let (me, began) = (std::thread::current().id(), Instant::now());
         let mut seat = Some(Seat::take());
         let mut desk = self.desk.lock();
         loop {
@@ -175,13 +193,16 @@ impl Shared {
                 desk = self.desk.lock();
                 continue;
             }
-            if desk.is_closed {
+            if desk.is_closed || began.elapsed() > LIVES {
                 break;
             }
             desk.idle.extend(seat.take());
             let is_enough = self.news.wait_for(&mut desk, self.stays).timed_out();
             let mine = desk.idle.iter().position(|idle| idle.thread == me);
             seat = mine.map(|at| desk.idle.swap_remove(at));
+            if let Some(seat) = &mut seat {
+                seat.place.release();
+            }
             if is_enough && desk.waiting.is_empty() {
                 break;
             }
@@ -199,7 +220,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(20);
 
     fn until(is_so: impl Fn() -> bool) {
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         while !is_so() {
             assert!(began.elapsed() < SOON);
             std::thread::sleep(Duration::from_millis(1));
@@ -225,22 +246,19 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn who_waited_goes_on_elsewhere() {
-        if std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1) {
-            return;
-        }
-        let helpers = Helpers::default();
-        let (sender, receiver) = mpsc::channel();
-        let is_idle = |desk: &Desk| desk.idle.len() == 1;
-        for at in 0..50 {
-            let sender = sender.clone();
-            helpers.ask(move || sender.send(place::current()).unwrap());
-            let there = receiver.recv_timeout(SOON).unwrap();
-            until(|| is_idle(&helpers.0.desk.lock()));
-            let avoided = helpers.0.desk.lock().idle[0].place.avoids;
-            assert_eq!(avoided.is_some(), at > 0);
-            assert!(avoided.is_none() || there != avoided, "{there:?}");
-        }
+    fn a_thread_is_kept_away_from_one_processor_until_it_is_let_go() {
+        use rustix::thread::sched_getaffinity;
+
+        let given = sched_getaffinity(None).unwrap();
+        let mut place = place::Place::of_this_thread();
+        let here = place::current().unwrap();
+        place.avoid(here);
+        let left = sched_getaffinity(None).unwrap();
+        // With one processor it stays where it is.
+        assert_eq!(left.count(), given.count().max(2) - 1);
+        assert!(given.count() == 1 || (!left.is_set(here) && place::current() != Some(here)));
+        place.release();
+        assert_eq!(sched_getaffinity(None).unwrap(), given);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use scan::{Scan, Wanted};
 
 /// Below this cosine two texts have nothing to do with each other.
 pub const COSINE_FLOOR: f32 = 0.15;
-/// So many of the best are scored again with all 16 bits of their vectors, whatever the page.
+/// Of so many of the best those that may come into the page are scored again with all 16 bits of their vectors.
 const RESCORED: usize = 100;
 
 /// From so many of 64 documents on a first look at all of them costs less than their scores.

@@ -165,7 +165,10 @@ impl Shared {
         let mut own = self.helping.lock().spare.pop().unwrap_or_default();
         own.clear();
         own.resize(self.slots, f32::NEG_INFINITY);
-        let Some(first) = self.enter() else { return };
+        let Some(first) = self.enter() else {
+            self.helping.lock().spare.push(own);
+            return;
+        };
         // However it ends, it is not waited for any longer.
         let at_work = AtWork(self);
         // Whoever asked holds the lock too, and waits for us; a writer that waits for both must not come between.

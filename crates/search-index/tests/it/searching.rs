@@ -45,6 +45,7 @@ fn only_documents_that_hold_a_word_match_it_though_neighbours_lend_weight() {
 /// Of many documents most are passed over by a first look at their score; a page that holds all of them passes none.
 #[test]
 fn few_of_many_are_the_best_of_all() {
+    const ROWS: u64 = 10_000;
     const WORDS: [&str; 7] = ["fox", "harbour", "violin", "Ada: tea", "what is rain", "Bob: fox", "seven"];
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
@@ -53,10 +54,11 @@ fn few_of_many_are_the_best_of_all() {
         (0..DIMENSIONS as u64).map(number).collect()
     };
     let text = |row: u64| format!("{} {}", WORDS[(row % 7) as usize], WORDS[(row / 11 % 7) as usize]);
-    let texts: Vec<String> = (0..3000).map(text).collect();
+    // They talk alone for a while, then in turns.
+    let agent_of = |row: u64| AgentKey(if row % 1000 < 500 { row / 1000 % 3 } else { row % 3 });
+    let texts: Vec<String> = (0..ROWS).map(text).collect();
     let documents = texts.iter().zip(0_u64..).map(|(text, row)| Document {
-        // Some talk alone for a while, others in turns with somebody.
-        agent: AgentKey(if row % 1000 < 500 { row / 1000 } else { row % 3 }),
+        agent: agent_of(row),
         vectors: match row % 17 {
             0 => Vec::new(),
             1 => vec![vector(row), vector(row + 1)],
@@ -67,19 +69,41 @@ fn few_of_many_are_the_best_of_all() {
     for documents in documents.collect::<Vec<_>>().chunks(500) {
         add(&index, documents.to_vec());
     }
-    for row in (0..3000).step_by(23) {
+    let compare = || {
+        for (asked, text) in ["fox in the harbour", "Ada and the rain", "tea on 7 May", "violin"].iter().enumerate() {
+            let vector = vector(asked as u64 * 31 + 5);
+            for (mode, agent) in [
+                (Mode::Hybrid, None),
+                (Mode::Semantic, None),
+                (Mode::Keyword, None),
+                (Mode::Semantic, Some(AgentKey(1))),
+            ] {
+                let filter = Filter { agent, ..Filter::default() };
+                let page = |limit| {
+                    let asked = SearchRequest { limit, filter, ..request(mode, text, Some(&vector)) };
+                    index.search(&asked).unwrap()
+                };
+                // Twice: the first search finds out what the second goes by.
+                let (_, few, all) = (page(10), page(10), page(20_000));
+                assert!(all.hits.len() > 500, "{}", all.hits.len());
+                assert_eq!((few.total, &few.hits[..]), (all.total, &all.hits[..10]), "{mode:?} {agent:?} {text}");
+            }
+        }
+    };
+    for row in (0..ROWS).step_by(23) {
         index.apply(&[Change::Remove(RowNumber(row))]).unwrap();
     }
-    for (asked, text) in ["fox in the harbour", "Ada and the rain", "tea on 7 May", "violin"].iter().enumerate() {
-        let vector = vector(asked as u64 * 31 + 5);
-        for mode in [Mode::Hybrid, Mode::Semantic, Mode::Keyword] {
-            let page = |limit| index.search(&SearchRequest { limit, ..request(mode, text, Some(&vector)) }).unwrap();
-            // Twice: the first search finds out what the second goes by.
-            let (_, few, all) = (page(10), page(10), page(5000));
-            assert!(all.hits.len() > 300, "{}", all.hits.len());
-            assert_eq!((few.total, &few.hits[..]), (all.total, &all.hits[..10]), "{mode:?} {text}");
-        }
+    compare();
+    // What is said anew moves away from between its neighbours, and they together once its place is given up.
+    for row in (0..ROWS).filter(|row| row % 11 == 3 || row % 3 == 1) {
+        let vectors = vec![vector(row + 2), vector(row + 3)];
+        add(&index, vec![Document { agent: agent_of(row), vectors, ..document(row, &texts[row as usize]) }]);
     }
+    compare();
+    index.flush(b"all").unwrap();
+    assert!(index.maintain().unwrap(), "so much is dead that it is written anew");
+    while index.maintain().unwrap() {}
+    compare();
 }
 
 #[test]

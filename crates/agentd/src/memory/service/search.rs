@@ -158,7 +158,7 @@ impl Memory {
         agent: Option<AgentKey>,
     ) -> Result<Option<Vec<f32>>, MemoryError> {
         let text = text.to_owned();
-        let text = self.follower().ask_briefly(index, move |index| index.embedding_query(&text, agent)).await?;
+        let text = self.follower().ask(index, move |index| index.embedding_query(&text, agent)).await?;
         self.embedding().query(&text).await
     }
 }
