@@ -104,9 +104,9 @@ impl Overdue {
 }
 
 /// How often each event arrived.
-fn arrivals(receiver: &Receiver) -> BTreeMap<String, usize> {
+fn arrivals(receivers: &[Receiver]) -> BTreeMap<String, usize> {
     let mut times = BTreeMap::new();
-    for got in receiver.received() {
+    for got in receivers.iter().flat_map(Receiver::received) {
         *times.entry(got.event()["id"].as_str().expect("an id").to_owned()).or_default() += 1;
     }
     times
@@ -129,7 +129,11 @@ async fn kills_lose_no_delivery_and_no_slot() {
     let (events, jobs, kills) = (number(EVENTS, 600), number(JOBS, 60), number(KILLS, 3));
     let script = Script::always(Reply::text(["All ", "is ", "well."], COUNTED).delayed(Duration::from_millis(120)));
     let vendor = FakeVendor::start(Vendor::Openai, script).await.expect("a fake vendor");
-    let receiver = Receiver::start().await;
+    // One for each hook: of the deliveries under way one receiver gets a quarter at most.
+    let mut receivers = Vec::new();
+    for _ in 0..HOOKS {
+        receivers.push(Receiver::start().await);
+    }
     let mut first = TestProcess::with_owner().await;
     let (Some(mut second), Some(mut third)) = (first.replica(), first.replica()) else {
         panic!("replicas share a PostgreSQL; scripts/with-postgres.sh starts one");
@@ -141,7 +145,7 @@ async fn kills_lose_no_delivery_and_no_slot() {
     processes[0].put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
     processes[0].make_agent("scout").await;
     let mut hooks = Vec::new();
-    for at in 0..HOOKS {
+    for (at, receiver) in receivers.iter().enumerate() {
         hooks.push(make_hook(&processes[at % processes.len()], &receiver.url()).await);
     }
     let told = fill(&processes, &hooks, events).await;
@@ -150,7 +154,9 @@ async fn kills_lose_no_delivery_and_no_slot() {
     let lasts = times(kills, BETWEEN_KILLS);
     let places = f64::from(u32::try_from(processes.len() * DELIVERIES_AT_ONCE).expect("few"));
     let pause = lasts.mul_f64(places / f64::from(u32::try_from(events).expect("few")));
-    receiver.always(Answer::Late(pause.min(Duration::from_secs(5))));
+    for receiver in &receivers {
+        receiver.always(Answer::Late(pause.min(Duration::from_secs(5))));
+    }
     // It takes some time to make them.
     let begins = Clock::system().now() + Duration::from_secs(5) + times(jobs, Duration::from_millis(30));
     let job_ids = make_jobs(&processes[1], jobs, begins, lasts).await;
@@ -180,7 +186,7 @@ async fn kills_lose_no_delivery_and_no_slot() {
     drop(stop_watching);
     let longest = overdue.await.expect("watched");
 
-    let arrived = arrivals(&receiver);
+    let arrived = arrivals(&receivers);
     let missing: Vec<&String> = told.iter().filter(|id| !arrived.contains_key(*id)).collect();
     assert!(missing.is_empty(), "{} of {events} events never arrived: {missing:?}", missing.len());
     assert_eq!(arrived.len(), events, "nothing else arrived");
