@@ -21,8 +21,10 @@ const JOBS: &str = "AGENTD_TEST_REPLICA_JOBS";
 const KILLS: &str = "AGENTD_TEST_REPLICA_KILLS";
 const BETWEEN_KILLS: Duration = Duration::from_secs(10);
 const HOOKS: usize = 4;
-/// Deliveries under way in one daemon.
+/// Deliveries under way in one daemon to receivers that are slow.
 const DELIVERIES_AT_ONCE: usize = 64;
+/// And to those of which that is not known yet, which is found out after a moment.
+const MOST_AT_ONCE: usize = 2 * DELIVERIES_AT_ONCE;
 /// Turns of jobs that one daemon has at a provider.
 const TURNS_AT_ONCE: usize = 8;
 /// How long after the end of a lease what it held may still wait for somebody else.
@@ -196,7 +198,7 @@ async fn kills_lose_no_delivery_and_no_slot() {
         "{kills} kills: {events} events, {doubled} came again; {jobs} slots, {asked} turns; \
          {longest:?} from the end of a lease to its takeover at most"
     );
-    assert!(doubled <= kills * DELIVERIES_AT_ONCE, "{doubled} came again after {kills} kills");
+    assert!(doubled <= kills * MOST_AT_ONCE, "{doubled} came again after {kills} kills");
     assert!(longest <= TAKEN_OVER_WITHIN, "a lease was over for {longest:?} before somebody took over");
     for id in &job_ids {
         let path = format!("/api/scheduler/jobs/{id}/runs");
