@@ -1,10 +1,9 @@
 //! Out of which cosines a document's blend is made, see the ranking. Remembered, because a search asks it of
 //! every document.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Documents, NONE, retain};
+use super::{Documents, NONE};
 
 /// A weighted sum of cosines: a document's own and those of up to two before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,106 +20,63 @@ impl Blend {
     }
 }
 
-/// Found out during searches, side by side: all who find it out find the same. An array for each number, because a
-/// search first reads those that decide whether the rest is needed.
-#[derive(Debug, Default)]
-pub(super) struct Blends {
-    /// As bits of an f32; NaN: not known; negative: the two before do not stand in the two slots before.
-    own: Vec<AtomicU32>,
-    shares: Vec<[AtomicU32; 2]>,
-    slots: Vec<[AtomicU32; 2]>,
+/// Found out during searches, side by side: all who find it out find the same.
+#[derive(Debug)]
+pub(super) struct StoredBlend {
+    /// As bits of an f32; NaN: not known.
+    own: AtomicU32,
+    shares: [AtomicU32; 2],
+    slots: [AtomicU32; 2],
 }
 
-impl Blends {
-    pub(super) const BYTES_A_SLOT: usize = 5 * size_of::<AtomicU32>();
-
-    pub(super) fn reserve(&mut self, more: usize) {
-        self.own.reserve(more);
-        self.shares.reserve(more);
-        self.slots.reserve(more);
-    }
-
-    /// For one more slot.
-    pub(super) fn push_unknown(&mut self) {
-        self.own.push(AtomicU32::new(f32::NAN.to_bits()));
-        self.shares.push([const { AtomicU32::new(0) }; 2]);
-        self.slots.push([const { AtomicU32::new(NONE) }; 2]);
-    }
-
-    #[inline]
-    fn get(&self, slot: usize) -> Option<Blend> {
-        // Written last, read first: what belongs to it is there then.
-        let own = f32::from_bits(self.own[slot].load(Ordering::Acquire));
-        let [first_share, second_share] = &self.shares[slot];
-        let [first, second] = &self.slots[slot];
-        let share = |share: &AtomicU32| f32::from_bits(share.load(Ordering::Relaxed));
-        (!own.is_nan()).then(|| Blend {
-            own: own.abs(),
-            before: [
-                (share(first_share), first.load(Ordering::Relaxed)),
-                (share(second_share), second.load(Ordering::Relaxed)),
-            ],
-        })
-    }
-
-    fn set(&self, slot: u32, blend: &Blend) {
-        let at = slot as usize;
-        for (place, (share, before)) in blend.before.iter().enumerate() {
-            self.shares[at][place].store(share.to_bits(), Ordering::Relaxed);
-            self.slots[at][place].store(*before, Ordering::Relaxed);
+impl Default for StoredBlend {
+    fn default() -> Self {
+        Self {
+            own: AtomicU32::new(f32::NAN.to_bits()),
+            shares: [const { AtomicU32::new(0) }; 2],
+            slots: [const { AtomicU32::new(NONE) }; 2],
         }
-        self.own[at].store(signed(slot, blend).to_bits(), Ordering::Release);
+    }
+}
+
+impl StoredBlend {
+    #[inline]
+    fn get(&self) -> Option<Blend> {
+        // Written last, read first: what belongs to it is there then.
+        let own = f32::from_bits(self.own.load(Ordering::Acquire));
+        let before = |at: usize| {
+            (f32::from_bits(self.shares[at].load(Ordering::Relaxed)), self.slots[at].load(Ordering::Relaxed))
+        };
+        (!own.is_nan()).then(|| Blend { own, before: [before(0), before(1)] })
     }
 
-    fn forget(&mut self, slot: usize) {
-        *self.own[slot].get_mut() = f32::NAN.to_bits();
+    fn set(&self, blend: &Blend) {
+        for (at, (share, slot)) in blend.before.iter().enumerate() {
+            self.shares[at].store(share.to_bits(), Ordering::Relaxed);
+            self.slots[at].store(*slot, Ordering::Relaxed);
+        }
+        self.own.store(blend.own.to_bits(), Ordering::Release);
     }
 
-    /// Drops the slots that `rename` calls `NONE`; the others, which stay in order, move up.
-    pub(super) fn close_gaps(&mut self, rename: impl Fn(u32) -> u32 + Copy) {
-        retain(&mut self.own, rename);
-        retain(&mut self.shares, rename);
-        retain(&mut self.slots, rename);
-        for slot in self.slots.iter_mut().flatten() {
+    fn forget(&mut self) {
+        *self.own.get_mut() = f32::NAN.to_bits();
+    }
+
+    pub(super) fn rename(&mut self, rename: impl Fn(u32) -> u32) {
+        for slot in &mut self.slots {
             *slot.get_mut() = rename(*slot.get_mut());
         }
-        // Who was apart may stand in a row now, and the other way round.
-        for slot in 0..self.own.len() {
-            if let (Some(blend), Ok(name)) = (self.get(slot), u32::try_from(slot)) {
-                *self.own[slot].get_mut() = signed(name, &blend).to_bits();
-            }
-        }
     }
-}
-
-/// The share of a document's own cosine, with the sign that says whether the two before stand in the slots before.
-fn signed(slot: u32, blend: &Blend) -> f32 {
-    let is_before =
-        |(distance, (share, before)): (u32, &(f32, u32))| *share == 0.0 || slot.checked_sub(distance) == Some(*before);
-    if (1..).zip(&blend.before).all(is_before) { blend.own } else { -blend.own }
 }
 
 impl Documents {
     #[inline]
     pub(crate) fn blend(&self, slot: u32) -> Option<Blend> {
-        self.blends.get(slot as usize)
+        self.blends[slot as usize].get()
     }
 
     pub(crate) fn set_blend(&self, slot: u32, blend: &Blend) {
-        self.blends.set(slot, blend);
-    }
-
-    /// The blends of slots in a row, as shares of a document's own cosine and of those in the two slots before it.
-    /// Where that is not how it is made, or nobody knows yet, the first of them is NaN.
-    #[inline]
-    pub(crate) fn blends_in_a_row(&self, slots: Range<usize>) -> impl Iterator<Item = (f32, [f32; 2])> + '_ {
-        let own = self.blends.own.get(slots.clone()).unwrap_or_default();
-        let shares = self.blends.shares.get(slots).unwrap_or_default();
-        own.iter().zip(shares).map(|(own, [first, second])| {
-            let own = f32::from_bits(own.load(Ordering::Acquire));
-            let share = |share: &AtomicU32| f32::from_bits(share.load(Ordering::Relaxed));
-            (if own > 0.0 { own } else { f32::NAN }, [share(first), share(second)])
-        })
+        self.blends[slot as usize].set(blend);
     }
 
     /// The blend of a document reaches two documents back.
@@ -130,7 +86,7 @@ impl Documents {
             if slot == NONE {
                 return;
             }
-            self.blends.forget(slot as usize);
+            self.blends[slot as usize].forget();
             slot = self.next(slot);
         }
     }

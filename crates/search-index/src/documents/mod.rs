@@ -15,7 +15,7 @@ use crate::bitmap::Bitmap;
 use crate::hashing::FastHashing;
 use crate::timeline::Timeline;
 pub(crate) use blends::Blend;
-use blends::Blends;
+use blends::StoredBlend;
 use talks::REACH_UNKNOWN;
 pub(crate) use talks::{Reach, WINDOW};
 
@@ -59,7 +59,7 @@ pub(crate) struct Documents {
     next: Vec<u32>,
     /// Documents of exactly one vector.
     single: Bitmap,
-    blends: Blends,
+    blends: Vec<StoredBlend>,
     /// How the neighbours within [`WINDOW`] are reached, see [`Reach`].
     reaches: Vec<AtomicU8>,
     alive: Bitmap,
@@ -199,7 +199,7 @@ impl Documents {
         self.vectors.push(VectorPlace::NOWHERE);
         self.previous.push(NONE);
         self.next.push(NONE);
-        self.blends.push_unknown();
+        self.blends.push(StoredBlend::default());
         self.reaches.push(AtomicU8::new(REACH_UNKNOWN));
         self.alive.insert(slot);
         self.slots.insert(record.row, slot);
@@ -272,7 +272,10 @@ impl Documents {
         retain(&mut self.vectors, rename);
         retain(&mut self.previous, rename);
         retain(&mut self.next, rename);
-        self.blends.close_gaps(rename);
+        retain(&mut self.blends, rename);
+        for blend in &mut self.blends {
+            blend.rename(rename);
+        }
         retain(&mut self.reaches, rename);
         for reach in &mut self.reaches {
             *reach.get_mut() = REACH_UNKNOWN;
@@ -298,7 +301,7 @@ impl Documents {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.rows.capacity() * (4 * 8 + 3 * 4 + 1 + size_of::<VectorPlace>() + Blends::BYTES_A_SLOT)
+        self.rows.capacity() * (4 * 8 + 3 * 4 + 1 + size_of::<VectorPlace>() + size_of::<StoredBlend>())
             + self.slots.capacity() * 17
             + self.timelines.values().map(Timeline::memory_bytes).sum::<usize>()
             + self.alive.memory_bytes()

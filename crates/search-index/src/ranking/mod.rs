@@ -17,7 +17,6 @@ use crate::bitmap::Bitmap;
 use crate::documents::WINDOW;
 use crate::error::IndexError;
 use crate::model::Mode;
-use crate::search::best::NOISE;
 use crate::search::scan::Scan;
 use crate::search::scratch::Scratch;
 use crate::state::State;
@@ -90,7 +89,6 @@ pub(crate) struct Ranking<'a> {
     pub(crate) holds_term: &'a Bitmap,
     date: Option<NamedDate>,
     named: Bitmap,
-    names_somebody: bool,
     speaker: f32,
 }
 
@@ -112,7 +110,6 @@ impl<'a> Ranking<'a> {
             keyword_share = keyword::score(state, question.terms, context, weights, scratch)?;
         }
         let named = speakers::named_in(state, question.terms, context, weights)?;
-        let names_somebody = named.words().next().is_some();
         if let Some(scan) = scan {
             scratch.begin_meaning();
             scratch.shares = scan.finish(state, &mut scratch.cosine);
@@ -125,40 +122,9 @@ impl<'a> Ranking<'a> {
             cosine: &scratch.cosine,
             holds_term: &scratch.holds_term,
             date: question.date,
-            names_somebody,
             named,
             speaker: if question.mode == Mode::Semantic { weights.speaker / 2.0 } else { weights.speaker },
         })
-    }
-
-    /// Which of the 64 slots from `first` on could have a score of at least `bar`, one bit each: all but those of
-    /// which little more than a multiplication tells that they have not. Of many documents few do.
-    #[inline]
-    pub(crate) fn may_reach(&self, first: u32, bar: f32) -> u64 {
-        const ALL: u64 = u64::MAX;
-        let slots = first as usize..first as usize + 64;
-        if bar == f32::NEG_INFINITY || slots.start < 2 {
-            return ALL;
-        }
-        let mut most = if self.date.is_some() { WEIGHTS.date } else { 0.0 };
-        most += if self.names_somebody { self.speaker } else { 0.0 };
-        // What is added up in another order differs a little.
-        let bar = bar - most - NOISE;
-        let words = if self.keyword.is_empty() { Some(&[0.0; 64][..]) } else { self.keyword.get(slots.clone()) };
-        let Some(words) = words else { return ALL };
-        let worth = |word: &f32| word * self.keyword_share;
-        if self.cosine.is_empty() {
-            return bits(words.iter().map(|word| worth(word) < bar));
-        }
-        let back = |distance: usize| self.cosine.get(slots.start - distance..slots.end - distance);
-        let (Some(own), Some(one), Some(two)) = (back(0), back(1), back(2)) else { return ALL };
-        let cosines = own.iter().zip(one).zip(two);
-        let blends = self.state.documents.blends_in_a_row(slots);
-        bits(words.iter().zip(cosines).zip(blends).map(|((word, ((own, one), two)), (share, [first, second]))| {
-            let meaning = share * own + first * one + second * two;
-            let meaning = if meaning == f32::NEG_INFINITY { 0.0 } else { meaning };
-            worth(word) + WEIGHTS.meaning * meaning < bar
-        }))
     }
 
     /// The score of a document of the context.
@@ -187,10 +153,4 @@ impl<'a> Ranking<'a> {
     pub(crate) fn meaning(&self, slot: u32) -> f32 {
         self.state.blended_of(slot, &WEIGHTS, self.kernel, self.cosine)
     }
-}
-
-/// A bit for each of 64 that is not below; what cannot be told (NaN) is not.
-#[inline]
-fn bits(are_below: impl Iterator<Item = bool>) -> u64 {
-    are_below.zip(0_u32..64).fold(0, |bits, (is_below, place)| bits | u64::from(!is_below) << place)
 }

@@ -52,11 +52,6 @@ impl Best {
         }
     }
 
-    /// Whoever scores less than this is not kept any more.
-    pub(crate) fn bar(&self) -> f32 {
-        self.bar
-    }
-
     fn cut(&mut self) {
         if self.kept.len() > self.wanted {
             self.kept.select_nth_unstable_by(self.wanted - 1, Candidate::order);

@@ -6,7 +6,7 @@
 //!
 //! Neighbours of a match share in its score, but do not match by it: `total` counts what really fits.
 
-pub(crate) mod best;
+mod best;
 pub(crate) mod helpers;
 pub(crate) mod scan;
 pub(crate) mod scratch;
@@ -29,9 +29,6 @@ use scan::{Scan, Wanted};
 pub const COSINE_FLOOR: f32 = 0.15;
 /// Of so many of the best those that may come into the page are scored again with all 16 bits of their vectors.
 const RESCORED: usize = 100;
-
-/// From so many of 64 documents on a first look at all of them costs less than their scores.
-const MANY_IN_A_ROW: u32 = 16;
 
 impl Index {
     /// The page of documents that answer the query best.
@@ -71,9 +68,6 @@ impl Index {
                 let meanings = if mode == Mode::Keyword { 0 } else { above_floor(ranking.cosine, first) };
                 let mut matching = chosen & (words | meanings);
                 total += matching.count_ones() as usize;
-                if matching.count_ones() >= MANY_IN_A_ROW {
-                    matching &= ranking.may_reach(first, best.bar());
-                }
                 while matching != 0 {
                     let slot = first + matching.trailing_zeros();
                     matching &= matching - 1;

@@ -42,7 +42,7 @@ fn only_documents_that_hold_a_word_match_it_though_neighbours_lend_weight() {
     assert_eq!(rows(&hits)[2], 1, "two that speak of it side by side are better than one alone: {hits:?}");
 }
 
-/// Of many documents most are passed over by a first look at their score; a page that holds all of them passes none.
+/// Of many documents most are dropped on the way and few are scored again; a page that holds all of them drops none.
 #[test]
 fn few_of_many_are_the_best_of_all() {
     const ROWS: u64 = 10_000;
