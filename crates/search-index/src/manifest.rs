@@ -11,7 +11,7 @@ use crate::files::{NewFile, Sum, failed, sync_folder};
 use crate::text::mapped::TextPartSums;
 use crate::vectors::part::VectorPartSums;
 
-const MAGIC: &[u8; 8] = b"agentdM1";
+const MAGIC: &[u8; 8] = b"agentdM2";
 /// The most bytes of the caller's cursor.
 pub const MAX_CURSOR_BYTES: usize = 256;
 const MAX_MODEL_BYTES: usize = 4096;

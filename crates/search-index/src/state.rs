@@ -6,6 +6,7 @@ use crate::documents::{Documents, NONE, Record, VectorPlace};
 use crate::text::memory::MemoryText;
 use crate::text::{Terms, TextPart};
 use crate::vectors::part::VectorPart;
+use crate::vectors::quantize::Planes;
 
 /// A part of the vectors, and the slot of each of its entries (`NONE`: dead).
 #[derive(Clone, Debug)]
@@ -44,8 +45,7 @@ pub(crate) struct Prepared {
 #[derive(Debug, Default)]
 pub(crate) struct PreparedVectors {
     pub(crate) scales: Vec<f32>,
-    pub(crate) codes: Vec<u8>,
-    pub(crate) fine: Vec<u8>,
+    pub(crate) planes: Planes,
 }
 
 impl State {
@@ -114,7 +114,7 @@ impl State {
             && let Some(part) = Arc::get_mut(&mut last.part)
         {
             let start = last.slots.len() as u32;
-            part.append(self.documents.row(slot), &vectors.scales, &vectors.codes, &vectors.fine);
+            part.append(self.documents.row(slot), &vectors.scales, &vectors.planes);
             last.slots.extend(std::iter::repeat_n(slot, count));
             last.live += count;
             self.documents.set_vectors(slot, VectorPlace { part: last.number, start, count: count as u32 });

@@ -264,12 +264,13 @@ impl State {
         let place = self.documents.vectors(slot);
         let Some(held) = self.vector_part(place.part).filter(|_| place.count > 0) else { return Ok(Vec::new()) };
         held.part.check()?;
-        let mut fine = Vec::new();
+        let (mut codes, mut fine) = (Vec::new(), Vec::new());
         (place.start as usize..(place.start + place.count) as usize)
             .map(|entry| {
                 fine.clear();
                 held.part.read_fine(entry, &mut fine)?;
-                Ok(restore(held.part.codes_of(entry), &fine, held.part.scale(entry)))
+                held.part.read_codes(entry, &mut codes);
+                Ok(restore(&codes, &fine, held.part.scale(entry)))
             })
             .collect()
     }
@@ -279,7 +280,7 @@ fn prepare_vectors(row: RowNumber, vectors: &[Vec<f32>]) -> Result<PreparedVecto
     let mut prepared = PreparedVectors::default();
     for vector in vectors {
         let vector = normalized(vector).ok_or(IndexError::Vector { row })?;
-        prepared.scales.push(quantize(&vector, &mut prepared.codes, &mut prepared.fine));
+        prepared.scales.push(quantize(&vector, &mut prepared.planes));
     }
     Ok(prepared)
 }

@@ -57,6 +57,7 @@ impl Index {
         mut visit: impl FnMut(RowNumber, &[f32]),
     ) -> Result<(), IndexError> {
         let mut direction = vec![0.0_f32; self.options.dimensions];
+        let mut codes = Vec::new();
         for rows in rows.chunks(ROWS_A_HOLD) {
             let state = self.state.read();
             state.vectors.iter().try_for_each(|held| held.part.check())?;
@@ -67,7 +68,8 @@ impl Index {
                 direction.fill(0.0);
                 for entry in place.start as usize..(place.start + place.count) as usize {
                     let scale = held.part.scale(entry);
-                    for (sum, code) in direction.iter_mut().zip(held.part.codes_of(entry)) {
+                    held.part.read_codes(entry, &mut codes);
+                    for (sum, code) in direction.iter_mut().zip(&codes) {
                         *sum += f32::from(code.cast_signed()) * scale;
                     }
                 }

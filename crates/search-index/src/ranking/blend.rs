@@ -28,13 +28,19 @@ impl State {
         Ok(sum)
     }
 
-    /// By how much [`Self::blended`] of exact cosines and of those that the scan found can differ; `fineness` is the
-    /// query's.
+    /// By how much [`Self::blended`] of cosines with and without second bytes can differ; `fineness` is the query's.
     pub(crate) fn blended_reach(&self, slot: u32, weights: &Weights, kernel: Kernel, fineness: f32) -> f32 {
         let blend = self.blend(slot, weights, kernel);
         let before = blend.before.iter().filter(|(share, _)| *share != 0.0);
         let others: f32 = before.map(|(share, slot)| share.abs() * self.greatest_scale(*slot)).sum();
         (blend.own.abs() * self.greatest_scale(slot) + others) * fineness
+    }
+
+    /// Has the processor fetch what [`Self::blended`] of whole first bytes reads.
+    pub(crate) fn fetch_blended(&self, slot: u32, weights: &Weights, kernel: Kernel) {
+        self.fetch_codes(slot);
+        let before = self.blend(slot, weights, kernel).before;
+        before.iter().filter(|(share, _)| *share != 0.0).for_each(|(_, slot)| self.fetch_codes(*slot));
     }
 
     /// [`Self::blended`] out of the cosines that the scan found: without a branch, for every document.
@@ -98,9 +104,11 @@ impl State {
             return 0.0;
         };
         let (first, second) = (first.start as usize, second.start as usize);
-        let numbers: Vec<i16> =
-            of_second.part.codes_of(second).iter().map(|code| i16::from(code.cast_signed())).collect();
-        let dot = kernel.dot(of_first.part.codes_of(first), &numbers);
+        let mut codes = Vec::new();
+        of_second.part.read_codes(second, &mut codes);
+        let numbers: Vec<i16> = codes.iter().map(|code| i16::from(code.cast_signed())).collect();
+        of_first.part.read_codes(first, &mut codes);
+        let dot = kernel.dot(&codes, &numbers);
         dot as f32 * of_first.part.scale(first) * of_second.part.scale(second)
     }
 }

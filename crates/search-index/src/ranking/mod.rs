@@ -127,15 +127,19 @@ impl<'a> Ranking<'a> {
         })
     }
 
-    /// The score of a document of the context.
+    /// The score of a document of the context, as far as the scan compared meanings.
     #[inline]
     pub(crate) fn score(&self, slot: u32) -> f32 {
+        let found = if self.cosine.is_empty() { f32::NEG_INFINITY } else { self.found_meaning(slot) };
+        self.score_with(slot, found)
+    }
+
+    /// The score, given what the cosine of the document's blend is: minus infinity without a vector.
+    #[inline]
+    pub(crate) fn score_with(&self, slot: u32, meaning: f32) -> f32 {
         let weights = &WEIGHTS;
         let mut sum = self.keyword.get(slot as usize).copied().unwrap_or(0.0) * self.keyword_share;
-        if !self.cosine.is_empty() {
-            let meaning = self.meaning(slot);
-            sum += if meaning == f32::NEG_INFINITY { 0.0 } else { weights.meaning * meaning };
-        }
+        sum += if meaning == f32::NEG_INFINITY { 0.0 } else { weights.meaning * meaning };
         if self.state.documents.asks(slot) {
             sum -= weights.asking;
         }
@@ -148,9 +152,8 @@ impl<'a> Ranking<'a> {
         sum
     }
 
-    /// What the score holds of meaning: the cosine of the document's blend, minus infinity without a vector.
     #[inline]
-    pub(crate) fn meaning(&self, slot: u32) -> f32 {
+    fn found_meaning(&self, slot: u32) -> f32 {
         self.state.blended_of(slot, &WEIGHTS, self.kernel, self.cosine)
     }
 }

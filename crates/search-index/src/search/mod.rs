@@ -1,7 +1,7 @@
 //! Searching: which documents count, which match, and the page of them.
 //!
 //! - Keyword: a document matches if it holds one of the query's terms.
-//! - Semantic: if the cosine of one of its vectors is at least [`COSINE_FLOOR`].
+//! - Semantic: if the cosine of one of its vectors, as the scan finds it, is at least [`COSINE_FLOOR`].
 //! - Hybrid: if either holds.
 //!
 //! Neighbours of a match share in its score, but do not match by it: `total` counts what really fits.
@@ -11,6 +11,7 @@ pub(crate) mod helpers;
 pub(crate) mod scan;
 pub(crate) mod scratch;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use crate::analysis::query_terms;
@@ -27,8 +28,9 @@ use scan::{Scan, Wanted};
 
 /// Below this cosine two texts have nothing to do with each other.
 pub const COSINE_FLOOR: f32 = 0.15;
-/// Of so many of the best those that may come into the page are scored again with all 16 bits of their vectors.
-const RESCORED: usize = 100;
+/// So many of the best are scored again, see [`rescore`]: the scan's four bits a number are off by some 0.006 of a
+/// cosine, so that those which belong into a page are among many more than a page holds.
+const RESCORED: usize = 256;
 
 impl Index {
     /// The page of documents that answer the query best.
@@ -77,17 +79,22 @@ impl Index {
             }
             let mut found = best.finish();
             if let Some(query) = query.as_ref().filter(|_| mode != Mode::Keyword) {
+                let near = |slot| {
+                    let cosine = |slot| Ok::<_, Infallible>(state.near_cosine(slot, self.kernel, query));
+                    let Ok(near) = state.blended(slot, &WEIGHTS, self.kernel, cosine);
+                    ranking.score_with(slot, near)
+                };
+                let exact = |slot| {
+                    let cosine = |slot| state.exact_cosine(slot, self.kernel, query);
+                    Ok(ranking.score_with(slot, state.blended(slot, &WEIGHTS, self.kernel, cosine)?))
+                };
                 let fineness = query.fineness();
+                // They lie all over the memory: waiting for one after the other would take longer than the rest.
+                for candidate in found.iter().take(RESCORED) {
+                    state.fetch_blended(candidate.slot, &WEIGHTS, self.kernel);
+                }
                 let reach = |slot| WEIGHTS.meaning * state.blended_reach(slot, &WEIGHTS, self.kernel, fineness);
-                rescore(&mut found, wanted, reach, |slot, score| {
-                    let coarse = ranking.meaning(slot);
-                    if coarse == f32::NEG_INFINITY {
-                        return Ok(score);
-                    }
-                    let exact = state
-                        .blended(slot, &WEIGHTS, self.kernel, |slot| state.exact_cosine(slot, self.kernel, query))?;
-                    Ok(score + WEIGHTS.meaning * (exact - coarse))
-                })?;
+                rescore(&mut found, wanted, near, reach, exact)?;
             }
             let most = WEIGHTS.most(mode);
             Ok(SearchHits { hits: page(&found, request.offset, request.limit, |score| score / most), total, degraded })
@@ -126,7 +133,11 @@ impl Index {
             let mut found = best.finish();
             let fineness = queries.iter().fold(0.0, |most: f32, query| most.max(query.fineness()));
             let reach = |slot| state.greatest_scale(slot) * fineness;
-            rescore(&mut found, limit, reach, |slot, _| {
+            let near = |slot| {
+                let cosines = queries.iter().map(|query| state.near_cosine(slot, self.kernel, query));
+                cosines.fold(f32::NEG_INFINITY, f32::max)
+            };
+            rescore(&mut found, limit, near, reach, |slot| {
                 queries.iter().try_fold(f32::NEG_INFINITY, |best, query| {
                     Ok(best.max(state.exact_cosine(slot, self.kernel, query)?))
                 })
@@ -194,25 +205,28 @@ impl Index {
     }
 }
 
-/// Scores the best again and orders them, so that the first `wanted` are those and stand as if all had been scored
-/// again: one of which the scan's score, and what its vectors' second bytes can add to it at most (`reach`), lies
-/// below all of so many others is left as it is, because each vector costs a read. Those behind the best stay there,
-/// and none may claim more than the last of them.
+/// Scores the best again and orders them: first with whole first bytes (`near`), then so that the first `wanted` are
+/// those and stand as if all had been scored with both bytes. One of which the first bytes' score, and what the second
+/// bytes can add to it at most (`reach`), lies below all of so many others is left as it is, because each vector costs
+/// a read. Those behind the best stay there, and none may claim more than the last of them.
 fn rescore(
     found: &mut [Candidate],
     wanted: usize,
+    near: impl Fn(u32) -> f32,
     reach: impl Fn(u32) -> f32,
-    score: impl Fn(u32, f32) -> Result<f32, IndexError>,
+    exact: impl Fn(u32) -> Result<f32, IndexError>,
 ) -> Result<(), IndexError> {
     let (again, rest) = found.split_at_mut(found.len().min(RESCORED));
+    again.iter_mut().for_each(|candidate| candidate.score = near(candidate.slot));
+    again.sort_unstable_by(Candidate::order);
     let (first, others) = again.split_at_mut(again.len().min(wanted));
     for candidate in &mut *first {
-        candidate.score = score(candidate.slot, candidate.score)?;
+        candidate.score = exact(candidate.slot)?;
     }
     let bar = first.iter().fold(f32::INFINITY, |least, candidate| least.min(candidate.score)) - best::NOISE;
     for candidate in others {
         if candidate.score + reach(candidate.slot) >= bar {
-            candidate.score = score(candidate.slot, candidate.score)?;
+            candidate.score = exact(candidate.slot)?;
         }
     }
     again.sort_unstable_by(Candidate::order);
@@ -314,17 +328,18 @@ mod tests {
     proptest! {
         #[test]
         fn who_is_left_as_it_is_would_not_have_come_first(
-            documents in proptest::collection::vec((0.0_f32..1.0, -1.0_f32..=1.0, 0.0_f32..0.2), 0..150),
-            wanted in 0_usize..130,
+            documents in proptest::collection::vec((0.0_f32..1.0, -0.1_f32..0.1, -1.0_f32..=1.0, 0.0_f32..0.2), 0..400),
+            wanted in 0_usize..300,
         ) {
             let scores: Vec<f32> = documents.iter().map(|(score, ..)| *score).collect();
-            let exact = |slot: u32, score: f32| {
-                let (_, share, reach) = documents[slot as usize];
-                Ok(score + share * reach)
+            let near = |slot: u32| documents[slot as usize].0 + documents[slot as usize].1;
+            let exact = |slot: u32| {
+                let (_, _, share, reach) = documents[slot as usize];
+                Ok(near(slot) + share * reach)
             };
             let (mut few, mut all) = (candidates(&scores), candidates(&scores));
-            rescore(&mut few, wanted, |slot| documents[slot as usize].2, exact).unwrap();
-            rescore(&mut all, wanted, |_| f32::INFINITY, exact).unwrap();
+            rescore(&mut few, wanted, near, |slot| documents[slot as usize].3, exact).unwrap();
+            rescore(&mut all, wanted, near, |_| f32::INFINITY, exact).unwrap();
             let wanted = wanted.min(few.len());
             prop_assert_eq!(&few[..wanted], &all[..wanted]);
         }
@@ -334,11 +349,12 @@ mod tests {
     fn who_is_far_behind_costs_nothing() {
         let scores: Vec<f32> = (0_u16..100).map(|place| 1.0 - f32::from(place) / 100.0).collect();
         let (mut found, scored) = (candidates(&scores), Cell::new(0));
-        let exact = |_, score| {
+        let near = |slot: u32| scores[slot as usize];
+        let exact = |slot| {
             scored.set(scored.get() + 1);
-            Ok(score)
+            Ok(near(slot))
         };
-        rescore(&mut found, 10, |_| 0.025, exact).unwrap();
+        rescore(&mut found, 10, near, |_| 0.025, exact).unwrap();
         assert_eq!(scored.get(), 12, "the ten, and the two that could still reach the last of them");
     }
 }

@@ -1,6 +1,6 @@
-//! The exact scan of all vectors. Many vectors are shared among cores, because one core alone is what a search by
-//! meaning would wait for: whoever has time takes the next run of blocks. So nobody waits for a thread that has not
-//! begun yet, and the search itself can do something else first.
+//! The scan of all vectors, by their first four bits a number. Many are shared among cores, because one core alone is
+//! what a search by meaning would wait for: whoever has time takes the next run of blocks. So nobody waits for a thread
+//! that has not begun yet, and the search itself can do something else first.
 //!
 //! Whoever asked holds the index's lock for reading until no helper is at work, so all of them see one state.
 
@@ -236,22 +236,22 @@ impl State {
     /// Some of the blocks, counted through all parts.
     fn scan_share(&self, share: Range<usize>, wanted: &Wanted, cosine: &mut [f32]) {
         let Wanted { kernel, query, context } = wanted;
-        let dimensions = query.numbers.len();
-        let mut dots = [0_i32; BLOCK];
+        let width = query.packed_bytes();
+        let mut dots = [0.0; BLOCK];
         let mut before = 0;
         for held in &self.vectors {
             let blocks_here = held.slots.len().div_ceil(BLOCK);
             let first = share.start.saturating_sub(before).min(blocks_here);
             let count = share.end.saturating_sub(before).min(blocks_here) - first;
             before += blocks_here;
-            let blocks = held.part.codes().chunks(BLOCK * dimensions);
+            let blocks = held.part.upper().chunks(BLOCK * width);
             let blocks = blocks.zip(held.part.scales().chunks(BLOCK)).zip(held.slots.chunks(BLOCK));
             for ((codes, scales), slots) in blocks.skip(first).take(count) {
                 let (wanted, in_a_row) = wanted_of(slots, context);
                 // Of few, each by itself; of many, all at once, the others in vain.
                 let many = wanted.count_ones() as usize * 4 >= BLOCK;
                 if many {
-                    kernel.dots(codes, &query.numbers, &mut dots);
+                    query.coarse_dots(*kernel, codes, &mut dots);
                 }
                 if many
                     && let Some(first) = in_a_row
@@ -259,7 +259,7 @@ impl State {
                     && let Some(best) = cosine.get_mut(first as usize..first as usize + slots.len())
                 {
                     for ((best, dot), scale) in best.iter_mut().zip(&dots).zip(scales) {
-                        let found = *dot as f32 * scale * query.scale;
+                        let found = dot * scale;
                         *best = if found > *best { found } else { *best };
                     }
                     continue;
@@ -269,9 +269,10 @@ impl State {
                     let place = rest.trailing_zeros() as usize;
                     rest &= rest - 1;
                     if !many {
-                        dots[place] = kernel.dot(&codes[place * dimensions..(place + 1) * dimensions], &query.numbers);
+                        let one = &codes[place * width..(place + 1) * width];
+                        query.coarse_dots(*kernel, one, &mut dots[place..=place]);
                     }
-                    let found = dots[place] as f32 * scales[place] * query.scale;
+                    let found = dots[place] * scales[place];
                     let best = &mut cosine[slots[place] as usize];
                     *best = best.max(found);
                 }
@@ -287,16 +288,39 @@ impl State {
         entries.fold(0.0, |greatest: f32, entry| greatest.max(held.part.scale(entry)))
     }
 
+    /// Has the processor fetch the first bytes of a document's vectors; the first of them will do where it has many.
+    pub(crate) fn fetch_codes(&self, slot: u32) {
+        let place = self.documents.vectors(slot);
+        if let Some(held) = self.vector_part(place.part).filter(|_| place.count > 0) {
+            held.part.fetch_codes(place.start as usize);
+        }
+    }
+
+    /// The cosine with whole first bytes; minus infinity without a vector.
+    pub(crate) fn near_cosine(&self, slot: u32, kernel: Kernel, query: &Query) -> f32 {
+        let place = self.documents.vectors(slot);
+        let mut best = f32::NEG_INFINITY;
+        let Some(held) = self.vector_part(place.part) else { return best };
+        let mut codes = Vec::with_capacity(query.dimensions() + 1);
+        for entry in place.start as usize..(place.start + place.count) as usize {
+            held.part.read_codes(entry, &mut codes);
+            best = best.max(query.near_dot(kernel, &codes, held.part.scale(entry)));
+        }
+        best
+    }
+
     /// The cosine with all 16 bits; minus infinity without a vector.
     pub(crate) fn exact_cosine(&self, slot: u32, kernel: Kernel, query: &Query) -> Result<f32, IndexError> {
         let place = self.documents.vectors(slot);
         let mut best = f32::NEG_INFINITY;
         let Some(held) = self.vector_part(place.part) else { return Ok(best) };
-        let mut fine = Vec::with_capacity(query.numbers.len());
+        let mut codes = Vec::with_capacity(query.dimensions() + 1);
+        let mut fine = Vec::with_capacity(query.dimensions());
         for entry in place.start as usize..(place.start + place.count) as usize {
+            held.part.read_codes(entry, &mut codes);
             fine.clear();
             held.part.read_fine(entry, &mut fine)?;
-            best = best.max(query.exact_dot(kernel, held.part.codes_of(entry), &fine, held.part.scale(entry)));
+            best = best.max(query.exact_dot(kernel, &codes, &fine, held.part.scale(entry)));
         }
         Ok(best)
     }

@@ -1,4 +1,4 @@
-//! Vectors: quantized, in parts, scanned exactly.
+//! Vectors: quantized, in parts, all of them compared with every query.
 
 pub(crate) mod dot;
 pub(crate) mod part;

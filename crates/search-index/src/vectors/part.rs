@@ -1,7 +1,8 @@
 //! One part of the vectors: entries in the order of arrival, in memory until they are written, then mapped.
 //!
-//! Two files: `vectors-N` holds a header, the rows, the scales and the first bytes; `vectors-N.fine` the second
-//! bytes, which only the best hundred of a search touch.
+//! Two files: `vectors-N` holds a header, the rows, the scales, the upper halves of all first bytes and then the lower
+//! ones, so that a scan runs through half as much memory; `vectors-N.fine` the second bytes, which only those touch
+//! that may come into the page.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::bytes::{Reader, f32_at};
 use crate::error::IndexError;
 use crate::files::{MappedFile, NewFile, ReadFile, Sum};
+use crate::vectors::dot::fetch_ahead;
+use crate::vectors::quantize::{Planes, packed_bytes, unpack};
 
-const MAGIC: &[u8; 8] = b"agentdV1";
+const MAGIC: &[u8; 8] = b"agentdV2";
 const HEADER_BYTES: usize = 64;
 
 /// What the manifest remembers of a written part.
@@ -31,26 +34,23 @@ pub(crate) struct VectorPart {
 
 #[derive(Debug)]
 enum Held {
-    Memory { rows: Vec<u64>, codes: Vec<u8>, fine: Vec<u8> },
+    Memory { rows: Vec<u64>, planes: Planes },
     Mapped { coarse: MappedFile, fine: ReadFile, codes_at: usize, sums: VectorPartSums, verified: AtomicBool },
 }
 
 impl VectorPart {
     pub(crate) fn new(dimensions: usize) -> Self {
-        Self {
-            dimensions,
-            scales: Vec::new(),
-            held: Held::Memory { rows: Vec::new(), codes: Vec::new(), fine: Vec::new() },
-        }
+        Self { dimensions, scales: Vec::new(), held: Held::Memory { rows: Vec::new(), planes: Planes::default() } }
     }
 
     /// Appends a row's entries that are quantized already. A written part takes none.
-    pub(crate) fn append(&mut self, row: u64, scales: &[f32], new_codes: &[u8], new_fine: &[u8]) {
-        if let Held::Memory { rows, codes, fine } = &mut self.held {
+    pub(crate) fn append(&mut self, row: u64, scales: &[f32], new: &Planes) {
+        if let Held::Memory { rows, planes } = &mut self.held {
             rows.extend(std::iter::repeat_n(row, scales.len()));
             self.scales.extend_from_slice(scales);
-            codes.extend_from_slice(new_codes);
-            fine.extend_from_slice(new_fine);
+            planes.upper.extend_from_slice(&new.upper);
+            planes.lower.extend_from_slice(&new.lower);
+            planes.fine.extend_from_slice(&new.fine);
         }
     }
 
@@ -82,24 +82,47 @@ impl VectorPart {
         &self.scales
     }
 
-    /// The first bytes of all entries, one entry after the other.
-    pub(crate) fn codes(&self) -> &[u8] {
+    /// The upper halves of the first bytes of all entries, one entry after the other.
+    pub(crate) fn upper(&self) -> &[u8] {
+        self.halves().0
+    }
+
+    /// The upper and the lower halves of the first bytes.
+    fn halves(&self) -> (&[u8], &[u8]) {
         match &self.held {
-            Held::Memory { codes, .. } => codes,
-            Held::Mapped { coarse, codes_at, .. } => coarse.bytes().get(*codes_at..).unwrap_or_default(),
+            Held::Memory { planes, .. } => (&planes.upper, &planes.lower),
+            Held::Mapped { coarse, codes_at, .. } => {
+                let codes = coarse.bytes().get(*codes_at..).unwrap_or_default();
+                codes.split_at(codes.len() / 2)
+            }
         }
     }
 
-    #[inline]
-    pub(crate) fn codes_of(&self, entry: usize) -> &[u8] {
-        &self.codes()[entry * self.dimensions..(entry + 1) * self.dimensions]
+    /// The halves of one entry.
+    fn halves_of(&self, entry: usize) -> (&[u8], &[u8]) {
+        let width = packed_bytes(self.dimensions);
+        let (upper, lower) = self.halves();
+        (&upper[entry * width..(entry + 1) * width], &lower[entry * width..(entry + 1) * width])
+    }
+
+    /// Has the processor fetch what [`Self::read_codes`] of the entry reads.
+    pub(crate) fn fetch_codes(&self, entry: usize) {
+        let (upper, lower) = self.halves_of(entry);
+        fetch_ahead(upper);
+        fetch_ahead(lower);
+    }
+
+    /// Writes the first bytes of an entry in place of what `into` holds.
+    pub(crate) fn read_codes(&self, entry: usize, into: &mut Vec<u8>) {
+        let (upper, lower) = self.halves_of(entry);
+        unpack(upper, lower, self.dimensions, into);
     }
 
     /// Appends the second bytes of an entry.
     pub(crate) fn read_fine(&self, entry: usize, into: &mut Vec<u8>) -> Result<(), IndexError> {
         let start = entry * self.dimensions;
         match &self.held {
-            Held::Memory { fine, .. } => into.extend_from_slice(&fine[start..start + self.dimensions]),
+            Held::Memory { planes, .. } => into.extend_from_slice(&planes.fine[start..start + self.dimensions]),
             Held::Mapped { fine, .. } => {
                 let kept = into.len();
                 into.resize(kept + self.dimensions, 0);
@@ -147,8 +170,13 @@ impl VectorPart {
         let magic = reader.bytes(MAGIC.len()).ok_or_else(damaged)?;
         let found_dimensions = reader.count().ok_or_else(damaged)?;
         let count = reader.count().ok_or_else(damaged)?;
-        let bytes = (count as u64).checked_mul(dimensions as u64).ok_or_else(damaged)?;
-        if magic != MAGIC || found_dimensions != dimensions || bytes != sums.codes.length || bytes != sums.fine.length {
+        let bytes = |each: usize| (count as u64).checked_mul(each as u64).ok_or_else(damaged);
+        let (codes, fine_bytes) = (bytes(2 * packed_bytes(dimensions))?, bytes(dimensions)?);
+        if magic != MAGIC
+            || found_dimensions != dimensions
+            || codes != sums.codes.length
+            || fine_bytes != sums.fine.length
+        {
             return Err(damaged());
         }
         reader.bytes(HEADER_BYTES - MAGIC.len() - 8).ok_or_else(damaged)?;
@@ -161,7 +189,9 @@ impl VectorPart {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         let held = match &self.held {
-            Held::Memory { rows, codes, fine } => rows.capacity() * 8 + codes.capacity() + fine.capacity(),
+            Held::Memory { rows, planes } => {
+                rows.capacity() * 8 + planes.upper.capacity() + planes.lower.capacity() + planes.fine.capacity()
+            }
             Held::Mapped { .. } => 0,
         };
         held + self.scales.capacity() * 4
@@ -198,7 +228,9 @@ pub(crate) fn write_part(
     head.resize(head.len().next_multiple_of(64), 0);
     let mut coarse = NewFile::create(&coarse_path(folder, number))?;
     let head = coarse.write([&head[..]])?;
-    let codes = coarse.write(entries.iter().map(|entry| entry.part.codes_of(entry.index)))?;
+    let upper = entries.iter().map(|entry| entry.part.halves_of(entry.index).0);
+    let lower = entries.iter().map(|entry| entry.part.halves_of(entry.index).1);
+    let codes = coarse.write(upper.chain(lower))?;
     coarse.finish()?;
     let mut file = NewFile::create(&fine_path(folder, number))?;
     let fine = file.write_filled(entries.len(), |place, buffer| {
