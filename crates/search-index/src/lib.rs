@@ -3,7 +3,8 @@
 //!
 //! What always holds:
 //! - A change is seen by every search that begins after [`Index::apply`] returned; nothing waits for a commit.
-//! - `total` and pages are exact under every filter.
+//! - Filters, `total` and pages agree: what the scan of the vectors judges near enough matches, under every filter and
+//!   on every page.
 //! - The folder opens as of some flush, whatever killed the process; files that are not what was written are never
 //!   trusted, and then the index is empty and says why. The rows are the truth, the index can always be built anew.
 //! - A deleted document is found no more at once, and its bytes are gone after [`Index::maintain`] and

@@ -92,7 +92,8 @@ pub struct Hit {
 }
 
 /// A page. Order: score, then the later `occurred_at`, then the greater row; so pages of one state of the index
-/// never overlap and never leave anything out.
+/// never overlap and never leave anything out. Where meaning counts, those behind the best 256 stand as the scan of four
+/// bits a number found them, and their scores are at most that of the last before them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchHits {
     pub hits: Vec<Hit>,

@@ -5,7 +5,8 @@
 //! - a little for a speaker whom the query names ([`speakers`]) and for a date that it names ([`dates`]), and a little
 //!   off for a text that only asks.
 //!
-//! A document's score does not depend on the filter, except that talks are those of the agents asked for. All weights
+//! A document's score does not depend on the filter, except that talks are those of the agents asked for and that what
+//! stands behind the best 256 has the scan's score. All weights
 //! are in [`Weights`]. Deliberately absent: recency and importance beyond breaking ties, which the caller may add.
 
 pub(crate) mod blend;

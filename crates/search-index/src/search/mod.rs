@@ -28,6 +28,8 @@ use scan::{Scan, Wanted};
 
 /// Below this cosine two texts have nothing to do with each other.
 pub const COSINE_FLOOR: f32 = 0.15;
+/// What a cosine of the scan is off by at most, but for one in a thousand.
+const SCAN_ERROR: f32 = 0.02;
 /// So many of the best are scored again, see [`rescore`]: the scan's four bits a number are off by some 0.006 of a
 /// cosine, so that those which belong into a page are among many more than a page holds.
 const RESCORED: usize = 256;
@@ -78,7 +80,7 @@ impl Index {
                 }
             }
             let mut found = best.finish();
-            if let Some(query) = query.as_ref().filter(|_| mode != Mode::Keyword) {
+            if let Some(query) = query.as_ref().filter(|_| mode != Mode::Keyword && wanted > 0) {
                 let near = |slot| {
                     let cosine = |slot| Ok::<_, Infallible>(state.near_cosine(slot, self.kernel, query));
                     let Ok(near) = state.blended(slot, &WEIGHTS, self.kernel, cosine);
@@ -126,7 +128,7 @@ impl Index {
             let mut best = Best::new(limit.min(state.documents.len()).max(RESCORED));
             for slot in selected.iter() {
                 let cosine = scratch.cosine[slot as usize];
-                if cosine >= COSINE_FLOOR {
+                if cosine >= COSINE_FLOOR - SCAN_ERROR {
                     best.offer(cosine, || state.candidate(slot, cosine));
                 }
             }
@@ -142,6 +144,7 @@ impl Index {
                     Ok(best.max(state.exact_cosine(slot, self.kernel, query)?))
                 })
             })?;
+            found.retain(|candidate| candidate.score >= COSINE_FLOOR);
             Ok(page(&found, 0, limit, |score| score))
         })
     }

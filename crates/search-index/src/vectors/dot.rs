@@ -1,8 +1,9 @@
 //! The dot products of stored vectors and a query, in whole numbers: of bytes (taken as i8) with i16, and of halves of
 //! bytes with i8.
 //!
-//! 127 × the query's greatest value × dimensions stays below 2³¹, see [`super::quantize::Query`]; so the sums
-//! cannot overflow in any order and every path gives the same number.
+//! 127 × the query's greatest value × dimensions stays below 2³¹, see [`super::quantize::Query`], and so does
+//! 15 × 127 × dimensions up to a million of them; so the sums cannot overflow in any order and every path gives the
+//! same number.
 
 /// Which instructions this processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,9 +113,10 @@ mod wide {
     use super::Halves;
 
     pub(super) fn fetch_ahead(bytes: &[u8]) {
-        for line in bytes.chunks(64) {
+        // Bytes that begin within a line end in one more.
+        for byte in bytes.iter().step_by(64).chain(bytes.last()) {
             // SAFETY: every x86-64 processor has the instruction, and it reads nothing that the program could see.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast()) };
         }
     }
 
@@ -134,17 +136,17 @@ mod wide {
     }
 
     pub(super) fn avx512_packed(packed: &[u8], query: Halves<'_>, out: &mut [i32]) {
-        // SAFETY: as above.
+        // SAFETY: `Kernel::detect` chose this path only after it saw AVX-512 BW.
         unsafe { each_avx512(packed, query, out) }
     }
 
     pub(super) fn avx512vnni_packed(packed: &[u8], query: Halves<'_>, out: &mut [i32]) {
-        // SAFETY: as above.
+        // SAFETY: `Kernel::detect` chose this path only after it saw AVX-512 BW and VNNI.
         unsafe { each_avx512vnni(packed, query, out) }
     }
 
     pub(super) fn avx2_packed(packed: &[u8], query: Halves<'_>, out: &mut [i32]) {
-        // SAFETY: as above.
+        // SAFETY: `Kernel::detect` chose this path only after it saw AVX2.
         unsafe { each_avx2(packed, query, out) }
     }
 

@@ -222,6 +222,29 @@ mod tests {
     }
 
     #[test]
+    fn the_scan_adds_up_what_the_upper_halves_say() {
+        for dimensions in [1, 2, 3, 63, 64, 65, 127, 128, 129, 255, 256, 257, 384, 387] {
+            let number = |place: usize| ((place * 7919 + 13) % 997) as f32 / 498.0 - 1.0;
+            let vector = normalized(&(0..dimensions).map(number).collect::<Vec<_>>()).unwrap();
+            let asked = normalized(&(0..dimensions).map(|n| number(n * 3 + 1)).collect::<Vec<_>>()).unwrap();
+            let (scale, planes, _) = held(&vector);
+            let query = Query::new(&asked);
+            let expected: f32 = vector
+                .iter()
+                .zip(&asked)
+                .map(|(held, asked)| {
+                    let upper = ((held / scale).round() + 8.0).div_euclid(16.0);
+                    upper * 16.0 * (asked / query.coarse_scale).round()
+                })
+                .sum();
+            let mut coarse = [0.0];
+            query.coarse_dots(Kernel::detect(), &planes.upper, &mut coarse);
+            let expected = expected * query.coarse_scale;
+            assert!((coarse[0] - expected).abs() <= expected.abs() * 1e-5, "{dimensions}: {} {expected}", coarse[0]);
+        }
+    }
+
+    #[test]
     fn a_vector_that_has_one_direction_alone_is_not_rounded() {
         let mut vector = vec![0.0; 5];
         vector[4] = -1.0;

@@ -12,7 +12,7 @@ pub(crate) struct Known {
     pub(crate) source: u64,
     pub(crate) occurred_at: Timestamp,
     pub(crate) text: String,
-    /// As the index holds them, since it is exact over what it holds.
+    /// As the index holds them: few documents are scored by what it holds exactly.
     pub(crate) vectors: Vec<Vec<f32>>,
 }
 

@@ -1,5 +1,6 @@
 //! Behaviour by example.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
@@ -125,8 +126,8 @@ fn the_nearest_are_those_of_an_exact_comparison() {
         };
         (0..NUMBERS).map(&mut number).collect()
     };
-    let centres: Vec<Vec<f32>> = (0..40).map(|_| vector(None, 1.0)).collect();
-    let held: Vec<Vec<f32>> = (0..4000).map(|row| vector(Some(&centres[row % 40]), 0.8)).collect();
+    let centres: Vec<Vec<f32>> = (0..3).map(|_| vector(None, 1.0)).collect();
+    let held: Vec<Vec<f32>> = (0..4500).map(|row| vector(Some(&centres[row % 3]), 0.8)).collect();
     // Of one agent each, so that nobody has neighbours.
     let documents = held.iter().zip(0_u64..).map(|(vector, row)| Document {
         agent: AgentKey(row),
@@ -144,9 +145,12 @@ fn the_nearest_are_those_of_an_exact_comparison() {
         let mut exact: Vec<(f32, u64)> = held.iter().map(|held| cosine(held, &asked)).zip(0..).collect();
         exact.sort_by(|a, b| b.0.total_cmp(&a.0));
         let request = SearchRequest { limit: 100, ..request(Mode::Semantic, "", Some(&asked)) };
-        let hits = index.search(&request).unwrap().hits;
-        let near: Vec<u64> = exact[..10].iter().map(|(_, row)| *row).collect();
-        assert_eq!(hits[..10].iter().map(|hit| hit.row.0).collect::<Vec<_>>(), near);
+        let found = index.search(&request).unwrap();
+        assert!(found.total > 1000, "many are near: {}", found.total);
+        let hits = found.hits;
+        // Some of them are as near as each other, as far as 16 bits tell.
+        let near: BTreeSet<u64> = exact[..10].iter().map(|(_, row)| *row).collect();
+        assert_eq!(hits[..10].iter().map(|hit| hit.row.0).collect::<BTreeSet<_>>(), near);
         let found: Vec<u64> = hits.iter().map(|hit| hit.row.0).collect();
         missed += exact[..100].iter().filter(|(_, row)| !found.contains(row)).count();
     }
