@@ -10,7 +10,7 @@ TOOL_SERVERS := .tool-servers
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help run test check bench bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-queue chaos chaos-hooks chaos-replicas replicas
+.PHONY: help run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-queue chaos chaos-hooks chaos-replicas replicas
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -114,6 +114,13 @@ bench-scheduler: tools ## Measure the scheduler: an idle tick among 100,000 jobs
 
 chaos-scheduler: tools ## Kill the daemon twelve times while jobs are due
 	AGENTD_TEST_SCHEDULER_KILLS=12 cargo test --package agentd --no-default-features --test it -- scheduler::kill
+
+bench-attacks: tools ## Measure what hostile schemas, conversations and code do to everybody else
+	$(call say,building)
+	cargo build --release --package agentd
+	cargo build --release --package agentd-bench --features attacks --bin attacks
+	$(call say,attacks)
+	target/release/attacks
 
 bench-queue: tools postgres-tools ## Measure the delivery queue of hooks, on SQLite and on a throwaway PostgreSQL that syncs
 	$(call say,building)

@@ -227,7 +227,7 @@ pub async fn compose(
     let agents = Agents::new(ground.clone(), settings.clone());
     settings.register_finder(Arc::new(providers.clone()));
     settings.register_finder(Arc::new(agents.clone()));
-    let skills = Skills::new();
+    let skills = Skills::new(&runner);
     let tools = tools(&ground, &settings, &skills, &runner);
     let engine = Engine::new(ground.clone(), settings.clone(), agents.clone(), providers.clone(), skills.clone());
     let projects = Projects::new(ground.clone());
@@ -298,7 +298,11 @@ pub async fn compose(
     };
     let hooks = Hooks::new(&ground, means);
     agents.register(Arc::new(hooks.clone()));
-    hooks.seal_headers().await.map_err(|e| StartError::domain(&e))?;
+    hooks.seal_credentials().await.map_err(|e| StartError::domain(&e))?;
+    tools.custom.seal_credentials().await.map_err(|e| StartError::domain(&e))?;
+    tools.servers.seal_credentials().await.map_err(|e| StartError::domain(&e))?;
+    scheduler.seal_credentials().await.map_err(|e| StartError::domain(&e))?;
+    notify.seal_credentials().await.map_err(|e| StartError::domain(&e))?;
     figures::register_tool_servers(monitoring.metrics(), &tools.servers);
     figures::register_scheduler(monitoring.metrics(), &scheduler);
     figures::register_panics(monitoring.metrics(), &ground.panics);

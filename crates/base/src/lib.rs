@@ -1,5 +1,5 @@
 //! The vocabulary that every other crate shares: typed ids, time, randomness, error kinds, pages,
-//! three-state patches, secrets that cannot be printed, and backoff.
+//! three-state patches, secrets that cannot be printed or that are taken out of texts, and backoff.
 //!
 //! Invariants: nothing here does IO or reads a global clock or a global random generator, except
 //! the two `system()` constructors, which are called once, in `main`. There is no async code here.
@@ -13,6 +13,7 @@ pub mod id;
 mod moment;
 mod page;
 mod patch;
+mod redact;
 mod secret;
 
 pub use backoff::Backoff;
@@ -23,4 +24,5 @@ pub use health::{ComponentHealth, HealthCheck, HealthStatus};
 pub use moment::Edge;
 pub use page::{Page, PageLimits};
 pub use patch::Patch;
+pub use redact::{HIDDEN, Redactor};
 pub use secret::{Secret, SecretState, SecretUpdate, sha256};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentd_base::Secret;
+use agentd_base::{Redactor, Secret};
 use serde_json::Value;
 
 use crate::{ModelError, ModelErrorCode, Vendor};
@@ -189,15 +189,10 @@ fn google_duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Keys that are shorter are placeholders for servers that want none, and parts of many words.
-const MIN_HIDDEN_BYTES: usize = 8;
-
 /// One line of bounded length, without the key.
 fn quotable(message: &str, key: Option<&Secret>) -> String {
     let mut text = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some(key) = key.filter(|key| key.expose().len() >= MIN_HIDDEN_BYTES) {
-        text = text.replace(key.expose(), "[key]");
-    }
+    text = Redactor::of(key).hide(text);
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     match text.char_indices().nth(MAX_QUOTE_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -220,7 +215,7 @@ mod tests {
         let long = format!(r#"{{"error":{{"message":"bad sk-secret\n{}"}}}}"#, "é".repeat(1000));
         let error = judged(&long);
         assert!(error.message.chars().count() < 400 && !error.message.contains("sk-secret"), "{error}");
-        assert!(error.message.contains("bad [key] é"), "{error}");
+        assert!(error.message.contains("bad [hidden] é"), "{error}");
     }
 
     #[test]

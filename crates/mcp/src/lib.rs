@@ -40,4 +40,4 @@ pub use connection::{Connection, StdioStreams};
 pub use error::{CloseReason, ConnectError, McpError};
 pub use handshake::ServerInfo;
 pub use options::{CallLimits, ConnectOptions, Lifecycle, ListLimits};
-pub use tools::{Attachment, LeftOutTool, ToolDescription, ToolHints, ToolList, ToolOutput, refers_outside};
+pub use tools::{Attachment, LeftOutTool, ToolDescription, ToolHints, ToolList, ToolOutput};

@@ -49,6 +49,7 @@ async fn measure(runs: usize) -> Result<bool, Box<dyn std::error::Error>> {
             init_arguments: vec!["sandbox-init".into()],
             state_directory: data.path().join("sandbox"),
             data_directory: data.path().to_owned(),
+            control_groups: true,
         };
         let sandbox = Sandbox::new(setup, Policy { backend, ..Policy::default() })?;
         let status = sandbox.status().await;

@@ -13,9 +13,12 @@
 //!   which is then the only way out, and only where the policy allows the network.
 //! - Rights: no capabilities, none to be gained, no dangerous system calls, no new namespaces, no
 //!   signals to others, no terminal.
-//! - Bounds: time, memory, processes, open files, file size, disk, output. Where the kernel has no
+//! - Bounds: time, memory, processes, open files, file size, disk, number of files, what a workspace
+//!   holds in all, output. Where the kernel has no
 //!   bound for a whole tree of processes, the init inside counts several times a second, so a
-//!   bound can be passed for that long.
+//!   bound can be passed for that long. Memory is bounded by a control group of each run, where the
+//!   daemon may make one; else by the count, which takes what the kernel holds for descriptors at
+//!   its highest.
 //! - End: when the program ends, is killed, or the daemon ends in any way, everything that it
 //!   started ends too.
 //!
@@ -37,6 +40,7 @@
 mod capture;
 mod child;
 mod error;
+pub mod folder;
 mod host;
 pub mod init;
 mod plan;
@@ -48,7 +52,9 @@ mod sandbox;
 pub use capture::Captured;
 pub use child::SandboxedChild;
 pub use error::SandboxError;
-pub use host::evaluation::{Attempt, Status};
-pub use policy::{Backend, MAX_ENTRIES, MAX_MEMORY_MB, MAX_TIMEOUT_SECONDS, MIN_MEMORY_MB, Policy, Tier};
+pub use host::evaluation::{Attempt, ControlGroups, Status};
+pub use policy::{
+    Backend, MAX_ENTRIES, MAX_MEMORY_MB, MAX_TIMEOUT_SECONDS, MIN_MEMORY_MB, Policy, Tier, WorkspaceBounds,
+};
 pub use request::{Ended, RunLimits, RunOutcome, RunRequest};
 pub use sandbox::{Sandbox, SandboxSetup};

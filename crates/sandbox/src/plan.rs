@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Tier;
+use crate::{Tier, WorkspaceBounds};
 
 /// One run, as the init sees it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,8 +26,14 @@ pub(crate) struct Plan {
     pub(crate) writable: Vec<PathBuf>,
     /// Directories whose file systems are watched for growth.
     pub(crate) watched: Vec<PathBuf>,
+    /// One of them, and what it may hold.
+    pub(crate) workspace: Option<(PathBuf, WorkspaceBounds)>,
     /// File systems in memory that count as memory.
     pub(crate) memory_backed: Vec<PathBuf>,
+    /// The control group of the program; without one the init counts what the kernel holds as well.
+    pub(crate) group: Option<GroupDescriptors>,
+    /// What one socket keeps at most.
+    pub(crate) socket_bytes: u64,
     /// The socket of the proxy, as it is called inside.
     pub(crate) proxy_socket: Option<PathBuf>,
     /// Present when this run only proves that its tier holds.
@@ -50,6 +56,20 @@ pub(crate) struct Bounds {
     pub(crate) file_bytes: u64,
     /// By which the file systems of the writable paths may fill up.
     pub(crate) disk_bytes: u64,
+    /// Files that may be made there.
+    pub(crate) files: u64,
+}
+
+/// What a file in memory costs by being there.
+pub(crate) const ENTRY_BYTES: u64 = 1024;
+
+/// A control group, opened by the daemon: inside, its files are out of reach.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct GroupDescriptors {
+    /// Whoever writes `0` to each is in the group.
+    pub(crate) entrances: Vec<i32>,
+    /// Says how many processes the kernel ended for want of memory.
+    pub(crate) events: i32,
 }
 
 /// What a canary tries to reach from inside.
@@ -77,5 +97,8 @@ pub(crate) enum Report {
     MemoryLimit,
     ProcessLimit,
     DiskLimit,
+    FileLimit,
+    WorkspaceBytes { limit: u64 },
+    WorkspaceFiles { limit: u64 },
     Stopped,
 }

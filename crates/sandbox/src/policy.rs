@@ -46,6 +46,10 @@ pub const MAX_TIMEOUT_SECONDS: u64 = 3600;
 pub const MIN_MEMORY_MB: u64 = 32;
 /// The most that [`Policy::memory_limit_mb`] can be.
 pub const MAX_MEMORY_MB: u64 = 65_536;
+/// What [`Policy::workspace_limit_mb`] can be.
+const WORKSPACE_MB: std::ops::RangeInclusive<u64> = 16..=1_048_576;
+/// What [`Policy::workspace_max_files`] can be.
+const WORKSPACE_FILES: std::ops::RangeInclusive<u64> = 100..=10_000_000;
 /// How many names and how many paths a policy can have.
 pub const MAX_ENTRIES: usize = 64;
 /// What is below these is no file that code could have to change.
@@ -62,6 +66,11 @@ pub struct Policy {
     pub timeout_seconds: u64,
     /// For all processes of a run together; a request can only lower it.
     pub memory_limit_mb: u64,
+    /// What the workspace of a request may hold, by what its files say that they are long or what
+    /// they take on the disk, whichever is more.
+    pub workspace_limit_mb: u64,
+    /// How many files and folders it may hold.
+    pub workspace_max_files: u64,
     /// Variables of the daemon's environment that are handed on.
     pub env_allowlist: Vec<String>,
     /// Directories that every run may change, beside those of its request.
@@ -75,13 +84,27 @@ impl Default for Policy {
             network: false,
             timeout_seconds: 60,
             memory_limit_mb: 512,
+            workspace_limit_mb: 4_096,
+            workspace_max_files: 100_000,
             env_allowlist: ["LANG", "LC_ALL", "LC_CTYPE", "TZ"].map(str::to_owned).to_vec(),
             writable_paths: Vec::new(),
         }
     }
 }
 
+/// What a workspace may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspaceBounds {
+    pub bytes: u64,
+    pub files: u64,
+}
+
 impl Policy {
+    #[must_use]
+    pub fn workspace_bounds(&self) -> WorkspaceBounds {
+        WorkspaceBounds { bytes: self.workspace_limit_mb.saturating_mul(1 << 20), files: self.workspace_max_files }
+    }
+
     /// Everything that is wrong with it, for whoever stores policies. Whether paths exist is not
     /// asked here: that can change at any time, and runs go on without those that are gone.
     #[must_use]
@@ -97,6 +120,13 @@ impl Policy {
             "memory_limit_mb",
             format!("must be between {MIN_MEMORY_MB} and {MAX_MEMORY_MB}"),
         );
+        for (field, value, range) in [
+            ("workspace_limit_mb", self.workspace_limit_mb, WORKSPACE_MB),
+            ("workspace_max_files", self.workspace_max_files, WORKSPACE_FILES),
+        ] {
+            let message = format!("must be between {} and {}", range.start(), range.end());
+            problems.require(range.contains(&value), field, message);
+        }
         for (field, length) in
             [("env_allowlist", self.env_allowlist.len()), ("writable_paths", self.writable_paths.len())]
         {
@@ -145,6 +175,8 @@ mod tests {
         let policy = Policy {
             timeout_seconds: 0,
             memory_limit_mb: 1,
+            workspace_limit_mb: 15,
+            workspace_max_files: 10_000_001,
             env_allowlist: vec!["GOOD_1".into(), "1BAD".into(), "A=B".into()],
             writable_paths: vec!["/srv/data".into(), "relative".into(), "/srv/../etc".into()],
             ..Policy::default()
@@ -155,6 +187,8 @@ mod tests {
             [
                 "timeout_seconds",
                 "memory_limit_mb",
+                "workspace_limit_mb",
+                "workspace_max_files",
                 "env_allowlist[1]",
                 "env_allowlist[2]",
                 "writable_paths[1]",

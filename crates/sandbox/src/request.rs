@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Captured;
+use crate::{Captured, Policy, SandboxError, WorkspaceBounds};
 
 /// What one run may use. The policy can only lower time and memory further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct RunLimits {
     pub kept_bytes: usize,
     /// By how much the disks under the writable paths may fill up, and the size of `/tmp`.
     pub disk_bytes: u64,
+    /// How many files may be made under the writable paths.
+    pub files: u64,
 }
 
 impl Default for RunLimits {
@@ -40,6 +42,7 @@ impl Default for RunLimits {
             output_bytes: 16 << 20,
             kept_bytes: 256 << 10,
             disk_bytes: 1 << 30,
+            files: 250_000,
         }
     }
 }
@@ -61,6 +64,9 @@ pub struct RunRequest {
     pub readable_paths: Vec<PathBuf>,
     /// Directories that can be read and changed.
     pub writable_paths: Vec<PathBuf>,
+    /// That of them which the policy's bounds on a workspace hold for. One that holds more when the
+    /// run starts must not grow, so that code can still clear it up.
+    pub workspace: Option<PathBuf>,
     /// The socket of a filtering proxy. Only a run that names one, under a policy that allows the
     /// network, reaches anything, and everything it reaches goes through that proxy.
     pub proxy_socket: Option<PathBuf>,
@@ -73,6 +79,18 @@ impl RunRequest {
     /// A program with its arguments, and nothing else.
     pub fn new<A: Into<OsString>>(program: impl Into<OsString>, arguments: impl IntoIterator<Item = A>) -> Self {
         Self { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+}
+
+impl RunRequest {
+    /// The workspace as it is called inside, and what it may hold.
+    pub(crate) fn bounded_workspace(
+        &self,
+        policy: &Policy,
+    ) -> Result<Option<(PathBuf, WorkspaceBounds)>, SandboxError> {
+        let Some(path) = &self.workspace else { return Ok(None) };
+        let path = path.canonicalize().map_err(|source| SandboxError::Path { path: path.clone(), source })?;
+        Ok(Some((path, policy.workspace_bounds())))
     }
 }
 
@@ -94,6 +112,15 @@ pub enum Ended {
     MemoryLimit,
     ProcessLimit,
     DiskLimit,
+    FileLimit,
+    /// The workspace holds more bytes than it may, or did when the run started and has grown.
+    WorkspaceBytes {
+        limit: u64,
+    },
+    /// The same of files.
+    WorkspaceFiles {
+        limit: u64,
+    },
     OutputLimit,
     /// It was killed from outside.
     Stopped,
@@ -117,6 +144,16 @@ impl std::fmt::Display for Ended {
             Self::MemoryLimit => f.write_str("was ended because it used more memory than it may"),
             Self::ProcessLimit => f.write_str("was ended because it started more processes than it may"),
             Self::DiskLimit => f.write_str("was ended because it filled more of the disk than it may"),
+            Self::FileLimit => f.write_str("was ended because it made more files than it may"),
+            Self::WorkspaceBytes { limit } => write!(
+                f,
+                "was ended because its workspace would hold more than {} MB (`workspace_limit_mb`); remove files before you make others",
+                limit >> 20
+            ),
+            Self::WorkspaceFiles { limit } => write!(
+                f,
+                "was ended because its workspace would hold more than {limit} files and folders (`workspace_max_files`); remove some before you make others"
+            ),
             Self::OutputLimit => f.write_str("was ended because it wrote more output than it may"),
             Self::Stopped => f.write_str("was stopped"),
         }

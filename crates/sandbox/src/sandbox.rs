@@ -33,6 +33,8 @@ pub struct SandboxSetup {
     /// The daemon's data: neither it nor what contains it is ever opened to a program, but
     /// directories in it can be.
     pub data_directory: PathBuf,
+    /// Whether each run gets a control group where that can be had. For tests of what holds without.
+    pub control_groups: bool,
 }
 
 /// Runs programs in boxes, under a policy that can change at any time. Cheap to clone.
@@ -65,7 +67,7 @@ impl Sandbox {
     /// # Errors
     /// When the directory cannot be made or the binary cannot be opened.
     pub fn new(setup: SandboxSetup, policy: Policy) -> io::Result<Self> {
-        let SandboxSetup { spawner, program, init_arguments, state_directory, data_directory } = setup;
+        let SandboxSetup { spawner, program, init_arguments, state_directory, data_directory, control_groups } = setup;
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&state_directory)?;
         std::fs::set_permissions(&state_directory, std::fs::Permissions::from_mode(0o700))?;
         let state_directory = state_directory.canonicalize()?;
@@ -74,7 +76,7 @@ impl Sandbox {
         let init = Arc::new(File::open(&program)?.into());
         let users = Arc::new(Users::new(spawner.clone(), program.clone(), init_arguments.clone()));
         let guarded = vec![data_directory, state_directory.clone()];
-        let host = Host { spawner, init, init_arguments, state_directory, guarded };
+        let host = Host { spawner, init, init_arguments, state_directory, guarded, uses_groups: control_groups };
         Ok(Self(Arc::new(Shared { host, users, present: RwLock::new(Present::new(policy)) })))
     }
 
@@ -174,7 +176,7 @@ fn clear(state_directory: &std::path::Path) -> io::Result<()> {
         let is_ours =
             entry.file_name().to_str().is_some_and(|name| name.starts_with("run-") || name.starts_with("canary-"));
         if is_ours && entry.file_type()?.is_dir() {
-            std::fs::remove_dir_all(entry.path())?;
+            crate::folder::remove_path(&entry.path())?;
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ pub(crate) fn create_private_folder(path: &Path) -> Result<(), StoreError> {
 /// Held for as long as the writer lives.
 #[derive(Debug)]
 pub(crate) struct DataDirLock {
-    _file: File,
+    file: File,
 }
 
 impl DataDirLock {
@@ -40,6 +40,15 @@ impl DataDirLock {
         file.set_len(0).map_err(failed)?;
         file.rewind().map_err(failed)?;
         writeln!(file, "{}", std::process::id()).map_err(failed)?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for DataDirLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that was just forked holds a copy until it runs its program.
+        if let Err(error) = flock(&self.file, FlockOperation::Unlock) {
+            tracing::warn!(%error, "the lock of the data directory could not be given back");
+        }
     }
 }

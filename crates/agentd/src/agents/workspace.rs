@@ -3,14 +3,19 @@
 //! A name can pass from a deleted agent to a new one while a purge is still under way, on several
 //! replicas over one data directory. So whoever gives a name to a folder or takes it away holds a
 //! lock on a file there, and looks at the rows again while holding it.
+//!
+//! Code may have closed its folder to everybody, the daemon included, which then opens it again.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, flock};
+use agentd_sandbox::folder::{Need, open_folder, remove};
+use rustix::fs::{CWD, FlockOperation, flock};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::model::{AgentId, is_svc_name};
@@ -98,6 +103,8 @@ impl Workspaces {
     pub(super) fn move_to_trash(&self, svc_name: &str, agent_id: &str, _lock: &NamesLock) -> io::Result<()> {
         let (folder, trash) = (self.folder(svc_name)?, self.trash(agent_id)?);
         self.data_dir.make_folder(&self.data_dir.agents().join(TRASH))?;
+        // Only who may write in a folder may give it another parent.
+        drop(open_folder(CWD, folder.as_path(), Need::Change));
         match std::fs::rename(folder, trash) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             outcome => outcome,
@@ -106,10 +113,13 @@ impl Workspaces {
 
     /// Deletes what a deleted agent left, up to about `limit` files; answers whether more is left.
     pub(super) async fn empty_trash(&self, agent_id: &str, limit: usize) -> io::Result<bool> {
-        let folder = self.trash(agent_id)?;
-        blocking(move || {
-            let mut left = limit;
-            remove_some(&folder, &mut left).map(|is_gone| !is_gone)
+        let name = self.trash(agent_id)?.file_name().map(|name| CString::new(name.as_bytes()));
+        let name = name.ok_or(io::ErrorKind::InvalidInput)??;
+        let trash = self.data_dir.agents().join(TRASH);
+        blocking(move || match open_folder(CWD, trash.as_path(), Need::Change) {
+            Ok(trash) => remove(&trash, &name, &mut { limit }).map(|is_gone| !is_gone),
+            Err(rustix::io::Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
         })
         .await
     }
@@ -121,74 +131,6 @@ fn refused(why: &'static str) -> io::Error {
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
-}
-
-/// Paths longer than this are made shorter before the kernel refuses them (PATH_MAX is 4096).
-const LONG_PATH_BYTES: usize = 2_048;
-
-/// Removes a folder from its leaves up, until `left` is used up. Links are removed, not followed.
-/// Answers whether all of it is gone.
-fn remove_some(folder: &Path, left: &mut usize) -> io::Result<bool> {
-    match std::fs::symlink_metadata(folder) {
-        Ok(found) if found.is_dir() => {}
-        Ok(_) => return std::fs::remove_file(folder).map(|()| true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-        Err(error) => return Err(error),
-    }
-    // Without recursion: an agent may nest folders deeper than our stack would carry.
-    let mut path = folder.to_path_buf();
-    while *left > 0 {
-        let mut below = None;
-        for entry in list(&path)? {
-            if *left == 0 {
-                return Ok(false);
-            }
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                below = Some(entry.path());
-                break;
-            }
-            *left -= 1;
-            std::fs::remove_file(entry.path())?;
-        }
-        match below {
-            Some(next) if next.as_os_str().len() > LONG_PATH_BYTES => {
-                std::fs::rename(&next, free_name(folder))?;
-                path = folder.to_path_buf();
-            }
-            Some(next) => path = next,
-            None => {
-                *left -= usize::from(*left > 0);
-                std::fs::remove_dir(&path)?;
-                if path == folder {
-                    return Ok(true);
-                }
-                path.pop();
-            }
-        }
-    }
-    Ok(false)
-}
-
-/// The entries of a folder, also of one that was closed to its owner.
-fn list(folder: &Path) -> io::Result<std::fs::ReadDir> {
-    let refused = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => error,
-        outcome => return outcome,
-    };
-    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700)).map_err(|_| refused)?;
-    std::fs::read_dir(folder)
-}
-
-fn free_name(folder: &Path) -> PathBuf {
-    let mut number = 0_u64;
-    loop {
-        let name = folder.join(format!("deep-{number}"));
-        if !name.exists() {
-            return name;
-        }
-        number += 1;
-    }
 }
 
 #[cfg(test)]
@@ -213,41 +155,5 @@ mod tests {
         std::os::unix::fs::symlink(&evil, root.path().join("data/agents/scout")).unwrap();
         assert!(workspaces.ensure("scout").is_err(), "a link is no workspace");
         assert!(evil.join("keep").exists());
-    }
-
-    #[test]
-    fn deep_and_wide_folders_go_in_batches_and_links_are_not_followed() {
-        let root = tempfile::tempdir().unwrap();
-        let outside = root.path().join("outside");
-        std::fs::create_dir(&outside).unwrap();
-        std::fs::write(outside.join("keep"), "x").unwrap();
-        let trash = root.path().join("trash");
-        let mut deep = trash.clone();
-        for _ in 0..200 {
-            deep.push("d");
-        }
-        std::fs::create_dir_all(&deep).unwrap();
-        for number in 0..50 {
-            std::fs::write(trash.join(format!("f{number}")), "x").unwrap();
-        }
-        std::os::unix::fs::symlink(&outside, deep.join("link")).unwrap();
-        // Put together from two parts, because no path can name the whole.
-        let part = |root: &Path| (0..10).fold(root.to_path_buf(), |path, _| path.join("n".repeat(200)));
-        let (upper, lower) = (part(&trash), part(&root.path().join("lower")));
-        std::fs::create_dir_all(&upper).unwrap();
-        std::fs::create_dir_all(&lower).unwrap();
-        std::fs::write(lower.join("file"), "x").unwrap();
-        std::fs::rename(root.path().join("lower"), upper.join("lower")).unwrap();
-        let link = root.path().join("link");
-        std::os::unix::fs::symlink(&outside, &link).unwrap();
-        assert!(remove_some(&link, &mut 40).unwrap() && !link.exists());
-        let mut rounds = 0;
-        while !remove_some(&trash, &mut 40).unwrap() {
-            rounds += 1;
-            assert!(rounds < 20);
-        }
-        assert!(rounds > 3);
-        assert!(!trash.exists());
-        assert!(outside.join("keep").exists());
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use agentd_base::{DomainError, ErrorKind};
 use agentd_store::StoreError;
 
+use super::model::LeftOutList;
 use crate::settings::VaultError;
 
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,11 @@ pub enum BackupError {
     MalformedPassphrase,
     #[error("A backup or a restore is under way; try again when it is done")]
     Busy,
+    #[error(
+        "{} files or folders cannot be read and would be missing in the backup: {left_out}; let the daemon read them or remove them, or leave them out with --allow-incomplete",
+        .left_out.total
+    )]
+    Incomplete { left_out: LeftOutList },
     #[error("The daemon cannot be brought to rest for a restore: {reason}")]
     NotAtRest { reason: String },
     /// They share the database, not the process that comes to rest.
@@ -90,7 +96,7 @@ impl DomainError for BackupError {
             | Self::NoSecrets
             | Self::ShortPassphrase { .. }
             | Self::MalformedPassphrase => ErrorKind::Invalid(Vec::new()),
-            Self::Busy | Self::OtherDaemons { .. } => ErrorKind::Conflict,
+            Self::Busy | Self::OtherDaemons { .. } | Self::Incomplete { .. } => ErrorKind::Conflict,
             Self::NotAtRest { .. } | Self::DiskFull { .. } => ErrorKind::Unavailable,
             Self::Unfinished { .. } | Self::FilesGone { .. } | Self::Sealing { .. } | Self::Files { .. } => {
                 ErrorKind::Internal
@@ -110,6 +116,7 @@ impl DomainError for BackupError {
             Self::ShortPassphrase { .. } => "short_passphrase",
             Self::MalformedPassphrase => "malformed_passphrase",
             Self::Busy => "busy",
+            Self::Incomplete { .. } => "incomplete",
             Self::OtherDaemons { .. } => "other_daemons",
             Self::NotAtRest { .. } => "not_at_rest",
             Self::DiskFull { .. } => "disk_full",

@@ -20,6 +20,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use agentd_sandbox::folder::remove_path;
 use serde::{Deserialize, Serialize};
 
 use super::error::BackupError;
@@ -47,7 +48,7 @@ pub(super) struct Journal {
 }
 
 /// A folder in the data directory that a restore prepares.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Waiting {
     root: PathBuf,
     name: String,
@@ -171,9 +172,7 @@ fn sync_folder(folder: &Path) -> Result<(), BackupError> {
 
 /// What is left behind is removed at the next start.
 fn remove_folder(path: &Path) {
-    if let Err(error) = fs::remove_dir_all(path)
-        && error.kind() != io::ErrorKind::NotFound
-    {
+    if let Err(error) = remove_path(path) {
         tracing::warn!(path = %path.display(), %error, "a folder of a restore could not be removed");
     }
 }

@@ -11,7 +11,9 @@
 //! database is replaced in one transaction; a journal makes the files follow the database,
 //! whatever moment the daemon is killed at; one daemon at a time works on backups among all that
 //! share a data directory; symlinks are stored as links and never followed, and
-//! only those that stay within their workspace;
+//! only those that stay within their workspace; what cannot be read fails a backup, unless it may be
+//! incomplete, and is named; holes in files stay holes, and a file with several names stays one;
+//! whatever a backup wrote can be restored where there is room for it;
 //! memory does not grow with what is stored;
 //! every domain judges its restored rows by its own types before they are committed.
 //!
@@ -28,8 +30,8 @@ mod sealing;
 mod service;
 
 pub use error::BackupError;
-pub use model::{Manifest, RestoreReport, SecretName};
-pub use routes::{PASSPHRASE_HEADER, local_routes};
-pub use service::{Backup, Judges, Quiesce, WhileBusy};
+pub use model::{LeftOut, LeftOutList, Manifest, RestoreReport, SecretName};
+pub use routes::{ALLOW_INCOMPLETE_HEADER, LEFT_OUT_HEADER, PASSPHRASE_HEADER, local_routes};
+pub use service::{Backup, Judges, NewArchive, Quiesce, Unreadable, WhileBusy};
 
 pub use archive::{ArchiveSummary, verify};

@@ -1,6 +1,7 @@
 //! What an archive says of itself, and the rules for the names in it.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -8,7 +9,8 @@ use agentd_base::{Secret, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub(super) const FORMAT: &str = "agentd-backup";
-pub(super) const FORMAT_VERSION: u32 = 1;
+/// Since 2: files with holes, files with several names, and what was left out.
+pub(super) const FORMAT_VERSION: u32 = 2;
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const DATABASE: &str = "database.jsonl";
 pub(super) const SECRETS: &str = "secrets.sealed";
@@ -46,16 +48,101 @@ pub struct Manifest {
     pub has_secrets: bool,
     /// What was stored as a secret, so that a restore can say what must be entered again.
     pub secrets: Vec<SecretName>,
+    #[serde(default)]
+    pub left_out: LeftOut,
+    /// The hash of the database, sealed with the key of the daemon that made it, in hex: so that this daemon knows its
+    /// own archives. Rows of another one may say that a secret is to be sent elsewhere.
+    #[serde(default)]
+    pub database_mark: Option<String>,
+}
+
+/// What lies in the folders and is not in the archive.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// What belongs into it and could not be read.
+    pub unreadable: LeftOutList,
+    /// What no archive carries: links that lead out of their workspace, pipes, sockets, devices.
+    pub excluded: LeftOutList,
+}
+
+/// How much, and the first of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LeftOutList {
+    pub total: u64,
+    pub first: Vec<LeftOutPath>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOutPath {
+    pub path: String,
+    pub reason: String,
+}
+
+impl LeftOutList {
+    /// Of each kind so many are named.
+    const NAMED: usize = 20;
+    /// Of each name so much is shown.
+    const SHOWN_CHARACTERS: usize = 500;
+
+    pub(super) fn add(&mut self, path: &Path, reason: &str) {
+        self.total += 1;
+        if self.first.len() < Self::NAMED {
+            let path = shown(path).chars().take(Self::SHOWN_CHARACTERS).collect();
+            self.first.push(LeftOutPath { path, reason: reason.to_owned() });
+        }
+    }
+
+    /// Those that are counted and not named.
+    #[must_use]
+    pub fn unnamed(&self) -> u64 {
+        self.total.saturating_sub(self.first.len() as u64)
+    }
+}
+
+/// As one sentence's part.
+impl fmt::Display for LeftOutList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, LeftOutPath { path, reason }) in self.first.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}`{}` ({reason})", path.escape_debug())?;
+        }
+        match self.unnamed() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
 }
 
 /// A line of `contents.jsonl`. Paths that are no UTF-8 are written as [`shown`] does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Entry {
-    File { path: String, size: u64, sha256: String },
-    Folder { path: String },
-    Link { path: String, target: String },
-    End { entries: u64 },
+    File {
+        path: String,
+        size: u64,
+        sha256: String,
+    },
+    Folder {
+        path: String,
+    },
+    /// `size` is how long the file is, `sha256` that of the map of its extents and what is in them.
+    SparseFile {
+        path: String,
+        size: u64,
+        sha256: String,
+    },
+    Link {
+        path: String,
+        target: String,
+    },
+    /// One more name of a file that is in the archive before it.
+    HardLink {
+        path: String,
+        target: String,
+    },
+    End {
+        entries: u64,
+    },
 }
 
 /// What a restore did.
@@ -136,6 +223,16 @@ pub(super) fn fault_of_link(path: &Path, target: &Path) -> Option<&'static str> 
     (!is_inside).then_some("is a link that leads out of its folder")
 }
 
+/// What is wrong with one more name of a file, if anything is: both lie in the same agent's folder.
+pub(super) fn fault_of_hard_link(path: &Path, target: &Path) -> Option<&'static str> {
+    let folder = |path: &Path| {
+        let parts: Vec<_> = path.iter().take(2).map(OsStr::to_owned).collect();
+        (path.components().count() > 2).then_some(parts)
+    };
+    let is_same = folder(path).is_some_and(|own| Some(own) == folder(target));
+    (!is_same).then_some("is a name of a file outside of its folder")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -197,6 +294,21 @@ mod tests {
             ("agents/ada/link", "deep/../../../x"),
             // Through a link to `.`, this leads out although its text does not.
             ("agents/ada/link", "here/here/../.."),
+        ] {
+            assert!(fault(path, target).is_some(), "{path} {target}");
+        }
+    }
+
+    #[test]
+    fn a_file_has_its_names_in_one_workspace() {
+        let fault = |path: &str, target: &str| fault_of_hard_link(Path::new(path), Path::new(target));
+        assert_eq!(fault("agents/ada/deep/name", "agents/ada/file"), None);
+        for (path, target) in [
+            ("agents/ada/name", "agents/bob/file"),
+            ("agents/ada/name", "database.jsonl"),
+            ("agents/ada/name", "agents/ada"),
+            ("agents/name", "agents/ada/file"),
+            ("agents/ada/name", "avatars/ada/file"),
         ] {
             assert!(fault(path, target).is_some(), "{path} {target}");
         }

@@ -15,10 +15,15 @@ use http::{HeaderMap, HeaderName};
 
 use super::error::BackupError;
 use super::model::RestoreReport;
-use super::service::Backup;
+use super::service::{Backup, NewArchive, Unreadable};
 
 /// The passphrase in base64. It is marked as sensitive and never logged.
 pub const PASSPHRASE_HEADER: HeaderName = HeaderName::from_static("x-agentd-passphrase");
+
+/// `true`: what cannot be read is left out; without it the backup fails.
+pub const ALLOW_INCOMPLETE_HEADER: HeaderName = HeaderName::from_static("x-agentd-allow-incomplete");
+/// Of the answer: what the archive leaves out, as JSON in base64.
+pub const LEFT_OUT_HEADER: HeaderName = HeaderName::from_static("x-agentd-left-out");
 
 /// `POST /local/backup` answers the archive, `POST /local/restore` takes one.
 pub fn local_routes(backup: Backup) -> Router {
@@ -29,8 +34,12 @@ pub fn local_routes(backup: Backup) -> Router {
 }
 
 async fn create_backup(State(backup): State<Backup>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let archive = backup.create(passphrase(&headers)?).await?;
-    Ok(([(CONTENT_TYPE, "application/gzip")], Body::from_stream(archive)).into_response())
+    let is_allowed = headers.get(ALLOW_INCOMPLETE_HEADER).is_some_and(|value| value == "true");
+    let unreadable = if is_allowed { Unreadable::LeaveOut } else { Unreadable::Refuse };
+    let NewArchive { left_out, stream } = backup.create(passphrase(&headers)?, unreadable).await?;
+    let left_out = BASE64.encode(serde_json::to_vec(&left_out).unwrap_or_default());
+    let headers = [(CONTENT_TYPE, "application/gzip".to_owned()), (LEFT_OUT_HEADER, left_out)];
+    Ok((headers, Body::from_stream(stream)).into_response())
 }
 
 async fn restore_backup(

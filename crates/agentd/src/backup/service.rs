@@ -1,7 +1,9 @@
 //! Making a backup, restoring one, and finishing a restore that was cut off.
 
+mod threads;
+
 use std::collections::HashSet;
-use std::io;
+use std::io::{self, Seek};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +16,20 @@ use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
 use tokio::io::AsyncSeekExt;
 
-use super::archive::{self, PipeReader, PipeWriter, Source, Unpacked, pipe};
+use super::archive::{self, Source, Unpacked, pipe};
 use super::error::BackupError;
 use super::journal::{Leftover, SealedSecret, Waiting, find_leftover, has_traces, remove_abandoned};
-use super::model::{DATABASE, FORMAT, FORMAT_VERSION, Manifest, RestoreReport, SecretName, StoredSecret};
+use super::model::{DATABASE, FORMAT, FORMAT_VERSION, LeftOut, Manifest, RestoreReport, SecretName, StoredSecret};
 use super::sealing::{self, MIN_PASSPHRASE};
 use crate::ground::{DataDir, FileLock, Ground, JudgesRestored};
 use crate::settings::Vault;
+use threads::{blocking, unpack, write};
 
 /// The table that never travels in a dump; its rows are sealed with the data directory's own key.
 const SECRETS_TABLE: &str = "secrets";
+/// Where the mark of an own database would stand in the vault.
+const MARK: (&str, &str) = ("backup", "database");
 
-/// An archive of which nothing comes for so long will not come.
-const STALLED_AFTER: Duration = Duration::from_secs(60);
 /// How soon a start looks again whether another daemon's restore is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -37,6 +40,21 @@ pub enum WhileBusy {
     Wait,
     /// A command says so and ends.
     Refuse,
+}
+
+/// What becomes of a backup that cannot read everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreadable {
+    Refuse,
+    LeaveOut,
+}
+
+/// A backup that has begun.
+#[derive(Debug)]
+pub struct NewArchive<S> {
+    pub left_out: LeftOut,
+    /// The archive. It ends with an error where it came to nothing.
+    pub stream: S,
 }
 
 /// Brings the daemon to rest.
@@ -88,13 +106,23 @@ impl Backup {
     /// are as they are when their turn comes.
     ///
     /// # Errors
-    /// Another one runs, the passphrase is too short, or the database cannot be read.
+    /// Another one runs, the passphrase is too short, the database cannot be read, or a file
+    /// cannot and nobody said that it may be left out.
     pub async fn create(
         &self,
         passphrase: Option<Secret>,
-    ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, BackupError> {
+        unreadable: Unreadable,
+    ) -> Result<NewArchive<impl Stream<Item = io::Result<Bytes>> + Send + use<>>, BackupError> {
         check_length(passphrase.as_ref())?;
         let turn = self.begin()?;
+        let root = self.data_dir.root().to_path_buf();
+        // Before anything is written, so that it can be said instead.
+        let looked_over = root.clone();
+        let looking = move || archive::survey(&looked_over).map_err(BackupError::files("the folders"));
+        let left_out = blocking(looking).await?;
+        if unreadable == Unreadable::Refuse && left_out.unreadable.total > 0 {
+            return Err(BackupError::Incomplete { left_out: left_out.unreadable });
+        }
         let names = self.secret_names().await?;
         let secrets = match passphrase {
             None => None,
@@ -103,8 +131,7 @@ impl Backup {
                 Some(blocking(move || sealing::seal(&secrets, &passphrase, &entropy)).await?)
             }
         };
-        let root = self.data_dir.root().to_path_buf();
-        let database = self.dump(&root).await?;
+        let (database, hash) = self.dump(&root).await?;
         let source = Source {
             manifest: Manifest {
                 format: FORMAT.to_owned(),
@@ -114,19 +141,23 @@ impl Backup {
                 database: self.db.dialect().name().to_owned(),
                 has_secrets: secrets.is_some(),
                 secrets: names,
+                left_out: left_out.clone(),
+                database_mark: Some(hex::encode(self.vault.seal(MARK.0, MARK.1, &hash))),
             },
             database,
             secrets,
             contents: archive::tempfile_in(&root)?,
             root,
+            may_be_incomplete: unreadable == Unreadable::LeaveOut,
         };
         let (sink, chunks) = pipe();
         tokio::task::spawn_blocking(move || write(source, sink));
-        Ok(chunks.map(move |chunk| {
+        let stream = chunks.map(move |chunk| {
             // The turn ends with the stream.
             let _turn = &turn;
             chunk
-        }))
+        });
+        Ok(NewArchive { left_out, stream })
     }
 
     /// Replaces everything by what the archive holds. It is read to its end and checked before
@@ -151,12 +182,12 @@ impl Backup {
             let unpacked = match unpack(archive, &waiting.path()).await {
                 Ok(unpacked) => unpacked,
                 Err(error) => {
-                    waiting.remove()?;
+                    blocking(move || waiting.remove()).await?;
                     return Err(error);
                 }
             };
             match this.replace(&waiting, unpacked, passphrase).await {
-                Ok(report) => waiting.remove().map(|()| report),
+                Ok(report) => blocking(move || waiting.remove()).await.map(|()| report),
                 Err(error) => this.give_up(waiting, error).await,
             }
         });
@@ -179,18 +210,22 @@ impl Backup {
         let _turn = self.await_turn(while_busy).await?;
         match find_leftover(&self.data_dir, &self.db.database_id().await?)? {
             Leftover::Nothing => {
-                remove_abandoned(&self.data_dir);
-                Ok(false)
+                let data_dir = Arc::clone(&self.data_dir);
+                blocking(move || {
+                    remove_abandoned(&data_dir);
+                    Ok(false)
+                })
+                .await
             }
             Leftover::ToForget(waiting) => {
                 tracing::warn!("a restore was cut off before it changed anything; the old state stands");
-                waiting.remove()?;
+                blocking(move || waiting.remove()).await?;
                 Ok(false)
             }
             Leftover::ToFinish(waiting) => {
                 tracing::warn!("a restore was cut off; it is finished now");
                 self.follow_database(&waiting).await?;
-                waiting.remove()?;
+                blocking(move || waiting.remove()).await?;
                 Ok(true)
             }
         }
@@ -206,8 +241,11 @@ impl Backup {
         let kept = match (secrets, passphrase) {
             (None, Some(_)) => return Err(BackupError::NoSecrets),
             (Some(sealed), Some(passphrase)) => blocking(move || sealing::open(&sealed, &passphrase)).await?,
-            // What this daemon already knows need not be entered again.
-            (_, None) => self.known_secrets(&summary.manifest.secrets).await?,
+            // What this daemon already knows need not be entered again, if it goes to where this daemon once sent it.
+            (_, None) if self.is_own(&summary.manifest, waiting).await? => {
+                self.known_secrets(&summary.manifest.secrets).await?
+            }
+            (_, None) => Vec::new(),
         };
         let sealed: Vec<SealedSecret> = kept.iter().map(|stored| self.seal(stored)).collect();
         let present: Vec<SecretName> = kept.into_iter().map(|stored| stored.name).collect();
@@ -215,7 +253,8 @@ impl Backup {
         // One may have started since.
         self.require_alone().await?;
         waiting.write_secrets(&sealed)?;
-        waiting.commit(&self.db.database_id().await?)?;
+        let (committed, database_id) = (waiting.clone(), self.db.database_id().await?);
+        blocking(move || committed.commit(&database_id)).await?;
         let dump = waiting.path().join(DATABASE);
         let mut dump = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;
         let judges = Arc::clone(&self.judges);
@@ -247,7 +286,7 @@ impl Backup {
             Err(_) => false,
         };
         if is_untouched {
-            waiting.remove()?;
+            blocking(move || waiting.remove()).await?;
         }
         Err(error)
     }
@@ -319,14 +358,31 @@ impl Backup {
         SealedSecret { name: name.clone(), sealed: self.vault.seal(&name.scope, &name.name, secret) }
     }
 
-    /// The dump in a file without a name, at its beginning.
-    async fn dump(&self, folder: &Path) -> Result<std::fs::File, BackupError> {
+    /// Whether the database in an unpacked archive was written by a daemon with this key, as it is.
+    async fn is_own(&self, manifest: &Manifest, waiting: &Waiting) -> Result<bool, BackupError> {
+        let sealed = manifest.database_mark.as_deref().and_then(|mark| hex::decode(mark).ok());
+        let marked = sealed.and_then(|sealed| self.vault.unseal(MARK.0, MARK.1, &sealed).ok());
+        let Some(marked) = marked else { return Ok(false) };
+        let dump = waiting.path().join(DATABASE);
+        let hashing = move || archive::sha256_of(std::fs::File::open(dump)?);
+        let hash = blocking(move || hashing().map_err(BackupError::files("the unpacked database"))).await?;
+        Ok(hash == marked.expose())
+    }
+
+    /// The dump in a file without a name, at its beginning, and its hash.
+    async fn dump(&self, folder: &Path) -> Result<(std::fs::File, Secret), BackupError> {
         let failed = || BackupError::files("the dump of the database");
         let mut file = tokio::fs::File::from_std(archive::tempfile_in(folder)?);
         let dumped = self.db.dump(&mut file, &[SECRETS_TABLE]).await;
         dumped.map_err(|error| BackupError::stream("the dump of the database", error))?;
         file.rewind().await.map_err(failed())?;
-        Ok(file.into_std().await)
+        let mut file = file.into_std().await;
+        let hashing = move || {
+            let hash = archive::sha256_of(&file)?;
+            file.rewind()?;
+            Ok((file, Secret::new(hash)))
+        };
+        blocking(move || hashing().map_err(BackupError::files("the dump of the database"))).await
     }
 }
 
@@ -351,47 +407,4 @@ fn check_length(passphrase: Option<&Secret>) -> Result<(), BackupError> {
         }
         _ => Ok(()),
     }
-}
-
-fn write(source: Source, mut sink: PipeWriter) {
-    let outcome = archive::write(source, &mut sink);
-    if let Err(error) = &outcome {
-        tracing::warn!(%error, "a backup was not finished");
-    }
-    sink.finish(outcome);
-}
-
-async fn unpack<S, E>(archive: S, folder: &Path) -> Result<Unpacked, BackupError>
-where
-    S: Stream<Item = Result<Bytes, E>> + Send + 'static,
-    E: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-{
-    let (sender, source) = PipeReader::new();
-    let feeding = tokio::spawn(async move {
-        let mut archive = std::pin::pin!(archive);
-        loop {
-            let chunk = match tokio::time::timeout(STALLED_AFTER, archive.next()).await {
-                Ok(Some(chunk)) => chunk.map_err(io::Error::other),
-                Ok(None) => break,
-                Err(_) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it stopped coming")),
-            };
-            let is_last = chunk.is_err();
-            // Nobody who takes more has found something wrong.
-            if sender.send(chunk).await.is_err() || is_last {
-                break;
-            }
-        }
-    });
-    let folder = folder.to_path_buf();
-    let unpacked = blocking(move || archive::unpack(source, &folder)).await;
-    feeding.abort();
-    unpacked
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
-) -> Result<T, BackupError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(BackupError::files("a part of the archive")(io::Error::other(error))))
 }

@@ -6,7 +6,7 @@ use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_store::StoreError;
 
 use crate::agents::AgentError;
-use crate::engine::{EngineError, SessionId};
+use crate::engine::{EngineError, NoAnswer, SessionId};
 use crate::projects::ProjectError;
 
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,12 @@ pub enum ChatError {
     Engine(#[from] EngineError),
     #[error("conversations cannot be read or changed now")]
     Store(#[from] StoreError),
+}
+
+impl From<NoAnswer> for ChatError {
+    fn from(NoAnswer { code, message }: NoAnswer) -> Self {
+        Self::NoAnswer { code, message }
+    }
 }
 
 impl ChatError {

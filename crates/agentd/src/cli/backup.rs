@@ -16,12 +16,15 @@ use tokio_util::io::ReaderStream;
 use super::client::{LocalClient, accept, request};
 use super::error::CliError;
 use super::terminal::say;
-use crate::backup::{ArchiveSummary, PASSPHRASE_HEADER, RestoreReport, SecretName, verify};
+use crate::backup::{
+    ALLOW_INCOMPLETE_HEADER, ArchiveSummary, LEFT_OUT_HEADER, LeftOut, LeftOutList, PASSPHRASE_HEADER, RestoreReport,
+    SecretName, verify,
+};
 use crate::config::Config;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  agentd backup agentd.tar.gz\n  agentd backup --passphrase-file ~/backup.pass agentd.tar.gz\n  agentd backup - | ssh nas 'cat > agentd.tar.gz'\n\nThe archive is a plain .tar.gz. A running daemon goes on working meanwhile.\nModels and the key file are left out; secrets go in only under a passphrase.",
+    after_help = "Examples:\n  agentd backup agentd.tar.gz\n  agentd backup --passphrase-file ~/backup.pass agentd.tar.gz\n  agentd backup - | ssh nas 'cat > agentd.tar.gz'\n\nThe archive is a plain .tar.gz. A running daemon goes on working meanwhile.\nModels and the key file are left out; secrets go in only under a passphrase.\nFiles that cannot be read fail the backup unless --allow-incomplete leaves them out.",
     override_usage = "agentd backup [OPTIONS] <FILE>"
 )]
 pub(super) struct BackupArgs {
@@ -33,6 +36,9 @@ pub(super) struct BackupArgs {
     /// Replace the file if it is there
     #[arg(long)]
     force: bool,
+    /// Leave out files that the daemon cannot read, and name them; otherwise the backup fails
+    #[arg(long)]
+    allow_incomplete: bool,
 }
 
 #[derive(Debug, Args)]
@@ -62,17 +68,28 @@ pub(super) async fn run_backup(config: &Config, arguments: BackupArgs) -> Result
     }
     let passphrase = read_passphrase(arguments.passphrase_file.as_deref())?;
     let client = LocalClient::connect(config).await?;
-    let request = with_passphrase(request(Method::POST, "/local/backup", Body::empty())?, passphrase.as_ref())?;
+    let mut request = with_passphrase(request(Method::POST, "/local/backup", Body::empty())?, passphrase.as_ref())?;
+    if arguments.allow_incomplete {
+        request.headers_mut().insert(ALLOW_INCOMPLETE_HEADER, HeaderValue::from_static("true"));
+    }
     let outcome = async {
         let answer = accept(client.send(request, None).await?).await?;
-        if is_stdout {
-            return stream_into(answer.into_body(), &mut std::io::stdout().lock(), Path::new("stdout")).await;
-        }
-        into_file(answer.into_body(), &arguments.file).await
+        let left_out = answer.headers().get(LEFT_OUT_HEADER).and_then(|value| BASE64.decode(value).ok());
+        let left_out: LeftOut = left_out
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .ok_or_else(|| CliError::broken("its headers"))?;
+        let body = answer.into_body();
+        let bytes = if is_stdout {
+            stream_into(body, &mut std::io::stdout().lock(), Path::new("stdout")).await?
+        } else {
+            into_file(body, &arguments.file).await?
+        };
+        Ok::<_, CliError>((bytes, left_out))
     }
     .await;
     client.close().await;
-    let bytes = outcome?;
+    let (bytes, left_out) = outcome?;
+    say_left_out(&left_out);
     if is_stdout {
         say(format_args!("Wrote {}.", size(bytes)));
         return Ok(());
@@ -96,6 +113,7 @@ pub(super) async fn run_restore(config: &Config, arguments: RestoreArgs) -> Resu
     let passphrase = read_passphrase(arguments.passphrase_file.as_deref())?;
     // A broken archive is said to be one before any question is asked.
     let summary = check_archive(&arguments.file).await?;
+    say_left_out(&summary.manifest.left_out);
     if !arguments.yes {
         confirm(&summary, config)?;
     }
@@ -214,6 +232,25 @@ fn with_passphrase(mut request: Request<Body>, passphrase: Option<&Secret>) -> R
         request.headers_mut().insert(PASSPHRASE_HEADER, value);
     }
     Ok(request)
+}
+
+fn say_left_out(left_out: &LeftOut) {
+    let LeftOut { unreadable, excluded } = left_out;
+    for (LeftOutList { total, first }, what, unnamed) in [
+        (unreadable, "cannot be read and are left out of the archive", unreadable.unnamed()),
+        (excluded, "are of a kind that no archive carries and are left out", excluded.unnamed()),
+    ] {
+        if *total == 0 {
+            continue;
+        }
+        say(format_args!("{total} files or folders {what}:"));
+        for path in first {
+            say(format_args!("  {}: it {}", path.path.escape_debug(), path.reason));
+        }
+        if unnamed > 0 {
+            say(format_args!("  and {unnamed} more"));
+        }
+    }
 }
 
 fn list(names: &[SecretName]) {

@@ -8,13 +8,19 @@ use super::service::{CANCEL_LIMIT, Engine};
 use super::store;
 use crate::agents::{AgentId, OwnsAgentData};
 
+const DELETED: &str = "the agent was deleted";
+
 impl OwnsAgentData for Engine {
     fn name(&self) -> &'static str {
         "sessions"
     }
 
     fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
-        Box::pin(store::cancel_of_agent(tx, agent))
+        Box::pin(async move {
+            // At once: the end of a turn that waits for an answer comes later.
+            store::approvals::cancel_of_agent(tx, agent, DELETED).await?;
+            store::cancel_of_agent(tx, agent).await
+        })
     }
 
     fn after_hide<'t>(&'t self, agent: &'t AgentId) -> BoxFuture<'t, ()> {

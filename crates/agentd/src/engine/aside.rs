@@ -23,6 +23,8 @@ const MAX_CHARACTERS: usize = 16_000;
 const LONG_REQUEST_CHARACTERS: usize = 240;
 const MANY_SENTENCES: usize = 3;
 const FINE: &str = "FINE";
+/// About six short steps.
+const PLAN_TOKENS: u32 = 400;
 
 const PLANNING: &str = "Before you act, write down how you will go about the last request: a numbered list of at most \
     six short steps. Write the steps alone.";
@@ -36,9 +38,9 @@ pub(super) enum Unanswered {
 }
 
 impl Turn {
-    /// One call without tools.
-    pub(super) async fn ask_aside(&mut self, prompt: Prompt) -> Result<String, Unanswered> {
-        let mut options = self.options.clone();
+    /// One call without tools, for an answer of at most about so many tokens.
+    pub(super) async fn ask_aside(&mut self, prompt: Prompt, most: Option<u32>) -> Result<String, Unanswered> {
+        let mut options = self.options.clone().with_most_output(&self.session.provider, most);
         options.tools = Arc::default();
         let mut call = Call::new(Arc::clone(&self.backend), options, prompt);
         let mut stops = self.place.live.stops();
@@ -51,7 +53,9 @@ impl Turn {
             };
             match event {
                 Some(CallEvent::Text(piece)) if text.len() < MAX_CHARACTERS => text.push_str(&piece),
-                Some(CallEvent::Text(_) | CallEvent::ToolCall(_)) => {}
+                // Nothing of what follows would be used.
+                Some(CallEvent::Text(_)) => break Ok(()),
+                Some(CallEvent::ToolCall(_)) => {}
                 Some(CallEvent::End(Ok(_))) => break Ok(()),
                 Some(CallEvent::End(Err(error))) => break Err(Unanswered::Failed(error)),
                 None => {
@@ -83,7 +87,7 @@ impl Turn {
         let names: Vec<&str> = self.offer.iter().map(|tool| tool.description().name.as_str()).collect();
         let mut prompt = self.prompt.clone();
         prompt.add_note(&format!("{PLANNING} The tools that you can use: {}.", names.join(", ")));
-        let plan = match self.ask_aside(prompt.without_calls()).await {
+        let plan = match self.ask_aside(prompt.without_calls(), Some(PLAN_TOKENS)).await {
             Ok(plan) if !plan.is_empty() => plan,
             Ok(_) => return Ok(None),
             Err(Unanswered::Stopped(stop)) => return Ok(Some(stop)),
@@ -121,7 +125,7 @@ impl Turn {
         let mut prompt = self.prompt.clone().without_calls();
         prompt.messages.push(ModelMessage::Assistant { content: self.log.round_text.clone(), tool_calls: Vec::new() });
         prompt.messages.push(ModelMessage::User { content: REFLECTION.to_owned() });
-        match self.ask_aside(prompt).await {
+        match self.ask_aside(prompt, None).await {
             Ok(answer) if answer.is_empty() || answer.trim_end_matches('.').eq_ignore_ascii_case(FINE) => Ok(None),
             Ok(answer) => Ok(Some(answer)),
             Err(Unanswered::Stopped(stop)) => Err(stop),

@@ -11,6 +11,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 
 use super::context::{Prompt, estimate_tokens};
+use crate::providers::LOCAL;
 
 /// The pause before the second attempt when the provider names none.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -27,6 +28,19 @@ pub(super) struct CallOptions {
     pub(super) max_output_tokens: Option<u32>,
     pub(super) timeout: Duration,
     pub(super) tools: Arc<[ToolDefinition]>,
+}
+
+/// Vendors count what a model thinks before it answers as output, too.
+const THOUGHT_TOKENS: u32 = 2_000;
+
+impl CallOptions {
+    /// The same for an answer of which no more than `most` tokens are of use.
+    pub(super) fn with_most_output(mut self, provider: &str, most: Option<u32>) -> Self {
+        let thought = if provider == LOCAL { 0 } else { THOUGHT_TOKENS };
+        let wanted = most.map(|most| most.saturating_add(thought));
+        self.max_output_tokens = wanted.into_iter().chain(self.max_output_tokens).min();
+        self
+    }
 }
 
 /// What comes of a call, in order; nothing follows `End`.

@@ -16,6 +16,8 @@ const OPENING: &str = "(The conversation begins with the assistant.)";
 const TOKENS_A_MESSAGE: u64 = 4;
 /// Vendors take no longer name of a tool.
 const MAX_NAME_CHARACTERS: usize = 64;
+/// About what a summary takes.
+pub(super) const SUMMARY_TOKENS: u64 = 600;
 const RESULT_LEFT_OUT: &str = "(This result was left out to make room; call the tool again if it is needed.)";
 
 /// What the model is given, and about how many tokens that is.
@@ -24,6 +26,9 @@ pub(super) struct Prompt {
     pub(super) system: String,
     pub(super) messages: Vec<ModelMessage>,
     is_cut: bool,
+    /// What the owner said beside the conversation, each with its place in the history.
+    #[serde(default)]
+    notes: Vec<(usize, String)>,
     /// What stands for the oldest messages.
     #[serde(default)]
     summary: Option<String>,
@@ -43,20 +48,18 @@ impl Prompt {
     pub(super) fn new(system: String, history: Vec<HistoryMessage>, has_tools: bool) -> Self {
         let mut prompt = Self { system, messages: Vec::with_capacity(history.len() + 1), ..Self::default() };
         for (position, message) in history.into_iter().enumerate() {
+            let is_note = matches!(message, HistoryMessage::Note(_));
             match message {
                 HistoryMessage::Worked(rounds) if has_tools => prompt.push_rounds(position, rounds),
                 HistoryMessage::Worked(rounds) => prompt.push_words(in_words(&rounds)),
-                HistoryMessage::Note(text) => {
-                    prompt.system.push_str("\n\n");
-                    prompt.system.push_str(&text);
-                }
+                HistoryMessage::Note(text) => prompt.notes.push((position, text)),
                 HistoryMessage::User(text) => prompt.messages.push(ModelMessage::User { content: text }),
                 // A reply that was cut off before its first word says nothing.
                 HistoryMessage::Assistant(text) if text.trim().is_empty() => {}
                 HistoryMessage::Assistant(text) => prompt.push_words(text),
             }
             prompt.origins.resize(prompt.messages.len(), position);
-            if let Some(last) = prompt.origins.last_mut() {
+            if let Some(last) = prompt.origins.last_mut().filter(|_| !is_note) {
                 *last = position;
             }
         }
@@ -141,23 +144,34 @@ impl Prompt {
         self.summary = summary;
     }
 
+    pub(super) fn has_recalled(&self) -> bool {
+        self.recalled.is_some()
+    }
+
     /// What the agent remembers about what is to be answered.
     pub(super) fn set_recalled(&mut self, note: String) {
         self.recalled = Some(note);
     }
 
-    /// The oldest messages, where the whole is longer than `limit`, so that about `keep` tokens are
-    /// left; and the last entry of the history among them. What is to be answered never is.
-    pub(super) fn oldest_beyond(&self, limit: u64, keep: u64) -> Option<(&[ModelMessage], usize)> {
-        if self.tokens() <= limit {
+    /// The oldest messages, where the whole is longer than `limit` or has more than `most` entries of the history, so
+    /// that about `keep` tokens and at most half of the entries are left; and the last entry of the history among
+    /// them. What is to be answered never is.
+    pub(super) fn oldest_beyond(&self, limit: u64, keep: u64, most: usize) -> Option<(&[ModelMessage], usize)> {
+        let newest = self.origins.last().copied().unwrap_or_default();
+        let entries_from = |position: usize| self.origins.get(position).map_or(0, |origin| newest - origin + 1);
+        if self.tokens() <= limit && entries_from(0) <= most {
             return None;
         }
         let question = self.messages.iter().rposition(|message| matches!(message, ModelMessage::User { .. }))?;
+        // What is beside the messages stays, and a summary comes to it.
+        let beside = self.tokens() - self.messages.iter().map(message_tokens).sum::<u64>();
+        let beside = beside + SUMMARY_TOKENS.min(limit / 4);
+        let keep = keep.min(limit.saturating_sub(beside));
         let mut kept: u64 = self.messages[question..].iter().map(message_tokens).sum();
         let mut split = question;
         for position in (0..question).rev() {
             kept += message_tokens(&self.messages[position]);
-            if kept > keep {
+            if kept > keep || entries_from(position) > most / 2 {
                 break;
             }
             if matches!(self.messages[position], ModelMessage::User { .. }) {
@@ -168,8 +182,14 @@ impl Prompt {
         Some((&self.messages[..split], through))
     }
 
+    /// The notes up to entry `through` of the history.
+    pub(super) fn notes_through(&self, through: usize) -> impl Iterator<Item = &str> {
+        self.notes.iter().take_while(move |(position, _)| *position <= through).map(|(_, note)| note.as_str())
+    }
+
     /// Puts a summary in the place of everything up to entry `through` of the history.
     pub(super) fn put_summary(&mut self, summary: String, through: usize) {
+        self.notes.retain(|(position, _)| *position > through);
         let gone = self.origins.iter().take_while(|origin| **origin <= through).count();
         self.messages.drain(..gone);
         self.origins.drain(..gone);
@@ -220,8 +240,24 @@ impl Prompt {
         calls.map(|call| call.id.clone()).collect()
     }
 
+    /// Whether older messages are missing that no summary stands for.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Says that older messages are missing.
+    pub(super) fn mark_cut(&mut self) {
+        self.is_cut = true;
+    }
+
     /// Makes room within a turn: first the results of its older rounds go, then the oldest messages.
     pub(super) fn make_room(&mut self, limit: u64) {
+        self.leave_out_results(limit);
+        self.fit(limit);
+    }
+
+    /// Leaves out the results of older rounds, until at most `limit` tokens are left if that suffices.
+    pub(super) fn leave_out_results(&mut self, limit: u64) {
         let mut tokens = self.tokens();
         // The newest results are what the model waits for.
         let newest = self.messages.iter().rposition(|message| matches!(message, ModelMessage::Assistant { .. }));
@@ -237,7 +273,6 @@ impl Prompt {
                 tokens += estimate_tokens(content);
             }
         }
-        self.fit(limit);
     }
 
     fn let_user_begin(&mut self) {
@@ -250,6 +285,9 @@ impl Prompt {
     /// The system prompt, with what stands for messages that are not here.
     pub(super) fn system_text(&self) -> String {
         let mut text = self.system.clone();
+        for (_, note) in &self.notes {
+            join(&mut text, note);
+        }
         if let Some(summary) = &self.summary {
             text.push_str("\n\nWhat was said before, in short:\n");
             text.push_str(summary);
@@ -266,6 +304,7 @@ impl Prompt {
 
     pub(super) fn tokens(&self) -> u64 {
         estimate_tokens(&self.system)
+            + self.notes.iter().map(|(_, note)| estimate_tokens(note)).sum::<u64>()
             + self.summary.as_deref().map_or(0, estimate_tokens)
             + self.recalled.as_deref().map_or(0, estimate_tokens)
             + self.messages.iter().map(message_tokens).sum::<u64>()
@@ -373,103 +412,4 @@ pub(super) fn estimate_tokens(text: &str) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn user(text: &str) -> ModelMessage {
-        ModelMessage::User { content: text.to_owned() }
-    }
-
-    fn assistant(text: &str) -> ModelMessage {
-        ModelMessage::Assistant { content: text.to_owned(), tool_calls: Vec::new() }
-    }
-
-    #[test]
-    fn roles_alternate_and_notes_join_the_system_prompt() {
-        let prompt = Prompt::new(
-            "S".to_owned(),
-            vec![
-                HistoryMessage::Assistant("welcome".to_owned()),
-                HistoryMessage::User("a".to_owned()),
-                HistoryMessage::Assistant(String::new()),
-                HistoryMessage::Note("N".to_owned()),
-                HistoryMessage::User("b".to_owned()),
-            ],
-            false,
-        );
-        assert_eq!(prompt.system_text(), "S\n\nN");
-        assert_eq!(prompt.for_model(), [user(OPENING), assistant("welcome"), user("a\n\nb")]);
-    }
-
-    #[test]
-    fn of_messages_in_a_row_only_the_last_is_what_is_to_be_answered() {
-        let said = (0..10).map(|number| HistoryMessage::User(format!("{number} {}", "x".repeat(400))));
-        let mut prompt = Prompt::new("S".to_owned(), said.collect(), false);
-        let (old, through) = prompt.oldest_beyond(500, 350).unwrap();
-        assert_eq!((old.len(), through), (7, 6));
-        prompt.put_summary("seven were here".to_owned(), through);
-        assert_eq!(prompt.messages.len(), 3);
-        let joined = prompt.for_model();
-        assert!(matches!(&joined[..], [ModelMessage::User { content }] if content.starts_with("7 ")), "{joined:?}");
-        assert!(prompt.fit(0));
-        assert_eq!(prompt.messages.len(), 1);
-    }
-
-    #[test]
-    fn the_oldest_goes_first_and_the_question_stays() {
-        let long = "x".repeat(400);
-        let history = vec![
-            HistoryMessage::User(long.clone()),
-            HistoryMessage::Assistant(long.clone()),
-            HistoryMessage::User("last but one".to_owned()),
-            HistoryMessage::Assistant("yes".to_owned()),
-            HistoryMessage::User("last".to_owned()),
-        ];
-        let mut prompt = Prompt::new("S".to_owned(), history, false);
-        assert!(!prompt.fit(10_000));
-        assert!(prompt.fit(60));
-        assert_eq!(prompt.messages, [user("last but one"), assistant("yes"), user("last")]);
-        assert!(prompt.system_text().ends_with(LEFT_OUT));
-        assert!(prompt.fit(0));
-        assert_eq!(prompt.messages, [user("last")]);
-        assert!(!prompt.fit(0), "the question itself is never cut");
-    }
-
-    #[test]
-    fn an_answer_has_room_in_every_window() {
-        assert_eq!(prompt_limit(8192, None), 6144);
-        assert_eq!(prompt_limit(8192, Some(100_000)), 4096);
-        assert_eq!(prompt_limit(200_000, Some(1000)), 199_000);
-    }
-
-    fn history() -> impl Strategy<Value = Vec<HistoryMessage>> {
-        let one = (0..3u8, "[ -~é]{0,60}").prop_map(|(role, text)| match role {
-            0 => HistoryMessage::User(text),
-            1 => HistoryMessage::Assistant(text),
-            _ => HistoryMessage::Note(text),
-        });
-        proptest::collection::vec(one, 0..20)
-    }
-
-    proptest! {
-        #[test]
-        fn whatever_was_said_the_prompt_is_one_that_vendors_take(history in history(), question in "[a-z]{1,20}", limit in 0u64..400) {
-            let mut history = history;
-            history.push(HistoryMessage::User(question.clone()));
-            let mut prompt = Prompt::new("S".to_owned(), history, false);
-            let whole = prompt.tokens();
-            prompt.fit(limit);
-            prop_assert!(prompt.tokens() <= whole);
-            prop_assert!(prompt.tokens() <= limit || prompt.messages.len() == 1);
-            let messages = prompt.for_model();
-            for (position, message) in messages.iter().enumerate() {
-                prop_assert_eq!(matches!(message, ModelMessage::User { .. }), position % 2 == 0);
-            }
-            let ends_with_question =
-                matches!(messages.last(), Some(ModelMessage::User { content }) if content.ends_with(&question));
-            prop_assert!(ends_with_question);
-        }
-    }
-}
+mod tests;

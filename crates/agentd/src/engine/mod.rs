@@ -30,8 +30,9 @@
 //! may have had an effect; none is run again by itself. A turn that waits for an approval is held by
 //! nobody and by no memory: its state is a row.
 //!
-//! Before the window is full, the oldest part of a conversation becomes a summary; what was said
-//! stays whole where it is kept. What still does not fit is left out, and the model is told so.
+//! Before the window is full, and before there are too many messages, the oldest part of a conversation
+//! becomes a summary; what was said stays whole where it is kept. Only what no summary could be had of
+//! is left out, and the model is told so.
 //!
 //! Who asked for a turn is its [`Origin`], kept with the session. Its beginning and its end are events
 //! (`task.started`, `task.completed`, `task.failed`) in the transactions that store them, except of turns
@@ -74,10 +75,11 @@ mod worker;
 
 pub use approvals::{Approval, ApprovalId, ApprovalStatus, Approvals, DecidesApproval, RequestApproval};
 pub use background::BackgroundPlace;
+pub use compaction::MAX_HISTORY;
 pub use error::{EngineError, NoAnswer};
 pub use marks::Marks;
 pub use model::{
-    EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse,
+    EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse, Unread,
 };
 pub use origin::{Origin, OriginKind};
 pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, ToldTurn};

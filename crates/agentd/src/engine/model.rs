@@ -209,6 +209,15 @@ pub enum HistoryMessage {
     Note(String),
 }
 
+/// What was said before the history and is in no summary yet: the [`Transcript`](super::Transcript) is asked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unread {
+    /// The keys of the entries around it.
+    pub after: u64,
+    pub before: u64,
+    pub entries: u64,
+}
+
 /// A turn that is wanted.
 #[derive(Debug, Clone)]
 pub struct StartTurn {
@@ -220,6 +229,8 @@ pub struct StartTurn {
     pub keys: Vec<u64>,
     /// What stands for still older messages.
     pub summary: Option<String>,
+    /// What was said between the summary and the history.
+    pub unread: Option<Unread>,
     /// Goes before the agent's and the settings' model.
     pub model: Option<String>,
     /// The project that what the turn uses is counted for.
@@ -231,6 +242,8 @@ pub struct StartTurn {
     /// The [`Transcript`](super::Transcript) that keeps the reply.
     pub transcript: Option<&'static str>,
     pub tools: ToolUse,
+    /// The longest answer that is of use, in tokens; the settings' limit holds besides.
+    pub max_output_tokens: Option<u32>,
     /// What is asked of the agent's memory before the answer; `None`: nothing.
     pub recall: Option<String>,
 }
@@ -245,12 +258,14 @@ impl StartTurn {
             history,
             keys: Vec::new(),
             summary: None,
+            unread: None,
             model: None,
             project_id: None,
             conversation_id: None,
             message_id: None,
             transcript: None,
             tools: ToolUse::None,
+            max_output_tokens: None,
             recall: None,
         }
     }

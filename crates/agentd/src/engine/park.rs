@@ -35,6 +35,9 @@ struct ParkedTurn {
     spent: Spent,
     #[serde(default)]
     recalled: Option<Recalled>,
+    /// What the transcript calls the entries of the history.
+    #[serde(default)]
+    keys: Vec<u64>,
 }
 
 pub(super) enum Parked {
@@ -77,6 +80,7 @@ pub(super) async fn park(turn: &mut Turn, calls: &[CallProgress]) -> Result<Park
         calls: calls.to_vec(),
         spent: turn.spent,
         recalled: turn.recalled.clone(),
+        keys: turn.keys.clone(),
     };
     let state: Arc<str> = serde_json::to_string(&state).map_err(|_| EngineError::Lost)?.into();
     let session = Arc::clone(&turn.session);
@@ -182,7 +186,8 @@ async fn restore(
         log: Log { text: parked.text, round_text: parked.round_text, next_seq: parked.next_seq, ..Log::default() },
         rounds: parked.rounds,
         told: told(&parked.calls),
-        keys: Vec::new(),
+        keys: parked.keys,
+        unread: None,
         unrecorded: Vec::new(),
         shortenings: 0,
         spent: parked.spent,

@@ -10,7 +10,7 @@ use super::call::CallOptions;
 use super::context::Prompt;
 use super::error::EngineError;
 use super::live::Place;
-use super::model::{Session, SessionId, SessionStatus, StartTurn, ToolUse};
+use super::model::{Session, SessionId, SessionStatus, StartTurn, ToolUse, Unread};
 use super::service::{Engine, Inner, LEASE};
 use super::store;
 use super::turn::{Log, Spent, Turn};
@@ -29,6 +29,7 @@ pub(super) struct Prepared {
     offer: Offer,
     tools: ToolUse,
     keys: Vec<u64>,
+    unread: Option<Unread>,
     question: Option<String>,
 }
 
@@ -49,6 +50,7 @@ impl Prepared {
             rounds: Vec::new(),
             told: Vec::new(),
             keys: self.keys,
+            unread: self.unread,
             unrecorded: Vec::new(),
             shortenings: 0,
             spent: Spent::default(),
@@ -78,6 +80,7 @@ impl Engine {
         let offer = inner.offer(&turn.agent, &turn.tools).await;
         let mut prompt = Prompt::new(inner.agents.system_prompt(&turn.agent), turn.history, !offer.is_empty());
         let options = inner.call_options(resolved.model.clone(), &offer);
+        let options = options.with_most_output(&resolved.provider, turn.max_output_tokens);
         prompt.set_summary(turn.summary);
         let session = Session {
             id: SessionId::generate(&inner.ground.ids),
@@ -107,6 +110,7 @@ impl Engine {
             offer,
             tools: turn.tools,
             keys: turn.keys,
+            unread: turn.unread,
             question: turn.recall,
         })
     }

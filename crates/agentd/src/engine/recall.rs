@@ -109,7 +109,7 @@ impl Turn {
             agent: Arc::clone(&self.agent),
             question,
             known: known.collect(),
-            max_tokens: self.window.map_or(MAX_TOKENS, |window| (window / 8).min(MAX_TOKENS)),
+            max_tokens: self.most_recalled(),
         };
         let recalling = recall.recall(request);
         let session = self.session.id.clone();
@@ -122,6 +122,11 @@ impl Turn {
             }
             .boxed(),
         )
+    }
+
+    /// How many tokens what is recalled may have.
+    pub(super) fn most_recalled(&self) -> u64 {
+        self.window.map_or(MAX_TOKENS, |window| (window / 8).min(MAX_TOKENS))
     }
 
     /// Takes what was recalled into the prompt. What becomes a summary first must not be left out before.

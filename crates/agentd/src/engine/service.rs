@@ -14,8 +14,9 @@ use super::background::BackgroundPlaces;
 use super::error::{EngineError, NoAnswer};
 use super::holder::Holder;
 use super::leases::WOKEN_A_BATCH;
-use super::live::{LiveTurns, Stop};
+use super::live::{Live, LiveTurns, Place, Stop};
 use super::model::{Session, SessionEvent, SessionId, SessionStatus, StartTurn};
+use super::prepare::Prepared;
 use super::recall::Recall;
 use super::rounds::Round;
 use super::transcript::{Transcript, TurnObserver};
@@ -146,8 +147,38 @@ impl Engine {
         E: From<StoreError> + From<EngineError> + Send + 'static,
     {
         let prepared = self.prepare(turn).await?;
+        let place = self.0.live.enter(&prepared.session.id, &prepared.session.agent_id)?;
+        self.start_prepared(prepared, place, open).await
+    }
+
+    /// Starts a turn as [`start`](Self::start) does and answers all its text. When whoever asked stops waiting, after
+    /// `limit` at the latest, the turn is cancelled.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), and why there is no answer.
+    pub async fn answer<E, F>(&self, turn: StartTurn, limit: Duration, open: F) -> Result<String, E>
+    where
+        F: AsyncFn(&mut Tx, &SessionId) -> Result<(), E> + Send + 'static,
+        E: From<StoreError> + From<EngineError> + From<NoAnswer> + Send + 'static,
+    {
+        let prepared = self.prepare(turn).await?;
+        let place = self.0.live.enter(&prepared.session.id, &prepared.session.agent_id)?;
+        let _waiting = CancelledWhenDropped(Arc::clone(&place.live));
+        let id = self.start_prepared(prepared, place, open).await?;
+        let said = tokio::time::timeout(limit, self.read_text(&id)).await;
+        let too_slow = || NoAnswer {
+            code: "timeout".to_owned(),
+            message: format!("it took longer than {} seconds", limit.as_secs()),
+        };
+        Ok(said.unwrap_or_else(|_| Err(too_slow()))?)
+    }
+
+    async fn start_prepared<E, F>(&self, prepared: Prepared, place: Place, open: F) -> Result<SessionId, E>
+    where
+        F: AsyncFn(&mut Tx, &SessionId) -> Result<(), E> + Send + 'static,
+        E: From<StoreError> + From<EngineError> + Send + 'static,
+    {
         let id = prepared.session.id.clone();
-        let place = self.0.live.enter(&id, &prepared.session.agent_id)?;
         self.0.supervise();
         let turn = prepared.into_turn(Arc::clone(&self.0), place);
         let (inner, row) = (Arc::clone(&self.0), Arc::clone(&turn.session));
@@ -274,5 +305,14 @@ impl Engine {
 
     pub(super) fn inner(&self) -> &Arc<Inner> {
         &self.0
+    }
+}
+
+/// Ends a turn when nobody waits for its answer any more; one that is over does not mind.
+struct CancelledWhenDropped(Arc<Live>);
+
+impl Drop for CancelledWhenDropped {
+    fn drop(&mut self) {
+        self.0.stop(Stop::Cancel);
     }
 }

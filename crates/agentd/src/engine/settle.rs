@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agentd_llm::Usage;
 use agentd_store::{StoreError, Tx};
 
-use super::model::{Reply, Session};
+use super::model::{HistoryMessage, Reply, Session};
 use super::origin;
 use super::service::Inner;
 use super::transcript::{Settled, Transcript};
@@ -23,6 +23,19 @@ impl Inner {
         let Some(keeper) = self.transcript(session) else { return Ok(()) };
         let keep = async move |tx: &mut Tx| keeper.keep_summary(tx, &conversation_id, &summary, through).await;
         self.ground.db.write(keep).await
+    }
+
+    /// What was said in the conversation after and before two entries, from whoever keeps it.
+    pub(super) async fn said_between(
+        &self,
+        session: &Session,
+        after: u64,
+        before: u64,
+    ) -> Result<Vec<(u64, HistoryMessage)>, StoreError> {
+        match (&session.conversation_id, self.transcript(session)) {
+            (Some(conversation_id), Some(keeper)) => keeper.said_between(conversation_id, after, before).await,
+            _ => Ok(Vec::new()),
+        }
     }
 
     fn transcript(&self, session: &Session) -> Option<Arc<dyn Transcript>> {

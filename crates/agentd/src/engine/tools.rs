@@ -20,7 +20,7 @@ use super::persist::persist;
 use super::rounds::{CallProgress, CallStatus, Outcome, Round, too_long_to_read};
 use super::turn::{End, GivenUp, Turn, stopped};
 use super::{park, store};
-use crate::skills::{Effect, Skills, Tool, ToolCallContext, ToolDescription, ToolError};
+use crate::skills::{Effect, InputSchema, Skills, Tool, ToolCallContext, ToolDescription, ToolError};
 
 /// What follows a round of tools.
 pub(super) enum AfterTools {
@@ -71,7 +71,14 @@ impl Turn {
         let mut ready = Ready::new();
         let mut opening = Opening { usages, ..Opening::default() };
         for (index, progress) in calls.iter_mut().enumerate() {
-            self.plan(index, progress, &mut ready, &mut opening);
+            let input = match self.schema_of(&progress.call.name) {
+                Ok(schema) => schema.validate(&progress.call.input).await,
+                Err(problem) => Err(problem),
+            };
+            match input {
+                Ok(input) => self.plan(index, progress, input, &mut ready, &mut opening),
+                Err(problem) => progress.outcome = Some(Outcome::failed(problem)),
+            }
         }
         self.run_round(calls, ready, opening).await
     }
@@ -80,24 +87,28 @@ impl Turn {
         u32::try_from(self.rounds.len()).unwrap_or(u32::MAX)
     }
 
-    /// Decides what becomes of one call.
-    fn plan(&mut self, index: usize, progress: &mut CallProgress, ready: &mut Ready, opening: &mut Opening) {
-        let Some(tool) = self.offer.find(&progress.call.name) else {
-            let names: Vec<&str> = self.offer.iter().map(|tool| tool.description().name.as_str()).collect();
-            progress.outcome = Some(Outcome::failed(match names.is_empty() {
-                true => "there is no such tool: no tools are offered in this conversation; answer in words".to_owned(),
-                false => format!("there is no such tool; those there are: {}", names.join(", ")),
-            }));
-            return;
-        };
+    fn schema_of(&self, name: &str) -> Result<InputSchema, String> {
+        if let Some(tool) = self.offer.find(name) {
+            return Ok(tool.description().input_schema.clone());
+        }
+        let names: Vec<&str> = self.offer.iter().map(|tool| tool.description().name.as_str()).collect();
+        Err(match names.is_empty() {
+            true => "there is no such tool: no tools are offered in this conversation; answer in words".to_owned(),
+            false => format!("there is no such tool; those there are: {}", names.join(", ")),
+        })
+    }
+
+    /// Decides what becomes of one call whose input fits.
+    fn plan(
+        &mut self,
+        index: usize,
+        progress: &mut CallProgress,
+        input: Map<String, Value>,
+        ready: &mut Ready,
+        opening: &mut Opening,
+    ) {
+        let Some(tool) = self.offer.find(&progress.call.name) else { return };
         let description = tool.description();
-        let input = match description.input_schema.check(&progress.call.input) {
-            Ok(input) => input,
-            Err(problem) => {
-                progress.outcome = Some(Outcome::failed(problem));
-                return;
-            }
-        };
         if !self.must_ask(description) {
             ready.push_back((index, input));
             return;
@@ -130,12 +141,12 @@ impl Turn {
         mut calls: Vec<CallProgress>,
         decisions: &[Approval],
     ) -> Result<AfterTools, GivenUp> {
-        let ready = self.apply(&mut calls, decisions);
+        let ready = self.apply(&mut calls, decisions).await;
         self.run_round(calls, ready, Opening { unpark: true, ..Opening::default() }).await
     }
 
-    /// What an answer means: the input that runs, or what the model is told instead.
-    fn decided(&self, progress: &CallProgress, decision: Option<&Approval>) -> Result<Map<String, Value>, Outcome> {
+    /// What an answer means: what the input must still fit to be run, or what the model is told instead.
+    fn decided(&self, progress: &CallProgress, decision: Option<&Approval>) -> Result<InputSchema, Outcome> {
         let Some(decision) = decision else {
             return Err(Outcome::refused(CallStatus::Expired, "the approval was never answered"));
         };
@@ -156,7 +167,7 @@ impl Turn {
                 "the tool was changed after its owner was asked about this call, so nothing ran; ask for it again",
             ));
         }
-        tool.description().input_schema.check(&progress.call.input).map_err(Outcome::failed)
+        Ok(tool.description().input_schema.clone())
     }
 
     /// Runs what is ready, waits for what is not decided, and tells the model.
@@ -233,7 +244,9 @@ impl Turn {
         self.keep_round(&calls);
         let text = self.rounds.last().map(|round| round.text.clone()).unwrap_or_default();
         self.prompt.push_round(&text, &calls);
-        self.fit_prompt();
+        if let Some(stop) = self.make_room().await {
+            return Ok(AfterTools::Ended(End::Stopped(stop)));
+        }
         if let Err(error) = self.engine.providers.check_budget().await {
             let failure = ModelError::new(ModelErrorCode::RateLimit, error.to_string());
             return Ok(AfterTools::Ended(End::Failed(failure)));
@@ -319,6 +332,10 @@ impl Turn {
             let is_full = unpark || !opening.1.is_empty();
             let body = async move |tx: &mut Tx| {
                 let (events, approvals, usages) = &*opening;
+                // A deletion has closed what its agent had asked for; nothing is asked after it.
+                if !approvals.is_empty() && !here.agents.is_alive(tx, &session.agent_id).await? {
+                    return Err(EngineError::AgentGone);
+                }
                 if unpark {
                     store::parked::delete_state(tx, &session.id).await?;
                 }
@@ -362,16 +379,20 @@ impl Turn {
         self.told = told(&calls);
         // What was offered when the round began may be another tool by now.
         self.offer = self.engine.offer(&self.agent, &self.tools).await;
-        let ready = self.apply(&mut calls, &decisions);
+        let ready = self.apply(&mut calls, &decisions).await;
         Box::pin(self.run_round(calls, ready, Opening::default())).await
     }
 
     /// Brings the answers to the calls that waited for them; answers what may run now.
-    fn apply(&self, calls: &mut [CallProgress], decisions: &[Approval]) -> Ready {
+    async fn apply(&mut self, calls: &mut [CallProgress], decisions: &[Approval]) -> Ready {
         let mut ready = Ready::new();
         for (index, progress) in calls.iter_mut().enumerate().filter(|(_, progress)| progress.outcome.is_none()) {
             let decision = decisions.iter().find(|known| Some(known.id.as_str()) == progress.approval_id.as_deref());
-            match self.decided(progress, decision) {
+            let input = match self.decided(progress, decision) {
+                Ok(schema) => schema.validate(&progress.call.input).await.map_err(Outcome::failed),
+                Err(outcome) => Err(outcome),
+            };
+            match input {
                 Ok(input) => ready.push_back((index, input)),
                 Err(outcome) => progress.outcome = Some(outcome),
             }

@@ -1,10 +1,10 @@
 //! What the engine calls upward when a turn ends.
 
 use agentd_store::{StoreError, Tx};
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{BoxFuture, LocalBoxFuture};
 
 use super::error::NoAnswer;
-use super::model::{Reply, Session, SessionStatus};
+use super::model::{HistoryMessage, Reply, Session, SessionStatus};
 
 /// What becomes of a turn that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +48,17 @@ pub trait Transcript: Send + Sync {
         _through: u64,
     ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// What was said after the entry `after` and before the entry `before`, oldest first, each with its key; a part
+    /// of it where it is long, but nothing only at its end.
+    fn said_between<'t>(
+        &'t self,
+        _conversation_id: &'t str,
+        _after: u64,
+        _before: u64,
+    ) -> BoxFuture<'t, Result<Vec<(u64, HistoryMessage)>, StoreError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 }
 

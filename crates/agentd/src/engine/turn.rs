@@ -9,11 +9,11 @@ use futures_util::future::{BoxFuture, OptionFuture};
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::call::{Call, CallEvent, CallOptions};
-use super::context::{Prompt, prompt_limit};
+use super::context::Prompt;
 use super::ending::{count_of_nobody, give_up};
 use super::error::EngineError;
 use super::live::{Place, Stop};
-use super::model::{Session, SessionEvent, ToolUse};
+use super::model::{Session, SessionEvent, ToolUse, Unread};
 use super::persist::{confirm_written, is_taken, persist};
 use super::recall::Recalled;
 use super::rounds::Round;
@@ -50,6 +50,8 @@ pub(super) struct Turn {
     pub(super) told: Vec<String>,
     /// What the transcript calls the entries of the history.
     pub(super) keys: Vec<u64>,
+    /// What was said before the history and is in no summary yet.
+    pub(super) unread: Option<Unread>,
     /// Calls that are counted but not written down yet.
     pub(super) unrecorded: Vec<Usage>,
     /// How often the model has refused the prompt as too long.
@@ -385,10 +387,11 @@ impl Turn {
         })
     }
 
-    /// Whether the prompt leaves room for an answer; makes it where it can.
+    /// Makes room for an answer, where the window is known, by leaving out what is oldest: after it had its chance to
+    /// become a summary.
     pub(super) fn fit_prompt(&mut self) {
-        if let Some(window) = self.window {
-            self.prompt.make_room(prompt_limit(window, self.options.max_output_tokens));
+        if self.window.is_some() {
+            self.prompt.make_room(self.prompt_limit());
         }
     }
 

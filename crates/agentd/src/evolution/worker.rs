@@ -27,6 +27,10 @@ const HEARTBEAT: Duration = Duration::from_secs(20);
 /// So that the daemon can come to rest while a model is asked.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 const ENDED_A_BATCH: u32 = 100;
+/// A model that takes longer has no proposal.
+const ANSWER_LIMIT: Duration = Duration::from_secs(180);
+/// Instructions as long as they may be, in any script, with a reason: an answer that is cut off would lose their end.
+const MOST_OUTPUT: u32 = 30_000;
 
 /// Writes down how many turns this daemon has counted.
 #[derive(Debug)]
@@ -185,12 +189,12 @@ async fn ask(evolution: &Evolution, lease: &Lease, material: &Material) -> Resul
         HistoryMessage::Note(prompt::RULES.to_owned()),
         HistoryMessage::User(prompt::question(material.agent.instructions(), &material.talk)),
     ];
-    let turn = StartTurn::aside(Arc::clone(&material.agent), history);
+    let turn =
+        StartTurn { max_output_tokens: Some(MOST_OUTPUT), ..StartTurn::aside(Arc::clone(&material.agent), history) };
     let held = lease.clone();
     // Whoever lost the lease does not ask.
     let open = async move |tx: &mut Tx, _: &SessionId| Ok::<_, EvolutionError>(tx.heartbeat(&held, LEASE).await?);
-    let session = evolution.engine().start(turn, open).await?;
-    Ok(evolution.engine().read_text(&session).await?)
+    evolution.engine().answer(turn, ANSWER_LIMIT, open).await
 }
 
 /// What comes of the answer, the count that starts anew, and the end of the item: all or nothing.

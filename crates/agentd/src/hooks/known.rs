@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use agentd_base::Secret;
+use agentd_base::{Redactor, Secret};
 use agentd_store::Read;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::error::HookError;
 use super::model::{Action, Hook, HookId, SECRET};
 use super::store::{self, Version};
-use crate::settings::{Vault, VaultError};
+use crate::settings::{Vault, VaultError, hide_url_secrets, open_url};
 
 /// A hook with its secret, or why that cannot be had.
 #[derive(Debug)]
@@ -21,6 +21,10 @@ pub(super) struct LoadedHook {
     pub(super) secret: Result<Option<Secret>, String>,
     /// The headers whose values lie in the vault, or why they cannot be had.
     pub(super) headers: Result<HeaderMap, String>,
+    /// Where it sends to, with the credentials in its url, or why that cannot be had. `None`: it sends nowhere.
+    pub(super) url: Option<Result<String, String>>,
+    /// What must not be kept of what others say: they may repeat what they were sent.
+    pub(super) redactor: Redactor,
     /// Where it sends to: the scheme, host and port of its url.
     pub(super) receiver: Option<Arc<str>>,
     /// Whether the receiver took the last event, and did so soon. At first nobody knows.
@@ -28,12 +32,18 @@ pub(super) struct LoadedHook {
 }
 
 impl LoadedHook {
-    fn new(hook: Hook, secret: Result<Option<Secret>, String>, headers: Result<HeaderMap, String>) -> Self {
+    fn new(
+        hook: Hook,
+        secret: Result<Option<Secret>, String>,
+        headers: Result<HeaderMap, String>,
+        url: Option<Result<String, String>>,
+    ) -> Self {
         let receiver = match &hook.action {
             Action::Http(http) => Some(http.url.origin().ascii_serialization().into()),
             _ => None,
         };
-        Self { hook, secret, headers, receiver, is_quick: AtomicBool::new(false) }
+        let redactor = redactor(&hook, &secret, &headers, &url);
+        Self { hook, secret, headers, url, redactor, receiver, is_quick: AtomicBool::new(false) }
     }
 }
 
@@ -62,7 +72,11 @@ impl Known {
                 Ok(None)
             };
             let headers = find_headers(read, vault, &hook).await?;
-            let loaded = Arc::new(LoadedHook::new(hook, secret, headers));
+            let url = match hook.stored_url() {
+                Some(stored) => Some(open_url(read, vault, &secret_scope(&hook.id), stored).await?),
+                None => None,
+            };
+            let loaded = Arc::new(LoadedHook::new(hook, secret, headers, url));
             known.by_event.entry(loaded.hook.event_type.clone()).or_default().push(Arc::clone(&loaded));
             known.by_id.insert(loaded.hook.id.clone(), loaded);
         }
@@ -95,6 +109,34 @@ impl Known {
     pub(super) fn listening(&self, event_type: &str) -> &[Arc<LoadedHook>] {
         self.by_event.get(event_type).map(Vec::as_slice).unwrap_or_default()
     }
+}
+
+/// Headers that say nothing but what is sent.
+const PUBLIC_HEADERS: [&str; 5] = ["accept", "accept-language", "content-type", "content-language", "user-agent"];
+
+/// Of everything that a receiver or code is given: whatever its name, the owner's header may be a credential.
+fn redactor(
+    hook: &Hook,
+    secret: &Result<Option<Secret>, String>,
+    headers: &Result<HeaderMap, String>,
+    url: &Option<Result<String, String>>,
+) -> Redactor {
+    let mut redactor = Redactor::of(secret.iter().flatten());
+    let own = match &hook.action {
+        Action::Http(http) => Some(&http.headers),
+        _ => None,
+    };
+    for (name, value) in own.into_iter().chain(headers).flatten() {
+        if let Ok(value) = value.to_str()
+            && !PUBLIC_HEADERS.contains(&name.as_str())
+        {
+            redactor.add(value);
+        }
+    }
+    if let Some(Ok(url)) = url {
+        hide_url_secrets(&mut redactor, url);
+    }
+    redactor
 }
 
 async fn find_headers(read: &mut Read, vault: &Vault, hook: &Hook) -> Result<Result<HeaderMap, String>, HookError> {

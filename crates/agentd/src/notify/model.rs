@@ -297,7 +297,7 @@ pub(super) fn one_line(subject: &str) -> String {
 pub struct StoredNotification {
     pub id: NotificationId,
     pub platform: String,
-    /// With everything that is secret in it.
+    /// Credentials in a url lie in the vault; it says `***` there.
     pub channel: String,
     pub agent: Option<String>,
     /// Whether a hook sends it.

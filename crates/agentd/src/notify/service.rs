@@ -15,11 +15,11 @@ use super::model::{
     shown_channel,
 };
 use super::store;
-use super::transport::{Transport, Transports};
+use super::transport::{DeliveryFailure, Transport, Transports};
 use super::webhook::Webhook;
 use super::worker::AT_ONCE;
 use crate::ground::{Ground, NextDue, Places};
-use crate::settings::{Settings, is_mailbox};
+use crate::settings::{SealedUrl, Settings, UnknownMask, Vault, is_mailbox, names_in_url, open_url, write_url_secrets};
 
 /// The queue of the messages.
 pub(super) const QUEUE: &str = "notify";
@@ -37,6 +37,7 @@ pub struct NotifyOptions {
 
 struct Inner {
     ground: Ground,
+    vault: Vault,
     email: Arc<Email>,
     transports: Transports,
     /// For messages on their way.
@@ -59,11 +60,12 @@ impl Notify {
     /// With the transports `email` and `webhook`.
     #[must_use]
     pub fn new(ground: &Ground, settings: Settings, options: NotifyOptions) -> Self {
-        let webhook = Webhook::new(settings.clone());
+        let (webhook, vault) = (Webhook::new(settings.clone()), settings.vault().clone());
         let options = EmailOptions { extra_tls_roots: options.extra_tls_roots, time_limit: options.email_time_limit };
         let email = Arc::new(Email::new(settings, ground.clock.clone(), options));
         let notify = Self(Arc::new(Inner {
             ground: ground.clone(),
+            vault,
             email: Arc::clone(&email),
             transports: Transports::default(),
             places: Places::new(AT_ONCE),
@@ -112,13 +114,49 @@ impl Notify {
             return Err(NotifyError::BodyTooLarge { bytes: new.body.len() });
         }
         let id = NotificationId::generate(&self.0.ground.ids);
-        if !store::insert_notification(tx, &id, new).await? {
+        let channel = new.target.channel();
+        let sealed = SealedUrl::new(channel, None, UnknownMask::Leave).ok();
+        let shown = sealed.as_ref().map_or(channel, |sealed| sealed.shown.as_str());
+        if !store::insert_notification(tx, &id, new, shown).await? {
             let key = new.idempotency_key.as_deref().unwrap_or_default();
             return store::find_id_by_key(tx, key).await?.ok_or(NotifyError::NotFound);
+        }
+        if let Some(sealed) = &sealed {
+            write_url_secrets(tx, &self.0.vault, &store::secret_scope(&id), &sealed.secrets).await?;
         }
         let attempts = new.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).clamp(1, MOST_ATTEMPTS);
         add_item(tx, &id, attempts).await?;
         Ok(id)
+    }
+
+    /// Where a message goes, with the credentials in its url.
+    pub(super) async fn opened_channel(&self, message: &StoredNotification) -> Result<String, DeliveryFailure> {
+        if names_in_url(&message.channel).is_empty() {
+            return Ok(message.channel.clone());
+        }
+        let scope = store::secret_scope(&message.id);
+        let mut read = self.0.ground.db.read().await.map_err(|error| DeliveryFailure::later(error.to_string()))?;
+        let opened = open_url(&mut read, &self.0.vault, &scope, &message.channel).await;
+        let opened = opened.map_err(|error| DeliveryFailure::later(error.to_string()))?;
+        opened.map_err(DeliveryFailure::for_good)
+    }
+
+    /// Moves credentials that older rows hold in the clear into the vault. Called once before the daemon is ready.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn seal_credentials(&self) -> Result<(), StoreError> {
+        let db = &self.0.ground.db;
+        for (id, channel) in store::list_url_channels(&mut db.read().await?).await? {
+            let Some(sealed) = SealedUrl::of_stored(&channel) else { continue };
+            let vault = self.0.vault.clone();
+            let seal = async move |tx: &mut Tx| {
+                store::update_channel(tx, &id, &sealed.shown).await?;
+                write_url_secrets(tx, &vault, &store::secret_scope(&id), &sealed.secrets).await
+            };
+            db.write(seal).await?;
+        }
+        Ok(())
     }
 
     /// The newest first, and how many there are.

@@ -8,6 +8,7 @@ use agentd_store::{Args, ItemId, Read, Row, StoreError, Tx, args, in_list};
 use super::model::{
     MessageFormat, Notification, NotificationId, NotificationStatus, StoredNotification, is_hook_key, one_line,
 };
+use crate::settings::Vault;
 
 const COLUMNS: &str = "id, idempotency_key, platform, channel, agent, subject, body, format, status, attempt_count, next_attempt_at, \
                        reference, error, created_at, updated_at";
@@ -59,11 +60,17 @@ pub(super) async fn outcomes_by_key(
     Ok(found)
 }
 
-/// Whether it was added: not when its idempotency key is taken.
+/// The vault's scope for the credentials in the url that a message goes to.
+pub(super) fn secret_scope(id: &NotificationId) -> String {
+    format!("notifications.{id}")
+}
+
+/// Whether it was added: not when its idempotency key is taken. `channel` is that of its target without credentials.
 pub(super) async fn insert_notification(
     tx: &mut Tx,
     id: &NotificationId,
     new: &Notification,
+    channel: &str,
 ) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let added = tx
@@ -76,7 +83,7 @@ pub(super) async fn insert_notification(
                 id,
                 new.idempotency_key.as_deref(),
                 new.target.platform(),
-                new.target.channel(),
+                channel,
                 new.agent.as_deref(),
                 one_line(&new.subject),
                 // PostgreSQL's text has no place for it.
@@ -87,6 +94,17 @@ pub(super) async fn insert_notification(
         )
         .await?;
     Ok(added == 1)
+}
+
+/// Messages to urls: their channels by id.
+pub(super) async fn list_url_channels(read: &mut Read) -> Result<Vec<(NotificationId, String)>, StoreError> {
+    let rows = read.fetch_all("SELECT id, channel FROM notifications WHERE channel LIKE '%://%'", args![]).await?;
+    rows.iter().map(|row| Ok((row.get("id")?, row.get("channel")?))).collect()
+}
+
+pub(super) async fn update_channel(tx: &mut Tx, id: &NotificationId, channel: &str) -> Result<(), StoreError> {
+    tx.execute("UPDATE notifications SET channel = $2 WHERE id = $1", args![id, channel]).await?;
+    Ok(())
 }
 
 pub(super) async fn update_item(tx: &mut Tx, id: &NotificationId, item: &ItemId) -> Result<(), StoreError> {
@@ -203,6 +221,7 @@ pub(super) async fn list_ended(
 }
 
 pub(super) async fn delete_notification(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
+    Vault::clear_scope(tx, &secret_scope(id)).await?;
     tx.execute("DELETE FROM notifications WHERE id = $1", args![id]).await?;
     Ok(())
 }

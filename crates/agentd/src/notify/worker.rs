@@ -112,7 +112,7 @@ async fn send(notify: &Notify, message: &StoredNotification) -> Result<Delivered
     let transport = notify.transports().find(&message.platform)?;
     let outgoing = Outgoing {
         id: message.id.clone(),
-        channel: message.channel.clone(),
+        channel: notify.opened_channel(message).await?,
         is_of_hook: message.is_of_hook,
         subject: message.subject.clone(),
         body: message.body.clone(),

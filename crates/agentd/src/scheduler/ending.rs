@@ -8,14 +8,15 @@ use super::error::SchedulerError;
 use super::model::chain::Advance;
 use super::model::run::Outcome;
 use super::model::{
-    Chain, ChainCause, ChainRunId, ChainRunStatus, ChainStep, Job, JobId, JobStatus, Run, RunCause, RunStatus,
-    StopReason,
+    Chain, ChainCause, ChainRunId, ChainRunStatus, ChainStep, DeliveryRule, Job, JobId, JobStatus, Run, RunCause,
+    RunStatus, StopReason,
 };
 use super::service::Scheduler;
 use super::store::{chains, claims, jobs, runs};
 use super::{events, prompt};
 use crate::engine::{NoAnswer, Reply, Settled, Transcript, cancel_session};
 use crate::notify::NotifyError;
+use crate::settings::{VaultError, open_url};
 
 /// Who keeps the replies of runs.
 pub(super) const TRANSCRIPT: &str = "scheduler";
@@ -106,6 +107,24 @@ impl Scheduler {
         Ok(Settled::Ended)
     }
 
+    /// Where a job's output goes, with the credentials in its url.
+    async fn opened_delivery(&self, tx: &mut Tx, job: &Job) -> Result<Option<DeliveryRule>, StoreError> {
+        let Some(rule) = job.delivery.clone() else { return Ok(None) };
+        let opened = open_url(tx, self.settings().vault(), &jobs::secret_scope(&job.id), &rule.channel).await;
+        match opened {
+            Ok(Ok(channel)) => Ok(Some(DeliveryRule { channel, ..rule })),
+            Err(VaultError::Store(error)) => Err(error),
+            Ok(Err(problem)) => {
+                tracing::error!(job = %job.id, problem, "an output is not sent");
+                Ok(None)
+            }
+            Err(error) => {
+                tracing::error!(job = %job.id, %error, "an output is not sent");
+                Ok(None)
+            }
+        }
+    }
+
     /// What others make of the end of a run.
     async fn follow_up(&self, tx: &mut Tx, run: &Run, job: Option<&Job>, outcome: &Outcome) -> Result<(), StoreError> {
         if outcome.status == RunStatus::Skipped {
@@ -118,8 +137,8 @@ impl Scheduler {
                 let status = if has_failed { JobStatus::Failed } else { JobStatus::Completed };
                 jobs::close_job(tx, &job.id, status).await?;
             }
-            if let Some(rule) = &job.delivery
-                && let Some(message) = prompt::notification(job, run, rule, outcome)
+            if let Some(rule) = self.opened_delivery(tx, job).await?
+                && let Some(message) = prompt::notification(job, run, &rule, outcome)
             {
                 match self.notify().enqueue(tx, &message).await {
                     Ok(_) => {}

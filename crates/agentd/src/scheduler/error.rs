@@ -5,7 +5,7 @@ use agentd_store::StoreError;
 
 use super::model::{JobStatus, RunStatus};
 use crate::agents::AgentError;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, NoAnswer};
 use crate::notify::NotifyError;
 use crate::projects::ProjectError;
 
@@ -50,6 +50,12 @@ pub enum SchedulerError {
     Notify(#[from] NotifyError),
     #[error("jobs cannot be read or stored now")]
     Store(#[from] StoreError),
+}
+
+impl From<NoAnswer> for SchedulerError {
+    fn from(error: NoAnswer) -> Self {
+        Self::NoAnswer { reason: error.message }
+    }
 }
 
 impl SchedulerError {

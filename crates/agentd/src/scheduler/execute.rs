@@ -274,6 +274,8 @@ fn turn_of(job: &Job, run: &Run, agent: Arc<Agent>, history: Vec<HistoryMessage>
         history,
         keys: Vec::new(),
         summary: None,
+        max_output_tokens: None,
+        unread: None,
         model: job.model.clone(),
         conversation_id: None,
         project_id: job.project_id.as_ref().map(ToString::to_string),

@@ -59,7 +59,7 @@ async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
 
 fn fault_of_job(job: &Job) -> Option<String> {
     let mut problems = Problems::new();
-    job.clone().apply(&JobFields::default(), &mut problems);
+    let _ = job.clone().apply(&JobFields::default(), &mut problems);
     let is_due = job.next_run_at.is_some();
     problems.require(!is_due || job.status == JobStatus::Active, "next_run_at", "is set, though it is not active");
     let found = problems.into_result().err()?;

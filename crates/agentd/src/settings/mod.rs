@@ -13,12 +13,14 @@
 //!   notification, and asks for certain where it matters: [`Settings::refresh`] costs nothing on
 //!   SQLite and one small query on PostgreSQL.
 //! - A key that no category knows is refused, never kept.
-//! - Write-only fields live in the [`Vault`]; the category holds only whether they are set.
+//! - Write-only fields live in the [`Vault`]; the category holds only whether they are set. Each says what it is sent
+//!   to: where that changes, its value is asked for again, and an import drops it.
 //!
 //! Deliberately absent: what the settings of other domains mean, provider keys (they live in
 //! `providers`), and settings of the process such as its address (`config`).
 
 mod avatar;
+mod destination;
 mod error;
 mod language;
 mod model;
@@ -32,6 +34,7 @@ mod store;
 mod vault;
 
 pub use avatar::AVATAR_PATH;
+pub use destination::{ENTER_AGAIN, Part, WriteOnly, require_again, server_of};
 pub use error::SettingsError;
 pub use language::Language;
 pub use model::{
@@ -44,5 +47,10 @@ pub(crate) use patch::section_patch;
 pub use restored::JudgeSettings;
 pub use routes::{SettingsRoutes, routes};
 pub use section::{PartialObject, Registry, ResetGroup, Section};
-pub use service::{FindsNamed, KeepsSettings, Settings, SettingsChange, WrittenSettings};
-pub use vault::{Vault, VaultError};
+pub use service::{
+    FindsNamed, ImportedSettings, KeeperImport, KeepsSettings, Settings, SettingsChange, WrittenSettings,
+};
+pub use vault::{
+    SealedUrl, UnknownMask, UrlSecrets, Vault, VaultError, hide_url_secrets, is_named_like_a_credential, names_in_url,
+    open_url, write_url_secrets,
+};

@@ -15,6 +15,16 @@ pub(super) fn lay_over(target: &mut Map<String, Value>, change: &Map<String, Val
     }
 }
 
+/// The field at `path`.
+pub(super) fn find<'f>(fields: &'f Map<String, Value>, path: &str) -> Option<&'f Value> {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    match (fields.get(first), rest) {
+        (Some(Value::Object(inner)), Some(rest)) => find(inner, rest),
+        (found, None) => found,
+        _ => None,
+    }
+}
+
 /// Takes the field at `path` out.
 pub(super) fn take(fields: &mut Map<String, Value>, path: &str) -> Option<Value> {
     match path.split_once('.') {

@@ -5,6 +5,7 @@ use utoipa::PartialSchema;
 use utoipa::openapi::schema::AdditionalProperties;
 use utoipa::openapi::{Object, ObjectBuilder, OneOfBuilder, RefOr, Schema};
 
+use super::destination::WriteOnly;
 use super::section::Section;
 
 /// Declares the schema of a change of a section: every field may be left out, others are refused.
@@ -42,7 +43,7 @@ pub fn patch_schema<S: Section>(description: &str) -> RefOr<Schema> {
     if let RefOr::T(Schema::Object(object)) = &mut schema {
         loosen(object);
         object.description = Some(description.to_owned());
-        for path in S::SECRETS {
+        for WriteOnly { path, .. } in S::SECRETS {
             let update = OneOfBuilder::new()
                 .item(ObjectBuilder::new().schema_type(utoipa::openapi::Type::Null))
                 .item(

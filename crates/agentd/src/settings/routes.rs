@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
-use agentd_web::{ApiError, ApiRouter, IdempotencyKey, Json, Path, Routes, limits, routes};
+use agentd_web::{ApiError, ApiRouter, Caller, IdempotencyKey, Json, Path, Routes, Scope, limits, routes};
 use axum::extract::multipart::MultipartRejection;
 use axum::extract::{FromRequest, Multipart, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -11,7 +11,7 @@ use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, 
 use http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::openapi::schema::AdditionalProperties;
+use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder};
 use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -21,8 +21,8 @@ use super::model::{
 };
 use super::section::{PartialObject, ResetGroup};
 use super::{
-    AgentSettings, EmailSettings, InterfaceSettings, ProactiveSettings, ProfileSettings, SecuritySettings, Settings,
-    StrategySettings,
+    AgentSettings, EmailSettings, ImportedSettings, InterfaceSettings, ProactiveSettings, ProfileSettings,
+    SecuritySettings, Settings, StrategySettings,
 };
 use crate::ground::record_once;
 
@@ -94,13 +94,46 @@ impl ToSchema for AllSettings {
     }
 }
 
+/// What an import has left: every category under its name, and what it could not keep.
+#[derive(Debug, Serialize)]
+struct ImportedView {
+    #[serde(flatten)]
+    settings: AllSettings,
+    dropped_secrets: Vec<String>,
+}
+
+impl PartialSchema for ImportedView {
+    fn schema() -> RefOr<Schema> {
+        let mut schema = AllSettings::schema();
+        if let RefOr::T(Schema::Object(object)) = &mut schema {
+            let name = ObjectBuilder::new().schema_type(utoipa::openapi::Type::String);
+            let description = "Secrets that must be entered again, such as `email.password`: what they are sent to came \
+                               with the import.";
+            let names = ArrayBuilder::new().items(name).description(Some(description)).build();
+            object.properties.insert("dropped_secrets".to_owned(), RefOr::T(Schema::Array(names)));
+            object.required.push("dropped_secrets".to_owned());
+        }
+        schema
+    }
+}
+
+impl ToSchema for ImportedView {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "ImportedSettings".into()
+    }
+}
+
 /// Everything in force
 ///
 /// All categories at once, `skills` (switched-off tools, custom tools, tool servers) among them. Secrets are shown
-/// as `{"set": true}`.
+/// as `{"set": true}`. To a key that may only read, of tools and tool servers is shown what their own endpoints show.
 #[utoipa::path(get, path = "/api/settings", tag = "Settings", responses((status = 200, body = AllSettings)))]
-async fn list_settings(State(state): State<SettingsRoutes>) -> Answer<AllSettings> {
-    Ok(Json(AllSettings(state.settings.view_all().await?)))
+async fn list_settings(State(state): State<SettingsRoutes>, caller: Caller) -> Answer<AllSettings> {
+    let mut all = state.settings.view_all().await?;
+    if caller.scope == Scope::Read {
+        state.settings.conceal(&mut all);
+    }
+    Ok(Json(AllSettings(all)))
 }
 
 macro_rules! category {
@@ -237,30 +270,33 @@ fn export_format() -> u32 {
         ("Content-Disposition" = String, description = "Names the file, `agentd-settings.json`"),
     ))),
 )]
-async fn export_settings(State(state): State<SettingsRoutes>) -> Result<Response, ApiError> {
-    let file = SettingsFile {
-        format: EXPORT_FORMAT,
-        exported_at: Some(Timestamp::to_string(&state.clock.now())),
-        settings: state.settings.export().await?,
-    };
+async fn export_settings(State(state): State<SettingsRoutes>, caller: Caller) -> Result<Response, ApiError> {
+    let mut settings = state.settings.export().await?;
+    if caller.scope == Scope::Read {
+        state.settings.conceal(&mut settings);
+    }
+    let file =
+        SettingsFile { format: EXPORT_FORMAT, exported_at: Some(Timestamp::to_string(&state.clock.now())), settings };
     let disposition = HeaderValue::from_static("attachment; filename=\"agentd-settings.json\"");
     Ok(([(CONTENT_DISPOSITION, disposition)], Json(file)).into_response())
 }
 
 /// Takes over an export
 ///
-/// All of it or none. Categories and fields that the file leaves out stay as they are, and so do all secrets. Custom
-/// tools and tool servers are told by their names; those that the file does not name stay.
+/// All of it or none. Categories and fields that the file leaves out stay as they are, and so do secrets, but for those
+/// that would be sent elsewhere now: they are dropped, and named in `dropped_secrets`. Custom tools and tool servers are
+/// told by their names; those that the file does not name stay.
 #[utoipa::path(
     post, path = "/api/settings/import", tag = "Settings", request_body = SettingsFile,
-    responses((status = 200, body = AllSettings)),
+    responses((status = 200, body = ImportedView)),
 )]
-async fn import_settings(State(state): State<SettingsRoutes>, Json(file): Json<SettingsFile>) -> Answer<AllSettings> {
+async fn import_settings(State(state): State<SettingsRoutes>, Json(file): Json<SettingsFile>) -> Answer<ImportedView> {
     if file.format > EXPORT_FORMAT {
         let message = format!("the file is from a newer version; this one reads format {EXPORT_FORMAT}");
         return Err(SettingsError::field("format", message).into());
     }
-    Ok(Json(AllSettings(state.settings.import(file.settings).await?)))
+    let ImportedSettings { sections, dropped_secrets } = state.settings.import(file.settings).await?;
+    Ok(Json(ImportedView { settings: AllSettings(sections), dropped_secrets }))
 }
 
 /// The picture, as `multipart/form-data`.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::destination::WriteOnly;
 use super::overlay;
 
 /// Which reset puts a section back to its defaults.
@@ -36,8 +37,9 @@ pub trait Section:
     const RESET: ResetGroup;
     /// Write-only fields, which are `Option<SecretState>` in the struct: a request gives them as
     /// text, they are kept in the vault under the scope `settings.<NAME>`. One inside an object is
-    /// named by its path, `discord.bot_token`; the object is `#[schema(inline)]`.
-    const SECRETS: &'static [&'static str] = &[];
+    /// named by its path, `discord.bot_token`; the object is `#[schema(inline)]`. Each says what it is
+    /// sent to, and is asked for again where that changes.
+    const SECRETS: &'static [WriteOnly] = &[];
     /// The schema of a change; made with [`section_patch!`].
     type Patch: ToSchema + 'static;
 
@@ -78,6 +80,8 @@ pub(super) struct Changed {
     /// What is stored.
     pub(super) value: Value,
     pub(super) problems: Vec<FieldProblem>,
+    /// Write-only fields that kept their values and are sent elsewhere now.
+    pub(super) misled: Vec<WriteOnly>,
 }
 
 impl CheckedChange {
@@ -99,7 +103,7 @@ fn check_change<S: Section>(mut fields: Map<String, Value>) -> CheckedChange {
         overlay::prune(&mut fields, &problem.field);
     }
     let mut secrets = Vec::new();
-    for path in S::SECRETS {
+    for WriteOnly { path, .. } in S::SECRETS {
         match overlay::take(&mut fields, path).map(serde_json::from_value) {
             Some(Ok(Patch::Set(SecretUpdate::Shown(SecretState { set: false })))) => {
                 let message = "is not cleared by {\"set\": false}; null clears it".to_owned();
@@ -115,6 +119,7 @@ fn check_change<S: Section>(mut fields: Map<String, Value>) -> CheckedChange {
 fn apply_change<S: Section>(stored: Option<&Value>, change: &CheckedChange) -> Result<Changed, serde_json::Error> {
     let mut problems = change.problems.clone();
     let mut whole = serde_json::to_value(read_stored::<S>(stored)?)?;
+    let before = whole.clone();
     // What names nothing any more is no reason to refuse what comes back as it was read.
     let is_changed = |field: &str| whole.get(field) != change.field(field);
     let unfound: Vec<_> = change.unfound.iter().filter(|unfound| is_changed(&unfound.field)).cloned().collect();
@@ -140,14 +145,27 @@ fn apply_change<S: Section>(stored: Option<&Value>, change: &CheckedChange) -> R
                     problems.push(unfound);
                 }
             }
-            Ok(Changed { value: serde_json::to_value(section)?, problems })
+            let value = serde_json::to_value(section)?;
+            let misled = misled::<S>(&before, &value, change);
+            Ok(Changed { value, problems, misled })
         }
         // The schema let something through that the type does not take.
         Err(error) => {
             problems.push(FieldProblem { field: "body".to_owned(), message: format!("is not valid: {error}") });
-            Ok(Changed { value: Value::Null, problems })
+            Ok(Changed { value: Value::Null, problems, misled: Vec::new() })
         }
     }
+}
+
+/// Write-only fields whose values a change keeps and sends elsewhere.
+fn misled<S: Section>(before: &Value, after: &Value, change: &CheckedChange) -> Vec<WriteOnly> {
+    let (Value::Object(before), Value::Object(after)) = (before, after) else { return Vec::new() };
+    let is_replaced = |path: &str| {
+        let mut given = change.secrets.iter().filter(|(given, _)| *given == path);
+        given.any(|(_, secret)| matches!(secret, Patch::Clear | Patch::Set(SecretUpdate::New(_))))
+    };
+    let is_misled = |secret: &&WriteOnly| !is_replaced(secret.path) && secret.leads_elsewhere(before, after);
+    S::SECRETS.iter().filter(is_misled).copied().collect()
 }
 
 fn read_stored<S: Section>(stored: Option<&Value>) -> Result<S, serde_json::Error> {
@@ -167,7 +185,7 @@ pub(super) struct LoadedSection {
 pub(super) struct Registered {
     pub(super) name: &'static str,
     pub(super) reset: ResetGroup,
-    pub(super) secrets: &'static [&'static str],
+    pub(super) secrets: &'static [WriteOnly],
     type_id: TypeId,
     load: fn(Option<&Value>) -> Result<LoadedSection, serde_json::Error>,
     check: fn(Map<String, Value>) -> CheckedChange,
@@ -196,7 +214,7 @@ impl Registered {
     pub(super) fn show_kept(&self, stored: &mut Value, kept: &BTreeSet<(String, String)>) {
         let Value::Object(fields) = stored else { return };
         let scope = secret_scope(self.name);
-        for path in self.secrets {
+        for WriteOnly { path, .. } in self.secrets {
             let is_kept = kept.contains(&(scope.clone(), (*path).to_owned()));
             overlay::put(fields, path, if is_kept { serde_json::json!({"set": true}) } else { Value::Null });
         }

@@ -69,6 +69,11 @@ pub(super) async fn delete_secret(tx: &mut Tx, scope: &str, name: &str) -> Resul
     Ok(())
 }
 
+pub(super) async fn delete_secrets_of(tx: &mut Tx, scope: &str) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM secrets WHERE scope = $1", args![scope]).await?;
+    Ok(())
+}
+
 /// The fingerprint of the key that this database's secrets are sealed with. It is a fact about
 /// this database, so it does not travel with a backup.
 pub(super) async fn find_key_fingerprint(read: &mut Read) -> Result<Option<String>, StoreError> {

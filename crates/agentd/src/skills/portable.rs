@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use agentd_base::{FieldProblem, Patch, Problems, SecretUpdate};
+use agentd_base::{FieldProblem, HIDDEN, Patch, Problems, SecretUpdate};
 use agentd_store::{Read, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, LocalBoxFuture};
@@ -16,7 +16,7 @@ use super::error::SkillError;
 use super::routes::SkillsRoutes;
 use super::servers::{Reach, ToolServer, ToolServerChange, ToolServerError, ToolServers, TransportKind};
 use super::store;
-use crate::settings::KeepsSettings;
+use crate::settings::{KeeperImport, KeepsSettings, SealedUrl, UnknownMask, server_of};
 
 const NAME: &str = "skills";
 
@@ -114,9 +114,9 @@ impl From<CustomTool> for ExportedTool {
 
 impl ExportedTool {
     /// As a change of the tool that has the name here. A secret header keeps its value where it has one and the
-    /// request still leads to the same host; else it is cleared and waits to be entered again.
-    fn change(self, before: Option<&CustomTool>) -> (CustomToolChange, BTreeSet<String>) {
-        let mut names = BTreeSet::new();
+    /// request still leads to the same host; else it is cleared and waits to be entered again, and is named.
+    fn change(self, before: Option<&CustomTool>) -> (CustomToolChange, BTreeSet<String>, Vec<String>) {
+        let (mut names, mut dropped) = (BTreeSet::new(), Vec::new());
         let request = match self.request {
             None => Patch::Clear,
             Some(request) => {
@@ -124,6 +124,11 @@ impl ExportedTool {
                 let had = before.map(CustomTool::secret_names).unwrap_or_default();
                 let had_request = before.and_then(|before| before.request.as_ref());
                 let has_moved = had_request.is_some_and(|before| before.leads_elsewhere(&request.url));
+                let misled = had.iter().filter(|name| has_moved && names.contains(*name));
+                dropped.extend(misled.map(|name| format!("custom.{}.secret_headers.{name}", self.name)));
+                if had_request.is_some_and(|before| loses_url_secrets(&before.url, &request.url)) {
+                    dropped.push(format!("custom.{}.url", self.name));
+                }
                 let cleared = had.into_iter().filter(|name| has_moved || !names.contains(name));
                 let cleared = cleared.map(|name| (name, None));
                 Patch::Set(HttpRequestChange {
@@ -132,6 +137,7 @@ impl ExportedTool {
                     headers: request.headers,
                     secret_headers: cleared.collect(),
                     body: request.body,
+                    unknown_masks: UnknownMask::Leave,
                 })
             }
         };
@@ -145,8 +151,13 @@ impl ExportedTool {
             timeout_seconds: Some(self.timeout_seconds),
             enabled: Some(self.enabled),
         };
-        (change, names)
+        (change, names, dropped)
     }
+}
+
+/// Whether credentials in a url cannot be kept although the url that comes in its place has them.
+fn loses_url_secrets(before: &str, after: &str) -> bool {
+    SealedUrl::new(after, Some(before), UnknownMask::Leave).is_ok_and(|sealed| sealed.dropped)
 }
 
 impl From<ToolServer> for ExportedServer {
@@ -180,19 +191,37 @@ impl From<ToolServer> for ExportedServer {
 
 impl ExportedServer {
     /// As a change of the registration that has the name here. Values of variables and headers stay where the
-    /// registration still leads to the same place; else they are cleared and wait to be entered again.
-    fn change(self, before: Option<&Reach>) -> (ToolServerChange, BTreeSet<String>) {
+    /// registration still leads to the same place; else they are cleared and wait to be entered again, and are named.
+    fn change(self, before: Option<&Reach>) -> (ToolServerChange, BTreeSet<String>, Vec<String>) {
+        let mut dropped = Vec::new();
         let (had, is_same_place, names) = match (before, self.transport) {
             (Some(Reach::Stdio(stdio)), TransportKind::Stdio) => {
                 let is_same = Some(&stdio.command) == self.command.as_ref() && Some(&stdio.args) == self.args.as_ref();
                 (stdio.env.clone(), is_same, self.env)
             }
             (Some(Reach::Http(http)), TransportKind::Http) => {
-                (http.headers.clone(), Some(&http.url) == self.url.as_ref(), self.headers)
+                let url = self.url.as_deref().unwrap_or_default();
+                if loses_url_secrets(&http.url, url) {
+                    dropped.push(format!("mcp.{}.url", self.name));
+                }
+                (http.headers.clone(), server_of(&http.url) == server_of(url), self.headers)
+            }
+            // Another kind of server: what the one before had goes with it.
+            (Some(before), _) => {
+                let (field, had) = match before {
+                    Reach::Stdio(stdio) => ("env", &stdio.env),
+                    Reach::Http(http) => ("headers", &http.headers),
+                };
+                dropped.extend(had.iter().map(|name| format!("mcp.{}.{field}.{name}", self.name)));
+                let names = if self.transport == TransportKind::Stdio { self.env } else { self.headers };
+                (BTreeSet::new(), true, names)
             }
             (_, TransportKind::Stdio) => (BTreeSet::new(), true, self.env),
             (_, TransportKind::Http) => (BTreeSet::new(), true, self.headers),
         };
+        let field = if self.transport == TransportKind::Stdio { "env" } else { "headers" };
+        let misled = had.iter().filter(|name| !is_same_place && names.contains(*name));
+        dropped.extend(misled.map(|name| format!("mcp.{}.{field}.{name}", self.name)));
         let cleared = had.into_iter().filter(|name| !is_same_place || !names.contains(name));
         let cleared: BTreeMap<String, Option<SecretUpdate>> = cleared.map(|name| (name, None)).collect();
         let (env, headers) = match self.transport {
@@ -209,12 +238,13 @@ impl ExportedServer {
             readable_paths: self.readable_paths,
             writable_paths: self.writable_paths,
             url: self.url,
+            unknown_masks: UnknownMask::Leave,
             headers,
             enabled: Some(self.enabled),
             trusted: Some(self.trusted),
             timeout_seconds: Some(self.timeout_seconds),
         };
-        (change, names)
+        (change, names, dropped)
     }
 }
 
@@ -241,14 +271,15 @@ impl PortableSkills {
         })
     }
 
-    async fn write(&self, tx: &mut Tx, exported: Exported) -> Result<Vec<FieldProblem>, StoreError> {
-        let mut problems = Problems::new();
+    async fn write(&self, tx: &mut Tx, exported: Exported) -> Result<KeeperImport, StoreError> {
+        let (mut problems, mut dropped_secrets) = (Problems::new(), Vec::new());
         if let Some(off) = exported.builtin_off {
             self.builtin.switch_off_only(tx, &off).await?;
         }
         for (index, tool) in exported.custom.into_iter().enumerate() {
             let before = self.custom.find_named(tx, &tool.name).await?;
-            let (change, secret_headers) = tool.change(before.as_ref());
+            let (change, secret_headers, dropped) = tool.change(before.as_ref());
+            dropped_secrets.extend(dropped);
             match self.custom.write(tx, before, change, secret_headers).await {
                 Err(SkillError::Store(error)) => return Err(error),
                 other => note(&mut problems, &format!("custom[{index}]"), other),
@@ -257,13 +288,14 @@ impl PortableSkills {
         for (index, server) in exported.mcp.into_iter().enumerate() {
             let before = self.servers.find_named(tx, &server.name).await?;
             let catalog_entry = server.catalog_entry.clone();
-            let (change, names) = server.change(before.as_ref().map(|server| &server.reach));
+            let (change, names, dropped) = server.change(before.as_ref().map(|server| &server.reach));
+            dropped_secrets.extend(dropped);
             match self.servers.write(tx, before, change, names, catalog_entry).await {
                 Err(ToolServerError::Store(error)) => return Err(error),
                 other => note(&mut problems, &format!("mcp[{index}]"), other),
             }
         }
-        Ok(problems.into_result().err().unwrap_or_default())
+        Ok(KeeperImport { problems: problems.into_result().err().unwrap_or_default(), dropped_secrets })
     }
 }
 
@@ -289,22 +321,49 @@ impl KeepsSettings for PortableSkills {
         async move { Ok(serde_json::to_value(self.read(read).await?).unwrap_or_default()) }.boxed()
     }
 
+    /// As their own endpoints show them: paths, queries, arguments, headers and bodies may hold tokens.
+    fn conceal(&self, exported: &mut Value) {
+        let hide = |value: &mut Value| *value = Value::from(HIDDEN);
+        let show_server = |url: &mut Value| {
+            if let Some(text) = url.as_str() {
+                *url = Value::from(server_of(text).unwrap_or_else(|| "?".to_owned()));
+            }
+        };
+        for server in exported["mcp"].as_array_mut().into_iter().flatten() {
+            server.get_mut("url").map(show_server);
+            server.get_mut("args").and_then(Value::as_array_mut).into_iter().flatten().for_each(hide);
+        }
+        for tool in exported["custom"].as_array_mut().into_iter().flatten() {
+            let Some(request) = tool.get_mut("request") else { continue };
+            request.get_mut("url").map(show_server);
+            request
+                .get_mut("headers")
+                .and_then(Value::as_object_mut)
+                .into_iter()
+                .flatten()
+                .for_each(|(_, value)| hide(value));
+            request.get_mut("body").map(hide);
+        }
+    }
+
     fn import<'t>(
         &'t self,
         tx: &'t mut Tx,
         exported: &'t Value,
-    ) -> LocalBoxFuture<'t, Result<Vec<FieldProblem>, StoreError>> {
+    ) -> LocalBoxFuture<'t, Result<KeeperImport, StoreError>> {
         async move {
             let mut exported = exported.clone();
             let mut problems = Problems::new();
             agentd_web::check::<Exported>(&mut exported, &mut problems);
-            if let Err(found) = problems.into_result() {
-                return Ok(found);
+            if let Err(problems) = problems.into_result() {
+                return Ok(KeeperImport { problems, ..KeeperImport::default() });
             }
             match serde_json::from_value(exported) {
                 Ok(exported) => self.write(tx, exported).await,
                 Err(error) => {
-                    Ok(vec![FieldProblem { field: "body".to_owned(), message: format!("is not valid: {error}") }])
+                    let message = format!("is not valid: {error}");
+                    let problems = vec![FieldProblem { field: "body".to_owned(), message }];
+                    Ok(KeeperImport { problems, ..KeeperImport::default() })
                 }
             }
         }

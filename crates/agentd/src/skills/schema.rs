@@ -1,35 +1,22 @@
-//! The schema of a tool's input, and how inputs are held against it.
+//! The schema of a tool's input, and how inputs are validated.
 
 use std::sync::{Arc, OnceLock};
 
-use agentd_llm::Schema;
-use agentd_mcp::refers_outside;
+use agentd_json_schema::{Schema, ValidationError};
 use serde_json::{Map, Number, Value};
 
-/// Problems of an input that a model is told about at once.
-const MAX_PROBLEMS: usize = 5;
-const MAX_PROBLEM_CHARACTERS: usize = 300;
-/// A schema is part of every prompt.
-const MAX_SCHEMA_BYTES: usize = 64 * 1024;
+/// Validated at once: about a millisecond.
+const FEW_STEPS: u64 = 10_000;
+/// Of a validation on a thread that may block: about a tenth of a second.
+const MAX_STEPS: u64 = 1_000_000;
 
-/// A JSON Schema of type `object`, ready to check with. Cheap to clone.
+/// A JSON Schema of type `object`, with what models are told of it. Cheap to clone.
 #[derive(Clone)]
-pub struct InputSchema(Arc<Compiled>);
+pub struct InputSchema(Arc<Inner>);
 
-struct Compiled {
-    value: Value,
-    written: OnceLock<Schema>,
-    validator: OnceLock<Result<jsonschema::Validator, String>>,
-}
-
-fn compile(value: &Value) -> Result<jsonschema::Validator, String> {
-    jsonschema::validator_for(value).map_err(|error| {
-        if refers_outside(value) {
-            return "refers to another document, and none is fetched; put what it needs into its own `$defs`"
-                .to_owned();
-        }
-        format!("is no valid JSON Schema: {}", clipped(&error.to_string()))
-    })
+struct Inner {
+    schema: Schema,
+    written: OnceLock<agentd_llm::Schema>,
 }
 
 /// Makes whole numbers that were written as fractions, `2.0`, whole numbers where the schema wants those: models write
@@ -80,7 +67,7 @@ fn whole(number: &Number) -> Option<i64> {
 
 impl std::fmt::Debug for InputSchema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("InputSchema").field(&self.0.value).finish()
+        f.debug_tuple("InputSchema").field(self.value()).finish()
     }
 }
 
@@ -91,38 +78,51 @@ impl InputSchema {
         if value.get("type").and_then(Value::as_str) != Some("object") {
             return Err("must be a JSON Schema with `\"type\": \"object\"`".to_owned());
         }
-        if value.to_string().len() > MAX_SCHEMA_BYTES {
-            return Err(format!("must be at most {MAX_SCHEMA_BYTES} bytes of JSON"));
-        }
-        let validator = OnceLock::from(Ok(compile(&value)?));
-        Ok(Self(Arc::new(Compiled { value, written: OnceLock::new(), validator })))
+        Schema::new(value).map(Self::of).map_err(|error| error.to_string())
     }
 
-    /// A schema that is part of the daemon. It is compiled when an input is first held against it,
-    /// because that would be a tenth of the daemon's start; a debug build looks at once whether it is
-    /// valid.
+    fn of(schema: Schema) -> Self {
+        Self(Arc::new(Inner { schema, written: OnceLock::new() }))
+    }
+
+    /// A schema that is part of the daemon. Looking through it would be a tenth of the daemon's start; a debug build
+    /// does.
     #[must_use]
     pub fn known(value: Value) -> Self {
         debug_assert_eq!(Self::new(value.clone()).err(), None, "{value}");
-        Self(Arc::new(Compiled { value, written: OnceLock::new(), validator: OnceLock::new() }))
+        Self::of(Schema::trusted(value))
     }
 
     #[must_use]
     pub fn value(&self) -> &Value {
-        &self.0.value
+        self.0.schema.value()
     }
 
     /// As models are told it.
     #[must_use]
-    pub fn written(&self) -> &Schema {
-        self.0.written.get_or_init(|| Schema::new(&self.0.value))
+    pub fn written(&self) -> &agentd_llm::Schema {
+        self.0.written.get_or_init(|| agentd_llm::Schema::new(self.value()))
     }
 
-    /// Holds what a model wrote against the schema; a whole number that was written as a fraction is one afterwards.
+    /// Validates what a model wrote; a whole number that was written as a fraction is one afterwards. Whatever the
+    /// schema and the input are, this takes about a tenth of a second at most, and no thread of the runtime for more
+    /// than a millisecond.
     ///
     /// # Errors
     /// A sentence for the model on what does not fit.
-    pub fn check(&self, input: &Value) -> Result<Map<String, Value>, String> {
+    pub async fn validate(&self, input: &Value) -> Result<Map<String, Value>, String> {
+        match self.validate_within(input, FEW_STEPS) {
+            Err(InputError::Schema(ValidationError::TooCostly)) => {
+                let (schema, input) = (self.clone(), input.clone());
+                let validated = tokio::task::spawn_blocking(move || schema.validate_within(&input, MAX_STEPS)).await;
+                validated.unwrap_or(Err(InputError::Schema(ValidationError::TooCostly)))
+            }
+            validated => validated,
+        }
+        .map_err(|error| error.to_string())
+    }
+
+    fn validate_within(&self, input: &Value, steps: u64) -> Result<Map<String, Value>, InputError> {
         // A model that calls a tool without arguments may write nothing at all.
         let nothing = Value::Object(Map::new());
         let input = match input {
@@ -135,34 +135,31 @@ impl InputSchema {
             if let Value::String(text) = input
                 && let Err(error) = serde_json::from_str::<Value>(text)
             {
-                return Err(format!("the input is not valid JSON: {error}"));
+                return Err(InputError::NoJson(error));
             }
-            return Err("the input must be a JSON object".to_owned());
+            return Err(InputError::NoObject);
         };
-        let validator = self.0.validator.get_or_init(|| compile(&self.0.value)).as_ref();
-        let problems: Vec<String> = validator
-            .map_err(|problem| format!("the tool's schema {problem}"))?
-            .iter_errors(input)
-            .take(MAX_PROBLEMS)
-            .map(|error| match error.instance_path().to_string() {
-                place if place.is_empty() => clipped(&error.to_string()),
-                place => format!("`{place}`: {}", clipped(&error.to_string())),
-            })
-            .collect();
-        if problems.is_empty() {
-            let mut fitting = Value::Object(object.clone());
-            settle(&self.0.value, &mut fitting);
-            return match fitting {
-                Value::Object(object) => Ok(object),
-                _ => Ok(object.clone()),
-            };
+        self.0.schema.validate(input, steps)?;
+        let mut object = object.clone();
+        let properties = self.value().get("properties");
+        for (name, field) in &mut object {
+            if let Some(schema) = properties.and_then(|properties| properties.get(name.as_str())) {
+                settle(schema, field);
+            }
         }
-        Err(format!("the input does not fit the tool's schema: {}", problems.join("; ")))
+        Ok(object)
     }
 }
 
-fn clipped(text: &str) -> String {
-    text.chars().take(MAX_PROBLEM_CHARACTERS).collect()
+/// Why a tool is not called with an input.
+#[derive(Debug, thiserror::Error)]
+enum InputError {
+    #[error("the input is not valid JSON: {0}")]
+    NoJson(serde_json::Error),
+    #[error("the input must be a JSON object")]
+    NoObject,
+    #[error("the input does not fit the tool's schema: {0}")]
+    Schema(#[from] ValidationError),
 }
 
 #[cfg(test)]
@@ -171,8 +168,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn an_input_is_held_against_the_schema() {
+    #[tokio::test]
+    async fn an_input_is_validated() {
         let schema = InputSchema::new(json!({
             "type": "object",
             "properties": {"path": {"type": "string"}},
@@ -180,16 +177,16 @@ mod tests {
             "additionalProperties": false,
         }))
         .unwrap();
-        assert_eq!(schema.check(&json!({"path": "a"})).unwrap()["path"], "a");
-        let broken = schema.check(&json!("{\"path\": \"a\",\n \"b\": }")).unwrap_err();
+        assert_eq!(schema.validate(&json!({"path": "a"})).await.unwrap()["path"], "a");
+        let broken = schema.validate(&json!("{\"path\": \"a\",\n \"b\": }")).await.unwrap_err();
         assert!(broken.contains("not valid JSON") && broken.contains("line 2 column"), "{broken}");
         for bad in [json!({}), json!({"path": 1}), json!({"path": "a", "b": 1}), json!([]), json!("{\"path\":")] {
-            assert!(schema.check(&bad).unwrap_err().starts_with("the input"));
+            assert!(schema.validate(&bad).await.unwrap_err().starts_with("the input"));
         }
     }
 
-    #[test]
-    fn whole_numbers_may_be_written_as_fractions() {
+    #[tokio::test]
+    async fn whole_numbers_may_be_written_as_fractions() {
         let schema = InputSchema::new(json!({"type": "object", "properties": {
             "count": {"type": ["integer", "null"]},
             "share": {"type": "number"},
@@ -197,16 +194,16 @@ mod tests {
         }}))
         .unwrap();
         let given = json!({"count": 2.0, "share": 2.0, "rows": [{"line": 3.0}], "other": 4.0});
-        let taken = Value::Object(schema.check(&given).unwrap());
+        let taken = Value::Object(schema.validate(&given).await.unwrap());
         assert_eq!(taken, json!({"count": 2, "share": 2.0, "rows": [{"line": 3}], "other": 4.0}));
-        assert!(schema.check(&json!({"count": 2.5})).is_err());
+        assert!(schema.validate(&json!({"count": 2.5})).await.is_err());
     }
 
-    #[test]
-    fn no_arguments_may_be_written_in_any_way() {
+    #[tokio::test]
+    async fn no_arguments_may_be_written_in_any_way() {
         let schema = InputSchema::new(json!({"type": "object"})).unwrap();
         for nothing in [json!({}), json!(null), json!(""), json!(" ")] {
-            assert!(schema.check(&nothing).unwrap().is_empty());
+            assert!(schema.validate(&nothing).await.unwrap().is_empty());
         }
     }
 
@@ -219,7 +216,7 @@ mod tests {
             let outside = json!({"type": "object", "properties": {"a": {"$ref": place}}});
             assert!(InputSchema::new(outside).unwrap_err().starts_with("refers to another document"), "{place}");
         }
-        let long = json!({"type": "object", "description": "x".repeat(MAX_SCHEMA_BYTES)});
+        let long = json!({"type": "object", "description": "x".repeat(agentd_json_schema::MAX_SCHEMA_BYTES)});
         assert!(InputSchema::new(long).unwrap_err().contains("bytes"));
     }
 }

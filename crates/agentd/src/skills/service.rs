@@ -8,18 +8,20 @@ use parking_lot::RwLock;
 
 use super::offer::Offer;
 use super::output::{self, KeptOutput};
+use super::sandbox::CodeRunner;
 use super::tool::{Tool, ToolError, ToolSource};
+use super::workspace::Bounds;
 use crate::agents::Agent;
 
 /// Vendors take no more.
 pub(super) const MAX_TOOLS: usize = 128;
 
 /// Cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Skills(Arc<Inner>);
 
-#[derive(Default)]
 struct Inner {
+    bounds: Bounds,
     sources: RwLock<Vec<Arc<dyn ToolSource>>>,
 }
 
@@ -30,9 +32,10 @@ impl std::fmt::Debug for Skills {
 }
 
 impl Skills {
+    /// `runner` knows what a workspace may hold.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(runner: &CodeRunner) -> Self {
+        Self(Arc::new(Inner { bounds: runner.workspace_bounds(), sources: RwLock::default() }))
     }
 
     /// Adds a source. Called while the daemon is composed; the order decides between equal names.
@@ -63,9 +66,9 @@ impl Skills {
     /// are broken, because `read_file` shows only the beginning of one.
     ///
     /// # Errors
-    /// The workspace cannot be written, or something else is in the way there.
+    /// The workspace cannot be written, is full, or something else is in the way there.
     pub async fn keep_output(&self, workspace: &Path, call_id: &str, text: &str) -> Result<KeptOutput, ToolError> {
-        output::keep(workspace, call_id, text).await
+        output::keep(workspace, (self.0.bounds)(), call_id, text).await
     }
 
     /// What an agent may use now.

@@ -263,9 +263,10 @@ async fn without_model_or_budget_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_no_longer_fits_loses_its_beginning() {
+async fn of_a_conversation_that_no_longer_fits_the_beginning_becomes_a_summary() {
     let reply = |request: &agentd_llm::fake::RecordedRequest| match request.body["messages"].as_array().map(Vec::len) {
         Some(messages) if messages > 6 => Reply::failure(DocumentedFailure::ContextTooLong),
+        _ if request.body.to_string().contains("keep the minutes") => Reply::text(["They counted."], COUNTED),
         _ => Reply::text(["ok"], COUNTED),
     };
     let talk = Talk::with(Script::by(reply)).await;
@@ -276,7 +277,7 @@ async fn a_conversation_that_no_longer_fits_loses_its_beginning() {
     }
     let last = talk.vendor.requests().pop().expect("a request").body;
     let system = last["messages"][0]["content"].as_str().expect("a system prompt");
-    assert!(system.contains("were left out"), "{system}");
+    assert!(system.contains("They counted.") && !system.contains("were left out"), "{system}");
     let question = last["messages"].as_array().and_then(|messages| messages.last()).expect("a question").clone();
     assert_eq!(question["content"], "q5");
 }

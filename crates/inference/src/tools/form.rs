@@ -5,6 +5,7 @@
 //! goes; what is not understood (`pattern`, `not`, …) is left to the check of the finished input
 //! against the schema itself. References are followed inside the document alone, to a bounded depth.
 
+use agentd_json_schema::SchemaError;
 use serde_json::{Map, Value, json};
 
 use super::words::{identifier_stems, is_filler, words};
@@ -30,8 +31,8 @@ pub enum FormError {
     NotAnObject,
     #[error("its input schema has a part that no grammar can be made of: {0}")]
     Unsupported(String),
-    #[error("its input schema is no valid JSON Schema: {0}")]
-    Invalid(String),
+    #[error("its input schema {0}")]
+    Invalid(#[from] SchemaError),
 }
 
 #[derive(Debug, Clone, PartialEq)]

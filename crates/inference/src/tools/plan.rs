@@ -1,9 +1,10 @@
 //! Which tool comes next, and what is known of its input.
 
+use agentd_json_schema::Schema;
 use serde_json::{Map, Value};
 
 use super::fill::Background;
-use super::form::{FormError, MAX_SCHEMA_BYTES, Parameter, encoded_length, parameters};
+use super::form::{FormError, Parameter, parameters};
 use super::literals::Message;
 use super::rank::{Fit, Profile, Rarity, THRESHOLD, fit};
 use super::request_kind::mood;
@@ -17,6 +18,8 @@ const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 /// Steps of one request.
 const MAX_STEPS: usize = 4;
 const MAX_DESCRIPTION: usize = 600;
+/// Of validating an input that is at most as long as a message.
+const VALIDATION_STEPS: u64 = 100_000;
 
 /// A tool as it is offered to the model.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +49,7 @@ pub struct Plan {
     pub(super) request: String,
     pub(super) values: Map<String, Value>,
     pub(super) open: Vec<(Parameter, Role)>,
-    pub(super) validator: jsonschema::Validator,
+    pub(super) schema: Schema,
 }
 
 impl Plan {
@@ -59,7 +62,7 @@ impl Plan {
     /// Whether `input` satisfies the tool's schema.
     #[must_use]
     pub fn accepts(&self, input: &Value) -> bool {
-        self.validator.is_valid(input)
+        self.schema.validate(input, VALIDATION_STEPS).is_ok()
     }
 }
 
@@ -72,19 +75,7 @@ struct Candidate<'t> {
 /// Why a tool cannot be offered, if it cannot.
 #[must_use]
 pub fn refusal(tool: &ToolSpec) -> Option<FormError> {
-    parameters(&tool.input_schema).and_then(|_| validator(&tool.input_schema)).err()
-}
-
-fn validator(schema: &Value) -> Result<jsonschema::Validator, FormError> {
-    if encoded_length(schema) > MAX_SCHEMA_BYTES {
-        return Err(FormError::TooLarge);
-    }
-    // Patterns come from strangers: only an engine without backtracking may run them.
-    let patterns = jsonschema::PatternOptions::regex().size_limit(1 << 20).dfa_size_limit(1 << 20);
-    jsonschema::options()
-        .with_pattern_options(patterns)
-        .build(schema)
-        .map_err(|error| FormError::Invalid(error.to_string().chars().take(200).collect()))
+    parameters(&tool.input_schema).and_then(|_| Ok(Schema::new(tool.input_schema.clone())?)).err()
 }
 
 /// The next call for `message`, after `past` ones; `None` is to be answered in words.
@@ -159,7 +150,7 @@ fn best(candidates: &[Candidate<'_>], message: &Message, background: Background<
         .collect();
     fits.sort_by(|(_, one), (_, other)| other.score.total_cmp(&one.score));
     fits.into_iter().find_map(|(candidate, fit)| {
-        let validator = validator(&candidate.tool.input_schema)
+        let schema = Schema::new(candidate.tool.input_schema.clone())
             .inspect_err(|error| tracing::debug!(tool = candidate.tool.name, %error, "the tool is not offered to the model inside"))
             .ok()?;
         let plan = Plan {
@@ -168,7 +159,7 @@ fn best(candidates: &[Candidate<'_>], message: &Message, background: Background<
             request: message.text.clone(),
             values: fit.filled.values,
             open: fit.filled.open,
-            validator,
+            schema,
         };
         (!plan.is_complete() || plan.accepts(&Value::Object(plan.values.clone()))).then_some(plan)
     })

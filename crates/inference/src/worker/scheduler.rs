@@ -21,13 +21,11 @@ use crate::{FinishReason, GenerateRequest, LocalError, LocalErrorCode};
 
 /// Most prompt tokens read in one turn: what the engine takes at once.
 const MAX_PROMPT_CHUNK: usize = 256;
-const MIN_PROMPT_CHUNK: usize = 16;
-const FIRST_PROMPT_CHUNK: usize = 64;
-/// How long a chunk should take while nobody else waits: a cancellation is seen, and a sign of life
-/// given, between two of them.
-const CHUNK_ALONE: Duration = Duration::from_secs(1);
-/// The same while others run: about as long as a few tokens of theirs.
-const CHUNK_SHARED: Duration = Duration::from_millis(150);
+const MIN_PROMPT_CHUNK: usize = 8;
+const FIRST_PROMPT_CHUNK: usize = 32;
+/// How long a chunk should take: a cancellation is seen, a sign of life given, and others get their turn between two
+/// of them.
+const CHUNK: Duration = Duration::from_millis(80);
 /// Idle sequences beyond this many give their memory back.
 const MAX_IDLE_SEQUENCES: usize = 2;
 /// Longest silence while there is work.
@@ -102,9 +100,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    pub(crate) fn chunk(&self, alone: bool) -> usize {
-        let seconds = if alone { CHUNK_ALONE } else { CHUNK_SHARED }.as_secs_f64();
-        let fitting = self.tokens_per_second.map_or(FIRST_PROMPT_CHUNK, |speed| floor(speed * seconds));
+    pub(crate) fn chunk(&self) -> usize {
+        let fitting = self.tokens_per_second.map_or(FIRST_PROMPT_CHUNK, |speed| floor(speed * CHUNK.as_secs_f64()));
         fitting.clamp(MIN_PROMPT_CHUNK, MAX_PROMPT_CHUNK)
     }
 
@@ -153,14 +150,10 @@ pub(crate) fn serve<M: Model>(
             }
             return;
         }
-        let alone = active.len() == 1;
         for _ in 0..active.len() {
             let Some(mut job) = active.pop_front() else { break };
-            let turn = if inbox.is_cancelled(job.id) {
-                Ok(Some(FinishReason::Cancelled))
-            } else {
-                job.turn(&mut pace, alone, send)
-            };
+            let turn =
+                if inbox.is_cancelled(job.id) { Ok(Some(FinishReason::Cancelled)) } else { job.turn(&mut pace, send) };
             match turn {
                 Ok(None) => active.push_back(job),
                 Ok(Some(reason)) => {
@@ -244,17 +237,12 @@ fn choose<S: Sequence>(idle: &[S], prompt: &[i32], full: bool) -> Option<usize> 
 
 impl<S: Sequence> Job<S> {
     /// One piece of work; the reason when it was the last.
-    fn turn(
-        &mut self,
-        pace: &mut Pace,
-        alone: bool,
-        send: &dyn Fn(&FromWorker),
-    ) -> Result<Option<FinishReason>, LocalError> {
+    fn turn(&mut self, pace: &mut Pace, send: &dyn Fn(&FromWorker)) -> Result<Option<FinishReason>, LocalError> {
         let started = Instant::now();
         match self.phase {
             Phase::Prompt => {
                 let before = self.sequence.cached().len();
-                if self.sequence.read_prompt(pace.chunk(alone))? {
+                if self.sequence.read_prompt(pace.chunk())? {
                     self.phase = Phase::Ready;
                 }
                 pace.observe(self.sequence.cached().len() - before, started.elapsed());

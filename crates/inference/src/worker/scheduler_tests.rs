@@ -187,13 +187,15 @@ fn a_long_prompt_does_not_hold_up_a_running_reply() {
 #[test]
 fn chunks_of_a_prompt_fit_the_speed_of_the_machine() {
     let mut pace = Pace::default();
-    assert_eq!((pace.chunk(true), pace.chunk(false)), (64, 64));
+    assert_eq!(pace.chunk(), 32);
     pace.observe(64, Duration::from_millis(160));
-    assert_eq!((pace.chunk(true), pace.chunk(false)), (256, 60));
+    assert_eq!(pace.chunk(), 32);
+    pace.observe(64, Duration::from_millis(16));
+    assert_eq!(pace.chunk(), 256);
     pace.observe(64, Duration::from_secs(2));
-    assert_eq!((pace.chunk(true), pace.chunk(false)), (32, 16));
-    pace.observe(5, Duration::from_secs(5));
-    assert_eq!(pace.chunk(true), 32);
+    assert_eq!(pace.chunk(), 8);
+    pace.observe(5, Duration::from_millis(1));
+    assert_eq!(pace.chunk(), 8, "a short rest says little");
 }
 
 #[test]

@@ -6,7 +6,6 @@ mod schema;
 
 pub use list::{LeftOutTool, ToolDescription, ToolHints, ToolList};
 pub use output::{Attachment, ToolOutput};
-pub use schema::refers_outside;
 
 pub(crate) use list::Collector;
 pub(crate) use output::read_output;

@@ -1,6 +1,6 @@
-//! Which input schemas are taken over from a server: objects of bounded size that compile and
-//! refer to nothing outside themselves.
+//! Which input schemas are taken over from a server: those of objects, of bounded size, that can be validated with.
 
+use agentd_json_schema::Schema;
 use serde_json::{Map, Value};
 
 /// # Errors
@@ -25,12 +25,8 @@ pub(super) fn check(schema: Value, max_bytes: usize, max_depth: usize) -> Result
     if bytes > max_bytes {
         return Err(format!("its input schema is longer than {max_bytes} bytes"));
     }
-    if refers_outside(&schema) {
-        return Err("its input schema refers to another document".to_owned());
-    }
-    if let Err(error) = jsonschema::validator_for(&schema) {
-        let problem = crate::text::one_line(&error.to_string(), 200);
-        return Err(format!("its input schema is not valid: {problem}"));
+    if let Err(error) = Schema::new(schema.clone()) {
+        return Err(format!("its input schema {}", crate::text::one_line(&error.to_string(), 300)));
     }
     match schema {
         Value::Object(schema) => Ok((schema, bytes)),
@@ -48,23 +44,11 @@ fn depth(value: &Value) -> usize {
     deepest.unwrap_or(0) + 1
 }
 
-/// Whether a schema refers to a document other than itself.
-#[must_use]
-pub fn refers_outside(value: &Value) -> bool {
-    match value {
-        Value::Array(items) => items.iter().any(refers_outside),
-        Value::Object(members) => members.iter().any(|(key, value)| match value {
-            Value::String(target) => matches!(key.as_str(), "$ref" | "$dynamicRef") && !target.starts_with('#'),
-            _ => refers_outside(value),
-        }),
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::arbitrary::arbitrary_json;
+    use agentd_json_schema::refers_outside;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -95,20 +79,32 @@ mod tests {
             (json!(null), "not a JSON object"),
             (json!({ "type": "string" }), "describe an object"),
             (json!({ "type": ["object", "null"] }), "describe an object"),
-            (json!({ "type": "object", "properties": { "a": { "type": "strnig" } } }), "not valid"),
-            (json!({ "type": "object", "properties": { "a": { "pattern": "(" } } }), "not valid"),
-            (json!({ "type": "object", "required": "a" }), "not valid"),
+            (json!({ "type": "object", "properties": { "a": { "type": "strnig" } } }), "no valid"),
+            (json!({ "type": "object", "properties": { "a": { "pattern": "(" } } }), "no valid"),
+            (json!({ "type": "object", "required": "a" }), "no valid"),
             (
                 json!({ "type": "object", "properties": { "a": { "$ref": "http://example.com/s" } } }),
                 "another document",
             ),
             (json!({ "type": "object", "properties": { "a": { "$ref": "file:///etc/passwd" } } }), "another document"),
             (json!({ "type": "object", "description": "x".repeat(2_000) }), "longer than"),
+            (doubling(14), "multiply"),
             (deep, "deeper than"),
         ] {
             let problem = problem(schema.clone()).unwrap_or_else(|| panic!("{schema} was taken"));
             assert!(problem.contains(expected), "{problem}");
         }
+    }
+
+    /// Definitions that each name the next one twice.
+    fn doubling(length: usize) -> Value {
+        let link = |number: usize| {
+            let next = json!({ "$ref": format!("#/$defs/{}", number + 1) });
+            (number.to_string(), json!({ "not": next, "if": next }))
+        };
+        let definitions: Map<String, Value> =
+            (0..length).map(link).chain([(length.to_string(), json!(true))]).collect();
+        json!({ "properties": { "a": { "$ref": "#/$defs/0" } }, "$defs": definitions })
     }
 
     /// Schemas that are right, nearly right, and not at all.
@@ -136,7 +132,7 @@ mod tests {
                 let taken = Value::Object(taken);
                 prop_assert_eq!(&taken["type"], "object");
                 prop_assert!(bytes <= 500 && depth(&taken) <= 5 && !refers_outside(&taken));
-                prop_assert!(jsonschema::validator_for(&taken).is_ok());
+                prop_assert!(Schema::new(taken).is_ok());
             }
         }
     }

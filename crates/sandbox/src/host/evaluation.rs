@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::canary::{self, Doubt};
+use super::groups::{self, Groups, Missing};
 use super::launch::{Entry, Host, Identity};
 use super::users::Users;
 use super::{bubblewrap, etc, has_capability, is_initial_user_namespace, landlock_version};
@@ -29,6 +30,16 @@ pub struct Attempt {
     pub remedy: Option<String>,
 }
 
+/// Whether the kernel counts and bounds the memory of each run, all that it holds for it included.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ControlGroups {
+    pub in_force: bool,
+    /// Where they are made, or why there are none.
+    pub detail: String,
+    /// What would give them.
+    pub remedy: Option<String>,
+}
+
 /// What protects this machine from code that agents run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Status {
@@ -42,6 +53,7 @@ pub struct Status {
     pub remedy: Option<String>,
     /// In the order in which they were tried.
     pub attempts: Vec<Attempt>,
+    pub control_groups: ControlGroups,
 }
 
 #[derive(Debug)]
@@ -61,12 +73,26 @@ impl Evaluation {
     }
 }
 
+type Found = Result<Arc<Groups>, Missing>;
+
+impl From<Found> for ControlGroups {
+    fn from(found: Found) -> Self {
+        match found {
+            Ok(groups) => Self { in_force: true, detail: groups.to_string(), remedy: None },
+            Err(Missing { reason, remedy }) => Self { in_force: false, detail: reason, remedy },
+        }
+    }
+}
+
 pub(crate) async fn evaluate(host: &Host, users: &Arc<Users>, backend: Backend) -> Evaluation {
+    let mut groups = if host.uses_groups { groups::find() } else { Err(Missing::unwanted()) };
     let tiers: &[Tier] = match backend {
         Backend::None => {
-            let entry = Entry { tier: Tier::None, identity: Identity::Daemon, etc: None };
+            let entry = Entry { tier: Tier::None, identity: Identity::Daemon, etc: None, groups: groups.clone().ok() };
             let reason = "it was chosen by hand: code runs without a sandbox".to_owned();
-            let status = Status { backend, tier: Some(Tier::None), reason, remedy: None, attempts: Vec::new() };
+            let control_groups = groups.into();
+            let status =
+                Status { backend, tier: Some(Tier::None), reason, remedy: None, attempts: Vec::new(), control_groups };
             return Evaluation { entry: Some(entry), status };
         }
         Backend::Auto => &[Tier::Bubblewrap, Tier::Landlock],
@@ -75,7 +101,7 @@ pub(crate) async fn evaluate(host: &Host, users: &Arc<Users>, backend: Backend) 
     };
     let mut attempts: Vec<Attempt> = Vec::new();
     for tier in tiers {
-        let (entry, attempt) = attempt(host, users, *tier).await;
+        let (entry, attempt) = attempt(host, users, *tier, &mut groups).await;
         attempts.push(attempt);
         if entry.is_some() {
             let reason = match attempts.as_slice() {
@@ -84,7 +110,7 @@ pub(crate) async fn evaluate(host: &Host, users: &Arc<Users>, backend: Backend) 
                 [] => String::new(),
             };
             let remedy = attempts.iter().find_map(|attempt| attempt.remedy.clone());
-            let status = Status { backend, tier: Some(*tier), reason, remedy, attempts };
+            let status = Status { backend, tier: Some(*tier), reason, remedy, attempts, control_groups: groups.into() };
             return Evaluation { entry, status };
         }
     }
@@ -93,10 +119,11 @@ pub(crate) async fn evaluate(host: &Host, users: &Arc<Users>, backend: Backend) 
     let mut remedies: Vec<String> = attempts.iter().filter_map(|attempt| attempt.remedy.clone()).collect();
     remedies.dedup();
     let remedy = (!remedies.is_empty()).then(|| remedies.join("; or "));
-    Evaluation { entry: None, status: Status { backend, tier: None, reason, remedy, attempts } }
+    let status = Status { backend, tier: None, reason, remedy, attempts, control_groups: groups.into() };
+    Evaluation { entry: None, status }
 }
 
-async fn attempt(host: &Host, users: &Arc<Users>, tier: Tier) -> (Option<Entry>, Attempt) {
+async fn attempt(host: &Host, users: &Arc<Users>, tier: Tier, groups: &mut Found) -> (Option<Entry>, Attempt) {
     let unavailable =
         |detail: String, remedy: Option<String>| (None, Attempt { tier, available: false, detail, remedy });
     if tier == Tier::Bubblewrap && bubblewrap::find().is_none() {
@@ -121,8 +148,8 @@ async fn attempt(host: &Host, users: &Arc<Users>, tier: Tier) -> (Option<Entry>,
     };
     let mut doubts = Vec::new();
     for identity in identities {
-        let entry = Entry { tier, identity, etc: etc.clone() };
-        match canary::prove(host, &entry).await {
+        let mut entry = Entry { tier, identity, etc: etc.clone(), groups: groups.clone().ok() };
+        match prove(host, &mut entry, groups).await {
             Ok(()) => {
                 let user = match entry.identity {
                     Identity::Own(_) => "each run as a user of its own",
@@ -153,6 +180,19 @@ async fn attempt(host: &Host, users: &Arc<Users>, tier: Tier) -> (Option<Entry>,
         Tier::Landlock | Tier::None => None,
     };
     unavailable(doubts.join("; "), remedy)
+}
+
+/// With a control group, or without one where that alone is what fails.
+async fn prove(host: &Host, entry: &mut Entry, groups: &mut Found) -> Result<(), Doubt> {
+    let proven = canary::prove(host, entry).await;
+    let Err(doubt @ (Doubt::Unusable(_) | Doubt::Failed(_))) = &proven else { return proven };
+    if entry.groups.take().is_none() {
+        return proven;
+    }
+    canary::prove(host, entry).await?;
+    tracing::warn!(%doubt, "a sandbox runs without a control group");
+    *groups = Err(Missing::failed(doubt));
+    Ok(())
 }
 
 /// As whom programs can run, the best first.

@@ -1,6 +1,6 @@
 //! From a request to a running box.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agentd_process::{BeforeExec, Child, SpawnRequest, Spawner, Stream};
-use rustix::fs::MemfdFlags;
+use rustix::fs::{CWD, MemfdFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::net::unix::pipe;
 
 use super::bubblewrap;
+use super::environment::environment;
+use super::groups::{Group, Groups};
 use super::paths::{self, Exposure};
 use super::stage::{MAX_EXPOSURES, Stage};
 use super::users::{UserLease, Users};
+use crate::folder::{Need, open_folder};
 use crate::init::RUN;
-use crate::plan::{Bounds, Plan, Probe};
+use crate::plan::{Bounds, GroupDescriptors, Plan, Probe};
 use crate::{Policy, RunRequest, SandboxError, Tier};
-
-/// The search path inside, and of the search for the program.
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// As whom programs run.
 #[derive(Debug, Clone)]
@@ -39,6 +39,8 @@ pub(crate) struct Entry {
     pub(crate) identity: Identity,
     /// Its `/etc`, where it has one of its own.
     pub(crate) etc: Option<Arc<tempfile::TempDir>>,
+    /// Where each run gets a control group, if that can be had.
+    pub(crate) groups: Option<Arc<Groups>>,
 }
 
 /// What all runs have in common.
@@ -52,14 +54,27 @@ pub(crate) struct Host {
     pub(crate) state_directory: PathBuf,
     /// Never opened to a program.
     pub(crate) guarded: Vec<PathBuf>,
+    /// Whether control groups are looked for.
+    pub(crate) uses_groups: bool,
 }
 
 /// Released when the run is over.
 #[derive(Debug)]
 pub(crate) struct Resources {
     _user: Option<UserLease>,
-    _directory: Option<tempfile::TempDir>,
+    directory: Option<tempfile::TempDir>,
     _etc: Option<Arc<tempfile::TempDir>>,
+    _group: Option<Group>,
+}
+
+impl Drop for Resources {
+    fn drop(&mut self) {
+        // The directory would be kept where the program closed a folder in it.
+        let removed = self.directory.take().map(|directory| crate::folder::remove_path(&directory.keep()));
+        if let Some(Err(error)) = removed {
+            tracing::warn!(%error, "the temporary directory of a run could not be removed");
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -101,6 +116,10 @@ impl Host {
                 return Err(SandboxError::NetworkUnsupported { tier });
             }
         }
+        for path in &request.writable_paths {
+            // An earlier run may have closed it. Where that cannot be undone, the run says what is wrong.
+            drop(open_folder(CWD, path.as_path(), Need::Change));
+        }
         // A folder of the policy that went away since must not end all code; one of the request is needed.
         let opened = policy.writable_paths.iter().filter(|path| self.check_writable(path).is_ok());
         let writable: Vec<PathBuf> = opened.chain(&request.writable_paths).cloned().collect();
@@ -111,6 +130,9 @@ impl Host {
             return Err(SandboxError::PathRefused { path, reason: "a run can see 254 paths at most" });
         }
         let bounds = bounds(policy, request);
+        if let Some(groups) = entry.groups.clone() {
+            tokio::task::spawn_blocking(move || groups.warm_up());
+        }
         let mut prepared = Preparation::new(self, entry, exposures, bounds).await?;
         if let (Some(socket), Tier::Bubblewrap) = (&request.proxy_socket, tier) {
             prepared.proxy_socket = Some(prepared.lend_socket(socket)?);
@@ -139,7 +161,10 @@ impl Host {
             readable: prepared.landlocked(false),
             writable: prepared.landlocked(true),
             watched: prepared.watched(),
+            workspace: request.bounded_workspace(policy)?,
             memory_backed: prepared.memory_backed.clone(),
+            group: prepared.lend_group(),
+            socket_bytes: socket_bytes(),
             proxy_socket: match tier {
                 Tier::Bubblewrap => prepared.proxy_socket.as_ref().map(|_| PathBuf::from(bubblewrap::PROXY_SOCKET)),
                 Tier::Landlock => None,
@@ -164,6 +189,7 @@ struct Preparation {
     user: Option<UserLease>,
     directory: Option<tempfile::TempDir>,
     etc: Option<Arc<tempfile::TempDir>>,
+    group: Option<Group>,
     /// `/tmp` as the program knows it.
     temporary: PathBuf,
     own_user: bool,
@@ -187,6 +213,7 @@ impl Preparation {
             user,
             directory: None,
             etc: entry.etc.clone(),
+            group: None,
             temporary: PathBuf::from("/tmp"),
             memory_backed: Vec::new(),
             proxy_socket: None,
@@ -195,6 +222,8 @@ impl Preparation {
             tmp_bytes: bounds.disk_bytes.min(bounds.memory_bytes / 2),
             shared_memory_bytes: bounds.memory_bytes / 4,
         };
+        let made = entry.groups.as_ref().map(|groups| groups.make(&bounds)).transpose();
+        prepared.group = made.map_err(SandboxError::prepare("a control group"))?;
         match (entry.tier, &prepared.user) {
             (Tier::Bubblewrap, _) => prepared.memory_backed = vec!["/tmp".into(), "/dev/shm".into()],
             (Tier::Landlock, Some(_)) => prepared.memory_backed = vec!["/tmp".into()],
@@ -219,6 +248,13 @@ impl Preparation {
             return Err(SandboxError::PathRefused { path, reason: "it is not a socket" });
         }
         Ok(path)
+    }
+
+    fn lend_group(&mut self) -> Option<GroupDescriptors> {
+        let group = self.group.as_ref()?;
+        self.descriptors.extend(group.entrances.iter().chain([&group.events]).cloned());
+        let entrances = group.entrances.iter().map(|entrance| entrance.as_raw_fd()).collect();
+        Some(GroupDescriptors { entrances, events: group.events.as_raw_fd() })
     }
 
     /// What Landlock has to open.
@@ -276,7 +312,7 @@ impl Preparation {
             before_exec,
             ..SpawnRequest::default()
         };
-        Ok((request, Resources { _user: self.user, _directory: self.directory, _etc: self.etc }))
+        Ok((request, Resources { _user: self.user, directory: self.directory, _etc: self.etc, _group: self.group }))
     }
 
     fn stage(&self) -> Result<Option<BeforeExec>, SandboxError> {
@@ -330,34 +366,8 @@ fn bounds(policy: &Policy, request: &RunRequest) -> Bounds {
         open_files: u64::from(limits.open_files),
         file_bytes: limits.file_bytes,
         disk_bytes: limits.disk_bytes,
+        files: limits.files,
     }
-}
-
-fn environment(
-    policy: &Policy,
-    request: &RunRequest,
-    temporary: &Path,
-) -> Result<Vec<(OsString, OsString)>, SandboxError> {
-    let mut variables: Vec<(OsString, OsString)> = vec![
-        ("PATH".into(), PATH.into()),
-        ("HOME".into(), temporary.into()),
-        ("TMPDIR".into(), temporary.into()),
-        ("LANG".into(), "C.UTF-8".into()),
-    ];
-    let handed_on =
-        policy.env_allowlist.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
-    for (name, value) in handed_on.chain(request.environment.iter().cloned()) {
-        if name.is_empty() || has_byte(&name, b'=') || has_byte(&name, 0) || has_byte(&value, 0) {
-            return Err(SandboxError::Variable { name: name.to_string_lossy().into_owned() });
-        }
-        variables.retain(|(known, _)| *known != name);
-        variables.push((name, value));
-    }
-    Ok(variables)
-}
-
-fn has_byte(text: &OsStr, byte: u8) -> bool {
-    text.as_encoded_bytes().contains(&byte)
 }
 
 fn resolve_directory(directory: &Path, prepared: &Preparation) -> Result<PathBuf, SandboxError> {
@@ -368,6 +378,15 @@ fn resolve_directory(directory: &Path, prepared: &Preparation) -> Result<PathBuf
         return Err(SandboxError::PathRefused { path, reason });
     }
     Ok(path)
+}
+
+/// Sockets start with buffers of this size, and the filter of system calls keeps them there.
+fn socket_bytes() -> u64 {
+    /// A message that is begun may pass the bound.
+    const ONE_MESSAGE: u64 = 64 << 10;
+    let setting = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).ok()?.trim().parse().ok();
+    let buffers = ["wmem_default", "rmem_default"].map(|name| setting(name).unwrap_or(212_992));
+    buffers.into_iter().max().unwrap_or(0) + ONE_MESSAGE
 }
 
 /// Since Linux 5.14 the processes of a user are counted in each user namespace by itself.

@@ -3,8 +3,10 @@
 
 pub(crate) mod bubblewrap;
 pub(crate) mod canary;
+mod environment;
 pub(crate) mod etc;
 pub(crate) mod evaluation;
+pub(crate) mod groups;
 pub(crate) mod launch;
 pub(crate) mod paths;
 pub(crate) mod stage;

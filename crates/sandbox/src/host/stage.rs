@@ -20,11 +20,12 @@ use rustix::fs::{Mode, OFlags};
 
 use super::paths::Exposure;
 use super::users::UserLease;
+use crate::plan::ENTRY_BYTES;
 
 /// How many paths one run can see beside the system's.
 pub(crate) const MAX_EXPOSURES: usize = 256;
 /// For an empty file system with a few directories.
-const COVER_OPTIONS: &str = "mode=0755,size=1m";
+const COVER_OPTIONS: &str = "mode=0755,size=1m,nr_inodes=4k";
 
 #[derive(Debug)]
 struct Lent {
@@ -64,9 +65,11 @@ impl Stage {
         if let Some(bytes) = own_tmp_bytes {
             let tmp = PathBuf::from("/tmp");
             roots.retain(|root| !root.starts_with(&tmp));
+            // Entries are memory too, beside what files hold.
+            let entries = bytes / ENTRY_BYTES;
             covers.push(Cover {
                 target: text(&tmp)?,
-                options: CString::new(format!("mode=0700,uid={id},gid={id},size={bytes}"))?,
+                options: CString::new(format!("mode=0700,uid={id},gid={id},size={bytes},nr_inodes={entries}"))?,
             });
             roots.insert(tmp);
         }

@@ -7,12 +7,15 @@ use landlock::RulesetCreated;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use seccompiler::BpfProgram;
 
-use super::{landlocked, syscalls, tree};
+use super::group::Entrances;
+use super::syscalls::{self, Strictness};
+use super::{landlocked, tree};
 use crate::Tier;
 use crate::host::landlock_version;
 use crate::plan::Plan;
 
 pub(crate) struct Confinement {
+    entrances: Entrances,
     bounds: Vec<(Resource, u64)>,
     /// Whether this process still has rights that the program must not have.
     drops_capabilities: bool,
@@ -23,30 +26,36 @@ pub(crate) struct Confinement {
 }
 
 impl Confinement {
-    pub(crate) fn prepare(plan: &Plan) -> io::Result<Self> {
+    pub(crate) fn prepare(plan: &Plan, entrances: Entrances) -> io::Result<Self> {
         let ruleset = match plan.tier {
             Tier::Landlock => Some(landlocked::ruleset(&plan.readable, &plan.writable)?),
             Tier::Bubblewrap | Tier::None => None,
         };
-        let filters = match plan.tier {
-            Tier::Bubblewrap => syscalls::filters(syscalls::Strictness::Namespaced)?,
-            Tier::Landlock => syscalls::filters(syscalls::Strictness::Shared {
-                landlock_version: landlock_version(),
-                own_user: plan.own_user,
-            })?,
-            Tier::None => Vec::new(),
+        let strictness = match plan.tier {
+            Tier::Bubblewrap => Some(Strictness::Namespaced),
+            Tier::Landlock => {
+                Some(Strictness::Shared { landlock_version: landlock_version(), own_user: plan.own_user })
+            }
+            Tier::None => None,
         };
+        let filters = strictness.map(|strictness| syscalls::filters(strictness, entrances.is_empty())).transpose()?;
         Ok(Self {
+            entrances,
             bounds: bounds(plan),
             drops_capabilities: plan.tier == Tier::Landlock && rustix::process::getuid().is_root(),
             locks: plan.tier != Tier::None,
             ruleset,
-            filters,
+            filters: filters.unwrap_or_default(),
         })
     }
 
     /// In the new process. The order matters: each step needs what a later one takes away.
     pub(crate) fn apply(&mut self) -> io::Result<()> {
+        match self.entrances.enter() {
+            // Without a box what cannot be had is done without.
+            Err(error) if self.locks => return Err(error),
+            _ => {}
+        }
         rustix::process::setsid()?;
         // Code that runs for others yields to the daemon; a refusal costs only politeness.
         let _ = rustix::process::nice(5);

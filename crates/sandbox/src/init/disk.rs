@@ -1,95 +1,167 @@
-//! How much of the disks a run took.
+//! How much of the disks a run took, and what its workspace holds.
 //!
-//! Two questions, because each has a blind spot. What the file systems lost is cheap to ask and
-//! sees everything, but also what others use and free meanwhile. What files there are that this run
-//! made takes a walk, which is made only when much was written since the last one, and does not
-//! see how much older files grew. Neither counts unless the processes wrote as much: a program may
-//! rewrite one file as often as it likes. The first question is asked of a few minutes at a time,
-//! or every server that runs for weeks would one day be guilty of what others use.
+//! Two questions about the disks, because each has a blind spot. What the file systems lost is cheap
+//! to ask and sees everything, but also what others use and free meanwhile. What files there are that
+//! this run made takes a walk, which is made only when much was written or many files were made since
+//! the last one, and does not see how much older files grew. Neither counts unless the processes
+//! wrote as much: a program may rewrite one file as often as it likes. The first question is asked of
+//! a few minutes at a time, or every server that runs for weeks would one day be guilty of what
+//! others use.
+//!
+//! What a workspace holds is counted whole, and the more seldom the longer that takes. Folders that
+//! are closed are opened for that before the program starts and when it has ended; what it hides
+//! meanwhile shows in the files that the file system lost.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, StatxTimestamp};
 
 use super::tree::Stat;
+use crate::WorkspaceBounds;
+use crate::folder::{Closed, Need, Size, measure, open_folder, survey};
+use crate::plan::{Bounds, Report};
 
 /// Files that one walk looks at; a larger directory is judged by what the file system lost.
-const MAX_WALK: usize = 200_000;
+const MAX_WALK: u64 = 300_000;
 /// For how long what file systems lost is held against the run.
 const WINDOW: Duration = Duration::from_secs(600);
 /// A process that is starting or ending may refuse once or twice; one that refuses for this many
 /// looks has something to hide.
 const REFUSALS: u32 = 10;
+/// Between two looks at the workspace, in times of how long one takes: a share of five percent.
+const REST: u32 = 20;
 
 pub(crate) struct Disk {
-    bound: u64,
+    bounds: Bounds,
     watched: Vec<PathBuf>,
-    /// Each file system once, with its free bytes at the start.
-    free_before: Vec<(PathBuf, u64)>,
-    started: SystemTime,
+    /// Each file system once, with what was free at the start.
+    free_before: Vec<(PathBuf, Free)>,
+    started: (i64, u32),
     /// Opened early: later this process may not open its own files any more.
     own_io: Option<File>,
     window_since: Instant,
     written_before: u64,
     written_at_walk: u64,
-    lost: u64,
+    lost: Free,
+    lost_files_at_walk: u64,
     refusals: BTreeMap<i32, u32>,
+    workspace: Option<Workspace>,
+}
+
+/// A folder that may not hold more than this.
+struct Workspace {
+    folder: OwnedFd,
+    limit: WorkspaceBounds,
+    /// What it may grow to: the limit, or what it held before.
+    most: Size,
+    next_look: Instant,
+    lost_files_at_look: u64,
+}
+
+/// What a file system has left, or lost.
+#[derive(Debug, Clone, Copy, Default)]
+struct Free {
+    bytes: u64,
+    files: u64,
+}
+
+/// What a run made.
+#[derive(Debug, Default)]
+struct Made {
+    files: u64,
+    bytes: u64,
+    /// Something could not be looked at.
+    is_partial: bool,
 }
 
 impl Disk {
-    pub(crate) fn start(watched: &[PathBuf], bound: u64) -> io::Result<Self> {
-        let mut free_before: Vec<(PathBuf, u64)> = Vec::new();
+    pub(crate) fn start(
+        watched: &[PathBuf],
+        bounds: Bounds,
+        workspace: Option<&(PathBuf, WorkspaceBounds)>,
+    ) -> io::Result<Self> {
+        let mut free_before: Vec<(PathBuf, Free)> = Vec::new();
         let mut devices = Vec::new();
         for path in watched {
             let device = std::fs::metadata(path)?.dev();
             if !devices.contains(&device) {
                 devices.push(device);
-                free_before.push((path.clone(), free_bytes(path)?));
+                free_before.push((path.clone(), free(path)?));
             }
         }
         Ok(Self {
-            bound,
+            bounds,
             watched: watched.to_vec(),
             free_before,
-            started: kernel_time()?,
+            started: kernel_time(),
             own_io: File::open("/proc/self/io").ok(),
             window_since: Instant::now(),
             written_before: 0,
             written_at_walk: 0,
-            lost: 0,
+            lost: Free::default(),
+            lost_files_at_walk: 0,
             refusals: BTreeMap::new(),
+            workspace: workspace.map(|(path, limit)| Workspace::start(path, *limit)).transpose()?,
         })
     }
 
-    /// Whether the run took more than it may. `busy` is set when much changed since the last look.
-    pub(crate) fn is_exceeded(&mut self, processes: &[Stat], busy: &mut bool) -> bool {
-        let losses = self.free_before.iter().map(|(path, before)| {
+    /// The bound that is broken, if one is. `busy` is set when much changed since the last look.
+    pub(crate) fn measure(&mut self, processes: &[Stat], busy: &mut bool) -> Option<Report> {
+        let mut lost = Free::default();
+        for (path, before) in &self.free_before {
             // A file system that does not answer has lost nothing that is known.
-            before.saturating_sub(free_bytes(path).unwrap_or(*before))
-        });
-        let lost = losses.max().unwrap_or(0);
-        *busy |= lost.abs_diff(self.lost) > 1 << 20;
+            let now = free(path).unwrap_or(*before);
+            lost.bytes = lost.bytes.max(before.bytes.saturating_sub(now.bytes));
+            lost.files = lost.files.max(before.files.saturating_sub(now.files));
+        }
+        *busy |= lost.bytes.abs_diff(self.lost.bytes) > 1 << 20 || lost.files.abs_diff(self.lost.files) > 64;
         self.lost = lost;
         let written = self.written_bytes(processes);
         let is_refused = self.refusals.values().any(|looks| *looks >= REFUSALS);
-        if lost > self.bound && (written.saturating_sub(self.written_before) > self.bound || is_refused) {
-            return true;
+        let bound = self.bounds.disk_bytes;
+        if lost.bytes > bound && (written.saturating_sub(self.written_before) > bound || is_refused) {
+            return Some(Report::DiskLimit);
+        }
+        if let Some(broken) = self.workspace.as_mut().and_then(|workspace| workspace.look_when_due(lost.files)) {
+            return Some(broken);
         }
         if self.window_since.elapsed() > WINDOW {
             self.window_since = Instant::now();
             self.written_before = written;
-            for (path, free) in &mut self.free_before {
-                *free = free_bytes(path).unwrap_or(*free);
+            self.lost_files_at_walk = 0;
+            for (path, before) in &mut self.free_before {
+                *before = free(path).unwrap_or(*before);
             }
         }
-        if written <= self.bound || written.saturating_sub(self.written_at_walk) < self.bound / 2 {
-            return false;
+        let wrote_much = written > bound && written.saturating_sub(self.written_at_walk) >= bound / 2;
+        let made_many = lost.files > self.bounds.files
+            && lost.files.saturating_sub(self.lost_files_at_walk) >= self.bounds.files / 8;
+        if !wrote_much && !made_many {
+            return None;
         }
-        self.written_at_walk = written;
-        self.made_bytes() + deleted_bytes(processes) > self.bound
+        let made = self.made();
+        if wrote_much {
+            self.written_at_walk = written;
+            if made.bytes + deleted_bytes(processes) > bound {
+                return Some(Report::DiskLimit);
+            }
+        }
+        if made_many {
+            self.lost_files_at_walk = lost.files;
+        }
+        (made.files > self.bounds.files || (made_many && made.is_partial)).then_some(Report::FileLimit)
+    }
+
+    /// What the workspace holds when the program has ended.
+    pub(crate) fn measure_workspace(&mut self) -> Option<Report> {
+        self.workspace.as_mut().and_then(|workspace| workspace.look(Closed::Open))
     }
 
     /// Written to disks by the processes inside, those that ended too. Who refuses to be asked is
@@ -114,26 +186,63 @@ impl Disk {
         sum
     }
 
-    /// In files that did not exist when the run started.
-    fn made_bytes(&self) -> u64 {
-        let mut to_visit = self.watched.clone();
+    /// What did not exist when the run started.
+    fn made(&self) -> Made {
+        let mut made = Made::default();
         let mut looked = 0;
-        let mut bytes = 0;
-        while let Some(directory) = to_visit.pop() {
-            for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        for path in &self.watched {
+            let Ok(folder) = rustix::fs::openat(CWD, path, crate::folder::FOLDER, rustix::fs::Mode::empty()) else {
+                continue;
+            };
+            let seen = survey(&folder, Closed::Leave, &mut |found| {
                 looked += 1;
-                if looked > MAX_WALK {
-                    return bytes;
+                if since(&found.stx_btime) >= self.started {
+                    made.files += 1;
+                    let is_folder = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
+                    made.bytes += if is_folder { 0 } else { found.stx_blocks * 512 };
                 }
-                let Ok(metadata) = entry.metadata() else { continue };
-                if metadata.is_dir() {
-                    to_visit.push(entry.path());
-                } else if metadata.created().is_ok_and(|created| created >= self.started) {
-                    bytes += metadata.blocks() * 512;
-                }
-            }
+                if looked > MAX_WALK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            made.is_partial |= seen != Ok(true);
         }
-        bytes
+        made
+    }
+}
+
+impl Workspace {
+    fn start(path: &Path, limit: WorkspaceBounds) -> io::Result<Self> {
+        let folder = open_folder(CWD, path, Need::Look)?;
+        let held = measure(&folder, Closed::Open, |_| false)?;
+        // Each by itself: holes that were left behind give no right to what they could hold.
+        let most = Size {
+            files: held.files.max(limit.files),
+            bytes: held.bytes.max(limit.bytes),
+            on_disk: held.on_disk.max(limit.bytes),
+        };
+        Ok(Self { folder, limit, most, next_look: Instant::now(), lost_files_at_look: 0 })
+    }
+
+    fn look_when_due(&mut self, lost_files: u64) -> Option<Report> {
+        let made_many = lost_files.saturating_sub(self.lost_files_at_look) > self.limit.files / 16;
+        let is_due = Instant::now() >= self.next_look;
+        if !is_due && !made_many {
+            return None;
+        }
+        self.lost_files_at_look = lost_files;
+        self.look(Closed::Leave)
+    }
+
+    fn look(&mut self, closed: Closed) -> Option<Report> {
+        let started = Instant::now();
+        let most = self.most;
+        // One that cannot be read now is looked at again.
+        let is_over = |size: &Size| size.files > most.files || size.bytes > most.bytes || size.on_disk > most.on_disk;
+        let held = measure(&self.folder, closed, is_over).ok()?;
+        self.next_look = Instant::now() + started.elapsed() * REST;
+        if held.files > most.files {
+            return Some(Report::WorkspaceFiles { limit: self.limit.files });
+        }
+        is_over(&held).then_some(Report::WorkspaceBytes { limit: self.limit.bytes })
     }
 }
 
@@ -158,17 +267,19 @@ fn written(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("write_bytes: "))?.trim().parse().ok()
 }
 
-pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
+fn free(path: &Path) -> io::Result<Free> {
     let numbers = rustix::fs::statvfs(path)?;
-    Ok(numbers.f_bfree.saturating_mul(numbers.f_frsize))
+    Ok(Free { bytes: numbers.f_bfree.saturating_mul(numbers.f_frsize), files: numbers.f_ffree })
 }
 
 /// The clock by which the kernel stamps files, which is a little behind the machine's.
-fn kernel_time() -> io::Result<SystemTime> {
+fn kernel_time() -> (i64, u32) {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    let seconds = u64::try_from(now.tv_sec).map_err(io::Error::other)?;
-    let nanoseconds = u32::try_from(now.tv_nsec).map_err(io::Error::other)?;
-    Ok(SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds))
+    (now.tv_sec, u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+fn since(stamp: &StatxTimestamp) -> (i64, u32) {
+    (stamp.tv_sec, stamp.tv_nsec)
 }
 
 #[cfg(test)]
@@ -180,21 +291,31 @@ mod tests {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         std::fs::write(directory.path().join("old"), vec![1; 1 << 20]).unwrap();
         let made = std::fs::metadata(directory.path().join("old")).unwrap().created().unwrap();
-        while kernel_time().unwrap() <= made {
+        let made = made.duration_since(std::time::UNIX_EPOCH).unwrap();
+        while kernel_time() <= (made.as_secs().cast_signed(), made.subsec_nanos()) {
             std::thread::yield_now();
         }
-        let disk = Disk::start(&[directory.path().to_owned()], 1 << 20).unwrap();
-        assert_eq!(disk.made_bytes(), 0);
+        let bounds = Bounds {
+            memory_bytes: 1 << 30,
+            processes: 1,
+            open_files: 1,
+            file_bytes: 1 << 30,
+            disk_bytes: 1 << 20,
+            files: 1,
+        };
+        let disk = Disk::start(&[directory.path().to_owned()], bounds, None).unwrap();
+        assert_eq!((disk.made().bytes, disk.made().files), (0, 0));
         std::fs::create_dir(directory.path().join("inner")).unwrap();
         let file = File::create(directory.path().join("inner/new")).unwrap();
         std::io::Write::write_all(&mut &file, &vec![1; 2 << 20]).unwrap();
         file.sync_all().unwrap();
-        assert!((2 << 20..3 << 20).contains(&disk.made_bytes()), "{}", disk.made_bytes());
+        assert!((2 << 20..3 << 20).contains(&disk.made().bytes), "{:?}", disk.made());
+        assert_eq!(disk.made().files, 2);
         let own = super::super::tree::stat(std::process::id().cast_signed()).unwrap();
         let before = deleted_bytes(&[own]);
         std::fs::remove_file(directory.path().join("inner/new")).unwrap();
         assert!(deleted_bytes(&[own]) >= before + (2 << 20));
-        assert_eq!(disk.made_bytes(), 0);
+        assert_eq!((disk.made().bytes, disk.made().files), (0, 1));
     }
 
     #[test]

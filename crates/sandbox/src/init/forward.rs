@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 /// Connections at the same time; more wait.
 const MAX_CONNECTIONS: usize = 64;
+const BUFFER_BYTES: usize = 256 << 10;
 const AFTER_ERROR: Duration = Duration::from_millis(20);
 
 pub(crate) struct Forwarder {
@@ -24,6 +25,10 @@ impl Forwarder {
     pub(crate) fn bind(socket: PathBuf) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
+        // Connections have the sizes of their listener: what waits in them is this process's and no
+        // longer the program's.
+        rustix::net::sockopt::set_socket_recv_buffer_size(&listener, BUFFER_BYTES)?;
+        rustix::net::sockopt::set_socket_send_buffer_size(&listener, BUFFER_BYTES)?;
         let port = listener.local_addr()?.port();
         Ok(Self { listener, port, socket })
     }

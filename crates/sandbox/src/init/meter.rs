@@ -1,4 +1,5 @@
-//! How much the processes inside use, where no control group counts it.
+//! How much the processes inside use. A control group bounds memory a little higher; where there is
+//! none, what the kernel holds for the processes is counted here as well.
 //!
 //! Memory is what is resident, files in memory included. Pages that several processes share are
 //! counted once, but only when the cheap count, which sees them several times, is over the bound.
@@ -7,9 +8,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::disk::Disk;
+use super::group::Events;
+use super::kernel::{Held, Kernel, kilobytes};
 use super::tree::{self, Stat};
 use crate::Tier;
-use crate::plan::{Bounds, Plan, Report};
+use crate::plan::{Bounds, ENTRY_BYTES, Plan, Report};
 
 /// Processes that are ending are still counted by the kernel, so a few more are no offence.
 const PROCESS_SLACK: u64 = 16;
@@ -18,22 +21,27 @@ pub(crate) struct Meter {
     pub(crate) tier: Tier,
     bounds: Bounds,
     memory_backed: Vec<PathBuf>,
+    /// Of the control group that bounds memory, where there is one.
+    events: Option<Events>,
+    kernel: Kernel,
     disk: Disk,
     page_bytes: u64,
     pub(crate) busy: bool,
-    last_resident_pages: u64,
+    last_bytes: u64,
 }
 
 impl Meter {
-    pub(crate) fn start(plan: &Plan) -> io::Result<Self> {
+    pub(crate) fn start(plan: &Plan, events: Option<Events>) -> io::Result<Self> {
         Ok(Self {
             tier: plan.tier,
             bounds: plan.bounds,
             memory_backed: plan.memory_backed.clone(),
-            disk: Disk::start(&plan.watched, plan.bounds.disk_bytes)?,
+            events,
+            kernel: Kernel::start(plan),
+            disk: Disk::start(&plan.watched, plan.bounds, plan.workspace.as_ref())?,
             page_bytes: rustix::param::page_size() as u64,
             busy: true,
-            last_resident_pages: 0,
+            last_bytes: 0,
         })
     }
 
@@ -43,61 +51,63 @@ impl Meter {
         if processes.iter().map(|process| process.threads).sum::<u64>() > self.bounds.processes + PROCESS_SLACK {
             return Some(Report::ProcessLimit);
         }
-        let resident: u64 = processes.iter().map(|process| process.resident_pages).sum();
-        self.busy = resident.abs_diff(self.last_resident_pages) * self.page_bytes > 1 << 20;
-        self.last_resident_pages = resident;
-        let in_files: u64 = self.memory_backed.iter().filter_map(|path| used_bytes(path).ok()).sum();
-        if self.is_memory_exceeded(&processes, in_files) {
+        if self.is_memory_exceeded(&processes) || self.has_group_ended_one() {
             return Some(Report::MemoryLimit);
         }
-        self.disk.is_exceeded(&processes, &mut self.busy).then_some(Report::DiskLimit)
+        self.disk.measure(&processes, &mut self.busy)
     }
 
-    fn is_memory_exceeded(&self, processes: &[Stat], in_files: u64) -> bool {
+    /// What is broken when the program has ended.
+    pub(crate) fn measure_workspace(&mut self) -> Option<Report> {
+        self.disk.measure_workspace()
+    }
+
+    /// Whether the control group ended a process for want of memory: what is left of the program
+    /// may even end well.
+    pub(crate) fn has_group_ended_one(&self) -> bool {
+        self.events.as_ref().is_some_and(Events::tell_of_a_kill)
+    }
+
+    fn is_memory_exceeded(&mut self, processes: &[Stat]) -> bool {
         let bound = self.bounds.memory_bytes;
-        let hidden: u64 = processes
-            .iter()
-            .filter(|process| process.virtual_bytes > bound)
-            .map(|process| anonymous_shared_bytes(process.pid).saturating_sub(process.resident_pages * self.page_bytes))
-            .sum();
         let resident = processes.iter().map(|process| process.resident_pages).sum::<u64>() * self.page_bytes;
-        if resident + in_files + hidden <= bound {
+        let in_files: u64 = self.memory_backed.iter().filter_map(|path| used_bytes(path).ok()).sum();
+        let held = if self.events.is_some() { Held::default() } else { self.kernel.held(processes) };
+        let beside = in_files + held.shared.unwrap_or(0) + held.tables;
+        let now = resident + beside + held.buffers;
+        self.busy = held.is_hidden || now.abs_diff(self.last_bytes) > 1 << 20;
+        self.last_bytes = now;
+        let is_counted_here = self.events.is_none();
+        if held.buffers > bound || (is_counted_here && self.kernel.is_machine_short(processes, in_files)) {
+            return true;
+        }
+        if resident + beside <= bound {
             return false;
         }
         let proportional: u64 = processes
             .iter()
-            .map(|process| proportional_bytes(process.pid).unwrap_or(process.resident_pages * self.page_bytes))
+            .map(|process| {
+                proportional_bytes(process.pid, held.shared.is_none())
+                    .unwrap_or(process.resident_pages * self.page_bytes)
+            })
             .sum();
-        proportional + in_files + hidden > bound
+        proportional + beside > bound
     }
 }
 
+/// With what the entries cost.
 fn used_bytes(path: &Path) -> io::Result<u64> {
     let numbers = rustix::fs::statvfs(path)?;
-    Ok(numbers.f_blocks.saturating_sub(numbers.f_bfree).saturating_mul(numbers.f_frsize))
+    let bytes = numbers.f_blocks.saturating_sub(numbers.f_bfree).saturating_mul(numbers.f_frsize);
+    Ok(bytes.saturating_add(numbers.f_files.saturating_sub(numbers.f_ffree).saturating_mul(ENTRY_BYTES)))
 }
 
-/// Resident memory, with what is shared divided by those who share it.
-fn proportional_bytes(pid: i32) -> Option<u64> {
+/// Resident memory, with what is shared divided by those who share it; with or without shared
+/// memory, which may be counted elsewhere.
+fn proportional_bytes(pid: i32, with_shared: bool) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
-}
-
-/// Memory without a file that was mapped to be shared: its pages stay in use when a process drops
-/// them from its own tables, so what is resident says too little.
-fn anonymous_shared_bytes(pid: i32) -> u64 {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/maps")) else { return 0 };
-    text.lines().filter_map(anonymous_shared_mapping).sum()
-}
-
-fn anonymous_shared_mapping(line: &str) -> Option<u64> {
-    let (range, rest) = line.split_once(' ')?;
-    if !rest.ends_with("/dev/zero (deleted)") {
-        return None;
-    }
-    let (start, end) = range.split_once('-')?;
-    u64::from_str_radix(end, 16).ok()?.checked_sub(u64::from_str_radix(start, 16).ok()?)
+    let all = kilobytes(&text, "Pss:")?;
+    if with_shared { Some(all) } else { Some(all.saturating_sub(kilobytes(&text, "Pss_Shmem:").unwrap_or(0))) }
 }
 
 #[cfg(test)]
@@ -106,9 +116,8 @@ mod tests {
 
     #[test]
     fn the_kernels_tables_are_read() {
-        let line = "7f0000000000-7f0000400000 rw-s 00000000 00:01 1026 /dev/zero (deleted)";
-        assert_eq!(anonymous_shared_mapping(line), Some(4 << 20));
-        assert_eq!(anonymous_shared_mapping("7f0000000000-7f0000400000 rw-p 00000000 00:00 0"), None);
-        assert!(proportional_bytes(std::process::id() as i32).unwrap() > 100_000);
+        let own = std::process::id().cast_signed();
+        assert!(proportional_bytes(own, true).unwrap() > 100_000);
+        assert!(proportional_bytes(own, false) <= proportional_bytes(own, true));
     }
 }

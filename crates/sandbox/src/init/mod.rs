@@ -15,6 +15,8 @@
 mod confine;
 mod disk;
 mod forward;
+mod group;
+mod kernel;
 mod landlocked;
 mod meter;
 mod probe;
@@ -31,6 +33,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, WaitOptions};
 
+use self::group::{Entrances, Events};
 use crate::Tier;
 use crate::plan::{Plan, Report};
 
@@ -62,29 +65,36 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ! {
 fn run(plan_descriptor: i32) -> io::Result<()> {
     let mut plan_file = File::from(adopt(plan_descriptor)?);
     plan_file.rewind()?;
-    let plan: Plan = serde_json::from_reader(io::BufReader::new(plan_file))?;
+    let mut plan: Plan = serde_json::from_reader(io::BufReader::new(plan_file))?;
     let mut report_to = File::from(adopt(plan.report_descriptor)?);
     let control = adopt(plan.control_descriptor)?;
+    let (entrances, events) = plan.group.take().map(group::open).transpose()?.unzip();
     let guard = match plan.tier {
         Tier::Bubblewrap => None,
         Tier::Landlock | Tier::None => match split()? {
             Split::Guard(supervisor, alive) => {
-                drop((report_to, control));
+                drop((report_to, control, entrances, events));
                 return guard_until_end(supervisor, alive);
             }
             Split::Supervisor(guard) => Some(guard),
         },
     };
-    let report = supervised(plan, &control, guard.as_ref());
+    let report = supervised(plan, &control, guard.as_ref(), entrances.unwrap_or_default(), events);
     let mut line = serde_json::to_vec(&report)?;
     line.push(b'\n');
     report_to.write_all(&line)
 }
 
-fn supervised(plan: Plan, control: &OwnedFd, guard: Option<&OwnedFd>) -> Report {
+fn supervised(
+    plan: Plan,
+    control: &OwnedFd,
+    guard: Option<&OwnedFd>,
+    entrances: Entrances,
+    events: Option<Events>,
+) -> Report {
     let not_started = |error: io::Error| Report::NotStarted { reason: error.to_string() };
     offer_to_end_first();
-    let meter = match meter::Meter::start(&plan) {
+    let meter = match meter::Meter::start(&plan, events) {
         Ok(meter) => meter,
         Err(error) => return not_started(error),
     };
@@ -98,7 +108,7 @@ fn supervised(plan: Plan, control: &OwnedFd, guard: Option<&OwnedFd>) -> Report 
         Err(error) => return not_started(error),
     };
     let port = forwarder.as_ref().map(forward::Forwarder::port);
-    let program = match start(&plan, port) {
+    let program = match start(&plan, port, entrances) {
         Ok(program) => program,
         Err(error) => {
             return Report::NotStarted { reason: format!("{}: {error}", plan.program.to_string_lossy()) };
@@ -118,8 +128,8 @@ fn supervised(plan: Plan, control: &OwnedFd, guard: Option<&OwnedFd>) -> Report 
     clippy::disallowed_methods,
     reason = "inside the box there is no spawner; one thread runs, so its fork may do anything"
 )]
-fn start(plan: &Plan, proxy_port: Option<u16>) -> io::Result<Pid> {
-    let mut confinement = confine::Confinement::prepare(plan)?;
+fn start(plan: &Plan, proxy_port: Option<u16>, entrances: Entrances) -> io::Result<Pid> {
+    let mut confinement = confine::Confinement::prepare(plan, entrances)?;
     let probe = plan.probe.clone();
     let mut command = Command::new(&plan.program);
     command

@@ -27,7 +27,12 @@ pub(crate) fn until_end(program: Pid, control: &OwnedFd, guard: Option<&OwnedFd>
         let _ = poll(&mut descriptors, Some(&timeout));
         let ended_otherwise = descriptors[1..].iter().any(|descriptor| !descriptor.revents().is_empty());
         if let Some(status) = reap(program) {
-            return report(status);
+            // What it left running could go on writing while its workspace is counted.
+            super::tree::end_all(meter.tier);
+            if meter.has_group_ended_one() {
+                return Report::MemoryLimit;
+            }
+            return meter.measure_workspace().unwrap_or_else(|| report(status));
         }
         if ended_otherwise {
             return Report::Stopped;

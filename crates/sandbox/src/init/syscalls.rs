@@ -26,8 +26,9 @@ pub(crate) enum Strictness {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// The programs for the kernel, in the order in which they are to be installed.
-pub(crate) fn filters(strictness: Strictness) -> io::Result<Vec<BpfProgram>> {
+/// The programs for the kernel, in the order in which they are to be installed. `fixes_buffers`:
+/// sockets keep the sizes that they begin with, because nothing counts what they hold.
+pub(crate) fn filters(strictness: Strictness, fixes_buffers: bool) -> io::Result<Vec<BpfProgram>> {
     let mut refused = Rules::new();
     refuse_always(&mut refused)?;
     let mut missing = Rules::new();
@@ -65,12 +66,21 @@ pub(crate) fn filters(strictness: Strictness) -> io::Result<Vec<BpfProgram>> {
             refuse_reaching_others(&mut refused, landlock_version, own_user)?;
         }
     }
+    let mut ignored = Rules::new();
+    if fixes_buffers {
+        // The kernel itself grants less than was asked for without a word.
+        for option in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
+            let conditions = vec![equals(1, libc::SOL_SOCKET)?, equals(2, option)?];
+            add(&mut ignored, libc::SYS_setsockopt, conditions)?;
+        }
+    }
     let mut programs = vec![refuse_foreign_numbers()];
     for (rules, error) in [
         (refused, libc::EPERM),
         (missing, libc::ENOSYS),
         (unsupported, libc::EOPNOTSUPP),
         (no_family, libc::EAFNOSUPPORT),
+        (ignored, 0),
     ] {
         if !rules.is_empty() {
             programs.push(compile(rules, error)?);
@@ -345,7 +355,7 @@ mod tests {
         let shared = |landlock_version, own_user| Strictness::Shared { landlock_version, own_user };
         for strictness in [Strictness::Namespaced, shared(1, false), shared(1, true), shared(6, false), shared(7, true)]
         {
-            for program in filters(strictness).unwrap() {
+            for program in [true, false].map(|fixes| filters(strictness, fixes).unwrap()).into_iter().flatten() {
                 assert!(!program.is_empty() && program.len() <= 4096, "{strictness:?}: {}", program.len());
             }
         }
@@ -359,7 +369,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = std::ffi::CString::new(directory.path().join("file").to_str().unwrap()).unwrap();
         std::fs::write(directory.path().join("file"), "text").unwrap();
-        let programs = filters(Strictness::Shared { landlock_version: 1, own_user: false }).unwrap();
+        let programs = filters(Strictness::Shared { landlock_version: 1, own_user: false }, true).unwrap();
         let tried = std::thread::spawn(move || {
             rustix::thread::set_no_new_privs(true).unwrap();
             for program in &programs {

@@ -13,6 +13,8 @@ pub(crate) struct Stat {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) threads: u64,
+    /// Pages that it and its children that ended touched for the first time.
+    pub(crate) faults: u64,
     pub(crate) virtual_bytes: u64,
     pub(crate) resident_pages: u64,
 }
@@ -32,6 +34,7 @@ fn parse_stat(pid: i32, text: &str) -> Option<Stat> {
         pid,
         parent: i32::try_from(field(4)?).ok()?,
         threads: count(20)?,
+        faults: count(10)?.saturating_add(count(11)?),
         virtual_bytes: fields.get(20)?.parse().ok()?,
         resident_pages: count(24)?,
     })
@@ -141,9 +144,9 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_and_spaces_confuses_nobody() {
-        let text = "7 (a) S 1 (b) R 3 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 5 0 100 4096 33 18446744073709551615 0\n";
+        let text = "7 (a) S 1 (b) R 3 7 7 0 -1 0 8 9 0 0 0 0 0 0 20 0 5 0 100 4096 33 18446744073709551615 0\n";
         let stat = parse_stat(7, text).unwrap();
-        assert_eq!(stat, Stat { pid: 7, parent: 3, threads: 5, virtual_bytes: 4096, resident_pages: 33 });
+        assert_eq!(stat, Stat { pid: 7, parent: 3, threads: 5, faults: 17, virtual_bytes: 4096, resident_pages: 33 });
     }
 
     #[test]

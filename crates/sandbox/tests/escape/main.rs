@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         ["attack", name, target] => attack(name, target),
         ["suite", only @ ..] => suite::run(only.first().copied().unwrap_or_default()),
         ["control"] => suite::control(),
-        ["daemon", backend, target] => suite::daemon(backend, target),
+        ["daemon", kind, target] => suite::daemon(kind, target),
         // What test runners ask.
         [.., "--list"] => ExitCode::SUCCESS,
         only => suite::as_root_and_as_user(only.first().copied().unwrap_or_default()),

@@ -124,7 +124,11 @@ async fn nothing_is_left_behind() {
         };
         let before = count();
         for number in 0..25 {
-            let script = if number % 2 == 0 { "true" } else { "setsid sleep 1000 & echo $TMPDIR; exit 1" };
+            let script = match number % 3 {
+                0 => "true",
+                1 => "setsid sleep 1000 & echo $TMPDIR; exit 1",
+                _ => "mkdir -p $TMPDIR/a/b && touch $TMPDIR/a/b/c && chmod 0 $TMPDIR/a/b $TMPDIR/a",
+            };
             machine.shell(script).await;
         }
         assert_eq!(count(), before);

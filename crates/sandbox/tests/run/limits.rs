@@ -29,6 +29,19 @@ async fn limits_end_a_run_and_say_which_one() {
 }
 
 #[tokio::test]
+async fn memory_that_the_kernel_keeps_counts_also_when_the_rest_ends_well() {
+    let fill = "import socket\nkept = []\nwhile True:\n  kept.append(socket.socketpair())\n  for s in kept[-1]:\n    s.setblocking(False)\n    try:\n      while s.send(b'1' * 65536): pass\n    except BlockingIOError: pass\n";
+    for machine in machines().await {
+        // One process is ended, or is out of descriptors and holds what it has.
+        let script = format!("/usr/bin/python3 -c \"{fill}\" & sleep 0.3; wait; exit 0");
+        let mut request = machine.request("sh", &["-c", &script]);
+        request.limits.memory_bytes = Some(64 << 20);
+        let outcome = machine.sandbox.run(request).await.unwrap();
+        assert_eq!(outcome.ended, Ended::MemoryLimit, "{outcome:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_dropped_run_ends() {
     for machine in machines().await {
         let gate = machine.workspace().join("gate");
@@ -91,6 +104,7 @@ async fn a_missing_tier_refuses_code_and_says_the_remedy() {
         init_arguments: Vec::new(),
         state_directory: root.path().join("sandbox"),
         data_directory: root.path().to_owned(),
+        control_groups: true,
     };
     let sandbox = Sandbox::new(setup, Policy::default()).unwrap();
     assert_eq!(sandbox.known_status(), None);
@@ -99,4 +113,59 @@ async fn a_missing_tier_refuses_code_and_says_the_remedy() {
     let status = sandbox.known_status().unwrap();
     assert_eq!((status.tier, status.attempts.len()), (None, 2));
     assert!(status.remedy.is_some() && error.to_string().contains(&status.remedy.unwrap()));
+}
+
+/// Empty files take no bytes and fill a disk all the same.
+const FLOOD: &str = "import os, sys\nos.makedirs(sys.argv[1], exist_ok=True)\nfor n in range(400_000):\n  os.close(os.open(f'{sys.argv[1]}/f{n}', os.O_CREAT))\n";
+
+#[tokio::test]
+async fn a_loop_that_makes_files_is_ended() {
+    for machine in machines().await {
+        let flood = |bounded: bool| {
+            let mut request = machine.request("/usr/bin/python3", &["-c", FLOOD, if bounded { "w" } else { "d" }]);
+            request.limits.files = 5_000;
+            request.workspace = bounded.then(|| machine.workspace());
+            request
+        };
+        let outcome = machine.sandbox.run(flood(false)).await.unwrap();
+        assert_eq!(outcome.ended, Ended::FileLimit, "{outcome:?}");
+        let made = std::fs::read_dir(machine.workspace().join("d")).unwrap().count();
+        println!("{:?}: {made} files before it was ended", outcome.tier);
+        assert!(made < 200_000, "{made}");
+        machine.sandbox.set_policy(Policy { workspace_max_files: 100, ..machine.sandbox.policy() });
+        let outcome = machine.sandbox.run(flood(true)).await.unwrap();
+        assert_eq!(outcome.ended, Ended::WorkspaceFiles { limit: 100 }, "{outcome:?}");
+    }
+}
+
+/// In a folder that nobody else may look into while it grows.
+#[tokio::test]
+async fn files_are_not_hidden_by_closing_their_folder() {
+    let hidden = "import os\nfor m in range(400):\n  os.mkdir(f'd{m}')\n  for n in range(1000):\n    os.close(os.open(f'd{m}/f{n}', os.O_CREAT))\n  os.chmod(f'd{m}', 0)\n";
+    for machine in machines().await {
+        let mut request = machine.request("/usr/bin/python3", &["-c", hidden]);
+        request.limits.files = 5_000;
+        let outcome = machine.sandbox.run(request).await.unwrap();
+        assert_eq!(outcome.ended, Ended::FileLimit, "{outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_workspace_is_counted_whole_when_its_program_has_ended() {
+    for machine in machines().await {
+        machine.sandbox.set_policy(Policy { workspace_limit_mb: 16, ..machine.sandbox.policy() });
+        let run = async |script: &str| {
+            let mut request = machine.request("sh", &["-c", script]);
+            request.workspace = Some(machine.workspace());
+            machine.sandbox.run(request).await.unwrap().ended
+        };
+        let over = Ended::WorkspaceBytes { limit: 16 << 20 };
+        assert_eq!(run("mkdir d && truncate -s 1G d/hole && chmod 0 d").await, over);
+        // It held so much before.
+        assert_eq!(run("chmod 700 d; echo fine > new; rm new").await, Ended::Exited { code: 0 });
+        assert_eq!(run("truncate -s 2M more").await, over);
+        assert_eq!(run("rm -r d more").await, Ended::Exited { code: 0 });
+        assert_eq!(run("truncate -s 15M some").await, Ended::Exited { code: 0 });
+        assert_eq!(run("ln some again").await, over);
+    }
 }

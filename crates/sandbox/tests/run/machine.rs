@@ -11,7 +11,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(backend: Backend) -> Self {
+    pub(crate) fn new(backend: Backend, control_groups: bool) -> Self {
         let root = tempfile::tempdir().unwrap();
         let data = root.path().join("data");
         std::fs::create_dir_all(data.join("workspace")).unwrap();
@@ -22,6 +22,7 @@ impl Machine {
             init_arguments: Vec::new(),
             state_directory: data.join("sandbox"),
             data_directory: data,
+            control_groups,
         };
         let sandbox = Sandbox::new(setup, Policy { backend, ..Policy::default() }).unwrap();
         Self { root, sandbox }
@@ -47,19 +48,24 @@ impl Machine {
     }
 }
 
-/// Each tier that proves itself; the others are named loudly and left out.
+/// Each tier that proves itself, with control groups and without; what is not there is named loudly
+/// and left out.
 pub(crate) async fn machines() -> Vec<Machine> {
     let mut machines = vec![];
     for backend in [Backend::Bubblewrap, Backend::Landlock] {
-        let machine = Machine::new(backend);
-        let status = machine.sandbox.status().await;
-        if status.tier.is_some() {
-            machines.push(machine);
-        } else {
-            println!("NOT TESTED: this machine cannot provide {backend:?}: {}", status.reason);
+        for control_groups in [true, false] {
+            let machine = Machine::new(backend, control_groups);
+            let status = machine.sandbox.status().await;
+            if status.tier.is_none() {
+                println!("NOT TESTED: this machine cannot provide {backend:?}: {}", status.reason);
+            } else if control_groups && !status.control_groups.in_force {
+                println!("NOT TESTED: {backend:?} with control groups: {}", status.control_groups.detail);
+            } else {
+                machines.push(machine);
+            }
         }
     }
-    machines.push(Machine::new(Backend::None));
+    machines.push(Machine::new(Backend::None, true));
     machines
 }
 

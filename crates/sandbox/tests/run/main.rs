@@ -4,4 +4,5 @@
 mod files;
 mod limits;
 mod machine;
+mod programs;
 mod streams;

@@ -7,6 +7,9 @@ use super::token::{Kind, Part, Unit};
 impl Grammar<'_> {
     /// One time, or several: "at 9am, 1pm and 6pm".
     pub(super) fn times(&mut self) -> bool {
+        if self.follows_unit() {
+            return false;
+        }
         let led = self.take(Kind::At)
             || (self.kind(0) == Kind::By
                 && {
@@ -18,7 +21,9 @@ impl Grammar<'_> {
         let follows_day = self.end_of_phrase == Some(self.at)
             && (self.draft.has_day() || self.draft.repeats)
             && (self.at_end(1) || matches!(self.kind(1), Kind::And | Kind::Comma) || self.text(1) == "h");
-        let Some(first) = self.clock_time(led || follows_day) else { return false };
+        // "in November 2027"
+        let is_year = !led && matches!((self.previous(), self.kind(0)), (Some(Kind::Month(_)), Kind::Number(1900..)));
+        let Some(first) = self.clock_time(led || follows_day).filter(|_| !is_year) else { return false };
         let mut times = vec![first];
         loop {
             let more = self.attempt(|grammar| {
@@ -204,7 +209,7 @@ impl Grammar<'_> {
     /// The minute in "nine thirty" and "9 30", `ahead` of the place.
     fn spoken_minute(&self, ahead: usize) -> Option<u8> {
         let Kind::Number(minute @ 1..=59) = self.kind(ahead) else { return None };
-        let in_words = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphabetic());
+        let in_words = |text: &str| text.chars().all(|letter| letter.is_alphabetic() || letter == '-');
         let (hour_text, minute_text) = (self.text(ahead - 1), self.text(ahead));
         let fits = if in_words(hour_text) {
             in_words(minute_text) && minute >= 10

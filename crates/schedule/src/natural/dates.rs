@@ -168,28 +168,32 @@ impl Grammar<'_> {
         if !every && !ranged && !self.take(Kind::In) {
             return false;
         }
-        let mut months = Vec::new();
+        if ranged && !matches!(self.kind(1), Kind::Through | Kind::To | Kind::Until | Kind::And) {
+            return false;
+        }
+        self.draft.repeats |= every;
+        self.listed_months()
+    }
+
+    /// "in November", "of June and July".
+    pub(super) fn months_by_name(&mut self) -> bool {
+        self.take_any(&[Kind::In, Kind::Of]) && self.listed_months()
+    }
+
+    fn listed_months(&mut self) -> bool {
         if let Some(range) = self.range_of_months() {
-            self.draft.repeats |= every;
             self.draft.months.extend(range);
             return true;
         }
-        if ranged {
-            return false;
-        }
+        let before = self.draft.months.len();
         while let Kind::Month(month) = self.kind(0) {
-            months.push(month);
+            self.draft.months.push(month);
             self.at += 1;
             if !matches!(self.kind(1), Kind::Month(_)) || !self.take_any(&[Kind::And, Kind::Comma]) {
                 break;
             }
         }
-        if months.is_empty() {
-            return false;
-        }
-        self.draft.repeats |= every;
-        self.draft.months.extend(months);
-        true
+        self.draft.months.len() > before
     }
 
     /// "June to August", over the end of the year if need be.

@@ -34,6 +34,7 @@ impl Grammar<'_> {
             return Some(WeekdaySet { days: WORKDAYS, count: 5, repeats: true, short: false });
         }
         let mut set = self.weekday_item()?;
+        let mut latest = set.days;
         loop {
             let more = self.attempt(|grammar| {
                 let through = grammar.take_any(&[Kind::Through, Kind::Until, Kind::To]);
@@ -47,11 +48,12 @@ impl Grammar<'_> {
                 grammar.take_any(&[Kind::On, Kind::Every, Kind::Am]);
                 let Some(item) = grammar.weekday_item() else { return false };
                 if through {
-                    let Some(days) = range(set.days, item.days) else { return false };
+                    let Some(days) = range(latest, item.days) else { return false };
                     set.days |= days;
                 } else {
                     set.days |= item.days;
                 }
+                latest = item.days;
                 set.count = set.days.count_ones();
                 set.repeats = true;
                 set.short = false;

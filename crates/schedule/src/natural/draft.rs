@@ -114,7 +114,10 @@ pub(super) struct Draft {
     /// The zone that was named beside the time.
     pub(super) zone: Option<Zone>,
     pub(super) window: Option<(ClockTime, ClockTime)>,
-    pub(super) minute_past: Option<u8>,
+    /// Of every hour in which something comes.
+    pub(super) minutes: Vec<u8>,
+    /// "past the hour", "zur vollen Stunde": every hour where nothing says which, the full one where no minute is named.
+    pub(super) each_hour: bool,
     pub(super) except: u8,
     /// A part that no schedule here can hold: an end, a start, an exception that is no weekday.
     pub(super) limited: bool,

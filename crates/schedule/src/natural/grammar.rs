@@ -138,6 +138,11 @@ impl<'a> Grammar<'a> {
         self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map(|token| token.kind)
     }
 
+    /// Whether a unit that no phrase took stands before the place, as in "day 6".
+    pub(super) fn follows_unit(&self) -> bool {
+        matches!(self.previous(), Some(Kind::Unit(_))) && self.end_of_phrase != Some(self.at)
+    }
+
     /// Takes the token if it is of this kind.
     pub(super) fn take(&mut self, kind: Kind) -> bool {
         let found = !self.at_end(0) && self.kind(0) == kind;
@@ -167,7 +172,7 @@ impl<'a> Grammar<'a> {
             || self.attempt(Self::limit)
             || self.attempt(Self::count_per)
             || self.attempt(Self::offset)
-            || self.attempt(Self::minute_of_every_hour)
+            || self.attempt(Self::minutes_of_hour)
             || self.attempt(Self::window)
             || self.attempt(Self::weekday_of_month)
             || self.attempt(Self::end_of_month)

@@ -12,6 +12,9 @@ enum Weight {
     Refuses,
 }
 
+/// What stands beside a number and is not counted or named by it.
+const NO_NOUNS: [&str; 6] = ["with", "plus", "minus", "mit", "zuzüglich", "x"];
+
 /// Verbs after which "if" begins what is asked.
 const ASKS: [&str; 13] =
     ["tell", "check", "know", "see", "look", "ask", "notify", "alert", "warn", "verify", "test", "ping", "message"];
@@ -90,15 +93,26 @@ impl Grammar<'_> {
                 if is_day { Weight::Refuses } else { Weight::Nothing }
             }
             Kind::OClock | Kind::Pm if self.mark_at(previous) == Mark::Time => Weight::Limits,
-            Kind::OClock | Kind::Pm => self.weight_of_number(place.saturating_sub(1), true),
+            // "25 o'clock"
+            Kind::OClock | Kind::Pm => {
+                let is_number = matches!(self.kind_at(previous), Kind::Number(_))
+                    || previous.is_some_and(|at| self.text_at(at).starts_with(|letter: char| letter.is_ascii_digit()));
+                if is_number && self.mark_at(previous) == Mark::Unread { Weight::Refuses } else { Weight::Nothing }
+            }
             Kind::Past | Kind::Before => {
                 let ends_with_it = self.mark_at(previous) == Mark::Time && place + 1 == self.tokens.len();
-                limits(ends_with_it || self.is_relative(place))
+                // "every 15 minutes past the hour" is one minute of the hour, or a quarter of it.
+                let of_hour = (next, self.kind_at(Some(place + 2))) == (Kind::The, Kind::Unit(Unit::Hour));
+                limits(ends_with_it || of_hour || self.is_relative(place))
             }
             // "jeden Tag um die gleiche Zeit"
             Kind::At if text == "um" && next == Kind::The && self.mark_at(previous) != Mark::Unread => Weight::Refuses,
             // "on Labor Day"
             Kind::Unit(Unit::Day) => limits(self.kind_at(previous) == Kind::Unknown && self.is_when(place)),
+            // "on the last day", of what?
+            Kind::Last if next == Kind::Unit(Unit::Day) => {
+                limits(matches!(self.kind_at(self.before(place, &[Kind::The])), Kind::On | Kind::Am))
+            }
             Kind::Ordinal(_) if self.is_unknown_day(place) => Weight::Limits,
             Kind::End | Kind::Beginning => limits(matches!(next, Kind::Of | Kind::Unit(_))),
             Kind::This => limits(
@@ -120,10 +134,10 @@ impl Grammar<'_> {
             | Kind::Ordinal(_)
             | Kind::Half
             | Kind::Quarter
-            | Kind::OneAndAHalf => self.weight_of_number(place, false),
-            Kind::Unknown if text.starts_with(|letter: char| letter.is_ascii_digit()) => {
-                self.weight_of_number(place, false)
-            }
+            | Kind::OneAndAHalf => self.weight_of_number(place),
+            // "every hour x3"
+            Kind::Unknown if text.strip_prefix('x').is_some_and(|count| count.parse::<u32>().is_ok()) => Weight::Limits,
+            Kind::Unknown if text.contains(|letter: char| letter.is_ascii_digit()) => self.weight_of_number(place),
             // "am Muttertag"
             Kind::Unknown if text.len() > 5 && ["tag", "day"].iter().any(|day| text.ends_with(day)) => {
                 limits(self.is_when(place))
@@ -137,39 +151,48 @@ impl Grammar<'_> {
         }
     }
 
-    /// A number belongs to the time when a preposition or a phrase stands before it and no noun behind.
-    fn weight_of_number(&self, place: usize, is_clock: bool) -> Weight {
+    /// A number belongs to what is to be done only where it counts or names something there: "send 5 jokes", "older
+    /// than 7 days". Any other one may say when.
+    fn weight_of_number(&self, place: usize) -> Weight {
         let text = self.text_at(place);
         let before = self.before(place, &[Kind::Comma, Kind::And, Kind::The]);
+        let follows_phrase = self.mark_at(before) != Mark::Unread;
         let directly = place.checked_sub(1);
-        let counts_something = matches!(
-            self.kind_at(Some(place + 1)),
-            Kind::Unknown | Kind::Unit(_) | Kind::SecondWord | Kind::Adverb(..) | Kind::Times
-        ) && self.tokens.get(place + 1).is_some();
-        let led = self.mark_at(before) == Mark::Unread
-            && before.is_some()
-            && matches!(
-                self.kind_at(before),
-                Kind::At | Kind::On | Kind::By | Kind::From | Kind::Between | Kind::Until | Kind::Am
-            );
-        let at = led && self.kind_at(before) == Kind::At;
-        let after_time = self.mark_at(directly) == Mark::Time;
-        let is_number = text.starts_with(|letter: char| letter.is_ascii_digit());
-        if is_clock
-            && self.mark_at(Some(place)) == Mark::Unread
-            && (is_number || matches!(self.kind_at(Some(place)), Kind::Number(_)))
-        {
-            return Weight::Refuses;
-        }
-        if is_clock {
-            return Weight::Nothing;
-        }
+        let is_led = |at: Option<usize>| {
+            self.mark_at(at) == Mark::Unread
+                && matches!(
+                    self.kind_at(at),
+                    Kind::At | Kind::On | Kind::By | Kind::From | Kind::Between | Kind::Until | Kind::Am
+                )
+        };
+        let at = is_led(before) && self.kind_at(before) == Kind::At;
         // "at 25:00" is no time at all.
-        if (at || self.mark_at(before) != Mark::Unread) && is_number && text.contains(':') {
+        if (at || follows_phrase) && text.contains(':') && text.starts_with(|letter: char| letter.is_ascii_digit()) {
             return Weight::Refuses;
         }
-        let after_phrase = self.mark_at(before) != Mark::Unread;
-        if at || after_time || ((led || after_phrase) && !counts_something) { Weight::Limits } else { Weight::Nothing }
+        let is_noun = |at: usize| {
+            self.tokens
+                .get(at)
+                .is_some_and(|word| word.kind == Kind::Unknown && !NO_NOUNS.contains(&word.text.as_str()))
+        };
+        let after_unit = matches!(self.kind_at(directly), Kind::Unit(_)) && self.mark_at(directly) == Mark::Unread;
+        let counts = is_noun(place + 1) && !after_unit;
+        // "every hour at tick 15" may say when, "look at page 15" does not.
+        let is_preposition = is_led(place.checked_sub(2));
+        let beside_phrase = match place.checked_sub(if is_preposition { 3 } else { 2 }) {
+            Some(lead) => self.marks[lead] != Mark::Unread,
+            None => is_preposition,
+        };
+        // "the past 7 days"
+        let is_span = |at: usize| self.tokens[at].kind == Kind::Past && self.kind_at(at.checked_sub(1)) == Kind::The;
+        let names = self.mark_at(directly) == Mark::Unread
+            && directly.is_some_and(|at| is_noun(at) || self.tokens[at].kind == Kind::Last || is_span(at))
+            && !beside_phrase;
+        let is_whole =
+            matches!(self.tokens[place].kind, Kind::Half | Kind::Quarter | Kind::OneAndAHalf | Kind::Unknown);
+        let is_of_time = (is_led(before) || follows_phrase) && !counts;
+        let may_say_when = if is_whole { is_of_time } else { !(counts || names) };
+        if at || self.mark_at(directly) == Mark::Time || may_say_when { Weight::Limits } else { Weight::Nothing }
     }
 
     /// "am zweiten Advent", where nothing else says on which day.

@@ -47,7 +47,8 @@ impl Grammar<'_> {
                 self.at += 1;
                 count
             }
-            Kind::Number(count) if matches!(self.kind(1), Kind::Times) => {
+            // "for 12 times" is an end.
+            Kind::Number(count) if self.kind(1) == Kind::Times && self.previous() != Some(Kind::For) => {
                 self.at += 2;
                 count
             }
@@ -117,14 +118,7 @@ impl Grammar<'_> {
             Unit::Hour => {
                 // "an hour and a half", "one hour and 20 minutes"
                 let half = half || self.attempt(Self::and_a_half);
-                let mut minutes = if half { 30 } else { 0 };
-                self.attempt(|grammar| {
-                    grammar.take(Kind::And);
-                    let Kind::Number(more @ 1..=59) = grammar.kind(0) else { return false };
-                    grammar.at += 1;
-                    minutes += i64::from(more);
-                    grammar.unit() == Some(Unit::Minute)
-                });
+                let minutes = if half { 30 } else { 0 } + self.further_minutes().unwrap_or(0);
                 Offset::Seconds(count * 3600 + minutes * 60)
             }
             Unit::Day => Offset::Days(count),
@@ -135,6 +129,18 @@ impl Grammar<'_> {
         };
         let is_whole = matches!(unit, Unit::Minute | Unit::Hour) || !half;
         (count > 0 && is_whole).then_some(length)
+    }
+
+    /// "and 20 minutes" behind hours.
+    fn further_minutes(&mut self) -> Option<i64> {
+        self.find(|grammar| {
+            grammar.take(Kind::And);
+            let Kind::Number(minutes @ 1..=59) = grammar.kind(0) else { return None };
+            grammar.at += 1;
+            let ends = grammar.unit() == Some(Unit::Minute)
+                && !matches!(grammar.kind(0), Kind::Past | Kind::To | Kind::Before);
+            ends.then_some(i64::from(minutes))
+        })
     }
 
     /// "2h30m", which stands as a time of the day stands.
@@ -187,17 +193,13 @@ impl Grammar<'_> {
             self.at += 1;
         }
         self.draft.repeats = true;
-        if let Some(seconds) = self.odd_length() {
-            self.draft.interval_seconds = Some(seconds);
-            return true;
-        }
-        if let Some(seconds) = self.hours_and_minutes() {
-            self.draft.interval_seconds = Some(seconds);
+        if let Some(seconds) = self.odd_length().or_else(|| self.hours_and_minutes()) {
+            self.repeats_after(seconds);
             return true;
         }
         if let Kind::Decimal(hundredths) = self.kind(0) {
             self.at += 1;
-            self.draft.interval_seconds = Some(i64::from(hundredths) * 36);
+            self.repeats_after(i64::from(hundredths) * 36);
             return hundredths > 0 && self.unit() == Some(Unit::Hour);
         }
         if self.take(Kind::Midnight) {
@@ -240,11 +242,16 @@ impl Grammar<'_> {
         }
         // "alle Jahre wieder" is a song.
         let is_song = self.text_before() == "alle" && self.text(0) == "jahre";
-        let Some(unit) = self.unit().filter(|_| !is_song) else { return false };
+        let is_full = self.full();
+        let Some(unit) = self.unit().filter(|unit| !is_song && (!is_full || *unit == Unit::Hour)) else {
+            return false;
+        };
+        self.draft.each_hour |= is_full;
         let half = half || (unit == Unit::Hour && self.attempt(Self::and_a_half));
-        if half {
+        let minutes = if unit == Unit::Hour && !half { self.further_minutes() } else { None };
+        if half || minutes.is_some() {
             self.draft.impossible |= unit != Unit::Hour;
-            self.draft.interval_seconds = Some(i64::from(count) * 3600 + 1800);
+            self.repeats_after(i64::from(count) * 3600 + minutes.unwrap_or(30) * 60);
             return true;
         }
         // "every first week of the month" comes once a month, and cron cannot hold it.
@@ -255,31 +262,6 @@ impl Grammar<'_> {
                     matches!(grammar.unit(), Some(Unit::Month | Unit::Quarter | Unit::Year))
                 }
             });
-        // "every hour on the hour"
-        if unit == Unit::Hour
-            && count == 1
-            && self.attempt(|grammar| {
-                grammar.take(Kind::On) && grammar.take(Kind::The) && grammar.unit() == Some(Unit::Hour)
-            })
-        {
-            self.draft.minute_past = Some(0);
-        }
-        // "every hour on the half hour", "jede Stunde um halb"
-        if unit == Unit::Hour
-            && count == 1
-            && self.attempt(|grammar| {
-                if !grammar.take_any(&[Kind::On, Kind::At]) {
-                    return false;
-                }
-                if grammar.take(Kind::HalfTo) {
-                    return !matches!(grammar.kind(0), Kind::Number(_));
-                }
-                grammar.take(Kind::The);
-                grammar.take(Kind::Half) && grammar.unit() == Some(Unit::Hour)
-            })
-        {
-            self.draft.minute_past = Some(30);
-        }
         if unit == Unit::Quarter {
             count = count.saturating_mul(3);
         }
@@ -292,6 +274,11 @@ impl Grammar<'_> {
         self.draft.impossible |= again;
         self.draft.interval = Some((count, unit));
         true
+    }
+
+    fn repeats_after(&mut self, seconds: i64) {
+        self.draft.impossible |= self.draft.interval_seconds.is_some_and(|known| known != seconds);
+        self.draft.interval_seconds = Some(seconds);
     }
 
     /// "daily", "weekly". Before a noun it is an adjective.

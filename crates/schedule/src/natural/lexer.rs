@@ -144,6 +144,18 @@ fn push_body(body: &str, found: &mut Vec<Token>) {
         push(found, Kind::Quarter, "viertel");
         return push(found, kind_of("stunde"), "stunde");
     }
+    if let Some(items) = unspaced_list(body) {
+        for (place, item) in items.into_iter().enumerate() {
+            if place > 0 {
+                push(found, Kind::Comma, ",");
+            }
+            match weekday_in_list(item) {
+                Some(kind) => push(found, kind, item),
+                None => push_body(item, found),
+            }
+        }
+        return;
+    }
     // "15." is the German 15th; elsewhere a full stop ends the sentence.
     if let Some(digits) = body.strip_suffix('.') {
         return match digits.parse::<u32>() {
@@ -158,15 +170,6 @@ fn push_body(body: &str, found: &mut Vec<Token>) {
     }
     if kind_of(body) != Kind::Unknown {
         return push_word(body, found);
-    }
-    // "Sa+So"
-    if let Some((left, right)) = body.split_once('+')
-        && short_weekday(left).is_some()
-        && short_weekday(right).is_some()
-    {
-        push_body(left, found);
-        push(found, Kind::And, "+");
-        return push_body(right, found);
     }
     for separator in ['/', '-'] {
         if let Some((left, right)) = body.split_once(separator) {
@@ -185,6 +188,27 @@ fn push_body(body: &str, found: &mut Vec<Token>) {
         return push_numeric(body, found);
     }
     push_word(body, found);
+}
+
+/// "Mon,Tue,Wed", "Sa+So", "9,12,15", "1st,15th"; "1,5" and "1,000" are numbers.
+fn unspaced_list(body: &str) -> Option<Vec<&str>> {
+    let items: Vec<&str> = body.split([',', ';', '+', '&']).collect();
+    let is_number = |item: &&str| item.bytes().all(|byte| byte.is_ascii_digit());
+    let is_one_number = items.len() == 2 && items.iter().all(is_number) && items[1].len() != 2
+        || items.iter().skip(1).all(|item| is_number(item) && item.len() == 3);
+    let is_list = items.len() > 1 && !items.contains(&"") && !is_one_number;
+    let joins_days = items.iter().all(|item| weekday_in_list(item).is_some());
+    (is_list && (joins_days || !body.contains(['+', '&']))).then_some(items)
+}
+
+/// Two letters are a weekday beside others, those of calendars ("MO,TU,WE") included.
+fn weekday_in_list(item: &str) -> Option<Kind> {
+    let full = match item {
+        "we" => "wednesday",
+        "su" => "sunday",
+        other => other,
+    };
+    short_weekday(full).or_else(|| Some(kind_of(full)).filter(|kind| matches!(kind, Kind::Weekday { .. })))
 }
 
 fn is_day(found: &[Token]) -> bool {
@@ -323,18 +347,28 @@ fn valid_date(year: Option<i16>, month: u16, day: u16) -> Option<Kind> {
     Some(Kind::Date { year, month: month.unsigned_abs(), day: day.unsigned_abs() })
 }
 
-/// "twenty five" is one number.
+/// "twenty five" is one number, "twenty first" one ordinal.
 fn joined_numbers(tokens: Vec<Token>) -> Vec<Token> {
+    let words = |token: &Token| token.text.chars().all(char::is_alphabetic);
     let mut joined: Vec<Token> = Vec::with_capacity(tokens.len());
     for token in tokens {
-        let words = |token: &Token| token.text.bytes().all(|byte| byte.is_ascii_alphabetic());
-        if let (Kind::Number(ones @ 1..=9), Some(Token { kind: Kind::Number(tens @ 20..=90), text, .. })) =
-            (token.kind, joined.last_mut())
-            && words(&token)
-            && text.bytes().all(|byte| byte.is_ascii_alphabetic())
+        // "every twenty second" may be a length, "the twenty second" is a day.
+        let announces_day =
+            joined.iter().nth_back(1).is_some_and(|last| matches!(last.kind, Kind::The | Kind::Month(_)));
+        let tens = joined.last_mut().filter(|last| words(last) && words(&token));
+        if let Some(Token { kind, .. }) = tens
+            && let Kind::Number(tens @ (20 | 30 | 40 | 50 | 60 | 70 | 80 | 90)) = *kind
         {
-            *tens += ones;
-            continue;
+            let whole = match token.kind {
+                Kind::Number(ones @ 1..=9) => Some(Kind::Number(tens + ones)),
+                Kind::Ordinal(ones @ 1..=9) => Some(Kind::Ordinal(tens + ones)),
+                Kind::SecondWord if announces_day => Some(Kind::Ordinal(tens + 2)),
+                _ => None,
+            };
+            if let Some(whole) = whole {
+                *kind = whole;
+                continue;
+            }
         }
         joined.push(token);
     }

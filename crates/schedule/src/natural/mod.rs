@@ -13,6 +13,7 @@ mod grammar;
 mod leftover;
 mod lengths;
 mod lexer;
+mod minutes;
 mod month_days;
 mod refusal;
 mod resolve;

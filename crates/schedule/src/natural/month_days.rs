@@ -27,10 +27,13 @@ impl Grammar<'_> {
         }
         let working = matches!(self.text(0), "business" | "working") && self.text(1) == "day";
         let Some(set) = self.weekday_set() else { return false };
-        let of_month = self.attempt(Self::of_every_month);
+        // "every month on the first Monday"
+        let of_month = self.attempt(Self::of_every_month) || matches!(self.draft.interval, Some((_, Unit::Month)));
+        // "in November": the one of every year, where something says so.
+        let of_named_month = !of_month && self.attempt(Self::months_by_name);
         // "every 1st and 3rd Monday" counts within the month, "every 3rd Monday" may not.
         let unambiguous = every && (weeks.len() > 1 || matches!(weeks.as_slice(), [Week::Last | Week::Nth(1)]));
-        if !of_month {
+        if !of_month && !of_named_month {
             // "every second Friday" may be every other one, "last Friday" is over, "the first Monday in May" is one.
             let other = matches!(self.kind(0), Kind::Of | Kind::In);
             if !unambiguous && !every && !other && !working {
@@ -39,7 +42,7 @@ impl Grammar<'_> {
             self.draft.impossible |= !unambiguous || other;
         }
         self.draft.impossible |= working || set.count != 1;
-        self.draft.repeats = true;
+        self.draft.repeats |= of_month || every;
         let day = u8::try_from(set.days.trailing_zeros()).unwrap_or(0);
         self.draft.weeks.extend(weeks.into_iter().map(|week| (week, day)));
         if let Some(part) = self.part() {
@@ -112,54 +115,65 @@ impl Grammar<'_> {
         true
     }
 
-    /// "the 1st and 15th", "on the tenth of each month", "am 15. jedes Monats".
+    /// "the 1st and 15th", "on the tenth of each month", "am 15. jedes Monats", "day 2 of every month", "the 1st and the
+    /// last".
     pub(super) fn days_of_month(&mut self) -> bool {
         // "Monday the 30th"
         let follows_weekday =
             self.draft.weekdays != 0 && (self.end_of_phrase == Some(self.at) || self.previous() == Some(Kind::Comma));
         let led = self.take_any(&[Kind::On, Kind::Am, Kind::By]) || follows_weekday;
-        let (from, between) = (!led && self.take(Kind::From), !led && self.take(Kind::Between));
+        let is_span = !led && matches!(self.kind(0), Kind::From | Kind::Between);
+        let between = self.kind(0) == Kind::Between;
+        self.at += usize::from(is_span);
+        self.at += usize::from(self.text(0) == "an");
         self.take(Kind::The);
         let every = self.take(Kind::Every);
+        let speaks_of_months = self
+            .tokens
+            .iter()
+            .any(|token| matches!(token.kind, Kind::Unit(Unit::Month) | Kind::Adverb(_, Unit::Month)));
+        let by_number = speaks_of_months && !every && self.take(Kind::Unit(Unit::Day));
         let mut days = Vec::new();
-        while let Some(day) = self.ordinal() {
-            days.push(day);
-            let through = self.attempt(|grammar| {
-                let leads =
-                    grammar.take_any(&[Kind::Through, Kind::To, Kind::Until]) || (between && grammar.take(Kind::And));
-                if leads {
+        let mut names_last = false;
+        loop {
+            if self.attempt(Self::last_of_month) {
+                names_last = true;
+            } else {
+                let Some(day) = self.month_day(by_number) else { return false };
+                days.push(day);
+                let last = self.find(|grammar| {
+                    let leads = grammar.take_any(&[Kind::Through, Kind::To, Kind::Until])
+                        || (between && grammar.take(Kind::And));
                     grammar.take(Kind::The);
                     grammar.at += usize::from(grammar.text(0) == "zum");
+                    grammar.month_day(by_number).filter(|_| leads)
+                });
+                if let Some(last) = last {
+                    self.draft.impossible |= last <= day || last > 31;
+                    days.extend((day + 1..=last.min(31)).filter(|_| last > day));
+                    break;
                 }
-                leads && matches!(grammar.kind(0), Kind::Ordinal(_) | Kind::SecondWord)
-            });
-            if through && let Some(last) = self.ordinal() {
-                self.draft.impossible |= last <= day || last > 31;
-                days.extend((day + 1..=last.min(31)).filter(|_| last > day));
-                break;
             }
-            if from || between {
+            if is_span {
                 return false;
             }
-            let more = self.attempt(|grammar| {
-                if !grammar.take_any(&[Kind::And, Kind::Comma]) {
-                    return false;
-                }
-                grammar.take(Kind::And);
-                grammar.take_any(&[Kind::On, Kind::Am]);
-                grammar.take(Kind::The);
-                matches!(grammar.kind(0), Kind::Ordinal(_) | Kind::SecondWord)
-            });
-            if !more {
+            let before = self.at;
+            let joined = self.take_any(&[Kind::Comma, Kind::And]);
+            self.take(Kind::And);
+            self.take_any(&[Kind::On, Kind::Am]);
+            self.take(Kind::The);
+            self.at += usize::from(by_number && self.kind(0) == Kind::Unit(Unit::Day));
+            let item = self.at;
+            let goes_on = joined && (self.attempt(Self::last_of_month) || self.month_day(by_number).is_some());
+            self.at = if goes_on { item } else { before };
+            if !goes_on {
                 break;
             }
-        }
-        if days.is_empty() {
-            return false;
         }
         // "the 3rd day of the month"
         self.attempt(|grammar| {
-            grammar.unit() == Some(Unit::Day) && matches!(grammar.kind(0), Kind::Of | Kind::Every | Kind::In)
+            grammar.unit() == Some(Unit::Day)
+                && (matches!(grammar.kind(0), Kind::Of | Kind::Every | Kind::In) || speaks_of_months)
         });
         // "the 3rd of next month", "am 3. dieses Monats"
         let of_one_month = self.attempt(|grammar| {
@@ -180,26 +194,59 @@ impl Grammar<'_> {
             || of_one_month
             || matches!(self.kind(0), Kind::By | Kind::The)
             || matches!(self.kind(1), Kind::OClock | Kind::Pm);
-        let announced =
-            led || of_one_month || every || of_month || self.draft.interval == Some((1, Unit::Month)) || days.len() > 1;
+        let announced = led
+            || by_number
+            || of_one_month
+            || every
+            || of_month
+            || self.draft.interval == Some((1, Unit::Month))
+            || days.len() > 1;
         // "every 15th" is a day of the month; "every second" is not.
         let is_numbered = days.iter().all(|day| *day > 3) || self.text_before().ends_with('.') || days == [1];
         if !announced || (!of_month && !is_last_word) || (every && !of_month && !is_numbered) {
             return false;
         }
-        self.draft.impossible |= days.iter().any(|day| !(1..=31).contains(day));
-        self.draft.repeats |= every || of_month || days.len() > 1;
+        // "on the last day", of what?
+        if days.is_empty() && !speaks_of_months {
+            return false;
+        }
+        self.draft.impossible |= days.iter().any(|day| !(1..=31).contains(day)) || (names_last && of_one_month);
+        self.draft.repeats |= every || of_month || days.len() > 1 || names_last;
+        self.draft.last_day |= names_last;
         self.draft.month_days.extend(days.iter().filter_map(|day| u8::try_from(*day).ok()));
         true
     }
 
-    fn ordinal(&mut self) -> Option<u32> {
+    /// An ordinal, or any number where "day" stands before it.
+    fn month_day(&mut self, by_number: bool) -> Option<u32> {
+        let is_time = matches!(self.kind(1), Kind::Am | Kind::Pm | Kind::OClock | Kind::Unit(_));
         let number = match self.kind(0) {
             Kind::Ordinal(number) => number,
             Kind::SecondWord => 2,
+            Kind::Number(number) if by_number && !is_time => number,
             _ => return None,
         };
         self.at += 1;
         Some(number)
+    }
+
+    /// "last", "last day": nothing else that is the last one.
+    fn last_of_month(&mut self) -> bool {
+        let is_other = matches!(
+            self.kind(1),
+            Kind::Unit(_)
+                | Kind::Weekday { .. }
+                | Kind::Workday { .. }
+                | Kind::Weekend { .. }
+                | Kind::Part { .. }
+                | Kind::Unknown
+                | Kind::Number(_)
+                | Kind::Quarter
+        ) && !self.at_end(1);
+        let is_day = self.kind(1) == Kind::Unit(Unit::Day);
+        self.take(Kind::Last) && {
+            self.at += usize::from(is_day);
+            is_day || !is_other
+        }
     }
 }

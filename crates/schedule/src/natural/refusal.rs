@@ -139,9 +139,18 @@ fn is_past(tokens: &[Token], place: usize) -> bool {
         Kind::Last => {
             let of_month = matches!(kind(2), Some(Kind::Of | Kind::In | Kind::Every | Kind::Per));
             let every = place.checked_sub(1).is_some_and(|before| tokens[before].kind == Kind::Every);
+            // "every month on the last Sunday"
+            let is_monthly = tokens[..place].windows(2).any(|pair| {
+                let says_month =
+                    matches!(pair[0].kind, Kind::Every | Kind::Number(_)) && pair[1].kind == Kind::Unit(Unit::Month);
+                says_month || matches!(pair[0].kind, Kind::Adverb(_, Unit::Month))
+            });
+            let led = place
+                .checked_sub(1)
+                .is_some_and(|before| matches!(tokens[before].kind, Kind::The | Kind::Am | Kind::On | Kind::And));
             match kind(1) {
                 Some(Kind::Unit(Unit::Week | Unit::Month | Unit::Year | Unit::Quarter) | Kind::Part { .. }) => true,
-                Some(Kind::Weekday { .. } | Kind::Weekend { .. }) => !of_month && !every,
+                Some(Kind::Weekday { .. } | Kind::Weekend { .. }) => !(of_month || every || is_monthly && led),
                 _ => false,
             }
         }

@@ -26,6 +26,8 @@ const BATCH_BYTES: usize = 1 << 20;
 enum Feed {
     Rows {
         table: usize,
+        /// The line of the first one.
+        line: u64,
         values: Vec<Value>,
     },
     /// The dump was read to its end and is whole.
@@ -53,7 +55,7 @@ where
     let inserting = db.run(plan, async move |tx: &mut Tx| {
         let taken = rows.lock().take();
         let Some(mut rows) = taken else { return Err(StoreError::Contended) };
-        insert(tx, &inserted_tables, &mut rows).await?;
+        insert(tx, &inserted_tables, &mut rows).await.map_err(|error| blame_dump(error, "what it holds"))?;
         judge(tx).await
     });
     let feeding = async {
@@ -65,6 +67,7 @@ where
     match (inserted, parsed) {
         (Ok(()), parsed) => parsed,
         // What is wrong with the dump explains the failed transaction, unless it failed by itself.
+        (Err(error), Err(StoreError::Aborted)) => Err(error),
         (Err(StoreError::Dump { .. }), Err(error)) => Err(error),
         (Err(error), _) => Err(error),
     }
@@ -135,6 +138,7 @@ async fn parse<R: AsyncRead + Unpin + Send>(
     let mut seen = HashSet::new();
     let mut values = Vec::new();
     let mut bytes = 0;
+    let mut first_line = 0;
     loop {
         let length = lines.next().await?.map(<[u8]>::len);
         let Some(length) = length else { return Err(StoreError::dump("it is cut off: its last line is missing")) };
@@ -145,11 +149,14 @@ async fn parse<R: AsyncRead + Unpin + Send>(
                 || values.len() >= batch_rows(&tables[table]) * tables[table].columns.len())
             && !values.is_empty()
         {
-            send(feed, Feed::Rows { table, values: std::mem::take(&mut values) }).await?;
+            send(feed, Feed::Rows { table, line: first_line, values: std::mem::take(&mut values) }).await?;
             bytes = 0;
         }
         if is_row {
             let table = current.ok_or_else(|| lines.wrong("is a row before any table"))?;
+            if values.is_empty() {
+                first_line = lines.number;
+            }
             decode_row(lines, &tables[table], &mut values)?;
             summary.rows += 1;
             bytes += length;
@@ -182,9 +189,9 @@ async fn parse<R: AsyncRead + Unpin + Send>(
     }
 }
 
-/// Fails when the transaction has ended, which then says why.
+/// `Aborted` when the transaction has ended, which then says why.
 async fn send(feed: &mpsc::Sender<Feed>, item: Feed) -> Result<(), StoreError> {
-    feed.send(item).await.map_err(|_| StoreError::dump("the database stopped taking rows"))
+    feed.send(item).await.map_err(|_| StoreError::Aborted)
 }
 
 fn batch_rows(table: &Table) -> usize {
@@ -231,7 +238,7 @@ async fn insert(tx: &mut Tx, tables: &[Table], rows: &mut mpsc::Receiver<Feed>) 
     }
     loop {
         match rows.recv().await {
-            Some(Feed::Rows { table, values }) => insert_rows(tx, &tables[table], values).await?,
+            Some(Feed::Rows { table, line, values }) => insert_batch(tx, &tables[table], line, values).await?,
             Some(Feed::End) => break,
             None => return Err(StoreError::dump("it was not read to its end")),
         }
@@ -273,7 +280,42 @@ async fn raise_sequences(tx: &mut Tx) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn insert_rows(tx: &mut Tx, table: &Table, values: Vec<Value>) -> Result<(), StoreError> {
+/// A refusal that the dump's content is to blame for, as the dump's fault.
+fn blame_dump(error: StoreError, what: &str) -> StoreError {
+    match error {
+        StoreError::Unique { .. }
+        | StoreError::ForeignKey { .. }
+        | StoreError::Constraint { .. }
+        | StoreError::Argument { .. } => StoreError::dump(format!("{what} cannot be taken: {error}")),
+        // Its own words may say what no constraint is named for, such as a number out of range.
+        StoreError::Database { source } => StoreError::dump(format!("{what} cannot be taken: {source}")),
+        other => other,
+    }
+}
+
+/// Inserts rows at once; where the database refuses one, finds which.
+async fn insert_batch(tx: &mut Tx, table: &Table, line: u64, values: Vec<Value>) -> Result<(), StoreError> {
+    tx.execute("SAVEPOINT batch", args![]).await?;
+    let Err(refusal) = insert_rows(tx, table, &values).await else {
+        return tx.execute("RELEASE SAVEPOINT batch", args![]).await.map(|_| ());
+    };
+    if !matches!(blame_dump(refusal.clone(), ""), StoreError::Dump { .. }) {
+        return Err(refusal);
+    }
+    // With it gone, what failed is only the batch.
+    tx.read.failure = None;
+    // Where the whole transaction is gone (a full disk), the dump is not to blame.
+    if tx.execute("ROLLBACK TO SAVEPOINT batch", args![]).await.is_err() {
+        return Err(refusal);
+    }
+    for (row, line) in values.chunks(table.columns.len().max(1)).zip(line..) {
+        let taken = insert_rows(tx, table, row).await;
+        taken.map_err(|error| blame_dump(error, &format!("line {line}, a row of the table `{}`,", table.name)))?;
+    }
+    Err(blame_dump(refusal, &format!("the rows of the table `{}` from line {line} on", table.name)))
+}
+
+async fn insert_rows(tx: &mut Tx, table: &Table, values: &[Value]) -> Result<(), StoreError> {
     let width = table.columns.len();
     let names: Vec<String> = table.columns.iter().map(|column| format!("\"{}\"", column.name)).collect();
     let rows = values.len() / width.max(1);
@@ -286,7 +328,7 @@ async fn insert_rows(tx: &mut Tx, table: &Table, values: Vec<Value>) -> Result<(
     }
     let mut args = Args::with_capacity(values.len());
     for value in values {
-        args.push(value);
+        args.push(value.clone());
     }
     tx.execute(sql, args).await?;
     Ok(())

@@ -161,6 +161,15 @@ async fn counted(snapshot: &Snapshot<i64>) -> i64 {
     *value.unwrap()
 }
 
+/// What is said of the line that holds `row`, when it breaks a rule of its table.
+fn broken(dump: &str, row: &str) -> String {
+    let lines: Vec<&str> = dump.lines().collect();
+    let place = lines.iter().position(|line| line.starts_with('[') && line.contains(row)).expect("the row is there");
+    let table = lines[..place].iter().rev().find_map(|line| line.split("\"name\":\"").nth(1)).expect("its table");
+    let table = table.split('"').next().expect("its name");
+    format!("line {}, a row of the table `{table}`, cannot be taken: a row", place + 1)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_dump_changes_nothing() {
     for dialect in dialects() {
@@ -186,10 +195,20 @@ async fn a_bad_dump_changes_nothing() {
             ("comes after", format!("{text}[]\n")),
             ("refers to another", text.replacen("\"parent 7\"]", "\"nobody\"]", 1)),
         ];
+        // A rule that a row breaks: line, table and rule are named.
+        let breaking = [
+            ("parent 7\"]", text.replacen("\"parent 7\"]", "\"nobody\"]", 1)),
+            ("\"parent 299\"", text.replacen("\"parent 299\"", "\"parent 298\"", 1)),
+            ("[\"child\"", text.replacen("[\"child\",\"parent 7\"]", "[\"child\",null]", 1)),
+            ("\"mail\"", text.replacen("\"leased\"", "\"lost\"", 1)),
+        ];
+        let breaking = breaking.map(|(row, changed)| (broken(&text, row), changed));
+        let bad = bad.into_iter().map(|(reason, changed)| (reason.to_owned(), changed)).chain(breaking);
         let before = contents(&good);
         for (reason, dump_text) in bad {
             let refused = test_db.db.load(&mut dump_text.as_bytes()).await.unwrap_err();
-            assert!(refused.to_string().contains(reason), "`{refused}` where `{reason}` was expected");
+            assert!(refused.to_string().contains(&reason), "`{refused}` where `{reason}` was expected");
+            assert!(matches!(refused, StoreError::Dump { .. }), "{refused}");
             assert_eq!(contents(&dump(&test_db.db, &[]).await), before, "after `{refused}`");
         }
         let item = test_db.db.read().await.unwrap().queue_stats("mail").await.unwrap();

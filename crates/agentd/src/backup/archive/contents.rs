@@ -52,6 +52,13 @@ pub(super) fn is_same(left: impl Read, right: impl Read) -> io::Result<bool> {
     }
 }
 
+/// The SHA-256 of a file from where it stands, in hex.
+pub(in crate::backup) fn sha256_of(file: impl Read) -> io::Result<String> {
+    let mut hashing = Hashing::new(file);
+    io::copy(&mut hashing, &mut io::sink())?;
+    Ok(hashing.finish().1)
+}
+
 /// Hashes what passes through it.
 #[derive(Debug)]
 pub(super) struct Hashing<T> {

@@ -3,11 +3,15 @@
 mod contents;
 mod pipe;
 mod read;
+mod sparse;
+mod unpacked;
 mod walk;
 mod write;
 
 pub use read::{ArchiveSummary, verify};
 
+pub(super) use contents::sha256_of;
 pub(super) use pipe::{PipeReader, PipeWriter, pipe};
 pub(super) use read::{Unpacked, tempfile_in, unpack};
+pub(super) use walk::survey;
 pub(super) use write::{Source, write};

@@ -2,25 +2,29 @@
 //! comes from the archive is not trusted; see [`safe_path`](crate::backup::model::safe_path).
 
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::time::{Duration, UNIX_EPOCH};
 
 use flate2::read::GzDecoder;
 use tar::EntryType;
 
 use super::contents::{ContentsWriter, Hashing, is_same};
+use super::sparse::{self, Extent, SparseHeader};
+use super::unpacked::{Attributes, Room, Unpacking};
 use crate::backup::error::BackupError;
 use crate::backup::model::{
-    CONTENTS, DATABASE, Entry, FORMAT, FORMAT_VERSION, MANIFEST, Manifest, SECRETS, fault_of_link, safe_path, shown,
+    CONTENTS, DATABASE, Entry, FORMAT, FORMAT_VERSION, MANIFEST, Manifest, SECRETS, fault_of_hard_link, fault_of_link,
+    safe_path, shown,
 };
 use crate::backup::sealing::MAX_SEALED_BYTES;
 
 const MAX_MANIFEST_BYTES: u64 = 4 * 1024 * 1024;
+const UNPACKED: &str = "the unpacked archive";
 /// Longer than any path that Linux takes.
+/// The kernel takes no longer target of a link.
+const MAX_LINK_BYTES: usize = 4095;
 const MAX_NAME_BYTES: u64 = 64 * 1024;
 
 /// What an archive holds, after all of it was read and every hash agreed.
@@ -45,12 +49,18 @@ pub(in crate::backup) struct Unpacked {
 /// The archive is not whole, or not one.
 pub fn verify(source: impl Read) -> Result<ArchiveSummary, BackupError> {
     let folder = std::env::temp_dir();
-    read(source, [tempfile_in(&folder)?, tempfile_in(&folder)?], None).map(|unpacked| unpacked.summary)
+    let lists = [tempfile_in(&folder)?, tempfile_in(&folder)?];
+    read(source, lists, None, room(&folder)?).map(|unpacked| unpacked.summary)
 }
 
 /// Unpacks an archive into `folder`, which is empty and the caller's alone. Blocks.
 pub(in crate::backup) fn unpack(source: impl Read, folder: &Path) -> Result<Unpacked, BackupError> {
-    read(source, [tempfile_in(folder)?, tempfile_in(folder)?], Some(folder))
+    let unpacking = Unpacking::open(folder).map_err(BackupError::files("the folder of the restore"))?;
+    read(source, [tempfile_in(folder)?, tempfile_in(folder)?], Some(unpacking), room(folder)?)
+}
+
+fn room(folder: &Path) -> Result<Room, BackupError> {
+    Room::of(folder).map_err(BackupError::files("the folder of the restore"))
 }
 
 /// A file without a name: it is gone when it is closed.
@@ -58,10 +68,16 @@ pub(in crate::backup) fn tempfile_in(folder: &Path) -> Result<File, BackupError>
     tempfile::tempfile_in(folder).map_err(BackupError::files("a temporary file"))
 }
 
-fn read(source: impl Read, [contents, links]: [File; 2], folder: Option<&Path>) -> Result<Unpacked, BackupError> {
+fn read(
+    source: impl Read,
+    [contents, links]: [File; 2],
+    unpacking: Option<Unpacking>,
+    room: Room,
+) -> Result<Unpacked, BackupError> {
     let mut archive = tar::Archive::new(GzDecoder::new(source));
     let mut reader = Reader {
-        folder,
+        unpacking,
+        room,
         contents: Some(ContentsWriter::new(contents)),
         links: BufWriter::new(links),
         manifest: None,
@@ -71,7 +87,7 @@ fn read(source: impl Read, [contents, links]: [File; 2], folder: Option<&Path>) 
         link_count: 0,
         bytes: 0,
     };
-    let (mut long_name, mut long_target) = (None, None);
+    let (mut long_name, mut long_target, mut holes) = (None, None, None);
     let entries = archive.entries().map_err(broken)?;
     // Long names are entries of their own in a raw reading, which lets their length be bounded.
     let mut entries = entries.raw(true);
@@ -83,7 +99,19 @@ fn read(source: impl Read, [contents, links]: [File; 2], folder: Option<&Path>) 
         match entry.header().entry_type() {
             EntryType::GNULongName => long_name = Some(long_text(&mut entry)?),
             EntryType::GNULongLink => long_target = Some(long_text(&mut entry)?),
+            // Nothing else is said in that way.
+            EntryType::XHeader => {
+                let header = SparseHeader::read(&whole_text(&mut entry)?);
+                let unknown =
+                    || BackupError::archive("a file in it is stored in a way that this program does not know");
+                holes = Some(header.ok_or_else(unknown)?);
+            }
             kind => {
+                if let Some(SparseHeader { name, size }) = holes.take() {
+                    let path = safe_path(&name).map_err(BackupError::archive)?;
+                    reader.sparse_file(kind, &path, size, &mut entry)?;
+                    continue;
+                }
                 let name = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
                 let target = long_target.take().or_else(|| entry.link_name_bytes().map(std::borrow::Cow::into_owned));
                 let path = safe_path(&name).map_err(BackupError::archive)?;
@@ -103,9 +131,14 @@ fn read(source: impl Read, [contents, links]: [File; 2], folder: Option<&Path>) 
     reader.finish()
 }
 
-fn long_text(entry: &mut impl Read) -> Result<Vec<u8>, BackupError> {
+fn whole_text(entry: &mut impl Read) -> Result<Vec<u8>, BackupError> {
     let mut text = Vec::new();
     entry.take(MAX_NAME_BYTES).read_to_end(&mut text).map_err(broken)?;
+    Ok(text)
+}
+
+fn long_text(entry: &mut impl Read) -> Result<Vec<u8>, BackupError> {
+    let mut text = whole_text(entry)?;
     while text.last() == Some(&0) {
         text.pop();
     }
@@ -116,14 +149,16 @@ fn broken(error: io::Error) -> BackupError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => BackupError::archive("it is cut off"),
         io::ErrorKind::StorageFull | io::ErrorKind::PermissionDenied | io::ErrorKind::QuotaExceeded => {
-            BackupError::files("the unpacked archive")(error)
+            BackupError::files(UNPACKED)(error)
         }
         _ => BackupError::archive(format!("it is damaged or no archive of this program ({error})")),
     }
 }
 
-struct Reader<'a> {
-    folder: Option<&'a Path>,
+struct Reader {
+    /// `None`: the archive is only looked at.
+    unpacking: Option<Unpacking>,
+    room: Room,
     /// What the archive really holds, to be compared with what it says.
     contents: Option<ContentsWriter>,
     /// Paths and targets, each ended by a zero. Links are made last, so that nothing can be
@@ -137,7 +172,7 @@ struct Reader<'a> {
     bytes: u64,
 }
 
-impl Reader<'_> {
+impl Reader {
     fn entry(
         &mut self,
         kind: EntryType,
@@ -166,8 +201,10 @@ impl Reader<'_> {
                 self.files += 1;
                 self.file(path, entry)
             }
+            (_, EntryType::Link) => self.hard_link(path, target),
             (_, EntryType::Symlink) => {
-                let target = target.filter(|target| !target.is_empty() && !target.contains(&0));
+                let fits = |target: &Vec<u8>| (1..=MAX_LINK_BYTES).contains(&target.len()) && !target.contains(&0);
+                let target = target.filter(fits);
                 let target = target.ok_or_else(|| BackupError::archive("a link leads nowhere"))?;
                 if let Some(fault) = fault_of_link(path, Path::new(OsStr::from_bytes(&target))) {
                     return Err(BackupError::archive(format!("`{}` {fault}", shown(path))));
@@ -211,35 +248,92 @@ impl Reader<'_> {
     }
 
     fn file(&mut self, path: &Path, entry: &mut tar::Entry<'_, impl Read>) -> Result<(), BackupError> {
-        let mode = entry.header().mode().map_err(broken)?;
-        let seconds = entry.header().mtime().map_err(broken)?;
+        let attributes = Attributes::of(entry).map_err(broken)?;
         let mut hashing = Hashing::new(entry);
-        match self.folder {
-            None => {
-                io::copy(&mut hashing, &mut io::sink()).map_err(broken)?;
-            }
-            Some(folder) => {
-                let mut file = OpenOptions::new()
-                    .write(true)
-                    .create_new(true)
-                    .mode(0o600)
-                    .open(folder.join(path))
-                    .map_err(|error| unpacking(path, error))?;
-                io::copy(&mut hashing, &mut file).map_err(broken)?;
-                file.set_permissions(std::fs::Permissions::from_mode(0o600 | mode & 0o777))
-                    .map_err(|error| unpacking(path, error))?;
-                if let Some(time) = UNIX_EPOCH.checked_add(Duration::from_secs(seconds)) {
-                    file.set_modified(time).map_err(|error| unpacking(path, error))?;
-                }
-            }
-        }
+        let mut file = self.new_file(path)?;
+        self.copy(&mut hashing, u64::MAX, file.as_mut())?;
+        attributes.give(file).map_err(|error| unpacking(path, error))?;
         self.bytes += hashing.length();
         self.list_file(path, hashing)
     }
 
+    fn sparse_file(
+        &mut self,
+        kind: EntryType,
+        path: &Path,
+        size: u64,
+        entry: &mut tar::Entry<'_, impl Read>,
+    ) -> Result<(), BackupError> {
+        let damaged = || BackupError::archive(format!("the holes of `{}` cannot be right", shown(path)));
+        if kind != EntryType::Regular || path.components().count() < 2 {
+            return Err(damaged());
+        }
+        let attributes = Attributes::of(entry).map_err(broken)?;
+        let mut hashing = Hashing::new(entry);
+        let extents = sparse::read_map(&mut hashing, size).map_err(broken)?.ok_or_else(damaged)?;
+        let mut file = self.new_file(path)?;
+        let failed = |error| unpacking(path, error);
+        if let Some(file) = &file {
+            file.set_len(size).map_err(failed)?;
+        }
+        for Extent { offset, length } in extents {
+            if let Some(file) = &mut file {
+                file.seek(SeekFrom::Start(offset)).map_err(failed)?;
+            }
+            if self.copy(&mut hashing, length, file.as_mut())? != length {
+                return Err(damaged());
+            }
+        }
+        if hashing.read(&mut [0]).map_err(broken)? != 0 {
+            return Err(damaged());
+        }
+        attributes.give(file).map_err(failed)?;
+        self.files += 1;
+        self.bytes += hashing.length();
+        let (_, sha256) = hashing.finish();
+        self.list(&Entry::SparseFile { path: shown(path), size, sha256 })
+    }
+
+    fn hard_link(&mut self, path: &Path, target: Option<Vec<u8>>) -> Result<(), BackupError> {
+        let target = safe_path(&target.unwrap_or_default()).map_err(BackupError::archive)?;
+        if let Some(fault) = fault_of_hard_link(path, &target) {
+            return Err(BackupError::archive(format!("`{}` {fault}", shown(path))));
+        }
+        if let Some(unpacking_to) = &mut self.unpacking {
+            unpacking_to.make_hard_link(path, &target).map_err(|error| unpacking(path, error))?;
+        }
+        self.files += 1;
+        self.list(&Entry::HardLink { path: shown(path), target: shown(&target) })
+    }
+
+    fn new_file(&mut self, path: &Path) -> Result<Option<File>, BackupError> {
+        let made = self.unpacking.as_mut().map(|unpacking| unpacking.make_file(path)).transpose();
+        made.map_err(|error| unpacking(path, error))
+    }
+
+    /// Copies up to `most` bytes, to nowhere without a file.
+    fn copy(&mut self, from: &mut impl Read, most: u64, mut file: Option<&mut File>) -> Result<u64, BackupError> {
+        let mut buffer = vec![0; 64 << 10];
+        let mut copied = 0;
+        // Never into an empty buffer: the library takes an answer of nothing for the end.
+        while copied < most {
+            let wanted = buffer.len().min(usize::try_from(most - copied).unwrap_or(usize::MAX));
+            let length = from.read(buffer.get_mut(..wanted).unwrap_or_default()).map_err(broken)?;
+            if length == 0 {
+                break;
+            }
+            copied += length as u64;
+            if let (Some(file), Some(bytes)) = (&mut file, buffer.get(..length)) {
+                self.room.take(length as u64).map_err(BackupError::files(UNPACKED))?;
+                file.write_all(bytes).map_err(BackupError::files(UNPACKED))?;
+            }
+        }
+        Ok(copied)
+    }
+
     fn new_folder(&mut self, path: &Path) -> Result<(), BackupError> {
-        if let Some(folder) = self.folder {
-            DirBuilder::new().mode(0o700).create(folder.join(path)).map_err(|error| unpacking(path, error))?;
+        if let Some(unpacking_to) = &mut self.unpacking {
+            unpacking_to.make_folder(path).map_err(|error| unpacking(path, error))?;
         }
         self.list(&Entry::Folder { path: shown(path) })
     }
@@ -249,7 +343,9 @@ impl Reader<'_> {
         self.list(&Entry::File { path: shown(path), size, sha256 })
     }
 
+    /// Each entry takes room, also in the lists.
     fn list(&mut self, entry: &Entry) -> Result<(), BackupError> {
+        self.room.take_file().map_err(BackupError::files(UNPACKED))?;
         match &mut self.contents {
             Some(contents) => contents.add(entry).map_err(BackupError::files("the list of contents")),
             None => Err(BackupError::archive("something follows its list of contents")),
@@ -266,7 +362,7 @@ impl Reader<'_> {
         }
     }
 
-    fn make_links(links: BufWriter<File>, folder: &Path) -> Result<(), BackupError> {
+    fn make_links(links: BufWriter<File>, mut to: Unpacking) -> Result<(), BackupError> {
         let failed = || BackupError::files("the list of links");
         let mut links = links.into_inner().map_err(io::IntoInnerError::into_error).map_err(failed())?;
         links.rewind().map_err(failed())?;
@@ -274,8 +370,7 @@ impl Reader<'_> {
         while let (Some(path), Some(target)) = (links.next(), links.next()) {
             let (path, target) = (path.map_err(failed())?, target.map_err(failed())?);
             let path = Path::new(OsStr::from_bytes(&path));
-            std::os::unix::fs::symlink(OsStr::from_bytes(&target), folder.join(path))
-                .map_err(|error| unpacking(path, error))?;
+            to.make_link(path, OsStr::from_bytes(&target)).map_err(|error| unpacking(path, error))?;
         }
         Ok(())
     }
@@ -287,8 +382,8 @@ impl Reader<'_> {
         if !self.has_database || manifest.has_secrets != self.secrets.is_some() {
             return Err(BackupError::archive("a part that its manifest names is missing"));
         }
-        if let Some(folder) = self.folder {
-            Self::make_links(self.links, folder)?;
+        if let Some(unpacking) = self.unpacking {
+            Self::make_links(self.links, unpacking)?;
         }
         let summary = ArchiveSummary { manifest, files: self.files, links: self.link_count, bytes: self.bytes };
         Ok(Unpacked { summary, secrets: self.secrets })

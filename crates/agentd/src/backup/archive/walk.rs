@@ -1,39 +1,62 @@
 //! Walks a folder without ever following a symlink: every step is relative to an open folder and
-//! refuses links, so that something that is swapped meanwhile leads nowhere.
+//! refuses links, so that something that is swapped meanwhile leads nowhere. What code closed to the
+//! daemon is opened again.
 
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, readlinkat, statat};
+use agentd_sandbox::folder::{Need, open_file, open_folder};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, readlinkat, statat};
+use rustix::io::Errno;
 
-use crate::backup::model::{MAX_DEPTH, shown};
+use crate::backup::model::{FOLDERS, LeftOut, MAX_DEPTH, fault_of_link, shown};
 
 /// Something to be written. Paths are relative to what the walk began with.
 pub(super) enum Found {
     Folder,
     File(File),
     Link(OsString),
-    /// Not written; why.
-    Skipped(&'static str),
+    /// Belongs into an archive and cannot be written; why.
+    Unreadable(&'static str),
+    /// No archive carries it; why.
+    Excluded(&'static str),
+}
+
+/// What an archive of these folders would leave out.
+pub(in crate::backup) fn survey(root: &Path) -> io::Result<LeftOut> {
+    let mut left_out = LeftOut::default();
+    for folder in FOLDERS {
+        let base = PathBuf::from(folder);
+        walk(&root.join(folder), &mut |path, found| {
+            match found {
+                Found::Unreadable(reason) => left_out.unreadable.add(&base.join(path), reason),
+                Found::Excluded(reason) => left_out.excluded.add(&base.join(path), reason),
+                Found::Link(target) => {
+                    let path = base.join(path);
+                    let fault = fault_of_link(&path, Path::new(&target));
+                    fault.into_iter().for_each(|reason| left_out.excluded.add(&path, reason));
+                }
+                Found::Folder | Found::File(_) => {}
+            }
+            Ok(())
+        })?;
+    }
+    Ok(left_out)
 }
 
 /// Calls `visit` for everything below `root`, a folder before what is in it, names in order. A
 /// missing `root` holds nothing.
 pub(super) fn walk(root: &Path, visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>) -> io::Result<()> {
-    match openat(CWD, root, FOLDER, Mode::empty()) {
+    match open_folder(CWD, root, Need::Look) {
         Ok(folder) => walk_folder(&folder, &mut PathBuf::new(), 0, visit),
-        Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
-
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Not blocking, because a pipe that took a file's place would wait for its other end.
-const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 fn walk_folder(
     folder: &OwnedFd,
@@ -41,6 +64,19 @@ fn walk_folder(
     depth: usize,
     visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>,
 ) -> io::Result<()> {
+    let names = match names(folder) {
+        Ok(names) => names,
+        Err(error) => return visit(path, Found::Unreadable(why(error))),
+    };
+    for name in names {
+        path.push(OsStr::from_bytes(name.as_bytes()));
+        visit_entry(folder, &name, path, depth, visit)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+fn names(folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
@@ -50,12 +86,7 @@ fn walk_folder(
         }
     }
     names.sort_unstable();
-    for name in names {
-        path.push(OsStr::from_bytes(name.as_bytes()));
-        visit_entry(folder, &name, path, depth, visit)?;
-        path.pop();
-    }
-    Ok(())
+    Ok(names)
 }
 
 fn visit_entry(
@@ -65,34 +96,39 @@ fn visit_entry(
     depth: usize,
     visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>,
 ) -> io::Result<()> {
-    // What went away meanwhile was not there.
-    let Ok(stat) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory if depth >= MAX_DEPTH => visit(path, Found::Skipped("is too deep")),
-        FileType::Directory => match openat(folder, name, FOLDER, Mode::empty()) {
-            Ok(inner) => {
-                visit(path, Found::Folder)?;
-                walk_folder(&inner, path, depth + 1, visit)
-            }
-            Err(error) => visit(path, Found::Skipped(why(error))),
-        },
-        FileType::RegularFile => match openat(folder, name, FILE, Mode::empty()) {
-            Ok(file) => visit(path, Found::File(File::from(file))),
-            Err(error) => visit(path, Found::Skipped(why(error))),
-        },
-        FileType::Symlink => match readlinkat(folder, name, Vec::new()) {
-            Ok(target) => visit(path, Found::Link(OsString::from_vec(target.into_bytes()))),
-            Err(error) => visit(path, Found::Skipped(why(error))),
-        },
-        _ => visit(path, Found::Skipped("is no file, folder or link")),
+    let kind = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    let opened = match kind {
+        // No restore would take it.
+        Ok(_) if depth >= MAX_DEPTH => return visit(path, Found::Unreadable("lies deeper than 100 folders")),
+        Ok(FileType::Directory) => open_folder(folder, name, Need::Look).map(Opened::Folder),
+        Ok(FileType::RegularFile) => open_file(folder, name).map(Opened::File),
+        Ok(FileType::Symlink) => readlinkat(folder, name, Vec::new()).map(Opened::Link),
+        Ok(_) => return visit(path, Found::Excluded("is no file, folder or link")),
+        Err(error) => Err(error),
+    };
+    match opened {
+        Ok(Opened::Folder(inner)) => {
+            visit(path, Found::Folder)?;
+            walk_folder(&inner, path, depth + 1, visit)
+        }
+        Ok(Opened::File(file)) => visit(path, Found::File(File::from(file))),
+        Ok(Opened::Link(target)) => visit(path, Found::Link(OsString::from_vec(target.into_bytes()))),
+        // What went away meanwhile was not there.
+        Err(Errno::NOENT) => Ok(()),
+        Err(error) => visit(path, Found::Unreadable(why(error))),
     }
 }
 
-fn why(error: rustix::io::Errno) -> &'static str {
+enum Opened {
+    Folder(OwnedFd),
+    File(OwnedFd),
+    Link(CString),
+}
+
+fn why(error: Errno) -> &'static str {
     match error {
-        rustix::io::Errno::ACCESS | rustix::io::Errno::PERM => "may not be read",
-        rustix::io::Errno::NOENT => "went away meanwhile",
-        rustix::io::Errno::LOOP => "became a link meanwhile",
+        Errno::ACCESS | Errno::PERM => "may not be read",
+        Errno::LOOP | Errno::NOTDIR | Errno::INVAL => "became something else meanwhile",
         _ => "cannot be read",
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::rules::{ChannelRules, Platform, SenderPolicy};
-use crate::settings::{ResetGroup, Section, section_patch};
+use crate::settings::{Part, ResetGroup, Section, WriteOnly, section_patch};
 
 /// A platform's settings; the common fields stand in each, so that each is one flat object.
 macro_rules! platform_settings {
@@ -19,7 +19,8 @@ macro_rules! platform_settings {
             /// Id or `svc_name` of the agent that answers; `null`: the default agent.
             #[schema(min_length = 1, max_length = 64)]
             pub agent_id: Option<String>,
-            /// Where the platform's API is; `null`: where the platform has it.
+            /// Where the platform's API is; `null`: where the platform has it. With another server, the credentials that
+            /// are sent there are asked for again.
             #[schema(max_length = 2048)]
             pub api_base_url: Option<String>,
             /// Who may talk to the agent.
@@ -162,17 +163,18 @@ impl ChannelSettings {
 impl Section for ChannelSettings {
     const NAME: &'static str = "channels";
     const RESET: ResetGroup = ResetGroup::Never;
-    const SECRETS: &'static [&'static str] = &[
-        "discord.bot_token",
-        "slack.signing_secret",
-        "slack.bot_token",
-        "telegram.secret_token",
-        "telegram.bot_token",
-        "whatsapp.app_secret",
-        "whatsapp.verify_token",
-        "whatsapp.access_token",
-        "teams.app_password",
-        "google_chat.service_account",
+    const SECRETS: &'static [WriteOnly] = &[
+        WriteOnly::sent("discord.bot_token", &[Part::Server("discord.api_base_url")]),
+        WriteOnly::kept("slack.signing_secret"),
+        WriteOnly::sent("slack.bot_token", &[Part::Server("slack.api_base_url")]),
+        // Told to the platform, so that it can say it with each request.
+        WriteOnly::sent("telegram.secret_token", &[Part::Server("telegram.api_base_url")]),
+        WriteOnly::sent("telegram.bot_token", &[Part::Server("telegram.api_base_url")]),
+        WriteOnly::kept("whatsapp.app_secret"),
+        WriteOnly::kept("whatsapp.verify_token"),
+        WriteOnly::sent("whatsapp.access_token", &[Part::Server("whatsapp.api_base_url")]),
+        WriteOnly::sent("teams.app_password", &[Part::Server("teams.api_base_url")]),
+        WriteOnly::sent("google_chat.service_account", &[Part::Server("google_chat.api_base_url")]),
     ];
     type Patch = ChannelPatch;
 

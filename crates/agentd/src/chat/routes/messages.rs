@@ -192,12 +192,12 @@ pub(super) async fn create_welcome(
     again: Option<Extension<ReattachTo>>,
     Json(fields): Json<WelcomeFields>,
 ) -> ApiResult<Json<Welcome>> {
-    let session = match again {
-        Some(Extension(ReattachTo(id))) => chat.session(&id.into()).await?.id,
+    let message = match again {
+        Some(Extension(ReattachTo(id))) => chat.await_text(&chat.session(&id.into()).await?.id).await?,
         None => {
             let recorder = record_stream_once(&once, |session: &SessionId| session.to_string());
-            chat.start_welcome(fields.agent_id.as_deref(), recorder).await?
+            chat.welcome(fields.agent_id.as_deref(), recorder).await?
         }
     };
-    Ok(Json(Welcome { message: chat.await_text(&session).await? }))
+    Ok(Json(Welcome { message }))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use agentd_base::{Page, Patch};
 use agentd_store::{Recorder, StoreError, Tx};
 use futures_util::Stream;
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{BoxFuture, LocalBoxFuture};
 use tokio::sync::Notify;
 
 use super::error::ChatError;
@@ -21,10 +21,13 @@ use super::store::{ConversationFilter, MessageCut, TitleSource};
 use super::title::{UNTITLED, title_from};
 use crate::agents::{AgentError, AgentId, Agents, OwnsAgentData};
 use crate::engine::{
-    Engine, Reply, SessionEvent, SessionId, Settled, Transcript, cancel_in_conversation, find_running_in_conversation,
+    Engine, HistoryMessage, Reply, SessionEvent, SessionId, Settled, Transcript, cancel_in_conversation,
+    find_running_in_conversation,
 };
 use crate::ground::Ground;
 use crate::projects::Projects;
+
+use send::history_message;
 
 pub use send::SendMessage;
 
@@ -397,6 +400,19 @@ impl Transcript for Chat {
         through: u64,
     ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
         Box::pin(store::set_summary(tx, conversation_id, summary, through))
+    }
+
+    fn said_between<'t>(
+        &'t self,
+        conversation_id: &'t str,
+        after: u64,
+        before: u64,
+    ) -> BoxFuture<'t, Result<Vec<(u64, HistoryMessage)>, StoreError>> {
+        Box::pin(async move {
+            let mut read = self.0.ground.db.read().await?;
+            let messages = store::list_between(&mut read, conversation_id, after, before).await?;
+            Ok(messages.into_iter().map(|message| (message.position, history_message(message))).collect())
+        })
     }
 }
 

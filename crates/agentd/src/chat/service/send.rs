@@ -10,10 +10,12 @@ use super::super::store::{self, TitleSource};
 use super::super::title::title_from;
 use super::{Chat, TRANSCRIPT, require_text};
 use crate::agents::Agent;
-use crate::engine::{EngineError, HistoryMessage, Origin, SessionId, StartTurn, find_running_in_conversation};
+use crate::engine::{
+    EngineError, HistoryMessage, MAX_HISTORY, Origin, SessionId, StartTurn, Unread, find_running_in_conversation,
+};
 
-/// More of a conversation is never sent to a model.
-const HISTORY_MESSAGES: u32 = 200;
+/// More of a conversation is not read at once. The engine makes a summary of the older half before it has so many.
+const HISTORY_MESSAGES: u32 = MAX_HISTORY as u32 + 100;
 /// How often a conversation that changed meanwhile is read again.
 const MAX_ATTEMPTS: u32 = 5;
 const PLAN_NOTE: &str = "Propose a plan for what you are asked to do; do not carry it out.";
@@ -41,6 +43,7 @@ struct Place {
     history: Vec<HistoryMessage>,
     /// The position of each.
     keys: Vec<u64>,
+    unread: Option<Unread>,
     is_new: bool,
 }
 
@@ -89,7 +92,14 @@ impl Chat {
             let mut conversation = self.blank(agent.id.clone());
             conversation.execution_mode = message.execution_mode.unwrap_or(conversation.execution_mode);
             conversation.device_id.clone_from(&message.device);
-            return Ok(Place { conversation, agent, history: Vec::new(), keys: Vec::new(), is_new: true });
+            return Ok(Place {
+                conversation,
+                agent,
+                history: Vec::new(),
+                keys: Vec::new(),
+                unread: None,
+                is_new: true,
+            });
         };
         let mut read = self.0.ground.db.read().await?;
         let found = store::find_conversation(&mut read, id).await?;
@@ -107,11 +117,17 @@ impl Chat {
         // Read after the revision: what changes in between is noticed when the message is stored.
         let summarised = conversation.summary_through;
         let messages = store::list_newest(&mut read, id, summarised, HISTORY_MESSAGES).await?;
+        let unread = match messages.first() {
+            Some(first) if first.position > summarised + 1 => {
+                store::find_unread(&mut read, id, summarised, first.position).await?
+            }
+            _ => None,
+        };
         drop(read);
         let agent = self.0.agents.get(conversation.agent_id.as_str()).await?;
         let keys = messages.iter().map(|message| message.position).collect();
         let history = messages.into_iter().map(history_message).collect();
-        Ok(Place { conversation, agent, history, keys, is_new: false })
+        Ok(Place { conversation, agent, history, keys, unread, is_new: false })
     }
 
     async fn start(
@@ -120,7 +136,7 @@ impl Chat {
         place: Place,
         recorder: Recorder<SessionId>,
     ) -> Result<SessionId, OpenError> {
-        let Place { conversation, agent, mut history, keys, is_new } = place;
+        let Place { conversation, agent, mut history, keys, unread, is_new } = place;
         if conversation.mode == Mode::Plan {
             history.push(HistoryMessage::Note(PLAN_NOTE.to_owned()));
         }
@@ -145,6 +161,7 @@ impl Chat {
             origin: Origin::chat(),
             history,
             keys,
+            unread,
             summary: conversation.summary.clone(),
             model: message.model.clone(),
             project_id: conversation.project_id.as_ref().map(ToString::to_string),
@@ -152,6 +169,7 @@ impl Chat {
             message_id: Some(reply.id.to_string()),
             transcript: Some(TRANSCRIPT),
             tools: conversation.tool_use(),
+            max_output_tokens: None,
             recall: Some(message.content.clone()),
         };
         let open = async move |tx: &mut Tx, session: &SessionId| {
@@ -171,7 +189,7 @@ impl Chat {
     }
 }
 
-fn history_message(message: Message) -> HistoryMessage {
+pub(super) fn history_message(message: Message) -> HistoryMessage {
     match message.role {
         Role::User => HistoryMessage::User(message.content),
         Role::Assistant if !message.rounds.is_empty() => HistoryMessage::Worked(message.rounds),

@@ -1,22 +1,22 @@
 //! A first word of an agent, in no conversation.
 
+use std::time::Duration;
+
 use agentd_store::{Recorder, Tx};
 
 use super::super::error::ChatError;
 use super::Chat;
-use crate::engine::{HistoryMessage, NoAnswer, SessionId, StartTurn};
+use crate::engine::{HistoryMessage, SessionId, StartTurn};
+
+const LIMIT: Duration = Duration::from_secs(30);
+const MOST_OUTPUT: u32 = 200;
 
 impl Chat {
-    /// Lets an agent write a welcome; answers the session that shows it. Nothing of it is kept
-    /// but its usage and, for a day, its log.
+    /// Lets an agent write a welcome. Nothing of it is kept but its usage and, for a day, its log.
     ///
     /// # Errors
-    /// An unknown agent, a used-up budget, no model, or the store's refusal.
-    pub async fn start_welcome(
-        &self,
-        agent: Option<&str>,
-        recorder: Recorder<SessionId>,
-    ) -> Result<SessionId, ChatError> {
+    /// An unknown agent, a used-up budget, no model, no answer, or the store's refusal.
+    pub async fn welcome(&self, agent: Option<&str>, recorder: Recorder<SessionId>) -> Result<String, ChatError> {
         let agent = match agent {
             Some(name) => self.named_agent(name).await?,
             None => self.0.agents.default_agent().await?,
@@ -26,12 +26,15 @@ impl Chat {
              Answer with the welcome alone.",
             agent.user_name
         );
-        let turn = StartTurn::aside(agent, vec![HistoryMessage::User(request)]);
+        let turn = StartTurn {
+            max_output_tokens: Some(MOST_OUTPUT),
+            ..StartTurn::aside(agent, vec![HistoryMessage::User(request)])
+        };
         let open = async move |tx: &mut Tx, session: &SessionId| {
             recorder.record(tx, session).await?;
             Ok::<_, ChatError>(())
         };
-        self.0.engine.start(turn, open).await
+        self.0.engine.answer(turn, LIMIT, open).await
     }
 
     /// Waits for the end of a session and answers all its text.
@@ -40,6 +43,6 @@ impl Chat {
     /// `NoAnswer` when it ended with an error, or its log is gone.
     pub async fn await_text(&self, session: &SessionId) -> Result<String, ChatError> {
         let text = self.0.engine.read_text(session).await;
-        text.map_err(|NoAnswer { code, message }| ChatError::NoAnswer { code, message })
+        Ok(text?)
     }
 }

@@ -10,7 +10,7 @@ use agentd_store::{Args, Read, Row, StoreError, Tx, ValueError, args};
 
 use super::model::{Conversation, ConversationId, Message, MessageStatus};
 use crate::agents::{AgentId, is_living};
-use crate::engine::{Round, SessionId};
+use crate::engine::{Round, SessionId, Unread};
 use crate::projects::{ProjectId, living_project};
 
 const MESSAGE: &str = "id, conversation_id, position, role, content, rounds, status, session_id, created_at";
@@ -307,6 +307,36 @@ pub(super) async fn list_newest(
     let sql = within_budget(&kept_after("DESC", "LIMIT $4"), "DESC");
     let rows = read.fetch_all(sql, args![id, after, MAX_CHARACTERS, limit]).await?;
     rows.iter().rev().map(message).collect()
+}
+
+/// What was said between two positions: that there is something, and how much.
+pub(super) async fn find_unread(
+    read: &mut Read,
+    id: &ConversationId,
+    after: u64,
+    before: u64,
+) -> Result<Option<Unread>, StoreError> {
+    let sql = format!(
+        "SELECT COUNT(*) AS entries FROM messages \
+         WHERE conversation_id = $1 AND position > $2 AND position < $3 AND {IS_KEPT}"
+    );
+    let entries: u64 = read.fetch_one(sql, args![id, after, before]).await?.get("entries")?;
+    Ok((entries > 0).then_some(Unread { after, before, entries }))
+}
+
+/// The first messages between two positions, in order; fewer where they are very long, but none only at the end.
+pub(super) async fn list_between(
+    read: &mut Read,
+    conversation_id: &str,
+    after: u64,
+    before: u64,
+) -> Result<Vec<Message>, StoreError> {
+    let between = format!(
+        "SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 AND position > $2 AND position < $4 AND {IS_KEPT} \
+         ORDER BY position ASC LIMIT 500"
+    );
+    let args = args![conversation_id, after, MAX_CHARACTERS, before];
+    read.fetch_all(within_budget(&between, "ASC"), args).await?.iter().map(message).collect()
 }
 
 fn kept_after(order: &str, part: &str) -> String {

@@ -55,6 +55,7 @@ impl Shell {
             init_arguments: vec![INIT_SUBCOMMAND.into()],
             state_directory: state.path().join("sandbox"),
             data_directory: state.path().to_path_buf(),
+            control_groups: true,
         };
         let policy = Policy {
             backend: if is_unprotected { Backend::None } else { Backend::Auto },

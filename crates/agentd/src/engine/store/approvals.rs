@@ -144,6 +144,18 @@ pub(in crate::engine) async fn cancel_of_session(
     .map(|_| ())
 }
 
+/// What nobody decides any more, because its agent is deleted.
+pub(in crate::engine) async fn cancel_of_agent(tx: &mut Tx, agent: &AgentId, reason: &str) -> Result<(), StoreError> {
+    let now = tx.clock().now();
+    tx.execute(
+        "UPDATE approvals SET status = 'cancelled', reason = $3, decided_at = $2 \
+         WHERE agent_id = $1 AND status = 'pending'",
+        args![agent, now, reason],
+    )
+    .await
+    .map(|_| ())
+}
+
 /// When the next one that still waits expires.
 pub(in crate::engine) async fn next_expiry(read: &mut Read) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT expires_at FROM approvals WHERE status = 'pending' ORDER BY expires_at LIMIT 1";

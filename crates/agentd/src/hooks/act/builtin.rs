@@ -97,7 +97,13 @@ impl Hooks {
                 let body = template.render(&occasion.event);
                 let subject =
                     subject.as_ref().map_or_else(|| hook.hook.name.clone(), |subject| subject.render(&occasion.event));
-                self.send_to_channel(occasion, Notification::new(target.clone(), subject, body)).await
+                // With the credentials in its url.
+                let target = match &hook.url {
+                    Some(Err(problem)) => return Ok(Attempt::Failed(Failure::for_good(problem.clone()))),
+                    Some(Ok(opened)) => opened.parse().unwrap_or_else(|_| target.clone()),
+                    None => target.clone(),
+                };
+                self.send_to_channel(occasion, Notification::new(target, subject, body)).await
             }
             BuiltinAction::StoreMemory { template, agent, importance, topics } => {
                 let wanted = Remember {

@@ -12,6 +12,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::Response;
 use tokio::time::Instant;
+use url::Url;
 
 use super::{cut, milliseconds};
 use crate::hooks::known::LoadedHook;
@@ -89,14 +90,18 @@ impl Hooks {
             Ok(headers) => headers,
             Err(problem) => return Sent::impossible(&problem),
         };
+        let url = match hook.url.as_ref().map_or_else(|| Ok(http.url.clone()), sendable) {
+            Ok(url) => url,
+            Err(problem) => return Sent::impossible(&problem),
+        };
         let answer = async {
-            let request = self.client().request(Method::POST, http.url.clone())?;
+            let request = self.client().request(Method::POST, url)?;
             request.headers(headers).body(claim.payload.clone()).timeout(TIME_LIMIT).send().await
         };
         match answer.await {
             Ok(response) => {
                 let duration_ms = milliseconds(begun);
-                let (status, problem) = (response.status(), self.judge(response).await);
+                let (status, problem) = (response.status(), self.judge(hook, response).await);
                 Sent { status: Some(status.as_u16()), duration_ms, problem }
             }
             Err(error) => {
@@ -132,7 +137,7 @@ impl Hooks {
         Ok(headers)
     }
 
-    async fn judge(&self, response: Response) -> Option<Problem> {
+    async fn judge(&self, hook: &LoadedHook, response: Response) -> Option<Problem> {
         let status = response.status();
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let retry_after = retry_after.and_then(|text| parse_retry_after(text, self.ground().clock.now()));
@@ -143,7 +148,9 @@ impl Hooks {
         let message = if status.is_redirection() {
             format!("the receiver answered {status}, and redirects are not followed; name the address it leads to")
         } else {
-            let shown: String = String::from_utf8_lossy(&body).trim().chars().take(SHOWN_CHARACTERS).collect();
+            // It may repeat what it was sent, and what was read of it may end anywhere.
+            let said = hook.redactor.hide_piece(String::from_utf8_lossy(&body));
+            let shown: String = said.trim().chars().take(SHOWN_CHARACTERS).collect();
             if shown.is_empty() {
                 format!("the receiver answered {status}")
             } else {
@@ -153,6 +160,12 @@ impl Hooks {
         let disable = (status == StatusCode::GONE).then_some(GONE);
         Some(Problem { message: cut(message), is_timeout: false, retry_after, disable })
     }
+}
+
+/// A url with its credentials, as the client takes it.
+fn sendable(url: &Result<String, String>) -> Result<Url, String> {
+    let url = url.as_ref().map_err(|problem| format!("nothing can be sent: {problem}"))?;
+    Url::parse(url).map_err(|_| "the hook's url with its credentials is no url; enter it again".to_owned())
 }
 
 /// The first part of a body, or what of it came soon.

@@ -1,7 +1,6 @@
 //! Running a hook's code in the sandbox. It finds `event` and `config`, and leaves a `result`, or a function
 //! `run(event)` that answers one; what it prints is kept too.
 
-use agentd_base::Secret;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -47,7 +46,7 @@ impl Hooks {
         // A drain waits for it, and cuts it off by ending the daemon.
         let cancelled = CancellationToken::new();
         match self.means().runner.run_python(&self.ground().entropy, job, &cancelled).await {
-            Ok(answer) => Attempt::Done(bounded(json!({"result": answer.result, "printed": answer.printed}))),
+            Ok(answer) => Attempt::Done(kept(json!({"result": answer.result, "printed": answer.printed}), hook)),
             Err(error) => {
                 let status = match error {
                     PythonError::TimedOut { .. } => ExecutionStatus::Timeout,
@@ -55,9 +54,10 @@ impl Hooks {
                 };
                 let output = match &error {
                     PythonError::NotRun(_) => None,
-                    _ => Some(bounded(json!({"result": null, "printed": error.printed()}))),
+                    _ => Some(kept(json!({"result": null, "printed": error.printed()}), hook)),
                 };
-                let message = hide(error.to_string(), secret.as_ref());
+                // A traceback shows the line that failed, and with it perhaps the secret.
+                let message = hook.redactor.hide(error.to_string());
                 Attempt::Failed(Failure { status, output, ..Failure::for_good(message) })
             }
         }
@@ -70,12 +70,10 @@ impl Hooks {
     }
 }
 
-/// A traceback shows the line that failed, and with it perhaps the secret.
-fn hide(message: String, secret: Option<&Secret>) -> String {
-    match secret {
-        Some(secret) => message.replace(secret.expose(), "[hidden]"),
-        None => message,
-    }
+/// What is kept of an output: bounded, and without the secret.
+fn kept(mut output: Value, hook: &LoadedHook) -> Value {
+    hook.redactor.hide_json(&mut output);
+    bounded(output)
 }
 
 fn bounded(mut output: Value) -> Value {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use agentd_base::{Backoff, Problems};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
-use url::Url;
+use url::{Origin, Url};
 
 use super::headers::is_sealed;
 use super::template::Template;
@@ -37,9 +37,20 @@ pub enum Action {
     Broken(String),
 }
 
+impl Action {
+    /// The server that events are sent to.
+    pub(super) fn server(&self) -> Option<Origin> {
+        match self {
+            Self::Http(http) => Some(http.url.origin()),
+            _ => None,
+        }
+    }
+}
+
 /// Sends the event to a URL.
 #[derive(Debug, Clone)]
 pub struct HttpAction {
+    /// Without its credentials.
     pub url: Url,
     pub headers: HeaderMap,
     pub queued: bool,
@@ -54,10 +65,25 @@ pub struct PythonAction {
 
 #[derive(Debug, Clone)]
 pub enum BuiltinAction {
-    SendToChannel { target: Target, template: Template, subject: Option<Template> },
-    StoreMemory { template: Template, agent: Option<String>, importance: Option<f64>, topics: Vec<String> },
-    StartAgent { agent: String, template: Template },
-    CallHook { hook_id: HookId },
+    /// `target` is without the credentials in its url.
+    SendToChannel {
+        target: Target,
+        template: Template,
+        subject: Option<Template>,
+    },
+    StoreMemory {
+        template: Template,
+        agent: Option<String>,
+        importance: Option<f64>,
+        topics: Vec<String>,
+    },
+    StartAgent {
+        agent: String,
+        template: Template,
+    },
+    CallHook {
+        hook_id: HookId,
+    },
 }
 
 /// The form in which a config is kept, and what it means; or every problem, under `config.`.

@@ -20,6 +20,8 @@ const MAX_PATH: usize = 200;
 const MAX_PATTERN: usize = 500;
 /// What a compiled pattern may take.
 const PATTERN_BYTES: usize = 64 * 1024;
+/// A pattern is looked for in the beginning of a longer text: filters run where everything else waits for them.
+const MATCHED_BYTES: usize = 64 * 1024;
 
 /// How a value is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,7 +254,9 @@ fn compare(found: Option<&Value>, op: Op, value: &Value, pattern: Option<&Regex>
         Op::EndsWith => both(there, value, |text, part| text.ends_with(part)),
         Op::In => value.as_array().is_some_and(|list| list.iter().any(|item| equals(there, item))),
         Op::Exists => found.is_some() == value.as_bool().unwrap_or(true),
-        Op::Matches => there.as_str().is_some_and(|text| pattern.is_some_and(|pattern| pattern.is_match(text))),
+        Op::Matches => there.as_str().is_some_and(|text| {
+            pattern.is_some_and(|pattern| pattern.is_match(&text[..text.floor_char_boundary(MATCHED_BYTES)]))
+        }),
     }
 }
 
@@ -293,6 +297,13 @@ mod tests {
 
     fn passes(filter: &Value) -> bool {
         Filter::parse(filter).unwrap().passes(&event())
+    }
+
+    #[test]
+    fn a_pattern_is_looked_for_in_the_beginning_of_a_long_text() {
+        let filter = Filter::parse(&json!({"field": "data.text", "op": "matches", "value": "x"})).unwrap();
+        let event = |before: usize| json!({"data": {"text": format!("{}x", "é".repeat(before))}});
+        assert!(filter.passes(&event(MATCHED_BYTES / 2 - 1)) && !filter.passes(&event(MATCHED_BYTES / 2)));
     }
 
     #[test]

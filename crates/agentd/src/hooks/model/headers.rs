@@ -7,7 +7,8 @@ use agentd_base::{Problems, Secret};
 use serde_json::{Map, Value, json};
 
 use super::config::Action;
-use super::{Hook, HookType, stored_action};
+use super::{Hook, HookType, SecretWrite, SecretWrites, stored_action, urls};
+use crate::settings::require_again;
 use crate::skills::carries_credential;
 
 pub(super) const HEADERS: &str = "headers";
@@ -38,14 +39,17 @@ impl Hook {
 
     /// Takes what an older row holds in the clear out of the config, for the vault. `None`: there is nothing that
     /// can be taken.
-    pub(in crate::hooks) fn seal_stored(&mut self) -> Option<Vec<(String, Secret)>> {
+    pub(in crate::hooks) fn seal_stored(&mut self) -> Option<SecretWrites> {
         // One that cannot be read is left as it is.
         if matches!(self.action, Action::Broken(_)) {
             return None;
         }
         let mut problems = Problems::new();
-        let taken = seal(self, &mut problems);
-        (problems.is_empty() && !taken.is_empty()).then_some(taken)
+        let before = self.config.clone();
+        let url = urls::seal(self, &before, &mut problems);
+        let headers = seal(self, &mut problems);
+        let is_any = !headers.is_empty() || !url.is_empty();
+        (problems.is_empty() && is_any).then_some(SecretWrites { secret: SecretWrite::Keep, headers, url })
     }
 }
 
@@ -81,21 +85,9 @@ pub(super) fn wanted(hook: &Hook, given: Map<String, Value>, problems: &mut Prob
     wanted
 }
 
-/// Who may change a hook may not read its credentials by leading them to himself. `entered` are the headers of the
-/// request, `before` is what the hook did until now.
-pub(super) fn require_again(
-    hook: &Hook,
-    before: &Action,
-    entered: Option<&Map<String, Value>>,
-    problems: &mut Problems,
-) {
-    let origin = |action: &Action| match action {
-        Action::Http(http) => Some(http.url.origin()),
-        _ => None,
-    };
-    if origin(before) == origin(&hook.action) {
-        return;
-    }
+/// Names the headers that must be entered again, because the hook sends to another server now. `entered` are those of
+/// the request.
+pub(super) fn enter_again(hook: &Hook, entered: Option<&Map<String, Value>>, problems: &mut Problems) {
     let is_entered = |name: &str| {
         let mut entered = entered.into_iter().flatten();
         entered.any(|(given, value)| given.eq_ignore_ascii_case(name) && value.is_string())
@@ -103,10 +95,7 @@ pub(super) fn require_again(
     let headers = hook.config.get(HEADERS).and_then(Value::as_object);
     for (name, _) in headers.into_iter().flatten() {
         if carries_credential(name) && !is_entered(name) {
-            problems.add(
-                field(name),
-                "must be entered again, or cleared with null: its value was meant for the host that was there before",
-            );
+            require_again(field(name), problems);
         }
     }
 }

@@ -8,9 +8,10 @@ use serde_json::{Map, Value};
 
 use super::config::{self, Action, SECRET};
 use super::filter::Filter;
-use super::{HookId, headers, signature, stored_enum};
+use super::{HookId, headers, signature, stored_enum, urls};
 use crate::agents::AgentId;
 use crate::events::CATALOGUE;
+use crate::settings::{UrlSecrets, require_again};
 
 /// More are not made.
 pub(in crate::hooks) const MAX_HOOKS: u64 = 1000;
@@ -160,6 +161,8 @@ pub(in crate::hooks) struct SecretWrites {
     pub(in crate::hooks) secret: SecretWrite,
     /// New values of headers that carry a credential. Those that the config does not name are to go.
     pub(in crate::hooks) headers: Vec<(String, Secret)>,
+    /// What becomes of the credentials in its url.
+    pub(in crate::hooks) url: UrlSecrets,
 }
 
 impl HookChange {
@@ -196,14 +199,22 @@ impl HookChange {
             }
             hook.scope = scope;
         }
+        let before = hook.config.clone();
+        let source_before = hook.source_code.clone();
         let secret = change_config(hook, self.config, &mut problems);
         let headers = headers::seal(hook, &mut problems);
+        let url = urls::seal(hook, &before, &mut problems);
         match self.source_code {
             Patch::Keep => {}
             Patch::Clear => hook.source_code = None,
             Patch::Set(source) => hook.source_code = Some(source),
         }
         check_source(hook, &mut problems);
+        // The code is handed the secret, and the rest of the config that may say where to send it.
+        let is_steered = hook.hook_type == HookType::Python && without_limit(&before) != without_limit(&hook.config);
+        if hook.has_secret && matches!(secret, SecretWrite::Keep) && (hook.source_code != source_before || is_steered) {
+            require_again("config.secret", &mut problems);
+        }
         match self.filter_expr {
             Patch::Keep => {}
             Patch::Clear => hook.filter = None,
@@ -230,7 +241,7 @@ impl HookChange {
             hook.set_enabled(enabled);
         }
         hook.bundled_id = self.bundled_id.or_else(|| hook.bundled_id.take());
-        problems.into_result().map(|()| SecretWrites { secret, headers })
+        problems.into_result().map(|()| SecretWrites { secret, headers, url })
     }
 }
 
@@ -279,7 +290,13 @@ fn change_config(hook: &mut Hook, change: Option<Map<String, Value>>, problems: 
     if let Some((kept, action)) = config::parse(hook.hook_type, &wanted, problems) {
         let before = std::mem::replace(&mut hook.action, action);
         hook.config = kept;
-        headers::require_again(hook, &before, entered.as_ref(), problems);
+        if before.server() != hook.action.server() {
+            headers::enter_again(hook, entered.as_ref(), problems);
+            // What it signs is believed to come from here.
+            if hook.has_secret && matches!(secret, SecretWrite::Keep) {
+                require_again("config.secret", problems);
+            }
+        }
     }
     secret
 }
@@ -311,4 +328,11 @@ pub(in crate::hooks) fn stored_action(hook_type: HookType, stored: &Map<String, 
             Action::Broken(format!("its config is not valid: {}", found.join("; ")))
         }
     }
+}
+
+/// A config without the one field that says nothing to the code.
+fn without_limit(config: &Map<String, Value>) -> Map<String, Value> {
+    let mut config = config.clone();
+    config.remove("timeout_seconds");
+    config
 }

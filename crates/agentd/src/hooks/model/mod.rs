@@ -8,6 +8,7 @@ mod hook;
 mod retry;
 mod signature;
 mod template;
+mod urls;
 
 use agentd_base::Timestamp;
 use serde_json::Value;

@@ -17,7 +17,7 @@ use crate::hooks::model::{
 };
 use crate::hooks::store::{self, deliveries, executions, figures, queue};
 use crate::notify::Target;
-use crate::settings::Vault;
+use crate::settings::{Vault, write_url_secrets};
 
 /// What is closed together with the deletion itself; the rest follows in the background.
 const CLOSED_AT_ONCE: u32 = 500;
@@ -167,7 +167,7 @@ impl Hooks {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn seal_headers(&self) -> Result<(), HookError> {
+    pub async fn seal_credentials(&self) -> Result<(), HookError> {
         for mut found in self.list().await? {
             if found.seal_stored().is_none() {
                 continue;
@@ -176,9 +176,8 @@ impl Hooks {
             let seal = async move |tx: &mut Tx| {
                 // Another daemon may have been here meanwhile.
                 let Some(mut hook) = store::find_hook(tx, &found.id).await? else { return Ok(()) };
-                let Some(headers) = hook.seal_stored() else { return Ok(()) };
+                let Some(writes) = hook.seal_stored() else { return Ok(()) };
                 store::update_hook(tx, &hook, false).await?;
-                let writes = SecretWrites { secret: SecretWrite::Keep, headers };
                 write_secrets(tx, &vault, &hook, &writes).await?;
                 Ok::<_, HookError>(())
             };
@@ -256,6 +255,7 @@ async fn write_secrets(tx: &mut Tx, vault: &Vault, hook: &Hook, writes: &SecretW
     for (header, value) in &writes.headers {
         vault.put(tx, &scope, &format!("{HEADER_SECRETS}{header}"), value).await?;
     }
+    write_url_secrets(tx, vault, &scope, &writes.url).await?;
     let sealed = hook.sealed_headers();
     for name in store::list_secrets(tx, &hook.id).await? {
         if name.strip_prefix(HEADER_SECRETS).is_some_and(|header| sealed.iter().all(|kept| kept != header)) {

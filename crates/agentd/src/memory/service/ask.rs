@@ -3,14 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_store::Tx;
+use agentd_store::{StoreError, Tx};
 
 use super::Memory;
 use crate::agents::Agent;
-use crate::engine::{EngineError, HistoryMessage, SessionId, StartTurn};
+use crate::engine::{EngineError, HistoryMessage, NoAnswer, SessionId, StartTurn};
 
 /// A model that takes longer does not answer.
 const LIMIT: Duration = Duration::from_secs(60);
+const MOST_OUTPUT: u32 = 1_000;
+
+/// Only told to the log.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
 impl Memory {
     /// What the agent's model answers; `None` where it does not, whatever the reason.
@@ -20,27 +32,13 @@ impl Memory {
         rules: &str,
         question: String,
     ) -> Option<String> {
-        let engine = self.engine();
-        let turn =
-            StartTurn::aside(agent, vec![HistoryMessage::Note(rules.to_owned()), HistoryMessage::User(question)]);
-        let session = match engine.start(turn, async |_: &mut Tx, _: &SessionId| Ok::<_, EngineError>(())).await {
-            Ok(session) => session,
+        let question = vec![HistoryMessage::Note(rules.to_owned()), HistoryMessage::User(question)];
+        let turn = StartTurn { max_output_tokens: Some(MOST_OUTPUT), ..StartTurn::aside(agent, question) };
+        let open = async |_: &mut Tx, _: &SessionId| Ok::<_, AskError>(());
+        match self.engine().answer(turn, LIMIT, open).await {
+            Ok(text) => Some(text),
             Err(error) => {
                 tracing::debug!(%error, "memory goes on without a model");
-                return None;
-            }
-        };
-        match tokio::time::timeout(LIMIT, engine.read_text(&session)).await {
-            Ok(Ok(text)) => Some(text),
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "memory goes on without a model");
-                None
-            }
-            Err(_) => {
-                tracing::info!(session = %session, "a model that memory asked did not answer in time");
-                if let Err(error) = engine.cancel(&session).await {
-                    tracing::debug!(%error, "it was just done");
-                }
                 None
             }
         }

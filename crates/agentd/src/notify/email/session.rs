@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use agentd_base::Secret;
+use agentd_base::{Redactor, Secret};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use lettre::transport::smtp::Error as SmtpError;
@@ -72,8 +72,7 @@ impl Server {
     /// What a server said, as far as it can be shown: one short line without what it heard from us.
     fn shown(&self, reply: &str) -> String {
         let line: String = reply.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN_CHARACTERS).collect();
-        let is_told = |login: &(String, Secret)| heard(login).iter().any(|told| reply.contains(told.as_str()));
-        if self.login.as_ref().is_some_and(is_told) {
+        if self.login.as_ref().is_some_and(|login| heard(login).hide(reply) != reply) {
             return "(what it said is not shown, for it repeats the login)".to_owned();
         }
         line.trim().to_owned()
@@ -81,9 +80,13 @@ impl Server {
 }
 
 /// The forms in which a server hears the password.
-fn heard((username, password): &(String, Secret)) -> [String; 3] {
+fn heard((username, password): &(String, Secret)) -> Redactor {
+    let mut heard = Redactor::of([password]);
     let password = password.expose();
-    [password.to_owned(), BASE64.encode(password), BASE64.encode(format!("\0{username}\0{password}"))]
+    heard.add_login(username, password);
+    heard.add(&BASE64.encode(password));
+    heard.add(&BASE64.encode(format!("\0{username}\0{password}")));
+    heard
 }
 
 async fn within<T>(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use agentd_base::{Patch, Secret, SecretUpdate, Timestamp};
 use agentd_llm::{ModelError, ModelErrorCode, Vendor};
 use serde::Serialize;
-use url::{Origin, Url};
+use url::Url;
 use utoipa::ToSchema;
 
 /// The id of the model inside the daemon.
@@ -147,8 +147,8 @@ pub(in crate::providers) fn parse_base_url(text: &str) -> Result<Url, String> {
 }
 
 /// The server that a vendor's requests, and with them its key, go to: scheme, host and port.
-pub(in crate::providers) fn server_of(vendor: Vendor, base_url: Option<&str>) -> Option<Origin> {
-    Url::parse(base_url.unwrap_or(vendor.default_base_url())).ok().map(|url| url.origin())
+pub(in crate::providers) fn server_of(vendor: Vendor, base_url: Option<&str>) -> Option<String> {
+    crate::settings::server_of(base_url.unwrap_or(vendor.default_base_url()))
 }
 
 /// A key as it was pasted: blanks and line ends around it are no part of it.

@@ -11,6 +11,7 @@ use crate::agents::AgentId;
 use crate::engine::ToolUse;
 use crate::notify::{MessageFormat, Target};
 use crate::projects::ProjectId;
+use crate::settings::{SealedUrl, UnknownMask, UrlSecrets};
 
 agentd_base::typed_id!(
     /// The id of a job.
@@ -214,7 +215,7 @@ impl Job {
     }
 
     /// Takes over what is wanted, the schedule excepted, and checks the result.
-    pub(in crate::scheduler) fn apply(&mut self, wanted: &JobFields, problems: &mut Problems) {
+    pub(in crate::scheduler) fn apply(&mut self, wanted: &JobFields, problems: &mut Problems) -> UrlSecrets {
         if let Some(name) = &wanted.name {
             self.name = name.trim().to_owned();
         }
@@ -228,7 +229,7 @@ impl Job {
         for (field, text) in [("name", &self.name), ("goal", &self.goal)] {
             problems.require(!text.contains('\0'), field, "must not contain the character NUL");
         }
-        self.apply_delivery(&wanted.delivery, problems);
+        let url_secrets = self.apply_delivery(&wanted.delivery, problems);
         let condition_before = self.condition.clone();
         wanted.condition.clone().apply(&mut self.condition);
         self.retry = match wanted.retry {
@@ -257,9 +258,11 @@ impl Job {
                 problems.add("condition.expression", fault);
             }
         }
+        url_secrets
     }
 
-    fn apply_delivery(&mut self, wanted: &Patch<DeliveryChange>, problems: &mut Problems) {
+    /// What becomes of the credentials in the url that is sent to.
+    fn apply_delivery(&mut self, wanted: &Patch<DeliveryChange>, problems: &mut Problems) -> UrlSecrets {
         let before = self.delivery.take();
         self.delivery = match wanted {
             Patch::Keep => before.clone(),
@@ -270,7 +273,15 @@ impl Job {
                 rule
             }
         };
-        let Some(rule) = &self.delivery else { return };
+        let before_channel = before.as_ref().map(|rule| rule.channel.as_str());
+        let given = self.delivery.as_ref().map_or("", |rule| rule.channel.as_str());
+        let sealed = SealedUrl::new(given, before_channel, UnknownMask::Refuse);
+        let sealed = sealed.map_err(|problem| problems.add("delivery.channel", problem)).ok();
+        if let (Some(rule), Some(sealed)) = (&mut self.delivery, &sealed) {
+            rule.channel.clone_from(&sealed.shown);
+        }
+        let url_secrets = sealed.map(|sealed| sealed.secrets).unwrap_or_default();
+        let Some(rule) = &self.delivery else { return url_secrets };
         // One that is kept is sent to as well as can be, once it can be read.
         let is_kept = self.delivery == before;
         let fault = match is_kept {
@@ -280,6 +291,7 @@ impl Job {
         if let Some(fault) = fault {
             problems.add("delivery.channel", fault);
         }
+        url_secrets
     }
 
     /// Starts counting anew at `now`: the first slot is the next one after it. Answers whether there is one.

@@ -16,6 +16,7 @@ use crate::scheduler::model::slots::PlannedSlot;
 use crate::scheduler::model::{DeliveryRule, Job, JobFields, JobId, JobStatus, Run, RunStatus, StopReason};
 use crate::scheduler::store::jobs::JobFilter;
 use crate::scheduler::store::{chains, jobs, runs};
+use crate::settings::{SealedUrl, UrlSecrets, write_url_secrets};
 
 /// More jobs are not kept.
 const MOST_JOBS: u64 = 200_000;
@@ -53,6 +54,8 @@ pub struct ListJobs<'a> {
     pub project: Option<&'a str>,
 }
 
+const SEALED_A_BATCH: u32 = 200;
+
 impl Scheduler {
     /// Keeps a job; it is due from now on, unless it is to be paused at first.
     ///
@@ -66,8 +69,9 @@ impl Scheduler {
         if self.0.known_jobs.load(Ordering::Relaxed) >= MOST_JOBS {
             return Err(SchedulerError::TooManyJobs { limit: MOST_JOBS });
         }
-        let job = self.checked(agent.id.clone(), &wanted.fields).map_err(SchedulerError::Invalid)?;
+        let (job, url) = self.checked(agent.id.clone(), &wanted.fields).map_err(SchedulerError::Invalid)?;
         let (agents, projects) = (self.0.agents.clone(), self.0.projects.clone());
+        let vault = self.0.settings.vault().clone();
         let work = async move |tx: &mut Tx| {
             let mut job = job.clone();
             if !agents.is_alive(tx, &job.agent_id).await? {
@@ -87,6 +91,7 @@ impl Scheduler {
                 job.project_id = Some(projects.get_in(tx, project).await?.id);
             }
             jobs::insert_job(tx, &job).await?;
+            write_url_secrets(tx, &vault, &jobs::secret_scope(&job.id), &url).await?;
             recorder.record(tx, &job).await?;
             Ok(job)
         };
@@ -99,7 +104,11 @@ impl Scheduler {
     ///
     /// # Errors
     /// Every bad field.
-    pub(in crate::scheduler) fn checked(&self, agent: AgentId, fields: &JobFields) -> Result<Job, Vec<FieldProblem>> {
+    pub(in crate::scheduler) fn checked(
+        &self,
+        agent: AgentId,
+        fields: &JobFields,
+    ) -> Result<(Job, UrlSecrets), Vec<FieldProblem>> {
         let now = self.0.ground.clock.now();
         let mut problems = Problems::new();
         let schedule = match &fields.schedule {
@@ -113,12 +122,12 @@ impl Scheduler {
         // Checked with any schedule, so that every bad field is named at once.
         let stand_in = schedule.clone().map_or_else(|| ScheduleSpec::every(1).check(&self.zone()), Ok)?;
         let mut job = Job::blank(id, agent, stand_in, now);
-        job.apply(fields, &mut problems);
+        let url = job.apply(fields, &mut problems);
         self.check_address(&job, None, &mut problems);
         if schedule.is_some() && !job.count_from(now) {
             problems.add("schedule", "has no time left at which it could run");
         }
-        problems.into_result().map(|()| job)
+        problems.into_result().map(|()| (job, url))
     }
 
     /// Refuses an address that would never be reached, as far as that shows without asking anybody. One that was kept
@@ -188,7 +197,7 @@ impl Scheduler {
                 }
             }
             let delivery_before = job.delivery.clone();
-            job.apply(&wanted.fields, &mut problems);
+            let url = job.apply(&wanted.fields, &mut problems);
             scheduler.check_address(&job, delivery_before.as_ref(), &mut problems);
             problems.into_result().map_err(SchedulerError::Invalid)?;
             match &wanted.project {
@@ -198,11 +207,41 @@ impl Scheduler {
             }
             job.updated_at = now;
             jobs::update_job(tx, &job).await?;
+            let vault = scheduler.0.settings.vault();
+            write_url_secrets(tx, vault, &jobs::secret_scope(&job.id), &url).await?;
             Ok::<_, SchedulerError>(job)
         };
         let job = self.0.ground.db.write(work).await?;
         self.0.tick_wake.notify_one();
         Ok(job)
+    }
+
+    /// Moves credentials that older rows hold in the clear into the vault. Called once before the daemon is ready.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn seal_credentials(&self) -> Result<(), SchedulerError> {
+        let in_clear = |job: &Job| SealedUrl::of_stored(&job.delivery.as_ref()?.channel);
+        let mut after = String::new();
+        loop {
+            let batch = jobs::list_after(&mut self.0.ground.db.read().await?, &after, SEALED_A_BATCH).await?;
+            let Some((last, _)) = batch.last() else { return Ok(()) };
+            after.clone_from(last);
+            // One that cannot be read is left as it is.
+            for found in batch.into_iter().filter_map(|(_, job)| job.ok()).filter(|job| in_clear(job).is_some()) {
+                let vault = self.0.settings.vault().clone();
+                let seal = async move |tx: &mut Tx| {
+                    // Another daemon may have been here meanwhile.
+                    let Some(mut job) = jobs::find_job(tx, &found.id).await? else { return Ok(()) };
+                    let (Some(sealed), Some(rule)) = (in_clear(&job), &mut job.delivery) else { return Ok(()) };
+                    rule.channel = sealed.shown;
+                    jobs::update_job(tx, &job).await?;
+                    let scope = jobs::secret_scope(&job.id);
+                    Ok::<_, SchedulerError>(write_url_secrets(tx, &vault, &scope, &sealed.secrets).await?)
+                };
+                self.0.ground.db.write(seal).await?;
+            }
+        }
     }
 
     /// # Errors

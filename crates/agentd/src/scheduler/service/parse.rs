@@ -12,11 +12,13 @@ use agentd_store::Tx;
 use serde::Deserialize;
 
 use super::Scheduler;
-use crate::engine::{EngineError, HistoryMessage, NoAnswer, SessionId, StartTurn};
+use crate::engine::{HistoryMessage, SessionId, StartTurn};
 use crate::scheduler::error::SchedulerError;
 
-/// A model that takes longer is not waited for.
-const MODEL_LIMIT: Duration = Duration::from_secs(45);
+/// A model that takes longer is not waited for, and goes on no further; nor where the client has gone.
+const MODEL_LIMIT: Duration = Duration::from_secs(10);
+/// A schedule in JSON takes half of it.
+const MOST_OUTPUT: u32 = 200;
 /// What a model claims of itself is not believed beyond this, and this is assumed where it claims nothing.
 const MOST_OF_A_MODEL: f64 = 0.85;
 const CLAIMS_NOTHING: f64 = 0.6;
@@ -99,24 +101,12 @@ impl Scheduler {
             return Err(SchedulerError::NotUnderstood { hint: NO_MODEL });
         };
         let question = vec![HistoryMessage::Note(rules(zone, now)), HistoryMessage::User(quoted(text))];
-        let engine = &self.0.engine;
-        let start = engine
-            .start(StartTurn::aside(agent, question), async |_: &mut Tx, _: &SessionId| Ok::<_, EngineError>(()))
-            .await;
-        let session = match start {
-            Ok(session) => session,
+        let turn = StartTurn { max_output_tokens: Some(MOST_OUTPUT), ..StartTurn::aside(agent, question) };
+        let open = async |_: &mut Tx, _: &SessionId| Ok::<_, SchedulerError>(());
+        let said = match self.0.engine.answer(turn, MODEL_LIMIT, open).await {
+            Ok(said) => said,
             Err(error) if error.code() == "no_model" => return Err(SchedulerError::NotUnderstood { hint: NO_MODEL }),
-            Err(error) => return Err(error.into()),
-        };
-        let said = match tokio::time::timeout(MODEL_LIMIT, engine.read_text(&session)).await {
-            Ok(Ok(said)) => said,
-            Ok(Err(NoAnswer { message, .. })) => return Err(SchedulerError::NoAnswer { reason: message }),
-            Err(_) => {
-                if let Err(error) = engine.cancel(&session).await {
-                    tracing::debug!(%error, "it was just done");
-                }
-                return Err(SchedulerError::NoAnswer { reason: "it took too long".to_owned() });
-            }
+            Err(error) => return Err(error),
         };
         Ok(read_answer(&said, zone, now)
             .map(|(schedule, confidence)| self.plain(schedule, confidence, ParseMethod::Model, now)))

@@ -8,6 +8,7 @@ use super::runs;
 use crate::agents::AgentId;
 use crate::projects::{ProjectId, living_project};
 use crate::scheduler::model::{Job, JobExecutionMode, JobId, JobStatus, OverlapPolicy};
+use crate::settings::Vault;
 
 /// The columns of a job; one whose project was deleted has none.
 pub(in crate::scheduler) fn columns() -> String {
@@ -68,6 +69,11 @@ pub(in crate::scheduler) fn job(row: &Row) -> Result<Job, StoreError> {
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
     })
+}
+
+/// The vault's scope for the credentials in the url of a job's delivery.
+pub(in crate::scheduler) fn secret_scope(id: &JobId) -> String {
+    format!("jobs.{id}")
 }
 
 /// As JSON text; `None` stays NULL.
@@ -281,6 +287,7 @@ pub(in crate::scheduler) async fn purge_deleted(tx: &mut Tx, limit: u32) -> Resu
         if left == 0 {
             return Ok(true);
         }
+        Vault::clear_scope(tx, &secret_scope(id)).await?;
         tx.execute("DELETE FROM jobs WHERE id = $1", args![id]).await?;
     }
     Ok(ids.len() == limit as usize)

@@ -6,6 +6,7 @@ use url::Host;
 use utoipa::ToSchema;
 
 use super::profile::is_mailbox;
+use crate::settings::destination::{Part, WriteOnly};
 use crate::settings::patch::section_patch;
 use crate::settings::section::{ResetGroup, Section};
 
@@ -39,7 +40,7 @@ pub struct EmailSettings {
     /// `null`: no authentication.
     #[schema(min_length = 1, max_length = 320)]
     pub username: Option<String>,
-    /// Write-only.
+    /// Write-only. Asked for again where host or port change, or `tls` becomes `none`.
     pub password: Option<SecretState>,
     /// The sender, `name@example.org`.
     #[schema(min_length = 3, max_length = 254)]
@@ -73,7 +74,10 @@ impl EmailSettings {
 impl Section for EmailSettings {
     const NAME: &'static str = "email";
     const RESET: ResetGroup = ResetGroup::Never;
-    const SECRETS: &'static [&'static str] = &[Self::PASSWORD];
+    const SECRETS: &'static [WriteOnly] = &[WriteOnly::sent(
+        Self::PASSWORD,
+        &[Part::Value("smtp_host"), Part::Value("smtp_port"), Part::Protection("tls", "none")],
+    )];
     type Patch = EmailPatch;
 
     fn normalize(&mut self) {

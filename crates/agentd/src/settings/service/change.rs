@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{KeepsSettings, Settings, load, other_views, typed, views};
 use crate::settings::avatar;
+use crate::settings::destination::WriteOnly;
 use crate::settings::error::SettingsError;
 use crate::settings::section::{
     CheckedChange, LoadedSection, PartialObject, Registered, Registry, ResetGroup, Section, secret_scope,
@@ -38,6 +39,7 @@ pub struct WrittenSettings {
     /// In the order of the changes.
     pub(super) sections: Vec<LoadedSection>,
     replaced_avatar: Option<String>,
+    dropped_secrets: Vec<String>,
 }
 
 impl std::fmt::Debug for WrittenSettings {
@@ -81,7 +83,7 @@ impl Settings {
     /// # Errors
     /// `Invalid` with every bad field; the transaction must then be given up.
     pub async fn write(&self, tx: &mut Tx, change: &SettingsChange) -> Result<WrittenSettings, SettingsError> {
-        write_all(tx, &self.0.vault, std::slice::from_ref(change), |_| String::new()).await
+        write_all(tx, &self.0.vault, std::slice::from_ref(change), Origin::Owner).await
     }
 
     /// Puts in force what was committed. It is committed whatever happens here: should the new state
@@ -138,8 +140,8 @@ impl Settings {
         let work = async move |tx: &mut Tx| {
             for section in registry.iter().filter(|section| section.reset == group) {
                 store::delete_section(tx, section.name).await?;
-                for name in section.secrets {
-                    vault.clear(tx, &secret_scope(section.name), name).await?;
+                for secret in section.secrets {
+                    vault.clear(tx, &secret_scope(section.name), secret.path).await?;
                 }
             }
             all_views(&registry, &others, tx).await
@@ -157,8 +159,8 @@ impl Settings {
         let mut all = self.view_all().await?;
         for section in self.0.registry.iter() {
             if let Some(Value::Object(fields)) = all.get_mut(section.name) {
-                for path in section.secrets {
-                    overlay::take(fields, path);
+                for secret in section.secrets {
+                    overlay::take(fields, secret.path);
                 }
             }
         }
@@ -171,11 +173,11 @@ impl Settings {
     }
 
     /// Lays every section of an export over the present ones, all or none, and answers every section.
-    /// Write-only fields stay as they are here.
+    /// Write-only fields stay as they are here, but for those whose values would be sent elsewhere: they are dropped.
     ///
     /// # Errors
     /// `Invalid` with every section and field that is not known or not valid.
-    pub async fn import(&self, sections: Map<String, Value>) -> Result<Map<String, Value>, SettingsError> {
+    pub async fn import(&self, sections: Map<String, Value>) -> Result<ImportedSettings, SettingsError> {
         let mut changes = Vec::new();
         let mut given_others = Vec::new();
         let mut problems = Vec::new();
@@ -211,13 +213,14 @@ impl Settings {
         let (vault, registry) = (self.0.vault.clone(), Arc::clone(&self.0.registry));
         let imported: Vec<_> = given_others.iter().map(|(keeper, _)| Arc::clone(keeper)).collect();
         let work = async move |tx: &mut Tx| {
-            let written = write_all(tx, &vault, &changes, |section| format!("settings.{section}.")).await;
-            let mut problems = Vec::new();
+            let written = write_all(tx, &vault, &changes, Origin::Import).await;
+            let (mut problems, mut dropped) = (Vec::new(), Vec::new());
             for (keeper, value) in &given_others {
                 let found = keeper.import(tx, value).await?;
-                problems.extend(found.iter().map(|problem| below(keeper.name(), problem)));
+                problems.extend(found.problems.iter().map(|problem| below(keeper.name(), problem)));
+                dropped.extend(found.dropped_secrets.iter().map(|secret| format!("{}.{secret}", keeper.name())));
             }
-            let written = match written {
+            let mut written = match written {
                 Ok(written) if problems.is_empty() => written,
                 Ok(_) => return Err(SettingsError::Invalid(problems)),
                 Err(SettingsError::Invalid(found)) => {
@@ -225,40 +228,60 @@ impl Settings {
                 }
                 Err(error) => return Err(error),
             };
-            Ok::<_, SettingsError>((written, all_views(&registry, &others, tx).await?))
+            dropped.splice(0..0, std::mem::take(&mut written.dropped_secrets));
+            let sections = all_views(&registry, &others, tx).await?;
+            Ok::<_, SettingsError>((written, ImportedSettings { sections, dropped_secrets: dropped }))
         };
-        let (written, views) = self.0.db.write(work).await?;
+        let (written, imported_settings) = self.0.db.write(work).await?;
         self.put_in_force(written).await;
         for keeper in imported {
             keeper.imported().await;
         }
-        Ok(views)
+        Ok(imported_settings)
     }
 }
 
-/// Reads, merges, checks and writes. `prefix` goes before the names of bad fields.
+/// Where changes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Somebody who can be asked for a secret again.
+    Owner,
+    /// A file: the names of bad fields say which section they are in.
+    Import,
+}
+
+/// What an import has left.
+#[derive(Debug)]
+pub struct ImportedSettings {
+    /// Every section under its name.
+    pub sections: Map<String, Value>,
+    /// Secrets that are to be entered again, because what they are sent to came with the import: `email.password`.
+    pub dropped_secrets: Vec<String>,
+}
+
+/// Reads, merges, checks and writes.
 pub(super) async fn write_all(
     tx: &mut Tx,
     vault: &Vault,
     changes: &[SettingsChange],
-    prefix: impl Fn(&str) -> String,
+    origin: Origin,
 ) -> Result<WrittenSettings, SettingsError> {
     let mut problems = Vec::new();
-    let mut written = WrittenSettings { sections: Vec::new(), replaced_avatar: None };
+    let mut written = WrittenSettings { sections: Vec::new(), replaced_avatar: None, dropped_secrets: Vec::new() };
     for SettingsChange { section, change } in changes {
         let unreadable = |source| SettingsError::Unreadable { section: section.name, source };
         let mut stored = store::find_section(tx, section.name).await?;
         if let Some(stored) = stored.as_mut().filter(|_| !section.secrets.is_empty()) {
             section.show_kept(stored, &store::list_kept_fields(tx).await?);
         }
-        let changed = section.apply(stored.as_ref(), change).map_err(unreadable)?;
-        let prefix = prefix(section.name);
-        problems.extend(
-            changed
-                .problems
-                .into_iter()
-                .map(|problem| FieldProblem { field: format!("{prefix}{}", problem.field), message: problem.message }),
-        );
+        let mut changed = section.apply(stored.as_ref(), change).map_err(unreadable)?;
+        match origin {
+            Origin::Owner => {
+                problems.extend(changed.problems);
+                problems.extend(changed.misled.iter().map(WriteOnly::problem));
+            }
+            Origin::Import => problems.extend(changed.problems.iter().map(|problem| below(section.name, problem))),
+        }
         if !problems.is_empty() {
             continue;
         }
@@ -266,6 +289,13 @@ pub(super) async fn write_all(
             written.replaced_avatar = replaced(stored.as_ref(), &changed.value);
         }
         write_secrets(tx, vault, section.name, &change.secrets).await?;
+        if let Value::Object(fields) = &mut changed.value {
+            for secret in &changed.misled {
+                vault.clear(tx, &secret_scope(section.name), secret.path).await?;
+                overlay::put(fields, secret.path, Value::Null);
+                written.dropped_secrets.push(format!("{}.{}", section.name, secret.path));
+            }
+        }
         store::upsert_section(tx, section.name, &changed.value).await?;
         written.sections.push(section.load(Some(&changed.value)).map_err(unreadable)?);
     }

@@ -24,8 +24,8 @@ use super::{
     StrategySettings, store,
 };
 use crate::ground::{DataDir, Ground};
-pub use change::{SettingsChange, WrittenSettings};
-pub use others::{FindsNamed, KeepsSettings};
+pub use change::{ImportedSettings, SettingsChange, WrittenSettings};
+pub use others::{FindsNamed, KeeperImport, KeepsSettings};
 
 /// How soon settings that could not be read are read again.
 const READ_AGAIN: Backoff =
@@ -155,7 +155,7 @@ impl Settings {
         self.proactive().is_quiet(at, &self.timezone())
     }
 
-    /// A write-only field of a section, by its name in [`Section::SECRETS`].
+    /// A write-only field of a section, by its path in [`Section::SECRETS`].
     ///
     /// # Errors
     /// It cannot be opened with this daemon's key, or the database is away.
@@ -232,6 +232,15 @@ impl Settings {
         let others = self.others();
         views.extend(other_views(&others, &mut self.0.db.read_snapshot().await?).await?);
         Ok(views)
+    }
+
+    /// Takes out what a key that may only read is not shown.
+    pub fn conceal(&self, all: &mut Map<String, Value>) {
+        for keeper in self.others() {
+            if let Some(exported) = all.get_mut(keeper.name()) {
+                keeper.conceal(exported);
+            }
+        }
     }
 
     /// One section, certainly up to date.

@@ -14,6 +14,14 @@ pub trait FindsNamed: Send + Sync {
     fn problem<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<String>>;
 }
 
+/// What came of an import.
+#[derive(Debug, Default)]
+pub struct KeeperImport {
+    pub problems: Vec<FieldProblem>,
+    /// Secrets that were there and had to go, because what they are sent to has changed.
+    pub dropped_secrets: Vec<String>,
+}
+
 /// A part of the daemon that keeps settings in rows of its own.
 pub trait KeepsSettings: Send + Sync {
     /// Its name among the categories.
@@ -22,12 +30,15 @@ pub trait KeepsSettings: Send + Sync {
     /// All of them, without secrets.
     fn export<'r>(&'r self, read: &'r mut Read) -> BoxFuture<'r, Result<Value, StoreError>>;
 
-    /// Lays an export over what is there. What is wrong is answered, and the transaction is then given up.
+    /// Takes out of an export what a key that may only read is not shown.
+    fn conceal(&self, exported: &mut Value);
+
+    /// Lays an export over what is there. Where something is wrong, the transaction is given up.
     fn import<'t>(
         &'t self,
         tx: &'t mut Tx,
         exported: &'t Value,
-    ) -> LocalBoxFuture<'t, Result<Vec<FieldProblem>, StoreError>>;
+    ) -> LocalBoxFuture<'t, Result<KeeperImport, StoreError>>;
 
     /// What follows the commit of an import.
     fn imported(&self) -> BoxFuture<'_, ()>;

@@ -5,7 +5,7 @@ use agentd_store::{Recorder, StoreError, Tx};
 use serde_json::{Map, Value};
 
 use super::Settings;
-use super::change::{SettingsChange, write_all};
+use super::change::{Origin, SettingsChange, write_all};
 use crate::settings::avatar::{self, PictureKind};
 use crate::settings::error::SettingsError;
 use crate::settings::section::{CheckedChange, Registered, Section};
@@ -29,7 +29,7 @@ impl Settings {
         let (vault, recorded) = (self.0.vault.clone(), url.clone());
         let changes = [SettingsChange { section, change }];
         let work = async move |tx: &mut Tx| {
-            let written = write_all(tx, &vault, &changes, |_| String::new()).await?;
+            let written = write_all(tx, &vault, &changes, Origin::Owner).await?;
             recorder.record(tx, &recorded).await?;
             Ok::<_, SettingsError>(written)
         };

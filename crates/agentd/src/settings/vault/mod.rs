@@ -6,6 +6,7 @@
 
 mod key_file;
 mod seal;
+mod sealed_url;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +16,10 @@ use agentd_store::{Db, Read, StoreError, Tx};
 
 use super::store;
 use seal::Key;
+pub use sealed_url::{
+    SealedUrl, UnknownMask, UrlSecrets, hide_url_secrets, is_named_like_a_credential, names_in_url, open_url,
+    write_url_secrets,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
@@ -153,6 +158,14 @@ impl Vault {
     /// What the database refuses.
     pub async fn clear(&self, tx: &mut Tx, scope: &str, name: &str) -> Result<(), StoreError> {
         store::delete_secret(tx, scope, name).await
+    }
+
+    /// Forgets every secret of a scope, as what it belongs to goes.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn clear_scope(tx: &mut Tx, scope: &str) -> Result<(), StoreError> {
+        store::delete_secrets_of(tx, scope).await
     }
 
     /// Scope and name of every secret, in that order.

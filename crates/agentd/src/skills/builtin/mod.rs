@@ -67,7 +67,7 @@ impl std::fmt::Debug for BuiltinTools {
 impl BuiltinTools {
     #[must_use]
     pub fn new(ground: &Ground, settings: &Settings, runner: CodeRunner) -> Self {
-        let files = Files::new(ground.entropy.clone());
+        let files = Files::new(ground.entropy.clone(), runner.workspace_bounds());
         Self(Arc::new(Inner {
             db: ground.db.clone(),
             files: vec![

@@ -10,6 +10,7 @@ use url::Url;
 use utoipa::ToSchema;
 
 use super::template::Template;
+use crate::settings::{SealedUrl, UnknownMask, names_in_url, require_again, server_of};
 use crate::skills::schema::InputSchema;
 
 agentd_base::typed_id!(
@@ -109,6 +110,7 @@ impl HttpMethod {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpToolRequest {
     pub method: HttpMethod,
+    /// Credentials in it lie in the vault; it says `***` there.
     pub url: String,
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
@@ -128,6 +130,8 @@ pub struct HttpRequestChange {
     /// A name that is left out keeps its value; null clears it.
     pub secret_headers: BTreeMap<String, Option<SecretUpdate>>,
     pub body: Option<String>,
+    /// What becomes of a `***` in the url that stands for no value.
+    pub unknown_masks: UnknownMask,
 }
 
 /// A tool that the owner made.
@@ -198,7 +202,7 @@ impl CustomTool {
     pub(super) fn change(&mut self, change: CustomToolChange) -> Result<SecretChanges, Vec<FieldProblem>> {
         let mut problems = Problems::new();
         let mut secrets = SecretChanges::new();
-        let before: BTreeSet<String> = self.secret_names().into_iter().collect();
+        let before: BTreeSet<String> = self.vault_names().into_iter().collect();
         if let Some(name) = change.name {
             self.name = name.trim().to_owned();
         }
@@ -225,7 +229,7 @@ impl CustomTool {
             ToolKind::Http => self.source_code = None,
             ToolKind::Python | ToolKind::Shell => self.request = None,
         }
-        let after = self.secret_names();
+        let after = self.vault_names();
         secrets.extend(before.into_iter().filter(|name| !after.contains(name)).map(|name| (name, None)));
         self.validate(&mut problems);
         problems.into_result().map(|()| secrets)
@@ -234,6 +238,12 @@ impl CustomTool {
     /// The headers whose values lie in the vault.
     pub(in crate::skills) fn secret_names(&self) -> Vec<String> {
         self.request.iter().flat_map(|request| request.secret_headers.iter().cloned()).collect()
+    }
+
+    /// The names of everything that the vault keeps of it.
+    pub(in crate::skills) fn vault_names(&self) -> Vec<String> {
+        let in_url = self.request.iter().flat_map(|request| names_in_url(&request.url));
+        self.secret_names().into_iter().chain(in_url).collect()
     }
 
     fn validate(&self, problems: &mut Problems) {
@@ -276,6 +286,17 @@ impl HttpRequestChange {
         problems: &mut Problems,
     ) -> HttpToolRequest {
         let mut secret_headers = before.map(|before| before.secret_headers.clone()).unwrap_or_default();
+        let had_url = before.map(|before| before.url.as_str());
+        let url = match SealedUrl::new(&self.url, had_url, self.unknown_masks) {
+            Ok(sealed) => {
+                secrets.extend(sealed.secrets);
+                sealed.shown
+            }
+            Err(problem) => {
+                problems.add("request.url", problem);
+                self.url.trim().to_owned()
+            }
+        };
         // Who may change a tool may not read its secrets by leading them to himself.
         let has_moved = before.is_some_and(|before| before.leads_elsewhere(&self.url));
         let mut unconfirmed = if has_moved { secret_headers.clone() } else { BTreeSet::new() };
@@ -301,14 +322,11 @@ impl HttpRequestChange {
             }
         }
         for name in unconfirmed {
-            problems.add(
-                format!("request.secret_headers.{name}"),
-                "must be entered again, or cleared with null: its value was meant for the host that was there before",
-            );
+            require_again(format!("request.secret_headers.{name}"), problems);
         }
         HttpToolRequest {
             method: self.method,
-            url: self.url.trim().to_owned(),
+            url,
             headers: self.headers,
             secret_headers,
             body: self.body.filter(|body| !body.is_empty()),
@@ -319,7 +337,8 @@ impl HttpRequestChange {
 impl HttpToolRequest {
     /// Whether `url` names another scheme, host or port.
     pub(in crate::skills) fn leads_elsewhere(&self, url: &str) -> bool {
-        origin(&self.url) != origin(url)
+        let server = |url: &str| Template::parse(url.trim()).ok().map(|url| server_of(&url.fill(|_| "1".to_owned())));
+        server(&self.url) != server(url)
     }
 
     /// Whether a model chooses the host; then it is an agent's request and not the owner's.
@@ -359,9 +378,11 @@ impl HttpToolRequest {
                 problems,
             );
         }
-        if self.has_steered_host() && !self.secret_headers.is_empty() {
+        if self.has_steered_host() {
             let message = "must be empty when the host has placeholders: a model could send the secrets anywhere";
-            problems.add("request.secret_headers", message);
+            problems.require(self.secret_headers.is_empty(), "request.secret_headers", message);
+            let message = "must hold no credentials when its host has placeholders: a model could send them anywhere";
+            problems.require(names_in_url(&self.url).is_empty(), "request.url", message);
         }
         if let Some(body) = &self.body {
             problems.require(
@@ -405,11 +426,6 @@ impl HttpToolRequest {
         }
         Ok(())
     }
-}
-
-fn origin(url: &str) -> Option<url::Origin> {
-    let filled = Template::parse(url.trim()).ok()?.fill(|_| "1".to_owned());
-    Url::parse(&filled).ok().map(|url| url.origin())
 }
 
 pub(super) fn is_json_type(content_type: &str) -> bool {

@@ -13,7 +13,7 @@ use super::model::{CustomTool, CustomToolChange, CustomToolId, SecretChanges};
 use super::run::{Means, RunnableTool};
 use crate::agents::Agent;
 use crate::ground::Ground;
-use crate::settings::{Settings, Vault, VaultError};
+use crate::settings::{SealedUrl, Settings, Vault, VaultError, open_url, write_url_secrets};
 use crate::skills::Skills;
 use crate::skills::error::SkillError;
 use crate::skills::sandbox::CodeRunner;
@@ -173,6 +173,28 @@ impl CustomTools {
         self.get(id).await
     }
 
+    /// Moves credentials that older rows hold in the clear into the vault. Called once before the daemon is ready.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn seal_credentials(&self) -> Result<(), SkillError> {
+        let in_clear = |tool: &CustomTool| SealedUrl::of_stored(&tool.request.as_ref()?.url);
+        let tools = store::list_custom_tools(&mut self.0.db.read().await?).await?;
+        for found in tools.into_iter().filter(|tool| in_clear(tool).is_some()) {
+            let vault = self.0.vault.clone();
+            let seal = async move |tx: &mut Tx| {
+                // Another daemon may have been here meanwhile.
+                let Some(mut tool) = store::find_custom_tool(tx, &found.id).await? else { return Ok(()) };
+                let (Some(sealed), Some(request)) = (in_clear(&tool), &mut tool.request) else { return Ok(()) };
+                request.url = sealed.shown;
+                store::update_custom_tool(tx, &tool).await?;
+                Ok::<_, SkillError>(write_url_secrets(tx, &vault, &scope(&tool.id), &sealed.secrets).await?)
+            };
+            self.0.db.write(seal).await?;
+        }
+        Ok(())
+    }
+
     pub(in crate::skills) async fn find_named(
         &self,
         read: &mut Read,
@@ -245,8 +267,8 @@ impl CustomTools {
             .write(async move |tx: &mut Tx| {
                 let found = store::find_custom_tool(tx, &wanted).await?;
                 let tool = found.ok_or_else(|| not_found(wanted.as_str()))?;
-                for header in tool.secret_names() {
-                    vault.clear(tx, &scope(&wanted), &header).await?;
+                for name in tool.vault_names() {
+                    vault.clear(tx, &scope(&wanted), &name).await?;
                 }
                 store::delete_custom_tool(tx, &wanted).await?;
                 Ok(())
@@ -300,10 +322,17 @@ async fn load(vault: &Vault, means: &Means, read: &mut Read) -> Result<Loaded, S
                 Err(error) => return Err(error.into()),
             }
         }
+        let mut url = String::new();
+        if let Some(request) = &tool.request {
+            match open_url(read, vault, &scope(&tool.id), &request.url).await? {
+                Ok(opened) => url = opened,
+                Err(missing) => problem = problem.or(Some(missing)),
+            }
+        }
         let tool = Arc::new(tool);
         let runnable = match problem {
             Some(problem) => Err(problem),
-            None => RunnableTool::new(&tool, secrets, means).map(Arc::new),
+            None => RunnableTool::new(&tool, url, secrets, means).map(Arc::new),
         };
         loaded.push(LoadedTool { tool, runnable, missing });
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use agentd_base::{FieldProblem, Patch, SecretState, SecretUpdate, Timestamp};
-use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Judge, Judged, Path};
+use agentd_base::{FieldProblem, HIDDEN, Patch, SecretState, SecretUpdate, Timestamp};
+use agentd_web::{ApiResult, Caller, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Judge, Judged, Path, Scope};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::sent_back::{Change, SentBack};
 use super::{SkillsRoutes, ToggleTool};
 use crate::ground::record_once;
+use crate::settings::{UnknownMask, server_of};
 use crate::skills::custom::{
     CustomTool, CustomToolChange, CustomToolId, HttpMethod, HttpRequestChange, ListedTool, ToolKind,
 };
@@ -29,7 +30,8 @@ pub(super) struct RequestFields {
     #[serde(default)]
     #[schema(required = false)]
     method: HttpMethod,
-    /// http or https. Where the host has no placeholders, it may be private or on this machine.
+    /// http or https. Where the host has no placeholders, it may be private or on this machine. Parameters of its query
+    /// that carry a credential are encrypted at rest and shown as `***`, which sent back keeps them on the same server.
     #[schema(min_length = 1, max_length = 4096)]
     url: String,
     #[serde(default)]
@@ -46,7 +48,7 @@ pub(super) struct RequestFields {
 impl From<RequestFields> for HttpRequestChange {
     fn from(fields: RequestFields) -> Self {
         let RequestFields { method, url, headers, secret_headers, body } = fields;
-        Self { method, url, headers, secret_headers: secret_headers.0, body }
+        Self { method, url, headers, secret_headers: secret_headers.0, body, unknown_masks: UnknownMask::Refuse }
     }
 }
 
@@ -189,7 +191,8 @@ impl From<UpdateCustomTool> for CustomToolChange {
     }
 }
 
-/// The request of an http tool.
+/// The request of an http tool. To a key that may only read, `url` shows its server alone, `headers` their names, and
+/// `body` whether there is one: the rest may hold tokens.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CustomToolRequestView)]
 pub(super) struct RequestView {
@@ -257,6 +260,20 @@ impl From<ListedTool> for CustomToolView {
     }
 }
 
+impl CustomToolView {
+    /// As the caller may see it: paths, queries, headers and bodies may hold tokens.
+    fn shown_to(mut self, caller: &Caller) -> Self {
+        if caller.scope == Scope::Read
+            && let Some(request) = &mut self.request
+        {
+            request.url = server_of(&request.url).unwrap_or_else(|| "?".to_owned());
+            request.headers.values_mut().for_each(|value| HIDDEN.clone_into(value));
+            request.body.iter_mut().for_each(|body| HIDDEN.clone_into(body));
+        }
+        self
+    }
+}
+
 /// Every custom tool, oldest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CustomToolList {
@@ -273,8 +290,12 @@ pub(super) struct CustomToolDeleted {
 /// Every custom tool, oldest first
 #[utoipa::path(get, path = "/api/settings/skills/custom", operation_id = "list_custom_tools", tag = "skills",
     responses((status = 200, body = CustomToolList)))]
-pub(super) async fn list_custom_tools(State(state): State<SkillsRoutes>) -> ApiResult<Json<CustomToolList>> {
-    let tools: Vec<CustomToolView> = state.custom.list().await?.into_iter().map(CustomToolView::from).collect();
+pub(super) async fn list_custom_tools(
+    State(state): State<SkillsRoutes>,
+    caller: Caller,
+) -> ApiResult<Json<CustomToolList>> {
+    let tools = state.custom.list().await?.into_iter().map(|tool| CustomToolView::from(tool).shown_to(&caller));
+    let tools: Vec<CustomToolView> = tools.collect();
     Ok(Json(CustomToolList { total: tools.len(), tools }))
 }
 
@@ -302,9 +323,10 @@ pub(super) async fn create_custom_tool(
     responses((status = 200, body = CustomToolView)))]
 pub(super) async fn get_custom_tool(
     State(state): State<SkillsRoutes>,
+    caller: Caller,
     Path(id): Path<String>,
 ) -> ApiResult<Json<CustomToolView>> {
-    Ok(Json(state.custom.get(&id).await?.into()))
+    Ok(Json(CustomToolView::from(state.custom.get(&id).await?).shown_to(&caller)))
 }
 
 /// Change a custom tool

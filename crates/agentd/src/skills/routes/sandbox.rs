@@ -46,6 +46,18 @@ struct TriedTierView {
     remedy: Option<String>,
 }
 
+/// Whether the kernel counts and bounds the memory of each run by a control group, buffers and files
+/// in memory included. Without, the daemon counts by itself, several times a second.
+#[derive(Debug, Serialize, ToSchema)]
+struct ControlGroupsView {
+    in_force: bool,
+    /// Where they are made, or why there are none.
+    detail: String,
+    /// What would give them.
+    #[schema(required)]
+    remedy: Option<String>,
+}
+
 /// What protects this machine from code that agents run.
 #[derive(Debug, Serialize, ToSchema)]
 struct SandboxInForce {
@@ -58,6 +70,7 @@ struct SandboxInForce {
     remedy: Option<String>,
     /// In the order in which they were tried.
     tried: Vec<TriedTierView>,
+    control_groups: ControlGroupsView,
     /// Which of `writable_paths` cannot be opened now, and why. Code runs without them.
     path_problems: Vec<String>,
 }
@@ -75,6 +88,11 @@ impl From<SandboxState> for SandboxInForce {
             reason: state.reason,
             remedy: state.remedy,
             tried: state.attempts.into_iter().map(tried).collect(),
+            control_groups: ControlGroupsView {
+                in_force: state.control_groups.in_force,
+                detail: state.control_groups.detail,
+                remedy: state.control_groups.remedy,
+            },
             path_problems: state.path_problems,
         }
     }

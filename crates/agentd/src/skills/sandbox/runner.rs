@@ -7,7 +7,7 @@ use std::time::Duration;
 use agentd_base::Entropy;
 use agentd_net::{FilteringProxy, ProxyListener, ProxyOptions, Trust};
 use agentd_process::Spawner;
-use agentd_sandbox::{Attempt, Ended, RunRequest, Sandbox, SandboxError, SandboxSetup, Tier};
+use agentd_sandbox::{Attempt, ControlGroups, Ended, RunRequest, Sandbox, SandboxError, SandboxSetup, Tier};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +17,7 @@ use super::settings::SandboxSettings;
 use crate::ground::Ground;
 use crate::settings::Settings;
 use crate::skills::tool::{ToolCallContext, ToolError};
+use crate::skills::workspace::Bounds;
 
 /// The hidden subcommand that the sandbox's first process is.
 pub const INIT_SUBCOMMAND: &str = "sandbox-init";
@@ -31,6 +32,7 @@ pub struct SandboxState {
     pub reason: String,
     pub remedy: Option<String>,
     pub attempts: Vec<Attempt>,
+    pub control_groups: ControlGroups,
     /// Which of `writable_paths` cannot be opened, each with the reason.
     pub path_problems: Vec<String>,
 }
@@ -76,6 +78,7 @@ impl CodeRunner {
             init_arguments: vec![INIT_SUBCOMMAND.into()],
             state_directory: folder.clone(),
             data_directory: ground.data_dir.root().to_path_buf(),
+            control_groups: true,
         };
         let policy = settings.section::<SandboxSettings>().policy();
         let sandbox = made.and_then(|()| Sandbox::new(setup, policy));
@@ -104,6 +107,12 @@ impl CodeRunner {
     #[must_use]
     pub fn settings(&self) -> Arc<SandboxSettings> {
         self.0.settings.section()
+    }
+
+    /// What an agent's workspace may hold under the settings in force.
+    pub(in crate::skills) fn workspace_bounds(&self) -> Bounds {
+        let settings = self.0.settings.clone();
+        Arc::new(move || settings.section::<SandboxSettings>().workspace_bounds())
     }
 
     /// The sandbox under the settings in force, for who runs programs of other kinds in it.
@@ -146,11 +155,14 @@ impl CodeRunner {
                     reason: status.reason,
                     remedy: status.remedy,
                     attempts: status.attempts,
+                    control_groups: status.control_groups,
                 }
             }
             Err(reason) => {
                 let remedy = Some("make the data directory writable for the daemon, and start it again".to_owned());
-                SandboxState { tier: None, reason, remedy, attempts: Vec::new(), path_problems: Vec::new() }
+                let control_groups = ControlGroups { in_force: false, detail: reason.clone(), remedy: None };
+                let (attempts, path_problems) = (Vec::new(), Vec::new());
+                SandboxState { tier: None, reason, remedy, attempts, control_groups, path_problems }
             }
         }
     }
@@ -206,6 +218,7 @@ impl CodeRunner {
         cancelled: &CancellationToken,
     ) -> Result<CodeOutcome, ToolError> {
         if let Some(workspace) = workspace {
+            request.workspace = Some(workspace.to_path_buf());
             request.working_directory = Some(workspace.to_path_buf());
             request.writable_paths.push(workspace.to_path_buf());
         }

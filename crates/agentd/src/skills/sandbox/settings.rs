@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use agentd_base::Problems;
-use agentd_sandbox::{Backend, Policy};
+use agentd_sandbox::{Backend, Policy, WorkspaceBounds};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -47,6 +47,13 @@ pub struct SandboxSettings {
     /// For all processes of a run together.
     #[schema(minimum = 32, maximum = 65_536)]
     pub memory_limit_mb: u32,
+    /// What an agent's workspace may hold, by what its files say that they are long or what they
+    /// take on the disk, whichever is more. One that holds more already can only become smaller.
+    #[schema(minimum = 16, maximum = 1_048_576)]
+    pub workspace_limit_mb: u32,
+    /// How many files and folders an agent's workspace may hold.
+    #[schema(minimum = 100, maximum = 10_000_000)]
+    pub workspace_max_files: u32,
     /// Variables of the daemon's environment that code gets.
     #[schema(max_items = 64)]
     pub env_allowlist: Vec<String>,
@@ -68,6 +75,8 @@ impl Default for SandboxSettings {
             network: policy.network,
             timeout_seconds: u32::try_from(policy.timeout_seconds).unwrap_or(60),
             memory_limit_mb: u32::try_from(policy.memory_limit_mb).unwrap_or(512),
+            workspace_limit_mb: u32::try_from(policy.workspace_limit_mb).unwrap_or(4_096),
+            workspace_max_files: u32::try_from(policy.workspace_max_files).unwrap_or(100_000),
             env_allowlist: policy.env_allowlist,
             writable_paths: Vec::new(),
         }
@@ -75,12 +84,18 @@ impl Default for SandboxSettings {
 }
 
 impl SandboxSettings {
+    pub(in crate::skills) fn workspace_bounds(&self) -> WorkspaceBounds {
+        self.policy().workspace_bounds()
+    }
+
     pub(super) fn policy(&self) -> Policy {
         Policy {
             backend: self.backend.into(),
             network: self.network,
             timeout_seconds: self.timeout_seconds.into(),
             memory_limit_mb: self.memory_limit_mb.into(),
+            workspace_limit_mb: self.workspace_limit_mb.into(),
+            workspace_max_files: self.workspace_max_files.into(),
             env_allowlist: self.env_allowlist.clone(),
             writable_paths: self.writable_paths.iter().map(PathBuf::from).collect(),
         }

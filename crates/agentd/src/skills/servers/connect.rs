@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::Secret;
+use agentd_base::{Redactor, Secret};
 use agentd_mcp::{CloseReason, ConnectError, ConnectOptions, Connection, ListLimits, McpError, StdioStreams};
 use agentd_net::{GuardedClient, PolicyHandle, Trust};
 use agentd_sandbox::{Ended, RunRequest, SandboxedChild, Tier};
@@ -16,7 +16,6 @@ use super::listing::Listing;
 use super::load::{Spec, Way};
 use super::model::ToolServerId;
 use super::reach::StdioReach;
-use super::secrets::hide;
 use crate::ground::DataDir;
 use crate::skills::sandbox::CodeRunner;
 
@@ -33,13 +32,21 @@ pub(super) struct Session {
     pub(super) connection: Connection,
     pub(super) revision: i64,
     program: Option<SandboxedChild>,
-    secrets: Vec<Secret>,
+    /// Of what the server was given: for what it says of itself and of failures.
+    redactor: Redactor,
+    /// The same for what models work with, where a setting that is no secret may well be meant.
+    pub(super) results: Redactor,
 }
 
 impl Session {
+    fn new(connection: Connection, spec: &Spec, program: Option<SandboxedChild>) -> Self {
+        let redactor = spec.redactor();
+        Self { connection, revision: spec.revision, program, results: spec.redactor_of_results(), redactor }
+    }
+
     /// The end of what the program wrote beside the protocol, without what is secret.
     pub(super) fn diagnosis(&self) -> String {
-        hide(self.connection.diagnosis(), &self.secrets)
+        self.redactor.hide_piece(self.connection.diagnosis())
     }
 
     /// Of the box around the program.
@@ -54,11 +61,11 @@ impl Session {
     /// What it offers now.
     pub(super) async fn list(&self) -> Result<Listing, Failure> {
         let list = self.connection.list_tools().await.map_err(|error| self.failure(&error))?;
-        Ok(Listing::new(self.connection.info(), list))
+        Ok(Listing::new(self.connection.info(), list).redacted(&self.results))
     }
 
     pub(super) fn failure(&self, error: &McpError) -> Failure {
-        Failure { diagnosis: self.diagnosis(), ..Failure::of_server(error, &self.secrets) }
+        Failure { diagnosis: self.diagnosis(), ..Failure::of_server(error, &self.redactor) }
     }
 
     /// Why the session is over, after it is.
@@ -122,8 +129,8 @@ impl Opener {
             Way::Http { url, headers } => {
                 let url = Url::parse(url).map_err(|_| Failure::ours("invalid_request", "the address is not valid"))?;
                 let opened = Connection::over_http(url, headers, self.client.clone(), options).await;
-                let connection = opened.map_err(|error| Failure::of_server(error.error(), &spec.secrets()))?;
-                Ok(Session { connection, revision: spec.revision, program: None, secrets: spec.secrets() })
+                let connection = opened.map_err(|error| Failure::of_server(error.error(), &spec.redactor()))?;
+                Ok(Session::new(connection, spec, None))
             }
             Way::Stdio { reach, env } => {
                 let mut program = self.start(spec, reach, env).await?;
@@ -132,10 +139,7 @@ impl Opener {
                 };
                 let streams = StdioStreams { stdout, stdin, stderr: program.stderr.take() };
                 match Connection::over_stdio(streams, options).await {
-                    Ok(connection) => {
-                        let (revision, secrets) = (spec.revision, spec.secrets());
-                        Ok(Session { connection, revision, program: Some(program), secrets })
-                    }
+                    Ok(connection) => Ok(Session::new(connection, spec, Some(program))),
                     Err(error) => Err(why_not(&program, reach, &error, spec).await),
                 }
             }
@@ -182,9 +186,9 @@ impl Opener {
 
 /// Ends the program of a failed handshake, and says how it ended where that tells more.
 async fn why_not(program: &SandboxedChild, reach: &StdioReach, error: &ConnectError, spec: &Spec) -> Failure {
-    let secrets = spec.secrets();
-    let mut failure = Failure::of_server(error.error(), &secrets);
-    failure.diagnosis = hide(error.diagnosis().to_owned(), &secrets);
+    let redactor = spec.redactor();
+    let mut failure = Failure::of_server(error.error(), &redactor);
+    failure.diagnosis = redactor.hide_piece(error.diagnosis());
     let has_gone = matches!(error.error(), McpError::EndedInHandshake { .. });
     let ended = tokio::time::timeout(END_BY_ITSELF, program.wait()).await;
     program.kill();

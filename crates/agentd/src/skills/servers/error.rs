@@ -2,12 +2,11 @@
 
 use std::error::Error;
 
-use agentd_base::{DomainError, ErrorKind, FieldProblem, Secret};
+use agentd_base::{DomainError, ErrorKind, FieldProblem, Redactor};
 use agentd_mcp::McpError;
 use agentd_sandbox::SandboxError;
 use agentd_store::StoreError;
 
-use super::secrets::hide;
 use crate::settings::VaultError;
 
 /// Why there is no session with a server, or no answer; kept and shown until the next try.
@@ -30,8 +29,8 @@ impl Failure {
     }
 
     /// Of a server to which these values were given: it may repeat them in what it says of its failure.
-    pub(super) fn of_server(error: &McpError, secrets: &[Secret]) -> Self {
-        let message = hide(sentence(error), secrets);
+    pub(super) fn of_server(error: &McpError, redactor: &Redactor) -> Self {
+        let message = redactor.hide(sentence(error));
         Self { code: error.code(), message, is_ours: false, diagnosis: String::new() }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::Redactor;
 use agentd_mcp::{ServerInfo, ToolList};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -81,6 +82,31 @@ impl Listing {
             left_out: list.left_out.into_iter().map(|tool| LeftOut { name: tool.name, reason: tool.reason }).collect(),
             cut_short: list.cut_short,
         }
+    }
+
+    /// Without what the server was given: it may say it again. A tool that is called so is left out.
+    pub(super) fn redacted(mut self, redactor: &Redactor) -> Self {
+        let hide = |text: &mut String| *text = redactor.hide(std::mem::take(text));
+        for text in [&mut self.server.name, &mut self.server.version, &mut self.server.protocol_version] {
+            hide(text);
+        }
+        self.cut_short.iter_mut().for_each(hide);
+        for tool in &mut self.left_out {
+            hide(&mut tool.name);
+            hide(&mut tool.reason);
+        }
+        for mut tool in std::mem::take(&mut self.tools) {
+            let name = redactor.hide(&tool.name);
+            if name != tool.name {
+                self.left_out.push(LeftOut { name, reason: "its name holds a credential of the server".to_owned() });
+                continue;
+            }
+            tool.title.iter_mut().for_each(hide);
+            hide(&mut tool.description);
+            redactor.hide_json(&mut tool.input_schema);
+            self.tools.push(tool);
+        }
+        self
     }
 
     /// The tools under their names, in the server's order, and those that cannot be offered after

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::{Secret, Timestamp};
+use agentd_base::{Redactor, Secret, Timestamp};
 use agentd_store::Read;
 use parking_lot::Mutex;
 
@@ -14,7 +14,7 @@ use super::model::{ToolServer, ToolServerId};
 use super::reach::{HttpReach, Reach, StdioReach};
 use super::secrets::{self, Kind};
 use super::store;
-use crate::settings::Vault;
+use crate::settings::{Vault, hide_url_secrets, is_named_like_a_credential, open_url};
 use crate::skills::Skills;
 use crate::skills::store::list_custom_tools;
 
@@ -34,18 +34,40 @@ pub(super) struct Spec {
 
 #[derive(Debug)]
 pub(super) enum Way {
-    Stdio { reach: StdioReach, env: Vec<(String, Secret)> },
-    Http { url: String, headers: Vec<(String, Secret)> },
+    Stdio {
+        reach: StdioReach,
+        env: Vec<(String, Secret)>,
+    },
+    /// The url with its credentials.
+    Http {
+        url: String,
+        headers: Vec<(String, Secret)>,
+    },
 }
 
 impl Spec {
-    /// Values that the server must not be seen to write.
-    pub(super) fn secrets(&self) -> Vec<Secret> {
-        let values = match &self.way {
-            Way::Stdio { env, .. } => env,
-            Way::Http { headers, .. } => headers,
+    /// What the server must not be seen to write: it was given that.
+    pub(super) fn redactor(&self) -> Redactor {
+        let (values, url) = match &self.way {
+            Way::Stdio { env, .. } => (env, None),
+            Way::Http { headers, url } => (headers, Some(url)),
         };
-        values.iter().map(|(_, value)| value.clone()).collect()
+        let mut redactor = Redactor::of(values.iter().map(|(_, value)| value));
+        if let Some(url) = url {
+            hide_url_secrets(&mut redactor, url);
+        }
+        redactor
+    }
+
+    /// The same for what models work with: of variables only those that look like a credential. Most others are
+    /// folders, addresses and words, which results are full of.
+    pub(super) fn redactor_of_results(&self) -> Redactor {
+        let Way::Stdio { env, .. } = &self.way else { return self.redactor().without_short() };
+        let is_random = |value: &str| value.len() >= 16 && !value.contains(['/', ':', '@', ' ']);
+        let is_credential = |(name, value): &&(String, Secret)| {
+            is_named_like_a_credential(&name.to_lowercase()) || is_random(value.expose())
+        };
+        Redactor::of(env.iter().filter(is_credential).map(|(_, value)| value)).without_short()
     }
 
     pub(super) fn is_http(&self) -> bool {
@@ -143,7 +165,8 @@ impl Loader {
             }
             Reach::Http(HttpReach { url, headers }) => {
                 let headers = secrets::read(read, &self.vault, &server.id, Kind::Header, headers).await?;
-                headers.map(|headers| Way::Http { url: url.clone(), headers })
+                let url = open_url(read, &self.vault, &secrets::scope(&server.id), url).await?;
+                headers.and_then(|headers| Ok(Way::Http { url: url?, headers }))
             }
         };
         Ok(way.map(|way| Spec { id: server.id.clone(), revision: server.revision, way, handshake_limit }))

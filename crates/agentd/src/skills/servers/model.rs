@@ -5,6 +5,7 @@ use agentd_base::{FieldProblem, Problems, Timestamp};
 use super::names;
 use super::reach::{Reach, StdioReach, TransportKind};
 use super::secrets::{SecretChanges, SecretWrites};
+use crate::settings::UnknownMask;
 
 agentd_base::typed_id!(
     /// The id of a tool server.
@@ -52,6 +53,8 @@ pub struct ToolServerChange {
     pub readable_paths: Option<Vec<String>>,
     pub writable_paths: Option<Vec<String>>,
     pub url: Option<String>,
+    /// What becomes of a `***` in the url that stands for no value.
+    pub unknown_masks: UnknownMask,
     pub headers: SecretChanges,
     pub enabled: Option<bool>,
     pub trusted: Option<bool>,
@@ -226,7 +229,11 @@ mod tests {
         assert_eq!(fields(server.clone().change(leak).unwrap_err()), ["env.TOKEN"]);
         let leak = ToolServerChange { args: Some(vec!["-v".into()]), ..ToolServerChange::default() };
         assert_eq!(fields(server.clone().change(leak).unwrap_err()), ["env.TOKEN"]);
-        let harmless = ToolServerChange { network: Some(true), ..ToolServerChange::default() };
+        let leak = ToolServerChange { network: Some(true), ..ToolServerChange::default() };
+        assert_eq!(fields(server.clone().change(leak).unwrap_err()), ["env.TOKEN"]);
+        let leak = ToolServerChange { env: [("PROXY".to_owned(), secret("x"))].into(), ..ToolServerChange::default() };
+        assert_eq!(fields(server.clone().change(leak).unwrap_err()), ["env.TOKEN"]);
+        let harmless = ToolServerChange { readable_paths: Some(vec!["/srv".into()]), ..ToolServerChange::default() };
         assert!(server.change(harmless).unwrap().is_empty());
 
         let http = |url: &str| ToolServerChange { url: Some(url.into()), ..ToolServerChange::default() };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 
-use agentd_base::{FieldProblem, Problems, SecretState};
+use agentd_base::{FieldProblem, Problems, SecretState, SecretUpdate};
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::model::ToolServerChange;
 use super::secrets::{self, Kind, SecretWrites};
+use crate::settings::{SealedUrl, names_in_url, server_of};
 
 const MAX_COMMAND_BYTES: usize = 4_096;
 const MAX_ARGUMENTS: usize = 128;
@@ -70,6 +71,7 @@ pub struct StdioReach {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HttpReach {
+    /// Credentials in it lie in the vault; it says `***` there.
     pub url: String,
     /// The names of headers, in lower case; the values lie in the vault.
     pub headers: BTreeSet<String>,
@@ -122,7 +124,10 @@ impl Reach {
     pub(super) fn clear_secrets(&self) -> SecretWrites {
         match self {
             Self::Stdio(stdio) => secrets::clear_all(Kind::Environment, &stdio.env),
-            Self::Http(http) => secrets::clear_all(Kind::Header, &http.headers),
+            Self::Http(http) => {
+                let url = names_in_url(&http.url).into_iter().map(|name| (name, None));
+                secrets::clear_all(Kind::Header, &http.headers).into_iter().chain(url).collect()
+            }
         }
     }
 }
@@ -138,6 +143,8 @@ impl StdioReach {
 
     pub(super) fn change(&mut self, change: ToolServerChange, problems: &mut Problems) -> SecretWrites {
         let before = (self.command.clone(), self.args.clone());
+        let had_network = self.network;
+        let could_write = self.writable_paths.clone();
         if let Some(command) = change.command {
             self.command = command.trim().to_owned();
         }
@@ -145,7 +152,13 @@ impl StdioReach {
         self.network = change.network.unwrap_or(self.network);
         self.readable_paths = change.readable_paths.unwrap_or(std::mem::take(&mut self.readable_paths));
         self.writable_paths = change.writable_paths.unwrap_or(std::mem::take(&mut self.writable_paths));
-        let has_moved = before != (self.command.clone(), self.args.clone());
+        // A variable may say what runs, or where the others are sent; with a network, or with a program that others may
+        // write to, there is a way out that was not there before.
+        let steers = change.env.iter().any(|(_, change)| matches!(change, Some(SecretUpdate::New(_))));
+        let has_moved = before != (self.command.clone(), self.args.clone())
+            || steers
+            || (self.network && !had_network)
+            || self.writable_paths.iter().any(|path| !could_write.contains(path));
         let writes = secrets::apply(Kind::Environment, &mut self.env, change.env, has_moved, check_variable, problems);
         self.validate(problems);
         writes
@@ -193,22 +206,26 @@ fn check_variable(name: &str, value: &str) -> Option<&'static str> {
 
 impl HttpReach {
     pub(super) fn change(&mut self, change: ToolServerChange, problems: &mut Problems) -> SecretWrites {
-        let before = origin(&self.url);
-        if let Some(url) = change.url {
-            self.url = url.trim().to_owned();
+        let before = std::mem::take(&mut self.url);
+        let given = change.url.unwrap_or_else(|| before.clone());
+        let mut url_secrets = SecretWrites::new();
+        match SealedUrl::new(&given, Some(&before), change.unknown_masks) {
+            Ok(sealed) => (self.url, url_secrets) = (sealed.shown, sealed.secrets),
+            Err(problem) => {
+                problems.add("url", problem);
+                self.url.clone_from(&given);
+            }
         }
-        let has_moved = before != origin(&self.url);
-        let writes = secrets::apply(Kind::Header, &mut self.headers, change.headers, has_moved, check_header, problems);
+        let has_moved = server_of(&before) != server_of(&self.url);
+        let headers = change.headers;
+        let mut writes = secrets::apply(Kind::Header, &mut self.headers, headers, has_moved, check_header, problems);
+        writes.extend(url_secrets);
         problems.require(self.headers.len() <= MAX_HEADERS, "headers", format!("must be at most {MAX_HEADERS}"));
         if let Err(problem) = check_url(&self.url) {
             problems.add("url", problem);
         }
         writes
     }
-}
-
-fn origin(url: &str) -> Option<url::Origin> {
-    Url::parse(url).ok().map(|url| url.origin())
 }
 
 fn check_url(text: &str) -> Result<(), String> {

@@ -7,7 +7,7 @@ use agentd_store::{Read, Tx};
 
 use super::error::ToolServerError;
 use super::model::ToolServerId;
-use crate::settings::{Vault, VaultError};
+use crate::settings::{Vault, VaultError, require_again};
 
 /// What a request says of write-only values, by name. A name that is left out, or sent as it was
 /// shown, keeps its value; null clears it.
@@ -39,7 +39,8 @@ impl Kind {
     }
 }
 
-fn scope(id: &ToolServerId) -> String {
+/// The vault's scope for the secrets of a registration.
+pub(super) fn scope(id: &ToolServerId) -> String {
     format!("tool_servers.{id}")
 }
 
@@ -80,10 +81,7 @@ pub(super) fn apply(
         }
     }
     for name in kept {
-        problems.add(
-            format!("{}.{name}", kind.field()),
-            "must be entered again, or cleared with null: its value was meant for what was registered before",
-        );
+        require_again(format!("{}.{name}", kind.field()), problems);
     }
     writes
 }
@@ -147,23 +145,6 @@ pub(super) async fn missing(
     Ok(missing)
 }
 
-/// Values that are shorter are words of every text.
-const MIN_HIDDEN: usize = 4;
-
-/// Takes values out of what a server wrote: some print their environment when they fail.
-pub(super) fn hide(mut text: String, values: &[Secret]) -> String {
-    for value in values {
-        let value = value.expose();
-        // A header's value has its scheme before it.
-        for part in [value, value.rsplit(' ').next().unwrap_or_default()] {
-            if part.len() >= MIN_HIDDEN && text.contains(part) {
-                text = text.replace(part, "[hidden]");
-            }
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,11 +174,5 @@ mod tests {
         let fields: Vec<String> =
             problems.into_result().unwrap_err().into_iter().map(|problem| problem.field).collect();
         assert_eq!(fields, ["headers.a"]);
-    }
-
-    #[test]
-    fn values_are_taken_out_of_texts() {
-        let values = [Secret::new("Bearer abcdef".into()), Secret::new("of".into())];
-        assert_eq!(hide("token abcdef of Bearer abcdef".into(), &values), "token [hidden] of [hidden]");
     }
 }

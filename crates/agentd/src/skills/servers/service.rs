@@ -232,7 +232,7 @@ impl ToolServers {
             let _ = link.tell(Command::Close);
         }
         let home = self.0.opener.home(&deleted);
-        let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(home)).await;
+        let removed = tokio::task::spawn_blocking(move || agentd_sandbox::folder::remove_path(&home)).await;
         if let Ok(Err(error)) = removed
             && error.kind() != std::io::ErrorKind::NotFound
         {

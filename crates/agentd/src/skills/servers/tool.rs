@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::Redactor;
 use agentd_mcp::{CallLimits, McpError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -53,6 +54,7 @@ impl ServerTool {
             }
             error => ToolError::Failed(session.failure(&error).message),
         })?;
+        let output = redacted(output, &session.results);
         if output.is_error {
             let complaint: String = output.text.chars().take(MAX_COMPLAINT_CHARACTERS).collect();
             let is_silent = complaint.trim().is_empty();
@@ -64,6 +66,15 @@ impl ServerTool {
         }
         Ok(answer(output))
     }
+}
+
+/// What a server answers may repeat what it was given.
+fn redacted(mut output: agentd_mcp::ToolOutput, redactor: &Redactor) -> agentd_mcp::ToolOutput {
+    output.text = redactor.hide_piece(output.text);
+    if let Some(structured) = &mut output.structured {
+        redactor.hide_json(structured);
+    }
+    output
 }
 
 /// What the model reads. Most servers write structured content a second time as text.

@@ -22,6 +22,14 @@ pub(in crate::skills) enum WorkspaceError {
     Special { path: String },
     #[error("`{path}` is {bytes} bytes long, more than the {limit} that can be handled; use a program for it")]
     TooLarge { path: String, bytes: u64, limit: u64 },
+    #[error(
+        "the workspace holds {limit} files and folders, the most that it may (`workspace_max_files` of the sandbox settings); remove some before you make others"
+    )]
+    TooManyFiles { limit: u64 },
+    #[error(
+        "the workspace would hold more than the {limit_mb} MB that it may (`workspace_limit_mb` of the sandbox settings); remove files before you write more"
+    )]
+    Full { limit_mb: u64 },
     #[error("`{path}` cannot be used: {source}")]
     Io { path: String, source: io::Error },
 }

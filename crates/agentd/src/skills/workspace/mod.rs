@@ -9,6 +9,8 @@
 //! - Only regular files with one name are read or replaced: a second hard link may lie outside,
 //!   devices and pipes do things when they are opened.
 //! - A file is replaced whole or not at all: it is written beside, then renamed.
+//! - Code may have closed a folder or file to its owner; the daemon opens it again.
+//! - What is written does not make the workspace hold more than it may.
 //! - What is made belongs to who owns the workspace, so that code in the sandbox, which may run as
 //!   that user, can use it too.
 //!
@@ -23,16 +25,19 @@ mod write;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use agentd_sandbox::WorkspaceBounds;
+use agentd_sandbox::folder::{Closed, Need, Size, measure, open_folder};
+use rustix::fs::{AtFlags, CWD, FileType, Stat, fstat, statat};
 use rustix::io::Errno;
 
 pub(super) use error::WorkspaceError;
 pub(super) use path::RelativePath;
 pub(super) use walk::{Entry, EntryKind, Listing};
 
-/// Opens a folder and nothing else, without reading or following anything.
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// What a workspace may hold at this moment.
+pub(super) type Bounds = Arc<dyn Fn() -> WorkspaceBounds + Send + Sync>;
 
 /// The handle of an agent's folder.
 #[derive(Debug)]
@@ -47,7 +52,8 @@ impl Workspace {
     /// The folder is not there, or is none.
     pub(super) fn open(folder: &Path) -> Result<Self, WorkspaceError> {
         let failed = |source: Errno| WorkspaceError::Io { path: ".".to_owned(), source: source.into() };
-        let root = rustix::fs::open(folder, FOLDER, Mode::empty()).map_err(failed)?;
+        // Code that works here needs all of it, too.
+        let root = open_folder(CWD, folder, Need::Change).map_err(failed)?;
         let stat = fstat(&root).map_err(failed)?;
         Ok(Self { root, owner: (stat.st_uid, stat.st_gid) })
     }
@@ -56,7 +62,7 @@ impl Workspace {
     fn folder(&self, path: &RelativePath) -> Result<OwnedFd, WorkspaceError> {
         let mut folder = rustix::io::fcntl_dupfd_cloexec(&self.root, 0).map_err(|e| path.failed(e))?;
         for (depth, name) in path.names().enumerate() {
-            folder = match openat(&folder, name, FOLDER, Mode::empty()) {
+            folder = match open_folder(&folder, name, Need::Look) {
                 Ok(next) => next,
                 Err(Errno::NOENT) => return Err(WorkspaceError::Missing { path: path.up_to(depth) }),
                 // Which of the two it says for a link depends on the file system.
@@ -65,6 +71,24 @@ impl Workspace {
             };
         }
         Ok(folder)
+    }
+
+    /// Refuses what would add `more` to a workspace that is full by then. What makes it smaller is
+    /// welcome however full it is.
+    fn require_room(&self, bounds: WorkspaceBounds, more: Growth) -> Result<(), WorkspaceError> {
+        if more.bytes <= 0 && more.files == 0 {
+            return Ok(());
+        }
+        let failed = |source: Errno| WorkspaceError::Io { path: ".".to_owned(), source: source.into() };
+        let is_full = |size: &Size| size.bytes > bounds.bytes || size.files > bounds.files;
+        let held = measure(&self.root, Closed::Open, is_full).map_err(failed)?;
+        if more.files > 0 && held.files.saturating_add(more.files) > bounds.files {
+            return Err(WorkspaceError::TooManyFiles { limit: bounds.files });
+        }
+        if more.bytes > 0 && held.bytes.saturating_add_signed(more.bytes) > bounds.bytes {
+            return Err(WorkspaceError::Full { limit_mb: bounds.bytes >> 20 });
+        }
+        Ok(())
     }
 
     /// Why what `name` stands for is no folder.
@@ -89,6 +113,13 @@ impl Workspace {
         let (user, group) = (rustix::fs::Uid::from_raw(self.owner.0), rustix::fs::Gid::from_raw(self.owner.1));
         rustix::fs::fchown(new, Some(user), Some(group))
     }
+}
+
+/// What a change adds to a workspace.
+#[derive(Debug, Clone, Copy)]
+struct Growth {
+    files: u64,
+    bytes: i64,
 }
 
 fn file_type(stat: &Stat) -> FileType {

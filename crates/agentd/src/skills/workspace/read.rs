@@ -3,14 +3,11 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, statat};
+use agentd_sandbox::folder;
+use rustix::fs::{AtFlags, fstat, statat};
 use rustix::io::Errno;
 
 use super::{RelativePath, Workspace, WorkspaceError, require_plain};
-
-/// A pipe that takes the place of a file must not make anybody wait, nor a terminal become ours.
-const READ: OFlags =
-    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// An open regular file.
 #[derive(Debug)]
@@ -28,7 +25,7 @@ impl Workspace {
         let Some((folder, name)) = path.split() else {
             return Err(WorkspaceError::IsFolder { path: path.to_string() });
         };
-        let folder = self.folder(&folder)?;
+        let parent = self.folder(&folder)?;
         let missing = |error| match error {
             Errno::NOENT => WorkspaceError::Missing { path: path.to_string() },
             Errno::LOOP => WorkspaceError::Link { path: path.to_string() },
@@ -37,9 +34,9 @@ impl Workspace {
         };
         // Looked at before it is opened, because opening a device can do something; and looked at
         // again afterwards, because by then it may be another.
-        let before = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(missing)?;
+        let before = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(missing)?;
         require_plain(&before, path)?;
-        let file = openat(&folder, name, READ, Mode::empty()).map_err(missing)?;
+        let file = folder::open_file(&parent, name).map_err(missing)?;
         let stat = fstat(&file).map_err(|e| path.failed(e))?;
         require_plain(&stat, path)?;
         let bytes = u64::try_from(stat.st_size).unwrap_or(0);

@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
+use agentd_sandbox::WorkspaceBounds;
+use agentd_sandbox::folder::{Need, open_folder};
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::{EntryKind, FOLDER, RelativePath, Workspace, WorkspaceError, require_plain};
+use super::{EntryKind, Growth, RelativePath, Workspace, WorkspaceError, require_plain};
 
 const FOLDER_MODE: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP).union(Mode::ROTH).union(Mode::XOTH);
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::ROTH);
@@ -31,25 +33,39 @@ impl Workspace {
     /// must be new for each write.
     ///
     /// # Errors
-    /// What is there is not a regular file with one name, or it cannot be written.
+    /// What is there is not a regular file with one name, it cannot be written, or the workspace is
+    /// full.
     pub(in crate::skills) fn write(
         &self,
         path: &RelativePath,
         content: &[u8],
         mark: &str,
+        bounds: WorkspaceBounds,
     ) -> Result<Written, WorkspaceError> {
         let Some((folder, name)) = path.split() else {
             return Err(WorkspaceError::IsFolder { path: path.to_string() });
         };
-        let folder = self.make_folder(&folder)?;
-        let before = match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => {
-                require_plain(&stat, path)?;
-                Some(Mode::from_raw_mode(stat.st_mode & 0o777))
-            }
-            Err(Errno::NOENT) => None,
-            Err(error) => return Err(path.failed(error)),
+        let length = i64::try_from(content.len()).unwrap_or(i64::MAX);
+        let found = match self.folder(&folder) {
+            Ok(folder) => match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => {
+                    require_plain(&stat, path)?;
+                    Some(stat)
+                }
+                Err(Errno::NOENT) => None,
+                Err(error) => return Err(path.failed(error)),
+            },
+            Err(WorkspaceError::Missing { .. }) => None,
+            Err(error) => return Err(error),
         };
+        let before = found.map(|stat| Mode::from_raw_mode(stat.st_mode & 0o777));
+        // Folders on the way that are still to be made are counted with the next write.
+        let growth = Growth {
+            files: u64::from(found.is_none()),
+            bytes: found.map_or(length, |stat| length.saturating_sub(stat.st_size)),
+        };
+        self.require_room(bounds, growth)?;
+        let folder = self.make_folder(&folder)?;
         let beside = format!("{HALF_WRITTEN_START}{mark}{HALF_WRITTEN_END}");
         let written = self.write_beside(&folder, &beside, content, before.unwrap_or(FILE_MODE));
         let renamed = written.and_then(|()| Ok(renameat(&folder, &beside, &folder, name)?));
@@ -83,7 +99,7 @@ impl Workspace {
                 Err(Errno::EXIST) => false,
                 Err(error) => return Err(path.failed(error)),
             };
-            folder = match openat(&folder, name, FOLDER, Mode::empty()) {
+            folder = match open_folder(&folder, name, Need::Change) {
                 Ok(next) => next,
                 Err(Errno::NOTDIR | Errno::LOOP) => return Err(self.no_folder(&folder, path, depth, name)),
                 Err(error) => return Err(path.failed(error)),

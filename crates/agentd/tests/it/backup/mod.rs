@@ -4,6 +4,7 @@
 
 mod carrying;
 mod refusing;
+mod shapes;
 mod tampering;
 mod turns;
 
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use agentd::agents::JudgeAgents;
-use agentd::backup::{Backup, BackupError, Judges, Quiesce, RestoreReport, WhileBusy};
+use agentd::backup::{Backup, BackupError, Judges, Quiesce, RestoreReport, Unreadable, WhileBusy};
 use agentd::ground::{DataDir, Ground, JudgesRestored, TaskPanics};
 use agentd::hooks::JudgeHooks;
 use agentd::scheduler::JudgeJobs;
@@ -161,7 +162,12 @@ impl Fixture {
     }
 
     async fn archive(&self, passphrase: Option<&str>) -> Vec<u8> {
-        let stream = self.backup.create(passphrase.map(|text| Secret::new(text.into()))).await.unwrap();
+        let stream = self
+            .backup
+            .create(passphrase.map(|text| Secret::new(text.into())), Unreadable::Refuse)
+            .await
+            .unwrap()
+            .stream;
         let mut stream = std::pin::pin!(stream);
         let mut archive = Vec::new();
         while let Some(chunk) = stream.next().await {

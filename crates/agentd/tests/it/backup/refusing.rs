@@ -156,11 +156,11 @@ async fn an_archive_made_to_harm_is_refused() {
         if path == b"manifest.json" {
             *content = String::from_utf8(content.clone())
                 .unwrap()
-                .replace("\"format_version\": 1", "\"format_version\": 2")
+                .replace("\"format_version\": 2", "\"format_version\": 3")
                 .into();
         }
         true
     });
-    assert!(matches!(new.restore(&newer, None).await, Err(BackupError::NewerFormat { found: 2, known: 1 })));
+    assert!(matches!(new.restore(&newer, None).await, Err(BackupError::NewerFormat { found: 3, known: 2 })));
     assert_eq!(new.state().await, before);
 }

@@ -186,6 +186,37 @@ async fn rows_that_no_domain_would_have_written_are_refused() {
 }
 
 #[tokio::test]
+async fn changed_rows_lead_no_secret_elsewhere() {
+    let own = with_rows().await;
+    own.set_secret("openai", "sk-one").await;
+    let archive = own.archive(None).await;
+    assert!(own.restore(&archive, None).await.unwrap().secrets_missing.is_empty());
+    let report = own.restore(&tampered(&archive, "\"scout\"", "\"guide\""), None).await.unwrap();
+    assert_eq!((report.secrets_missing.len(), own.secrets().await), (1, Vec::new()));
+}
+
+#[tokio::test]
+async fn rows_that_break_a_rule_of_their_table_are_named() {
+    let archive = with_plans().await.archive(None).await;
+    let new = Fixture::new().await;
+    new.set_mark("stays").await;
+    let before = new.state().await;
+    for (from, to, table) in [
+        ("\"job_two\",null", "\"job_one\",null", "jobs"),
+        ("\"second\"", "null", "jobs"),
+        ("\"paused\"", "\"lost\"", "jobs"),
+        ("[\"chain_one\",0,\"job_two\"", "[\"chain_one\",0,\"job_ten\"", "chain_jobs"),
+    ] {
+        let error = new.restore(&tampered(&archive, from, to), None).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("line ") && text.contains(&format!("a row of the table `{table}`")), "{to}: {text}");
+        assert_eq!(agentd_base::DomainError::code(&error), "bad_archive");
+        assert!(matches!(agentd_base::DomainError::kind(&error), agentd_base::ErrorKind::Invalid(_)));
+        assert_eq!(new.state().await, before);
+    }
+}
+
+#[tokio::test]
 async fn secrets_that_come_as_rows_are_refused() {
     let archive = with_rows().await.archive(None).await;
     let table = "{\"table\":{\"name\":\"secrets\",\"columns\":[\"name\",\"scope\",\"sealed\",\"updated_at\"]}}\n\

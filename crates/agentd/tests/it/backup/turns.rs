@@ -9,13 +9,13 @@ async fn one_at_a_time() {
     let mut noise = vec![0; 4 * 1024 * 1024];
     Entropy::seeded(3).fill(&mut noise);
     fixture.write("agents/ada/noise.bin", &noise);
-    let first = fixture.backup.create(None).await.unwrap();
-    assert!(matches!(fixture.backup.create(None).await.map(|_| ()), Err(BackupError::Busy)));
+    let first = fixture.backup.create(None, Unreadable::Refuse).await.unwrap().stream;
+    assert!(matches!(fixture.backup.create(None, Unreadable::Refuse).await.map(|_| ()), Err(BackupError::Busy)));
     assert!(matches!(fixture.restore(b"", None).await, Err(BackupError::Busy)));
     // A reader that goes away ends the backup.
     drop(first);
     loop {
-        match fixture.backup.create(None).await {
+        match fixture.backup.create(None, Unreadable::Refuse).await {
             Ok(_) => break,
             Err(BackupError::Busy) => tokio::task::yield_now().await,
             Err(error) => panic!("{error}"),
@@ -84,7 +84,7 @@ async fn a_replica_on_the_same_data_directory_leaves_a_running_restore_alone() {
 
     // A command beside it says so, a daemon that starts waits.
     assert!(matches!(replica.finish_interrupted(WhileBusy::Refuse).await, Err(BackupError::Busy)));
-    assert!(matches!(replica.create(None).await.map(|_| ()), Err(BackupError::Busy)));
+    assert!(matches!(replica.create(None, Unreadable::Refuse).await.map(|_| ()), Err(BackupError::Busy)));
     let none = stream::iter(Vec::<Result<Bytes, std::io::Error>>::new());
     assert!(matches!(replica.restore(none, None).await, Err(BackupError::Busy)));
     let mut starting = std::pin::pin!(replica.finish_interrupted(WhileBusy::Wait));

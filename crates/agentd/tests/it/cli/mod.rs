@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::support::TestProcess;
 
-struct Ran {
-    code: Option<i32>,
-    stdout: Vec<u8>,
-    stderr: String,
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: Vec<u8>,
+    pub stderr: String,
 }
 
 impl Ran {
@@ -23,13 +23,13 @@ impl Ran {
     }
 
     #[track_caller]
-    fn success(self) -> Self {
+    pub fn success(self) -> Self {
         assert_eq!(self.code, Some(0), "{}\n{}", self.stderr, String::from_utf8_lossy(&self.stdout));
         self
     }
 
     #[track_caller]
-    fn failure(self) -> Self {
+    pub fn failure(self) -> Self {
         assert_eq!(self.code, Some(1), "{}\n{}", self.stderr, String::from_utf8_lossy(&self.stdout));
         self
     }
@@ -46,7 +46,7 @@ impl From<Output> for Ran {
     }
 }
 
-async fn agentd(process: &TestProcess, arguments: &[&str]) -> Ran {
+pub async fn agentd(process: &TestProcess, arguments: &[&str]) -> Ran {
     agentd_with(process, arguments, &[]).await
 }
 
@@ -56,7 +56,7 @@ async fn agentd_with(process: &TestProcess, arguments: &[&str], variables: &[(&s
     tokio::task::spawn_blocking(move || command.output().expect("it runs").into()).await.expect("it ends")
 }
 
-fn path(path: &Path) -> &str {
+pub fn path(path: &Path) -> &str {
     path.to_str().expect("a plain path")
 }
 

@@ -35,7 +35,7 @@ fn queued(receiver: &Receiver) -> Value {
     })
 }
 
-async fn emit(app: &TestApp, event_type: &str, data: Value) {
+pub async fn emit(app: &TestApp, event_type: &str, data: Value) {
     emit_for(app, event_type, data, None).await;
 }
 
@@ -57,7 +57,7 @@ async fn outbox(app: &TestApp) -> (usize, usize) {
 }
 
 /// Runs the workers until every event was read and nothing is left to do now.
-async fn settle(app: &TestApp) {
+pub async fn settle(app: &TestApp) {
     loop {
         let before = loop {
             let (all, readable) = outbox(app).await;

@@ -13,12 +13,12 @@ use crate::support::smtp::{PASSWORD, SmtpServer, USERNAME};
 
 /// Makes a server the one that mail goes through.
 async fn use_server(app: &TestApp, server: &SmtpServer, change: Value) {
-    let settings = json!({
+    let mut settings = json!({
         "enabled": true, "smtp_host": "127.0.0.1", "smtp_port": server.address.port(), "tls": "none",
         "username": USERNAME, "password": PASSWORD, "from_address": "agentd@example.org",
     });
+    settings.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
     app.put("/api/settings/email").json(&settings).send().await.expect_status(200);
-    app.put("/api/settings/email").json(&change).send().await.expect_status(200);
 }
 
 fn mail(subject: &str) -> Notification {

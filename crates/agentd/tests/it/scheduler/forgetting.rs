@@ -110,21 +110,29 @@ async fn who_may_only_read_does_not_see_the_token_of_a_delivery() {
     let app = &talk.app;
     let key = app.post("/api/auth/keys").json(&json!({"name": "reader", "scope": "read"})).send().await;
     let reader = key.expect_status(200).json()["key"].as_str().expect("a key").to_owned();
-    for (channel, shown) in [
-        ("webhook:https://user:pass@hooks.example:8443/T0/secret?token=x", "webhook:https://hooks.example:8443"),
-        ("slack:https://hooks.example/services/T0/secret", "slack:https://hooks.example"),
-        ("slack:#reports", "slack:#reports"),
-        ("email:ada@example.org", "email:ada@example.org"),
+    for (channel, kept, shown) in [
+        (
+            "webhook:https://user:pass@hooks.example:8443/T0/secret?token=x",
+            "webhook:https://***@hooks.example:8443/T0/secret?token=***",
+            "webhook:https://hooks.example:8443",
+        ),
+        (
+            "slack:https://hooks.example/services/T0/secret",
+            "slack:https://hooks.example/services/T0/secret",
+            "slack:https://hooks.example",
+        ),
+        ("slack:#reports", "slack:#reports", "slack:#reports"),
+        ("email:ada@example.org", "email:ada@example.org", "email:ada@example.org"),
     ] {
         let made = create(app, &with(every(600), &json!({"delivery": {"channel": channel, "format": "text"}}))).await;
-        assert_eq!(made["delivery"]["channel"], channel);
+        assert_eq!(made["delivery"]["channel"], kept);
         let path = format!("/api/scheduler/jobs/{}", id(&made));
         let seen = app.get(&path).bearer(&reader).send().await.expect_status(200).json();
         assert_eq!(seen["delivery"], json!({"channel": shown, "format": "text"}));
         let list = app.get("/api/scheduler/jobs").bearer(&reader).send().await.expect_status(200);
         assert!(!list.text().contains("secret"), "{}", list.text());
         assert_eq!(list.json()["jobs"][0]["delivery"]["channel"], shown);
-        assert_eq!(app.get(&path).send().await.expect_status(200).json()["delivery"]["channel"], channel);
+        assert_eq!(app.get(&path).send().await.expect_status(200).json()["delivery"]["channel"], kept);
         app.delete(&path).send().await.expect_status(200);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agentd_llm::Gate;
 use agentd_llm::fake::{DocumentedFailure, Reply, Script};
 use serde_json::{Value, json};
 
@@ -116,6 +117,28 @@ async fn a_model_that_fails_is_said_so_and_what_was_understood_in_part_is_shown(
     let parsed = parse(&talk.app, "every day at 9 until Friday").await;
     assert_eq!((&parsed["parse_method"], &parsed["schedule"]["expression"]), (&json!("regex"), &json!("0 9 * * *")));
     assert!(confidence(&parsed) < 0.5);
+}
+
+#[tokio::test]
+async fn a_model_that_nobody_waits_for_is_stopped() {
+    let gate = Gate::new();
+    let talk = Talk::with(Script::always(Reply::text(["{"], COUNTED).gated(&gate))).await;
+    let welcome = talk.app.post("/api/chat/welcome").json(&json!({"agent_id": "scout"}));
+    for (number, request) in [ask(&talk.app, "when the cows come home"), welcome].into_iter().enumerate() {
+        let asking = tokio::spawn(async move { request.send().await });
+        while talk.vendor.requests().len() <= number {
+            tokio::task::yield_now().await;
+        }
+        // The client goes away, and the call with it.
+        asking.abort();
+        talk.vendor.aborted(number + 1).await;
+    }
+    for request in talk.vendor.requests() {
+        assert_eq!(
+            request.body["max_completion_tokens"], 2_200,
+            "a short answer, and what vendors count as output besides"
+        );
+    }
 }
 
 #[tokio::test]

@@ -21,8 +21,9 @@ async fn the_password_of_the_mail_server_is_write_only() {
         (&set.json()["password"], &set.json()["smtp_host"]),
         (&json!({"set": true}), &json!("mail.example.org"))
     );
-    let kept = put(&app, "email", json!({"password": {"set": true}, "smtp_port": 465})).await.expect_status(200).json();
-    assert_eq!((&kept["password"], &kept["smtp_port"]), (&json!({"set": true}), &json!(465)));
+    let kept =
+        put(&app, "email", json!({"password": {"set": true}, "tls": "implicit"})).await.expect_status(200).json();
+    assert_eq!((&kept["password"], &kept["tls"]), (&json!({"set": true}), &json!("implicit")));
     app.post("/api/settings/reset").send().await.expect_status(200);
     app.restart().await;
     assert_eq!(get(&app, "email").await, kept, "the general reset leaves email");

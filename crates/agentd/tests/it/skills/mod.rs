@@ -1,5 +1,6 @@
 //! `/api/settings/skills`, `/api/sandbox/config`, and the tools themselves as an agent gets them.
 
+mod bounds;
 mod builtin;
 mod custom;
 mod http;
@@ -72,7 +73,7 @@ pub async fn offered(app: &TestApp) -> Vec<String> {
 pub async fn call(app: &TestApp, name: &str, input: Value) -> Result<Value, ToolError> {
     let offer = offer(app).await;
     let tool = offer.find(name).unwrap_or_else(|| panic!("{name} is not offered"));
-    let input = tool.description().input_schema.check(&input).map_err(ToolError::Invalid)?;
+    let input = tool.description().input_schema.validate(&input).await.map_err(ToolError::Invalid)?;
     let context = ToolCallContext {
         agent: Arc::new(agent(AgentProfile::default())),
         workspace: workspace(app),

@@ -19,6 +19,9 @@ async fn the_settings_say_what_is_in_force_and_why() {
         }
         None => assert!(in_force["remedy"].is_string(), "{in_force}"),
     }
+    let groups = &in_force["control_groups"];
+    assert!(groups["in_force"].is_boolean() && !groups["detail"].as_str().unwrap().is_empty(), "{groups}");
+    assert!(groups["remedy"].is_null() || groups["in_force"] == false, "{groups}");
     let changed = app.put(SANDBOX).json(&json!({"timeout_seconds": 5, "memory_limit_mb": 256})).send().await;
     let changed = changed.expect_status(200).json();
     assert_eq!(

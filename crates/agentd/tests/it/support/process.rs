@@ -24,8 +24,14 @@ pub struct TestProcess {
     data_dir: PathBuf,
     database_url: Option<String>,
     log_level: &'static str,
+    /// Which program runs, and as whom; `None`: as this test.
+    program: PathBuf,
+    user: Option<u32>,
     _database: Option<ScratchDatabase>,
 }
+
+/// `nobody`, as whom a daemon runs that must not be root.
+const NOBODY: u32 = 65_534;
 
 impl TestProcess {
     /// Nothing that runs, and nothing on the disk yet.
@@ -42,8 +48,35 @@ impl TestProcess {
             client: reqwest::Client::builder().no_proxy().build().expect("a client"),
             database_url: database.as_ref().map(|database| database.url().to_owned()),
             log_level: "trace",
+            program: PathBuf::from(BINARY),
+            user: None,
             _database: database,
         }
+    }
+
+    /// A fresh daemon with an owner that is not root, whoever this test is.
+    pub async fn unprivileged() -> Self {
+        let mut process = Self::stopped().await;
+        if rustix::process::geteuid().is_root() {
+            process.user = Some(NOBODY);
+            std::os::unix::fs::chown(process.folder.path(), Some(NOBODY), Some(NOBODY)).expect("the folder is given");
+            // The build may lie where only root may look.
+            let probe = as_user(NOBODY, "test").args(["-x", BINARY]).status().expect("setpriv");
+            if !probe.success() {
+                process.program = process.folder.path().join("agentd");
+                std::fs::copy(BINARY, &process.program).expect("a copy of the program");
+            }
+        }
+        process.spawn().await;
+        process.make_owner().await;
+        process
+    }
+
+    async fn make_owner(&mut self) {
+        let account = json!({"username": "owner", "password": "correct horse"});
+        self.post("/api/auth/register").json(&account).send().await.expect_status(201);
+        let key = self.post("/api/auth/keys").json(&json!({"name": "test"})).send().await.expect_status(200).json();
+        self.key = key["key"].as_str().expect("a key").to_owned();
     }
 
     /// Another daemon over the same database and data directory, not started yet; `None` on SQLite, which has one
@@ -60,6 +93,8 @@ impl TestProcess {
             data_dir: self.data_dir.clone(),
             database_url,
             log_level: self.log_level,
+            program: self.program.clone(),
+            user: self.user,
             _database: None,
         })
     }
@@ -68,10 +103,7 @@ impl TestProcess {
     pub async fn with_owner() -> Self {
         let mut process = Self::stopped().await;
         process.spawn().await;
-        let account = json!({"username": "owner", "password": "correct horse"});
-        process.post("/api/auth/register").json(&account).send().await.expect_status(201);
-        let key = process.post("/api/auth/keys").json(&json!({"name": "test"})).send().await.expect_status(200).json();
-        process.key = key["key"].as_str().expect("a key").to_owned();
+        process.make_owner().await;
         process
     }
 
@@ -95,7 +127,10 @@ impl TestProcess {
 
     /// A command of the binary with this daemon's configuration.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(BINARY);
+        let mut command = match self.user {
+            Some(user) => as_user(user, &self.program),
+            None => Command::new(&self.program),
+        };
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("SVC_DATA_DIR", self.data_dir()).env("SVC_PORT", self.address.port().to_string());
         if let Some(url) = &self.database_url {
@@ -206,6 +241,13 @@ impl TestProcess {
         let agent = json!({"svc_name": name, "user_name": "Owner", "archetype": "assistant"});
         self.post("/api/agents").json(&agent).send().await.expect_status(201).json()
     }
+}
+
+/// A command that runs without the rights of root.
+fn as_user(user: u32, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([format!("--reuid={user}"), format!("--regid={user}")]).args(["--clear-groups", "--"]).arg(program);
+    command
 }
 
 impl Drop for TestProcess {

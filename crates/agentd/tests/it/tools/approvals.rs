@@ -194,6 +194,27 @@ async fn an_approval_expires_on_time() {
 }
 
 #[tokio::test]
+async fn a_deleted_agent_asks_for_nothing_any_more() {
+    let bench = Bench::with(vec![calls(&[("act", json!({}))])]).await;
+    let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
+    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let pending = wait_for_pending(&bench).await;
+    wait_until_parked(&bench, pending["session_id"].as_str().expect("a session")).await;
+    bench.talk.app.delete("/api/agents/scout").send().await.expect_status(200);
+    assert!(bench.pending().await.is_empty(), "it is closed together with the deletion");
+    let path = format!("/api/chat/approvals/{}", pending["id"].as_str().expect("an id"));
+    for decision in ["approve", "reject"] {
+        let answer = bench.talk.app.post(&path).json(&json!({"decision": decision})).send().await;
+        answer.expect_error(409, "approval_answered");
+    }
+    let listed = bench.talk.app.get("/api/chat/approvals?status=cancelled").send().await.expect_status(200).json();
+    assert_eq!(listed["approvals"][0]["reason"], "the agent was deleted");
+    drop(stream);
+    bench.talk.app.run_workers().await;
+    assert_eq!((bench.runs(), bench.answer(&pending["id"], json!({"decision": "approve"})).await), (0, 404));
+}
+
+#[tokio::test]
 async fn a_waiting_turn_can_be_cancelled_and_its_conversation_deleted() {
     let bench = Bench::with(vec![calls(&[("act", json!({}))])]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;

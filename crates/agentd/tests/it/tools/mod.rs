@@ -1,6 +1,7 @@
 //! Agents that act: rounds of tools.
 
 mod approvals;
+mod hostile_schemas;
 mod strategy;
 
 use std::sync::Arc;

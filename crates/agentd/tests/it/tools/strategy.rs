@@ -135,6 +135,75 @@ async fn all_of_one_big_jump_is_in_the_summary() {
 }
 
 #[tokio::test]
+async fn what_was_said_first_is_in_the_summary_of_five_thousand_messages() {
+    let talk = of_an_unknown_model(|_| false).await;
+    let made = talk.app.post("/api/chat/conversations").json(&json!({})).send().await.expect_status(201).json();
+    let id = made["id"].as_str().expect("an id").to_owned();
+    let say = |role: &str, content: &str| {
+        let message = json!({"conversation_id": id, "role": role, "content": content});
+        let request = talk.app.post("/api/chat/messages/inject").json(&message);
+        async move { request.send().await.expect_status(201) }
+    };
+    say("system", "The owner is called Zeppelin.").await;
+    say("user", "The code of the safe is 48151623.").await;
+    for _ in 0..50 {
+        futures_util::future::join_all((0..100).map(|_| say("user", "And so on."))).await;
+    }
+    talk.exchange(&json!({"content": "What is the code?", "conversation_id": id})).await;
+    let requests = talk.vendor.requests();
+    let (last, before) = requests.split_last().expect("requests");
+    let minutes: Vec<String> =
+        before.iter().filter(|request| is_minutes(&request.body)).map(|request| request.body.to_string()).collect();
+    assert!(minutes.iter().any(|slice| slice.contains("48151623") && slice.contains("Zeppelin")), "{minutes:?}");
+    let read: usize = minutes.iter().map(|slice| slice.matches("And so on.").count()).sum();
+    let left = last.body.to_string().matches("And so on.").count();
+    assert_eq!((read + left, minutes.len()), (5_000, 2), "those before what is read at once, and the older half of it");
+    assert!(last.body.to_string().contains("They spoke of the moon.") && left <= 150, "{left} are left");
+
+    // The summary stands for them: the next hundred turns read none of it again.
+    let before = requests.len();
+    talk.exchange(&json!({"content": "And now?", "conversation_id": id})).await;
+    assert_eq!(talk.vendor.requests().len(), before + 1);
+}
+
+#[tokio::test]
+async fn many_short_turns_become_a_summary() {
+    let talk = of_an_unknown_model(|_| false).await;
+    let first = talk.exchange(&json!({"content": "The code of the safe is 48151623."})).await;
+    let id = started(&first, "conversation_id");
+    for _ in 0..160 {
+        talk.exchange(&json!({"content": "And so on.", "conversation_id": id})).await;
+    }
+    let requests = talk.vendor.requests();
+    let minutes: Vec<&Value> = requests.iter().map(|request| &request.body).filter(|body| is_minutes(body)).collect();
+    assert_eq!(minutes.len(), 1, "not one for each turn");
+    assert!(minutes[0].to_string().contains("48151623"));
+    for request in requests.iter().filter(|request| !is_minutes(&request.body)) {
+        let text = request.body.to_string();
+        assert!(text.contains("48151623") || text.contains("They spoke of the moon."), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_no_summary_can_be_had_of_is_said_to_be_missing() {
+    let talk = Talk::with(Script::by(move |request| match is_minutes(&request.body) {
+        true => Reply::failure(DocumentedFailure::NoCredit),
+        false => says("Yes."),
+    }))
+    .await;
+    let id = started(&talk.exchange(&json!({"content": "hello"})).await, "conversation_id");
+    inject(&talk, &id, 410, 1).await;
+    let events = talk.exchange(&json!({"content": "What did I say?", "conversation_id": id})).await;
+    assert_eq!(token_text(&events), "Yes.");
+    let text = talk.vendor.requests().last().expect("a request").body.to_string();
+    assert!(text.contains("were left out") && text.contains("mark-409"), "{text}");
+    // Nothing is lost: it is tried again with the next turn.
+    talk.exchange(&json!({"content": "And now?", "conversation_id": id})).await;
+    let minutes = talk.vendor.requests().iter().filter(|request| is_minutes(&request.body)).count();
+    assert!(minutes >= 2, "{minutes}");
+}
+
+#[tokio::test]
 async fn what_a_model_refuses_as_too_long_becomes_a_summary() {
     let talk = of_an_unknown_model(|body| body.to_string().len() > 60_000).await;
     let id = started(&talk.exchange(&json!({"content": "hello"})).await, "conversation_id");

@@ -3,6 +3,7 @@
 mod bombs;
 mod files;
 mod kernel;
+mod kernel_memory;
 mod network;
 mod processes;
 
@@ -10,6 +11,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+pub(crate) use kernel_memory::TAKEN;
 use serde::{Deserialize, Serialize};
 
 /// What the attacker knows about the outside. A real one would have to guess.
@@ -67,6 +69,16 @@ pub(crate) const ATTACKS: &[(&str, Attack)] = &[
     ("memory bomb: many processes", bombs::memory_bomb_of_many),
     ("memory bomb: dropped shared pages", bombs::memory_bomb_hidden),
     ("memory bomb: files in memory", bombs::memory_bomb_in_files),
+    ("memory bomb: dropped pages of many", kernel_memory::dropped_pages_of_many),
+    ("memory bomb: pages that nobody maps", kernel_memory::unmapped_pages),
+    ("memory bomb: socket pairs", kernel_memory::socket_pairs),
+    ("memory bomb: hidden socket pairs", kernel_memory::hidden_socket_pairs),
+    ("memory bomb: buffers of TCP", kernel_memory::tcp_buffers),
+    ("memory bomb: pipes", kernel_memory::pipes),
+    ("memory bomb: empty files", kernel_memory::empty_files),
+    ("memory bomb: queues of inotify", kernel_memory::inotify_queues),
+    ("memory bomb: entries of epoll", kernel_memory::epoll_entries),
+    ("memory bomb: tables of pages", kernel_memory::page_tables),
     ("disk filler", bombs::disk_filler),
     ("disk filler: deleted files", bombs::disk_filler_deleted),
     ("disk filler: reserved space", bombs::disk_filler_reserved),

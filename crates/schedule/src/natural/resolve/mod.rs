@@ -52,7 +52,11 @@ struct Resolver<'a> {
 impl Resolver<'_> {
     fn spec(&mut self) -> Option<ScheduleSpec> {
         let draft = self.draft;
+        let names_minutes = draft.each_hour || !draft.minutes.is_empty();
         if let Some(offset) = draft.offset {
+            if names_minutes || draft.window.is_some() || !draft.months.is_empty() {
+                return None;
+            }
             // "Monday in two weeks"
             if let (Offset::Days(days), false, true) = (offset, draft.repeats, draft.names_one_day())
                 && draft.relative_day != Some(0)
@@ -65,8 +69,16 @@ impl Resolver<'_> {
                 self.after(offset)
             };
         }
-        if let Some(minute) = draft.minute_past {
-            return self.hourly(minute);
+        // Of two lengths that both repeat, one would be passed over.
+        let once_or_daily = matches!(draft.interval, None | Some((1, _)));
+        if draft.further_days > 0 && draft.repeats
+            || (draft.count_per.is_some() || draft.interval_seconds.is_some()) && !once_or_daily
+            || draft.count_per.is_some() && draft.interval_seconds.is_some()
+        {
+            return None;
+        }
+        if names_minutes {
+            return self.within_days(i64::from(self.hours_of_rhythm()?) * 3600);
         }
         if let Some((count, unit)) = draft.count_per {
             return self.counted(count, unit);
@@ -90,7 +102,6 @@ impl Resolver<'_> {
             Some((count, Unit::Quarter)) => self.monthly(count.saturating_mul(3)),
             Some((count, Unit::Year)) => self.yearly(count),
             None if draft.window.is_some() => None,
-            None if draft.further_days > 0 && draft.repeats => None,
             None if draft.repeats || (draft.part_repeats && draft.relative_day.is_none()) => self.repeated(),
             None if draft.always => {
                 if draft.has_day() || !draft.times.is_empty() || draft.part.is_some() {
@@ -335,6 +346,10 @@ impl Resolver<'_> {
 
     fn yearly(&mut self, count: u32) -> Option<ScheduleSpec> {
         let draft = self.draft;
+        // "every year on the second Sunday in May"
+        if count == 1 && !draft.weeks.is_empty() && !draft.months.is_empty() {
+            return self.monthly(1);
+        }
         let by_day = draft.weekdays != 0 || !draft.weeks.is_empty() || draft.relative_day.is_some() || draft.last_day;
         if count != 1 || by_day || draft.window.is_some() || !draft.month_days.is_empty() {
             return None;

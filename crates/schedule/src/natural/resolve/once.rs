@@ -132,6 +132,10 @@ impl Resolver<'_> {
             }
             return None;
         }
+        // Of several days one comes first, and the others would be passed over.
+        if !draft.dates.is_empty() || !draft.month_days.is_empty() {
+            return None;
+        }
         if draft.weekdays.count_ones() != 1 {
             // "this weekend"
             let saturday = self.coming(6, today)?;

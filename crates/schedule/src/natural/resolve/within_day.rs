@@ -1,6 +1,5 @@
 //! What repeats several times a day, and "twice a week".
 
-use super::super::draft::ClockTime;
 use super::super::token::Unit;
 use super::{DAY_SECONDS, Resolver};
 use crate::spec::ScheduleSpec;
@@ -23,7 +22,7 @@ impl Resolver<'_> {
         if unit == Unit::Week && draft.weekday_count == count {
             return self.weekly(1);
         }
-        if draft.has_day() && !(unit == Unit::Day && draft.weekdays != 0) {
+        if !draft.months.is_empty() || (draft.has_day() && !(unit == Unit::Day && draft.weekdays != 0)) {
             return None;
         }
         self.doubt.add(0.1);
@@ -58,89 +57,90 @@ impl Resolver<'_> {
     /// An interval of hours, minutes or seconds, perhaps within a part of the day or on some days.
     pub(super) fn within_days(&mut self, seconds: i64) -> Option<ScheduleSpec> {
         let draft = self.draft;
+        let names_minutes = draft.each_hour || !draft.minutes.is_empty();
         let by_date = !draft.weeks.is_empty()
             || !draft.month_days.is_empty()
             || !draft.dates.is_empty()
             || draft.last_day
             || draft.relative_day.is_some_and(|days| days != 0)
             || draft.next_period.is_some()
-            || draft.zone.is_some() && draft.window.is_none();
+            || draft.zone.is_some() && draft.window.is_none() && !names_minutes;
         if by_date || !draft.times.is_empty() || draft.part.is_some() {
             return None;
         }
         let days = self.weekdays_field()?;
-        if draft.window.is_none() && days == "*" && draft.months.is_empty() {
+        if draft.window.is_none() && days == "*" && draft.months.is_empty() && !names_minutes {
             return Some(ScheduleSpec::every(seconds));
         }
-        let months = self.months_field();
         let minutes = (seconds % 60 == 0).then_some(seconds / 60)?;
-        let (start, end) = match draft.window {
-            Some((start, end)) if start.hour < end.hour => (Some(start), Some(end)),
-            // Over midnight: on which day the rest would be, only every day says.
-            Some((start, end)) => return if days == "*" { self.over_midnight(start, end, minutes) } else { None },
-            None => (None, None),
-        };
-        if minutes % 60 == 0 {
-            let hours = minutes / 60;
-            let minute = start.map_or(0, |start| start.minute);
-            if end.is_some_and(|end| end.minute != minute && end.minute != 0) || 24 % hours != 0 && start.is_none() {
-                return None;
-            }
-            let step = if hours == 1 { String::new() } else { format!("/{hours}") };
-            let range = match (start, end) {
-                (Some(start), Some(end)) => {
-                    let last = if end.minute < minute { end.hour - 1 } else { end.hour };
-                    format!("{}-{last}", start.hour)
-                }
-                _ => "*".to_owned(),
+        let (slots, minute, step) = if minutes % 60 == 0 {
+            let named = match draft.window {
+                _ if !draft.minutes.is_empty() => draft.minutes.clone(),
+                Some((start, _)) if !names_minutes => vec![start.minute],
+                _ => vec![0],
             };
-            return Some(self.cron(&format!("{minute} {range}{step} * {months} {days}")));
-        }
-        if 60 % minutes != 0 {
+            let field = super::list(&named);
+            (named, field, minutes / 60)
+        } else if 60 % minutes == 0 {
+            let field = if minutes == 1 { "*".to_owned() } else { format!("*/{minutes}") };
+            ((0..60u8).step_by(usize::try_from(minutes).ok()?).collect(), field, 1)
+        } else {
             return None;
-        }
-        let range = match (start, end) {
-            (Some(start), Some(end)) if start.minute == 0 && end.minute == 0 => {
-                let last = end.hour - 1;
-                if last == start.hour { start.hour.to_string() } else { format!("{}-{last}", start.hour) }
-            }
-            (Some(_), _) => return None,
-            _ => "*".to_owned(),
         };
-        let step = if minutes == 1 { "*".to_owned() } else { format!("*/{minutes}") };
-        Some(self.cron(&format!("{step} {range} * {months} {days}")))
+        let hours = self.hours_field(&slots, step, days == "*")?;
+        Some(self.cron(&format!("{minute} {hours} * {} {days}", self.months_field())))
     }
 
-    /// "every hour between 8pm and 2am", "every 30 minutes between 22:00 and 6:00".
-    fn over_midnight(&self, start: ClockTime, end: ClockTime, minutes: i64) -> Option<ScheduleSpec> {
-        let is_hourly = minutes == 60;
-        if start.minute != 0 || end.minute != 0 || start.hour == end.hour || !(is_hourly || 60 % minutes == 0) {
+    /// The hours of the window in which all of these minutes, or none of them, lie within it, as cron writes them.
+    fn hours_field(&self, minutes: &[u8], step: i64, is_daily: bool) -> Option<String> {
+        let Some((start, end)) = self.draft.window else {
+            return match step {
+                1 => Some("*".to_owned()),
+                _ if 24 % step == 0 => Some(format!("*/{step}")),
+                _ => None,
+            };
+        };
+        let (least, greatest) = (*minutes.iter().min()?, *minutes.iter().max()?);
+        let first = match start.minute {
+            minute if minute <= least => start.hour,
+            minute if minute > greatest => start.hour + 1,
+            _ => return None,
+        };
+        // What comes several times an hour does not come at the full hour with which the window ends.
+        let ends_before = end.minute < least || (end.minute == 0 && minutes.len() > 1);
+        let last = match end.minute {
+            _ if ends_before => end.hour.checked_sub(1),
+            minute if minute >= greatest => Some(end.hour),
+            _ => return None,
+        };
+        if start.hour < end.hour {
+            let last = last.filter(|last| first <= *last)?;
+            return Some(match step {
+                _ if first == last => first.to_string(),
+                1 => format!("{first}-{last}"),
+                _ => format!("{first}-{last}/{step}"),
+            });
+        }
+        // Over midnight: on which day the rest would be, only every day says.
+        let is_whole_day = last.is_some_and(|last| last + 1 >= first);
+        if is_whole_day || step != 1 || !is_daily {
             return None;
         }
-        let last = if is_hourly { Some(end.hour) } else { end.hour.checked_sub(1) };
-        let hours: Vec<u8> =
-            (0..24).filter(|hour| *hour >= start.hour || last.is_some_and(|last| *hour <= last)).collect();
-        let minute = match minutes {
-            60 => "0".to_owned(),
-            1 => "*".to_owned(),
-            step => format!("*/{step}"),
-        };
-        Some(self.cron(&format!("{minute} {} * {} *", super::list(&hours), self.months_field())))
+        let hours: Vec<u8> = (0..24).filter(|hour| *hour >= first || last.is_some_and(|last| *hour <= last)).collect();
+        Some(super::list(&hours))
     }
 
-    /// At one minute of every hour.
-    pub(super) fn hourly(&mut self, minute: u8) -> Option<ScheduleSpec> {
+    /// Every how many hours the minutes of the hour are meant.
+    pub(super) fn hours_of_rhythm(&self) -> Option<u32> {
         let draft = self.draft;
-        let plain =
-            draft.times.is_empty() && draft.month_days.is_empty() && draft.dates.is_empty() && draft.weeks.is_empty();
-        if !plain || draft.relative_day.is_some() || draft.last_day || draft.part.is_some() {
-            return None;
+        let is_adjective = draft.adjective == Some((1, Unit::Hour));
+        let is_hourly = draft.each_hour || draft.window.is_some() || is_adjective;
+        match (draft.interval, draft.count_per) {
+            _ if draft.interval_seconds.is_some() || !(draft.repeats || draft.always || is_adjective) => None,
+            (Some((hours, Unit::Hour)), None) => Some(hours),
+            (None, Some((1, Unit::Hour))) => Some(1),
+            (None | Some((1, Unit::Day)), None) if is_hourly => Some(1),
+            _ => None,
         }
-        let hours = match draft.window {
-            Some((start, end)) if start.hour < end.hour => format!("{}-{}", start.hour, end.hour),
-            Some(_) => return None,
-            None => "*".to_owned(),
-        };
-        Some(self.cron(&format!("{minute} {hours} * {} {}", self.months_field(), self.weekdays_field()?)))
     }
 }

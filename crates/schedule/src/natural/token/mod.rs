@@ -169,6 +169,7 @@ pub(super) fn kind_of(word: &str) -> Kind {
         .or_else(|| number::number(word).map(Kind::Number))
         .or_else(|| number::ordinal(word).map(Kind::Ordinal))
         .or_else(|| number::and_a_half(word).map(Kind::Decimal))
+        .or_else(|| word.strip_suffix("mal").and_then(number::number).map(Kind::Count))
         .unwrap_or(Kind::Unknown)
 }
 
@@ -196,7 +197,7 @@ fn structure(word: &str) -> Option<Kind> {
         "before" | "vor" => Before,
         "until" | "till" | "til" | "bis" => Until,
         "through" | "thru" | "-" => Through,
-        "at" | "um" | "@" | "around" | "gegen" | "circa" | "ca" => At,
+        "at" | "um" | "zur" | "@" | "around" | "gegen" | "circa" | "ca" => At,
         "by" => By,
         "on" => On,
         "in" | "im" | "within" => In,
@@ -220,9 +221,9 @@ fn structure(word: &str) -> Option<Kind> {
         "tonight" => Tonight,
         "now" | "jetzt" => Now,
         "once" | "einmal" | "1x" => Count(1),
-        "twice" | "zweimal" | "2x" => Count(2),
-        "thrice" | "dreimal" | "3x" => Count(3),
-        "viermal" | "4x" => Count(4),
+        "twice" | "2x" => Count(2),
+        "thrice" | "3x" => Count(3),
+        "4x" => Count(4),
         "times" | "mal" | "x" => Times,
         "minutely" | "minütlich" => Adverb(1, Unit::Minute),
         "half-hourly" | "halbstündlich" => Adverb(30, Unit::Minute),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agentd_sandbox::WorkspaceBounds;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -43,14 +44,21 @@ pub(in crate::skills::builtin) fn edit_file(files: &Files) -> Arc<dyn Tool> {
         async move {
             let path = RelativePath::parse_file(&input.path)?;
             let _turn = files.turn(&context, &path).await;
-            let (mark, shown) = (files.mark(), path.to_string());
-            let replaced = blocking(&context, move |workspace, _| edit(workspace, &path, &input, &mark)).await?;
+            let (mark, shown, bounds) = (files.mark(), path.to_string(), files.bounds());
+            let replaced =
+                blocking(&context, move |workspace, _| edit(workspace, &path, &input, &mark, bounds)).await?;
             Ok(ToolOutput::json(json!({"path": shown, "replacements": replaced})))
         }
     })
 }
 
-fn edit(workspace: &Workspace, path: &RelativePath, input: &Input, mark: &str) -> Result<usize, ToolError> {
+fn edit(
+    workspace: &Workspace,
+    path: &RelativePath,
+    input: &Input,
+    mark: &str,
+    bounds: WorkspaceBounds,
+) -> Result<usize, ToolError> {
     let invalid = |message: String| Err(ToolError::Invalid(message));
     if input.old_text == input.new_text {
         return invalid("old_text and new_text are the same".to_owned());
@@ -79,7 +87,7 @@ fn edit(workspace: &Workspace, path: &RelativePath, input: &Input, mark: &str) -
     if content.len().saturating_sub(places.len() * old_text.len()).saturating_add(grown) > MAX_BYTES {
         return invalid(format!("the file would be longer than {MAX_BYTES} bytes"));
     }
-    workspace.write(path, content.replace(&old_text, &new_text).as_bytes(), mark)?;
+    workspace.write(path, content.replace(&old_text, &new_text).as_bytes(), mark, bounds)?;
     Ok(places.len())
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agentd_base::Entropy;
+use agentd_sandbox::WorkspaceBounds;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
@@ -18,7 +19,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::skills::tool::{Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
-use crate::skills::workspace::{RelativePath, Workspace};
+use crate::skills::workspace::{Bounds, RelativePath, Workspace};
 
 pub(super) use edit::edit_file;
 pub(super) use list::list_files;
@@ -34,19 +35,19 @@ const CALL_LIMIT: Duration = Duration::from_secs(30);
 const TURNS: usize = 64;
 
 /// What the file tools share. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Files(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     entropy: Entropy,
+    bounds: Bounds,
     /// Calls run side by side; two that change one file must not.
     turns: [tokio::sync::Mutex<()>; TURNS],
 }
 
 impl Files {
-    pub(super) fn new(entropy: Entropy) -> Self {
-        Self(Arc::new(Inner { entropy, turns: std::array::from_fn(|_| tokio::sync::Mutex::new(())) }))
+    pub(super) fn new(entropy: Entropy, bounds: Bounds) -> Self {
+        Self(Arc::new(Inner { entropy, bounds, turns: std::array::from_fn(|_| tokio::sync::Mutex::new(())) }))
     }
 
     /// Waits until nobody else changes this file.
@@ -58,6 +59,11 @@ impl Files {
             Some(turn) => turn.lock().await,
             None => self.0.turns[0].lock().await,
         }
+    }
+
+    /// What a workspace may hold now.
+    fn bounds(&self) -> WorkspaceBounds {
+        (self.0.bounds)()
     }
 
     /// A name for a temporary file that nobody has had.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentd_base::Secret;
+use agentd_base::{Redactor, Secret};
 use agentd_net::{FetchLimits, FetchRequest, GuardedClient, NetError};
 use agentd_page_text::read_body;
 use bytes::Bytes;
@@ -13,20 +13,49 @@ use url::Url;
 
 use super::super::model::{HttpToolRequest, is_json_type};
 use super::super::template::Template;
+use crate::settings::hide_url_secrets;
 use crate::skills::tool::{ToolError, ToolOutput};
 
 const MAX_BODY_BYTES: usize = 1 << 20;
 const MAX_URL_BYTES: usize = 16 * 1024;
 const STEERED_REDIRECTS: usize = 5;
 
+/// What is sent, before a model's words are in it.
+#[derive(Clone, Copy)]
+pub(super) struct Sent<'a> {
+    pub(super) request: &'a HttpToolRequest,
+    /// With its credentials.
+    pub(super) url: &'a str,
+    pub(super) secrets: &'a [(String, Secret)],
+}
+
+/// The answer, without what was sent and is secret: the server may repeat it.
 pub(super) async fn run(
     client: &GuardedClient,
-    request: &HttpToolRequest,
-    secrets: &[(String, Secret)],
+    sent: Sent<'_>,
     input: &Map<String, Value>,
     timeout: Duration,
 ) -> Result<ToolOutput, ToolError> {
-    let fetch = fill(request, secrets, input)?;
+    let mut redactor = Redactor::of(sent.secrets.iter().map(|(_, secret)| secret));
+    hide_url_secrets(&mut redactor, sent.url);
+    let answer = ask(client, sent, input, timeout).await;
+    let mut answer = answer.map_err(|error| match error {
+        ToolError::Failed(message) => ToolError::Failed(redactor.hide(message)),
+        ToolError::Invalid(message) => ToolError::Invalid(redactor.hide(message)),
+        other => other,
+    })?;
+    redactor.hide_json(&mut answer);
+    Ok(ToolOutput::json(answer))
+}
+
+async fn ask(
+    client: &GuardedClient,
+    sent: Sent<'_>,
+    input: &Map<String, Value>,
+    timeout: Duration,
+) -> Result<Value, ToolError> {
+    let request = sent.request;
+    let fetch = fill(sent, input)?;
     // A server must not send the owner's trust somewhere else.
     let redirects = if request.has_steered_host() { STEERED_REDIRECTS } else { 0 };
     let limits = FetchLimits { redirects, body_bytes: MAX_BODY_BYTES, total_time: timeout, idle_time: timeout };
@@ -39,7 +68,7 @@ pub(super) async fn run(
     })?;
     let content_type = fetched.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let body = body(&fetched.body, content_type, &fetched.url, fetched.is_truncated);
-    Ok(ToolOutput::json(json!({"status": fetched.status.as_u16(), "content_type": content_type, "body": body})))
+    Ok(json!({"status": fetched.status.as_u16(), "content_type": content_type, "body": body}))
 }
 
 /// JSON as JSON, pages as readable text, other text as it is.
@@ -59,14 +88,11 @@ fn body(body: &[u8], content_type: &str, url: &Url, is_truncated: bool) -> Value
     }
 }
 
-fn fill(
-    request: &HttpToolRequest,
-    secrets: &[(String, Secret)],
-    input: &Map<String, Value>,
-) -> Result<FetchRequest, ToolError> {
+fn fill(sent: Sent<'_>, input: &Map<String, Value>) -> Result<FetchRequest, ToolError> {
+    let Sent { request, url, secrets } = sent;
     let template = |text: &str| Template::parse(text).map_err(ToolError::Failed);
     let invalid = |message: String| ToolError::Invalid(message);
-    let url = template(&request.url)?.url_encoded(input);
+    let url = template(url)?.url_encoded(input);
     if url.len() > MAX_URL_BYTES {
         return Err(invalid("the input makes the URL too long".to_owned()));
     }
@@ -142,7 +168,8 @@ mod tests {
 
     fn filled(url: &str, body: Option<&str>, input: &Value) -> Result<FetchRequest, ToolError> {
         let secrets = [("authorization".to_owned(), Secret::new("Bearer s".to_owned()))];
-        fill(&request(url, body), &secrets, input.as_object().unwrap())
+        let request = request(url, body);
+        fill(Sent { request: &request, url, secrets: &secrets }, input.as_object().unwrap())
     }
 
     #[test]

@@ -52,19 +52,31 @@ impl Means {
 }
 
 /// A custom tool that can be called.
-#[derive(Debug)]
 pub(super) struct RunnableTool {
     description: ToolDescription,
     tool: Arc<CustomTool>,
+    /// Of an http tool, with its credentials.
+    url: String,
     /// Header and value.
     secrets: Vec<(String, Secret)>,
     means: Means,
 }
 
+impl std::fmt::Debug for RunnableTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunnableTool").field("name", &self.tool.name).finish_non_exhaustive()
+    }
+}
+
 impl RunnableTool {
     /// # Errors
     /// The schema does not compile, which it did when the tool was saved.
-    pub(super) fn new(tool: &Arc<CustomTool>, secrets: Vec<(String, Secret)>, means: &Means) -> Result<Self, String> {
+    pub(super) fn new(
+        tool: &Arc<CustomTool>,
+        url: String,
+        secrets: Vec<(String, Secret)>,
+        means: &Means,
+    ) -> Result<Self, String> {
         let description = ToolDescription {
             name: tool.name.clone(),
             description: tool.description.clone(),
@@ -72,7 +84,7 @@ impl RunnableTool {
             effect: Effect::Acts,
             time_limit: CodeRunner::call_limit(Duration::from_secs(tool.timeout_seconds.into())),
         };
-        Ok(Self { description, tool: Arc::clone(tool), secrets, means: means.clone() })
+        Ok(Self { description, tool: Arc::clone(tool), url, secrets, means: means.clone() })
     }
 
     fn timeout(&self) -> Duration {
@@ -108,7 +120,8 @@ impl Tool for RunnableTool {
                 (ToolKind::Shell, _) => shell::run(&self.means.runner, source, &input, self.timeout(), &context).await,
                 (ToolKind::Http, Some(request)) => {
                     let client = if request.has_steered_host() { &self.means.steered } else { &self.means.owner };
-                    http::run(client, request, &self.secrets, &input, self.timeout()).await
+                    let sent = http::Sent { request, url: &self.url, secrets: &self.secrets };
+                    http::run(client, sent, &input, self.timeout()).await
                 }
                 (ToolKind::Http, None) => Err(ToolError::Failed("the tool has no request".to_owned())),
             }

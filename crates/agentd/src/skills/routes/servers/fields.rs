@@ -7,6 +7,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use agentd_base::SecretState;
 
+use crate::settings::UnknownMask;
 use crate::skills::routes::sent_back::{Change, SentBack};
 use crate::skills::servers::{SecretChanges, ToolServerChange, TransportKind};
 
@@ -79,7 +80,8 @@ macro_rules! with_reach {
             #[serde(default)]
             #[schema(max_items = 32)]
             writable_paths: Option<Vec<String>>,
-            /// http: the address of the endpoint. It may be private or on this machine.
+            /// http: the address of the endpoint. It may be private or on this machine. Parameters of its query that carry a
+            /// credential are encrypted at rest and shown as `***`, which sent back keeps them on the same server.
             #[serde(default)]
             #[schema(min_length = 1, max_length = 2048, example = "https://mcp.example.com/mcp")]
             url: Option<String>,
@@ -111,6 +113,7 @@ macro_rules! with_reach {
                     readable_paths: fields.readable_paths,
                     writable_paths: fields.writable_paths,
                     url: fields.url,
+                    unknown_masks: UnknownMask::Refuse,
                     headers: fields.headers.0,
                     enabled: fields.enabled,
                     trusted: fields.trusted,

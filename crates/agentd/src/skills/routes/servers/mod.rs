@@ -4,7 +4,7 @@ mod catalog;
 mod fields;
 mod views;
 
-use agentd_web::{ApiResult, ApiRouter, ErrorBody, IdempotencyKey, Json, Path, routes};
+use agentd_web::{ApiResult, ApiRouter, Caller, ErrorBody, IdempotencyKey, Json, Path, routes};
 use axum::extract::State;
 use http::StatusCode;
 
@@ -37,8 +37,9 @@ fn created(server: &ToolServer) -> ToolServerView {
 /// Every tool server, oldest first
 #[utoipa::path(get, path = "/api/settings/skills/mcp", operation_id = "list_tool_servers", tag = "skills",
     responses((status = 200, body = ToolServerList)))]
-async fn list_tool_servers(State(state): State<SkillsRoutes>) -> ApiResult<Json<ToolServerList>> {
-    let servers: Vec<ToolServerView> = state.servers.list().await?.into_iter().map(ToolServerView::from).collect();
+async fn list_tool_servers(State(state): State<SkillsRoutes>, caller: Caller) -> ApiResult<Json<ToolServerList>> {
+    let servers = state.servers.list().await?.into_iter().map(|server| ToolServerView::from(server).shown_to(&caller));
+    let servers: Vec<ToolServerView> = servers.collect();
     Ok(Json(ToolServerList { total: servers.len(), servers }))
 }
 
@@ -63,8 +64,12 @@ async fn create_tool_server(
 #[utoipa::path(get, path = "/api/settings/skills/mcp/{id}", operation_id = "get_tool_server", tag = "skills",
     params(("id" = String, Path, description = "The server's id")),
     responses((status = 200, body = ToolServerView)))]
-async fn get_tool_server(State(state): State<SkillsRoutes>, Path(id): Path<String>) -> ApiResult<Json<ToolServerView>> {
-    Ok(Json(state.servers.get(&id).await?.into()))
+async fn get_tool_server(
+    State(state): State<SkillsRoutes>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> ApiResult<Json<ToolServerView>> {
+    Ok(Json(ToolServerView::from(state.servers.get(&id).await?).shown_to(&caller)))
 }
 
 /// Change a tool server

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use agentd_base::{SecretState, Timestamp};
+use agentd_base::{HIDDEN, SecretState, Timestamp};
+use agentd_web::{Caller, Scope};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::settings::server_of;
 use crate::skills::servers::{
     Failure, LeftOut, OfferedTool, Reach, ServerIdentity, ServerStatus, TestReport, ToolServerId, ToolServerState,
     TransportKind, shown_names,
@@ -62,7 +64,8 @@ fn tools(state: &ToolServerState) -> Vec<ToolServerTool> {
     state.tools.iter().map(|tool| ToolServerTool::from(tool.as_ref())).collect()
 }
 
-/// A registered tool server. Of the fields of the two transports the other's are null.
+/// A registered tool server. Of the fields of the two transports the other's are null. To a key that may only read, `url`
+/// shows its server alone, and `args` how many there are: the rest may hold tokens.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerView {
     id: ToolServerId,
@@ -134,6 +137,18 @@ impl From<ToolServerState> for ToolServerView {
             created_at: server.created_at,
             updated_at: server.updated_at,
         }
+    }
+}
+
+impl ToolServerView {
+    /// As the caller may see it: paths, queries and arguments may hold tokens.
+    pub(super) fn shown_to(mut self, caller: &Caller) -> Self {
+        if caller.scope == Scope::Full {
+            return self;
+        }
+        self.url = self.url.map(|url| server_of(&url).unwrap_or_else(|| "?".to_owned()));
+        self.args.iter_mut().flatten().for_each(|argument| HIDDEN.clone_into(argument));
+        self
     }
 }
 

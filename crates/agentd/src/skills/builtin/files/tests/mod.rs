@@ -26,7 +26,7 @@ impl Bench {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("workspace")).unwrap();
         std::fs::create_dir(root.path().join("outside")).unwrap();
-        let files = Files::new(Entropy::seeded(1));
+        let files = Files::new(Entropy::seeded(1), Arc::new(|| agentd_sandbox::Policy::default().workspace_bounds()));
         let tools = vec![read_file(), write_file(&files), edit_file(&files), list_files(), search_files()];
         Self { root, tools }
     }
@@ -42,7 +42,7 @@ impl Bench {
     /// The text that a model would read, or the sentence of the error.
     async fn call(&self, tool: &str, input: Value) -> Result<String, String> {
         let tool = self.tools.iter().find(|known| known.description().name == tool).unwrap();
-        let input = tool.description().input_schema.check(&input)?;
+        let input = tool.description().input_schema.validate(&input).await?;
         let done = tool.call(input, context(&self.root.path().join("workspace"))).await;
         done.map(|output| output.for_model()).map_err(|error: ToolError| error.to_string())
     }

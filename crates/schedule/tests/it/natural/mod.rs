@@ -1,11 +1,13 @@
 //! Schedules in plain words: the collection of phrases, confidence, and nonsense.
 
+mod numbers;
+
 use agentd_base::Timestamp;
 use agentd_schedule::{MAX_TEXT_LENGTH, MIN_CONFIDENCE, Parsed, Schedule, ScheduleSpec, Zone, parse_natural};
 use proptest::prelude::*;
 
 const SETS: [&str; 6] = ["dev", "held", "fresh", "reported", "everyday", "unseen"];
-const PHRASES: &str = include_str!("../data/phrases.tsv");
+const PHRASES: &str = include_str!("../../data/phrases.tsv");
 
 fn berlin() -> Zone {
     Zone::parse("Europe/Berlin").unwrap()

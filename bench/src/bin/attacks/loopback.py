@@ -1,0 +1,35 @@
+# 20 processes fill connections to themselves until nothing more is taken; at most 3 GB.
+import os
+import socket
+import time
+
+LIMIT = 150 << 20
+children = []
+for _ in range(20):
+    try:
+        child = os.fork()
+    except OSError:
+        break
+    if child == 0:
+        kept, sent = [], 0
+        try:
+            server = socket.create_server(("127.0.0.1", 0))
+            while sent < LIMIT:
+                one = socket.create_connection(server.getsockname())
+                other, _ = server.accept()
+                kept += [one, other]
+                for end in (one, other):
+                    end.setblocking(False)
+                    try:
+                        while sent < LIMIT:
+                            sent += end.send(b"x" * 65536)
+                    except BlockingIOError:
+                        pass
+        except OSError:
+            pass
+        time.sleep(2)
+        os._exit(0)
+    children.append(child)
+for child in children:
+    os.waitpid(child, 0)
+print("done")

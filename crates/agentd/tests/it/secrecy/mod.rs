@@ -1,0 +1,27 @@
+//! Who holds a credential of the daemon may change its settings; that does not make its secrets his.
+
+mod destinations;
+mod echoes;
+mod urls;
+
+use serde_json::{Value, json};
+
+use crate::support::TestApp;
+
+/// A key that may only read.
+async fn reader(app: &TestApp) -> String {
+    let made = app.post("/api/auth/keys").json(&json!({"name": "reader", "scope": "read"})).send().await;
+    made.expect_status(200).json()["key"].as_str().expect("a key").to_owned()
+}
+
+async fn make(app: &TestApp, path: &str, body: Value) -> String {
+    let made = app.post(path).json(&body).send().await.expect_status(201).json();
+    format!("{path}/{}", made["id"].as_str().expect("an id"))
+}
+
+/// Every text and number in the database, as a backup holds it.
+async fn dump(app: &TestApp) -> String {
+    let mut dump = Vec::new();
+    app.running().ground().db.dump(&mut dump, &[]).await.expect("a dump");
+    String::from_utf8(dump).expect("text")
+}

@@ -1,0 +1,245 @@
+//! Credentials in urls are secrets: they lie in the vault, and are shown as `***`.
+
+use agentd_store::{StoreError, Tx, args};
+use axum::response::IntoResponse;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::{dump, make, reader};
+use crate::hooks::receiver::Receiver;
+use crate::hooks::{emit, settle};
+use crate::skills::{Server, app, call};
+use crate::support::TestApp;
+
+const PASSWORD: &str = "canary-password";
+const TOKEN: &str = "canary-token";
+
+fn with_credentials(url: &str) -> String {
+    let scheme = url.replacen("://", &format!("://ada:{PASSWORD}@"), 1);
+    format!("{scheme}?q=1&token={TOKEN}")
+}
+
+fn with_token(url: &str) -> String {
+    format!("{url}?q=1&token={TOKEN}")
+}
+
+fn masked(url: &str) -> String {
+    format!("{}?q=1&token=***", url.replacen("://", "://***@", 1))
+}
+
+/// The password and the token of a request.
+fn came_with(asked: &Value) -> bool {
+    let login = format!("Basic {}", STANDARD.encode(format!("ada:{PASSWORD}")));
+    asked["authorization"] == json!(login) && asked["query"] == json!(format!("q=1&token={TOKEN}"))
+}
+
+async fn server() -> Server {
+    Server::start(|_| axum::Json(json!({})).into_response()).await
+}
+
+fn last(server: &Server) -> Value {
+    let asked = server.asked().pop().expect("a request");
+    json!({"authorization": asked.headers.get("authorization"), "query": asked.uri.query()})
+}
+
+async fn config(app: &TestApp, hook: &str) -> Value {
+    app.get(hook).send().await.expect_status(200).json()["config"].clone()
+}
+
+#[tokio::test]
+async fn credentials_in_the_url_of_a_hook_are_sealed_shown_masked_and_kept() {
+    let app = app().await;
+    let (first, second) = (server().await, server().await);
+    let url = first.url("/in");
+    let hook = json!({"name": "h", "event_type": "memory.stored", "hook_type": "http",
+        "config": {"url": with_credentials(&url), "queued": true}});
+    let made = app.post("/api/hooks").json(&hook).header("idempotency-key", "once").send().await.expect_status(201);
+    assert_eq!(made.json()["config"]["url"], masked(&url));
+    let hook = format!("/api/hooks/{}", made.json()["id"].as_str().unwrap());
+    let fire = async || {
+        emit(&app, "memory.stored", json!({})).await;
+        settle(&app).await;
+    };
+    fire().await;
+    assert!(came_with(&last(&first)), "{}", last(&first));
+    // As it was shown it stays, on the same server with another path, too.
+    for back in [masked(&url), masked(&first.url("/other"))] {
+        let change = json!({"config": {"url": back}});
+        assert_eq!(app.put(&hook).json(&change).send().await.expect_status(200).json()["config"]["url"], back);
+        fire().await;
+        assert!(came_with(&last(&first)), "{}", last(&first));
+    }
+    for bad in [masked(&second.url("/in")), first.url("/in?sig=***")] {
+        let refused = app.put(&hook).json(&json!({"config": {"url": bad}})).send().await;
+        assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["config.url"], "{bad}");
+    }
+    let database = dump(&app).await;
+    assert!(!database.contains(PASSWORD) && !database.contains(TOKEN), "{database}");
+    let moved = json!({"config": {"url": with_credentials(&second.url("/in"))}});
+    app.put(&hook).json(&moved).send().await.expect_status(200);
+    fire().await;
+    assert!(came_with(&last(&second)));
+    app.put(&hook).json(&json!({"config": {"url": second.url("/in")}})).send().await.expect_status(200);
+    fire().await;
+    assert_eq!(last(&second), json!({"authorization": null, "query": null}));
+    let left = app.running().ground().db.read().await.unwrap().fetch_all("SELECT name FROM secrets", args![]).await;
+    assert_eq!(left.unwrap().len(), 0, "nothing is left of them");
+}
+
+#[tokio::test]
+async fn credentials_in_urls_of_older_rows_are_moved_into_the_vault_at_start() {
+    let mut app = app().await;
+    let server = Server::start(|_| axum::Json(json!({})).into_response()).await;
+    let url = server.url("/in");
+    let hook = json!({"name": "h", "event_type": "memory.stored", "hook_type": "http", "config": {"url": url, "queued": true}});
+    let hook = make(&app, "/api/hooks", hook).await;
+    let note = json!({"name": "n", "event_type": "memory.stored", "hook_type": "builtin",
+        "config": {"channel": format!("webhook:{url}"), "template": "x"}});
+    let note = make(&app, "/api/hooks", note).await;
+    let mcp = json!({"name": "docs", "transport": "http", "url": url, "enabled": false});
+    let mcp = make(&app, "/api/settings/skills/mcp", mcp).await;
+    let tool = json!({"name": "api", "description": "Asks.", "kind": "http", "request": {"url": url}});
+    let tool = make(&app, "/api/settings/skills/custom", tool).await;
+    let job = json!({"name": "j", "goal": "Say.", "agent_id": "scout", "schedule": {"type": "every", "interval": 600},
+        "delivery": {"channel": format!("webhook:{url}")}});
+    let job = make(&app, "/api/scheduler/jobs", job).await;
+    // As an older program kept them.
+    let rows = [
+        ("hooks", "config", with_credentials(&url)),
+        ("tool_servers", "reach", with_token(&url)),
+        ("custom_tools", "request", with_token(&url)),
+        ("jobs", "delivery", with_credentials(&url)),
+    ];
+    let plain = url.clone();
+    let age = async move |tx: &mut Tx| {
+        for (table, column, old) in &rows {
+            tx.execute(format!("UPDATE {table} SET {column} = REPLACE({column}, $1, $2)"), args![&plain, old]).await?;
+        }
+        Ok::<_, StoreError>(())
+    };
+    app.running().ground().db.write(age).await.unwrap();
+    assert!(dump(&app).await.contains(PASSWORD));
+    app.restart().await;
+    let database = dump(&app).await;
+    assert!(!database.contains(PASSWORD) && !database.contains(TOKEN), "{database}");
+    let without_token = with_token(&url).replace(TOKEN, "***");
+    for (path, pointer, expected) in [
+        (&hook, "/config/url", masked(&url)),
+        (&mcp, "/url", without_token.clone()),
+        (&tool, "/request/url", without_token.clone()),
+    ] {
+        let shown = app.get(path).send().await.expect_status(200).json();
+        assert_eq!(shown.pointer(pointer), Some(&json!(expected)), "{path}");
+    }
+    for (path, pointer) in [(&note, "/config/channel"), (&job, "/delivery/channel")] {
+        let shown = app.get(path).send().await.expect_status(200).json();
+        assert_eq!(shown.pointer(pointer), Some(&json!(format!("webhook:{}", masked(&url)))), "{path}");
+    }
+    emit(&app, "memory.stored", json!({})).await;
+    settle(&app).await;
+    app.run_workers().await;
+    assert_eq!(server.asked().len(), 2);
+    assert!(came_with(&last(&server)), "{}", last(&server));
+    call(&app, "api", json!({})).await.unwrap();
+    assert_eq!(last(&server)["query"], format!("q=1&token={TOKEN}"));
+    let database = dump(&app).await;
+    assert!(!database.contains(PASSWORD) && !database.contains(TOKEN), "{database}");
+}
+
+#[tokio::test]
+async fn tool_servers_and_tools_keep_the_tokens_in_their_urls_to_themselves() {
+    let app = app().await;
+    let server = server().await;
+    let url = |path: &str, token: &str| server.url(&format!("{path}?q=1&token={token}"));
+    let mcp = json!({"name": "docs", "transport": "http", "url": url("/mcp", TOKEN)});
+    let mcp = make(&app, "/api/settings/skills/mcp", mcp).await;
+    let program =
+        json!({"name": "prog", "transport": "stdio", "command": "uvx", "args": ["--token", TOKEN], "enabled": false});
+    let program = make(&app, "/api/settings/skills/mcp", program).await;
+    let tool =
+        json!({"name": "api", "description": "Asks.", "kind": "http", "request": {"url": url("/{{input.x}}", TOKEN)}});
+    let tool = make(&app, "/api/settings/skills/custom", tool).await;
+    for (path, pointer, shown) in
+        [(&mcp, "/url", url("/mcp", "***")), (&tool, "/request/url", url("/{{input.x}}", "***"))]
+    {
+        let whole = app.get(path).send().await.expect_status(200).json();
+        assert_eq!(whole.pointer(pointer), Some(&json!(shown)));
+        // What GET shows may be sent back whole.
+        let back = app.put(path).json(&whole).send().await.expect_status(200).json();
+        assert_eq!(back.pointer(pointer), Some(&json!(shown)));
+        let text = serde_json::to_string(&whole).unwrap().replace(&server.url(""), "https://evil.example");
+        let elsewhere: Value = serde_json::from_str(&text).unwrap();
+        app.put(path).json(&elsewhere).send().await.expect_error(400, "invalid_request");
+    }
+    call(&app, "api", json!({"x": "y"})).await.unwrap();
+    assert_eq!(last(&server)["query"], format!("q=1&token={TOKEN}"));
+    app.post(&format!("{mcp}/test")).send().await.expect_status(200);
+    assert_eq!(last(&server)["query"], format!("q=1&token={TOKEN}"));
+
+    let key = reader(&app).await;
+    for path in [&mcp, &program, &tool] {
+        let list = path.rsplit_once('/').unwrap().0;
+        for path in [path.as_str(), list] {
+            let shown = app.get(path).bearer(&key).send().await.expect_status(200).text();
+            assert!(!shown.contains(TOKEN) && !shown.contains("q=1"), "{shown}");
+        }
+    }
+    for path in ["/api/settings", "/api/settings/export"] {
+        let shown = app.get(path).bearer(&key).send().await.expect_status(200).text();
+        assert!(!shown.contains(TOKEN), "{shown}");
+    }
+
+    let export = app.get("/api/settings/export").send().await.expect_status(200);
+    let import = async |app: &TestApp, file: &Value| {
+        app.post("/api/settings/import").json(file).send().await.expect_status(200).json()
+    };
+    assert_eq!(import(&app, &export.json()).await["dropped_secrets"], json!([]));
+    call(&app, "api", json!({"x": "y"})).await.unwrap();
+    assert_eq!(last(&server)["query"], format!("q=1&token={TOKEN}"), "an import of the same keeps it");
+    let elsewhere: Value =
+        serde_json::from_str(&export.text().replace(&server.url(""), "https://evil.example")).unwrap();
+    let dropped = import(&app, &elsewhere).await["dropped_secrets"].to_string();
+    for secret in ["skills.custom.api.url", "skills.mcp.docs.url"] {
+        assert!(dropped.contains(secret), "{dropped}");
+    }
+    for path in [&mcp, &tool] {
+        app.delete(path).send().await.expect_status(200);
+    }
+    let left = app.running().ground().db.read().await.unwrap().fetch_all("SELECT name FROM secrets", args![]).await;
+    assert_eq!(left.unwrap().len(), 0, "nothing is left of them");
+}
+
+#[tokio::test]
+async fn messages_keep_the_tokens_in_their_urls_out_of_the_database() {
+    let app = app().await;
+    let receiver = Receiver::start().await;
+    let url = receiver.url();
+    let note = json!({"name": "n", "event_type": "memory.stored", "hook_type": "builtin",
+        "config": {"channel": format!("webhook:{}", with_credentials(&url)), "template": "x"}});
+    let note = make(&app, "/api/hooks", note).await;
+    assert_eq!(config(&app, &note).await["channel"], format!("webhook:{}", masked(&url)));
+    let job = json!({"name": "j", "goal": "Say.", "agent_id": "scout", "schedule": {"type": "every", "interval": 600},
+        "delivery": {"channel": format!("webhook:{}", with_credentials(&url))}});
+    let job = make(&app, "/api/scheduler/jobs", job).await;
+    let shown = app.get(&job).send().await.expect_status(200).json();
+    assert_eq!(shown["delivery"]["channel"], format!("webhook:{}", masked(&url)));
+    let back = json!({"delivery": shown["delivery"]});
+    app.put(&job).json(&back).send().await.expect_status(200);
+    let elsewhere = json!({"delivery": {"channel": format!("webhook:{}", masked("https://evil.example/in"))}});
+    let refused = app.put(&job).json(&elsewhere).send().await.expect_error(400, "invalid_request");
+    assert_eq!(refused.bad_fields(), ["delivery.channel"]);
+    emit(&app, "memory.stored", json!({})).await;
+    settle(&app).await;
+    let received = receiver.wait_for(1).await;
+    assert_eq!(received[0].header("authorization"), format!("Basic {}", STANDARD.encode(format!("ada:{PASSWORD}"))));
+    let database = dump(&app).await;
+    assert!(!database.contains(PASSWORD) && !database.contains(TOKEN), "{database}");
+    app.delete(&note).send().await.expect_status(200);
+    app.delete(&job).send().await.expect_status(200);
+    // Those of the message go with it.
+    app.clock.advance(std::time::Duration::from_secs(31 * 24 * 3600));
+    app.run_workers().await;
+    let left = app.running().ground().db.read().await.unwrap().fetch_all("SELECT scope FROM secrets", args![]).await;
+    assert_eq!(left.unwrap().len(), 0, "nothing is left of them");
+}

@@ -1,0 +1,85 @@
+//! Schemas that are made to use up the machine, in tools that a turn calls.
+
+use std::time::Duration;
+
+use super::*;
+
+/// Definitions that each name the next one twice: unfolded, two to the power of `length`.
+fn doubling(length: usize, keyword: &str) -> Value {
+    let mut definitions = serde_json::Map::new();
+    for number in 0..length {
+        let next = json!({"$ref": format!("#/$defs/a{}", number + 1)});
+        definitions.insert(format!("a{number}"), json!({keyword: [next, next]}));
+    }
+    definitions.insert(format!("a{length}"), json!({"type": "string"}));
+    json!({"type": "object", "$defs": definitions, "properties": {"x": {"$ref": "#/$defs/a0"}}})
+}
+
+fn tool(name: &str, schema: &Value) -> Value {
+    json!({"name": name, "description": "For tests.", "kind": "python", "source_code": "result = 1", "input_schema": schema})
+}
+
+#[tokio::test]
+async fn a_schema_whose_references_multiply_is_refused() {
+    let talk = Talk::saying(&["Yes."]).await;
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        // A bound on what it unfolds to, whatever its length is.
+        for length in [18, 40] {
+            let schema = doubling(length, keyword);
+            assert!(schema.to_string().len() < 4_000);
+            let refused = talk.app.post("/api/settings/skills/custom").json(&tool("bomb", &schema)).send().await;
+            let refused = refused.expect_error(400, "invalid_request");
+            assert_eq!(refused.bad_fields(), ["input_schema"]);
+            assert!(refused.text().contains("its references multiply"), "{}", refused.text());
+        }
+        let small = doubling(5, keyword);
+        let name = format!("small_{}", keyword.to_lowercase());
+        talk.app.post("/api/settings/skills/custom").json(&tool(&name, &small)).send().await.expect_status(201);
+    }
+}
+
+/// A schema that is small unfolded; what multiplies it is a value that goes down into itself.
+fn recursive() -> Value {
+    let node = json!({"$ref": "#/$defs/node"});
+    json!({"type": "object", "$ref": "#/$defs/node", "$defs": {"node": {"anyOf": [
+        {"properties": {"a": node}, "required": ["x"]},
+        {"properties": {"a": node}, "required": ["y"]},
+    ]}}})
+}
+
+#[tokio::test]
+async fn an_input_that_multiplies_a_schema_ends_with_the_steps_of_its_validation() {
+    let mut deep = json!({});
+    for _ in 0..60 {
+        deep = json!({"a": deep});
+    }
+    // Many at once: each ends by itself, and none holds up the daemon meanwhile.
+    let many: Vec<(&str, Value)> = (0..32).map(|_| ("mine", deep.clone())).collect();
+    let bench = Bench::with(vec![calls(&many), says("Sorry.")]).await;
+    without_sandbox(&bench).await;
+    let app = &bench.talk.app;
+    app.post("/api/settings/skills/custom").json(&tool("mine", &recursive())).send().await.expect_status(201);
+    let done = tokio_util::sync::CancellationToken::new();
+    let probing = async {
+        let mut slowest = Duration::ZERO;
+        while !done.is_cancelled() {
+            let before = std::time::Instant::now();
+            app.get("/health/live").send().await.expect_status(200);
+            slowest = slowest.max(before.elapsed());
+        }
+        slowest
+    };
+    let turn = async {
+        let events = bench.talk.exchange(&json!({"content": "go"})).await;
+        done.cancel();
+        events
+    };
+    let (events, slowest) = tokio::join!(turn, probing);
+    assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "Sorry."));
+    let kept = bench.kept(&events).await;
+    for call in kept["tool_calls"].as_array().expect("calls") {
+        let told = call["output"]["error"].as_str().unwrap_or_default();
+        assert!(told.contains("too large or nested too deeply"), "{call}");
+    }
+    println!("slowest answer of /health/live meanwhile: {slowest:?}");
+}

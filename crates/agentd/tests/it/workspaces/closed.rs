@@ -1,0 +1,99 @@
+//! Modes that code took away from the folders and files of its workspace.
+
+use serde_json::json;
+
+use super::{Bench, close, comes_true};
+use crate::cli::{agentd, path};
+
+const NESTED: &str = "mkdir -p a/b/c && echo deep > a/b/c/f && echo plain > p && chmod 0 a/b/c/f a/b/c a/b a p";
+
+#[tokio::test]
+async fn tools_work_on_after_code_closed_its_workspace() {
+    let bench = Bench::new().await;
+    bench.shell(NESTED).await;
+    let calls = [
+        ("shell", json!({"command": "echo on"}), "on"),
+        ("write_file", json!({"path": "w", "content": "written"}), "created"),
+        ("read_file", json!({"path": "a/b/c/f"}), "deep"),
+        ("list_files", json!({"path": "a/b", "depth": 3}), "a/b/c/f"),
+        ("search_files", json!({"pattern": "deep"}), "a/b/c/f"),
+        ("edit_file", json!({"path": "a/b/c/f", "old_text": "deep", "new_text": "deeper"}), "replacements"),
+        ("write_file", json!({"path": "a/b/new", "content": "written"}), "created"),
+    ];
+    for (tool, input, said) in calls {
+        // Whatever an earlier call opened is closed again.
+        for name in ["a/b/c/f", "a/b/c", "a/b", "a", "p", ""] {
+            close(&bench.workspace().join(name));
+        }
+        let done = bench.call(tool, input).await;
+        assert!(done.to_string().contains(said), "{tool}: {done}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_with_a_closed_workspace_is_deleted_and_its_name_is_free() {
+    let bench = Bench::new().await;
+    bench.shell(&format!("{NESTED} && chmod 0 .")).await;
+    bench.process.delete("/api/agents/scout").send().await.expect_status(200);
+    bench.process.make_agent("scout").await;
+    let trash = bench.process.data_dir().join("agents/.trash");
+    let is_empty = || std::fs::read_dir(&trash).is_ok_and(|mut entries| entries.next().is_none());
+    assert!(comes_true(is_empty).await, "the purge ends: {:?}", std::fs::read_dir(&trash));
+    assert_eq!(std::fs::read_dir(bench.workspace()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_backup_carries_what_was_closed_and_a_restore_leaves_nothing_of_it() {
+    let bench = Bench::new().await;
+    bench.shell(&format!("{NESTED} && chmod 0 .")).await;
+    let archive = bench.process.folder().join("backup.tar.gz");
+    let ran = agentd(&bench.process, &["backup", path(&archive)]).await.success();
+    assert!(!ran.stderr.contains("left out"), "{}", ran.stderr);
+    // Over a workspace that is closed again.
+    for name in ["a/b/c/f", "a/b/c", "a/b", "a", "p", ""] {
+        close(&bench.workspace().join(name));
+    }
+    agentd(&bench.process, &["restore", "--yes", path(&archive)]).await.success();
+    let read = |name: &str| std::fs::read_to_string(bench.workspace().join(name)).expect(name);
+    assert_eq!((read("a/b/c/f"), read("p")), ("deep\n".to_owned(), "plain\n".to_owned()));
+    let names = std::fs::read_dir(bench.process.data_dir()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("restore")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// A file of somebody else's is opened by no mode that the daemon could set.
+#[tokio::test]
+async fn a_backup_that_cannot_read_everything_fails_and_says_of_what() {
+    if !rustix::process::geteuid().is_root() {
+        println!("NOT TESTED: only root can make files that the daemon cannot read");
+        return;
+    }
+    let bench = Bench::new().await;
+    let folder = bench.process.folder().to_path_buf();
+    for number in 0..25 {
+        let file = bench.workspace().join(format!("theirs-{number:02}"));
+        std::fs::write(&file, "not the daemon's").unwrap();
+        close(&file);
+    }
+    std::fs::create_dir(bench.workspace().join("folder")).unwrap();
+    close(&bench.workspace().join("folder"));
+    std::fs::write(bench.workspace().join("own"), "the daemon's").unwrap();
+    let archive = folder.join("backup.tar.gz");
+    for arguments in [["backup", path(&archive)], ["backup", "-"]] {
+        let ran = agentd(&bench.process, &arguments).await.failure();
+        for said in ["26 ", "agents/scout/folder", "agents/scout/theirs-00", "may not be read", "--allow-incomplete"] {
+            assert!(ran.stderr.contains(said), "{said} in {}", ran.stderr);
+        }
+        assert!(!ran.stderr.contains("theirs-24"), "the list is bounded: {}", ran.stderr);
+        assert_eq!(ran.stdout.len(), 0);
+    }
+    assert!(!archive.exists());
+
+    let ran = agentd(&bench.process, &["backup", "--allow-incomplete", path(&archive)]).await.success();
+    assert!(ran.stderr.contains("26 ") && ran.stderr.contains("agents/scout/theirs-00"), "{}", ran.stderr);
+    let ran = agentd(&bench.process, &["backup", "--allow-incomplete", "-"]).await.success();
+    assert!(ran.stderr.contains("26 ") && ran.stdout.starts_with(&[0x1f, 0x8b]), "{}", ran.stderr);
+    let ran = agentd(&bench.process, &["restore", "--yes", path(&archive)]).await.success();
+    assert!(ran.stderr.contains("26 ") && ran.stderr.contains("agents/scout/theirs-00"), "{}", ran.stderr);
+    assert!(bench.workspace().join("own").exists());
+}

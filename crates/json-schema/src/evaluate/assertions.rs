@@ -1,0 +1,234 @@
+//! Keywords of any value, of numbers, of texts and of lists.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+use serde_json::{Map, Number, Value};
+
+use super::path::{Path, short};
+use super::{At, Evaluation, Verdict};
+use crate::same::{canonical, weight};
+
+impl<'s> Evaluation<'s> {
+    pub(super) fn asserts_any(&mut self, keyword: &str, argument: &'s Value, value: &Value, at: At<'_>) -> Verdict {
+        match keyword {
+            "type" if !has_type(argument, value) => {
+                self.fails(at, || format!("{} is not of type {}", short(value), type_names(argument)))
+            }
+            "const" if !self.is_same(argument, value)? => self.fails(at, || format!("must be {}", short(argument))),
+            "enum" => {
+                for choice in argument.as_array().into_iter().flatten() {
+                    if self.is_same(choice, value)? {
+                        return Ok(true);
+                    }
+                }
+                self.fails(at, || {
+                    let choices = argument.as_array().into_iter().flatten().take(20).map(short);
+                    format!("{} is none of {}", short(value), choices.collect::<Vec<_>>().join(", "))
+                })
+            }
+            _ => Ok(true),
+        }
+    }
+
+    fn is_same(&mut self, one: &Value, other: &Value) -> Verdict {
+        match (one, other) {
+            (Value::String(one), Value::String(other)) => {
+                self.spend(1)?;
+                Ok(one == other)
+            }
+            _ if std::mem::discriminant(one) != std::mem::discriminant(other) => Ok(false),
+            _ => {
+                self.spend_weight(one)?;
+                self.spend_weight(other)?;
+                Ok(canonical(one) == canonical(other))
+            }
+        }
+    }
+
+    fn spend_weight(&mut self, value: &Value) -> Result<(), super::Exhausted> {
+        self.spend(weight(value, self.steps_left))
+    }
+
+    pub(super) fn asserts_number(
+        &mut self,
+        keywords: &'s Map<String, Value>,
+        keyword: &str,
+        argument: &'s Value,
+        number: &Number,
+        at: At<'_>,
+    ) -> Verdict {
+        // In draft 4, `exclusiveMinimum: true` says how to read `minimum`.
+        let is_exclusive = |keyword: &str| keywords.get(keyword) == Some(&Value::Bool(true));
+        let Value::Number(limit) = argument else { return Ok(true) };
+        let order = compare(number, limit);
+        let (fits, rule) = match keyword {
+            "minimum" if is_exclusive("exclusiveMinimum") => (order == Ordering::Greater, "greater than"),
+            "maximum" if is_exclusive("exclusiveMaximum") => (order == Ordering::Less, "less than"),
+            "minimum" => (order != Ordering::Less, "at least"),
+            "maximum" => (order != Ordering::Greater, "at most"),
+            "exclusiveMinimum" => (order == Ordering::Greater, "greater than"),
+            "exclusiveMaximum" => (order == Ordering::Less, "less than"),
+            "multipleOf" => (is_multiple(number, limit), "a multiple of"),
+            _ => return Ok(true),
+        };
+        if fits { Ok(true) } else { self.fails(at, || format!("{number} must be {rule} {limit}")) }
+    }
+
+    pub(super) fn asserts_string(&mut self, keyword: &str, argument: &'s Value, text: &str, at: At<'_>) -> Verdict {
+        match (keyword, argument) {
+            ("pattern", Value::String(pattern)) => match self.matches(pattern, text)? {
+                true => Ok(true),
+                false => self.fails(at, || format!("{} does not match `{pattern}`", short(&Value::from(text)))),
+            },
+            ("minLength" | "maxLength", _) => {
+                self.spend(text.len() as u64 / 64)?;
+                self.bounds(keyword == "minLength", argument, text.chars().count(), "characters", at)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Whether a count is at least, or at most, what the schema says.
+    pub(super) fn bounds(&mut self, least: bool, limit: &Value, count: usize, unit: &str, at: At<'_>) -> Verdict {
+        let Value::Number(limit) = limit else { return Ok(true) };
+        let beyond = if least { Ordering::Less } else { Ordering::Greater };
+        if compare(&Number::from(count), limit) != beyond {
+            return Ok(true);
+        }
+        let rule = if least { "at least" } else { "at most" };
+        self.fails(at, || format!("must have {rule} {limit} {unit}, and has {count}"))
+    }
+
+    pub(super) fn asserts_array(
+        &mut self,
+        keywords: &'s Map<String, Value>,
+        keyword: &str,
+        argument: &'s Value,
+        items: &[Value],
+        value: &Value,
+        at: At<'_>,
+    ) -> Verdict {
+        match keyword {
+            "minItems" | "maxItems" => self.bounds(keyword == "minItems", argument, items.len(), "items", at),
+            "uniqueItems" if *argument == Value::Bool(true) => {
+                self.spend_weight(value)?;
+                let mut seen = HashSet::with_capacity(items.len());
+                match items.iter().all(|item| seen.insert(canonical(item))) {
+                    true => Ok(true),
+                    false => self.fails(at, || "must not have the same item twice".to_owned()),
+                }
+            }
+            "prefixItems" => self.items_in_order(argument, items, at),
+            "items" => match argument {
+                Value::Array(_) => self.items_in_order(argument, items, at),
+                _ => self.items_from(prefix_length(keywords), argument, items, at),
+            },
+            "additionalItems" => match keywords.get("items") {
+                Some(Value::Array(first)) => self.items_from(first.len(), argument, items, at),
+                _ => Ok(true),
+            },
+            "contains" => self.contains(keywords, argument, items, at),
+            "unevaluatedItems" => self.unevaluated(keywords, "unevaluatedItems", argument, value, at),
+            _ => Ok(true),
+        }
+    }
+
+    fn items_in_order(&mut self, schemas: &'s Value, items: &[Value], at: At<'_>) -> Verdict {
+        let mut fits = true;
+        for (index, (schema, item)) in schemas.as_array().into_iter().flatten().zip(items).enumerate() {
+            let inside = At { path: Path::Item(&at.path, index), ..at };
+            fits &= self.fits(schema, item, inside)?;
+            if !fits && !self.goes_on(at) {
+                return Ok(false);
+            }
+        }
+        Ok(fits)
+    }
+
+    fn items_from(&mut self, first: usize, schema: &'s Value, items: &[Value], at: At<'_>) -> Verdict {
+        let mut fits = true;
+        for (index, item) in items.iter().enumerate().skip(first) {
+            let inside = At { path: Path::Item(&at.path, index), ..at };
+            fits &= self.fits(schema, item, inside)?;
+            if !fits && !self.goes_on(at) {
+                return Ok(false);
+            }
+        }
+        Ok(fits)
+    }
+
+    fn contains(
+        &mut self,
+        keywords: &'s Map<String, Value>,
+        schema: &'s Value,
+        items: &[Value],
+        at: At<'_>,
+    ) -> Verdict {
+        let mut count = 0;
+        for item in items {
+            count += usize::from(self.fits(schema, item, at.silent())?);
+        }
+        let one = Value::from(1);
+        let unit = "items that fit `contains`";
+        let enough = self.bounds(true, keywords.get("minContains").unwrap_or(&one), count, unit, at)?;
+        let few = match keywords.get("maxContains") {
+            Some(most) => self.bounds(false, most, count, unit, at)?,
+            None => true,
+        };
+        Ok(enough && few)
+    }
+}
+
+/// How many of the first items have schemas of their own.
+pub(super) fn prefix_length(keywords: &Map<String, Value>) -> usize {
+    keywords.get("prefixItems").and_then(Value::as_array).map_or(0, Vec::len)
+}
+
+pub(super) fn has_type(types: &Value, value: &Value) -> bool {
+    let is = |name: &Value| match (name.as_str().unwrap_or_default(), value) {
+        ("null", Value::Null)
+        | ("boolean", Value::Bool(_))
+        | ("string", Value::String(_))
+        | ("array", Value::Array(_))
+        | ("object", Value::Object(_))
+        | ("number", Value::Number(_)) => true,
+        ("integer", Value::Number(number)) => number.as_f64().is_some_and(|float| float.fract() == 0.0),
+        _ => false,
+    };
+    match types {
+        Value::Array(types) => types.iter().any(is),
+        one => is(one),
+    }
+}
+
+fn type_names(types: &Value) -> String {
+    let names = match types {
+        Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
+        one => vec![one.as_str().unwrap_or_default()],
+    };
+    names.join(" or ")
+}
+
+fn whole(number: &Number) -> Option<i128> {
+    number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
+}
+
+fn compare(one: &Number, other: &Number) -> Ordering {
+    match (whole(one), whole(other)) {
+        (Some(one), Some(other)) => one.cmp(&other),
+        _ => one.as_f64().partial_cmp(&other.as_f64()).unwrap_or(Ordering::Equal),
+    }
+}
+
+fn is_multiple(number: &Number, step: &Number) -> bool {
+    if let (Some(number), Some(step)) = (whole(number), whole(step)) {
+        return step == 0 || number % step == 0;
+    }
+    let (Some(number), Some(step)) = (number.as_f64(), step.as_f64()) else { return true };
+    // A tenth is no float: 0.3 counts as three of them.
+    let quotient = number / step;
+    step <= 0.0
+        || !quotient.is_finite()
+        || (quotient - quotient.round()).abs() <= (1e-9 * quotient.abs()).clamp(1e-9, 1e-6)
+}

@@ -1,0 +1,298 @@
+//! Having the kernel keep memory that no process shows as its own.
+//!
+//! Every attack stops by itself at [`share`] of [`TIMES`] the limit, so that it harms nothing where
+//! nothing stops it. What it got so far stands in a file, because most attackers are killed.
+#![allow(unsafe_code, reason = "attackers make system calls as they please")]
+
+use std::fs::{self, File};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Reached, Target, text};
+
+/// How many times the limit all attackers together take at most.
+pub(crate) const TIMES: usize = 8;
+/// Starts the names of the files with what was taken.
+pub(crate) const TAKEN: &str = "taken-";
+
+/// What one process got, written where the suite finds it.
+struct Tally {
+    file: File,
+    bytes: u64,
+    limit: u64,
+}
+
+impl Tally {
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        self.file.write_at(&self.bytes.to_ne_bytes(), 0).unwrap();
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= self.limit
+    }
+}
+
+/// Lets `count` processes take their share, and hold it until all have.
+fn together(target: &Target, count: usize, take: impl Fn(&mut Tally)) -> Reached {
+    let mut children = Vec::new();
+    for number in 0..count {
+        // SAFETY: the child takes memory, waits and ends.
+        match unsafe { libc::fork() } {
+            0 => {
+                let file = File::create(target.workspace.join(format!("{TAKEN}{number}"))).unwrap();
+                let limit = (target.memory_bytes * TIMES / count) as u64;
+                take(&mut Tally { file, bytes: 0, limit });
+                std::thread::sleep(Duration::from_secs(2));
+                unsafe { libc::_exit(0) };
+            }
+            -1 => break,
+            child => children.push(child),
+        }
+    }
+    for child in children {
+        // SAFETY: the status is not wanted.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    }
+    Vec::new()
+}
+
+/// A piece of shared memory, filled.
+fn shared_piece(bytes: usize) -> Option<*mut libc::c_void> {
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    // SAFETY: fresh memory of this size, which is written within its bounds.
+    unsafe {
+        let piece = libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0);
+        if piece == libc::MAP_FAILED {
+            return None;
+        }
+        libc::memset(piece, 1, bytes);
+        Some(piece)
+    }
+}
+
+/// Each process stays below the limit, also in what it maps.
+pub(super) fn dropped_pages_of_many(target: &Target) -> Reached {
+    const PIECE: usize = 4 << 20;
+    together(target, 20, |tally| {
+        while !tally.is_full() {
+            let Some(piece) = shared_piece(PIECE) else { break };
+            // SAFETY: the piece that was mapped.
+            unsafe { libc::madvise(piece, PIECE, libc::MADV_DONTNEED) };
+            tally.add(PIECE);
+        }
+    })
+}
+
+/// The object keeps its pages while one of them is mapped.
+pub(super) fn unmapped_pages(target: &Target) -> Reached {
+    const PIECE: usize = 8 << 20;
+    together(target, 4, |tally| {
+        while !tally.is_full() {
+            let Some(piece) = shared_piece(PIECE) else { break };
+            // SAFETY: all of the piece but its first page.
+            unsafe { libc::munmap(piece.byte_add(4096), PIECE - 4096) };
+            tally.add(PIECE);
+        }
+    })
+}
+
+/// Writes until nothing more goes in.
+fn fill(descriptor: RawFd, piece: &[u8], tally: &mut Tally) {
+    // SAFETY: the piece lives through the call.
+    unsafe {
+        libc::fcntl(descriptor, libc::F_SETFL, libc::O_NONBLOCK);
+        loop {
+            let written = libc::write(descriptor, piece.as_ptr().cast(), piece.len());
+            let Ok(written @ 1..) = usize::try_from(written) else { break };
+            tally.add(written);
+        }
+    }
+}
+
+fn with_large_buffers(socket: RawFd) {
+    let bytes: libc::c_int = 4 << 20;
+    for option in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
+        // SAFETY: the number lives through the call.
+        unsafe { libc::setsockopt(socket, libc::SOL_SOCKET, option, (&raw const bytes).cast(), 4) };
+    }
+}
+
+/// Processes that show nobody what they have open.
+pub(super) fn hidden_socket_pairs(target: &Target) -> Reached {
+    // SAFETY: plain numbers. Children have it from this process.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+    socket_pairs(target)
+}
+
+pub(super) fn socket_pairs(target: &Target) -> Reached {
+    together(target, 40, |tally| {
+        let mut kept: Vec<OwnedFd> = Vec::new();
+        while !tally.is_full() {
+            let mut pair = [-1; 2];
+            // SAFETY: room for two numbers, which are adopted once.
+            unsafe {
+                if libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) != 0 {
+                    break;
+                }
+                kept.extend(pair.map(|descriptor| OwnedFd::from_raw_fd(descriptor)));
+            }
+            for descriptor in pair {
+                with_large_buffers(descriptor);
+                fill(descriptor, &[7; 32 << 10], tally);
+            }
+        }
+        std::mem::forget(kept);
+    })
+}
+
+pub(super) fn tcp_buffers(target: &Target) -> Reached {
+    together(target, 8, |tally| {
+        let Ok(listener) = TcpListener::bind(("127.0.0.1", 0)) else { return };
+        let mut kept = Vec::new();
+        let mut in_vain = 0;
+        while !tally.is_full() && in_vain < 20 {
+            let before = tally.bytes;
+            let Ok(stream) = TcpStream::connect(listener.local_addr().unwrap()) else { break };
+            with_large_buffers(stream.as_raw_fd());
+            // What is acknowledged makes room for more.
+            for _ in 0..20 {
+                fill(stream.as_raw_fd(), &[7; 64 << 10], tally);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            kept.push(stream);
+            in_vain = if tally.bytes == before { in_vain + 1 } else { 0 };
+        }
+        std::mem::forget((listener, kept));
+    })
+}
+
+pub(super) fn pipes(target: &Target) -> Reached {
+    together(target, 40, |tally| {
+        while !tally.is_full() {
+            let mut ends = [-1; 2];
+            // SAFETY: room for two numbers. They stay open.
+            unsafe {
+                if libc::pipe(ends.as_mut_ptr()) != 0 {
+                    break;
+                }
+                libc::fcntl(ends[1], libc::F_SETPIPE_SZ, 1 << 20);
+            }
+            fill(ends[1], &[7; 4096], tally);
+        }
+    })
+}
+
+/// Where files are made of memory.
+fn memory_directories() -> Vec<PathBuf> {
+    const TMPFS: i64 = 0x0102_1994;
+    let own = std::env::var_os("TMPDIR").map(PathBuf::from);
+    let mut directories: Vec<PathBuf> = ["/tmp", "/dev/shm", "/dev", "/run", "/"].map(PathBuf::from).into();
+    directories.extend(own);
+    let is_memory = |path: &Path| {
+        // SAFETY: zeros are a valid value, and the text lives through the call.
+        unsafe {
+            let mut system: libc::statfs = std::mem::zeroed();
+            libc::statfs(text(path).as_ptr(), &mut system) == 0 && system.f_type == TMPFS
+        }
+    };
+    directories.retain(|path| is_memory(path));
+    directories
+}
+
+/// What an empty file costs.
+const ENTRY: usize = 900;
+
+pub(super) fn empty_files(target: &Target) -> Reached {
+    let directories = memory_directories();
+    together(target, 4, |tally| {
+        for directory in &directories {
+            let own = directory.join(format!("empty-{}", std::process::id()));
+            if fs::create_dir(&own).is_err() {
+                continue;
+            }
+            for number in 0.. {
+                if tally.is_full() || File::create(own.join(format!("{number}"))).is_err() {
+                    break;
+                }
+                tally.add(ENTRY);
+            }
+        }
+    })
+}
+
+/// Every instance gets a copy of every event.
+pub(super) fn inotify_queues(target: &Target) -> Reached {
+    together(target, 4, |tally| {
+        let directory = target.workspace.join(format!("events-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        // SAFETY: a text that lives through the calls. The instances stay open.
+        let instances = (0..64).take_while(|_| unsafe {
+            let instance = libc::inotify_init();
+            instance >= 0 && libc::inotify_add_watch(instance, text(&directory).as_ptr(), libc::IN_ALL_EVENTS) >= 0
+        });
+        let instances = instances.count();
+        // Two names in turn, or like events become one.
+        let names = ["a", "b"].map(|letter| directory.join(letter.repeat(250)));
+        for name in names.iter().cycle().take(8_000) {
+            if tally.is_full() || instances == 0 || File::create(name).is_err() {
+                break;
+            }
+            // Opened, changed or made, and closed.
+            tally.add(instances * 2 * 300);
+        }
+    })
+}
+
+pub(super) fn epoll_entries(target: &Target) -> Reached {
+    const ENTRY: usize = 192;
+    together(target, 20, |tally| {
+        let mut ends = [-1; 2];
+        // SAFETY: room for two numbers, and events that live through the calls. All stay open.
+        unsafe {
+            let mut targets = Vec::new();
+            while targets.len() < 500 && libc::pipe(ends.as_mut_ptr()) == 0 {
+                targets.extend(ends);
+            }
+            while !tally.is_full() {
+                let poll = libc::epoll_create1(0);
+                if poll < 0 {
+                    break;
+                }
+                for descriptor in &targets {
+                    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+                    if libc::epoll_ctl(poll, libc::EPOLL_CTL_ADD, *descriptor, &mut event) != 0 {
+                        return;
+                    }
+                }
+                tally.add(targets.len() * ENTRY);
+            }
+        }
+    })
+}
+
+/// Pages of nothing need no memory, but their tables do.
+pub(super) fn page_tables(target: &Target) -> Reached {
+    const PIECE: usize = 1 << 30;
+    const ONE_TABLE: usize = 2 << 20;
+    together(target, 4, |tally| {
+        while !tally.is_full() {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            // SAFETY: fresh memory of this size, which is read within its bounds.
+            unsafe {
+                let piece = libc::mmap(std::ptr::null_mut(), PIECE, libc::PROT_READ, flags, -1, 0);
+                if piece == libc::MAP_FAILED {
+                    break;
+                }
+                libc::madvise(piece, PIECE, libc::MADV_NOHUGEPAGE);
+                for at in (0..PIECE).step_by(ONE_TABLE) {
+                    piece.cast::<u8>().add(at).read_volatile();
+                    tally.add(4096);
+                }
+            }
+        }
+    })
+}
