@@ -23,8 +23,8 @@ const EPOLL: u64 = 200 << 10;
 const FILE: u64 = 2 << 10;
 /// What one connection of TCP can have the kernel keep (net.ipv4.tcp_rmem, tcp_wmem).
 const TCP: u64 = 64 << 20;
-/// A process that is ending may refuse to show its descriptors; when some refuse for this many looks,
-/// they hide them.
+/// A process that is starting or ending may refuse to show its descriptors; one that refuses for this
+/// many looks on end hides them.
 const REFUSALS: u32 = 5;
 /// Of one process; who has more has something else in mind than sharing memory.
 const MAX_MAPPINGS: usize = 16_384;
@@ -45,8 +45,8 @@ pub(crate) struct Kernel {
     open_files: u64,
     /// Objects of shared memory that were seen last, by number, each at its largest.
     shared: BTreeMap<u64, u64>,
-    /// For how many looks on end some process refused.
-    refusals: u32,
+    /// Who refused at the last look, and at how many looks on end.
+    refusals: BTreeMap<i32, u32>,
     before: Machine,
     since: Instant,
 }
@@ -73,7 +73,7 @@ impl Kernel {
             socket_bytes: plan.socket_bytes,
             open_files: plan.bounds.open_files,
             shared: BTreeMap::new(),
-            refusals: 0,
+            refusals: BTreeMap::new(),
             before: machine(),
             since: Instant::now(),
         }
@@ -84,12 +84,12 @@ impl Kernel {
         if mapped <= self.bound {
             self.shared.clear();
             let buffers = self.buffers(processes);
-            return Held { shared: None, tables: 0, buffers, is_hidden: self.refusals > 0 };
+            return Held { shared: None, tables: 0, buffers, is_hidden: !self.refusals.is_empty() };
         }
         let large = processes.iter().filter(|process| process.virtual_bytes > self.bound);
         let tables = large.filter_map(|process| table_bytes(process.pid)).sum();
         let (shared, buffers) = (Some(self.shared_bytes(processes)), self.buffers(processes));
-        Held { shared, tables, buffers, is_hidden: self.refusals > 0 }
+        Held { shared, tables, buffers, is_hidden: !self.refusals.is_empty() }
     }
 
     /// Whether the machine lost more than the bound since the start to what this run could have
@@ -146,14 +146,15 @@ impl Kernel {
 
     fn buffers(&mut self, processes: &[Stat]) -> u64 {
         let (mut sockets, mut pipes) = (BTreeSet::new(), BTreeSet::new());
-        let (mut sum, mut refusing) = (0, 0);
+        let before = std::mem::take(&mut self.refusals);
+        let mut sum = 0;
         // Who has no memory left has ended, and shows nothing to anybody.
         for process in processes.iter().filter(|process| process.virtual_bytes > 0) {
             let entries = match fs::read_dir(format!("/proc/{}/fd", process.pid)) {
                 Ok(entries) => entries,
                 Err(error) if has_ended(&error) => continue,
                 Err(_) => {
-                    refusing += 1;
+                    self.refusals.insert(process.pid, before.get(&process.pid).map_or(1, |count| count + 1));
                     continue;
                 }
             };
@@ -178,9 +179,8 @@ impl Kernel {
             Tier::Bubblewrap => network_sockets().max(sockets.len() as u64),
             Tier::Landlock | Tier::None => sockets.len() as u64,
         };
-        self.refusals = if refusing > 0 { self.refusals + 1 } else { 0 };
-        let hidden = if self.refusals >= REFUSALS { refusing * self.open_files } else { 0 };
-        sum + (sockets + hidden) * self.socket_bytes + pipes.len() as u64 * PIPE
+        let hiding = self.refusals.values().filter(|count| **count >= REFUSALS).count() as u64;
+        sum + (sockets + hiding * self.open_files) * self.socket_bytes + pipes.len() as u64 * PIPE
     }
 }
 

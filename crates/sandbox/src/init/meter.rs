@@ -26,7 +26,10 @@ pub(crate) struct Meter {
     kernel: Kernel,
     disk: Disk,
     page_bytes: u64,
+    /// Something changed since the last look.
     pub(crate) busy: bool,
+    /// A process did not show what it holds.
+    pub(crate) is_hidden: bool,
     last_bytes: u64,
 }
 
@@ -41,6 +44,7 @@ impl Meter {
             disk: Disk::start(&plan.watched, plan.bounds, plan.workspace.as_ref())?,
             page_bytes: rustix::param::page_size() as u64,
             busy: true,
+            is_hidden: false,
             last_bytes: 0,
         })
     }
@@ -75,7 +79,8 @@ impl Meter {
         let held = if self.events.is_some() { Held::default() } else { self.kernel.held(processes) };
         let beside = in_files + held.shared.unwrap_or(0) + held.tables;
         let now = resident + beside + held.buffers;
-        self.busy = held.is_hidden || now.abs_diff(self.last_bytes) > 1 << 20;
+        self.is_hidden = held.is_hidden;
+        self.busy = now.abs_diff(self.last_bytes) > 1 << 20;
         self.last_bytes = now;
         let is_counted_here = self.events.is_none();
         if held.buffers > bound || (is_counted_here && self.kernel.is_machine_short(processes, in_files)) {

@@ -9,7 +9,8 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open};
 use super::meter::Meter;
 use crate::plan::Report;
 
-/// Between two looks while much changes, and while nothing does.
+/// Between two looks while a process hides what it holds, while much changes, and while nothing does.
+const HIDDEN: Duration = Duration::from_millis(4);
 const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_millis(160);
 
@@ -41,7 +42,11 @@ pub(crate) fn until_end(program: Pid, control: &OwnedFd, guard: Option<&OwnedFd>
             if let Some(broken) = meter.measure() {
                 return broken;
             }
-            pause = if meter.busy { SHORTEST } else { (pause * 2).min(LONGEST) };
+            pause = match (meter.is_hidden, meter.busy) {
+                (true, _) => HIDDEN,
+                (false, true) => SHORTEST,
+                (false, false) => (pause * 2).clamp(SHORTEST, LONGEST),
+            };
             next_look = Instant::now() + pause;
         }
     }

@@ -104,7 +104,8 @@ fn judge(name: &str, outcome: &RunOutcome, taken: u64) -> Vec<String> {
         text.lines().filter_map(|line| line.strip_prefix(REACHED)).map(str::to_owned).collect();
     let was_ended = match outcome.ended {
         Ended::Exited { code: 0 } => text.lines().any(|line| line == TRIED),
-        Ended::MemoryLimit => name.starts_with("memory bomb"),
+        // What thousands of ended processes leave is charged until the kernel has cleared it away.
+        Ended::MemoryLimit => name.starts_with("memory bomb") || name == "fork bomb of detached processes",
         Ended::ProcessLimit => name.starts_with("fork bomb"),
         Ended::DiskLimit => name.starts_with("disk filler"),
         // Who counts what it took may have been held up until the end.
@@ -136,8 +137,9 @@ struct Attempt {
 
 /// How often its limit an attack may have.
 fn allowed_times(kind: Kind) -> u64 {
-    // The kernel stops at once; the init looks only so often.
-    if kind.control_groups { 2 } else { 3 }
+    // The kernel stops at once. The init looks only so often, and what is taken between two looks
+    // depends on the machine; attackers that nothing stops reach eight times the limit.
+    if kind.control_groups { 2 } else { 5 }
 }
 
 async fn attempt(name: &str, kind: Kind) -> Attempt {
