@@ -70,6 +70,8 @@ pub(crate) struct GroupDescriptors {
     pub(crate) entrances: Vec<i32>,
     /// Says how many processes the kernel ended for want of memory.
     pub(crate) events: i32,
+    /// Where the kernel counts buffers of TCP by themselves.
+    pub(crate) tcp: Option<i32>,
 }
 
 /// What a canary tries to reach from inside.

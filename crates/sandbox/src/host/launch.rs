@@ -252,9 +252,10 @@ impl Preparation {
 
     fn lend_group(&mut self) -> Option<GroupDescriptors> {
         let group = self.group.as_ref()?;
-        self.descriptors.extend(group.entrances.iter().chain([&group.events]).cloned());
+        self.descriptors.extend(group.entrances.iter().chain([&group.events]).chain(&group.tcp).cloned());
         let entrances = group.entrances.iter().map(|entrance| entrance.as_raw_fd()).collect();
-        Some(GroupDescriptors { entrances, events: group.events.as_raw_fd() })
+        let tcp = group.tcp.as_ref().map(|tcp| tcp.as_raw_fd());
+        Some(GroupDescriptors { entrances, events: group.events.as_raw_fd(), tcp })
     }
 
     /// What Landlock has to open.

@@ -12,11 +12,16 @@ use crate::plan::GroupDescriptors;
 pub(crate) struct Entrances(Vec<File>);
 
 /// What the kernel says about the group.
-pub(crate) struct Events(File);
+pub(crate) struct Events {
+    kills: File,
+    tcp: Option<File>,
+}
 
 pub(crate) fn open(descriptors: GroupDescriptors) -> io::Result<(Entrances, Events)> {
     let entrances = descriptors.entrances.into_iter().map(|entrance| adopt(entrance).map(File::from));
-    Ok((Entrances(entrances.collect::<io::Result<_>>()?), Events(adopt(descriptors.events)?.into())))
+    let entrances = Entrances(entrances.collect::<io::Result<_>>()?);
+    let tcp = descriptors.tcp.map(adopt).transpose()?.map(File::from);
+    Ok((entrances, Events { kills: adopt(descriptors.events)?.into(), tcp }))
 }
 
 impl Entrances {
@@ -33,10 +38,20 @@ impl Entrances {
 impl Events {
     /// Whether the kernel ended a process of the group for want of memory.
     pub(crate) fn tell_of_a_kill(&self) -> bool {
-        let mut text = [0; 1024];
-        let text = self.0.read_at(&mut text, 0).ok().and_then(|length| str::from_utf8(text.get(..length)?).ok());
-        text.and_then(kills).is_some_and(|kills| kills > 0)
+        read(&self.kills, kills).is_some_and(|kills| kills > 0)
     }
+
+    /// What buffers of TCP have, where the kernel counts them by themselves; it does not hold them
+    /// to their limit when the connections are many.
+    pub(crate) fn tcp_bytes(&self) -> u64 {
+        self.tcp.as_ref().and_then(|file| read(file, |text| text.trim().parse().ok())).unwrap_or(0)
+    }
+}
+
+fn read(file: &File, parse: impl Fn(&str) -> Option<u64>) -> Option<u64> {
+    let mut text = [0; 1024];
+    let length = file.read_at(&mut text, 0).ok()?;
+    parse(str::from_utf8(text.get(..length)?).ok()?)
 }
 
 fn kills(text: &str) -> Option<u64> {

@@ -55,7 +55,7 @@ impl Meter {
         if processes.iter().map(|process| process.threads).sum::<u64>() > self.bounds.processes + PROCESS_SLACK {
             return Some(Report::ProcessLimit);
         }
-        if self.is_memory_exceeded(&processes) || self.has_group_ended_one() {
+        if self.is_memory_exceeded(&processes) || self.has_group_ended_one() || self.is_tcp_exceeded() {
             return Some(Report::MemoryLimit);
         }
         self.disk.measure(&processes, &mut self.busy)
@@ -70,6 +70,10 @@ impl Meter {
     /// may even end well.
     pub(crate) fn has_group_ended_one(&self) -> bool {
         self.events.as_ref().is_some_and(Events::tell_of_a_kill)
+    }
+
+    fn is_tcp_exceeded(&self) -> bool {
+        self.events.as_ref().is_some_and(|events| events.tcp_bytes() > self.bounds.memory_bytes)
     }
 
     fn is_memory_exceeded(&mut self, processes: &[Stat]) -> bool {

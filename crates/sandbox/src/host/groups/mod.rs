@@ -66,6 +66,8 @@ pub(crate) struct Group {
     pub(crate) entrances: Vec<Arc<OwnedFd>>,
     /// Says how many processes the kernel ended for want of memory.
     pub(crate) events: Arc<OwnedFd>,
+    /// Says how many bytes buffers of TCP have, where the kernel does not count them with the rest.
+    pub(crate) tcp: Option<Arc<OwnedFd>>,
 }
 
 impl std::fmt::Display for Groups {
@@ -86,7 +88,7 @@ impl Groups {
         self.remove_leftovers();
         let name = name();
         let mut made = Unfinished { groups: self, directories: Vec::new() };
-        let (mut entrances, mut events) = (Vec::new(), None);
+        let (mut entrances, mut events, mut tcp) = (Vec::new(), None, None);
         for place in &self.places {
             let directory = place.directory.join(&name);
             fs::create_dir(&directory)?;
@@ -95,11 +97,13 @@ impl Groups {
             entrances.push(Arc::new(File::options().write(true).open(directory.join("cgroup.procs"))?.into()));
             if let Some(file) = place.events() {
                 events = Some(Arc::new(File::open(directory.join(file))?.into()));
+                tcp =
+                    File::open(directory.join("memory.kmem.tcp.usage_in_bytes")).ok().map(|file| Arc::new(file.into()));
             }
         }
         let events = events.ok_or(io::ErrorKind::Unsupported)?;
         let directories = std::mem::take(&mut made.directories);
-        Ok(Group { groups: Arc::clone(self), directories, entrances, events })
+        Ok(Group { groups: Arc::clone(self), directories, entrances, events, tcp })
     }
 
     /// Begins the wait that the kernel needs before any process changes its group, some
@@ -156,7 +160,7 @@ impl Place {
                 ("memory", Version::One) => {
                     needed("memory.limit_in_bytes", &memory)?;
                     wanted("memory.memsw.limit_in_bytes", &memory)?;
-                    // A count of its own beside the first.
+                    // A count of its own beside the first. Connections pass it, so the init looks at it too.
                     wanted("memory.kmem.tcp.limit_in_bytes", &(bounds.memory_bytes / 2))?;
                 }
                 ("memory", Version::Two) => {

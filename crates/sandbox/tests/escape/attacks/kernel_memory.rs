@@ -170,6 +170,23 @@ pub(super) fn tcp_buffers(target: &Target) -> Reached {
     })
 }
 
+/// Each gets little, also where all together have what they may.
+pub(super) fn tcp_connections(target: &Target) -> Reached {
+    together(target, 20, |tally| {
+        let Ok(listener) = TcpListener::bind(("127.0.0.1", 0)) else { return };
+        let mut kept = Vec::new();
+        while !tally.is_full() {
+            let Ok(stream) = TcpStream::connect(listener.local_addr().unwrap()) else { break };
+            let Ok((other, _)) = listener.accept() else { break };
+            for end in [&stream, &other] {
+                fill(end.as_raw_fd(), &[7; 64 << 10], tally);
+            }
+            kept.extend([stream, other]);
+        }
+        std::mem::forget((listener, kept));
+    })
+}
+
 pub(super) fn pipes(target: &Target) -> Reached {
     together(target, 40, |tally| {
         while !tally.is_full() {

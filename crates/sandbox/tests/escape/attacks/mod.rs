@@ -74,6 +74,7 @@ pub(crate) const ATTACKS: &[(&str, Attack)] = &[
     ("memory bomb: socket pairs", kernel_memory::socket_pairs),
     ("memory bomb: hidden socket pairs", kernel_memory::hidden_socket_pairs),
     ("memory bomb: buffers of TCP", kernel_memory::tcp_buffers),
+    ("memory bomb: connections of TCP", kernel_memory::tcp_connections),
     ("memory bomb: pipes", kernel_memory::pipes),
     ("memory bomb: empty files", kernel_memory::empty_files),
     ("memory bomb: queues of inotify", kernel_memory::inotify_queues),
