@@ -15,6 +15,7 @@ mod page;
 mod patch;
 mod redact;
 mod secret;
+pub mod template;
 
 pub use backoff::Backoff;
 pub use clock::{Clock, MockClock, Timestamp};

@@ -24,7 +24,6 @@ mod event;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod request;
-mod retry_after;
 mod scripted;
 mod vendor;
 mod vendor_backend;

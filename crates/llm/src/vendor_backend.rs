@@ -16,7 +16,6 @@ use url::Url;
 use crate::answer::{self, Speaker};
 use crate::body::{BodyError, TimedBody};
 use crate::complaint::Complaint;
-use crate::retry_after::retry_after;
 use crate::{ConnectivityReport, ModelBackend, ModelError, ModelErrorCode, ModelRequest, ModelStream, Vendor, wire};
 
 /// The longest silence within an answer.
@@ -132,7 +131,7 @@ impl VendorBackend {
         if status.is_success() && status != StatusCode::NO_CONTENT {
             return Ok(response);
         }
-        let in_header = retry_after(response.headers());
+        let in_header = agentd_net::retry_after(response.headers(), None);
         let body = TimedBody::new(response, LONGEST_SILENCE, deadline);
         let bytes = read_whole(body, MAX_ERROR_BYTES).await.unwrap_or_default();
         let complaint = Complaint::from_body(status.as_u16(), &bytes);

@@ -14,6 +14,9 @@
 //!   same rules.
 //! - No error text carries a path, a query or a header.
 //!
+//! Beside it stands what both ends of HTTP between machines agree on: how long a server asks to wait,
+//! and how a webhook is signed.
+//!
 //! Deliberately absent: retries and backoff (each caller knows what may be repeated), and the
 //! decision who may be trusted (the domains know who typed an address).
 
@@ -30,7 +33,9 @@ mod policy;
 mod ports;
 mod proxy;
 mod resolver;
+mod retry_after;
 mod tls;
+pub mod webhook_signature;
 
 pub use address::AddressClass;
 pub use client::{GuardedClient, GuardedRequest};
@@ -43,3 +48,4 @@ pub use proxy::{
     FilteringProxy, ListedPorts, ProxyError, ProxyLimits, ProxyListener, ProxyObserver, ProxyOptions, SocketOwner,
 };
 pub use resolver::{Lookup, Lookups, SystemLookup};
+pub use retry_after::{LONGEST_RETRY_AFTER, retry_after};

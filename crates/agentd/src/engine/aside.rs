@@ -42,6 +42,7 @@ impl Turn {
     pub(super) async fn ask_aside(&mut self, prompt: Prompt, most: Option<u32>) -> Result<String, Unanswered> {
         let mut options = self.options.clone().with_most_output(&self.session.provider, most);
         options.tools = Arc::default();
+        options.is_conversation = false;
         let mut call = Call::new(Arc::clone(&self.backend), options, prompt);
         let mut stops = self.place.live.stops();
         let mut text = String::new();

@@ -26,6 +26,8 @@ pub(super) struct CallOptions {
     pub(super) model: String,
     pub(super) temperature: Option<f64>,
     pub(super) max_output_tokens: Option<u32>,
+    /// A person waits for the reply.
+    pub(super) is_conversation: bool,
     pub(super) timeout: Duration,
     pub(super) tools: Arc<[ToolDefinition]>,
 }
@@ -109,6 +111,7 @@ impl Call {
             tools: Arc::clone(&self.options.tools),
             temperature: self.options.temperature,
             max_output_tokens: self.options.max_output_tokens,
+            is_conversation: self.options.is_conversation,
             timeout: self.options.timeout,
         };
         let backend = Arc::clone(&self.backend);
@@ -246,6 +249,7 @@ mod tests {
             model: "m".to_owned(),
             temperature: None,
             max_output_tokens: None,
+            is_conversation: true,
             timeout: Duration::from_secs(60),
             tools: Arc::default(),
         };

@@ -79,7 +79,7 @@ impl Engine {
         let resolved = inner.providers.resolve(wish).await?;
         let offer = inner.offer(&turn.agent, &turn.tools).await;
         let mut prompt = Prompt::new(inner.agents.system_prompt(&turn.agent), turn.history, !offer.is_empty());
-        let options = inner.call_options(resolved.model.clone(), &offer);
+        let options = inner.call_options(resolved.model.clone(), &offer, turn.conversation_id.is_some());
         let options = options.with_most_output(&resolved.provider, turn.max_output_tokens);
         prompt.set_summary(turn.summary);
         let session = Session {
@@ -130,12 +130,13 @@ impl Inner {
         }
     }
 
-    pub(super) fn call_options(&self, model: String, offer: &Offer) -> CallOptions {
+    pub(super) fn call_options(&self, model: String, offer: &Offer, is_conversation: bool) -> CallOptions {
         let settings = self.settings.agent();
         CallOptions {
             model,
             temperature: settings.temperature,
             max_output_tokens: settings.max_output_tokens,
+            is_conversation,
             timeout: Duration::from_secs(u64::from(settings.request_timeout_seconds)),
             tools: offer
                 .iter()

@@ -60,7 +60,7 @@ impl Notify {
     /// With the transports `email` and `webhook`.
     #[must_use]
     pub fn new(ground: &Ground, settings: Settings, options: NotifyOptions) -> Self {
-        let (webhook, vault) = (Webhook::new(settings.clone()), settings.vault().clone());
+        let (webhook, vault) = (Webhook::new(settings.clone(), ground.clock.clone()), settings.vault().clone());
         let options = EmailOptions { extra_tls_roots: options.extra_tls_roots, time_limit: options.email_time_limit };
         let email = Arc::new(Email::new(settings, ground.clock.clone(), options));
         let notify = Self(Arc::new(Inner {

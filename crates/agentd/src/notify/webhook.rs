@@ -6,10 +6,11 @@
 
 use std::time::Duration;
 
-use agentd_net::{GuardedClient, NetError, Trust};
+use agentd_base::Clock;
+use agentd_net::{GuardedClient, NetError, Trust, retry_after};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 use url::Url;
@@ -23,14 +24,15 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Webhook {
     settings: Settings,
+    clock: Clock,
     owner: GuardedClient,
     steered: GuardedClient,
 }
 
 impl Webhook {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: Settings, clock: Clock) -> Self {
         let client = |trust| GuardedClient::new(settings.policy(), trust);
-        Self { owner: client(Trust::Owner), steered: client(Trust::Steered), settings }
+        Self { owner: client(Trust::Owner), steered: client(Trust::Steered), settings, clock }
     }
 
     /// The client for a message, as the settings allow it now.
@@ -49,7 +51,8 @@ impl Webhook {
         let request = self.client(message).request(Method::POST, url).map_err(failed)?;
         let request = request.headers(headers(message)).body(body(message).to_string()).timeout(TIME_LIMIT);
         let response = request.send().await.map_err(failed)?;
-        judge(&host, response.status(), response.headers())
+        let asked_for = retry_after(response.headers(), Some(self.clock.now()));
+        judge(&host, response.status(), asked_for)
     }
 }
 
@@ -89,7 +92,7 @@ fn headers(message: &Outgoing) -> HeaderMap {
     headers
 }
 
-fn judge(host: &str, status: StatusCode, headers: &HeaderMap) -> Result<Delivered, DeliveryFailure> {
+fn judge(host: &str, status: StatusCode, asked_for: Option<Duration>) -> Result<Delivered, DeliveryFailure> {
     if status.is_success() {
         return Ok(Delivered::default());
     }
@@ -100,10 +103,9 @@ fn judge(host: &str, status: StatusCode, headers: &HeaderMap) -> Result<Delivere
         StatusCode::GONE => format!("{host} answered {status}: nobody listens there any more"),
         _ => format!("{host} answered {status}"),
     };
-    let asked_for = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
     let retry = match (status, asked_for) {
         (StatusCode::GONE, _) => Retry::Never,
-        (_, Some(seconds)) => Retry::After(Duration::from_secs(seconds)),
+        (_, Some(delay)) => Retry::After(delay),
         _ => Retry::Later,
     };
     Err(DeliveryFailure { message, retry })
@@ -113,12 +115,8 @@ fn judge(host: &str, status: StatusCode, headers: &HeaderMap) -> Result<Delivere
 mod tests {
     use super::*;
 
-    fn judged(status: u16, retry_after: Option<&str>) -> Option<Retry> {
-        let mut headers = HeaderMap::new();
-        if let Some(value) = retry_after {
-            headers.insert(RETRY_AFTER, HeaderValue::from_str(value).unwrap());
-        }
-        judge("https://x", StatusCode::from_u16(status).unwrap(), &headers).err().map(|failure| failure.retry)
+    fn judged(status: u16, asked_for: Option<Duration>) -> Option<Retry> {
+        judge("https://x", StatusCode::from_u16(status).unwrap(), asked_for).err().map(|failure| failure.retry)
     }
 
     #[test]
@@ -128,8 +126,8 @@ mod tests {
             (judged(500, None), judged(404, None), judged(302, None)),
             (Some(Retry::Later), Some(Retry::Later), Some(Retry::Later))
         );
-        assert_eq!(judged(410, Some("5")), Some(Retry::Never));
-        assert_eq!(judged(503, Some(" 120 ")), Some(Retry::After(Duration::from_secs(120))));
-        assert_eq!(judged(429, Some("soon")), Some(Retry::Later));
+        let delay = Duration::from_secs(120);
+        assert_eq!(judged(410, Some(delay)), Some(Retry::Never));
+        assert_eq!(judged(503, Some(delay)), Some(Retry::After(delay)));
     }
 }

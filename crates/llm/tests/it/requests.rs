@@ -42,6 +42,7 @@ fn conversation() -> ModelRequest {
         .into(),
         temperature: Some(0.5),
         max_output_tokens: Some(99),
+        is_conversation: false,
         ..request()
     }
 }

@@ -29,6 +29,7 @@ pub(crate) fn request() -> ModelRequest {
         tools: [].into(),
         temperature: None,
         max_output_tokens: None,
+        is_conversation: false,
         timeout: Duration::from_secs(30),
     }
 }

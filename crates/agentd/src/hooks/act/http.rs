@@ -7,8 +7,9 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use agentd_net::NetError;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use agentd_net::webhook_signature::{SignedMessage, sign_body, sign_message};
+use agentd_net::{NetError, retry_after};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::Response;
 use tokio::time::Instant;
@@ -16,7 +17,7 @@ use url::Url;
 
 use super::{cut, milliseconds};
 use crate::hooks::known::LoadedHook;
-use crate::hooks::model::{HttpAction, parse_retry_after, standard_signature, svc_signature};
+use crate::hooks::model::HttpAction;
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::Claim;
 use crate::hooks::worker::QUICK;
@@ -115,7 +116,7 @@ impl Hooks {
     /// The owner's first: ours go before them.
     fn headers(&self, hook: &LoadedHook, http: &HttpAction, claim: &Claim) -> Result<HeaderMap, String> {
         let secret = hook.secret.as_ref().map_err(Clone::clone)?;
-        let seconds = self.ground().clock.now().to_jiff().as_second();
+        let seconds = self.ground().clock.now().to_jiff().as_second().to_string();
         let mut headers = http.headers.clone();
         headers.extend(hook.headers.clone()?);
         headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
@@ -126,21 +127,21 @@ impl Hooks {
         };
         set("x-svc-event", &claim.event_type)?;
         set("x-svc-delivery", &claim.id)?;
-        set("x-svc-timestamp", &seconds.to_string())?;
+        set("x-svc-timestamp", &seconds)?;
         set("webhook-id", &claim.id)?;
-        set("webhook-timestamp", &seconds.to_string())?;
+        set("webhook-timestamp", &seconds)?;
         if let Some(secret) = secret {
             let body = claim.payload.as_bytes();
-            set("x-svc-signature", &svc_signature(secret, body))?;
-            set("webhook-signature", &standard_signature(secret, &claim.id, seconds, body))?;
+            set("x-svc-signature", &sign_body(secret, body))?;
+            let message = SignedMessage { id: &claim.id, timestamp: &seconds, body };
+            set("webhook-signature", &sign_message(secret, message))?;
         }
         Ok(headers)
     }
 
     async fn judge(&self, hook: &LoadedHook, response: Response) -> Option<Problem> {
         let status = response.status();
-        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let retry_after = retry_after.and_then(|text| parse_retry_after(text, self.ground().clock.now()));
+        let retry_after = retry_after(response.headers(), Some(self.ground().clock.now()));
         let body = beginning(response).await;
         if status.is_success() {
             return None;

@@ -8,6 +8,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use agentd_base::template::lookup;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
@@ -211,15 +212,6 @@ fn compile(text: &str) -> Result<Regex, String> {
             "is no regular expression: {}",
             other.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ")
         ),
-    })
-}
-
-/// What stands at a path.
-pub(super) fn lookup<'v>(event: &'v Value, path: &[String]) -> Option<&'v Value> {
-    path.iter().try_fold(event, |value, name| match value {
-        Value::Object(object) => object.get(name),
-        Value::Array(list) => list.get(name.parse::<usize>().ok()?),
-        _ => None,
     })
 }
 

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use agentd_base::{FieldProblem, Patch, Problems, Secret, SecretUpdate, Timestamp};
+use agentd_net::webhook_signature;
 use agentd_store::Seq;
 use serde_json::{Map, Value};
 
 use super::config::{self, Action, SECRET};
 use super::filter::Filter;
-use super::{HookId, headers, signature, stored_enum, urls};
+use super::{HookId, headers, stored_enum, urls};
 use crate::agents::AgentId;
 use crate::events::CATALOGUE;
 use crate::settings::{UrlSecrets, require_again};
@@ -20,6 +21,9 @@ const MAX_SOURCE_BYTES: usize = 256 * 1024;
 const MAX_TAGS: usize = 32;
 const MAX_TAG: usize = 64;
 const DEFAULT_RETRIES: u32 = 5;
+/// Of a secret, as inbound webhooks take them.
+const MIN_SECRET: usize = 8;
+const MAX_SECRET: usize = 1024;
 
 stored_enum!(
     HookType, Builtin, {
@@ -253,6 +257,18 @@ impl Hook {
     }
 }
 
+/// What is wrong with a secret, as the end of a sentence.
+fn check_secret(secret: &Secret) -> Result<(), String> {
+    let text = secret.expose();
+    if !(MIN_SECRET..=MAX_SECRET).contains(&text.len()) {
+        return Err(format!("must have {MIN_SECRET} to {MAX_SECRET} bytes; 32 random ones or more are recommended"));
+    }
+    if !webhook_signature::is_valid_secret(text) {
+        return Err("must be base64 behind `whsec_`".to_owned());
+    }
+    Ok(())
+}
+
 fn change_config(hook: &mut Hook, change: Option<Map<String, Value>>, problems: &mut Problems) -> SecretWrite {
     let is_new = matches!(hook.action, Action::Broken(_));
     let Some(mut change) = change.or_else(|| is_new.then(Map::new)) else { return SecretWrite::Keep };
@@ -260,7 +276,7 @@ fn change_config(hook: &mut Hook, change: Option<Map<String, Value>>, problems: 
         None | Some((false, Ok(SecretUpdate::Shown(_)))) => SecretWrite::Keep,
         Some((true, _)) => SecretWrite::Clear,
         Some((false, Ok(SecretUpdate::New(secret)))) => {
-            if let Err(message) = signature::check_secret(&secret) {
+            if let Err(message) = check_secret(&secret) {
                 problems.add("config.secret", message);
             }
             SecretWrite::Put(secret)

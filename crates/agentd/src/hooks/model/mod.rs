@@ -6,7 +6,6 @@ mod filter;
 mod headers;
 mod hook;
 mod retry;
-mod signature;
 mod template;
 mod urls;
 
@@ -19,10 +18,7 @@ pub use config::{Action, BuiltinAction, HttpAction, PythonAction};
 pub use filter::{Filter, FilterProblem};
 pub use hook::{Hook, HookChange, HookType};
 pub(super) use hook::{MAX_HOOKS, SecretWrite, SecretWrites, stored_action};
-pub(super) use retry::{
-    DELIVERY_LEASE, FAILURES_TO_OPEN, circuit_pause, delivery_delay, inline_delay, parse_retry_after,
-};
-pub(super) use signature::{standard_signature, svc_signature};
+pub(super) use retry::{DELIVERY_LEASE, FAILURES_TO_OPEN, circuit_pause, delivery_delay, inline_delay};
 
 agentd_base::typed_id!(
     /// The id of a hook.

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use agentd_base::{Backoff, Timestamp};
+use agentd_base::Backoff;
+use agentd_net::LONGEST_RETRY_AFTER;
 
 /// A delivery that is claimed is held for so long: more than sending can take.
 pub(in crate::hooks) const DELIVERY_LEASE: Duration = Duration::from_secs(15);
-/// A receiver may not put us off for longer.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// After so many failures in a row a receiver's circuit opens.
 pub(in crate::hooks) const FAILURES_TO_OPEN: u64 = 10;
 /// A receiver that is away is asked at least this often.
@@ -44,19 +43,6 @@ pub(in crate::hooks) fn circuit_pause(backoff: &Backoff, attempts: u32, opening:
     bounded.delay(u32::try_from(opening).unwrap_or(u32::MAX), unit)
 }
 
-/// `Retry-After`: seconds, or a date of HTTP (RFC 9110, 10.2.3).
-#[must_use]
-pub(in crate::hooks) fn parse_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
-    let text = text.trim();
-    if let Ok(seconds) = text.parse::<u64>() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = httpdate::parse_http_date(text).ok()?;
-    let since_epoch = date.duration_since(std::time::UNIX_EPOCH).ok()?;
-    let date = Timestamp::from_micros(i64::try_from(since_epoch.as_micros()).ok()?);
-    Some(date.since(now))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -76,13 +62,6 @@ mod tests {
 
     #[test]
     fn a_receiver_may_ask_for_more_time() {
-        let now = Timestamp::parse("2026-01-05T09:00:00Z").unwrap();
-        assert_eq!(parse_retry_after(" 120 ", now), Some(Duration::from_secs(120)));
-        assert_eq!(parse_retry_after("Mon, 05 Jan 2026 09:01:30 GMT", now), Some(Duration::from_secs(90)));
-        assert_eq!(parse_retry_after("Mon, 05 Jan 2026 08:00:00 GMT", now), Some(Duration::ZERO));
-        for bad in ["soon", "-1", "", "1.5", "99999999999999999999"] {
-            assert_eq!(parse_retry_after(bad, now), None, "{bad}");
-        }
         assert_eq!(delivery_delay(&BACKOFF, 1, 0.5, None), Duration::from_secs(10));
         assert_eq!(delivery_delay(&BACKOFF, 1, 0.5, Some(Duration::from_secs(90))), Duration::from_secs(90));
         assert_eq!(delivery_delay(&BACKOFF, 1, 0.5, Some(Duration::MAX)), LONGEST_RETRY_AFTER);
@@ -94,11 +73,6 @@ mod tests {
             let pause = circuit_pause(&BACKOFF, attempts, opening, unit);
             prop_assert!(pause <= LONGEST_PAUSE.mul_f64(1.2));
             prop_assert!(pause <= BACKOFF.delay(attempts - 1, 1.0));
-        }
-
-        #[test]
-        fn any_header_is_read(text in any::<String>()) {
-            let _ = parse_retry_after(&text, Timestamp::from_micros(0));
         }
     }
 }

@@ -1,11 +1,10 @@
 //! Texts with `{{data.<field>}}` in them. Besides `data` there are `{{type}}`, `{{id}}` and `{{timestamp}}`. A
 //! field that an event does not have is nothing, and one whose name could be taken for an expression is refused.
 
-use std::borrow::Cow;
-
+use agentd_base::template::{Piece, Template as Pieces, lookup, text_of};
 use serde_json::Value;
 
-use super::filter::{ROOTS, lookup, parse_path};
+use super::filter::{ROOTS, parse_path};
 use crate::engine::Marks;
 
 /// In no name of a field, besides blanks: who writes them means something that templates do not know.
@@ -15,14 +14,9 @@ const MAX_BYTES: usize = 16 * 1024;
 /// What comes out is cut here.
 const MAX_RENDERED: usize = 64 * 1024;
 
+/// A placeholder is the path to a value in an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template(Vec<Part>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
-    Text(String),
-    Field(Vec<String>),
-}
+pub struct Template(Pieces<Vec<String>>);
 
 impl Template {
     /// # Errors
@@ -31,31 +25,7 @@ impl Template {
         if text.len() > MAX_BYTES {
             return Err(format!("may have at most {MAX_BYTES} bytes"));
         }
-        let mut parts = Vec::new();
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once("{{") {
-            let Some((inside, after)) = after.split_once("}}") else {
-                return Err("holds `{{` without `}}` behind it".to_owned());
-            };
-            let inside = inside.trim();
-            let root = inside.split('.').next().unwrap_or_default();
-            let is_whole = root != "data" || inside.len() > "data.".len();
-            let is_plain = !inside.contains(|one: char| one.is_whitespace() || NEVER_IN_NAMES.contains(&one));
-            let path = parse_path(inside).ok().filter(|_| ROOTS.contains(&root) && is_whole && is_plain);
-            let path = path.ok_or_else(|| {
-                let shown: String = inside.chars().take(40).collect();
-                format!("holds `{{{{{shown}}}}}`; there are {{{{data.<field>}}}}, {{{{type}}}}, {{{{id}}}} and {{{{timestamp}}}}")
-            })?;
-            if !before.is_empty() {
-                parts.push(Part::Text(before.to_owned()));
-            }
-            parts.push(Part::Field(path));
-            rest = after;
-        }
-        if !rest.is_empty() {
-            parts.push(Part::Text(rest.to_owned()));
-        }
-        Ok(Self(parts))
+        Pieces::parse(text, placeholder).map(Self)
     }
 
     /// The text for an event `{id, type, timestamp, data}`.
@@ -72,16 +42,14 @@ impl Template {
 
     fn render_between(&self, event: &Value, begin: &str, end: &str) -> String {
         let mut text = String::new();
-        for part in &self.0 {
-            let (part, begin, end) = match part {
-                Part::Text(part) => (Cow::Borrowed(part.as_str()), "", ""),
-                Part::Field(path) => match lookup(event, path) {
-                    None | Some(Value::Null) => continue,
-                    Some(Value::String(value)) if value.is_empty() => continue,
-                    Some(Value::String(value)) => (Cow::Borrowed(value.as_str()), begin, end),
-                    Some(other) => (Cow::Owned(other.to_string()), begin, end),
-                },
+        for piece in self.0.pieces() {
+            let (part, begin, end) = match piece {
+                Piece::Text(part) => (part.into(), "", ""),
+                Piece::Placeholder(path) => (text_of(lookup(event, path)), begin, end),
             };
+            if part.is_empty() {
+                continue;
+            }
             // What is cut keeps its mark at the end.
             let left = MAX_RENDERED.saturating_sub(text.len());
             let shown = &part[..part.floor_char_boundary(left)];
@@ -95,6 +63,19 @@ impl Template {
         }
         text
     }
+}
+
+fn placeholder(inside: &str) -> Result<Vec<String>, String> {
+    let root = inside.split('.').next().unwrap_or_default();
+    let is_whole = root != "data" || inside.len() > "data.".len();
+    let is_plain = !inside.contains(|one: char| one.is_whitespace() || NEVER_IN_NAMES.contains(&one));
+    let path = parse_path(inside).ok().filter(|_| ROOTS.contains(&root) && is_whole && is_plain);
+    path.ok_or_else(|| {
+        let shown: String = inside.chars().take(40).collect();
+        format!(
+            "holds `{{{{{shown}}}}}`; there are {{{{data.<field>}}}}, {{{{type}}}}, {{{{id}}}} and {{{{timestamp}}}}"
+        )
+    })
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use agentd_inference::embedder::read_model_facts;
 use agentd_inference::{
-    FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel, LocalStream,
+    ChatMessage, FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel,
+    LocalStream,
 };
 use agentd_llm::{
     Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, ToolCall,
@@ -26,6 +27,13 @@ const DEFAULT_TEMPERATURE: f64 = 0.0;
 
 /// Files below this hold models of fewer than about a thousand million parameters.
 const SMALL_MODEL_BYTES: u64 = 600 << 20;
+
+/// Small models follow an example better than an instruction: with this one they answer in a sentence,
+/// where without it they ramble. A person is never shown it.
+const EXAMPLE: [&str; 2] = ["What is the largest ocean?", "The largest ocean is the Pacific Ocean."];
+
+/// How long a reply of a small model may become where nobody says; what it writes beyond is never of use.
+const SMALL_MODEL_OUTPUT: u32 = 500;
 
 /// The model inside, and where its files lie.
 #[derive(Debug, Clone)]
@@ -102,13 +110,18 @@ impl LocalBackend {
         Self { model, path }
     }
 
-    fn request(&self, request: ModelRequest) -> GenerateRequest {
-        let messages = tools::conversation(request.messages);
+    fn request(&self, request: ModelRequest, is_small: bool) -> GenerateRequest {
+        let mut messages = tools::conversation(request.messages);
+        let is_guided = is_small && request.is_conversation;
+        if is_guided {
+            let [question, answer] = EXAMPLE;
+            messages.splice(0..0, [ChatMessage::user(question), ChatMessage::assistant(answer)]);
+        }
         let mut wanted = GenerateRequest::new(self.path.clone(), request.system.unwrap_or_default(), messages);
         #[allow(clippy::cast_possible_truncation, reason = "a temperature needs no more digits")]
         let temperature = request.temperature.unwrap_or(DEFAULT_TEMPERATURE) as f32;
         wanted.temperature = temperature;
-        wanted.max_output_tokens = request.max_output_tokens;
+        wanted.max_output_tokens = request.max_output_tokens.or(is_guided.then_some(SMALL_MODEL_OUTPUT));
         wanted
     }
 }
@@ -127,12 +140,14 @@ impl ModelBackend for LocalBackend {
                 let finish = ModelEvent::Finished(Finish { reason: FinishReason::ToolUse, usage });
                 return Ok(stream::iter([Ok(ModelEvent::ToolCall(call)), Ok(finish)]).boxed() as ModelStream);
             }
-            if let Some(text) = self.short_result(&request).await {
+            let is_small = self.is_small().await;
+            // What a small model is not let retell.
+            if let Some(text) = tools::retold(&request.messages).filter(|_| is_small) {
                 let usage = Usage { source: UsageSource::Provider, ..spent };
                 let finish = ModelEvent::Finished(Finish { reason: FinishReason::Stop, usage });
                 return Ok(stream::iter([Ok(ModelEvent::Text(text)), Ok(finish)]).boxed() as ModelStream);
             }
-            let mut replies = self.model.generate(self.request(request));
+            let mut replies = self.model.generate(self.request(request, is_small));
             // Whatever fails before the first piece fails the call, as with a vendor.
             let first = next(&mut replies, deadline, limit).await.map(|item| item.map(|event| with(event, spent)));
             if let Some(Err(error)) = first {
@@ -151,11 +166,8 @@ impl ModelBackend for LocalBackend {
 }
 
 impl LocalBackend {
-    /// What a small model is not let retell.
-    async fn short_result(&self, request: &ModelRequest) -> Option<String> {
-        let text = tools::retold(&request.messages)?;
-        let file = tokio::fs::metadata(&self.path).await.ok()?;
-        (file.len() < SMALL_MODEL_BYTES).then_some(text)
+    async fn is_small(&self) -> bool {
+        tokio::fs::metadata(&self.path).await.is_ok_and(|file| file.len() < SMALL_MODEL_BYTES)
     }
 
     /// The call that this request leads to, and what it took; `None` where no tool fits.
@@ -311,6 +323,7 @@ mod tests {
             .into(),
             temperature: None,
             max_output_tokens: None,
+            is_conversation: true,
             timeout: Duration::from_secs(60),
         }
     }
@@ -349,6 +362,21 @@ mod tests {
         // Where no tool fits, the model itself is asked, which is not there.
         let error = backend.generate(request(vec![user("Why is the sky blue?")])).await.err().unwrap();
         assert_eq!(error.code, ModelErrorCode::ProviderUnavailable, "{error}");
+    }
+
+    #[test]
+    fn a_small_model_is_shown_how_a_reply_looks() {
+        let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
+        let asked = |is_small: bool, change: fn(&mut ModelRequest)| {
+            let mut request = request(vec![user("hello")]);
+            change(&mut request);
+            let made = backend.request(request, is_small);
+            (made.messages.len(), made.max_output_tokens)
+        };
+        assert_eq!(asked(true, |_| {}), (3, Some(SMALL_MODEL_OUTPUT)));
+        assert_eq!(asked(false, |_| {}), (1, None));
+        assert_eq!(asked(true, |request| request.is_conversation = false), (1, None));
+        assert_eq!(asked(true, |request| request.max_output_tokens = Some(7)), (3, Some(7)));
     }
 
     #[tokio::test]

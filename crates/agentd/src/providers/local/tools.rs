@@ -190,6 +190,7 @@ mod tests {
             tools: [tool("read_file", "Read a file."), tool("delete_file", "Delete a file.")].into(),
             temperature: None,
             max_output_tokens: None,
+            is_conversation: false,
             timeout: Duration::from_secs(1),
         }
     }

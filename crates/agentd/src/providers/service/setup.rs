@@ -254,6 +254,7 @@ async fn one_token(backend: LocalBackend, model: &str) -> Result<Usage, ModelErr
         tools: [].into(),
         temperature: Some(0.0),
         max_output_tokens: Some(1),
+        is_conversation: false,
         timeout: LOCAL_TEST_LIMIT,
     };
     let mut events = backend.generate(request).await?;

@@ -1,75 +1,55 @@
 //! Texts with `{{input.<field>}}` in them, filled with what a model wrote. How a value is written
 //! depends on where it stands, so that it can change nothing but its own place.
 
+use agentd_base::template::{Piece, Template as Pieces, lookup, text_of};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
-const OPEN: &str = "{{";
-const CLOSE: &str = "}}";
+/// All but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
+/// A placeholder is the names that lead to a value, the first in the input itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Template(Vec<Part>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
-    Text(String),
-    /// The names that lead to a value, the first in the input itself.
-    Field(Vec<String>),
-}
+pub(super) struct Template(Pieces<Vec<String>>);
 
 impl Template {
     /// # Errors
     /// A sentence on what stands between braces and is no placeholder.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let mut parts = Vec::new();
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once(OPEN) {
-            let problem = "holds `{{` that begins no `{{input.<field>}}`";
-            let (inside, after) = after.split_once(CLOSE).ok_or(problem)?;
-            let names = inside.trim().strip_prefix("input.").ok_or(problem)?.split('.');
-            let names: Vec<String> = names.map(str::to_owned).collect();
-            let is_name = |name: &String| {
-                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-            };
-            if !names.iter().all(is_name) {
-                return Err(problem.to_owned());
-            }
-            if !before.is_empty() {
-                parts.push(Part::Text(before.to_owned()));
-            }
-            parts.push(Part::Field(names));
-            rest = after;
-        }
-        if !rest.is_empty() {
-            parts.push(Part::Text(rest.to_owned()));
-        }
-        Ok(Self(parts))
+        let is_name =
+            |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+        let placeholder = |inside: &str| match inside.strip_prefix("input.") {
+            Some(path) if path.split('.').all(is_name) => Ok(path.split('.').map(str::to_owned).collect()),
+            _ => Err("holds `{{` that begins no `{{input.<field>}}`".to_owned()),
+        };
+        Pieces::parse(text, placeholder).map(Self)
     }
 
     /// Values as they are.
     pub(super) fn plain(&self, input: &Map<String, Value>) -> String {
-        self.fill(|names| text_of(lookup(input, names)))
+        self.fill(|names| text_of(find(input, names)).into_owned())
     }
 
     /// Values with everything encoded that could mean something in a URL or a form.
     pub(super) fn url_encoded(&self, input: &Map<String, Value>) -> String {
-        self.fill(|names| percent_encoded(&text_of(lookup(input, names))))
+        self.fill(|names| utf8_percent_encode(&text_of(find(input, names)), RESERVED).to_string())
     }
 
     /// For a JSON document: within quotes a value becomes part of the text, elsewhere JSON.
     pub(super) fn json(&self, input: &Map<String, Value>) -> String {
         let mut text = String::new();
         let mut quotes = Quotes::default();
-        for part in &self.0 {
-            match part {
-                Part::Text(part) => {
+        for piece in self.0.pieces() {
+            match piece {
+                Piece::Text(part) => {
                     quotes.pass(part);
                     text.push_str(part);
                 }
-                Part::Field(names) if quotes.is_inside => {
-                    let quoted = Value::String(text_of(lookup(input, names))).to_string();
+                Piece::Placeholder(names) if quotes.is_inside => {
+                    let quoted = Value::String(text_of(find(input, names)).into_owned()).to_string();
                     text.push_str(&quoted[1..quoted.len() - 1]);
                 }
-                Part::Field(names) => text.push_str(&lookup(input, names).unwrap_or(&Value::Null).to_string()),
+                Piece::Placeholder(names) => text.push_str(&find(input, names).unwrap_or(&Value::Null).to_string()),
             }
         }
         text
@@ -77,11 +57,11 @@ impl Template {
 
     /// Every placeholder as `value` says.
     pub(super) fn fill(&self, value: impl Fn(&[String]) -> String) -> String {
-        let part = |part: &Part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Field(names) => value(names),
+        let piece = |piece: &Piece<Vec<String>>| match piece {
+            Piece::Text(text) => text.clone(),
+            Piece::Placeholder(names) => value(names),
         };
-        self.0.iter().map(part).collect()
+        self.0.pieces().iter().map(piece).collect()
     }
 }
 
@@ -105,33 +85,9 @@ impl Quotes {
     }
 }
 
-fn lookup<'v>(input: &'v Map<String, Value>, names: &[String]) -> Option<&'v Value> {
+fn find<'v>(input: &'v Map<String, Value>, names: &[String]) -> Option<&'v Value> {
     let (first, rest) = names.split_first()?;
-    rest.iter().try_fold(input.get(first)?, |value, name| value.get(name))
-}
-
-/// What is not there is nothing.
-fn text_of(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    }
-}
-
-/// All but the unreserved characters of RFC 3986.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => encoded.push(char::from(byte)),
-            _ => {
-                encoded.push('%');
-                encoded.push_str(&hex::encode_upper([byte]));
-            }
-        }
-    }
-    encoded
+    lookup(input.get(first)?, rest)
 }
 
 #[cfg(test)]
@@ -173,6 +129,7 @@ mod tests {
             "https://x.example/a%26b%3D%22c%22%2F..%0A"
         );
         assert_eq!(render("{{input.n}}-{{input.gone}}-{{input.deep.list}}").plain(&input), "7--[1,\"x\"]");
+        assert_eq!(render("{{input.deep.list.1}}{{input.deep.list.2}}").plain(&input), "x");
         let body = render(
             r#"{"text": "say {{input.q}} \" {{input.n}}", "n": {{input.n}}, "l": {{input.deep.list}}, "g": {{input.gone}}}"#,
         );

@@ -7,6 +7,7 @@ mod template;
 use std::time::Duration;
 
 use agentd_base::{FieldProblem, Patch, Problems, Secret, SecretUpdate, Timestamp};
+use agentd_net::webhook_signature::{SECRET_PREFIX, is_valid_secret};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -41,7 +42,6 @@ pub(super) const MAX_BYTES: u64 = 256 << 20;
 /// The same id of a message within this time is the same delivery.
 pub(super) const REPEATS_WITHIN: Duration = Duration::from_secs(24 * 3600);
 
-pub(super) const SECRET_PREFIX: &str = "whsec_";
 const MIN_SECRET_CHARACTERS: usize = 8;
 const MAX_SECRET_CHARACTERS: usize = 256;
 const MAX_NAME_CHARACTERS: usize = 200;
@@ -137,9 +137,7 @@ pub(super) fn secret_problem(secret: &Secret) -> Option<String> {
     if text.chars().any(char::is_control) {
         return Some("must have no control characters".to_owned());
     }
-    let encoded = text.strip_prefix(SECRET_PREFIX)?;
-    let is_key = STANDARD.decode(encoded).is_ok_and(|key| !key.is_empty());
-    (!is_key).then(|| format!("must have base64 after `{SECRET_PREFIX}`, or begin with something else"))
+    (!is_valid_secret(text)).then(|| format!("must have base64 after `{SECRET_PREFIX}`, or begin with something else"))
 }
 
 /// A secret of 256 random bits, as Standard Webhooks writes it.

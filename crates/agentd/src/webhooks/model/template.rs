@@ -5,6 +5,7 @@
 //! lists by number), `{{headers.<name>}}` a header. What is not there is empty. Anything else in
 //! double braces is refused when the template is saved.
 
+use agentd_base::template::{Piece, Template as Pieces, lookup, text_of};
 use serde_json::{Map, Value};
 
 use crate::engine::Marks;
@@ -16,14 +17,13 @@ const MAX_VALUE_CHARACTERS: usize = 20_000;
 const MAX_INSERTED_CHARACTERS: usize = 100_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
-    Text(String),
+enum Placeholder {
     Body(Vec<String>),
     Header(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Template(Vec<Piece>);
+pub(crate) struct Template(Pieces<Placeholder>);
 
 impl Template {
     /// # Errors
@@ -35,48 +35,34 @@ impl Template {
         if text.contains('\0') {
             return Err("must not contain the NUL character".to_owned());
         }
-        let mut pieces = Vec::new();
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once("{{") {
-            let Some((inside, after)) = after.split_once("}}") else {
-                return Err(format!("has `{{{{{}` without `}}}}` behind it", cut(after, 40)));
-            };
-            if !before.is_empty() {
-                pieces.push(Piece::Text(before.to_owned()));
-            }
-            pieces.push(placeholder(inside.trim())?);
-            rest = after;
-        }
-        if !rest.is_empty() {
-            pieces.push(Piece::Text(rest.to_owned()));
-        }
-        if pieces.iter().filter(|piece| !matches!(piece, Piece::Text(_))).count() > MAX_PLACEHOLDERS {
+        let template = Pieces::parse(text, placeholder)?;
+        if template.pieces().iter().filter(|piece| matches!(piece, Piece::Placeholder(_))).count() > MAX_PLACEHOLDERS {
             return Err(format!("must have at most {MAX_PLACEHOLDERS} placeholders"));
         }
-        Ok(Self(pieces))
+        Ok(Self(template))
     }
 
     /// What an agent is told where the owner wrote nothing.
     pub(crate) fn whole_body() -> Self {
         let text = "A request came in. Look at it, and do with it what your instructions say; if they say \
                     nothing, say in a few sentences what it is about.\n\n";
-        Self(vec![Piece::Text(text.to_owned()), Piece::Body(Vec::new())])
+        let body = Placeholder::Body(Vec::new());
+        Self(vec![Piece::Text(text.to_owned()), Piece::Placeholder(body)].into())
     }
 
     /// The words with what came in their placeholders.
     pub(crate) fn render(&self, body: &Value, headers: &Map<String, Value>, marks: &Marks) -> String {
         let mut told = String::new();
         let mut left = MAX_INSERTED_CHARACTERS;
-        for piece in &self.0 {
+        for piece in self.0.pieces() {
             let value = match piece {
                 Piece::Text(text) => {
                     told.push_str(text);
                     continue;
                 }
-                Piece::Body(path) => find(body, path).map(shown),
-                Piece::Header(name) => headers.get(name).map(shown),
+                Piece::Placeholder(Placeholder::Body(path)) => text_of(lookup(body, path)),
+                Piece::Placeholder(Placeholder::Header(name)) => text_of(headers.get(name)),
             };
-            let value = value.unwrap_or_default();
             if value.is_empty() {
                 continue;
             }
@@ -96,7 +82,7 @@ impl Template {
     }
 }
 
-fn placeholder(inside: &str) -> Result<Piece, String> {
+fn placeholder(inside: &str) -> Result<Placeholder, String> {
     let shown = cut(inside, 60);
     let unknown = || format!("has `{{{{{shown}}}}}`; there are `{{{{body.<path>}}}}` and `{{{{headers.<name>}}}}`");
     let (root, path) = match inside.split_once('.') {
@@ -104,35 +90,18 @@ fn placeholder(inside: &str) -> Result<Piece, String> {
         None => (inside, None),
     };
     match (root, path) {
-        ("body", None) => Ok(Piece::Body(Vec::new())),
+        ("body", None) => Ok(Placeholder::Body(Vec::new())),
         ("body", Some(path)) => {
             let parts: Vec<String> = path.split('.').map(str::to_owned).collect();
             if parts.iter().any(|part| part.is_empty() || part.contains(['{', '}'])) {
                 return Err(format!("has `{{{{{shown}}}}}`, whose path has an empty part or a brace"));
             }
-            Ok(Piece::Body(parts))
+            Ok(Placeholder::Body(parts))
         }
         ("headers", Some(name)) if !name.is_empty() && !name.contains(['{', '}', ' ']) => {
-            Ok(Piece::Header(name.to_ascii_lowercase()))
+            Ok(Placeholder::Header(name.to_ascii_lowercase()))
         }
         _ => Err(unknown()),
-    }
-}
-
-fn find<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
-    path.iter().try_fold(value, |value, part| match value {
-        Value::Object(members) => members.get(part),
-        Value::Array(entries) => entries.get(part.parse::<usize>().ok()?),
-        _ => None,
-    })
-}
-
-/// Text as it is, nothing for null, anything else as JSON.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
     }
 }
 

@@ -1,0 +1,161 @@
+//! How the receiver of a webhook knows who sent it, made and verified under one secret.
+//!
+//! `X-Svc-Signature: sha256=<hex>` is HMAC-SHA256 of the body under the secret's text. Standard
+//! Webhooks (<https://www.standardwebhooks.com>) sign `id.timestamp.body`, which stops replays; their
+//! key is what stands in base64 behind `whsec_`, or else the secret's text. Digests are compared in
+//! constant time.
+//!
+//! Deliberately absent: reading headers, and how old a message may be.
+
+use agentd_base::Secret;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// Begins a secret whose rest is base64.
+pub const SECRET_PREFIX: &str = "whsec_";
+/// A sender that changes its secret signs with the old and the new one.
+const MAX_SIGNATURES: usize = 16;
+
+/// What is signed in the scheme of Standard Webhooks.
+#[derive(Debug, Clone, Copy)]
+pub struct SignedMessage<'m> {
+    pub id: &'m str,
+    /// As it stands in the header: seconds since 1970.
+    pub timestamp: &'m str,
+    pub body: &'m [u8],
+}
+
+/// The value of `X-Svc-Signature`.
+#[must_use]
+pub fn sign_body(secret: &Secret, body: &[u8]) -> String {
+    format!("sha256={}", hex::encode(body_mac(secret, body).finalize().into_bytes()))
+}
+
+/// Whether the value of `X-Svc-Signature` is right. One spelling alone is: lower case.
+#[must_use]
+pub fn verify_body(secret: &Secret, body: &[u8], signature: &str) -> bool {
+    let digest =
+        signature.strip_prefix("sha256=").filter(|digest| !digest.bytes().any(|byte| byte.is_ascii_uppercase()));
+    let digest = digest.and_then(|digest| hex::decode(digest).ok());
+    digest.is_some_and(|digest| body_mac(secret, body).verify_slice(&digest).is_ok())
+}
+
+/// The value of `webhook-signature`.
+#[must_use]
+pub fn sign_message(secret: &Secret, message: SignedMessage<'_>) -> String {
+    format!("v1,{}", STANDARD.encode(message_mac(secret, message).finalize().into_bytes()))
+}
+
+/// Whether one of the signatures in the value of `webhook-signature` is right.
+#[must_use]
+pub fn verify_message(secret: &Secret, message: SignedMessage<'_>, signatures: &str) -> bool {
+    let mac = message_mac(secret, message);
+    let known = signatures.split(' ').filter_map(|entry| entry.strip_prefix("v1,")).take(MAX_SIGNATURES);
+    known.filter_map(|encoded| STANDARD.decode(encoded).ok()).any(|digest| mac.clone().verify_slice(&digest).is_ok())
+}
+
+/// Whether what stands behind [`SECRET_PREFIX`], if it is there, is a key.
+#[must_use]
+pub fn is_valid_secret(text: &str) -> bool {
+    text.strip_prefix(SECRET_PREFIX).is_none_or(|encoded| STANDARD.decode(encoded).is_ok_and(|key| !key.is_empty()))
+}
+
+fn body_mac(secret: &Secret, body: &[u8]) -> Hmac<Sha256> {
+    keyed(secret.expose().as_bytes()).chain_update(body)
+}
+
+fn message_mac(secret: &Secret, message: SignedMessage<'_>) -> Hmac<Sha256> {
+    let text = secret.expose();
+    let decoded = text.strip_prefix(SECRET_PREFIX).and_then(|encoded| STANDARD.decode(encoded).ok());
+    let mac = keyed(decoded.as_deref().unwrap_or(text.as_bytes()));
+    mac.chain_update(message.id)
+        .chain_update(".")
+        .chain_update(message.timestamp)
+        .chain_update(".")
+        .chain_update(message.body)
+}
+
+fn keyed(key: &[u8]) -> Hmac<Sha256> {
+    #[allow(clippy::expect_used, reason = "HMAC takes keys of any length")]
+    Hmac::new_from_slice(key).expect("any key will do")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn secret(text: &str) -> Secret {
+        Secret::new(text.to_owned())
+    }
+
+    const BODY: &[u8] = b"what do ya want for nothing?";
+
+    /// RFC 4231, test case 2.
+    #[test]
+    fn the_plain_scheme_is_hmac_sha256_in_lower_case_hex() {
+        let right = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+        assert_eq!(sign_body(&secret("Jefe"), BODY), right);
+        assert!(verify_body(&secret("Jefe"), BODY, right) && !verify_body(&secret("jefe"), BODY, right));
+        for wrong in [
+            "",
+            "sha256=",
+            &right[..right.len() - 1],
+            &right[..right.len() - 2],
+            &format!("{right}0"),
+            &format!("{right}00"),
+            &right.to_ascii_uppercase().replace("SHA256", "sha256"),
+            &right.replace("sha256=", ""),
+            &right.replace("sha256=", "sha1="),
+            &right.replace("5bdc", "zzzz"),
+            &format!("{right}, {right}"),
+        ] {
+            assert!(!verify_body(&secret("Jefe"), BODY, wrong), "{wrong}");
+        }
+    }
+
+    /// The example of the Standard Webhooks libraries.
+    #[test]
+    fn the_other_scheme_is_that_of_standard_webhooks() {
+        let secret = secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+        let message = SignedMessage {
+            id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            timestamp: "1614265330",
+            body: br#"{"test": 2432232314}"#,
+        };
+        let right = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+        assert_eq!(sign_message(&secret, message), right);
+        assert!(verify_message(&secret, message, right));
+        assert!(verify_message(&secret, message, &format!("v1,AAAA v2,x {right}")));
+        for other in [
+            SignedMessage { id: "msg_2", ..message },
+            SignedMessage { timestamp: "1614265331", ..message },
+            SignedMessage { body: b"{}", ..message },
+        ] {
+            assert!(!verify_message(&secret, other, right), "{other:?}");
+        }
+        let many = "v1,AAAA ".repeat(MAX_SIGNATURES) + right;
+        assert!(!verify_message(&secret, message, &many));
+    }
+
+    #[test]
+    fn the_key_is_what_the_base64_says() {
+        let message = SignedMessage { id: "m", timestamp: "1", body: b"" };
+        let signed = |text: &str| sign_message(&secret(text), message);
+        assert_eq!(signed("whsec_AAEC"), signed("\u{0}\u{1}\u{2}"));
+        assert!(is_valid_secret("whsec_AAEC") && is_valid_secret("plain text"));
+        assert!(!is_valid_secret("whsec_") && !is_valid_secret("whsec_not base64!"));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_else_passes(text in "[ -~]{0,80}", key in "[ -~]{0,40}") {
+            let message = SignedMessage { id: "m", timestamp: "1", body: BODY };
+            prop_assert!(!verify_body(&secret(&key), BODY, &text));
+            prop_assert!(!verify_message(&secret(&key), message, &text));
+        }
+    }
+}
