@@ -116,11 +116,11 @@ impl Hooks {
                 };
                 return self.store_memory(occasion, wanted).await;
             }
-            BuiltinAction::StartAgent { agent, template } => {
+            BuiltinAction::StartAgent { agent, template, tools } => {
                 // Nobody who had a part in the event can know them.
                 let marks = Marks::new(&hex::encode(self.ground().entropy.bytes::<8>()));
                 let prompt = template.render_marked(&occasion.event, &marks);
-                self.start_agent(occasion, agent, prompt, &marks).await
+                self.start_agent(occasion, agent, prompt, &marks, tools).await
             }
             BuiltinAction::CallHook { hook_id } => return self.call_hook(occasion, hook_id).await,
         };
@@ -163,7 +163,8 @@ impl Hooks {
         }))
     }
 
-    /// A turn beside any conversation, with tools that only read, as soon as there is a place for it.
+    /// A turn beside any conversation, with tools that only read and those that are named, as soon as there is a
+    /// place for it.
     async fn start_agent(
         &self,
         occasion: &Occasion<'_>,
@@ -172,6 +173,7 @@ impl Hooks {
         marks: &Marks,
     ) -> Result<(), HookError> {
         let agent = self.means().agents.get(agent).await?;
+        tools: &[String],
         let engine = &self.means().engine;
         let place = match engine.try_background_place(&agent, None).await? {
             Some(place) => place,
@@ -187,7 +189,7 @@ impl Hooks {
         let history = vec![HistoryMessage::Note(note(marks)), HistoryMessage::User(question)];
         let turn = StartTurn {
             origin: Origin::of(OriginKind::Hook),
-            tools: ToolUse::ReadingOnly,
+            tools: ToolUse::reading_and(tools),
             ..StartTurn::aside(agent, history)
         };
         let (claim, result) = (occasion.claim.clone(), occasion.done(Value::Null, None));

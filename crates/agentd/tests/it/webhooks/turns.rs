@@ -95,8 +95,8 @@ async fn without_a_template_an_agent_sees_it_all() {
     assert!(asked.contains("]Grüße\u{fffd} {{body}}[end of untrusted "), "{asked}");
 }
 
-/// Two tools, one of which acts.
-struct Source;
+/// Three tools, two of which act.
+pub struct Source;
 
 #[derive(Debug)]
 struct Echo(ToolDescription);
@@ -130,7 +130,8 @@ impl ToolSource for Source {
     }
 }
 
-fn offered(body: &Value) -> Vec<String> {
+/// The names of the tools in a request to a vendor.
+pub fn offered(body: &Value) -> Vec<String> {
     let tools = body["tools"].as_array().cloned().unwrap_or_default();
     tools.iter().filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned)).collect()
 }
