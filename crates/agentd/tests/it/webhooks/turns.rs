@@ -347,6 +347,11 @@ async fn a_turn_can_be_cancelled_and_is_interrupted_by_a_restart() {
     talk.app.run_workers().await;
     let interrupted = ci.delivery(&talk.app, &second).await;
     assert_eq!(interrupted["status"], "interrupted", "{interrupted}");
+    let told = task_events(&talk.app).await;
+    let failed = told.iter().filter(|(name, _)| name == "task.failed");
+    let reasons: Vec<(&Value, &Value)> = failed.map(|(_, data)| (&data["session_id"], &data["reason"])).collect();
+    let second_session = &interrupted["session_id"];
+    assert_eq!(reasons, [(&json!(session), &json!("cancelled")), (second_session, &json!("interrupted"))]);
     gate.open();
     talk.app.run_workers().await;
     assert_eq!(ci.delivery(&talk.app, &second).await["status"], "interrupted", "it is not begun again by itself");
