@@ -157,8 +157,10 @@ impl Hooks {
             Err(refusal) => refusal,
         };
         let said = told(&refusal);
-        Ok(Attempt::Failed(match refusal.kind() {
-            ErrorKind::Unavailable | ErrorKind::Upstream => Failure::passing(said),
+        Ok(Attempt::Failed(match (&refusal, refusal.kind()) {
+            // What the owner switched off is not back in a moment.
+            (MemoryError::Disabled, _) => Failure::for_good(said),
+            (_, ErrorKind::Unavailable | ErrorKind::Upstream) => Failure::passing(said),
             _ => Failure::for_good(said),
         }))
     }
@@ -171,9 +173,9 @@ impl Hooks {
         agent: &str,
         prompt: String,
         marks: &Marks,
+        tools: &[String],
     ) -> Result<(), HookError> {
         let agent = self.means().agents.get(agent).await?;
-        tools: &[String],
         let engine = &self.means().engine;
         let place = match engine.try_background_place(&agent, None).await? {
             Some(place) => place,

@@ -150,7 +150,6 @@ async fn an_agent_is_started_with_tools_that_only_read() {
 }
 
 #[tokio::test]
-#[tokio::test]
 async fn an_agent_of_a_hook_asks_before_it_uses_what_the_hook_names() {
     let acts = Reply::tool_calls(vec![ToolCall::new("v1", "act", json!({"word": "x"}))], COUNTED);
     let talk = Talk::with(Script::queue([acts, Reply::text(["Done."], COUNTED)])).await;
@@ -209,6 +208,7 @@ async fn an_agent_of_a_hook_asks_before_it_uses_what_the_hook_names() {
     assert!(result.contains("did"), "what was approved ran: {result}");
 }
 
+#[tokio::test]
 async fn agents_of_hooks_take_their_places_and_stand_in_nobodys_way() {
     let gate = Gate::new();
     let talk = Talk::with(Script::always(Reply::text(["Seen."], COUNTED).gated(&gate))).await;
@@ -289,6 +289,13 @@ async fn what_a_hook_names_is_there_when_it_is_saved() {
     let list = executions(app, &empty).await;
     let first = list["executions"].as_array().unwrap().last().unwrap();
     assert!(first["error"].as_str().unwrap().contains("content"), "{first}");
+    // Nor is memory asked again and again while its owner has switched it off.
+    app.put("/api/settings/memory").json(&json!({"enabled": false})).send().await.expect_status(200);
+    emit(app, "memory.stored", json!({"gone": "here"})).await;
+    settle(app).await;
+    let off = &executions(app, &empty).await["executions"][0];
+    assert_eq!((&off["status"], &off["attempt_count"]), (&json!("error"), &json!(1)));
+    assert!(off["error"].as_str().is_some_and(|error| error.contains("switched off")), "{off}");
 }
 
 /// A hook that sends to a webhook of its own daemon, which it listens to.

@@ -61,8 +61,13 @@ async fn bad_fields_are_named_and_nothing_is_stored() {
     let unknown = json!({"content": "x", "agent_id": "nobody"});
     app.post("/api/memory/episodes").json(&unknown).send().await.expect_status(404);
     app.put("/api/settings/memory").json(&json!({"enabled": false})).send().await.expect_status(200);
-    let refused = app.post("/api/memory/episodes").json(&json!({"content": "x"})).send().await.expect_status(409);
-    assert_eq!(refused.json()["code"], "memory_disabled");
+    let refused = app
+        .post("/api/memory/episodes")
+        .json(&json!({"content": "x"}))
+        .send()
+        .await
+        .expect_error(503, "memory_disabled");
+    assert!(refused.json()["error"].as_str().is_some_and(|error| error.contains("/api/settings/memory")));
     assert_eq!(stats(&app).await["total_episodes"], 0);
 }
 
