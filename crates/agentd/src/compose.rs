@@ -4,6 +4,7 @@
 mod activity;
 mod doors;
 mod figures;
+mod old_urls;
 mod rest;
 mod routes;
 mod workers;
@@ -45,6 +46,7 @@ use crate::skills::{
 };
 use crate::webhooks::Webhooks;
 use doors::{Bootstrap, OwnerAlone, behind_doors};
+use old_urls::OldUrls;
 pub use routes::document;
 use routes::routes;
 
@@ -298,11 +300,9 @@ pub async fn compose(
     };
     let hooks = Hooks::new(&ground, means);
     agents.register(Arc::new(hooks.clone()));
-    hooks.seal_credentials().await.map_err(|e| StartError::domain(&e))?;
-    tools.custom.seal_credentials().await.map_err(|e| StartError::domain(&e))?;
-    tools.servers.seal_credentials().await.map_err(|e| StartError::domain(&e))?;
-    scheduler.seal_credentials().await.map_err(|e| StartError::domain(&e))?;
-    notify.seal_credentials().await.map_err(|e| StartError::domain(&e))?;
+    let old_urls =
+        OldUrls { hooks: hooks.clone(), tools: tools.clone(), scheduler: scheduler.clone(), notify: notify.clone() };
+    old_urls.seal().await?;
     figures::register_tool_servers(monitoring.metrics(), &tools.servers);
     figures::register_scheduler(monitoring.metrics(), &scheduler);
     figures::register_panics(monitoring.metrics(), &ground.panics);
@@ -312,7 +312,7 @@ pub async fn compose(
     let backlog = EventBacklog::new(config.event_backlog_limit);
     figures::register_backlog(monitoring.metrics(), &backlog);
     let counted = backlog.clone();
-    rest.set_parts(engine.clone(), devices.clone());
+    rest.set_parts(engine.clone(), devices.clone(), old_urls);
     let settings = SettingsRoutes { settings, clock: ground.clock.clone() };
     let services = Services {
         monitoring,

@@ -53,6 +53,8 @@ pub enum Change<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filter<'a> {
     pub agent: Option<AgentKey>,
+    /// Beside those of the agent, those of none.
+    pub and_of_none: bool,
     /// One of these; empty: any.
     pub sources: &'a [SourceKey],
     /// Inclusive.

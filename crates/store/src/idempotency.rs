@@ -96,6 +96,18 @@ impl<T: ?Sized> Recorder<T> {
     /// # Errors
     /// `StoreError::IdempotencyConflict` when the key was used: let the transaction fail with it.
     pub async fn record(&self, tx: &mut Tx, value: &T) -> Result<(), StoreError> {
+        self.write(tx, value, None).await
+    }
+
+    /// Likewise, in the place of the record that leads to `id`, which came to nothing.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record), also when somebody else was faster.
+    pub async fn record_instead_of(&self, tx: &mut Tx, value: &T, id: &str) -> Result<(), StoreError> {
+        self.write(tx, value, Some(id)).await
+    }
+
+    async fn write(&self, tx: &mut Tx, value: &T, instead_of: Option<&str>) -> Result<(), StoreError> {
         let Some(request) = &self.0 else { return Ok(()) };
         let (status, body, resource_id) = match (request.render)(value) {
             StoredAnswer::Answer { status, body } => (Some(status), Some(body), None),
@@ -113,7 +125,7 @@ impl<T: ?Sized> Recorder<T> {
                  ON CONFLICT (credential, idempotency_key) DO UPDATE \
                  SET request = excluded.request, body_hash = excluded.body_hash, status = excluded.status, \
                  body = excluded.body, resource_id = excluded.resource_id, created_at = excluded.created_at \
-                 WHERE idempotency.created_at < $9",
+                 WHERE idempotency.created_at < $9 OR idempotency.resource_id = $10",
                 args![
                     &request.credential,
                     &request.key,
@@ -123,7 +135,8 @@ impl<T: ?Sized> Recorder<T> {
                     body,
                     resource_id,
                     now,
-                    now - IDEMPOTENCY_KEPT
+                    now - IDEMPOTENCY_KEPT,
+                    instead_of
                 ],
             )
             .await?;

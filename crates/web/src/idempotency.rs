@@ -64,6 +64,10 @@ pub enum ReplayedAnswer {
 /// A record: the fingerprint of the request that made it, and its answer.
 pub type FoundRecord = ([u8; 32], ReplayedAnswer);
 
+/// Goes with the answer to a repeat whose first request had come to nothing, so that the work was done now.
+#[derive(Debug, Clone, Copy)]
+pub struct DoneAnew;
+
 /// Where records are kept.
 pub trait IdempotencyLedger: Send + Sync + 'static {
     /// The record of this credential and key, with the fingerprint of the request that made it.
@@ -252,7 +256,10 @@ fn answer_again(known: &KnownRequest, found: FoundRecord) -> Result<Replay, ApiE
 
 /// Marks a success as the first one's.
 fn replayed(mut response: Response) -> Response {
-    if !response.status().is_client_error() && !response.status().is_server_error() {
+    if response.extensions().get::<DoneAnew>().is_none()
+        && !response.status().is_client_error()
+        && !response.status().is_server_error()
+    {
         response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
     }
     response

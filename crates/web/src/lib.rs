@@ -36,8 +36,8 @@ pub use extract::{Json, JsonOrNothing, Path, Query, RawBody};
 pub use fallback::{catch_panic, method_not_allowed, not_found};
 pub use host::HostPolicy;
 pub use idempotency::{
-    FoundRecord, IdempotencyGuard, IdempotencyKey, IdempotencyLedger, KnownRequest, ReattachTo, ReplayedAnswer,
-    presented_idempotency_key,
+    DoneAnew, FoundRecord, IdempotencyGuard, IdempotencyKey, IdempotencyLedger, KnownRequest, ReattachTo,
+    ReplayedAnswer, presented_idempotency_key,
 };
 pub use judge::{Judge, Judged};
 pub use observe::{Observation, RequestId, RequestObserver};

@@ -45,6 +45,8 @@ pub enum BackupError {
         "The database was restored, but its files and secrets did not follow; restart the daemon, which finishes it"
     )]
     Unfinished { source: Box<BackupError> },
+    #[error("What was restored cannot be put in order: {reason}")]
+    NotInOrder { reason: String },
     /// Somebody removed what waited to be put in place.
     #[error(
         "The database was restored, but the files that waited in {} are gone; remove restore.json beside it to go on with the files as they are, then restore the archive again",
@@ -98,9 +100,11 @@ impl DomainError for BackupError {
             | Self::MalformedPassphrase => ErrorKind::Invalid(Vec::new()),
             Self::Busy | Self::OtherDaemons { .. } | Self::Incomplete { .. } => ErrorKind::Conflict,
             Self::NotAtRest { .. } | Self::DiskFull { .. } => ErrorKind::Unavailable,
-            Self::Unfinished { .. } | Self::FilesGone { .. } | Self::Sealing { .. } | Self::Files { .. } => {
-                ErrorKind::Internal
-            }
+            Self::Unfinished { .. }
+            | Self::NotInOrder { .. }
+            | Self::FilesGone { .. }
+            | Self::Sealing { .. }
+            | Self::Files { .. } => ErrorKind::Internal,
             Self::Store(StoreError::Dump { .. }) => ErrorKind::Invalid(Vec::new()),
             Self::Vault(error) => error.kind(),
             Self::Store(error) => error.kind(),
@@ -120,9 +124,11 @@ impl DomainError for BackupError {
             Self::OtherDaemons { .. } => "other_daemons",
             Self::NotAtRest { .. } => "not_at_rest",
             Self::DiskFull { .. } => "disk_full",
-            Self::Unfinished { .. } | Self::FilesGone { .. } | Self::Sealing { .. } | Self::Files { .. } => {
-                "internal_error"
-            }
+            Self::Unfinished { .. }
+            | Self::NotInOrder { .. }
+            | Self::FilesGone { .. }
+            | Self::Sealing { .. }
+            | Self::Files { .. } => "internal_error",
             Self::Store(StoreError::Dump { .. }) => "bad_archive",
             Self::Vault(error) => error.code(),
             Self::Store(error) => error.code(),

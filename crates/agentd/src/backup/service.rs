@@ -62,6 +62,10 @@ pub trait Quiesce: Send + Sync {
     /// Makes the daemon unready and waits until nothing works on the data any more. It is ready
     /// again when the answer is dropped.
     fn quiesce(&self) -> BoxFuture<'_, Result<Box<dyn Send + Sync>, String>>;
+
+    /// Puts in order what the archive of an older program brought, as a start does, while the daemon is still at rest.
+    /// May be repeated.
+    fn put_in_order(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
 /// Cheap to clone.
@@ -259,7 +263,11 @@ impl Backup {
         let mut dump = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;
         let judges = Arc::clone(&self.judges);
         let loaded = self.db.load_judged(&mut dump, async move |tx: &mut Tx| judge(&judges, tx).await).await?;
-        if let Err(error) = self.follow_database(waiting).await {
+        let followed = match self.follow_database(waiting).await {
+            Ok(()) => self.quiesce.put_in_order().await.map_err(|reason| BackupError::NotInOrder { reason }),
+            failed => failed,
+        };
+        if let Err(error) = followed {
             // Half of the new state must not be worked on: unready until the next start.
             std::mem::forget(at_rest);
             return Err(BackupError::Unfinished { source: Box::new(error) });

@@ -80,6 +80,7 @@ pub use error::{EngineError, NoAnswer};
 pub use marks::Marks;
 pub use model::{
     EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse, Unread,
+    check_tools, distinct_tools,
 };
 pub use origin::{Origin, OriginKind};
 pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, ToldTurn};

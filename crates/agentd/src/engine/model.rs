@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agentd_base::Timestamp;
+use agentd_base::{Problems, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -285,6 +285,46 @@ pub enum ToolUse {
     Asking,
     /// Every tool. What `security.approval_tools` names asks first all the same.
     Free,
+}
+
+impl ToolUse {
+    /// What a turn that something outside caused may do: it reads, and uses what its owner names besides.
+    #[must_use]
+    pub fn reading_and(named: &[String]) -> Self {
+        match named {
+            [] => Self::ReadingOnly,
+            named => Self::ReadingAnd(named.into()),
+        }
+    }
+}
+
+const MAX_NAMED_TOOLS: usize = 100;
+const MAX_TOOL_BYTES: usize = 128;
+
+/// Judges the names of tools that an owner gives to turns which something outside causes, not whether there are such
+/// tools: one may come later. `field` is what a refusal calls the list.
+pub fn check_tools(field: &str, named: &[String], problems: &mut Problems) {
+    problems.require(named.len() <= MAX_NAMED_TOOLS, field, format!("must have at most {MAX_NAMED_TOOLS} entries"));
+    for (index, tool) in named.iter().enumerate() {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        problems.require(
+            (1..=MAX_TOOL_BYTES).contains(&tool.len()) && tool.bytes().all(is_plain),
+            &format!("{field}[{index}]"),
+            "must be the name of a tool: letters, digits, `-`, `_` and `.`",
+        );
+    }
+}
+
+/// Each name once, in their order.
+#[must_use]
+pub fn distinct_tools(named: &[String]) -> Vec<String> {
+    let mut tools: Vec<String> = Vec::new();
+    for tool in named {
+        if !tools.contains(tool) {
+            tools.push(tool.clone());
+        }
+    }
+    tools
 }
 
 /// How a turn ended.

@@ -3,6 +3,7 @@
 use agentd_store::{NewEvent, StoreError, Tx};
 use serde_json::{Value, json};
 
+use super::error::NoAnswer;
 use super::model::{Reply, Session, SessionStatus};
 
 /// More of an answer does not go into an event.
@@ -92,6 +93,17 @@ fn event(session: &Session, event_type: &str, data: Value) -> NewEvent {
     NewEvent::new(event_type, data).for_agent(session.agent_id.as_str())
 }
 
+/// What kind of end it was, where it was no success. `code` says more of an error.
+fn reason(status: SessionStatus, error: Option<&NoAnswer>) -> &'static str {
+    match status {
+        // Whoever has a limit stops the turn as anybody else does, and then says why.
+        _ if error.is_some_and(|error| error.code == "timeout") => "timeout",
+        SessionStatus::Cancelled => "cancelled",
+        SessionStatus::Interrupted => "interrupted",
+        SessionStatus::Running | SessionStatus::Done | SessionStatus::Failed => "error",
+    }
+}
+
 /// In the transaction that stores the session.
 pub(super) async fn emit_started(tx: &mut Tx, session: &Session) -> Result<(), StoreError> {
     let started = event(session, "task.started", data(session));
@@ -123,7 +135,8 @@ pub(super) async fn emit_ended(
             data["output"] = json!(reply.content.chars().take(OUTPUT_CHARACTERS).collect::<String>());
             "task.completed"
         }
-        (_, error) => {
+        (status, error) => {
+            data["reason"] = json!(reason(status, error.as_ref()));
             data["code"] = json!(error.as_ref().map(|error| &error.code));
             data["error"] = json!(error.as_ref().map(|error| &error.message));
             "task.failed"

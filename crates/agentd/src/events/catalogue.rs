@@ -100,7 +100,9 @@ pub const CATALOGUE: &[EventType] = &[
     event(
         "task.failed",
         Category::Task,
-        "A turn failed, was cancelled or interrupted, and will not be tried again by itself.",
+        "A turn came to no success and will not be tried again by itself. `reason` says how it ended: `error`, `timeout` (a \
+         time limit ran out), `cancelled` (somebody stopped it) or \
+         `interrupted` (the daemon ended in the middle of it).",
         &[
             SESSION,
             AGENT,
@@ -108,6 +110,7 @@ pub const CATALOGUE: &[EventType] = &[
             CONVERSATION,
             JOB,
             RUN,
+            field("reason", "\"error\""),
             field("code", "\"provider_unavailable\""),
             field("error", "\"The provider could not be reached.\""),
         ],

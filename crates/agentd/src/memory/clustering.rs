@@ -103,6 +103,20 @@ impl Clustered {
         self.rows.iter().zip(&self.places).filter(move |(_, of)| usize::from(**of) == place).map(|(row, _)| *row)
     }
 
+    /// The next rows of a cluster that are not among its nearest, ascending; `at` is where to go on.
+    pub(super) fn others(&self, place: usize, at: &mut usize, limit: usize) -> Vec<RowNumber> {
+        let nearest = self.nearest(place);
+        let mut found = Vec::new();
+        while found.len() < limit && *at < self.rows.len() {
+            let row = self.rows[*at];
+            if usize::from(self.places[*at]) == place && !nearest.contains(&row) {
+                found.push(row);
+            }
+            *at += 1;
+        }
+        found
+    }
+
     fn is_of(&self, index: &Arc<Index>, scope: Scope) -> bool {
         self.scope == scope
             && std::ptr::eq(self.index.as_ptr(), Arc::as_ptr(index))

@@ -46,8 +46,8 @@ impl DomainError for MemoryError {
         match self {
             Self::Invalid(problems) => ErrorKind::Invalid(problems.clone()),
             Self::NotFound { .. } | Self::NoCluster { .. } => ErrorKind::NotFound,
-            Self::Disabled | Self::JobRunning { .. } | Self::ExtractionOff | Self::Overtaken => ErrorKind::Conflict,
-            Self::NoEmbedder { .. } | Self::Index(_) => ErrorKind::Unavailable,
+            Self::JobRunning { .. } | Self::Overtaken => ErrorKind::Conflict,
+            Self::Disabled | Self::ExtractionOff | Self::NoEmbedder { .. } | Self::Index(_) => ErrorKind::Unavailable,
             Self::IndexFolder { .. } => ErrorKind::Internal,
             Self::Agent(error) => error.kind(),
             Self::Store(error) => error.kind(),

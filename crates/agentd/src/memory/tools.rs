@@ -1,4 +1,5 @@
-//! What agents can do with their own memory: search it, add to it, take something out of it. The tools
+//! What agents can do with their own memory: search it, add to it, take something out of it. A search finds what the
+//! owner keeps for all agents as well. The tools
 //! stand among the built-in ones, with a switch each.
 
 use std::sync::Arc;
@@ -180,6 +181,7 @@ impl MemoryTool {
             until: None,
             source: None,
             agent: Some(agent.to_string()),
+            and_of_owner: true,
         };
         let found = self.memory.search(&search).await.map_err(|error| refusal(&error))?;
         let view = |episode: &Episode| {

@@ -47,6 +47,7 @@ pub(super) fn failed(run: &Run, code: &str, error: &str) -> NewEvent {
     let mut data = data(run);
     data["session_id"] = Value::Null;
     data["conversation_id"] = Value::Null;
+    data["reason"] = json!("error");
     data["code"] = json!(code);
     data["error"] = json!(error);
     event(run, "task.failed", data)

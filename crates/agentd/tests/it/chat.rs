@@ -1,5 +1,7 @@
 //! Conversations over HTTP.
 
+use std::time::Duration;
+
 use agentd_llm::Gate;
 use agentd_llm::fake::{Reply, Script};
 use serde_json::{Value, json};
@@ -328,6 +330,39 @@ async fn a_welcome_is_written_and_kept_nowhere() {
         .send()
         .await
         .expect_error(404, "agent_not_found");
+}
+
+#[tokio::test]
+async fn a_welcome_whose_client_went_away_is_written_anew() {
+    let gate = Gate::new();
+    let never = Reply::text(["Hello?"], COUNTED).gated(&gate);
+    let talk = Talk::with(Script::queue([never, Reply::text(["Hello Ada!"], COUNTED)])).await;
+    let ask = || talk.app.post("/api/chat/welcome").header("idempotency-key", "w").json(&json!({})).send();
+    let asked = async {
+        while talk.vendor.requests().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        answer = ask() => panic!("nothing is written yet: {}", answer.text()),
+        () = asked => {}
+    }
+    // Which the daemon notices by the connection alone.
+    talk.vendor.aborted(1).await;
+    let mut answer = ask().await;
+    // The first request may still be under way for a moment.
+    for _ in 0..500 {
+        if answer.json()["code"] != "still_under_way" {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        answer = ask().await;
+    }
+    let answer = answer.expect_status(200);
+    assert_eq!((answer.json(), answer.header("idempotency-replayed")), (json!({"message": "Hello Ada!"}), None));
+    let again = ask().await.expect_status(200);
+    assert_eq!((again.json(), again.header("idempotency-replayed")), (json!({"message": "Hello Ada!"}), Some("true")));
+    assert_eq!(talk.vendor.requests().len(), 2);
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::support::TestApp;
 use crate::support::document::{DOCUMENT, operations};
 
@@ -31,6 +33,39 @@ async fn the_served_document_is_the_committed_one() {
     }
     app.get("/api/docs/../../etc/passwd").send().await;
     app.get("/api/docs/no-such-file").send().await.expect_status(404);
+}
+
+/// The names of the fields of an answer.
+fn fields_of(schema: &Value) -> BTreeSet<String> {
+    let schema = match schema["$ref"].as_str() {
+        Some(reference) => DOCUMENT.pointer(reference.trim_start_matches('#')).expect("a schema"),
+        None => schema,
+    };
+    let own = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys().cloned());
+    let parts = schema["allOf"].as_array().into_iter().flatten().flat_map(fields_of);
+    own.chain(parts).collect()
+}
+
+/// The rule of docs/api-design.md, whose table names every exception.
+#[test]
+fn actions_answer_the_thing_they_acted_on() {
+    let shown = |path: &str| operations().iter().find(|one| one.method == "get" && one.path == path);
+    let answer =
+        |value: &Value, status: &str| value["responses"][status]["content"]["application/json"]["schema"].clone();
+    let mut exceptions = BTreeSet::new();
+    for action in operations().iter().filter(|one| one.method == "post" && !one.path.ends_with('}')) {
+        let Some((thing, _)) = action.path.rsplit_once('/').filter(|(thing, _)| thing.ends_with('}')) else { continue };
+        let Some(shown) = shown(thing) else { continue };
+        let (answered, fields) = (fields_of(&answer(&action.value, "200")), fields_of(&answer(&shown.value, "200")));
+        if answered.is_empty() || !answered.is_subset(&fields) {
+            exceptions.insert(format!("POST {}", action.path));
+        }
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api-design.md");
+    let page = std::fs::read_to_string(page).expect("docs/api-design.md");
+    let named = page.lines().filter_map(|line| line.strip_prefix("| `POST ")?.split('`').next());
+    let named: BTreeSet<String> = named.map(|path| format!("POST {path}")).collect();
+    assert_eq!(exceptions, named, "docs/api-design.md names what actions answer something else");
 }
 
 #[test]

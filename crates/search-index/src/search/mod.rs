@@ -53,7 +53,7 @@ impl Index {
         let degraded = request.mode == Mode::Hybrid && (query.is_none() || has_no_meanings);
         let mode = if degraded { Mode::Keyword } else { request.mode };
         state.check(true, mode != Mode::Keyword)?;
-        let context = Arc::new(state.context(request.filter.agent));
+        let context = Arc::new(state.context_of(&request.filter));
         let date = NamedDate::of_query(request.text);
         let question = Question { mode, terms: &terms, date };
         self.scratch.with(|scratch| {
@@ -113,7 +113,7 @@ impl Index {
         let itself = state.documents.slot_of(row.0).ok_or(IndexError::UnknownRow(row))?;
         state.check(false, true)?;
         let queries: Vec<_> = state.vectors_at(itself)?.iter().map(|vector| Arc::new(Query::new(vector))).collect();
-        let mut context = state.context(filter.agent);
+        let mut context = state.context_of(filter);
         context.remove(itself);
         let selected = Arc::new(state.selected(filter, &context));
         self.scratch.with(|scratch| {
@@ -283,6 +283,14 @@ impl State {
                 slots
             }
         }
+    }
+
+    fn context_of(&self, filter: &Filter<'_>) -> Bitmap {
+        let mut context = self.context(filter.agent);
+        if filter.and_of_none {
+            self.documents.slots_of_agent(AgentKey::default().0).for_each(|slot| context.insert(slot));
+        }
+        context
     }
 
     /// What of the context the filter lets through.

@@ -24,6 +24,7 @@ pub(crate) struct Model {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) agent: Option<u64>,
+    pub(crate) and_of_none: bool,
     pub(crate) sources: Vec<u64>,
     pub(crate) from: Option<Timestamp>,
     pub(crate) until: Option<Timestamp>,
@@ -32,8 +33,12 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    fn is_of(&self, known: &Known) -> bool {
+        self.agent.is_none_or(|agent| agent == known.agent || (self.and_of_none && known.agent == 0))
+    }
+
     fn lets_through(&self, known: &Known) -> bool {
-        self.agent.is_none_or(|agent| agent == known.agent)
+        self.is_of(known)
             && (self.sources.is_empty() || self.sources.contains(&known.source))
             && self.from.is_none_or(|from| known.occurred_at >= from)
             && self.until.is_none_or(|until| known.occurred_at < until)
@@ -80,11 +85,7 @@ impl Model {
         };
         let mut scores: BTreeMap<u64, f64> = BTreeMap::new();
         for talk in &talks {
-            let context: Vec<u64> = talk
-                .iter()
-                .copied()
-                .filter(|row| wanted.agent.is_none_or(|a| a == self.documents[row].agent))
-                .collect();
+            let context: Vec<u64> = talk.iter().copied().filter(|row| wanted.is_of(&self.documents[row])).collect();
             for (place, row) in context.iter().enumerate() {
                 let mut score = 0.0;
                 if mode != Mode::Semantic {

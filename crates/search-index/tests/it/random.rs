@@ -76,14 +76,16 @@ fn wanted() -> impl Strategy<Value = Wanted> {
     let rows = || proptest::option::weighted(0.2, proptest::collection::vec(1_u64..60, 0..30));
     (
         proptest::option::weighted(0.3, 0_u64..4),
+        proptest::bool::ANY,
         prop_oneof![3 => Just(Vec::new()), 1 => proptest::collection::vec(0_u64..4, 1..3)],
         minute(),
         minute(),
         rows(),
         rows(),
     )
-        .prop_map(|(agent, sources, from, until, rows, exclude)| Wanted {
+        .prop_map(|(agent, and_of_none, sources, from, until, rows, exclude)| Wanted {
             agent,
+            and_of_none,
             sources,
             from,
             until,
@@ -281,6 +283,7 @@ impl Life {
         let sources: Vec<SourceKey> = wanted.sources.iter().copied().map(SourceKey).collect();
         let filter = Filter {
             agent: wanted.agent.map(AgentKey),
+            and_of_none: wanted.and_of_none,
             sources: &sources,
             from: wanted.from,
             until: wanted.until,

@@ -1,10 +1,10 @@
 //! Messages: send, inject, truncate; and the welcome.
 
 use agentd_base::Timestamp;
-use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, ReattachTo};
+use agentd_web::{ApiResult, DoneAnew, ErrorBody, IdempotencyKey, Json, ReattachTo};
 use axum::Extension;
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -180,7 +180,8 @@ pub(super) async fn truncate_messages(
 
 /// Let an agent write a welcome message
 ///
-/// It belongs to no conversation; put it into one with `POST /api/chat/messages/inject`.
+/// It belongs to no conversation; put it into one with `POST /api/chat/messages/inject`. When the client goes away it is
+/// cancelled, and a repeat has it written anew.
 #[utoipa::path(post, path = "/api/chat/welcome", operation_id = "create_welcome", tag = "chat",
     request_body = WelcomeFields, responses((status = 200, body = Welcome),
         (status = 404, body = ErrorBody, description = "There is no such agent"),
@@ -191,13 +192,15 @@ pub(super) async fn create_welcome(
     once: IdempotencyKey,
     again: Option<Extension<ReattachTo>>,
     Json(fields): Json<WelcomeFields>,
-) -> ApiResult<Json<Welcome>> {
-    let message = match again {
-        Some(Extension(ReattachTo(id))) => chat.await_text(&chat.session(&id.into()).await?.id).await?,
-        None => {
-            let recorder = record_stream_once(&once, |session: &SessionId| session.to_string());
-            chat.welcome(fields.agent_id.as_deref(), recorder).await?
-        }
-    };
-    Ok(Json(Welcome { message }))
+) -> ApiResult<Response> {
+    let earlier = again.map(|Extension(ReattachTo(id))| SessionId::from(id));
+    if let Some(earlier) = &earlier
+        && let Some(message) = chat.await_welcome(earlier).await?
+    {
+        return Ok(Json(Welcome { message }).into_response());
+    }
+    let is_anew = earlier.is_some();
+    let recorder = record_stream_once(&once, |session: &SessionId| session.to_string());
+    let message = Json(Welcome { message: chat.welcome(fields.agent_id.as_deref(), recorder, earlier).await? });
+    Ok(if is_anew { (Extension(DoneAnew), message).into_response() } else { message.into_response() })
 }

@@ -116,11 +116,11 @@ impl Hooks {
                 };
                 return self.store_memory(occasion, wanted).await;
             }
-            BuiltinAction::StartAgent { agent, template } => {
+            BuiltinAction::StartAgent { agent, template, tools } => {
                 // Nobody who had a part in the event can know them.
                 let marks = Marks::new(&hex::encode(self.ground().entropy.bytes::<8>()));
                 let prompt = template.render_marked(&occasion.event, &marks);
-                self.start_agent(occasion, agent, prompt, &marks).await
+                self.start_agent(occasion, agent, prompt, &marks, tools).await
             }
             BuiltinAction::CallHook { hook_id } => return self.call_hook(occasion, hook_id).await,
         };
@@ -157,19 +157,23 @@ impl Hooks {
             Err(refusal) => refusal,
         };
         let said = told(&refusal);
-        Ok(Attempt::Failed(match refusal.kind() {
-            ErrorKind::Unavailable | ErrorKind::Upstream => Failure::passing(said),
+        Ok(Attempt::Failed(match (&refusal, refusal.kind()) {
+            // What the owner switched off is not back in a moment.
+            (MemoryError::Disabled, _) => Failure::for_good(said),
+            (_, ErrorKind::Unavailable | ErrorKind::Upstream) => Failure::passing(said),
             _ => Failure::for_good(said),
         }))
     }
 
-    /// A turn beside any conversation, with tools that only read, as soon as there is a place for it.
+    /// A turn beside any conversation, with tools that only read and those that are named, as soon as there is a
+    /// place for it.
     async fn start_agent(
         &self,
         occasion: &Occasion<'_>,
         agent: &str,
         prompt: String,
         marks: &Marks,
+        tools: &[String],
     ) -> Result<(), HookError> {
         let agent = self.means().agents.get(agent).await?;
         let engine = &self.means().engine;
@@ -187,7 +191,7 @@ impl Hooks {
         let history = vec![HistoryMessage::Note(note(marks)), HistoryMessage::User(question)];
         let turn = StartTurn {
             origin: Origin::of(OriginKind::Hook),
-            tools: ToolUse::ReadingOnly,
+            tools: ToolUse::reading_and(tools),
             ..StartTurn::aside(agent, history)
         };
         let (claim, result) = (occasion.claim.clone(), occasion.done(Value::Null, None));

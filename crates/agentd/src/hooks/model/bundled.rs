@@ -74,7 +74,7 @@ pub(in crate::hooks) const BUNDLED: &[BundledHook] = &[
     BundledHook {
         id: "project-completed-review",
         name: "Review completed projects",
-        description: "Starts an agent, with tools that only read, when a project's status became completed.",
+        description: "Starts an agent, with tools that only read unless `tools` names more, when a project's status became completed.",
         event_type: "project.completed",
         hook_type: HookType::Builtin,
         config: r#"{"action": "start_agent",

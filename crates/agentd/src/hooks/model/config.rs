@@ -11,6 +11,7 @@ use url::{Origin, Url};
 use super::headers::is_sealed;
 use super::template::Template;
 use super::{HookId, HookType};
+use crate::engine::{check_tools, distinct_tools};
 use crate::notify::Target;
 
 /// Where a config's write-only value stands.
@@ -80,6 +81,8 @@ pub enum BuiltinAction {
     StartAgent {
         agent: String,
         template: Template,
+        /// Tools besides those that change nothing.
+        tools: Vec<String>,
     },
     CallHook {
         hook_id: HookId,
@@ -332,7 +335,8 @@ fn builtin(fields: &mut Fields<'_>) -> Option<BuiltinAction> {
         "start_agent" => {
             let agent = fields.required_text("agent");
             let template = fields.template("template");
-            Some(BuiltinAction::StartAgent { agent: agent?, template: template? })
+            let tools = tools(fields);
+            Some(BuiltinAction::StartAgent { agent: agent?, template: template?, tools: tools? })
         }
         "call_hook" => {
             let hook_id = fields.required_text("hook_id")?;
@@ -347,9 +351,7 @@ fn builtin(fields: &mut Fields<'_>) -> Option<BuiltinAction> {
 
 fn topics(fields: &mut Fields<'_>) -> Option<Vec<String>> {
     let Some(given) = fields.value("topics") else { return Some(Vec::new()) };
-    let topics: Option<Vec<String>> =
-        given.as_array().and_then(|list| list.iter().map(|topic| topic.as_str().map(str::to_owned)).collect());
-    match topics.filter(|topics| topics.len() <= MAX_TOPICS) {
+    match texts(&given).filter(|topics| topics.len() <= MAX_TOPICS) {
         Some(topics) => {
             fields.keep("topics", topics.clone());
             Some(topics)
@@ -359,6 +361,29 @@ fn topics(fields: &mut Fields<'_>) -> Option<Vec<String>> {
             None
         }
     }
+}
+
+/// As those of an inbound webhook.
+fn tools(fields: &mut Fields<'_>) -> Option<Vec<String>> {
+    let Some(named) = texts(&fields.value("tools").unwrap_or_else(|| json!([]))) else {
+        fields.refuse("tools", "must be a list of names of tools");
+        return None;
+    };
+    let mut problems = Problems::new();
+    check_tools("tools", &named, &mut problems);
+    if let Err(problems) = problems.into_result() {
+        for problem in problems {
+            fields.refuse(&problem.field, problem.message);
+        }
+        return None;
+    }
+    let tools = distinct_tools(&named);
+    fields.keep("tools", tools.clone());
+    Some(tools)
+}
+
+fn texts(value: &Value) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(super) struct CreateHook {
     /// finds it as `config`, with `secret` (write-only); `timeout_seconds` (30) is its limit. Of a builtin hook: `action`
     /// and what it needs: `send_to_channel` (the default where there is a `channel`: `<platform>:<channel>`, `email:<address>`
     /// or `webhook:<url>`, with `template` and `subject`), `store_memory` (`template`, `agent`, `importance`, `topics`),
-    /// `start_agent` (`agent`, `template`), `call_hook` (`hook_id`). Templates hold `{{data.<field>}}`, `{{type}}`,
+    /// `start_agent` (`agent`, `template`, `tools`: those that the agent may use besides those that change nothing; those that act ask first), `call_hook` (`hook_id`). Templates hold `{{data.<field>}}`, `{{type}}`,
     /// `{{id}}`, `{{timestamp}}`; a field that an event does not have is nothing.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]

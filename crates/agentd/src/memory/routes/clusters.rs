@@ -2,12 +2,14 @@
 
 use agentd_base::Problems;
 use agentd_entities::cluster::{MAX_CLUSTERS, MIN_CLUSTERS};
-use agentd_web::{ApiError, ErrorBody, Json, Query};
+use agentd_web::{ApiError, ErrorBody, Query};
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Answer;
+use super::stream::{self, Pieces, Written};
 use crate::memory::model::EpisodeId;
 use crate::memory::service::{Cluster, Memory};
 
@@ -36,12 +38,12 @@ pub(super) struct ClusterView {
     /// The words that tell it from the others, the most telling first.
     #[schema(max_items = 8)]
     keywords: Vec<String>,
-    /// The nearest to its centre first, 100 at most.
-    #[schema(max_items = 100)]
+    /// All of them: the 100 nearest to its centre first, then the others, the oldest first.
     episode_ids: Vec<EpisodeId>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "written piece by piece; this is its schema")]
 pub(super) struct ClusterList {
     /// The largest first. Fewer than asked for where there are not so many different meanings.
     clusters: Vec<ClusterView>,
@@ -50,21 +52,21 @@ pub(super) struct ClusterList {
     total: u64,
 }
 
-impl From<Cluster> for ClusterView {
-    fn from(cluster: Cluster) -> Self {
+impl From<&Cluster> for ClusterView {
+    fn from(cluster: &Cluster) -> Self {
         Self {
-            id: cluster.id,
-            label: cluster.label.label,
+            id: cluster.id.clone(),
+            label: cluster.label.label.clone(),
             size: cluster.size,
-            keywords: cluster.label.keywords,
-            episode_ids: cluster.episodes,
+            keywords: cluster.label.keywords.clone(),
+            episode_ids: Vec::new(),
         }
     }
 }
 
 /// Groups of episodes that mean something alike
 ///
-/// The same memory always falls into the same clusters.
+/// The same memory always falls into the same clusters. Streamed: they name every episode.
 #[utoipa::path(
     get, path = "/api/memory/clusters", tag = "Memory", params(ClusterQuery),
     responses(
@@ -75,12 +77,24 @@ impl From<Cluster> for ClusterView {
 pub(super) async fn list_memory_clusters(
     State(memory): State<Memory>,
     Query(query): Query<ClusterQuery>,
-) -> Answer<ClusterList> {
+) -> Result<Response, ApiError> {
     let mut problems = Problems::new();
     let wanted = query.n.map_or(Some(DEFAULT_CLUSTERS), |n| usize::try_from(n).ok());
     let count = wanted.filter(|count| (MIN_CLUSTERS..=MAX_CLUSTERS).contains(count));
     problems.require(count.is_some(), "n", format!("must be between {MIN_CLUSTERS} and {MAX_CLUSTERS}"));
     problems.into_result().map_err(ApiError::invalid)?;
     let (clusters, total) = memory.clusters(count.unwrap_or(DEFAULT_CLUSTERS), query.agent_id.as_deref()).await?;
-    Ok(Json(ClusterList { clusters: clusters.into_iter().map(ClusterView::from).collect(), total }))
+    let mut pieces: Vec<Pieces> = Vec::new();
+    for (place, cluster) in clusters.iter().enumerate() {
+        // The list of its episodes comes last, and is written as it is read.
+        let view = serde_json::to_string(&ClusterView::from(cluster)).unwrap_or_default();
+        let opening = view.trim_end_matches("]}").to_owned();
+        let comma = if place > 0 { "," } else { "" };
+        pieces.push(stream::text(move || format!("{comma}{opening}")));
+        pieces.push(stream::entries(memory.members(cluster), EpisodeId::clone, &Written::default()));
+        pieces.push(stream::text(|| "]}".to_owned()));
+    }
+    pieces.push(stream::text(move || format!("],\"total\":{total}}}")));
+    let body = stream::body("{\"clusters\":[".to_owned(), futures_util::stream::iter(pieces).flatten().boxed()).await?;
+    Ok(([stream::JSON], body).into_response())
 }

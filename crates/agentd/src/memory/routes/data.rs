@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use agentd_web::{ApiError, Json};
-use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::StreamExt;
 use http::HeaderValue;
-use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::stream::{self, Written, entries, so_far, text};
 use super::{Answer, EpisodeView};
-use crate::memory::error::MemoryError;
+use crate::memory::model::Episode;
 use crate::memory::service::Memory;
 use crate::memory::settings::{MemoryPatch, MemorySettings};
 use crate::settings::PartialObject;
@@ -64,33 +64,16 @@ pub(super) struct MemoryExport {
 pub(super) async fn export_memory(State(memory): State<Memory>) -> Result<Response, ApiError> {
     let now = memory.ground().clock.now();
     let head = format!("{{\"format\":1,\"exported_at\":\"{now}\",\"episodes\":[");
-    // The first page is read before the answer begins, so that what goes wrong is still said.
-    let mut pages = Box::pin(memory.export());
-    let first = pages.next().await.transpose()?;
-    let pages = futures_util::stream::iter(first.map(Ok)).chain(pages);
-    let pieces = futures_util::stream::try_unfold((Box::pin(pages), Some(0u64)), |(mut pages, total)| async move {
-        let Some(mut total) = total else { return Ok::<_, MemoryError>(None) };
-        let Some(episodes) = pages.next().await.transpose()? else {
-            return Ok(Some((Bytes::from(format!("],\"total\":{total}}}\n")), (pages, None))));
-        };
-        let mut piece = Vec::new();
-        for episode in &episodes {
-            if total > 0 {
-                piece.extend_from_slice(b",\n");
-            }
-            total += 1;
-            piece.extend(serde_json::to_vec(&EpisodeView::from(episode)).unwrap_or_default());
-        }
-        Ok(Some((Bytes::from(piece), (pages, Some(total)))))
-    });
-    let head = futures_util::stream::iter([Ok(Bytes::from(head))]);
-    let body = head.chain(pieces.map_err(std::io::Error::other));
+    let written = Written::default();
+    let episodes = entries(memory.export(), |episode: &Episode| EpisodeView::from(episode), &written);
+    let tail = text(move || format!("],\"total\":{}}}\n", so_far(&written)));
+    let body = stream::body(head, episodes.chain(tail).boxed()).await?;
     let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        stream::JSON,
         (CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"agentd-memory.json\"")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
-    Ok((headers, Body::from_stream(body)).into_response())
+    Ok((headers, body).into_response())
 }
 
 #[derive(Debug, Serialize, ToSchema)]

@@ -136,7 +136,7 @@ pub(super) async fn list_episodes(
     responses(
         (status = 201, body = EpisodeView),
         (status = 404, body = ErrorBody, description = "There is no such agent"),
-        (status = 409, body = ErrorBody, description = "Memory is switched off"),
+        (status = 503, body = ErrorBody, description = "Memory is switched off"),
     ),
 )]
 pub(super) async fn create_episode(

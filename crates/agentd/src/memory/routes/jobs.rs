@@ -38,7 +38,8 @@ impl From<Tally> for JobResult {
     post, path = "/api/memory/consolidate/conversations", tag = "Memory",
     responses(
         (status = 200, body = JobResult),
-        (status = 409, body = ErrorBody, description = "It is being done already, or memory is switched off"),
+        (status = 409, body = ErrorBody, description = "It is being done already"),
+        (status = 503, body = ErrorBody, description = "Memory is switched off"),
     ),
 )]
 pub(super) async fn consolidate_conversations(State(memory): State<Memory>) -> Answer<JobResult> {
@@ -54,7 +55,8 @@ pub(super) async fn consolidate_conversations(State(memory): State<Memory>) -> A
     post, path = "/api/memory/generate-episodes", tag = "Memory",
     responses(
         (status = 200, body = JobResult),
-        (status = 409, body = ErrorBody, description = "It is being done already, or memory is switched off"),
+        (status = 409, body = ErrorBody, description = "It is being done already"),
+        (status = 503, body = ErrorBody, description = "Memory is switched off"),
     ),
 )]
 pub(super) async fn generate_episodes(State(memory): State<Memory>) -> Answer<JobResult> {
@@ -68,7 +70,8 @@ pub(super) async fn generate_episodes(State(memory): State<Memory>) -> Answer<Jo
     post, path = "/api/memory/backfill-entities", tag = "Memory",
     responses(
         (status = 200, body = JobResult),
-        (status = 409, body = ErrorBody, description = "It is being done already, or memory or the extraction of entities is switched off"),
+        (status = 409, body = ErrorBody, description = "It is being done already"),
+        (status = 503, body = ErrorBody, description = "Memory or the extraction of entities is switched off"),
     ),
 )]
 pub(super) async fn backfill_entities(State(memory): State<Memory>) -> Answer<JobResult> {

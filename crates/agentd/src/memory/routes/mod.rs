@@ -8,6 +8,7 @@ mod graph;
 mod jobs;
 mod search;
 mod statistics;
+mod stream;
 
 use agentd_base::Timestamp;
 use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};

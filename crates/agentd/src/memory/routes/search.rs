@@ -47,7 +47,16 @@ impl SearchQuery {
         }
         problems.into_result()?;
         let mode = self.mode.unwrap_or_default();
-        Ok(Search { text: self.q, mode, page, from, until, source: self.source, agent: self.agent_id })
+        Ok(Search {
+            text: self.q,
+            mode,
+            page,
+            from,
+            until,
+            source: self.source,
+            agent: self.agent_id,
+            and_of_owner: false,
+        })
     }
 }
 

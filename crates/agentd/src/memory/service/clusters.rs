@@ -6,6 +6,7 @@ use std::sync::Arc;
 use agentd_base::Page;
 use agentd_entities::cluster::{ClusterLabel, TermCount, labels};
 use agentd_search_index::{AgentKey, Index, RowNumber, Token, analyze};
+use futures_util::{Stream, StreamExt};
 
 use super::Memory;
 use crate::agents::AgentId;
@@ -19,6 +20,8 @@ const KEYWORDS: usize = 8;
 /// The words of a cluster are taken from so many of its episodes, evenly spread, and from the beginning of each.
 const READ_FOR_WORDS: usize = 200;
 const READ_CHARACTERS: u32 = 1_000;
+/// Episodes of a cluster whose ids are read at once.
+const MEMBERS_PAGE: usize = 500;
 
 /// Episodes that mean something alike.
 #[derive(Debug)]
@@ -26,8 +29,8 @@ pub struct Cluster {
     pub id: String,
     pub label: ClusterLabel,
     pub size: u64,
-    /// The nearest to its centre first, and not all of a large one.
-    pub episodes: Vec<EpisodeId>,
+    clustered: Arc<Clustered>,
+    place: usize,
 }
 
 impl Memory {
@@ -43,16 +46,33 @@ impl Memory {
         };
         let (_, clustered) = self.clustered(Scope { agent, count }).await?;
         let labels = clustered.labels.get_or_try_init(|| self.labels(&clustered)).await?;
-        let places = 0..clustered.sizes().len();
-        let shown: Vec<i64> = places.clone().flat_map(|place| clustered.nearest(place)).map(number).collect();
-        let ids = episodes::ids_by_number(&mut self.ground().db.read().await?, &shown).await?;
         let view = |(place, label): (usize, &ClusterLabel)| Cluster {
             id: clustered.id(place).to_string(),
             label: label.clone(),
             size: clustered.sizes()[place] as u64,
-            episodes: clustered.nearest(place).iter().filter_map(|row| ids.get(&number(row)).cloned()).collect(),
+            clustered: Arc::clone(&clustered),
+            place,
         };
-        Ok((places.zip(labels).map(view).collect(), clustered.total() as u64))
+        Ok((labels.iter().enumerate().map(view).collect(), clustered.total() as u64))
+    }
+
+    /// The episodes of a cluster in pages: those nearest to its centre first, then the others, the oldest first.
+    pub fn members(&self, cluster: &Cluster) -> impl Stream<Item = Result<Vec<EpisodeId>, MemoryError>> + Send + use<> {
+        let (memory, clustered, place) = (self.clone(), Arc::clone(&cluster.clustered), cluster.place);
+        let nearest = clustered.nearest(place).to_vec();
+        let mut at = 0;
+        let others = std::iter::from_fn(move || {
+            let others = clustered.others(place, &mut at, MEMBERS_PAGE);
+            (!others.is_empty()).then_some(others)
+        });
+        futures_util::stream::iter(std::iter::once(nearest).chain(others)).then(move |rows| {
+            let memory = memory.clone();
+            async move {
+                let numbers: Vec<i64> = rows.iter().map(number).collect();
+                let mut ids = episodes::ids_by_number(&mut memory.ground().db.read().await?, &numbers).await?;
+                Ok(numbers.iter().filter_map(|number| ids.remove(number)).collect())
+            }
+        })
     }
 
     /// The episodes of a cluster, the newest first, and how many there are; only those of `agent`, if there

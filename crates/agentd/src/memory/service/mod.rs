@@ -22,6 +22,7 @@ use agentd_inference::embedder::Embedder;
 use recall::Noted;
 use tokio::sync::{Notify, Semaphore};
 
+pub(super) use super::store::entities::Relation;
 pub(super) use clusters::Cluster;
 pub(super) use create::CreateEpisode;
 pub use create::Remember;

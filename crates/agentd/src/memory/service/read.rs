@@ -1,21 +1,25 @@
 //! Showing what is remembered.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use agentd_base::Page;
 use agentd_search_index::{Filter, IndexError};
 use futures_util::Stream;
+use parking_lot::Mutex;
 
 use super::Memory;
 use crate::memory::error::MemoryError;
 use crate::memory::follower::{agent_key, row_number};
 use crate::memory::model::{Entity, Episode, EpisodeId};
 use crate::memory::store::counts::{Figure, count_episodes, figures};
-use crate::memory::store::entities::Relation;
+use crate::memory::store::entities::{Relation, RelationPlace};
 use crate::memory::store::{entities, episodes};
 
 /// Episodes of an export that are read at once.
 const EXPORT_PAGE: u32 = 200;
+/// Entities or relations of the whole graph that are read at once.
+const GRAPH_PAGE: u32 = 1_000;
 /// For each entity of a graph so many relations are shown, on average.
 const RELATIONS_PER_ENTITY: u32 = 4;
 /// Candidates from each side before what is related is ranked: as many as may be asked for.
@@ -155,6 +159,42 @@ impl Memory {
             total_entities: count(figures.get(Figure::EntitiesOfType)),
             total_relations: count(figures.get(Figure::Relations)),
         })
+    }
+
+    /// Every entity, the oldest first, and then every relation among these, in pages. Memory may change meanwhile:
+    /// a relation of an entity that was not shown is left out.
+    pub fn whole_graph(
+        &self,
+    ) -> (
+        impl Stream<Item = Result<Vec<Entity>, MemoryError>> + Send + use<>,
+        impl Stream<Item = Result<Vec<Relation>, MemoryError>> + Send + use<>,
+    ) {
+        // Ascending.
+        let shown: Arc<Mutex<Vec<i64>>> = Arc::default();
+        let (memory, showing) = (self.clone(), Arc::clone(&shown));
+        let all = futures_util::stream::try_unfold(0, move |after| {
+            let (memory, showing) = (memory.clone(), Arc::clone(&showing));
+            async move {
+                let mut read = memory.ground().db.read().await?;
+                let page = entities::entities_after(&mut read, after, GRAPH_PAGE).await?;
+                showing.lock().extend(page.iter().map(|entity| entity.number));
+                Ok(page.last().map(|last| last.number).map(|last| (page, last)))
+            }
+        });
+        let memory = self.clone();
+        let among_them = futures_util::stream::try_unfold(RelationPlace::default(), move |after| {
+            let (memory, shown) = (memory.clone(), Arc::clone(&shown));
+            async move {
+                let mut read = memory.ground().db.read().await?;
+                let mut page = entities::relations_after(&mut read, &after, GRAPH_PAGE).await?;
+                let Some(last) = page.last().map(|(place, _)| place.clone()) else { return Ok(None) };
+                let shown = shown.lock();
+                let is_shown = |number: &i64| shown.binary_search(number).is_ok();
+                page.retain(|(place, _)| is_shown(&place.source) && is_shown(&place.target));
+                Ok(Some((page.into_iter().map(|(_, relation)| relation).collect(), last)))
+            }
+        });
+        (all, among_them)
     }
 
     /// # Errors

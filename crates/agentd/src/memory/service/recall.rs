@@ -1,4 +1,5 @@
-//! Recalling: what an agent remembers about a question, and what becomes of that.
+//! Recalling: what an agent remembers about a question, and what becomes of that. It remembers its own episodes and
+//! those of no agent, which are the owner's.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::memory::error::MemoryError;
 use crate::memory::follower::agent_key;
 use crate::memory::model::Episode;
 use crate::memory::relevance::{Question, cosine, feedback_factor, is_used};
-use crate::memory::store::counts::{CountChanges, Figure, count_episodes};
+use crate::memory::store::counts::{CountChanges, Figure};
 use crate::memory::store::{episodes, recalls};
 
 /// A question is embedded within this time, or its words have to do.
@@ -109,7 +110,7 @@ impl Memory {
         limit: usize,
     ) -> Result<Option<Recalled>, MemoryError> {
         let agent = &request.agent.id;
-        if count_episodes(&mut self.ground().db.read().await?, Some(agent.as_str())).await? == 0 {
+        if !episodes::has_any_for(&mut self.ground().db.read().await?, agent).await? {
             return Ok(None);
         }
         let index = self.follower().current().await?;
@@ -159,7 +160,7 @@ impl Memory {
     ) -> Result<Vec<(i64, Candidate)>, MemoryError> {
         let agent = agent_key(agent.as_str());
         let ask = move |index: &Index| -> Result<_, IndexError> {
-            let filter = Filter { agent: Some(agent), ..Filter::default() };
+            let filter = Filter { agent: Some(agent), and_of_none: true, ..Filter::default() };
             let request =
                 SearchRequest { mode: Mode::Hybrid, text: &text, vector: vector.as_deref(), filter, offset: 0, limit };
             let hits = index.search(&request)?.hits;

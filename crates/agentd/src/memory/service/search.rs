@@ -42,6 +42,8 @@ pub struct Search {
     pub source: Option<String>,
     /// The id or the `svc_name`.
     pub agent: Option<String>,
+    /// Beside those of the agent, those of none, which are the owner's.
+    pub and_of_owner: bool,
 }
 
 #[derive(Debug)]
@@ -86,6 +88,7 @@ impl Memory {
             mode: search.mode,
             page: search.page,
             agent,
+            and_of_owner: search.and_of_owner,
             sources: search.source.iter().map(|source| source_key(source)).collect(),
             from: search.from,
             // The index's end is exclusive.
@@ -120,6 +123,7 @@ struct Wanted {
     mode: SearchMode,
     page: Page,
     agent: Option<AgentKey>,
+    and_of_owner: bool,
     sources: Vec<SourceKey>,
     from: Option<Timestamp>,
     until: Option<Timestamp>,
@@ -138,6 +142,7 @@ impl Wanted {
             vector: self.vector.as_deref(),
             filter: Filter {
                 agent: self.agent,
+                and_of_none: self.and_of_owner,
                 sources: &self.sources,
                 from: self.from,
                 until: self.until,

@@ -53,6 +53,15 @@ fn entity(row: &Row) -> Result<Entity, StoreError> {
     })
 }
 
+fn relation(row: &Row) -> Result<Relation, StoreError> {
+    Ok(Relation {
+        source: row.get("source")?,
+        target: row.get("target")?,
+        relation_type: row.get("relation_type")?,
+        weight: row.get("weight")?,
+    })
+}
+
 /// Adds what was found in an episode that has nothing yet, and notes by which rules it was looked for.
 pub(crate) async fn insert_found(
     tx: &mut Tx,
@@ -220,15 +229,45 @@ pub(crate) async fn graph(
          ORDER BY r.weight DESC, r.source, r.target, r.relation_type LIMIT $2"
     );
     let rows = read.fetch_all(sql, args![entity_limit, relation_limit]).await?;
-    let relation = |row: &Row| {
-        Ok(Relation {
-            source: row.get("source")?,
-            target: row.get("target")?,
-            relation_type: row.get("relation_type")?,
-            weight: row.get("weight")?,
-        })
-    };
     Ok((entities, rows.iter().map(relation).collect::<Result<_, StoreError>>()?))
+}
+
+/// Entities after a number, the oldest first.
+pub(crate) async fn entities_after(read: &mut Read, after: i64, limit: u32) -> Result<Vec<Entity>, StoreError> {
+    let sql = "SELECT number, id, name, entity_type, mentions FROM entities WHERE number > $1 ORDER BY number LIMIT $2";
+    read.fetch_all(sql, args![after, limit]).await?.iter().map(entity).collect()
+}
+
+/// Where a relation stands among all: behind the numbers of its entities.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RelationPlace {
+    pub source: i64,
+    pub target: i64,
+    relation_type: String,
+}
+
+/// Relations after a place, in the order of their places.
+pub(crate) async fn relations_after(
+    read: &mut Read,
+    after: &RelationPlace,
+    limit: u32,
+) -> Result<Vec<(RelationPlace, Relation)>, StoreError> {
+    let rows = read
+        .fetch_all(
+            "SELECT r.source AS source_number, r.target AS target_number, s.id AS source, t.id AS target, \
+             r.relation_type, r.weight FROM entity_relations r \
+             JOIN entities s ON s.number = r.source JOIN entities t ON t.number = r.target \
+             WHERE (r.source, r.target, r.relation_type) > ($1, $2, $3) \
+             ORDER BY r.source, r.target, r.relation_type LIMIT $4",
+            args![after.source, after.target, &after.relation_type, limit],
+        )
+        .await?;
+    let placed = |row: &Row| {
+        let relation = relation(row)?;
+        let (source, target) = (row.get("source_number")?, row.get("target_number")?);
+        Ok((RelationPlace { source, target, relation_type: relation.relation_type.clone() }, relation))
+    };
+    rows.iter().map(placed).collect()
 }
 
 /// The newest episodes that share entities with one, and how many they share; at most `limit`. Entities

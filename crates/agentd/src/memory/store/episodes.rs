@@ -117,6 +117,12 @@ pub(crate) async fn ids_by_number(read: &mut Read, numbers: &[i64]) -> Result<Ha
     Ok(ids)
 }
 
+/// Whether there is anything that an agent may recall: an episode of its own, or one of the owner's.
+pub(crate) async fn has_any_for(read: &mut Read, agent: &AgentId) -> Result<bool, StoreError> {
+    let sql = format!("SELECT 1 FROM episodes WHERE (agent_id = $1 OR agent_id IS NULL) AND {IN_SIGHT} LIMIT 1");
+    Ok(read.fetch_optional(sql, args![agent]).await?.is_some())
+}
+
 /// How the contents of episodes begin, by their numbers: up to `characters` of each.
 pub(crate) async fn beginnings(
     read: &mut Read,

@@ -19,6 +19,7 @@ pub(super) use request::{BodyFormat, is_kept_header, read_body};
 pub(super) use template::Template;
 
 use crate::agents::AgentId;
+use crate::engine::{check_tools, distinct_tools};
 
 agentd_base::typed_id!(
     /// The id of an inbound webhook.
@@ -45,8 +46,6 @@ pub(super) const REPEATS_WITHIN: Duration = Duration::from_secs(24 * 3600);
 const MIN_SECRET_CHARACTERS: usize = 8;
 const MAX_SECRET_CHARACTERS: usize = 256;
 const MAX_NAME_CHARACTERS: usize = 200;
-const MAX_TOOLS: usize = 100;
-const MAX_TOOL_BYTES: usize = 128;
 
 /// A door for signed requests. Its secret is in the vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,12 +88,7 @@ impl Webhook {
         change.prompt_template.clone().apply(&mut changed.prompt_template);
         changed.prompt_template = changed.prompt_template.filter(|text| !text.trim().is_empty());
         if let Some(tools) = &change.tools {
-            changed.tools.clear();
-            for tool in tools {
-                if !changed.tools.contains(tool) {
-                    changed.tools.push(tool.clone());
-                }
-            }
+            changed.tools = distinct_tools(tools);
         }
         if let Some(enabled) = change.enabled {
             changed.enabled = enabled;
@@ -114,15 +108,7 @@ impl Webhook {
         if let Some(problem) = self.prompt_template.as_deref().and_then(|text| Template::parse(text).err()) {
             problems.add("prompt_template", problem);
         }
-        problems.require(self.tools.len() <= MAX_TOOLS, "tools", format!("must have at most {MAX_TOOLS} entries"));
-        for (index, tool) in self.tools.iter().enumerate() {
-            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-            problems.require(
-                (1..=MAX_TOOL_BYTES).contains(&tool.len()) && tool.bytes().all(is_plain),
-                &format!("tools[{index}]"),
-                "must be the name of a tool: letters, digits, `-`, `_` and `.`",
-            );
-        }
+        check_tools("tools", &self.tools, &mut problems);
         problems.into_result()
     }
 }

@@ -177,15 +177,11 @@ async fn begin(webhooks: &Webhooks, lease: &Lease) -> Result<(), StartError> {
     let request = deliveries::find_request(&mut webhooks.ground().db.read().await?, &delivery.id).await?;
     let request = request.ok_or(StartError::over(DeliveryStatus::Failed, "its request is not kept any more"))?;
     let told = tell(&webhook, &request, &webhooks.ground().entropy);
-    let tools = match webhook.tools.as_slice() {
-        [] => ToolUse::ReadingOnly,
-        named => ToolUse::ReadingAnd(named.into()),
-    };
     let turn = StartTurn {
         origin: Origin::of(OriginKind::Webhook),
         message_id: Some(delivery.id.to_string()),
         transcript: Some(TRANSCRIPT),
-        tools,
+        tools: ToolUse::reading_and(&webhook.tools),
         recall: Some(told.question),
         ..StartTurn::aside(Arc::clone(&agent), told.history)
     };

@@ -1,9 +1,10 @@
 //! What hooks do by themselves: requests at once, and what the daemon knows how to do.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_llm::Gate;
 use agentd_llm::fake::{Reply, Script};
+use agentd_llm::{Gate, ToolCall};
 use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
@@ -15,6 +16,7 @@ use crate::support::TestApp;
 use crate::support::request::ServerEvent;
 use crate::support::talk::{COUNTED, Talk};
 use crate::webhooks::Sender;
+use crate::webhooks::turns::{Source, offered};
 
 fn inline(receiver: &Receiver) -> Value {
     json!({"name": "now", "event_type": "memory.stored", "hook_type": "http", "config": {"url": receiver.url()}})
@@ -148,6 +150,65 @@ async fn an_agent_is_started_with_tools_that_only_read() {
 }
 
 #[tokio::test]
+async fn an_agent_of_a_hook_asks_before_it_uses_what_the_hook_names() {
+    let acts = Reply::tool_calls(vec![ToolCall::new("v1", "act", json!({"word": "x"}))], COUNTED);
+    let talk = Talk::with(Script::queue([acts, Reply::text(["Done."], COUNTED)])).await;
+    let app = &talk.app;
+    app.running().daemon.skills().register(Arc::new(Source));
+    // So that what the script says first is the turn's.
+    app.put("/api/settings/strategy").json(&json!({"planning": "off"})).send().await.expect_status(200);
+    let starts =
+        |tools: Value| builtin(json!({"action": "start_agent", "agent": "scout", "template": "x", "tools": tools}));
+    for (tools, field) in [
+        (json!("act"), "config.tools"),
+        (json!([1]), "config.tools"),
+        (json!(vec!["act"; 101]), "config.tools"),
+        (json!(["act", "rm -rf"]), "config.tools[1]"),
+    ] {
+        let refused = app.post(HOOKS).json(&starts(tools.clone())).send().await.expect_status(400);
+        assert_eq!(refused.bad_fields(), [field], "{tools}");
+    }
+    let id = make(app, starts(Value::Null)).await;
+    let path = format!("{HOOKS}/{id}");
+    let made = app.get(&path).send().await.expect_status(200).json();
+    assert_eq!(made["config"]["tools"], json!([]));
+    let named = json!({"config": {"tools": ["act", "act"]}});
+    let changed = app.put(&path).json(&named).send().await.expect_status(200).json();
+    assert_eq!(changed["config"]["tools"], json!(["act"]));
+    emit(app, "memory.stored", json!({})).await;
+    settle(app).await;
+    let done = only_execution(app, &id).await;
+    let session = done["output"]["session_id"].as_str().unwrap_or_else(|| panic!("{done}"));
+    let waiting = async || {
+        let list = app.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
+        list["approvals"].get(0).cloned()
+    };
+    let mut looked = 0;
+    let approval = loop {
+        if let Some(approval) = waiting().await {
+            break approval;
+        }
+        looked += 1;
+        assert!(
+            looked < 2_000,
+            "nothing asks: {:?}",
+            talk.vendor.requests().last().map(|request| request.body.clone())
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert_eq!((&approval["tool"], &approval["input"]), (&json!("act"), &json!({"word": "x"})));
+    let tools = offered(&talk.vendor.requests()[0].body);
+    let has = |name: &str| tools.iter().any(|tool| tool == name);
+    assert!(has("look") && has("act") && !has("burn"), "{tools:?}");
+    let path = format!("/api/chat/approvals/{}", approval["id"].as_str().expect("an id"));
+    app.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
+    let reply: Vec<ServerEvent> = talk.follow(session).stream().await.collect().await;
+    assert!(reply.iter().any(|event| event.data.to_string().contains("Done.")), "{reply:?}");
+    let result = talk.vendor.requests()[1].body["messages"].to_string();
+    assert!(result.contains("did"), "what was approved ran: {result}");
+}
+
+#[tokio::test]
 async fn agents_of_hooks_take_their_places_and_stand_in_nobodys_way() {
     let gate = Gate::new();
     let talk = Talk::with(Script::always(Reply::text(["Seen."], COUNTED).gated(&gate))).await;
@@ -228,6 +289,13 @@ async fn what_a_hook_names_is_there_when_it_is_saved() {
     let list = executions(app, &empty).await;
     let first = list["executions"].as_array().unwrap().last().unwrap();
     assert!(first["error"].as_str().unwrap().contains("content"), "{first}");
+    // Nor is memory asked again and again while its owner has switched it off.
+    app.put("/api/settings/memory").json(&json!({"enabled": false})).send().await.expect_status(200);
+    emit(app, "memory.stored", json!({"gone": "here"})).await;
+    settle(app).await;
+    let off = &executions(app, &empty).await["executions"][0];
+    assert_eq!((&off["status"], &off["attempt_count"]), (&json!("error"), &json!(1)));
+    assert!(off["error"].as_str().is_some_and(|error| error.contains("switched off")), "{off}");
 }
 
 /// A hook that sends to a webhook of its own daemon, which it listens to.

@@ -1,5 +1,6 @@
 //! Making, showing and forgetting episodes.
 
+use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
 use super::{app, contents, remember, say, search, stats};
@@ -61,8 +62,13 @@ async fn bad_fields_are_named_and_nothing_is_stored() {
     let unknown = json!({"content": "x", "agent_id": "nobody"});
     app.post("/api/memory/episodes").json(&unknown).send().await.expect_status(404);
     app.put("/api/settings/memory").json(&json!({"enabled": false})).send().await.expect_status(200);
-    let refused = app.post("/api/memory/episodes").json(&json!({"content": "x"})).send().await.expect_status(409);
-    assert_eq!(refused.json()["code"], "memory_disabled");
+    let refused = app
+        .post("/api/memory/episodes")
+        .json(&json!({"content": "x"}))
+        .send()
+        .await
+        .expect_error(503, "memory_disabled");
+    assert!(refused.json()["error"].as_str().is_some_and(|error| error.contains("/api/settings/memory")));
     assert_eq!(stats(&app).await["total_episodes"], 0);
 }
 
@@ -115,6 +121,53 @@ async fn what_is_forgotten_leaves_no_trace() {
 
 async fn graph(app: &TestApp) -> Value {
     app.get("/api/memory/graph").send().await.expect_status(200).json()
+}
+
+#[tokio::test]
+async fn the_graph_is_shown_as_a_whole_unless_a_limit_is_asked_for() {
+    const ENTITIES: i64 = 2_500;
+    let app = app().await;
+    assert_eq!(
+        graph(&app).await,
+        json!({"entities": [], "relationships": [], "total_entities": 0, "total_relationships": 0})
+    );
+    let fill = async |tx: &mut Tx| {
+        for number in 1..=ENTITIES {
+            let name = format!("Entity {number}");
+            let sql = "INSERT INTO entities (number, id, entity_type, entity_key, name, mentions) VALUES ($1, $2, 'tool', $3, $3, $1)";
+            tx.execute(sql, args![number, format!("ent_{number:05}"), name]).await?;
+            // All lead to one, so that relations of one source fill more than a page.
+            if number > 1 {
+                for relation_type in ["uses", "co_occurs"] {
+                    let sql = "INSERT INTO entity_relations (source, target, relation_type, weight, episodes) VALUES (1, $1, $2, 1500, 1)";
+                    tx.execute(sql, args![number, relation_type]).await?;
+                }
+            }
+        }
+        Ok::<_, StoreError>(())
+    };
+    app.running().ground().db.write(fill).await.expect("a graph");
+    let whole = graph(&app).await;
+    let named = |list: &str, name: &str| -> Vec<String> {
+        let list = whole[list].as_array().expect("a list");
+        list.iter().map(|entry| entry[name].as_str().expect("a text").to_owned()).collect()
+    };
+    let ids: Vec<String> = (1..=ENTITIES).map(|number| format!("ent_{number:05}")).collect();
+    assert!(named("entities", "id") == ids, "each once, the oldest first");
+    let targets: Vec<String> = ids[1..].iter().flat_map(|id| [id.clone(), id.clone()]).collect();
+    assert!(named("relationships", "target") == targets, "each once, in the order of their entities");
+    assert_eq!(
+        whole["relationships"][0],
+        json!({"source": "ent_00001", "target": "ent_00002", "type": "co_occurs", "weight": 1.5})
+    );
+    let relations = 2 * (ENTITIES - 1);
+    assert_eq!((&whole["total_entities"], &whole["total_relationships"]), (&json!(ENTITIES), &json!(relations)));
+    let few = app.get("/api/memory/graph?limit=2").send().await.expect_status(200).json();
+    assert_eq!((&few["entities"][0]["id"], few["entities"].as_array().map(Vec::len)), (&json!("ent_02500"), Some(2)));
+    for limit in ["0", "10001"] {
+        let refused = app.get(&format!("/api/memory/graph?limit={limit}")).send().await.expect_status(400);
+        assert_eq!(refused.bad_fields(), ["limit"]);
+    }
 }
 
 #[tokio::test]

@@ -194,7 +194,7 @@ async fn entities_are_found_in_what_was_stored_without_them() {
     say(&app, "We use Rust and PostgreSQL.").await;
     say(&app, "Nothing of note here.").await;
     assert_eq!(stats(&app).await["total_entities"], 0);
-    app.post("/api/memory/backfill-entities").send().await.expect_error(409, "entity_extraction_off");
+    app.post("/api/memory/backfill-entities").send().await.expect_error(503, "entity_extraction_off");
     settings(&app, json!({"entity_extraction": "rules"})).await;
     assert_eq!(run(&app, BACKFILL).await, tally(2, 1, 0, 1));
     assert_eq!(stats(&app).await["entity_type_distribution"], json!({"language": 1, "tool": 1}));
@@ -263,7 +263,7 @@ async fn nothing_is_worked_on_while_memory_is_off() {
     let talk = unremembered(&[FACT]).await;
     settings(&talk.app, json!({"enabled": false})).await;
     for job in [CONSOLIDATE, GENERATE, BACKFILL] {
-        talk.app.post(&format!("/api/memory/{job}")).send().await.expect_error(409, "memory_disabled");
+        talk.app.post(&format!("/api/memory/{job}")).send().await.expect_error(503, "memory_disabled");
     }
 }
 

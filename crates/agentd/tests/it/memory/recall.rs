@@ -7,7 +7,7 @@ use agentd_store::args;
 use serde_json::{Value, json};
 
 use super::{chat, episode, events, remember, say, settings, sql, stats};
-use crate::support::talk::{COUNTED, Talk, started};
+use crate::support::talk::{COUNTED, Talk, create_agent, started};
 
 const SISTER: &str = "My sister Anna lives in Oslo.";
 const QUESTION: &str = "Where does my sister live?";
@@ -31,15 +31,14 @@ async fn what_is_remembered_is_told_before_the_answer() {
     let talk = Talk::with(answering("She lives in Oslo.")).await;
     let dated = json!({"content": SISTER, "agent_id": "scout", "occurred_at": "2025-03-04"});
     let id = remember(&talk.app, &dated).await["id"].as_str().expect("an id").to_owned();
-    crate::support::talk::create_agent(&talk.app, "other").await;
+    create_agent(&talk.app, "other").await;
     remember(&talk.app, &json!({"content": "My sister lives in Rome.", "agent_id": "other"})).await;
-    remember(&talk.app, &json!({"content": "My sister lives in Bonn."})).await;
     say(&talk.app, "The crawler is written in Rust.").await;
 
     let events_of_turn = talk.exchange(&json!({"content": QUESTION, "agent_id": "scout"})).await;
     let told = told(&talk, 0);
     assert!(told.contains("- 2025-03-04: \"My sister Anna lives in Oslo.\""), "{told}");
-    for not in ["Rome", "Bonn", "crawler"] {
+    for not in ["Rome", "crawler"] {
         assert!(!told.contains(not), "{told}");
     }
     let asked = talk.vendor.requests()[0].body["messages"][1]["content"].clone();
@@ -58,6 +57,25 @@ async fn what_is_remembered_is_told_before_the_answer() {
     // Nothing is counted twice.
     talk.app.run_workers().await;
     assert_eq!(episode(&talk.app, &id).await["access_count"], 1);
+}
+
+#[tokio::test]
+async fn every_agent_recalls_what_belongs_to_none() {
+    let talk = Talk::with(answering("In Oslo.")).await;
+    let owners = remember(&talk.app, &json!({"content": SISTER})).await;
+    assert_eq!(owners["agent_id"], Value::Null);
+    create_agent(&talk.app, "other").await;
+    remember(&talk.app, &json!({"content": "My sister lives in Rome.", "agent_id": "other"})).await;
+    // Scout has nothing of its own.
+    for (nth, (agent, is_others)) in [("scout", false), ("other", true)].into_iter().enumerate() {
+        talk.exchange(&json!({"content": QUESTION, "agent_id": agent})).await;
+        let told = told(&talk, nth);
+        assert!(told.contains(SISTER), "{agent}: {told}");
+        assert_eq!(told.contains("Rome"), is_others, "{agent}: {told}");
+    }
+    settings(&talk.app, json!({"auto_recall": false})).await;
+    talk.exchange(&json!({"content": QUESTION, "agent_id": "scout"})).await;
+    assert!(!is_told(&talk, 2));
 }
 
 #[tokio::test]

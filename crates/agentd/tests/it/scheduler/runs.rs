@@ -96,7 +96,7 @@ async fn chat_turns_are_events_too_and_questions_aside_are_none() {
     let expected = ["task.queued", "task.started", "task.completed", "task.queued", "task.started", "task.failed"];
     assert_eq!(types(&told), expected);
     assert!(told.iter().all(|(_, data)| data["origin"] == "chat" && data["job_id"].is_null()), "{told:?}");
-    assert_eq!(told[5].1["code"], "auth");
+    assert_eq!((&told[5].1["reason"], &told[5].1["code"]), (&json!("error"), &json!("auth")));
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn a_run_without_a_model_fails_with_a_sentence() {
     );
     let told = events(&app, "task.").await;
     assert_eq!(types(&told), ["task.queued", "task.failed"]);
-    assert_eq!(told[1].1["session_id"], Value::Null);
+    assert_eq!((&told[1].1["reason"], &told[1].1["session_id"]), (&json!("error"), &Value::Null));
 }
 
 #[tokio::test]

@@ -92,6 +92,7 @@ async fn an_attempt_ends_when_its_time_is_up() {
     let told = events(app, "task.failed").await;
     assert_eq!(types(&told), ["task.failed"]);
     assert_eq!((&told[0].1["code"], &told[0].1["error"]), (&json!("timeout"), &ended["error"]));
+    assert_eq!(told[0].1["reason"], "timeout");
     let figures = until_counted(app, "timeout", 2).await;
     assert!(figures.contains("svc_tasks_total{status=\"cancelled\"} 0\n"), "both attempts ran out: {figures}");
 }

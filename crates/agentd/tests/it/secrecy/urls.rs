@@ -1,10 +1,15 @@
 //! Credentials in urls are secrets: they lie in the vault, and are shown as `***`.
 
+use std::sync::LazyLock;
+
 use agentd_store::{StoreError, Tx, args};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::response::IntoResponse;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::Request;
 use serde_json::{Value, json};
+use tower::ServiceExt as _;
 
 use super::{dump, make, reader};
 use crate::hooks::receiver::Receiver;
@@ -41,6 +46,17 @@ async fn server() -> Server {
 fn last(server: &Server) -> Value {
     let asked = server.asked().pop().expect("a request");
     json!({"authorization": asked.headers.get("authorization"), "query": asked.uri.query()})
+}
+
+/// Asks as the owner does on the daemon's own machine.
+async fn local(app: &TestApp, path: &str, body: Body) -> Bytes {
+    let router = LazyLock::force(&app.running().daemon.local_router).clone();
+    let request = Request::post(path).header("host", "localhost").body(body).expect("a request");
+    let answer = router.oneshot(request).await.expect("an answer");
+    let status = answer.status().as_u16();
+    let body = to_bytes(answer.into_body(), usize::MAX).await.expect("a whole answer");
+    assert_eq!(status, 200, "{body:?}");
+    body
 }
 
 async fn config(app: &TestApp, hook: &str) -> Value {
@@ -87,8 +103,24 @@ async fn credentials_in_the_url_of_a_hook_are_sealed_shown_masked_and_kept() {
     assert_eq!(left.unwrap().len(), 0, "nothing is left of them");
 }
 
+/// What makes the daemon look at rows of an older program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    Start,
+    Restore,
+}
+
 #[tokio::test]
 async fn credentials_in_urls_of_older_rows_are_moved_into_the_vault_at_start() {
+    older_rows_are_sealed(Occasion::Start).await;
+}
+
+#[tokio::test]
+async fn credentials_in_urls_of_an_older_archive_are_moved_into_the_vault_at_once() {
+    older_rows_are_sealed(Occasion::Restore).await;
+}
+
+async fn older_rows_are_sealed(occasion: Occasion) {
     let mut app = app().await;
     let server = Server::start(|_| axum::Json(json!({})).into_response()).await;
     let url = server.url("/in");
@@ -120,7 +152,11 @@ async fn credentials_in_urls_of_older_rows_are_moved_into_the_vault_at_start() {
     };
     app.running().ground().db.write(age).await.unwrap();
     assert!(dump(&app).await.contains(PASSWORD));
+    let archive = local(&app, "/local/backup", Body::empty()).await;
     app.restart().await;
+    if occasion == Occasion::Restore {
+        local(&app, "/local/restore", Body::from(archive)).await;
+    }
     let database = dump(&app).await;
     assert!(!database.contains(PASSWORD) && !database.contains(TOKEN), "{database}");
     let without_token = with_token(&url).replace(TOKEN, "***");

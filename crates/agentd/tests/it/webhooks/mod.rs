@@ -3,7 +3,7 @@
 mod bounds;
 mod managing;
 mod receiving;
-mod turns;
+pub mod turns;
 
 use agentd_store::args;
 use base64::Engine;

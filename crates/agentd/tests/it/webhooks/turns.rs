@@ -95,8 +95,8 @@ async fn without_a_template_an_agent_sees_it_all() {
     assert!(asked.contains("]Grüße\u{fffd} {{body}}[end of untrusted "), "{asked}");
 }
 
-/// Two tools, one of which acts.
-struct Source;
+/// Three tools, two of which act.
+pub struct Source;
 
 #[derive(Debug)]
 struct Echo(ToolDescription);
@@ -130,7 +130,8 @@ impl ToolSource for Source {
     }
 }
 
-fn offered(body: &Value) -> Vec<String> {
+/// The names of the tools in a request to a vendor.
+pub fn offered(body: &Value) -> Vec<String> {
     let tools = body["tools"].as_array().cloned().unwrap_or_default();
     tools.iter().filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned)).collect()
 }
@@ -346,6 +347,11 @@ async fn a_turn_can_be_cancelled_and_is_interrupted_by_a_restart() {
     talk.app.run_workers().await;
     let interrupted = ci.delivery(&talk.app, &second).await;
     assert_eq!(interrupted["status"], "interrupted", "{interrupted}");
+    let told = task_events(&talk.app).await;
+    let failed = told.iter().filter(|(name, _)| name == "task.failed");
+    let reasons: Vec<(&Value, &Value)> = failed.map(|(_, data)| (&data["session_id"], &data["reason"])).collect();
+    let second_session = &interrupted["session_id"];
+    assert_eq!(reasons, [(&json!(session), &json!("cancelled")), (second_session, &json!("interrupted"))]);
     gate.open();
     talk.app.run_workers().await;
     assert_eq!(ci.delivery(&talk.app, &second).await["status"], "interrupted", "it is not begun again by itself");
