@@ -22,7 +22,6 @@ use crate::settings::{FindsNamed, InterfaceSettings, Language, Section, Settings
 pub use change::ReplaceInstructions;
 
 const AGENTS: Topic = Topic::new("agents");
-pub(super) const PURGE_QUEUE: &str = "agents.purge";
 /// A purge goes on until it is through.
 const PURGE_ATTEMPTS: u32 = u32::MAX;
 
@@ -290,7 +289,7 @@ impl Agents {
                 let names = [id.as_str(), svc_name.as_str()];
                 let was_default = Settings::clear_named::<InterfaceSettings>(tx, DEFAULT_AGENT, &names).await?;
                 tx.enqueue(NewItem {
-                    queue: PURGE_QUEUE.to_owned(),
+                    queue: store::PURGE_QUEUE.to_owned(),
                     dedup_key: Some(id.to_string()),
                     payload: json!({"agent_id": id, "svc_name": svc_name}),
                     run_at: now,

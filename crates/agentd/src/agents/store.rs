@@ -6,7 +6,8 @@ use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
 use super::model::{Agent, AgentId, EvolutionChoice};
-use super::service::PURGE_QUEUE;
+
+pub(super) const PURGE_QUEUE: &str = "agents.purge";
 
 pub(super) use versions::{find_version, insert_version, list_versions};
 

@@ -11,8 +11,9 @@ use serde::Deserialize;
 use tokio::sync::Notify;
 
 use super::model::AgentId;
-use super::service::{Agents, PURGE_QUEUE};
+use super::service::Agents;
 use super::store;
+use super::store::PURGE_QUEUE;
 use crate::ground::{Worker, WorkerError};
 
 const LEASE: Duration = Duration::from_secs(60);

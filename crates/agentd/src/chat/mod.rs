@@ -14,6 +14,7 @@
 //! Deliberately absent: running the model (the engine does), approvals, and what is
 //! remembered of what was said.
 
+mod deletion;
 mod error;
 mod model;
 mod projects;

@@ -9,14 +9,12 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::model::ConversationId;
+use super::deletion::{MESSAGES_A_BATCH, ROWS_A_BATCH, purge_conversation};
 use super::service::Chat;
 use super::store::{self, MessageCut};
 use crate::engine::{find_running_in_conversation, forget_sessions};
 use crate::ground::{Worker, WorkerError};
 
-const MESSAGES_A_BATCH: u32 = 100;
-const ROWS_A_BATCH: u32 = 500;
 const CONVERSATIONS_A_BATCH: u32 = 20;
 
 /// The worker behind the deletion of conversations. It needs no lease: what it deletes was deleted
@@ -97,18 +95,5 @@ async fn purge_cut(tx: &mut Tx, cut: &MessageCut) -> Result<(), StoreError> {
     match oldest.last() {
         Some((position, _)) => store::delete_cut_off(tx, cut, *position).await,
         None => store::delete_cut(tx, cut).await,
-    }
-}
-
-/// Deletes a batch of a conversation's rows, and the conversation with the last of them.
-pub(super) async fn purge_conversation(tx: &mut Tx, id: &ConversationId) -> Result<(), StoreError> {
-    let oldest = store::list_oldest(tx, id, MESSAGES_A_BATCH).await?;
-    let sessions: Vec<_> = oldest.iter().filter_map(|(_, session)| session.clone()).collect();
-    if !forget_sessions(tx, &sessions, ROWS_A_BATCH).await? {
-        return Ok(());
-    }
-    match oldest.last() {
-        Some((position, _)) => store::delete_through(tx, id, *position).await.map(|_| ()),
-        None => store::delete_conversation(tx, id).await,
     }
 }

@@ -28,6 +28,7 @@ mod error;
 mod model;
 mod routes;
 mod service;
+mod session;
 mod store;
 mod worker;
 

@@ -14,12 +14,14 @@ use tokio::sync::Notify;
 use super::model::{PROPOSAL_TTL, Proposal, TURNS};
 use super::store;
 use super::talk::RecentTalk;
-use super::worker::AT_ONCE;
 use crate::agents::{Agent, AgentId, Agents, EvolutionChoice, OwnsAgentData, ReplaceInstructions, VersionSource};
 use crate::engine::{
     Approval, ApprovalStatus, DecidesApproval, Engine, RequestApproval, Session, SessionStatus, TurnObserver,
 };
 use crate::ground::{Ground, NextDue, Places};
+
+/// Agents that are asked at once: owners' own turns matter more.
+const AT_ONCE: usize = 2;
 
 pub(super) const QUEUE: &str = "evolution";
 /// The kind of its approvals, and what they show as the tool.

@@ -19,8 +19,6 @@ use crate::agents::{Agent, AgentError, AgentId, EvolutionChoice};
 use crate::engine::{HistoryMessage, SessionId, StartTurn};
 use crate::ground::{Worker, WorkerError, keep_lease};
 
-/// Agents that are asked at once: owners' own turns matter more.
-pub(super) const AT_ONCE: usize = 2;
 /// Renewed while the model is asked, so that a daemon that died holds nothing for long.
 const LEASE: Duration = Duration::from_secs(60);
 const HEARTBEAT: Duration = Duration::from_secs(20);

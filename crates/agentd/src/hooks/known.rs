@@ -10,7 +10,7 @@ use agentd_store::Read;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::error::HookError;
-use super::model::{Action, Hook, HookId, SECRET};
+use super::model::{Action, HEADER_SECRETS, Hook, HookId, SECRET, secret_scope};
 use super::store::{self, Version};
 use crate::settings::{Vault, VaultError, hide_url_secrets, open_url};
 
@@ -54,13 +54,6 @@ pub(super) struct Known {
     by_id: HashMap<HookId, Arc<LoadedHook>>,
     by_event: HashMap<String, Vec<Arc<LoadedHook>>>,
 }
-
-pub(super) fn secret_scope(id: &HookId) -> String {
-    format!("hooks.{id}")
-}
-
-/// What the names of headers begin with in the vault.
-pub(super) const HEADER_SECRETS: &str = "headers.";
 
 impl Known {
     pub(super) async fn load(read: &mut Read, vault: &Vault, version: Version) -> Result<Self, HookError> {

@@ -17,9 +17,10 @@ use super::model::{
 use super::store;
 use super::transport::{DeliveryFailure, Transport, Transports};
 use super::webhook::Webhook;
-use super::worker::AT_ONCE;
 use crate::ground::{Ground, NextDue, Places};
 use crate::settings::{SealedUrl, Settings, UnknownMask, Vault, is_mailbox, names_in_url, open_url, write_url_secrets};
+
+const AT_ONCE: usize = 4;
 
 /// The queue of the messages.
 pub(super) const QUEUE: &str = "notify";

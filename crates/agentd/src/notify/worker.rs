@@ -15,7 +15,6 @@ use super::store;
 use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry};
 use crate::ground::{Worker, WorkerError, keep_lease};
 
-pub(super) const AT_ONCE: usize = 4;
 /// Renewed while a message is on its way, so that a daemon that died holds nothing for long.
 const LEASE: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_secs(10);

@@ -13,12 +13,10 @@ use super::error::SchedulerError;
 use super::events;
 use super::model::slots::{self, Open, Plan, PlannedSlot};
 use super::model::{Job, JobId, JobStatus, Run, RunCause, RunStatus, StopReason};
-use super::service::Scheduler;
+use super::service::{Scheduler, TICK_INTERVAL};
 use super::store::{jobs, runs, statistics};
 use crate::ground::{Worker, WorkerError};
 
-/// Another replica may have taken a job that is due sooner, so nobody sleeps longer.
-pub(super) const TICK_INTERVAL: Duration = Duration::from_secs(1);
 /// One statement's worth of waiting for everybody else.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 const JOBS_A_BATCH: u32 = 256;

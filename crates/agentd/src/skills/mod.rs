@@ -23,7 +23,6 @@ mod sandbox;
 mod schema;
 mod servers;
 mod service;
-mod store;
 mod tool;
 mod workspace;
 

@@ -11,11 +11,12 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::builtin::BuiltinTools;
+use super::builtin::store::list_switched_off;
+use super::custom::store::list_custom_tools;
 use super::custom::{CustomTool, CustomToolChange, CustomTools, HttpMethod, HttpRequestChange, ToolKind};
 use super::error::SkillError;
 use super::routes::SkillsRoutes;
 use super::servers::{Reach, ToolServer, ToolServerChange, ToolServerError, ToolServers, TransportKind};
-use super::store;
 use crate::settings::{KeeperImport, KeepsSettings, SealedUrl, UnknownMask, server_of};
 
 const NAME: &str = "skills";
@@ -265,8 +266,8 @@ impl PortableSkills {
 
     async fn read(&self, read: &mut Read) -> Result<Exported, StoreError> {
         Ok(Exported {
-            builtin_off: Some(store::list_switched_off(read).await?),
-            custom: store::list_custom_tools(read).await?.into_iter().map(ExportedTool::from).collect(),
+            builtin_off: Some(list_switched_off(read).await?),
+            custom: list_custom_tools(read).await?.into_iter().map(ExportedTool::from).collect(),
             mcp: self.servers.registrations(read).await?.into_iter().map(ExportedServer::from).collect(),
         })
     }

@@ -10,8 +10,7 @@ use agentd_store::Db;
 use parking_lot::Mutex;
 
 use super::error::WebhookError;
-use super::model::{Bucket, MAX_WEBHOOKS, Rate, WebhookId};
-use super::service::QUEUE;
+use super::model::{Bucket, MAX_WEBHOOKS, QUEUE, Rate, WebhookId};
 use crate::ground::Ground;
 
 /// Of one webhook.

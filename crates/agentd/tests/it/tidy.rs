@@ -173,3 +173,85 @@ fn contains_word(text: &str, word: &str) -> bool {
         })
     })
 }
+
+/// Domains whose modules still know each other in a circle. None is added.
+const WITH_A_CIRCLE: [&str; 2] = ["engine", "hooks"];
+
+#[test]
+fn modules_of_a_domain_form_no_circle() {
+    let source = root().join("crates/agentd/src");
+    let mut with_a_circle = Vec::new();
+    for domain in edges("domains").into_keys().filter(|domain| source.join(domain).is_dir()) {
+        let edges = inner_edges(&source.join(&domain), &domain);
+        if circle(&edges).is_some() {
+            with_a_circle.push(format!("{domain}: {}", circle(&edges).unwrap_or_default()));
+        }
+    }
+    let known = |found: &String| WITH_A_CIRCLE.iter().any(|domain| found.starts_with(&format!("{domain}: ")));
+    let new: Vec<_> = with_a_circle.iter().filter(|found| !known(found)).collect();
+    assert!(new.is_empty(), "modules of a domain that know each other in a circle: {new:#?}");
+    assert_eq!(with_a_circle.len(), WITH_A_CIRCLE.len(), "a circle is gone: shorten the list ({with_a_circle:?})");
+}
+
+/// Which modules of a domain each of them names.
+fn inner_edges(folder: &Path, domain: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in source_files(folder) {
+        let mut path: Vec<String> = file
+            .strip_prefix(folder)
+            .expect("inside")
+            .with_extension("")
+            .components()
+            .map(|part| part.as_os_str().to_string_lossy().into_owned())
+            .collect();
+        path.retain(|part| part != "mod");
+        // What a domain shows of itself names its modules, and tests may name anything.
+        let Some(module) = path.first().cloned().filter(|_| path.iter().all(|part| part != "tests")) else { continue };
+        let text = std::fs::read_to_string(&file).expect("a file");
+        let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code: String =
+            text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+        let targets = edges.entry(module.clone()).or_default();
+        targets.extend(named_from(&code, &path, domain).into_iter().filter(|target| *target != module));
+    }
+    let modules: BTreeSet<String> = edges.keys().cloned().collect();
+    edges.values_mut().for_each(|targets| targets.retain(|target| modules.contains(target)));
+    edges
+}
+
+/// The modules of the domain behind `crate::<domain>::` and enough `super::`, at `path` below it.
+fn named_from(code: &str, path: &[String], domain: &str) -> BTreeSet<String> {
+    let name = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    // `use` trees begin with a module or hold a list of them.
+    let heads = |rest: &str| -> Vec<String> {
+        match rest.strip_prefix('{') {
+            Some(list) => list.split('}').next().unwrap_or_default().split(',').map(|part| name(part.trim())).collect(),
+            None => vec![name(rest)],
+        }
+    };
+    let mut found = BTreeSet::new();
+    for (at, mark) in code.match_indices(&format!("crate::{domain}::")) {
+        found.extend(heads(&code[at + mark.len()..]));
+    }
+    let upwards = "super::".repeat(path.len());
+    for (at, mark) in code.match_indices(upwards.as_str()) {
+        let is_deeper = code[..at].ends_with("super::") || code[at + mark.len()..].starts_with("super");
+        if !is_deeper {
+            found.extend(heads(&code[at + mark.len()..]));
+        }
+    }
+    found
+}
+
+/// The modules that are left when those that know nobody left are taken away, one after the other.
+fn circle(edges: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
+    let mut left = edges.clone();
+    loop {
+        let before = left.len();
+        let names: BTreeSet<String> = left.keys().cloned().collect();
+        left.retain(|_, targets| targets.iter().any(|target| names.contains(target)));
+        if left.len() == before {
+            return (!left.is_empty()).then(|| left.into_keys().collect::<Vec<_>>().join(", "));
+        }
+    }
+}

@@ -13,9 +13,9 @@ use futures_util::Stream;
 use futures_util::future::{BoxFuture, LocalBoxFuture};
 use tokio::sync::Notify;
 
+use super::deletion::purge_conversation;
 use super::error::ChatError;
 use super::model::{Conversation, ConversationId, Cut, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
-use super::purge::purge_conversation;
 use super::store;
 use super::store::{ConversationFilter, MessageCut, TitleSource};
 use super::title::{UNTITLED, title_from};

@@ -1,10 +1,6 @@
 //! The sockets of devices: one each, and what goes on over it.
 
-mod chat;
 mod registry;
-mod session;
-#[cfg(test)]
-mod session_tests;
 mod tools;
 
 use std::collections::HashMap;
@@ -23,6 +19,7 @@ use tools::RegisteredTool;
 
 pub(super) use registry::Connections;
 pub use registry::SocketsClosed;
+pub(super) use tools::register;
 
 /// The largest frame that a device may send.
 pub(super) const MAX_FRAME_BYTES: usize = 1 << 20;
@@ -54,7 +51,7 @@ pub(super) enum Ending {
 }
 
 impl Ending {
-    fn frame(self) -> CloseFrame {
+    pub(super) fn frame(self) -> CloseFrame {
         let (code, reason) = match self {
             Self::Gone => (close_code::NORMAL, "bye"),
             Self::Silent => (close_code::POLICY, "the device was silent for too long"),
@@ -78,15 +75,15 @@ type CallAnswer = Result<Value, String>;
 
 /// The connection of one device.
 pub(super) struct Connection {
-    id: String,
-    device: Device,
-    outgoing: mpsc::Sender<String>,
-    tools: RwLock<Arc<[Arc<RegisteredTool>]>>,
+    pub(super) id: String,
+    pub(super) device: Device,
+    pub(super) outgoing: mpsc::Sender<String>,
+    pub(super) tools: RwLock<Arc<[Arc<RegisteredTool>]>>,
     /// At most [`MAX_CALLS`]; dropping an entry tells its caller that the device went away.
     calls: Mutex<Calls>,
-    closing: watch::Sender<Option<Ending>>,
+    pub(super) closing: watch::Sender<Option<Ending>>,
     /// Cancelled when the device was told that it is over.
-    over: CancellationToken,
+    pub(super) over: CancellationToken,
 }
 
 #[derive(Default)]
@@ -103,7 +100,7 @@ impl fmt::Debug for Connection {
 
 impl Connection {
     /// With the frames that are to be sent.
-    fn new(id: String, device: Device) -> (Arc<Self>, mpsc::Receiver<String>) {
+    pub(super) fn new(id: String, device: Device) -> (Arc<Self>, mpsc::Receiver<String>) {
         let (outgoing, frames) = mpsc::channel(MAX_WAITING_FRAMES);
         let connection = Self {
             id,
@@ -118,7 +115,7 @@ impl Connection {
     }
 
     /// Asks the connection to end; the first reason counts.
-    fn close(&self, ending: Ending) {
+    pub(super) fn close(&self, ending: Ending) {
         self.closing.send_if_modified(|closing| {
             let is_first = closing.is_none();
             closing.get_or_insert(ending);
@@ -136,7 +133,7 @@ impl Connection {
         tools.iter().map(|tool| (tool.description.name.clone(), tool.description.description.clone())).collect()
     }
 
-    fn answer(&self, call: &str, answer: CallAnswer) {
+    pub(super) fn answer(&self, call: &str, answer: CallAnswer) {
         let waiting = self.calls.lock().waiting.remove(call);
         // An answer that nobody waits for came too late, which is no fault of the device.
         if let Some(waiting) = waiting {
@@ -145,13 +142,13 @@ impl Connection {
     }
 
     /// Fails every call that waits; none begins any more.
-    fn end_calls(&self) {
+    pub(super) fn end_calls(&self) {
         let mut calls = self.calls.lock();
         calls.is_over = true;
         calls.waiting.clear();
     }
 
-    async fn send_error(&self, id: Option<&str>, code: &str, message: &str) {
+    pub(super) async fn send_error(&self, id: Option<&str>, code: &str, message: &str) {
         // An error says that the connection is over.
         let _ = self.outgoing.send(to_device::error(id, code, message)).await;
     }

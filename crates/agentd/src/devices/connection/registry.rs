@@ -58,7 +58,7 @@ impl Drop for SocketsClosed {
 }
 
 impl Connections {
-    pub(super) async fn join(&self) -> tokio::sync::MutexGuard<'_, ()> {
+    pub(in crate::devices) async fn join(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.0.joining.lock().await
     }
 
@@ -66,7 +66,7 @@ impl Connections {
     ///
     /// # Errors
     /// Why no connection may open now.
-    pub(super) fn enter(&self, connection: &Arc<Connection>) -> Result<(), Ending> {
+    pub(in crate::devices) fn enter(&self, connection: &Arc<Connection>) -> Result<(), Ending> {
         let mut state = self.0.state.lock();
         if let Some(ending) = state.closers.first() {
             return Err(*ending);
@@ -78,7 +78,7 @@ impl Connections {
     }
 
     /// Forgets a connection, unless another one has taken its place.
-    pub(super) fn leave(&self, connection: &Connection) {
+    pub(in crate::devices) fn leave(&self, connection: &Connection) {
         let mut state = self.0.state.lock();
         if state.open.get(&connection.device.id).is_some_and(|open| open.id == connection.id) {
             state.open.remove(&connection.device.id);

@@ -23,7 +23,7 @@ const MAX_ERROR_CHARACTERS: usize = 4_000;
 
 /// A tool as its device registered it.
 #[derive(Debug)]
-pub(super) struct RegisteredTool {
+pub(in crate::devices) struct RegisteredTool {
     /// As the device calls it.
     name: String,
     pub(super) description: ToolDescription,
@@ -33,7 +33,10 @@ pub(super) struct RegisteredTool {
 ///
 /// # Errors
 /// A sentence for the device's maker.
-pub(super) fn register(device: &Device, specs: Vec<ToolSpec>) -> Result<Arc<[Arc<RegisteredTool>]>, String> {
+pub(in crate::devices) fn register(
+    device: &Device,
+    specs: Vec<ToolSpec>,
+) -> Result<Arc<[Arc<RegisteredTool>]>, String> {
     let mut names = HashSet::new();
     let mut tools = Vec::with_capacity(specs.len());
     for ToolSpec { name, description, input_schema } in specs {

@@ -17,10 +17,9 @@ use url::Url;
 
 use super::{cut, milliseconds};
 use crate::hooks::known::LoadedHook;
-use crate::hooks::model::HttpAction;
+use crate::hooks::model::{HttpAction, QUICK};
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::Claim;
-use crate::hooks::worker::QUICK;
 
 /// From the lookup of the name to the answer's head.
 const TIME_LIMIT: Duration = Duration::from_secs(10);

@@ -17,13 +17,12 @@ pub(super) use http::Sent;
 
 use super::error::HookError;
 use super::known::LoadedHook;
-use super::model::{Action, ExecutionStatus, inline_delay};
+use super::model::{Action, EXECUTION_LEASE, ExecutionStatus, QUICK, inline_delay};
 use super::service::Hooks;
 use super::store;
 use super::store::executions::{self, ExecutionResult};
 use super::store::figures::{self, Figures};
 use super::store::queue::{self, Claim, Lane};
-use super::worker::{EXECUTION_LEASE, QUICK};
 use crate::ground::Place;
 
 /// The lease is renewed so often.

@@ -7,11 +7,18 @@ use agentd_base::{Problems, Secret};
 use serde_json::{Map, Value, json};
 
 use super::config::Action;
-use super::{Hook, HookType, SecretWrite, SecretWrites, stored_action, urls};
+use super::{Hook, HookId, HookType, SecretWrite, SecretWrites, stored_action, urls};
 use crate::settings::require_again;
 use crate::skills::carries_credential;
 
 pub(super) const HEADERS: &str = "headers";
+/// What the names of headers begin with in the vault.
+pub(in crate::hooks) const HEADER_SECRETS: &str = "headers.";
+
+/// Under which a hook's secrets lie in the vault.
+pub(in crate::hooks) fn secret_scope(id: &HookId) -> String {
+    format!("hooks.{id}")
+}
 
 impl Hook {
     /// Names of the headers whose values lie in the vault, in small letters.

@@ -16,9 +16,12 @@ pub(super) use bundled::{BUNDLED, BundledHook};
 pub(super) use config::SECRET;
 pub use config::{Action, BuiltinAction, HttpAction, PythonAction};
 pub use filter::{Filter, FilterProblem};
+pub(super) use headers::{HEADER_SECRETS, secret_scope};
 pub use hook::{Hook, HookChange, HookType};
 pub(super) use hook::{MAX_HOOKS, SecretWrite, SecretWrites, stored_action};
-pub(super) use retry::{DELIVERY_LEASE, FAILURES_TO_OPEN, circuit_pause, delivery_delay, inline_delay};
+pub(super) use retry::{
+    DELIVERY_LEASE, EXECUTION_LEASE, FAILURES_TO_OPEN, QUICK, circuit_pause, delivery_delay, inline_delay,
+};
 
 agentd_base::typed_id!(
     /// The id of a hook.

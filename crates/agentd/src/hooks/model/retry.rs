@@ -7,6 +7,10 @@ use agentd_net::LONGEST_RETRY_AFTER;
 
 /// A delivery that is claimed is held for so long: more than sending can take.
 pub(in crate::hooks) const DELIVERY_LEASE: Duration = Duration::from_secs(15);
+/// A receiver that takes longer to answer is slow.
+pub(in crate::hooks) const QUICK: Duration = Duration::from_millis(300);
+/// An execution is held for so long, and longer as long as its daemon lives.
+pub(in crate::hooks) const EXECUTION_LEASE: Duration = Duration::from_secs(30);
 /// After so many failures in a row a receiver's circuit opens.
 pub(in crate::hooks) const FAILURES_TO_OPEN: u64 = 10;
 /// A receiver that is away is asked at least this often.

@@ -10,10 +10,9 @@ use futures_util::future::LocalBoxFuture;
 use super::Hooks;
 use crate::agents::{AgentId, Agents, OwnsAgentData};
 use crate::hooks::error::HookError;
-use crate::hooks::known::{HEADER_SECRETS, secret_scope};
 use crate::hooks::model::{
-    Action, BuiltinAction, BundledHook, Hook, HookChange, HookId, HookType, MAX_HOOKS, SECRET, SecretWrite,
-    SecretWrites,
+    Action, BuiltinAction, BundledHook, HEADER_SECRETS, Hook, HookChange, HookId, HookType, MAX_HOOKS, SECRET,
+    SecretWrite, SecretWrites, secret_scope,
 };
 use crate::hooks::store::{self, deliveries, executions, figures, queue};
 use crate::notify::Target;

@@ -11,12 +11,12 @@ use crate::events;
 use crate::hooks::act::LanePlace;
 use crate::hooks::error::HookError;
 use crate::hooks::model::{
-    Action, BuiltinAction, Delivery, DeliveryId, Execution, ExecutionId, HookId, TEST_EVENT, event_body,
+    Action, BuiltinAction, Delivery, DeliveryId, EXECUTION_LEASE, Execution, ExecutionId, HookId, TEST_EVENT,
+    event_body,
 };
 use crate::hooks::store::deliveries::{self, NewWork};
 use crate::hooks::store::executions;
 use crate::hooks::store::queue::{self, Lane};
-use crate::hooks::worker::EXECUTION_LEASE;
 
 /// A test that waits for a place at its agent's provider is answered after this as it is then. What a hook does
 /// else has limits of its own, the longest of them that of code.

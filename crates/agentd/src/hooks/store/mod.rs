@@ -11,8 +11,7 @@ use agentd_base::Timestamp;
 use agentd_store::{Args, Read, Row, Seq, StoreError, Tx, args, in_list};
 use serde_json::{Map, Value};
 
-use super::known::{HEADER_SECRETS, secret_scope};
-use super::model::{Filter, Hook, HookId, HookType, stored_action};
+use super::model::{Filter, HEADER_SECRETS, Hook, HookId, HookType, secret_scope, stored_action};
 use crate::agents::AgentId;
 
 const COLUMNS: &str = "id, name, event_type, hook_type, enabled, disabled_reason, scope, agent_id, config, has_secret, \

@@ -8,10 +8,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
+use super::INTERVAL;
 use super::lane::{claim_due, rest};
-use super::{EXECUTION_LEASE, INTERVAL};
 use crate::ground::{Worker, WorkerError};
 use crate::hooks::act::LanePlace;
+use crate::hooks::model::EXECUTION_LEASE;
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::Lane;
 

@@ -25,10 +25,6 @@ const REQUESTS_AT_ONCE: usize = 64;
 const SLOW_REQUESTS_AT_ONCE: usize = 64;
 /// Other hooks at work at once; of one hook a quarter.
 const OTHERS_AT_ONCE: usize = 16;
-/// A receiver that takes longer to answer is slow.
-pub(super) const QUICK: Duration = Duration::from_millis(300);
-/// An execution is held for so long, and longer as long as its daemon lives.
-pub(super) const EXECUTION_LEASE: Duration = Duration::from_secs(30);
 /// A transaction of the reader ends with the event that brings it to so many rows.
 const ROWS_A_BATCH: usize = 500;
 /// How often is looked for what is due when nothing wakes.

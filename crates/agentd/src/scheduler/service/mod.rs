@@ -33,6 +33,7 @@ pub use chains::NewChain;
 pub use jobs::{CreateJob, ListJobs, UpdateJob};
 pub use parse::{ParseMethod, PlainSchedule, Validation};
 pub use smart::{Calendar, CalendarEntry, Heatmap};
+pub(super) use statistics::TICK_INTERVAL;
 pub use statistics::{JobStatistics, SchedulerStatus, Statistics};
 
 /// Figures of this process, for the metrics.

@@ -11,7 +11,9 @@ use crate::scheduler::error::SchedulerError;
 use crate::scheduler::model::{JobId, RunStatus};
 use crate::scheduler::store::statistics::{self, RunFigures};
 use crate::scheduler::store::{jobs, runs};
-use crate::scheduler::tick::TICK_INTERVAL;
+
+/// Another replica may have taken a job that is due sooner, so nobody sleeps longer.
+pub(in crate::scheduler) const TICK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Rates and means are of this time.
 const LATELY: Duration = Duration::from_secs(30 * 86_400);

@@ -6,6 +6,7 @@
 mod code;
 mod files;
 mod http_fetch;
+pub(super) mod store;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +22,6 @@ use serde_json::{Map, Value};
 use super::error::SkillError;
 use super::sandbox::CodeRunner;
 use super::schema::InputSchema;
-use super::store;
 use super::tool::{Effect, Tool, ToolDescription, ToolError, ToolSource};
 use crate::agents::Agent;
 use crate::ground::Ground;

@@ -13,6 +13,7 @@
 mod model;
 mod run;
 mod service;
+pub(super) mod store;
 mod template;
 
 pub use model::{

@@ -11,13 +11,13 @@ use futures_util::future::BoxFuture;
 
 use super::model::{CustomTool, CustomToolChange, CustomToolId, SecretChanges};
 use super::run::{Means, RunnableTool};
+use super::store;
 use crate::agents::Agent;
 use crate::ground::Ground;
 use crate::settings::{SealedUrl, Settings, Vault, VaultError, open_url, write_url_secrets};
 use crate::skills::Skills;
 use crate::skills::error::SkillError;
 use crate::skills::sandbox::CodeRunner;
-use crate::skills::store;
 use crate::skills::tool::{Tool, ToolSource};
 
 const MAX_CUSTOM_TOOLS: usize = 200;

@@ -16,7 +16,7 @@ use super::secrets::{self, Kind};
 use super::store;
 use crate::settings::{Vault, hide_url_secrets, is_named_like_a_credential, open_url};
 use crate::skills::Skills;
-use crate::skills::store::list_custom_tools;
+use crate::skills::custom::store::list_custom_tools;
 
 /// Who starts these may first have to download what is to be started.
 const PACKAGE_RUNNERS: [&str; 8] = ["npx", "npm", "bunx", "pnpm", "uvx", "uv", "pipx", "deno"];

@@ -22,8 +22,8 @@ use super::{secrets, store};
 use crate::ground::Ground;
 use crate::settings::{Settings, Vault};
 use crate::skills::Skills;
+use crate::skills::custom::store::CUSTOM_TOOLS;
 use crate::skills::sandbox::CodeRunner;
-use crate::skills::store::CUSTOM_TOOLS;
 
 /// Each may take a place among the sandbox's runs, of which there are more.
 pub(super) const MAX_SERVERS: usize = 50;

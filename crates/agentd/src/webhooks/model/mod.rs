@@ -33,6 +33,8 @@ agentd_base::typed_id!(
 );
 agentd_store::stored_ids!(WebhookId, DeliveryId);
 
+/// The queue of turns that have to begin.
+pub(super) const QUEUE: &str = "webhooks";
 /// They are kept in memory with their secrets.
 pub(super) const MAX_WEBHOOKS: usize = 1_000;
 /// Deliveries are kept for 30 days.

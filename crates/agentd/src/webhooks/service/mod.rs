@@ -14,9 +14,9 @@ use tokio::sync::Notify;
 
 use super::admission::{Admission, RequestCounts};
 use super::error::WebhookError;
+use super::model::QUEUE;
 use super::model::{MAX_WEBHOOKS, Webhook, WebhookChange, WebhookId, new_secret, secret_problem};
 use super::store;
-use super::worker::MOST_HELD;
 use crate::agents::{AgentId, Agents};
 use crate::engine::Engine;
 use crate::ground::{Ground, NextDue, Places};
@@ -24,8 +24,8 @@ use crate::settings::{Vault, VaultError};
 
 pub use receive::ReceivedRequest;
 
-/// The queue of turns that have to begin.
-pub(super) const QUEUE: &str = "webhooks";
+/// Deliveries that one daemon holds while they wait for a place; more than this stay for others, and for later.
+const MOST_HELD: usize = 128;
 /// Where secrets are kept, each under the id of its webhook.
 const VAULT_SCOPE: &str = "webhooks";
 

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
-use super::{QUEUE, Webhooks};
+use super::Webhooks;
 use crate::webhooks::admission::Outcome;
 use crate::webhooks::error::WebhookError;
+use crate::webhooks::model::QUEUE;
 use crate::webhooks::model::{
     Delivery, DeliveryId, DeliveryStatus, StoredRequest, Webhook, WebhookId, is_kept_header, read_body,
 };

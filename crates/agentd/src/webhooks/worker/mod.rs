@@ -4,5 +4,4 @@ mod purge;
 mod start;
 
 pub use purge::PurgeDeliveries;
-pub(super) use start::MOST_HELD;
 pub use start::StartTurns;

@@ -10,8 +10,9 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use crate::ground::{Worker, WorkerError};
+use crate::webhooks::model::QUEUE;
 use crate::webhooks::model::{DeliveryId, KEPT, MAX_BYTES, MAX_DELIVERIES, REPEATS_WITHIN, WebhookId};
-use crate::webhooks::service::{QUEUE, Webhooks};
+use crate::webhooks::service::Webhooks;
 use crate::webhooks::store::purge;
 
 /// A body may have two megabytes.

@@ -13,14 +13,13 @@ use tokio::sync::Notify;
 use crate::agents::{Agent, AgentError};
 use crate::engine::{BackgroundPlace, EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
 use crate::ground::{Worker, WorkerError, keep_lease};
+use crate::webhooks::model::QUEUE;
 use crate::webhooks::model::{Delivery, DeliveryId, DeliveryStatus, Webhook};
 use crate::webhooks::prompt::tell;
-use crate::webhooks::service::{QUEUE, Webhooks};
+use crate::webhooks::service::Webhooks;
 use crate::webhooks::store::{self, deliveries};
 use crate::webhooks::turns::TRANSCRIPT;
 
-/// Deliveries that one daemon holds while they wait for a place; more than this stay for others, and for later.
-pub(in crate::webhooks) const MOST_HELD: usize = 128;
 /// Renewed while a delivery waits for its place, so that a daemon that died holds nothing for long.
 const LEASE: Duration = Duration::from_secs(15);
 const HEARTBEAT: Duration = Duration::from_secs(5);

@@ -6,8 +6,8 @@ use agentd_base::{DomainError, ErrorKind};
 use agentd_store::Recorder;
 use futures_util::StreamExt;
 
-use super::Connection;
 use crate::chat::{Chat, ChatError, ConversationId, ExecutionMode, SendMessage};
+use crate::devices::connection::Connection;
 use crate::devices::model::to_device;
 
 /// Replies that one connection may follow at once.

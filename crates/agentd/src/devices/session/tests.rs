@@ -11,8 +11,7 @@ use futures_util::{Sink, Stream, StreamExt};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::session::{read_frames, write_frames};
-use super::{Connection, Ending};
+use super::{Connection, Ending, read_frames, write_frames};
 use crate::devices::model::{Device, DeviceId};
 
 /// Takes everything, or nothing.

@@ -1,5 +1,9 @@
 //! One connection from its first frame to its last.
 
+mod chat;
+#[cfg(test)]
+mod tests;
+
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +17,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 use tokio_tungstenite::tungstenite::{self, error::ProtocolError};
 
-use super::chat::{MAX_REPLIES, Said, talk};
-use super::tools::register;
-use super::{Connection, Ending};
+use self::chat::{MAX_REPLIES, Said, talk};
 use crate::chat::Chat;
+use crate::devices::connection::{Connection, Ending, register};
 use crate::devices::model::{Device, DeviceFrame, Pace, parse, to_device};
 use crate::devices::service::{DEVICES, Devices};
 use crate::devices::store;

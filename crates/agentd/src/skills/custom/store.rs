@@ -1,34 +1,13 @@
-//! Rows of custom tools, and which built-in tools are switched off.
-
-use std::collections::BTreeSet;
+//! Rows of custom tools.
 
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Topic, Tx, args};
 use serde_json::Value;
 
-use super::custom::{CustomTool, CustomToolId, ToolKind};
+use super::{CustomTool, CustomToolId, ToolKind};
 
-/// Which built-in tools are on.
-pub(super) const BUILTIN_TOOLS: Topic = Topic::new("skills.builtin");
 /// Custom tools and their secrets.
-pub(super) const CUSTOM_TOOLS: Topic = Topic::new("skills.custom");
-
-pub(super) async fn list_switched_off(read: &mut Read) -> Result<BTreeSet<String>, StoreError> {
-    let rows = read.fetch_all("SELECT name FROM builtin_tools_off", args![]).await?;
-    rows.iter().map(|row| row.get("name")).collect()
-}
-
-/// Answers whether the tool was off.
-pub(super) async fn switch_on(tx: &mut Tx, name: &str) -> Result<bool, StoreError> {
-    tx.touch(BUILTIN_TOOLS);
-    Ok(tx.execute("DELETE FROM builtin_tools_off WHERE name = $1", args![name]).await? > 0)
-}
-
-pub(super) async fn switch_off(tx: &mut Tx, name: &str) -> Result<(), StoreError> {
-    tx.touch(BUILTIN_TOOLS);
-    let sql = "INSERT INTO builtin_tools_off (name) VALUES ($1) ON CONFLICT (name) DO NOTHING";
-    tx.execute(sql, args![name]).await.map(|_| ())
-}
+pub(in crate::skills) const CUSTOM_TOOLS: Topic = Topic::new("skills.custom");
 
 fn custom_tool(row: &Row) -> Result<CustomTool, StoreError> {
     Ok(CustomTool {
@@ -50,19 +29,22 @@ fn custom_tool(row: &Row) -> Result<CustomTool, StoreError> {
 }
 
 /// Every custom tool, oldest first.
-pub(super) async fn list_custom_tools(read: &mut Read) -> Result<Vec<CustomTool>, StoreError> {
+pub(in crate::skills) async fn list_custom_tools(read: &mut Read) -> Result<Vec<CustomTool>, StoreError> {
     let sql = "SELECT id, name, description, input_schema, kind, source_code, request, timeout_seconds, enabled, \
                created_at, updated_at FROM custom_tools ORDER BY created_at, id";
     read.fetch_all(sql, args![]).await?.iter().map(custom_tool).collect()
 }
 
-pub(super) async fn find_custom_tool(read: &mut Read, id: &CustomToolId) -> Result<Option<CustomTool>, StoreError> {
+pub(in crate::skills) async fn find_custom_tool(
+    read: &mut Read,
+    id: &CustomToolId,
+) -> Result<Option<CustomTool>, StoreError> {
     let sql = "SELECT id, name, description, input_schema, kind, source_code, request, timeout_seconds, enabled, \
                created_at, updated_at FROM custom_tools WHERE id = $1";
     read.fetch_optional(sql, args![id]).await?.as_ref().map(custom_tool).transpose()
 }
 
-pub(super) async fn count_custom_tools(read: &mut Read) -> Result<usize, StoreError> {
+pub(in crate::skills) async fn count_custom_tools(read: &mut Read) -> Result<usize, StoreError> {
     read.fetch_one("SELECT COUNT(*) FROM custom_tools", args![]).await?.first()
 }
 
@@ -75,7 +57,7 @@ fn schema(tool: &CustomTool) -> String {
 }
 
 /// Adds the row; answers whether the name was free.
-pub(super) async fn insert_custom_tool(tx: &mut Tx, tool: &CustomTool) -> Result<bool, StoreError> {
+pub(in crate::skills) async fn insert_custom_tool(tx: &mut Tx, tool: &CustomTool) -> Result<bool, StoreError> {
     tx.touch(CUSTOM_TOOLS);
     let inserted = tx
         .execute(
@@ -100,12 +82,16 @@ pub(super) async fn insert_custom_tool(tx: &mut Tx, tool: &CustomTool) -> Result
 }
 
 /// Whether another tool than `id` has the name.
-pub(super) async fn is_name_taken(read: &mut Read, name: &str, id: &CustomToolId) -> Result<bool, StoreError> {
+pub(in crate::skills) async fn is_name_taken(
+    read: &mut Read,
+    name: &str,
+    id: &CustomToolId,
+) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM custom_tools WHERE name = $1 AND id <> $2";
     Ok(read.fetch_optional(sql, args![name, id]).await?.is_some())
 }
 
-pub(super) async fn update_custom_tool(tx: &mut Tx, tool: &CustomTool) -> Result<(), StoreError> {
+pub(in crate::skills) async fn update_custom_tool(tx: &mut Tx, tool: &CustomTool) -> Result<(), StoreError> {
     tx.touch(CUSTOM_TOOLS);
     tx.execute(
         "UPDATE custom_tools SET name = $2, description = $3, input_schema = $4, kind = $5, source_code = $6, \
@@ -128,7 +114,7 @@ pub(super) async fn update_custom_tool(tx: &mut Tx, tool: &CustomTool) -> Result
 }
 
 /// Answers whether there was such a tool.
-pub(super) async fn toggle_custom_tool(
+pub(in crate::skills) async fn toggle_custom_tool(
     tx: &mut Tx,
     id: &CustomToolId,
     wished: Option<bool>,
@@ -144,7 +130,7 @@ pub(super) async fn toggle_custom_tool(
 }
 
 /// Answers whether there was such a tool.
-pub(super) async fn delete_custom_tool(tx: &mut Tx, id: &CustomToolId) -> Result<bool, StoreError> {
+pub(in crate::skills) async fn delete_custom_tool(tx: &mut Tx, id: &CustomToolId) -> Result<bool, StoreError> {
     tx.touch(CUSTOM_TOOLS);
     Ok(tx.execute("DELETE FROM custom_tools WHERE id = $1", args![id]).await? > 0)
 }
