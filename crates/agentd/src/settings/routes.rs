@@ -326,7 +326,7 @@ async fn upload_avatar(
     Picture(bytes): Picture,
 ) -> Answer<AvatarView> {
     let recorder = record_once(&once, StatusCode::OK, |url: &String| AvatarView { avatar_url: url.clone() });
-    let avatar_url = state.settings.set_avatar(&bytes, recorder).await?;
+    let avatar_url = state.settings.set_avatar(bytes.into(), recorder).await?;
     Ok(Json(AvatarView { avatar_url }))
 }
 

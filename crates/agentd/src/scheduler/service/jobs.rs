@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use agentd_base::{FieldProblem, Page, Patch, Problems, Timestamp};
+use agentd_base::{DomainError, ErrorKind, FieldProblem, Page, Patch, Problems, Timestamp};
 use agentd_net::Trust;
 use agentd_schedule::{Schedule, ScheduleSpec};
 use agentd_store::{Recorder, Tx};
 
 use super::Scheduler;
-use crate::agents::AgentId;
+use crate::agents::{AgentError, AgentId};
 use crate::notify::Target;
 use crate::scheduler::error::SchedulerError;
 use crate::scheduler::events;
@@ -64,7 +64,10 @@ impl Scheduler {
     pub async fn create(&self, wanted: CreateJob, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
         let agent = match &wanted.agent {
             Some(name) => self.0.agents.get(name).await?,
-            None => self.0.agents.default_agent().await?,
+            None => match self.0.agents.default_agent().await {
+                Ok(agent) => agent,
+                Err(error) => return Err(self.with_other_problems(error, &wanted.fields)),
+            },
         };
         if self.0.known_jobs.load(Ordering::Relaxed) >= MOST_JOBS {
             return Err(SchedulerError::TooManyJobs { limit: MOST_JOBS });
@@ -98,6 +101,28 @@ impl Scheduler {
         let job = self.0.ground.db.write(work).await?;
         self.0.tick_wake.notify_one();
         Ok(job)
+    }
+
+    /// That no agent stands in for the one that is not named, with every other bad field.
+    fn with_other_problems(&self, error: AgentError, fields: &JobFields) -> SchedulerError {
+        match (error.kind(), self.checked(AgentId::from("agent"), fields)) {
+            (ErrorKind::Invalid(mut problems), Err(others)) => {
+                problems.extend(others);
+                SchedulerError::Invalid(problems)
+            }
+            _ => error.into(),
+        }
+    }
+
+    /// What is wrong with a job that names no agent when none stands in.
+    pub(in crate::scheduler) async fn agent_problems(&self, wanted: &CreateJob) -> Vec<FieldProblem> {
+        if wanted.agent.is_some() {
+            return Vec::new();
+        }
+        match self.0.agents.default_agent().await.map_err(|error| error.kind()) {
+            Err(ErrorKind::Invalid(problems)) => problems,
+            _ => Vec::new(),
+        }
     }
 
     /// A new job, if everything about it is right.

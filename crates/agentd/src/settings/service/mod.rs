@@ -47,6 +47,8 @@ struct Inner {
     current: ArcSwap<State>,
     /// One at a time, so that an older state never follows a newer one.
     publishing: Mutex<()>,
+    /// One picture at a time: each takes memory for its pixels.
+    decoding: Arc<Mutex<()>>,
     changes: watch::Sender<u64>,
     policy: PolicyHandle,
     others: RwLock<Vec<Arc<dyn KeepsSettings>>>,
@@ -82,6 +84,7 @@ impl Settings {
             snapshot,
             current: ArcSwap::new(state),
             publishing: Mutex::new(()),
+            decoding: Arc::default(),
             changes: watch::Sender::new(0),
             policy: PolicyHandle::default(),
             others: RwLock::default(),
