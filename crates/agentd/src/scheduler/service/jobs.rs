@@ -158,11 +158,19 @@ impl Scheduler {
     /// Refuses an address that would never be reached, as far as that shows without asking anybody. One that was kept
     /// stays: what is permitted may have changed since.
     fn check_address(&self, job: &Job, before: Option<&DeliveryRule>, problems: &mut Problems) {
-        let Some(rule) = job.delivery.as_ref().filter(|rule| Some(*rule) != before) else { return };
-        if let Ok(Target::Webhook(url)) = rule.channel.parse()
-            && let Err(refusal) = self.0.settings.policy().current().check_url(&url, Trust::Owner)
-        {
-            problems.add("delivery.channel", refusal.to_string());
+        let before = before.map(|rule| &rule.channel);
+        let Some(rule) = job.delivery.as_ref().filter(|rule| Some(&rule.channel) != before) else { return };
+        let Ok(target) = rule.channel.parse::<Target>() else { return };
+        let fault = match &target {
+            Target::Webhook(url) => {
+                let judged = self.0.settings.policy().current().check_url(url, Trust::Owner);
+                judged.err().map(|refusal| refusal.to_string())
+            }
+            // What is wrong with the target as such is told already.
+            _ => self.0.notify.fault_of(&target).filter(|_| target.fault().is_none()),
+        };
+        if let Some(fault) = fault {
+            problems.add("delivery.channel", fault);
         }
     }
 
