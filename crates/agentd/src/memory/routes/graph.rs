@@ -15,9 +15,9 @@ const LIMITS: PageLimits = PageLimits { default: 1_000, maximum: 10_000 };
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct GraphQuery {
-    /// How many entities to show, the most mentioned first; default 1000. Of relations, four times as
-    /// many are shown, the heaviest first.
-    #[param(minimum = 1, maximum = 10_000)]
+    /// How many entities to show, the most mentioned first. Of relations, four times as many are shown, the
+    /// heaviest first.
+    #[param(minimum = 1, maximum = 10_000, default = json!(LIMITS.default))]
     limit: Option<i64>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct MemoryGraph {
 
 /// What is known, and how it hangs together
 #[utoipa::path(
-    get, path = "/api/memory/graph", tag = "Memory", params(GraphQuery),
+    get, path = "/api/memory/graph", tag = "memory", params(GraphQuery),
     responses((status = 200, body = MemoryGraph)),
 )]
 pub(super) async fn get_memory_graph(

@@ -1,6 +1,6 @@
 //! `/api/settings`: live sections, partial changes, and reset.
 
-mod avatar;
+pub mod avatar;
 mod secrets;
 mod transfer;
 
