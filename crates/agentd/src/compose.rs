@@ -246,6 +246,7 @@ pub async fn compose(
     let notify_options =
         NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
     let notify = Notify::new(&ground, settings.clone(), notify_options);
+    settings.register_finder(Arc::new(notify.clone()));
     let scheduler = Scheduler::new(
         ground.clone(),
         settings.clone(),

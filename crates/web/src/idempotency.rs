@@ -18,6 +18,10 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 use sha2::Sha256;
+use utoipa::IntoParams;
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -25,7 +29,9 @@ use crate::extract::body_error;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-pub(crate) const MAX_KEY_CHARACTERS: usize = 255;
+/// The header as the document writes it.
+pub(crate) const PARAMETER: &str = "Idempotency-Key";
+const MAX_KEY_CHARACTERS: usize = 255;
 
 /// A request that asked to be done only once. Handlers pass it to the change that they make.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +53,27 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for IdempotencyKey {
 
     async fn from_request_parts(parts: &mut http::request::Parts, _state: &S) -> Result<Self, Self::Rejection> {
         Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
+    }
+}
+
+/// For the operations that keep the header: `params(IdempotencyKey)`.
+impl IntoParams for IdempotencyKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let key = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .min_length(Some(1))
+            .max_length(Some(MAX_KEY_CHARACTERS))
+            .pattern(Some("^[\\x21-\\x7e]+$"))
+            .build();
+        let description = "Chosen by the caller. What this creates or starts is done once: within 24 hours the same \
+                           key and body are answered as the first time, and the same key with another body 409";
+        let parameter = ParameterBuilder::new()
+            .name(PARAMETER)
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some(description))
+            .schema(Some(key));
+        vec![parameter.build()]
     }
 }
 

@@ -1,16 +1,16 @@
 //! Completes the generated OpenAPI document with what is true of every operation.
 
 use utoipa::openapi::header::HeaderBuilder;
-use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
+use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Components, ContentBuilder, OpenApi, Ref, RefOr, Required, ResponseBuilder};
+use utoipa::openapi::{Components, ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa::{PartialSchema, ToSchema};
 
 use agentd_base::FieldProblem;
 
 use crate::error::ErrorBody;
-use crate::idempotency::MAX_KEY_CHARACTERS;
+use crate::idempotency::PARAMETER;
 
 /// Adds the error answers that follow from the daemon's rules rather than from a handler: each
 /// operation then lists every status that it can answer with.
@@ -47,8 +47,8 @@ pub fn complete_document(document: &mut OpenApi) {
     );
     for (path, item) in &mut document.paths.paths {
         let is_probe = path.starts_with("/health") || path == "/api/health" || path == "/api/metrics/prometheus";
-        if let Some(operation) = &mut item.post {
-            add_idempotency(operation);
+        if let Some(operation) = item.post.as_mut().filter(|operation| is_done_once(operation)) {
+            add_replayed(operation);
         }
         let methods = [
             (&mut item.get, false),
@@ -65,23 +65,13 @@ pub fn complete_document(document: &mut OpenApi) {
     }
 }
 
-/// Every POST takes the header; it matters where something is created or started.
-fn add_idempotency(operation: &mut Operation) {
-    let key = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .min_length(Some(1))
-        .max_length(Some(MAX_KEY_CHARACTERS))
-        .pattern(Some("^[\\x21-\\x7e]+$"))
-        .build();
-    let description = "Chosen by the caller. What a POST creates or starts is done once: within 24 hours the same key \
-                       and body are answered as the first time, and the same key with another body 409";
-    let parameter = ParameterBuilder::new()
-        .name("Idempotency-Key")
-        .parameter_in(ParameterIn::Header)
-        .required(Required::False)
-        .description(Some(description))
-        .schema(Some(key));
-    operation.parameters.get_or_insert_with(Vec::new).push(RefOr::T(parameter.build()));
+/// Whether a repeat of the operation is answered from the first.
+fn is_done_once(operation: &Operation) -> bool {
+    let parameters = operation.parameters.as_deref().unwrap_or_default();
+    parameters.iter().any(|parameter| matches!(parameter, RefOr::T(parameter) if parameter.name == PARAMETER))
+}
+
+fn add_replayed(operation: &mut Operation) {
     let replayed = HeaderBuilder::new()
         .schema(Some(ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["true"]))))
         .description(Some("The answer of an earlier request with the same `Idempotency-Key`"));
@@ -126,7 +116,14 @@ fn complete_operation(operation: &mut Operation, changes: bool, is_probe: bool) 
         statuses.push(("413", "The body is too large"));
     }
     if changes {
-        statuses.push(("409", "The present state, or an `Idempotency-Key` used before, stands against it"));
+        statuses.push((
+            "409",
+            if is_done_once(operation) {
+                "The present state, or an `Idempotency-Key` used before, stands against it"
+            } else {
+                "The present state stands against it"
+            },
+        ));
     }
     for (status, description) in statuses {
         operation.responses.responses.entry(status.to_owned()).or_insert_with(|| error_response(description));

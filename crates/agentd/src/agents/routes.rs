@@ -192,6 +192,7 @@ fn render_list(agents: &[Arc<Agent>]) -> Bytes {
 
 /// Make an agent and its workspace
 #[utoipa::path(post, path = "/api/agents", operation_id = "create_agent", tag = "agents", request_body = AgentFields,
+    params(IdempotencyKey),
     responses((status = 201, body = AgentView), (status = 409, body = ErrorBody, description = "The svc_name is taken")))]
 async fn create_agent(
     State(agents): State<Agents>,

@@ -19,7 +19,7 @@ type Answer<T> = Result<Json<T>, ApiError>;
 ///
 /// Secrets are shown as `{"set": true}`.
 #[utoipa::path(
-    get, path = "/api/channels/settings", tag = "Channels",
+    get, path = "/api/channels/settings", tag = "channels",
     responses((status = 200, body = ChannelSettings)),
 )]
 async fn get_channel_settings(State(settings): State<Settings>) -> Answer<Arc<ChannelSettings>> {
@@ -31,7 +31,7 @@ async fn get_channel_settings(State(settings): State<Settings>) -> Answer<Arc<Ch
 /// Takes any fields of any platforms and answers the whole, in force from now on. `null` clears
 /// what may be empty. A platform or a field that is not known is refused.
 #[utoipa::path(
-    put, path = "/api/channels/settings", tag = "Channels", request_body = ChannelPatch,
+    put, path = "/api/channels/settings", tag = "channels", request_body = ChannelPatch,
     responses((status = 200, body = ChannelSettings)),
 )]
 async fn update_channel_settings(

@@ -43,7 +43,7 @@ pub(super) struct BackupArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  agentd restore agentd.tar.gz\n  agentd restore --yes --passphrase-file ~/backup.pass agentd.tar.gz\n  SVC_DATABASE_URL=postgres://… agentd restore agentd.tar.gz   (moves from SQLite to PostgreSQL)\n\nThe whole archive is checked before anything changes. A running daemon is unready while it restores.",
+    after_help = "Examples:\n  agentd restore agentd.tar.gz\n  agentd restore --yes --passphrase-file ~/backup.pass agentd.tar.gz\n  SVC_DATABASE_URL=postgres://… agentd restore agentd.tar.gz   (moves from SQLite to PostgreSQL)\n\nThe whole archive is checked before anything changes. A running daemon is unready while it restores.\nOn a terminal it asks first, and wants `yes`. Without one, as in a script, it refuses unless --yes is given.",
     override_usage = "agentd restore [OPTIONS] <FILE>"
 )]
 pub(super) struct RestoreArgs {
@@ -52,7 +52,7 @@ pub(super) struct RestoreArgs {
     /// File with the passphrase that the archive's secrets were sealed with
     #[arg(long)]
     passphrase_file: Option<PathBuf>,
-    /// Replace what the daemon holds without asking
+    /// Replace what the daemon holds without asking; needed where there is no terminal to ask on
     #[arg(long, short)]
     yes: bool,
 }
@@ -154,7 +154,9 @@ fn confirm(summary: &ArchiveSummary, config: &Config) -> Result<(), CliError> {
         summary.manifest.created_at
     );
     if !std::io::stdin().is_terminal() {
-        return Err(CliError::Usage("a restore replaces everything; say so with --yes".to_owned()));
+        return Err(CliError::Usage(
+            "a restore replaces everything, and there is no terminal to ask on; say so with --yes".to_owned(),
+        ));
     }
     let mut stderr = std::io::stderr();
     drop(stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush()));

@@ -1,11 +1,13 @@
 //! What the daemon answers: every domain's routes, and the document of them all.
 
 use agentd_web::{Routes, complete_document};
-use utoipa::openapi::OpenApi;
 use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
+use utoipa::openapi::{Components, OpenApi, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::Services;
 use crate::page::Pages;
+use crate::skills::ExportedSkills;
 use crate::{
     agents, auth, channels, chat, devices, hooks, memory, monitoring, notify, page, proactive, projects, providers,
     scheduler, settings, setup, skills, webhooks,
@@ -34,6 +36,14 @@ pub(super) fn routes(services: &Services) -> Routes {
         .merge(hooks::routes().with_state(services.hooks.clone()))
 }
 
+/// Names of schemas that stand for one thing here and for another there: one of them would be lost.
+fn clashing<'d>(document: &'d OpenApi, part: &OpenApi) -> Vec<&'d str> {
+    let (Some(here), Some(there)) = (&document.components, &part.components) else { return Vec::new() };
+    let is_other =
+        |(name, schema): &(&String, &RefOr<Schema>)| there.schemas.get(*name).is_some_and(|other| other != *schema);
+    here.schemas.iter().filter(is_other).map(|(name, _)| name.as_str()).collect()
+}
+
 /// The OpenAPI document, from the code alone.
 #[must_use]
 pub fn document() -> OpenApi {
@@ -57,8 +67,17 @@ pub fn document() -> OpenApi {
         webhooks::routes().into_document(),
         hooks::routes().into_document(),
     ] {
+        debug_assert!(
+            clashing(&document, &part).is_empty(),
+            "two schemas of one name: {:?}",
+            clashing(&document, &part)
+        );
         document.merge(part);
     }
+    // No operation of its own answers it, `GET /api/settings` does.
+    let mut exported = vec![(ExportedSkills::name().into_owned(), ExportedSkills::schema())];
+    ExportedSkills::schemas(&mut exported);
+    document.components.get_or_insert_with(Components::new).schemas.extend(exported);
     document.info = InfoBuilder::new()
         .title("agentd")
         .version(env!("CARGO_PKG_VERSION"))

@@ -53,8 +53,8 @@ mod worker;
 
 pub use error::HookError;
 pub use model::{
-    Action, BuiltinAction, Delivery, DeliveryId, DeliveryStatus, Execution, ExecutionId, ExecutionStatus, Filter,
-    FilterProblem, Hook, HookChange, HookId, HookType, HttpAction, PythonAction,
+    Action, BuiltinAction, Delivery, DeliveryStatus, Execution, ExecutionId, ExecutionStatus, Filter, FilterProblem,
+    Hook, HookChange, HookDeliveryId, HookId, HookType, HttpAction, PythonAction,
 };
 pub use restored::JudgeHooks;
 pub use routes::routes;

@@ -106,7 +106,7 @@ fn unready(reason: NotReady) -> ApiError {
 /// How the daemon is
 ///
 /// Answers 200 as long as the process can answer at all, and asks nobody for it.
-#[utoipa::path(get, path = "/health", tag = "Health", responses((status = 200, body = HealthView)))]
+#[utoipa::path(get, path = "/health", tag = "health", responses((status = 200, body = HealthView)))]
 async fn get_health(State(monitoring): State<Monitoring>) -> Json<HealthView> {
     Json(monitoring.health())
 }
@@ -114,7 +114,7 @@ async fn get_health(State(monitoring): State<Monitoring>) -> Json<HealthView> {
 /// Whether the process is alive
 ///
 /// Never touches the database: a daemon whose database is away must not be restarted for it.
-#[utoipa::path(get, path = "/health/live", tag = "Health", responses((status = 200, body = LivenessView)))]
+#[utoipa::path(get, path = "/health/live", tag = "health", responses((status = 200, body = LivenessView)))]
 async fn get_health_live(State(monitoring): State<Monitoring>) -> Json<LivenessView> {
     Json(monitoring.live())
 }
@@ -124,7 +124,7 @@ async fn get_health_live(State(monitoring): State<Monitoring>) -> Json<LivenessV
 /// 503 says in `code` what it waits for: `starting`, `draining`, `restoring`,
 /// `database_unavailable` (away, or its disk is full). It comes back by itself.
 #[utoipa::path(
-    get, path = "/health/ready", tag = "Health",
+    get, path = "/health/ready", tag = "health",
     responses((status = 200, body = ReadinessView), (status = 503, body = ErrorBody)),
 )]
 async fn get_health_ready(State(monitoring): State<Monitoring>) -> Result<Json<ReadinessView>, ApiError> {
@@ -133,7 +133,7 @@ async fn get_health_ready(State(monitoring): State<Monitoring>) -> Result<Json<R
 
 /// How the daemon is, and whether it still waits for its first API key
 #[utoipa::path(
-    get, path = "/api/health", tag = "Health",
+    get, path = "/api/health", tag = "health",
     responses((status = 200, body = PublicHealthView), (status = 503, body = ErrorBody)),
 )]
 async fn get_api_health(State(monitoring): State<Monitoring>) -> Result<Json<PublicHealthView>, ApiError> {
@@ -141,14 +141,14 @@ async fn get_api_health(State(monitoring): State<Monitoring>) -> Result<Json<Pub
 }
 
 /// What is here
-#[utoipa::path(get, path = "/api/", tag = "Health", responses((status = 200, body = ApiIndex)))]
+#[utoipa::path(get, path = "/api/", tag = "health", responses((status = 200, body = ApiIndex)))]
 async fn get_api_index(State(monitoring): State<Monitoring>) -> Json<ApiIndex> {
     Json(monitoring.index())
 }
 
 /// The figures in Prometheus' text format, at most a second old
 #[utoipa::path(
-    get, path = "/api/metrics/prometheus", tag = "Health",
+    get, path = "/api/metrics/prometheus", tag = "health",
     responses((status = 200, body = String, content_type = "text/plain; version=0.0.4; charset=utf-8")),
 )]
 async fn get_metrics(State(monitoring): State<Monitoring>) -> Response {

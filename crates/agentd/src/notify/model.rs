@@ -44,8 +44,8 @@ pub(super) fn is_hook_key(key: Option<&str>) -> bool {
 pub(super) const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Where a message goes: `email:<address>`, `webhook:<url>` or `<platform>:<channel>`. `email:` alone goes to the
-/// address in the profile. Whether there is such a platform shows when the message is sent: it may be turned on by
-/// then.
+/// address in the profile. Whether the platform is set up is asked when a target is stored
+/// ([`super::Notify::fault_of`]), and shows when the message is sent.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Target {
     Email(String),

@@ -43,7 +43,8 @@ struct EmailTested {
 /// Answers when the mail server has taken it, or what failed: the connection, its protection, the
 /// authentication, or an address that was refused.
 #[utoipa::path(
-    post, path = "/api/settings/email/test", tag = "Settings", request_body = EmailTest,
+    post, path = "/api/settings/email/test", tag = "settings", request_body = EmailTest,
+    params(IdempotencyKey),
     responses(
         (status = 200, body = EmailTested),
         (status = 502, body = ErrorBody, description = "The mail server could not be reached, or refused"),
@@ -124,10 +125,9 @@ struct NotificationQuery {
     /// Only those in this state.
     #[param(inline)]
     status: Option<NotificationStatus>,
-    /// Default 50.
-    #[param(minimum = 1, maximum = 200)]
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
@@ -136,7 +136,7 @@ struct NotificationQuery {
 /// What the scheduler, alerts, hooks and agents sent or could not send. What has ended is kept for
 /// 30 days.
 #[utoipa::path(
-    get, path = "/api/notifications", tag = "Notifications", params(NotificationQuery),
+    get, path = "/api/notifications", tag = "notifications", params(NotificationQuery),
     responses((status = 200, body = NotificationList)),
 )]
 async fn list_notifications(
@@ -152,7 +152,7 @@ async fn list_notifications(
 
 /// One message with its text
 #[utoipa::path(
-    get, path = "/api/notifications/{id}", tag = "Notifications",
+    get, path = "/api/notifications/{id}", tag = "notifications",
     params(("id" = String, Path, description = "As in the list")),
     responses((status = 200, body = NotificationWithBody)),
 )]
@@ -168,8 +168,8 @@ async fn get_notification(
 ///
 /// At once, with its attempts allowed anew.
 #[utoipa::path(
-    post, path = "/api/notifications/{id}/retry", tag = "Notifications",
-    params(("id" = String, Path, description = "As in the list")),
+    post, path = "/api/notifications/{id}/retry", tag = "notifications",
+    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
     responses(
         (status = 200, body = NotificationView),
         (status = 409, body = ErrorBody, description = "It is no dead letter"),

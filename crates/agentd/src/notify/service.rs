@@ -6,19 +6,24 @@ use std::time::Duration;
 
 use agentd_base::{FieldProblem, Page};
 use agentd_store::{NewEvent, NewItem, Read, Recorder, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::email::{Email, EmailOptions};
 use super::error::NotifyError;
 use super::model::{
     BODY_LIMIT, DEFAULT_ATTEMPTS, MOST_ATTEMPTS, Notification, NotificationId, NotificationStatus, StoredNotification,
-    shown_channel,
+    Target, shown_channel,
 };
 use super::store;
 use super::transport::{DeliveryFailure, Transport, Transports};
 use super::webhook::Webhook;
 use crate::ground::{Ground, NextDue, Places};
-use crate::settings::{SealedUrl, Settings, UnknownMask, Vault, is_mailbox, names_in_url, open_url, write_url_secrets};
+use crate::settings::{
+    FindsNamed, ProactiveSettings, SealedUrl, Section, Settings, UnknownMask, Vault, is_mailbox, names_in_url,
+    open_url, write_url_secrets,
+};
 
 const AT_ONCE: usize = 4;
 
@@ -39,6 +44,7 @@ pub struct NotifyOptions {
 struct Inner {
     ground: Ground,
     vault: Vault,
+    settings: Settings,
     email: Arc<Email>,
     transports: Transports,
     /// For messages on their way.
@@ -63,10 +69,11 @@ impl Notify {
     pub fn new(ground: &Ground, settings: Settings, options: NotifyOptions) -> Self {
         let (webhook, vault) = (Webhook::new(settings.clone(), ground.clock.clone()), settings.vault().clone());
         let options = EmailOptions { extra_tls_roots: options.extra_tls_roots, time_limit: options.email_time_limit };
-        let email = Arc::new(Email::new(settings, ground.clock.clone(), options));
+        let email = Arc::new(Email::new(settings.clone(), ground.clock.clone(), options));
         let notify = Self(Arc::new(Inner {
             ground: ground.clone(),
             vault,
+            settings,
             email: Arc::clone(&email),
             transports: Transports::default(),
             places: Places::new(AT_ONCE),
@@ -82,6 +89,22 @@ impl Notify {
     /// Adds a way to send; one that is there for the same platform is replaced.
     pub fn register(&self, transport: Arc<dyn Transport>) {
         self.0.transports.register(transport);
+    }
+
+    /// Why nothing would be sent there as things stand. For who stores a target: one that is stored stays, and what is
+    /// sent there waits for its platform.
+    #[must_use]
+    pub fn fault_of(&self, target: &Target) -> Option<String> {
+        let Target::Channel { platform, .. } = target else { return None };
+        let is_set_up = || self.0.settings.is_platform_on(platform) || self.0.transports.find(platform).is_ok();
+        target.fault().or_else(|| {
+            (!is_set_up()).then(|| {
+                format!(
+                    "names the platform `{platform}`, which is not set up; set it up and turn it on with PUT \
+                     /api/channels/settings, or take email:<address> or webhook:<url>"
+                )
+            })
+        })
     }
 
     pub(super) fn ground(&self) -> &Ground {
@@ -244,6 +267,18 @@ impl Notify {
         if !self.0.places.drain(limit).await {
             tracing::warn!("some messages were still being sent and are cut off; they will be tried again");
         }
+    }
+}
+
+impl FindsNamed for Notify {
+    fn named_by(&self) -> (&'static str, &'static str) {
+        (ProactiveSettings::NAME, "delivery")
+    }
+
+    fn problem<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<String>> {
+        // What is no target at all, the settings say themselves.
+        let fault = name.parse().ok().and_then(|target| self.fault_of(&target));
+        std::future::ready(fault).boxed()
     }
 }
 

@@ -26,7 +26,15 @@ pub(super) async fn get_openapi(State(pages): State<Pages>) -> Response {
     ([(CONTENT_TYPE, "application/json")], bytes.clone()).into_response()
 }
 
-pub(super) async fn show() -> ApiResult<Response> {
+/// The page that shows this document, for people
+#[utoipa::path(
+    get,
+    path = "/api/docs",
+    operation_id = "get_docs",
+    tag = "service",
+    responses((status = 200, description = "The page", body = String, content_type = "text/html")),
+)]
+pub(super) async fn show_docs() -> ApiResult<Response> {
     file("index.html")
 }
 

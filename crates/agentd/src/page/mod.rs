@@ -20,10 +20,8 @@ pub struct Pages {
 pub fn routes() -> Routes<Pages> {
     Routes::new().public(
         ApiRouter::new()
-            .route("/", axum::routing::get(start::show))
-            .route("/api/docs", axum::routing::get(documentation::show))
-            .route("/api/docs/", axum::routing::get(documentation::show))
-            .route("/api/docs/{*file}", axum::routing::get(documentation::show_file))
-            .routes(routes!(documentation::get_openapi)),
+            .routes(routes!(start::show_start_page, documentation::show_docs, documentation::get_openapi))
+            .route("/api/docs/", axum::routing::get(documentation::show_docs))
+            .route("/api/docs/{*file}", axum::routing::get(documentation::show_file)),
     )
 }

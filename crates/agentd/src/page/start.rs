@@ -6,8 +6,17 @@ use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
 
 const PAGE: &str = include_str!("start.html");
 
-/// Shows the steps with the address under which the page was opened.
-pub(super) async fn show(headers: HeaderMap) -> Response {
+/// The start page, for people
+///
+/// It shows the first steps with the address under which it was opened.
+#[utoipa::path(
+    get,
+    path = "/",
+    operation_id = "get_start_page",
+    tag = "service",
+    responses((status = 200, description = "The page", body = String, content_type = "text/html")),
+)]
+pub(super) async fn show_start_page(headers: HeaderMap) -> Response {
     // The host check let only our own names through; still, nothing of it is put in unescaped.
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| is_plain(host));
     let scheme = match headers.get("x-forwarded-proto").and_then(|scheme| scheme.to_str().ok()) {

@@ -81,10 +81,9 @@ struct ProactiveQuery {
     /// Only those of this agent, by id or svc_name.
     #[param(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
-    /// Default 50.
-    #[param(minimum = 1, maximum = 200)]
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
@@ -92,7 +91,7 @@ struct ProactiveQuery {
 ///
 /// What the proactive settings allow: about runs that failed, and about suggestions.
 #[utoipa::path(
-    get, path = "/api/scheduler/proactive", tag = "Scheduler", params(ProactiveQuery),
+    get, path = "/api/scheduler/proactive", tag = "scheduler", params(ProactiveQuery),
     responses(
         (status = 200, body = ProactiveTurnList),
         (status = 404, body = ErrorBody, description = "There is no such agent"),

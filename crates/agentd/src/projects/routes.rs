@@ -92,10 +92,9 @@ struct ProjectQuery {
     /// Only those in this state.
     #[param(inline)]
     status: Option<ProjectStatus>,
-    /// Default 50.
-    #[param(minimum = 1, maximum = 200)]
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
@@ -115,7 +114,7 @@ async fn list_projects(
 
 /// Make a project
 #[utoipa::path(post, path = "/api/projects", operation_id = "create_project", tag = "projects",
-    request_body = ProjectFields, responses((status = 201, body = ProjectView)))]
+    request_body = ProjectFields, params(IdempotencyKey), responses((status = 201, body = ProjectView)))]
 async fn create_project(
     State(projects): State<Projects>,
     once: IdempotencyKey,

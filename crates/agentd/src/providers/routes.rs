@@ -83,7 +83,7 @@ impl From<ProviderReport> for ProviderTestView {
 ///
 /// The eight vendors and `local`, the model inside the daemon, which needs no key. `status` is
 /// what the last call or test said.
-#[utoipa::path(get, path = "/api/providers", tag = "Providers", responses((status = 200, body = ProviderList)))]
+#[utoipa::path(get, path = "/api/providers", tag = "providers", responses((status = 200, body = ProviderList)))]
 async fn list_providers(State(providers): State<Providers>) -> Answer<ProviderList> {
     let providers = providers.list().await?;
     Ok(Json(ProviderList { total: providers.len(), providers }))
@@ -93,7 +93,7 @@ async fn list_providers(State(providers): State<Providers>) -> Answer<ProviderLi
 ///
 /// In force for the next call. The key is encrypted at rest and never shown again.
 #[utoipa::path(
-    put, path = "/api/providers/{id}/key", tag = "Providers", request_body = UpdateProviderKey,
+    put, path = "/api/providers/{id}/key", tag = "providers", request_body = UpdateProviderKey,
     params(("id" = String, Path, description = "Such as `anthropic`")),
     responses((status = 200, body = ProviderView)),
 )]
@@ -108,7 +108,7 @@ async fn update_provider_key(
 
 /// Forgets a provider's key, base URL and default model
 #[utoipa::path(
-    delete, path = "/api/providers/{id}/key", tag = "Providers",
+    delete, path = "/api/providers/{id}/key", tag = "providers",
     params(("id" = String, Path, description = "Such as `anthropic`")),
     responses((status = 200, body = ProviderView)),
 )]
@@ -121,7 +121,7 @@ async fn delete_provider_key(State(providers): State<Providers>, Path(id): Path<
 /// 200 whenever it could be asked; `ok` says what came of it. A vendor is asked for its models,
 /// which costs nothing; `local` loads its model and writes one token.
 #[utoipa::path(
-    post, path = "/api/providers/{id}/test", tag = "Providers",
+    post, path = "/api/providers/{id}/test", tag = "providers",
     params(("id" = String, Path, description = "Such as `anthropic`, or `local`")),
     responses((status = 200, body = ProviderTestView)),
 )]

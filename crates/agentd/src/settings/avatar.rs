@@ -1,14 +1,19 @@
 //! The owner's picture: a file of its own under a name of 256 random bits. A new picture has a new name:
 //! its bytes never change and may be cached for ever.
 
-use std::io;
+use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 
 use agentd_base::Entropy;
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, ImageResult, Limits};
 use tokio::io::AsyncWriteExt;
 
 /// Where pictures are served; the name of the file follows.
 pub const AVATAR_PATH: &str = "/api/settings/avatar/";
+
+/// What a decoded picture may have; a file of a few kilobytes can ask for gigabytes.
+const MOST_PIXELS: u64 = 25_000_000;
+const MOST_DECODED_BYTES: u64 = 200 * 1024 * 1024;
 
 /// The kinds of picture that are taken. SVG is not among them: it can carry scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,9 +62,39 @@ impl PictureKind {
             Self::Webp => "image/webp",
         }
     }
+
+    fn format(self) -> ImageFormat {
+        match self {
+            Self::Png => ImageFormat::Png,
+            Self::Jpeg => ImageFormat::Jpeg,
+            Self::Gif => ImageFormat::Gif,
+            Self::Webp => ImageFormat::WebP,
+        }
+    }
+
+    /// Decodes a picture, the first one of an animation: its beginning alone does not show that it is whole. Takes
+    /// up to a second of one core.
+    pub(super) fn decode(self, bytes: &[u8]) -> Result<(), String> {
+        let damaged = |_| format!("cannot be decoded as {}; it is cut off or damaged", self.ending());
+        let decoder = self.decoder(bytes).map_err(damaged)?;
+        let (width, height) = decoder.dimensions();
+        if u64::from(width) * u64::from(height) > MOST_PIXELS || decoder.total_bytes() > MOST_DECODED_BYTES {
+            return Err(format!("has {width} x {height} pixels; at most {MOST_PIXELS} are taken, make it smaller"));
+        }
+        DynamicImage::from_decoder(decoder).map(drop).map_err(damaged)
+    }
+
+    fn decoder(self, bytes: &[u8]) -> ImageResult<impl ImageDecoder> {
+        let mut reader = ImageReader::with_format(Cursor::new(bytes), self.format());
+        let mut limits = Limits::default();
+        limits.max_alloc = Some(MOST_DECODED_BYTES);
+        reader.limits(limits);
+        reader.into_decoder()
+    }
 }
 
-/// Whether a scan follows the tables of a JPEG and there is a frame of some size before it (ITU T.81, B.2).
+/// Whether a scan with an end follows the tables of a JPEG and there is a frame of some size before it (ITU T.81,
+/// B.2). Decoders fill in what a missing end takes away.
 fn is_jpeg(bytes: &[u8]) -> bool {
     let Some(mut rest) = bytes.strip_prefix(&[0xff, 0xd8]) else { return false };
     let mut has_frame = false;
@@ -72,7 +107,7 @@ fn is_jpeg(bytes: &[u8]) -> bool {
         let [marker, tail @ ..] = rest else { return false };
         rest = tail;
         match marker {
-            0xda => return has_frame,
+            0xda => return has_frame && rest.windows(2).any(|two| two == [0xff, 0xd9]),
             0x01 | 0xd0..=0xd7 => continue,
             0x00 | 0xd8 | 0xd9 => return false,
             _ => {}
@@ -154,8 +189,8 @@ mod tests {
             b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0\xff\xff\xc0\0\x0b\x08\0\x01\0\x01\x01\x01\x11\0\
             \xff\xda\0\x08\x01\x01\0\0\x3f\0\x7f\xff\xd9";
         assert_eq!(PictureKind::of(jpeg), Some(PictureKind::Jpeg));
-        // Without the scan that follows its tables, it is none.
-        for length in 0..36 {
+        // Without the scan that follows its tables, and the end of that, it is none.
+        for length in 0..jpeg.len() {
             assert_eq!(PictureKind::of(&jpeg[..length]), None, "{length}");
         }
         assert_eq!(PictureKind::of(&[&b"\xff\xd8\xff\xe0"[..], &[0; 200]].concat()), None);

@@ -80,6 +80,11 @@ impl PartialSchema for AllSettings {
             ("strategy", StrategySettings::name()),
             ("proactive", ProactiveSettings::name()),
             ("email", EmailSettings::name()),
+            // Of domains that this one does not know; a test looks that they are there.
+            ("channels", "ChannelSettings".into()),
+            ("memory", "MemorySettings".into()),
+            ("sandbox", "SandboxSettings".into()),
+            ("skills", "ExportedSkills".into()),
         ];
         for (name, schema) in names {
             object = object.property(name, Ref::from_schema_name(schema)).required(name);
@@ -100,6 +105,12 @@ struct ImportedView {
     #[serde(flatten)]
     settings: AllSettings,
     dropped_secrets: Vec<String>,
+}
+
+impl From<ImportedSettings> for ImportedView {
+    fn from(imported: ImportedSettings) -> Self {
+        Self { settings: AllSettings(imported.sections), dropped_secrets: imported.dropped_secrets }
+    }
 }
 
 impl PartialSchema for ImportedView {
@@ -127,7 +138,7 @@ impl ToSchema for ImportedView {
 ///
 /// All categories at once, `skills` (switched-off tools, custom tools, tool servers) among them. Secrets are shown
 /// as `{"set": true}`. To a key that may only read, of tools and tool servers is shown what their own endpoints show.
-#[utoipa::path(get, path = "/api/settings", tag = "Settings", responses((status = 200, body = AllSettings)))]
+#[utoipa::path(get, path = "/api/settings", tag = "settings", responses((status = 200, body = AllSettings)))]
 async fn list_settings(State(state): State<SettingsRoutes>, caller: Caller) -> Answer<AllSettings> {
     let mut all = state.settings.view_all().await?;
     if caller.scope == Scope::Read {
@@ -139,7 +150,7 @@ async fn list_settings(State(state): State<SettingsRoutes>, caller: Caller) -> A
 macro_rules! category {
     ($path:literal, $get:ident, $get_summary:literal, $put:ident, $put_summary:literal, $section:ty, $patch:ty) => {
         #[doc = $get_summary]
-        #[utoipa::path(get, path = $path, tag = "Settings", responses((status = 200, body = $section)))]
+        #[utoipa::path(get, path = $path, tag = "settings", responses((status = 200, body = $section)))]
         async fn $get(State(state): State<SettingsRoutes>) -> Answer<Arc<$section>> {
             Ok(Json(state.settings.get().await?))
         }
@@ -149,7 +160,7 @@ macro_rules! category {
         /// Takes any of the fields and answers the whole category, in force from now on. `null`
         /// clears what may be empty. A field that is not known is refused.
         #[utoipa::path(
-                                                            put, path = $path, tag = "Settings", request_body = $patch,
+                                                            put, path = $path, tag = "settings", request_body = $patch,
                                                             responses((status = 200, body = $section)),
                                                         )]
         async fn $put(State(state): State<SettingsRoutes>, Json(change): Json<PartialObject>) -> Answer<Arc<$section>> {
@@ -224,15 +235,15 @@ category!(
 
 /// Puts the general settings back to their defaults
 ///
-/// Everything but profile, email, security, skills and channels.
-#[utoipa::path(post, path = "/api/settings/reset", tag = "Settings", responses((status = 200, body = AllSettings)))]
+/// Everything but profile, email, security, skills, channels and the sandbox: those settings stay as they are.
+#[utoipa::path(post, path = "/api/settings/reset", tag = "settings", responses((status = 200, body = AllSettings)))]
 async fn reset_settings(State(state): State<SettingsRoutes>) -> Answer<AllSettings> {
     Ok(Json(AllSettings(state.settings.reset(ResetGroup::General).await?)))
 }
 
 /// Puts the security settings back to their defaults
 #[utoipa::path(
-    post, path = "/api/settings/security/reset", tag = "Settings",
+    post, path = "/api/settings/security/reset", tag = "settings",
     responses((status = 200, body = SecuritySettings)),
 )]
 async fn reset_security_settings(State(state): State<SettingsRoutes>) -> Answer<SecuritySettings> {
@@ -265,7 +276,7 @@ fn export_format() -> u32 {
 ///
 /// Without API keys and other secrets, and without the avatar's picture.
 #[utoipa::path(
-    get, path = "/api/settings/export", tag = "Settings",
+    get, path = "/api/settings/export", tag = "settings",
     responses((status = 200, body = SettingsFile, headers(
         ("Content-Disposition" = String, description = "Names the file, `agentd-settings.json`"),
     ))),
@@ -287,16 +298,22 @@ async fn export_settings(State(state): State<SettingsRoutes>, caller: Caller) ->
 /// that would be sent elsewhere now: they are dropped, and named in `dropped_secrets`. Custom tools and tool servers are
 /// told by their names; those that the file does not name stay.
 #[utoipa::path(
-    post, path = "/api/settings/import", tag = "Settings", request_body = SettingsFile,
+    post, path = "/api/settings/import", tag = "settings", request_body = SettingsFile,
+    params(IdempotencyKey),
     responses((status = 200, body = ImportedView)),
 )]
-async fn import_settings(State(state): State<SettingsRoutes>, Json(file): Json<SettingsFile>) -> Answer<ImportedView> {
+async fn import_settings(
+    State(state): State<SettingsRoutes>,
+    once: IdempotencyKey,
+    Json(file): Json<SettingsFile>,
+) -> Answer<ImportedView> {
     if file.format > EXPORT_FORMAT {
         let message = format!("the file is from a newer version; this one reads format {EXPORT_FORMAT}");
         return Err(SettingsError::field("format", message).into());
     }
-    let ImportedSettings { sections, dropped_secrets } = state.settings.import(file.settings).await?;
-    Ok(Json(ImportedView { settings: AllSettings(sections), dropped_secrets }))
+    let recorder =
+        record_once(&once, StatusCode::OK, |imported: &ImportedSettings| ImportedView::from(imported.clone()));
+    Ok(Json(state.settings.import(file.settings, recorder).await?.into()))
 }
 
 /// The picture, as `multipart/form-data`.
@@ -315,9 +332,13 @@ struct AvatarView {
 }
 
 /// Sets the owner's picture
+///
+/// It is decoded, an animation as far as its first picture, and refused where that fails or it has more than
+/// 25 million pixels.
 #[utoipa::path(
-    post, path = "/api/settings/avatar", tag = "Settings",
+    post, path = "/api/settings/avatar", tag = "settings",
     request_body(content = AvatarUpload, content_type = "multipart/form-data"),
+    params(IdempotencyKey),
     responses((status = 200, body = AvatarView)),
 )]
 async fn upload_avatar(
@@ -326,7 +347,7 @@ async fn upload_avatar(
     Picture(bytes): Picture,
 ) -> Answer<AvatarView> {
     let recorder = record_once(&once, StatusCode::OK, |url: &String| AvatarView { avatar_url: url.clone() });
-    let avatar_url = state.settings.set_avatar(&bytes, recorder).await?;
+    let avatar_url = state.settings.set_avatar(bytes.into(), recorder).await?;
     Ok(Json(AvatarView { avatar_url }))
 }
 
@@ -334,7 +355,7 @@ async fn upload_avatar(
 ///
 /// A new picture has a new address.
 #[utoipa::path(
-    get, path = "/api/settings/avatar/{file}", tag = "Settings",
+    get, path = "/api/settings/avatar/{file}", tag = "settings",
     params(("file" = String, Path, description = "As in `avatar_url`")),
     responses((status = 200, description = "The picture", content(
         (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/gif"), (Vec<u8> = "image/webp"),

@@ -65,6 +65,7 @@ async fn setup_status(State(setup): State<Setup>) -> ApiResult<Json<SetupStatus>
 /// The same as `POST /api/auth/register`.
 #[utoipa::path(post, path = "/api/setup/account", operation_id = "setup_account", tag = "setup",
     request_body = RegisterRequest,
+    params(IdempotencyKey),
     responses(
         (status = 201, description = "The account, logged in", body = RegisteredUser),
         (status = 409, description = "An account exists already", body = ErrorBody),
@@ -130,6 +131,7 @@ async fn setup_provider(
 /// The same as `POST /api/agents`.
 #[utoipa::path(post, path = "/api/setup/agent", operation_id = "setup_agent", tag = "setup",
     request_body = AgentFields,
+    params(IdempotencyKey),
     responses(
         (status = 201, description = "The agent", body = AgentView),
         (status = 409, description = "The svc_name is taken", body = ErrorBody),
@@ -157,6 +159,7 @@ struct SetupComplete {
 /// The key has the scope `full` and is shown once. Once a key exists, however it was made: 409.
 #[utoipa::path(post, path = "/api/setup/complete", operation_id = "setup_complete", tag = "setup",
     request_body = SetupComplete,
+    params(IdempotencyKey),
     responses(
         (status = 200, description = "The key, shown once", body = CreatedKey),
         (status = 409, description = "A key was made before", body = ErrorBody),

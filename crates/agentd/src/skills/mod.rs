@@ -34,7 +34,7 @@ pub use custom::{
 pub use error::SkillError;
 pub use offer::Offer;
 pub use output::KeptOutput;
-pub use portable::PortableSkills;
+pub use portable::{ExportedSkills, PortableSkills};
 pub use routes::{SkillsRoutes, routes};
 pub use sandbox::{
     CheckSandbox, CodeOutcome, CodeRunner, INIT_SUBCOMMAND, Interpreter, PythonAnswer, PythonError, PythonJob,

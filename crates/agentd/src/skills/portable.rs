@@ -24,7 +24,7 @@ const NAME: &str = "skills";
 /// What an export holds of skills.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
-struct Exported {
+pub struct ExportedSkills {
     /// Names of built-in tools that are switched off; all others are on.
     builtin_off: Option<BTreeSet<String>>,
     #[schema(max_items = 1000)]
@@ -264,15 +264,15 @@ impl PortableSkills {
         Self { builtin: builtin.clone(), custom: custom.clone(), servers: servers.clone() }
     }
 
-    async fn read(&self, read: &mut Read) -> Result<Exported, StoreError> {
-        Ok(Exported {
+    async fn read(&self, read: &mut Read) -> Result<ExportedSkills, StoreError> {
+        Ok(ExportedSkills {
             builtin_off: Some(list_switched_off(read).await?),
             custom: list_custom_tools(read).await?.into_iter().map(ExportedTool::from).collect(),
             mcp: self.servers.registrations(read).await?.into_iter().map(ExportedServer::from).collect(),
         })
     }
 
-    async fn write(&self, tx: &mut Tx, exported: Exported) -> Result<KeeperImport, StoreError> {
+    async fn write(&self, tx: &mut Tx, exported: ExportedSkills) -> Result<KeeperImport, StoreError> {
         let (mut problems, mut dropped_secrets) = (Problems::new(), Vec::new());
         if let Some(off) = exported.builtin_off {
             self.builtin.switch_off_only(tx, &off).await?;
@@ -355,7 +355,7 @@ impl KeepsSettings for PortableSkills {
         async move {
             let mut exported = exported.clone();
             let mut problems = Problems::new();
-            agentd_web::check::<Exported>(&mut exported, &mut problems);
+            agentd_web::check::<ExportedSkills>(&mut exported, &mut problems);
             if let Err(problems) = problems.into_result() {
                 return Ok(KeeperImport { problems, ..KeeperImport::default() });
             }

@@ -44,7 +44,7 @@ mod turns;
 mod worker;
 
 pub use error::WebhookError;
-pub use model::{Delivery, DeliveryId, DeliveryStatus, StoredRequest, Webhook, WebhookChange, WebhookId};
+pub use model::{Delivery, DeliveryStatus, StoredRequest, Webhook, WebhookChange, WebhookDeliveryId, WebhookId};
 pub use routes::routes;
 pub use service::{CreatedWebhook, ReceivedRequest, Webhooks};
 pub use worker::{PurgeDeliveries, StartTurns};

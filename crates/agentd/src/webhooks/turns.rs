@@ -3,7 +3,7 @@
 use agentd_store::{StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
 
-use super::model::{DeliveryId, DeliveryStatus};
+use super::model::{DeliveryStatus, WebhookDeliveryId};
 use super::service::Webhooks;
 use super::store::{deliveries, disable_of_agent};
 use crate::agents::{AgentId, OwnsAgentData};
@@ -39,7 +39,7 @@ impl Transcript for Webhooks {
             let output = &reply.content[..reply.content.floor_char_boundary(MAX_OUTPUT_BYTES)];
             let output = (!output.is_empty()).then_some(output);
             let error = reply.error.as_ref().map(|error| format!("{}: {}", error.code, error.message));
-            deliveries::update_ended(tx, &DeliveryId::from(delivery), status, output, error.as_deref()).await?;
+            deliveries::update_ended(tx, &WebhookDeliveryId::from(delivery), status, output, error.as_deref()).await?;
             Ok(Settled::Ended)
         })
     }

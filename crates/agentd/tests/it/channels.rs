@@ -1,7 +1,9 @@
 //! `/api/channels`: what is set for each chat platform.
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::support::talk::{create_agent, turn_on};
 use crate::support::{TestApp, TestResponse};
 
 /// In the order of the answers' keys.
@@ -30,6 +32,42 @@ async fn every_platform_begins_off_and_wary_of_strangers() {
         assert_eq!((&settings["tools"], &settings["allowed_senders"]), (&json!([]), &json!([])), "{platform}");
     }
     assert_eq!(app.get("/api/settings").send().await.json()["channels"], all);
+}
+
+/// What is never sent is refused when it is stored, not with the last of many attempts.
+#[tokio::test]
+async fn a_target_on_a_platform_that_is_off_is_refused() {
+    let app = TestApp::with_owner().await;
+    create_agent(&app, "scout").await;
+    let job = json!({"name": "n", "goal": "g", "schedule": {"type": "every", "interval": 600},
+        "delivery": {"channel": "telegram:1"}});
+    let hook = json!({"name": "h", "event_type": "task.failed", "hook_type": "builtin",
+        "config": {"channel": "telegram:1", "template": "x"}});
+    let proactive = json!({"delivery": "telegram:1"});
+    for (method, path, body, field) in [
+        (Method::POST, "/api/scheduler/jobs", &job, "delivery.channel"),
+        (Method::POST, "/api/hooks", &hook, "config.channel"),
+        (Method::PUT, "/api/settings/proactive", &proactive, "delivery"),
+    ] {
+        let refused = app.request(method, path).json(body).send().await.expect_error(400, "invalid_request");
+        assert_eq!(refused.bad_fields(), [field], "{}", refused.text());
+        assert!(refused.text().contains("PUT /api/channels/settings"), "{}", refused.text());
+    }
+    turn_on(&app, "telegram").await;
+    let job = app.post("/api/scheduler/jobs").json(&job).send().await.expect_status(201).json();
+    let hook = app.post("/api/hooks").json(&hook).send().await.expect_status(201).json();
+    app.put("/api/settings/proactive").json(&proactive).send().await.expect_status(200);
+
+    // What is there stays, and may be sent back.
+    put(&app, json!({"telegram": {"enabled": false}})).await.expect_status(200);
+    let path = |kind: &str, of: &Value| format!("/api/{kind}/{}", of["id"].as_str().expect("an id"));
+    let other = json!({"name": "other", "delivery": {"channel": "telegram:1", "format": "text"}});
+    app.put(&path("scheduler/jobs", &job)).json(&other).send().await.expect_status(200);
+    app.put(&path("hooks", &hook)).json(&json!({"name": "other"})).send().await.expect_status(200);
+    app.put("/api/settings/proactive").json(&proactive).send().await.expect_status(200);
+    let moved = json!({"delivery": {"channel": "telegram:2"}});
+    let moved = app.put(&path("scheduler/jobs", &job)).json(&moved).send().await;
+    assert_eq!(moved.expect_error(400, "invalid_request").bad_fields(), ["delivery.channel"]);
 }
 
 #[tokio::test]

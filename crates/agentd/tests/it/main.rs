@@ -33,6 +33,7 @@ mod proactive;
 mod projects;
 mod providers;
 mod refusing;
+mod repeats;
 mod replicas;
 mod scheduler;
 mod secrecy;

@@ -95,6 +95,97 @@ fn every_operation_says_what_it_is() {
     assert!(ids.len() > 30, "the document has lost its operations");
 }
 
+/// The schema as it is written out, behind references and beside defaults.
+fn schema_of(name: &str) -> &'static Value {
+    &DOCUMENT["components"]["schemas"][name]
+}
+
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+        Value::Object(fields) => {
+            found.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
+            fields.values().for_each(|value| references(value, found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let mut found = BTreeSet::new();
+    references(&DOCUMENT, &mut found);
+    for reference in &found {
+        let pointer = reference.strip_prefix('#').expect("within the document");
+        assert!(DOCUMENT.pointer(pointer).is_some(), "{reference} is not there");
+    }
+    // Two ids of one name would be one schema.
+    for (name, prefix) in [("HookDeliveryId", "`dlv_`"), ("WebhookDeliveryId", "`wdl_`")] {
+        assert!(schema_of(name)["description"].as_str().is_some_and(|text| text.contains(prefix)), "{name}");
+    }
+}
+
+#[test]
+fn tags_have_one_style() {
+    for operation in operations() {
+        let tag = operation.value["tags"][0].as_str().expect("a tag");
+        assert!(tag.bytes().all(|byte| byte.is_ascii_lowercase()), "{}: `{tag}`", operation.id);
+    }
+}
+
+#[tokio::test]
+async fn every_category_of_the_settings_is_described() {
+    let app = TestApp::with_owner().await;
+    let all = app.get("/api/settings").send().await.expect_status(200).json();
+    let answered: BTreeSet<&str> = all.as_object().expect("categories").keys().map(String::as_str).collect();
+    let schema = schema_of("AllSettings");
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    assert_eq!(required.collect::<BTreeSet<_>>(), answered);
+    for category in &answered {
+        assert!(schema["properties"][category]["$ref"].is_string(), "{category}");
+    }
+    let reset = operations().iter().find(|operation| operation.id == "reset_settings").expect("it is there");
+    assert!(reset.value["description"].as_str().is_some_and(|text| text.contains("the sandbox")));
+}
+
+/// A default stands where programs read it, and is the one that holds.
+#[tokio::test]
+async fn defaults_stand_in_the_schemas() {
+    let app = TestApp::with_owner().await;
+    let all = app.get("/api/settings").send().await.expect_status(200).json();
+    for (category, reference) in schema_of("AllSettings")["properties"].as_object().expect("categories") {
+        // Of the tools that somebody made there are none at first.
+        if category == "skills" {
+            continue;
+        }
+        let name = reference["$ref"].as_str().and_then(|path| path.rsplit('/').next()).expect("a reference");
+        for (field, schema) in schema_of(name)["properties"].as_object().expect("fields") {
+            let beside = schema["allOf"].as_array().or(schema["oneOf"].as_array()).into_iter().flatten();
+            let mut defaults = std::iter::once(schema).chain(beside).filter_map(|schema| schema.get("default"));
+            assert_eq!(defaults.next(), Some(&all[category][field]), "{category}.{field}");
+        }
+    }
+    for operation in operations() {
+        for parameter in operation.value["parameters"].as_array().into_iter().flatten() {
+            let name = format!("{} of {}", parameter["name"], operation.id);
+            let told = parameter["description"].as_str().unwrap_or_default().to_lowercase();
+            let is_page =
+                ["limit", "offset"].iter().any(|page| parameter["name"] == *page) && !told.contains("left out");
+            // What depends on the time of the request is said in words.
+            let is_in_words = told.contains("default:");
+            let has_default = !parameter["schema"]["default"].is_null();
+            assert!(has_default || !(is_page || told.contains("default")) || is_in_words, "{name} has a default");
+        }
+    }
+    let of = |id: &str, name: &str| {
+        let operation = operations().iter().find(|operation| operation.id == id).expect("it is there");
+        let mut parameters = operation.value["parameters"].as_array().into_iter().flatten();
+        parameters.find(|parameter| parameter["name"] == name).expect("it is there")["schema"]["default"].clone()
+    };
+    assert_eq!((of("list_jobs", "limit"), of("search_memory", "limit")), (50.into(), 10.into()));
+    assert_eq!((of("search_memory", "mode"), of("get_hook_analytics", "period")), ("hybrid".into(), "hourly".into()));
+}
+
 /// A browser opens a stream without headers: what takes a ticket in its address must say so.
 #[test]
 fn streams_say_that_they_take_a_ticket() {

@@ -16,6 +16,11 @@ async fn refused(app: &TestApp, method: &str, path: &str, body: Value) -> Vec<St
 #[tokio::test]
 async fn schema_and_domain_name_their_bad_fields_together() {
     let app = TestApp::with_owner().await;
+    // No agent can stand in for the one that is not named.
+    let missing = refused(&app, "POST", "/api/scheduler/jobs", json!({})).await;
+    assert_eq!(missing, ["agent_id", "goal", "name", "schedule"]);
+    let past = json!({"name": "n", "goal": "g", "schedule": {"type": "at", "datetime": "2001-01-01T00:00:00Z"}});
+    assert_eq!(refused(&app, "POST", "/api/scheduler/jobs", past).await, ["agent_id", "schedule.datetime"]);
     create_agent(&app, "scout").await;
     let agent = json!({"svc_name": "BAD", "profile": {"provider": "nope"}});
     let found = refused(&app, "POST", "/api/agents", agent.clone()).await;

@@ -2,7 +2,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests start processes")]
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use agentd_llm::Vendor;
 use agentd_llm::fake::{FakeVendor, Reply, Script};
@@ -12,17 +13,21 @@ use crate::support::TestProcess;
 use crate::support::process::BINARY;
 use crate::support::talk::COUNTED;
 
-/// Runs the binary with a terminal of its own; what that is sent.
-async fn on_a_terminal(process: &TestProcess, arguments: &str) -> String {
+/// Runs the binary with a terminal of its own, on which `typed` is typed; whether it succeeds, and what it shows.
+async fn on_a_terminal(process: &TestProcess, arguments: &str, typed: &'static str) -> (bool, String) {
     let plain = process.command();
     let mut command = Command::new("script");
     command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.env("NO_COLOR", "1").env("TERM", "xterm");
-    command.args(["-qec", &format!("{BINARY} {arguments}"), "/dev/null"]).stdin(std::process::Stdio::null());
-    let output = tokio::task::spawn_blocking(move || command.output().expect("it runs")).await.expect("it ends");
-    let shown = String::from_utf8(output.stdout).expect("text");
-    assert!(output.status.success(), "{shown:?}");
-    shown
+    command.args(["-qec", &format!("{BINARY} {arguments}"), "/dev/null"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let run = move || {
+        let mut child = command.spawn().expect("it runs");
+        child.stdin.take().expect("a pipe").write_all(typed.as_bytes()).expect("typed");
+        child.wait_with_output().expect("it ends")
+    };
+    let output = tokio::task::spawn_blocking(run).await.expect("it ends");
+    (output.status.success(), String::from_utf8(output.stdout).expect("text"))
 }
 
 #[tokio::test]
@@ -36,7 +41,25 @@ async fn a_model_cannot_command_the_terminal() {
     process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
     let settings = json!({"default_provider": "openai", "default_model": "fake"});
     process.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
-    let shown = on_a_terminal(&process, "chat --agent ada Hi").await;
+    let (is_success, shown) = on_a_terminal(&process, "chat --agent ada Hi", "").await;
+    assert!(is_success, "{shown:?}");
     assert!(shown.contains("a]52;c;ZXZpbA==b2Jc\r\n\td"), "{shown:?}");
     assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{8}', '\u{9b}']), "{shown:?}");
+}
+
+#[tokio::test]
+async fn a_restore_asks_before_it_replaces_everything() {
+    let process = TestProcess::with_owner().await;
+    process.make_agent("ada").await;
+    let archive = process.folder().join("backup.tar.gz").display().to_string();
+    let made = on_a_terminal(&process, &format!("backup {archive}"), "").await;
+    assert!(made.0, "{made:?}");
+    process.make_agent("bob").await;
+    let (is_success, shown) = on_a_terminal(&process, &format!("restore {archive}"), "no\n").await;
+    assert!(!is_success && shown.contains("Type yes") && shown.contains("nothing was changed"), "{shown:?}");
+    process.get("/api/agents/bob").send().await.expect_status(200);
+    let (is_success, shown) = on_a_terminal(&process, &format!("restore {archive}"), "yes\n").await;
+    assert!(is_success, "{shown:?}");
+    process.get("/api/agents/ada").send().await.expect_status(200);
+    process.get("/api/agents/bob").send().await.expect_status(404);
 }

@@ -1,6 +1,6 @@
 //! `/api/agents/{name}/versions`.
 
-use agentd_base::Page;
+use agentd_base::{Page, PageLimits};
 use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query};
 use axum::extract::State;
 use http::StatusCode;
@@ -15,7 +15,7 @@ use crate::ground::record_once;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct VersionsQuery {
-    #[param(minimum = 1, maximum = 200, default = 50)]
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<u32>,
     #[param(minimum = 0, default = 0)]
     offset: Option<u64>,
@@ -40,7 +40,7 @@ pub(super) async fn list_agent_versions(
     Path(name): Path<String>,
     Query(query): Query<VersionsQuery>,
 ) -> ApiResult<Json<AgentVersionList>> {
-    let page = Page { limit: query.limit.unwrap_or(50), offset: query.offset.unwrap_or(0) };
+    let page = Page { limit: query.limit.unwrap_or(PageLimits::default().default), offset: query.offset.unwrap_or(0) };
     let (versions, total) = agents.list_versions(&name, page).await?;
     Ok(Json(AgentVersionList { versions, total }))
 }
@@ -50,7 +50,7 @@ pub(super) async fn list_agent_versions(
 /// That becomes a version of its own, unless these are the agent's instructions already.
 #[utoipa::path(post, path = "/api/agents/{name}/versions/{n}/restore", operation_id = "restore_agent_version",
     tag = "agents", params(("name" = String, Path, description = "svc_name or id"),
-        ("n" = u32, Path, description = "Number of the version")),
+        ("n" = u32, Path, description = "Number of the version"), IdempotencyKey),
     responses((status = 200, body = AgentView),
         (status = 404, body = ErrorBody, description = "There is no such agent or version")))]
 pub(super) async fn restore_agent_version(

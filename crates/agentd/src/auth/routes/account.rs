@@ -84,6 +84,7 @@ impl From<LoggedIn> for RegisteredUser {
     operation_id = "register",
     tag = "auth",
     request_body = RegisterRequest,
+    params(IdempotencyKey),
     responses(
         (status = 201, description = "The account, logged in", body = RegisteredUser),
         (status = 409, description = "An account exists already", body = ErrorBody),
@@ -144,6 +145,7 @@ impl From<User> for UserView {
     operation_id = "login",
     tag = "auth",
     request_body = LoginRequest,
+    params(IdempotencyKey),
     responses(
         (status = 200, description = "The session", body = LoginView),
         (status = 401, description = "The username or the password is wrong", body = ErrorBody),

@@ -82,6 +82,7 @@ impl From<IssuedKey> for CreatedKey {
     operation_id = "create_key",
     tag = "auth",
     request_body = CreateKey,
+    params(IdempotencyKey),
     responses((status = 200, description = "The key, shown once", body = CreatedKey)),
 )]
 pub(super) async fn create_key(
@@ -147,7 +148,7 @@ pub(super) async fn list_keys(State(auth): State<Auth>) -> ApiResult<Json<KeyLis
     path = "/api/auth/keys/{id}/rotate",
     operation_id = "rotate_key",
     tag = "auth",
-    params(("id" = String, Path, description = "Id of the key")),
+    params(("id" = String, Path, description = "Id of the key"), IdempotencyKey),
     responses((status = 200, description = "The new key, shown once", body = CreatedKey)),
 )]
 pub(super) async fn rotate_key(
@@ -197,6 +198,7 @@ pub(super) struct TicketView {
     path = "/api/auth/ticket",
     operation_id = "create_ticket",
     tag = "auth",
+    params(IdempotencyKey),
     responses(
         (status = 200, description = "The ticket, shown once", body = TicketView),
         (status = 429, description = "Too many unused tickets", body = ErrorBody),

@@ -1,6 +1,6 @@
 //! What owners are asked, and their answers.
 
-use agentd_base::{FieldProblem, Page};
+use agentd_base::{FieldProblem, Page, PageLimits};
 use agentd_web::{ApiError, ApiResult, ErrorBody, Json, Path, Query};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub(super) struct ApprovalsQuery {
     /// Left out: those of every state.
     #[param(inline)]
     status: Option<ApprovalStatus>,
-    #[param(minimum = 1, maximum = 200, default = 50)]
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<u32>,
     #[param(minimum = 0, default = 0)]
     offset: Option<u64>,
@@ -90,7 +90,7 @@ pub(super) async fn list_approvals(
     State(chat): State<Chat>,
     Query(query): Query<ApprovalsQuery>,
 ) -> ApiResult<Json<ApprovalList>> {
-    let page = Page { limit: query.limit.unwrap_or(50), offset: query.offset.unwrap_or(0) };
+    let page = Page { limit: query.limit.unwrap_or(PageLimits::default().default), offset: query.offset.unwrap_or(0) };
     let (approvals, total) = chat.engine().approvals().list(query.status, page).await?;
     Ok(Json(ApprovalList { approvals, total }))
 }

@@ -125,21 +125,20 @@ pub(super) struct ConversationQuery {
     /// Only those of this project.
     #[param(min_length = 1, max_length = 64)]
     project_id: Option<String>,
-    /// Default 50.
-    #[param(minimum = 1, maximum = 200)]
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct MessageQuery {
-    /// How many messages; default 50.
-    #[param(minimum = 1, maximum = 200)]
+    /// How many messages.
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
     /// Counted from the oldest message.
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
@@ -165,7 +164,7 @@ pub(super) async fn list_conversations(
 
 /// Make a conversation
 #[utoipa::path(post, path = "/api/chat/conversations", operation_id = "create_conversation", tag = "chat",
-    request_body = ConversationFields, responses((status = 201, body = ConversationView),
+    request_body = ConversationFields, params(IdempotencyKey), responses((status = 201, body = ConversationView),
     (status = 404, body = agentd_web::ErrorBody, description = "There is no such agent or project")))]
 pub(super) async fn create_conversation(
     State(chat): State<Chat>,

@@ -116,7 +116,7 @@ pub(super) struct Welcome {
 /// time is written in a conversation: a second message meanwhile answers 409 `turn_in_progress`. Sent again with the
 /// same `Idempotency-Key`, it shows the same reply from its beginning.
 #[utoipa::path(post, path = "/api/chat/messages/stream", operation_id = "stream_message", tag = "chat",
-    request_body = StreamMessage, responses(
+    request_body = StreamMessage, params(IdempotencyKey), responses(
         (status = 200, body = String, content_type = "text/event-stream", description = "The reply"),
         (status = 404, body = ErrorBody, description = "There is no such conversation or agent"),
         (status = 409, body = ErrorBody, description = "A reply is being written in this conversation"),
@@ -146,7 +146,7 @@ pub(super) async fn stream_message(
 
 /// Put a message into a conversation without an answer
 #[utoipa::path(post, path = "/api/chat/messages/inject", operation_id = "inject_message", tag = "chat",
-    request_body = InjectedMessage, responses((status = 201, body = MessageView),
+    request_body = InjectedMessage, params(IdempotencyKey), responses((status = 201, body = MessageView),
         (status = 404, body = ErrorBody, description = "There is no such conversation")))]
 pub(super) async fn inject_message(
     State(chat): State<Chat>,
@@ -183,7 +183,7 @@ pub(super) async fn truncate_messages(
 /// It belongs to no conversation; put it into one with `POST /api/chat/messages/inject`. When the client goes away it is
 /// cancelled, and a repeat has it written anew.
 #[utoipa::path(post, path = "/api/chat/welcome", operation_id = "create_welcome", tag = "chat",
-    request_body = WelcomeFields, responses((status = 200, body = Welcome),
+    request_body = WelcomeFields, params(IdempotencyKey), responses((status = 200, body = Welcome),
         (status = 404, body = ErrorBody, description = "There is no such agent"),
         (status = 429, body = ErrorBody, description = "The token budget or the provider's rate limit is used up"),
         (status = 502, body = ErrorBody, description = "The model gave no answer")))]

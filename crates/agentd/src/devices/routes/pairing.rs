@@ -34,6 +34,7 @@ pub(super) struct PairingCode {
     path = "/api/auth/device/code",
     operation_id = "create_device_code",
     tag = "devices",
+    params(IdempotencyKey),
     responses((status = 201, description = "The code, shown once", body = PairingCode)),
 )]
 pub(super) async fn create_device_code(
@@ -86,6 +87,7 @@ pub(super) struct PairedDevice {
     operation_id = "pair_device",
     tag = "devices",
     request_body = PairDevice,
+    params(IdempotencyKey),
     responses(
         (status = 201, description = "The device and its token", body = PairedDevice),
         (status = 401, description = "The code is wrong, was used, or has expired", body = ErrorBody),

@@ -35,10 +35,10 @@ agentd_base::typed_id!(
 );
 agentd_base::typed_id!(
     /// The id of one event on its way to one receiver.
-    DeliveryId,
+    HookDeliveryId,
     "dlv"
 );
-agentd_store::stored_ids!(HookId, ExecutionId, DeliveryId);
+agentd_store::stored_ids!(HookId, ExecutionId, HookDeliveryId);
 
 /// Hooks that cause each other's events end after this many.
 pub(super) const MAX_DEPTH: u32 = 5;
@@ -47,9 +47,9 @@ pub(super) const TEST_EVENT: &str = "test.notification";
 
 macro_rules! stored_enum {
     ($(#[$meta:meta])* $name:ident, $fallback:ident, { $($(#[$variant_meta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
-        $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, ::serde::Serialize, ::serde::Deserialize, ::utoipa::ToSchema)]
         #[serde(rename_all = "snake_case")]
+        $(#[$meta])*
         pub enum $name { $($(#[$variant_meta])* $variant),+ }
 
         impl $name {
@@ -99,7 +99,7 @@ stored_enum!(
 /// A delivery as it is kept.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    pub id: DeliveryId,
+    pub id: HookDeliveryId,
     pub hook_id: HookId,
     pub event_id: String,
     pub event_type: String,

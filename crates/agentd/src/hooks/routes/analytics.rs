@@ -57,11 +57,11 @@ pub(super) struct HookAnalytics {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AnalyticsQuery {
-    /// Default `hourly`.
     #[param(inline)]
     period: Option<Period>,
     /// A day or a time, of the profile's time zone unless it has an offset. Default: a day before `end`, or 30 days
-    /// with `daily`. Figures are kept for 35 days.
+    /// with `daily`. Figures are kept for 35 days, and at most 1,000 buckets are
+    /// answered: an earlier `start` is refused.
     #[param(example = "2026-01-31T09:30:00Z")]
     start: Option<String>,
     /// As `start`; a day is counted as a whole. Default: now.
@@ -95,8 +95,10 @@ impl Judge<Hooks> for AnalyticsQuery {
 }
 
 /// What a hook came to, by the hour or the day
+///
+/// In at most 1,000 buckets, which is 41 days by the hour.
 #[utoipa::path(
-    get, path = "/api/hooks/{id}/analytics", tag = "Hooks", params(("id" = String, Path, description = "The hook"), AnalyticsQuery),
+    get, path = "/api/hooks/{id}/analytics", tag = "hooks", params(("id" = String, Path, description = "The hook"), AnalyticsQuery),
     responses((status = 200, body = HookAnalytics), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn get_hook_analytics(
@@ -105,7 +107,7 @@ pub(super) async fn get_hook_analytics(
     Judged(Query(query)): Judged<Query<AnalyticsQuery>>,
 ) -> Answer<HookAnalytics> {
     let (start, end) = query.span(&hooks.means().settings.timezone()).map_err(ApiError::invalid)?;
-    let period = query.period.unwrap_or(Period::Hourly);
+    let period = query.period.unwrap_or_default();
     let found = hooks.analytics(&id, period, start, end).await?;
     let buckets = found.buckets.into_iter().map(|(start, totals)| BucketView { start, figures: totals.into() });
     Ok(Json(HookAnalytics {
@@ -140,7 +142,7 @@ pub(super) struct GlobalHookAnalytics {
 
 /// What all hooks came to
 #[utoipa::path(
-    get, path = "/api/hooks/analytics/global", tag = "Hooks", responses((status = 200, body = GlobalHookAnalytics)),
+    get, path = "/api/hooks/analytics/global", tag = "hooks", responses((status = 200, body = GlobalHookAnalytics)),
 )]
 pub(super) async fn get_global_hook_analytics(State(hooks): State<Hooks>) -> Answer<GlobalHookAnalytics> {
     let (totals, by_event) = hooks.global_analytics().await?;

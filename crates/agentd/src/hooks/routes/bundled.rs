@@ -45,7 +45,7 @@ pub(super) struct BundledHookList {
 }
 
 /// Hooks that come with the daemon
-#[utoipa::path(get, path = "/api/hooks/bundled", tag = "Hooks", responses((status = 200, body = BundledHookList)))]
+#[utoipa::path(get, path = "/api/hooks/bundled", tag = "hooks", responses((status = 200, body = BundledHookList)))]
 pub(super) async fn list_bundled_hooks(State(hooks): State<Hooks>) -> Answer<BundledHookList> {
     let mut installed: BTreeMap<String, u64> = BTreeMap::new();
     for hook in hooks.list().await? {
@@ -73,7 +73,8 @@ pub(super) async fn list_bundled_hooks(State(hooks): State<Hooks>) -> Answer<Bun
 
 /// Make a hook of one that comes with the daemon
 #[utoipa::path(
-    post, path = "/api/hooks/bundled/{id}/install", tag = "Hooks", request_body = InstallHook,
+    post, path = "/api/hooks/bundled/{id}/install", tag = "hooks", request_body = InstallHook,
+    params(IdempotencyKey),
     responses(
         (status = 201, body = HookView),
         (status = 404, body = ErrorBody),
@@ -111,7 +112,7 @@ pub(super) struct EventTypes {
 }
 
 /// What hooks may listen to
-#[utoipa::path(get, path = "/api/hooks/event-types", tag = "Hooks", responses((status = 200, body = EventTypes)))]
+#[utoipa::path(get, path = "/api/hooks/event-types", tag = "hooks", responses((status = 200, body = EventTypes)))]
 pub(super) async fn list_event_types() -> Answer<EventTypes> {
     let names = |category: &Category| {
         let of_category = CATALOGUE.iter().filter(|known| known.category == *category);

@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::Answer;
 use super::views::{CountsView, DeliveryView};
 use crate::ground::record_once;
-use crate::hooks::model::{Delivery, DeliveryId, DeliveryStatus, HookId};
+use crate::hooks::model::{Delivery, DeliveryStatus, HookDeliveryId, HookId};
 use crate::hooks::service::Hooks;
 
 /// The newest first.
@@ -30,16 +30,15 @@ pub(super) struct DeliveryQuery {
     /// Only those in this state.
     #[param(inline)]
     status: Option<DeliveryStatus>,
-    /// Default 50.
-    #[param(minimum = 1, maximum = 200)]
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
 /// What a hook delivered or is to deliver, the newest first
 #[utoipa::path(
-    get, path = "/api/hooks/{id}/deliveries", tag = "Hooks", params(("id" = String, Path, description = "The hook"), DeliveryQuery),
+    get, path = "/api/hooks/{id}/deliveries", tag = "hooks", params(("id" = String, Path, description = "The hook"), DeliveryQuery),
     responses((status = 200, body = HookDeliveryList), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn list_hook_deliveries(
@@ -65,12 +64,12 @@ pub(super) struct HookDeliveryDetail {
 
 /// One delivery, with the event that it sends
 #[utoipa::path(
-    get, path = "/api/hooks/{id}/deliveries/{delivery_id}", tag = "Hooks",
+    get, path = "/api/hooks/{id}/deliveries/{delivery_id}", tag = "hooks",
     responses((status = 200, body = HookDeliveryDetail), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn get_hook_delivery(
     State(hooks): State<Hooks>,
-    Path((id, delivery_id)): Path<(HookId, DeliveryId)>,
+    Path((id, delivery_id)): Path<(HookId, HookDeliveryId)>,
 ) -> Answer<HookDeliveryDetail> {
     let (delivery, payload) = hooks.delivery(&id, &delivery_id).await?;
     Ok(Json(HookDeliveryDetail { delivery: (&delivery).into(), payload }))
@@ -87,7 +86,8 @@ fn checked(limit: Option<i64>, offset: Option<i64>) -> Result<Page, ApiError> {
 ///
 /// At once, with its attempts allowed anew.
 #[utoipa::path(
-    post, path = "/api/hooks/{id}/deliveries/{delivery_id}/retry", tag = "Hooks",
+    post, path = "/api/hooks/{id}/deliveries/{delivery_id}/retry", tag = "hooks",
+    params(IdempotencyKey),
     responses(
         (status = 200, body = DeliveryView),
         (status = 404, body = ErrorBody),
@@ -97,7 +97,7 @@ fn checked(limit: Option<i64>, offset: Option<i64>) -> Result<Page, ApiError> {
 pub(super) async fn retry_hook_delivery(
     State(hooks): State<Hooks>,
     once: IdempotencyKey,
-    Path((id, delivery_id)): Path<(HookId, DeliveryId)>,
+    Path((id, delivery_id)): Path<(HookId, HookDeliveryId)>,
 ) -> Answer<DeliveryView> {
     let recorder = record_once(&once, StatusCode::OK, |delivery: &Delivery| DeliveryView::from(delivery));
     Ok(Json(DeliveryView::from(&hooks.retry(id, delivery_id, recorder).await?)))
@@ -107,7 +107,8 @@ pub(super) async fn retry_hook_delivery(
 ///
 /// While the hook is switched off, it waits.
 #[utoipa::path(
-    post, path = "/api/hooks/{id}/test-delivery", tag = "Hooks", params(("id" = String, Path, description = "The hook")),
+    post, path = "/api/hooks/{id}/test-delivery", tag = "hooks",
+    params(("id" = String, Path, description = "The hook"), IdempotencyKey),
     responses(
         (status = 202, body = DeliveryView),
         (status = 404, body = ErrorBody),
@@ -131,7 +132,7 @@ pub(super) struct QueueStats {
 
 /// How many deliveries of all hooks are in each state
 #[utoipa::path(
-    get, path = "/api/hooks/deliveries/queue-stats", tag = "Hooks", responses((status = 200, body = QueueStats)),
+    get, path = "/api/hooks/deliveries/queue-stats", tag = "hooks", responses((status = 200, body = QueueStats)),
 )]
 pub(super) async fn get_queue_stats(State(hooks): State<Hooks>) -> Answer<QueueStats> {
     Ok(Json(QueueStats { stats: hooks.queue_stats().await?.into() }))
@@ -150,10 +151,9 @@ pub(super) struct DeadLetterList {
 pub(super) struct DeadLetterQuery {
     /// Only those of this hook.
     hook_id: Option<String>,
-    /// Default 50.
-    #[param(minimum = 1, maximum = 200)]
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
@@ -161,7 +161,7 @@ pub(super) struct DeadLetterQuery {
 ///
 /// Kept for 30 days. Those of deleted hooks are among them, and cannot be retried.
 #[utoipa::path(
-    get, path = "/api/hooks/deliveries/dead-letters", tag = "Hooks", params(DeadLetterQuery),
+    get, path = "/api/hooks/deliveries/dead-letters", tag = "hooks", params(DeadLetterQuery),
     responses((status = 200, body = DeadLetterList)),
 )]
 pub(super) async fn list_dead_letters(
@@ -190,7 +190,7 @@ pub(super) struct DeadLettersRetried {
 ///
 /// Those of deleted hooks stay as they are, and do not count.
 #[utoipa::path(
-    post, path = "/api/hooks/deliveries/dead-letters/retry", tag = "Hooks", params(OfHook),
+    post, path = "/api/hooks/deliveries/dead-letters/retry", tag = "hooks", params(OfHook, IdempotencyKey),
     responses((status = 200, body = DeadLettersRetried)),
 )]
 pub(super) async fn retry_dead_letters(
@@ -210,7 +210,7 @@ pub(super) struct DeadLettersDeleted {
 
 /// Forget every dead letter
 #[utoipa::path(
-    delete, path = "/api/hooks/deliveries/dead-letters", tag = "Hooks", params(OfHook),
+    delete, path = "/api/hooks/deliveries/dead-letters", tag = "hooks", params(OfHook),
     responses((status = 200, body = DeadLettersDeleted)),
 )]
 pub(super) async fn delete_dead_letters(

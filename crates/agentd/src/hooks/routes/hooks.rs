@@ -21,7 +21,7 @@ pub(super) struct HookList {
 }
 
 /// Every hook, the oldest first
-#[utoipa::path(get, path = "/api/hooks", tag = "Hooks", responses((status = 200, body = HookList)))]
+#[utoipa::path(get, path = "/api/hooks", tag = "hooks", responses((status = 200, body = HookList)))]
 pub(super) async fn list_hooks(State(hooks): State<Hooks>, caller: Caller) -> Answer<HookList> {
     let found = hooks.list().await?;
     Ok(Json(HookList { hooks: found.iter().map(|hook| HookView::from(hook).shown_to(&caller)).collect() }))
@@ -32,7 +32,8 @@ pub(super) async fn list_hooks(State(hooks): State<Hooks>, caller: Caller) -> An
 /// It hears what happens from now on. A `queued` http hook delivers through a queue that survives restarts, with
 /// backoff and dead letters; everything else runs at once in the background, and is an execution.
 #[utoipa::path(
-    post, path = "/api/hooks", tag = "Hooks", request_body = CreateHook,
+    post, path = "/api/hooks", tag = "hooks", request_body = CreateHook,
+    params(IdempotencyKey),
     responses(
         (status = 201, body = HookView),
         (status = 409, body = ErrorBody, description = "There are 1,000 hooks already"),
@@ -50,7 +51,7 @@ pub(super) async fn create_hook(
 
 /// Show one hook
 #[utoipa::path(
-    get, path = "/api/hooks/{id}", tag = "Hooks", params(("id" = String, Path, description = "The hook")),
+    get, path = "/api/hooks/{id}", tag = "hooks", params(("id" = String, Path, description = "The hook")),
     responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn get_hook(State(hooks): State<Hooks>, caller: Caller, Path(id): Path<HookId>) -> Answer<HookView> {
@@ -59,7 +60,7 @@ pub(super) async fn get_hook(State(hooks): State<Hooks>, caller: Caller, Path(id
 
 /// Change a hook
 #[utoipa::path(
-    put, path = "/api/hooks/{id}", tag = "Hooks", params(("id" = String, Path, description = "The hook")), request_body = UpdateHook,
+    put, path = "/api/hooks/{id}", tag = "hooks", params(("id" = String, Path, description = "The hook")), request_body = UpdateHook,
     responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn update_hook(
@@ -80,7 +81,7 @@ pub(super) async fn update_hook(
 ///
 /// While it is off, what is queued for it waits.
 #[utoipa::path(
-    patch, path = "/api/hooks/{id}/toggle", tag = "Hooks", params(("id" = String, Path, description = "The hook")),
+    patch, path = "/api/hooks/{id}/toggle", tag = "hooks", params(("id" = String, Path, description = "The hook")),
     responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn toggle_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>) -> Answer<HookView> {
@@ -97,7 +98,7 @@ pub(super) struct HookDeleted {
 ///
 /// What is queued for it becomes dead letters, with that as the reason; what is being sent ends as it ends.
 #[utoipa::path(
-    delete, path = "/api/hooks/{id}", tag = "Hooks", params(("id" = String, Path, description = "The hook")),
+    delete, path = "/api/hooks/{id}", tag = "hooks", params(("id" = String, Path, description = "The hook")),
     responses((status = 200, body = HookDeleted), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn delete_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>) -> Answer<HookDeleted> {
@@ -110,7 +111,8 @@ pub(super) async fn delete_hook(State(hooks): State<Hooks>, Path(id): Path<HookI
 /// Once, whatever its filter says and also when it is switched off. Answers when it is done. What it does really
 /// happens.
 #[utoipa::path(
-    post, path = "/api/hooks/{id}/test", tag = "Hooks", params(("id" = String, Path, description = "The hook")),
+    post, path = "/api/hooks/{id}/test", tag = "hooks",
+    params(("id" = String, Path, description = "The hook"), IdempotencyKey),
     responses((status = 200, body = ExecutionView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn test_hook(
@@ -139,10 +141,9 @@ pub(super) struct ExecutionQuery {
     /// Only those since this day or time, which is in UTC unless it has an offset.
     #[param(example = "2026-01-31T09:30:00Z")]
     since: Option<String>,
-    /// Default 50.
-    #[param(minimum = 1, maximum = 200)]
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
@@ -158,7 +159,7 @@ impl Judge<Hooks> for ExecutionQuery {
 ///
 /// Of a queued http hook see its deliveries.
 #[utoipa::path(
-    get, path = "/api/hooks/{id}/executions", tag = "Hooks", params(("id" = String, Path, description = "The hook"), ExecutionQuery),
+    get, path = "/api/hooks/{id}/executions", tag = "hooks", params(("id" = String, Path, description = "The hook"), ExecutionQuery),
     responses((status = 200, body = HookExecutionList), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn list_hook_executions(

@@ -8,7 +8,7 @@ use url::Url;
 use utoipa::ToSchema;
 
 use crate::hooks::model::{
-    Delivery, DeliveryId, DeliveryStatus, Execution, ExecutionId, ExecutionStatus, Hook, HookId, HookType, SECRET,
+    Delivery, DeliveryStatus, Execution, ExecutionId, ExecutionStatus, Hook, HookDeliveryId, HookId, HookType, SECRET,
 };
 use crate::hooks::service::DeliveryCounts;
 use crate::notify::Target;
@@ -147,7 +147,7 @@ impl From<&Execution> for ExecutionView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HookDelivery)]
 pub(super) struct DeliveryView {
-    id: DeliveryId,
+    id: HookDeliveryId,
     hook_id: HookId,
     event_id: String,
     event_type: String,

@@ -15,8 +15,11 @@ use crate::hooks::store::figures::{self, Figures};
 
 stored_enum!(
     /// How long a bucket is.
+    #[derive(Default)]
+    #[schema(default = Period::default)]
     Period, Hourly, {
         /// An hour of the profile's time zone, which may begin at another minute than one of UTC.
+        #[default]
         Hourly = "hourly",
         /// A day of the profile's time zone.
         Daily = "daily",

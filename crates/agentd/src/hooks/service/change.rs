@@ -193,7 +193,7 @@ impl Hooks {
     /// Refuses an address that would never be reached, as far as that shows without asking anybody.
     fn check_address(&self, hook: &Hook) -> Result<(), HookError> {
         if let Action::Builtin(BuiltinAction::SendToChannel { target, .. }) = &hook.action
-            && let Some(fault) = target.fault()
+            && let Some(fault) = self.means().notify.fault_of(target)
         {
             return Err(bad_config("channel", fault));
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Hooks;
 use crate::hooks::error::HookError;
-use crate::hooks::model::{Delivery, DeliveryId, DeliveryStatus, Execution, ExecutionStatus, HookId};
+use crate::hooks::model::{Delivery, DeliveryStatus, Execution, ExecutionStatus, HookDeliveryId, HookId};
 use crate::hooks::store::{self, deliveries, executions, queue};
 
 /// A transaction of a change of many.
@@ -76,7 +76,7 @@ impl Hooks {
     ///
     /// # Errors
     /// `NoSuchDelivery`, or the database is away.
-    pub async fn delivery(&self, hook: &HookId, id: &DeliveryId) -> Result<(Delivery, Value), HookError> {
+    pub async fn delivery(&self, hook: &HookId, id: &HookDeliveryId) -> Result<(Delivery, Value), HookError> {
         let found = deliveries::find_payload(&mut self.db().read().await?, hook, id).await?;
         let missing = || HookError::NoSuchDelivery { id: id.as_str().chars().take(80).collect() };
         let (delivery, payload) = found.ok_or_else(missing)?;
@@ -108,7 +108,7 @@ impl Hooks {
     pub async fn retry(
         &self,
         hook: HookId,
-        id: DeliveryId,
+        id: HookDeliveryId,
         recorder: Recorder<Delivery>,
     ) -> Result<Delivery, HookError> {
         let retry = async move |tx: &mut Tx| {

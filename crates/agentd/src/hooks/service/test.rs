@@ -11,7 +11,7 @@ use crate::events;
 use crate::hooks::act::LanePlace;
 use crate::hooks::error::HookError;
 use crate::hooks::model::{
-    Action, BuiltinAction, Delivery, DeliveryId, EXECUTION_LEASE, Execution, ExecutionId, HookId, TEST_EVENT,
+    Action, BuiltinAction, Delivery, EXECUTION_LEASE, Execution, ExecutionId, HookDeliveryId, HookId, TEST_EVENT,
     event_body,
 };
 use crate::hooks::store::deliveries::{self, NewWork};
@@ -87,7 +87,7 @@ impl Hooks {
     /// `NotFound`, `NotHttp`, or the database is away.
     pub async fn test_delivery(&self, id: HookId, recorder: Recorder<Delivery>) -> Result<Delivery, HookError> {
         let here = self.clone();
-        let (event, delivery) = (EventId::generate(&self.ground().ids), DeliveryId::generate(&self.ground().ids));
+        let (event, delivery) = (EventId::generate(&self.ground().ids), HookDeliveryId::generate(&self.ground().ids));
         let queue_it = async move |tx: &mut Tx| {
             let known = here.known(tx).await?;
             let hook = known.find(&id).ok_or_else(|| HookError::not_found(id.as_str()))?;

@@ -7,7 +7,7 @@ use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, in_list, row
 
 use super::figures::{self, Figures};
 use super::queue::Claim;
-use crate::hooks::model::{Delivery, DeliveryId, DeliveryStatus, HookId};
+use crate::hooks::model::{Delivery, DeliveryStatus, HookDeliveryId, HookId};
 
 const COLUMNS: &str = "id, hook_id, event_id, event_type, status, attempt_count, due_at, response_status, duration_ms, \
                        error, created_at, updated_at, (SELECT c.open_until FROM hook_circuits c \
@@ -57,7 +57,7 @@ pub(in crate::hooks) struct Added {
 /// Adds those that are not there: a hook has one of an event.
 pub(in crate::hooks) async fn insert_deliveries(
     tx: &mut Tx,
-    new: &[(DeliveryId, NewWork<'_>)],
+    new: &[(HookDeliveryId, NewWork<'_>)],
 ) -> Result<Added, StoreError> {
     const COLUMN_COUNT: usize = 8;
     let (now, mut left, mut added) = (tx.clock().now(), new, Added::default());
@@ -153,7 +153,7 @@ pub(in crate::hooks) async fn update_results<'r>(
 pub(in crate::hooks) async fn find_delivery(
     read: &mut Read,
     hook: &HookId,
-    id: &DeliveryId,
+    id: &HookDeliveryId,
 ) -> Result<Option<Delivery>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM hook_deliveries WHERE id = $1 AND hook_id = $2");
     read.fetch_optional(sql, args![id, hook]).await?.as_ref().map(delivery).transpose()
@@ -163,7 +163,7 @@ pub(in crate::hooks) async fn find_delivery(
 pub(in crate::hooks) async fn find_payload(
     read: &mut Read,
     hook: &HookId,
-    id: &DeliveryId,
+    id: &HookDeliveryId,
 ) -> Result<Option<(Delivery, String)>, StoreError> {
     let sql = format!("SELECT {COLUMNS}, payload FROM hook_deliveries WHERE id = $1 AND hook_id = $2");
     let row = read.fetch_optional(sql, args![id, hook]).await?;

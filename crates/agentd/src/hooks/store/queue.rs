@@ -10,7 +10,7 @@ use std::time::Duration;
 use agentd_base::Timestamp;
 use agentd_store::{Args, Read, Row, StoreError, Tx, args, in_list};
 
-use crate::hooks::model::{DeliveryId, HookId};
+use crate::hooks::model::{HookDeliveryId, HookId};
 
 /// Which of the two tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -206,7 +206,7 @@ pub(in crate::hooks) async fn count_waiting_of(
 
 /// Puts a delivery before all else that is due for its hook: what was asked for by hand goes first, also when an
 /// open circuit lets only one through.
-pub(in crate::hooks) async fn put_first(tx: &mut Tx, hook: &HookId, id: &DeliveryId) -> Result<(), StoreError> {
+pub(in crate::hooks) async fn put_first(tx: &mut Tx, hook: &HookId, id: &HookDeliveryId) -> Result<(), StoreError> {
     let now = tx.clock().now();
     let sql = "SELECT due_at FROM hook_deliveries WHERE hook_id = $1 AND due_at <= $2 AND id <> $3 \
                ORDER BY due_at LIMIT 1";

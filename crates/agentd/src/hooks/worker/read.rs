@@ -22,7 +22,7 @@ use super::room::{GIVEN_UP, Gauge, Room};
 use crate::ground::{Worker, WorkerError};
 use crate::hooks::error::HookError;
 use crate::hooks::known::{Known, LoadedHook};
-use crate::hooks::model::{DeliveryId, ExecutionId, MAX_DEPTH, event_body};
+use crate::hooks::model::{ExecutionId, HookDeliveryId, MAX_DEPTH, event_body};
 use crate::hooks::service::{Hooks, Passed};
 use crate::hooks::store;
 use crate::hooks::store::deliveries::{self, Added, NewWork};
@@ -210,7 +210,7 @@ impl Hooks {
                     given_up: room.behind.contains(&hook.hook.id).then_some(GIVEN_UP),
                 };
                 if hook.hook.is_queued() && depth <= MAX_DEPTH {
-                    queued.push((DeliveryId::generate(&self.ground().ids), work));
+                    queued.push((HookDeliveryId::generate(&self.ground().ids), work));
                 } else if self.insert_work(tx, hook, &work).await? {
                     batch.inline += 1;
                 }
@@ -240,7 +240,7 @@ impl Hooks {
             );
             executions::insert_skipped(tx, &ExecutionId::generate(ids), work, &reason).await
         } else if hook.hook.is_queued() {
-            let added = deliveries::insert_deliveries(tx, &[(DeliveryId::generate(ids), *work)]).await?;
+            let added = deliveries::insert_deliveries(tx, &[(HookDeliveryId::generate(ids), *work)]).await?;
             Ok(added != Added::default())
         } else if let Some(reason) = work.given_up {
             executions::insert_skipped(tx, &ExecutionId::generate(ids), work, reason).await

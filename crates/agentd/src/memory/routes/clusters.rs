@@ -18,8 +18,8 @@ const DEFAULT_CLUSTERS: usize = 4;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ClusterQuery {
-    /// Into how many clusters, at most; default 4.
-    #[param(minimum = 2, maximum = 8)]
+    /// Into how many clusters, at most.
+    #[param(minimum = 2, maximum = 8, default = json!(DEFAULT_CLUSTERS))]
     n: Option<i64>,
     /// Only episodes of this agent (id or svc_name).
     agent_id: Option<String>,
@@ -68,7 +68,7 @@ impl From<&Cluster> for ClusterView {
 ///
 /// The same memory always falls into the same clusters. Streamed: they name every episode.
 #[utoipa::path(
-    get, path = "/api/memory/clusters", tag = "Memory", params(ClusterQuery),
+    get, path = "/api/memory/clusters", tag = "memory", params(ClusterQuery),
     responses(
         (status = 200, body = ClusterList),
         (status = 404, body = ErrorBody, description = "There is no such agent"),

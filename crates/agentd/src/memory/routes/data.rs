@@ -19,7 +19,7 @@ use crate::memory::settings::{MemoryPatch, MemorySettings};
 use crate::settings::PartialObject;
 
 /// What is remembered, for how long, and how
-#[utoipa::path(get, path = "/api/settings/memory", tag = "Settings", responses((status = 200, body = MemorySettings)))]
+#[utoipa::path(get, path = "/api/settings/memory", tag = "settings", responses((status = 200, body = MemorySettings)))]
 pub(super) async fn get_memory_settings(State(memory): State<Memory>) -> Answer<Arc<MemorySettings>> {
     Ok(Json(memory.settings().get().await?))
 }
@@ -29,7 +29,7 @@ pub(super) async fn get_memory_settings(State(memory): State<Memory>) -> Answer<
 /// Takes any of the fields and answers the whole category, in force from now on. A field that is not
 /// known is refused.
 #[utoipa::path(
-    put, path = "/api/settings/memory", tag = "Settings", request_body = MemoryPatch,
+    put, path = "/api/settings/memory", tag = "settings", request_body = MemoryPatch,
     responses((status = 200, body = MemorySettings)),
 )]
 pub(super) async fn update_memory_settings(
@@ -56,7 +56,7 @@ pub(super) struct MemoryExport {
 ///
 /// Streamed: it may be large.
 #[utoipa::path(
-    get, path = "/api/settings/memory/export", tag = "Settings",
+    get, path = "/api/settings/memory/export", tag = "settings",
     responses((status = 200, body = MemoryExport, headers(
         ("Content-Disposition" = String, description = "Names the file, `agentd-memory.json`"),
     ))),
@@ -86,7 +86,7 @@ pub(super) struct MemoryCleared {
 ///
 /// All episodes, their vectors and the knowledge graph. There is no way back.
 #[utoipa::path(
-    delete, path = "/api/settings/memory/data", tag = "Settings", responses((status = 200, body = MemoryCleared)),
+    delete, path = "/api/settings/memory/data", tag = "settings", responses((status = 200, body = MemoryCleared)),
 )]
 pub(super) async fn clear_memory(State(memory): State<Memory>) -> Answer<MemoryCleared> {
     Ok(Json(MemoryCleared { cleared: memory.clear().await? }))

@@ -96,16 +96,15 @@ pub(super) struct EpisodeQuery {
     agent_id: Option<String>,
     /// Only episodes of this cluster of `GET /api/memory/clusters`.
     cluster_id: Option<String>,
-    /// Default 20.
-    #[param(minimum = 1, maximum = 100)]
+    #[param(minimum = 1, maximum = 100, default = json!(LIMITS.default))]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
 /// Episodes, the newest first
 #[utoipa::path(
-    get, path = "/api/memory/episodes", tag = "Memory", params(EpisodeQuery),
+    get, path = "/api/memory/episodes", tag = "memory", params(EpisodeQuery),
     responses(
         (status = 200, body = EpisodeList),
         (status = 404, body = ErrorBody, description = "There is no such agent or cluster"),
@@ -132,7 +131,8 @@ pub(super) async fn list_episodes(
 ///
 /// When this answers, every kind of search finds the episode.
 #[utoipa::path(
-    post, path = "/api/memory/episodes", tag = "Memory", request_body = EpisodeFields,
+    post, path = "/api/memory/episodes", tag = "memory", request_body = EpisodeFields,
+    params(IdempotencyKey),
     responses(
         (status = 201, body = EpisodeView),
         (status = 404, body = ErrorBody, description = "There is no such agent"),
@@ -151,7 +151,7 @@ pub(super) async fn create_episode(
 
 /// One episode
 #[utoipa::path(
-    get, path = "/api/memory/episodes/{id}", tag = "Memory",
+    get, path = "/api/memory/episodes/{id}", tag = "memory",
     responses((status = 200, body = EpisodeView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn get_episode(State(memory): State<Memory>, Path(id): Path<String>) -> Answer<EpisodeView> {
@@ -168,7 +168,7 @@ pub(super) struct EpisodeDeleted {
 ///
 /// With its vector, its place in the text index and what it gave to the graph.
 #[utoipa::path(
-    delete, path = "/api/memory/episodes/{id}", tag = "Memory",
+    delete, path = "/api/memory/episodes/{id}", tag = "memory",
     responses((status = 200, body = EpisodeDeleted), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn delete_episode(State(memory): State<Memory>, Path(id): Path<String>) -> Answer<EpisodeDeleted> {
@@ -192,8 +192,7 @@ pub(super) struct RelatedList {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct RelatedQuery {
-    /// Default 10.
-    #[param(minimum = 1, maximum = 100)]
+    #[param(minimum = 1, maximum = 100, default = json!(RELATED_LIMITS.default))]
     limit: Option<i64>,
 }
 
@@ -201,7 +200,7 @@ pub(super) struct RelatedQuery {
 ///
 /// Episodes of the same agent that mean something similar or speak of the same things, the nearest first.
 #[utoipa::path(
-    get, path = "/api/memory/episodes/{id}/related", tag = "Memory", params(RelatedQuery),
+    get, path = "/api/memory/episodes/{id}/related", tag = "memory", params(RelatedQuery),
     responses((status = 200, body = RelatedList), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn list_related_episodes(

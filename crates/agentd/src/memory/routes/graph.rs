@@ -64,7 +64,7 @@ impl From<&Relation> for RelationView {
 /// All of it, streamed: the entities in the order in which they were first mentioned, and the relations among them.
 /// With a `limit` the part that matters most.
 #[utoipa::path(
-    get, path = "/api/memory/graph", tag = "Memory", params(GraphQuery),
+    get, path = "/api/memory/graph", tag = "memory", params(GraphQuery),
     responses((status = 200, body = MemoryGraph)),
 )]
 pub(super) async fn get_memory_graph(

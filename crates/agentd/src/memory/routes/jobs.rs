@@ -1,12 +1,14 @@
 //! Long work that somebody asks for.
 
 use agentd_base::Timestamp;
-use agentd_web::{ErrorBody, Json};
+use agentd_web::{ErrorBody, IdempotencyKey, Json};
 use axum::extract::State;
+use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Answer;
+use crate::ground::record_once;
 use crate::memory::jobs::{Job, JobState, JobStatus, Tally};
 use crate::memory::service::Memory;
 
@@ -29,21 +31,27 @@ impl From<Tally> for JobResult {
     }
 }
 
+async fn done_once(memory: &Memory, job: Job, once: &IdempotencyKey) -> Answer<JobResult> {
+    let recorder = record_once(once, StatusCode::OK, |tally: &Tally| JobResult::from(*tally));
+    Ok(Json(memory.run_job(job, recorder).await?.into()))
+}
+
 /// Go through what was said in conversations
 ///
 /// Whatever was not gone over yet is remembered, the conversations that are unchanged for longest first;
 /// what repeats an episode is taken into it. Answers when it is done; `GET /api/memory/jobs` shows how far
 /// it is. A run that was cut off goes on where it was.
 #[utoipa::path(
-    post, path = "/api/memory/consolidate/conversations", tag = "Memory",
+    post, path = "/api/memory/consolidate/conversations", tag = "memory",
+    params(IdempotencyKey),
     responses(
         (status = 200, body = JobResult),
         (status = 409, body = ErrorBody, description = "It is being done already"),
         (status = 503, body = ErrorBody, description = "Memory is switched off"),
     ),
 )]
-pub(super) async fn consolidate_conversations(State(memory): State<Memory>) -> Answer<JobResult> {
-    Ok(Json(memory.run_job(Job::Consolidate).await?.into()))
+pub(super) async fn consolidate_conversations(State(memory): State<Memory>, once: IdempotencyKey) -> Answer<JobResult> {
+    done_once(&memory, Job::Consolidate, &once).await
 }
 
 /// Sum conversations up
@@ -52,30 +60,32 @@ pub(super) async fn consolidate_conversations(State(memory): State<Memory>) -> A
 /// model, or put together from its most telling sentences where none answers. What was made of it before
 /// is replaced and counts as `merged`.
 #[utoipa::path(
-    post, path = "/api/memory/generate-episodes", tag = "Memory",
+    post, path = "/api/memory/generate-episodes", tag = "memory",
+    params(IdempotencyKey),
     responses(
         (status = 200, body = JobResult),
         (status = 409, body = ErrorBody, description = "It is being done already"),
         (status = 503, body = ErrorBody, description = "Memory is switched off"),
     ),
 )]
-pub(super) async fn generate_episodes(State(memory): State<Memory>) -> Answer<JobResult> {
-    Ok(Json(memory.run_job(Job::GenerateEpisodes).await?.into()))
+pub(super) async fn generate_episodes(State(memory): State<Memory>, once: IdempotencyKey) -> Answer<JobResult> {
+    done_once(&memory, Job::GenerateEpisodes, &once).await
 }
 
 /// Find entities in older episodes
 ///
 /// In those that were stored while that was switched off, or gone over by older rules.
 #[utoipa::path(
-    post, path = "/api/memory/backfill-entities", tag = "Memory",
+    post, path = "/api/memory/backfill-entities", tag = "memory",
+    params(IdempotencyKey),
     responses(
         (status = 200, body = JobResult),
         (status = 409, body = ErrorBody, description = "It is being done already"),
         (status = 503, body = ErrorBody, description = "Memory or the extraction of entities is switched off"),
     ),
 )]
-pub(super) async fn backfill_entities(State(memory): State<Memory>) -> Answer<JobResult> {
-    Ok(Json(memory.run_job(Job::BackfillEntities).await?.into()))
+pub(super) async fn backfill_entities(State(memory): State<Memory>, once: IdempotencyKey) -> Answer<JobResult> {
+    done_once(&memory, Job::BackfillEntities, &once).await
 }
 
 /// Long work as it stands.
@@ -116,7 +126,7 @@ pub(super) struct MemoryJobs {
 ///
 /// `embed_episodes` works by itself, after a change of the embedding model: what it has not reached yet is
 /// found by its words.
-#[utoipa::path(get, path = "/api/memory/jobs", tag = "Memory", responses((status = 200, body = MemoryJobs)))]
+#[utoipa::path(get, path = "/api/memory/jobs", tag = "memory", responses((status = 200, body = MemoryJobs)))]
 pub(super) async fn list_memory_jobs(State(memory): State<Memory>) -> Answer<MemoryJobs> {
     Ok(Json(MemoryJobs { jobs: memory.jobs().await?.into_iter().map(MemoryJob::from).collect() }))
 }

@@ -17,13 +17,11 @@ pub(super) struct SearchQuery {
     /// What to look for: plain words, in any order. Nothing in it is an operator.
     #[param(min_length = 1)]
     q: String,
-    /// Default `hybrid`.
     #[param(inline)]
     mode: Option<SearchMode>,
-    /// Default 10.
-    #[param(minimum = 1, maximum = 100)]
+    #[param(minimum = 1, maximum = 100, default = json!(LIMITS.default))]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
     /// Only what happened at or after this ISO 8601 date or time.
     start_date: Option<String>,
@@ -96,7 +94,7 @@ pub(super) struct SearchAnswer {
 /// `keyword` ranks by words (BM25, stemmed and folded), `semantic` by meaning, `hybrid` by both. Equal
 /// ranks: the newer first.
 #[utoipa::path(
-    get, path = "/api/memory/search", tag = "Memory", params(SearchQuery),
+    get, path = "/api/memory/search", tag = "memory", params(SearchQuery),
     responses(
         (status = 200, body = SearchAnswer),
         (status = 404, body = ErrorBody, description = "There is no such agent"),

@@ -64,7 +64,7 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// Figures about memory, exact at any size
-#[utoipa::path(get, path = "/api/memory/stats", tag = "Memory", responses((status = 200, body = MemoryStats)))]
+#[utoipa::path(get, path = "/api/memory/stats", tag = "memory", responses((status = 200, body = MemoryStats)))]
 pub(super) async fn get_memory_stats(State(memory): State<Memory>) -> Answer<MemoryStats> {
     Ok(Json(memory.statistics().await?.into()))
 }

@@ -22,6 +22,7 @@ const HIGHLIGHTS: usize = 3;
 /// What episodes are ranked by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(default = SearchMode::default)]
 pub enum SearchMode {
     /// Words and meaning.
     #[default]

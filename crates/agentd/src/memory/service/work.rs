@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_store::{NewEvent, StoreError, Tx};
+use agentd_store::{NewEvent, Recorder, StoreError, Tx};
 use serde_json::json;
 
 use super::Memory;
@@ -60,11 +60,12 @@ impl Held {
 }
 
 impl Memory {
-    /// Does a job to its end and answers what came of it. Whoever asked may go away meanwhile.
+    /// Does a job to its end and answers what came of it, which is recorded where the job ends. Whoever asked may
+    /// go away meanwhile.
     ///
     /// # Errors
     /// `Disabled`, `ExtractionOff`, `JobRunning`, or the store's refusal.
-    pub async fn run_job(&self, job: Job) -> Result<Tally, MemoryError> {
+    pub async fn run_job(&self, job: Job, recorder: Recorder<Tally>) -> Result<Tally, MemoryError> {
         let rules = self.rules();
         if !rules.enabled {
             return Err(MemoryError::Disabled);
@@ -74,7 +75,7 @@ impl Memory {
         }
         let held = self.claim(job, usize::MAX).await?.ok_or(MemoryError::JobRunning { name: job.as_str() })?;
         let here = self.clone();
-        let task = tokio::spawn(async move { here.do_held(job, held, true).await });
+        let task = tokio::spawn(async move { here.do_held(job, held, Some(recorder)).await });
         match task.await {
             Ok(done) => done.map(|(tally, _)| tally),
             Err(error) => {
@@ -97,7 +98,7 @@ impl Memory {
             return Ok(false);
         }
         let Some(held) = self.claim(job, BACKGROUND_STEPS).await? else { return Ok(false) };
-        self.do_held(job, held, false).await.map(|(_, is_finished)| !is_finished)
+        self.do_held(job, held, None).await.map(|(_, is_finished)| !is_finished)
     }
 
     async fn claim(&self, job: Job, steps_left: usize) -> Result<Option<Held>, MemoryError> {
@@ -122,7 +123,14 @@ impl Memory {
         }
     }
 
-    async fn do_held(&self, job: Job, mut held: Held, is_asked_for: bool) -> Result<(Tally, bool), MemoryError> {
+    /// `asked` is the recorder of who asked for it, if somebody did.
+    async fn do_held(
+        &self,
+        job: Job,
+        mut held: Held,
+        asked: Option<Recorder<Tally>>,
+    ) -> Result<(Tally, bool), MemoryError> {
+        let is_asked_for = asked.is_some();
         let holding = self.hold(held.row.clone());
         let work = async {
             match job {
@@ -142,6 +150,9 @@ impl Memory {
             if jobs::release_job(tx, &row, is_finished).await? && says {
                 let data = json!(tally);
                 tx.emit(NewEvent::new("memory.consolidated", data)).await?;
+            }
+            if let Some(recorder) = asked.as_ref().filter(|_| is_finished) {
+                recorder.record(tx, &tally).await?;
             }
             Ok::<_, StoreError>(())
         };

@@ -62,7 +62,7 @@ pub(super) struct ChainQuery {
     /// Left out: all.
     #[param(minimum = 1, maximum = 200)]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
@@ -78,7 +78,7 @@ impl ChainQuery {
 
 /// Chains, the newest first
 #[utoipa::path(
-    get, path = "/api/scheduler/chains", tag = "Scheduler", params(ChainQuery),
+    get, path = "/api/scheduler/chains", tag = "scheduler", params(ChainQuery),
     responses((status = 200, body = ChainList)),
 )]
 pub(super) async fn list_chains(
@@ -94,7 +94,8 @@ pub(super) async fn list_chains(
 /// A chain starts when it is triggered, and when a run of one of its roots ends that the schedule or somebody
 /// began.
 #[utoipa::path(
-    post, path = "/api/scheduler/chains", tag = "Scheduler", request_body = CreateChainBody,
+    post, path = "/api/scheduler/chains", tag = "scheduler", request_body = CreateChainBody,
+    params(IdempotencyKey),
     responses((status = 201, body = ChainView)),
 )]
 pub(super) async fn create_chain(
@@ -111,7 +112,7 @@ pub(super) async fn create_chain(
 
 /// One chain of jobs
 #[utoipa::path(
-    get, path = "/api/scheduler/chains/{id}", tag = "Scheduler",
+    get, path = "/api/scheduler/chains/{id}", tag = "scheduler",
     params(("id" = String, Path, description = "As in the list")),
     responses((status = 200, body = ChainView)),
 )]
@@ -129,7 +130,7 @@ pub(super) struct ChainDeleted {
 ///
 /// Its jobs stay, and so do their runs, also those that are under way.
 #[utoipa::path(
-    delete, path = "/api/scheduler/chains/{id}", tag = "Scheduler",
+    delete, path = "/api/scheduler/chains/{id}", tag = "scheduler",
     params(("id" = String, Path, description = "As in the list")),
     responses((status = 200, body = ChainDeleted)),
 )]
@@ -145,8 +146,8 @@ pub(super) struct ChainTriggered {
 
 /// Run a chain now, from all its roots
 #[utoipa::path(
-    post, path = "/api/scheduler/chains/{id}/trigger", tag = "Scheduler",
-    params(("id" = String, Path, description = "Id of the chain")),
+    post, path = "/api/scheduler/chains/{id}/trigger", tag = "scheduler",
+    params(("id" = String, Path, description = "Id of the chain"), IdempotencyKey),
     responses((status = 202, body = ChainTriggered)),
 )]
 pub(super) async fn trigger_chain(
@@ -203,10 +204,9 @@ impl From<&ChainRun> for ChainRunView {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ChainRunQuery {
-    /// Default 50.
-    #[param(minimum = 1, maximum = 200)]
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
@@ -218,7 +218,7 @@ pub(super) struct ChainRunList {
 
 /// Runs of a chain, the newest first
 #[utoipa::path(
-    get, path = "/api/scheduler/chains/{id}/runs", tag = "Scheduler",
+    get, path = "/api/scheduler/chains/{id}/runs", tag = "scheduler",
     params(("id" = String, Path, description = "Id of the chain"), ChainRunQuery),
     responses((status = 200, body = ChainRunList)),
 )]

@@ -107,7 +107,9 @@ impl Judge<Scheduler> for CreateJobBody {
 
     async fn judge(self, scheduler: &Scheduler) -> Vec<FieldProblem> {
         let wanted = CreateJob::from(self);
-        scheduler.checked(AgentId::from("agent"), &wanted.fields).err().unwrap_or_default()
+        let mut problems = scheduler.agent_problems(&wanted).await;
+        problems.extend(scheduler.checked(AgentId::from("agent"), &wanted.fields).err().unwrap_or_default());
+        problems
     }
 }
 

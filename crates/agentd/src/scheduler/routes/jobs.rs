@@ -110,16 +110,15 @@ pub(super) struct JobQuery {
     /// Only those of this project.
     #[param(min_length = 1, max_length = 64)]
     project_id: Option<String>,
-    /// Default 50.
-    #[param(minimum = 1, maximum = 200)]
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
 /// Jobs, the newest first
 #[utoipa::path(
-    get, path = "/api/scheduler/jobs", tag = "Scheduler", params(JobQuery),
+    get, path = "/api/scheduler/jobs", tag = "scheduler", params(JobQuery),
     responses(
         (status = 200, body = JobList),
         (status = 404, body = ErrorBody, description = "There is no such agent or project"),
@@ -146,7 +145,8 @@ pub(super) async fn list_jobs(
 /// Its first slot is the next one from now on; with `status: "paused"` from when it is resumed. A run is a turn of the
 /// agent without a conversation; it can be followed at `/api/chat/sessions/{session_id}/stream`.
 #[utoipa::path(
-    post, path = "/api/scheduler/jobs", tag = "Scheduler", request_body = CreateJobBody,
+    post, path = "/api/scheduler/jobs", tag = "scheduler", request_body = CreateJobBody,
+    params(IdempotencyKey),
     responses(
         (status = 201, body = JobView),
         (status = 404, body = ErrorBody, description = "There is no such agent or project"),
@@ -165,7 +165,7 @@ pub(super) async fn create_job(
 
 /// One job with its schedule
 #[utoipa::path(
-    get, path = "/api/scheduler/jobs/{id}", tag = "Scheduler",
+    get, path = "/api/scheduler/jobs/{id}", tag = "scheduler",
     params(("id" = String, Path, description = "As in the list")),
     responses((status = 200, body = JobView)),
 )]
@@ -179,7 +179,7 @@ pub(super) async fn get_job(
 
 /// Change some fields of a job
 #[utoipa::path(
-    put, path = "/api/scheduler/jobs/{id}", tag = "Scheduler", request_body = UpdateJobBody,
+    put, path = "/api/scheduler/jobs/{id}", tag = "scheduler", request_body = UpdateJobBody,
     params(("id" = String, Path, description = "As in the list")),
     responses((status = 200, body = JobView)),
 )]
@@ -202,7 +202,7 @@ pub(super) struct JobDeleted {
 ///
 /// A run that is under way is stopped.
 #[utoipa::path(
-    delete, path = "/api/scheduler/jobs/{id}", tag = "Scheduler",
+    delete, path = "/api/scheduler/jobs/{id}", tag = "scheduler",
     params(("id" = String, Path, description = "As in the list")),
     responses(
         (status = 200, body = JobDeleted),
@@ -218,8 +218,8 @@ pub(super) async fn delete_job(State(scheduler): State<Scheduler>, Path(id): Pat
 ///
 /// Nothing is started by itself until it is resumed; a run that is under way goes on.
 #[utoipa::path(
-    post, path = "/api/scheduler/jobs/{id}/pause", tag = "Scheduler",
-    params(("id" = String, Path, description = "As in the list")),
+    post, path = "/api/scheduler/jobs/{id}/pause", tag = "scheduler",
+    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
     responses(
         (status = 200, body = JobView),
         (status = 409, body = ErrorBody, description = "It is not active"),
@@ -240,8 +240,8 @@ pub(super) async fn pause_job(
 /// It is due again from now on; what it missed meanwhile is not made up for. A job of one date that has passed
 /// meanwhile is completed with it, and a skipped run stands for the date.
 #[utoipa::path(
-    post, path = "/api/scheduler/jobs/{id}/resume", tag = "Scheduler",
-    params(("id" = String, Path, description = "As in the list")),
+    post, path = "/api/scheduler/jobs/{id}/resume", tag = "scheduler",
+    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
     responses(
         (status = 200, body = JobView),
         (status = 409, body = ErrorBody, description = "It is not paused, or has no time left"),

@@ -44,7 +44,7 @@ pub(super) struct ParsedView {
 /// In the profile's time zone. What the daemon's grammar does not understand goes to the default agent's model,
 /// whose answer counts only if it is a valid schedule. Nothing is created.
 #[utoipa::path(
-    post, path = "/api/scheduler/parse-nl", tag = "Scheduler", request_body = ParseBody,
+    post, path = "/api/scheduler/parse-nl", tag = "scheduler", request_body = ParseBody,
     responses(
         (status = 200, body = ParsedView),
         (status = 400, body = ErrorBody, description = "No schedule was understood"),
@@ -101,7 +101,7 @@ pub(super) struct ValidationView {
 
 /// Whether a schedule is valid, and when it would be due
 #[utoipa::path(
-    get, path = "/api/scheduler/validate", tag = "Scheduler", params(ValidateQuery),
+    get, path = "/api/scheduler/validate", tag = "scheduler", params(ValidateQuery),
     responses((status = 200, body = ValidationView)),
 )]
 pub(super) async fn validate_schedule(

@@ -22,8 +22,8 @@ pub(super) struct JobTriggered {
 ///
 /// Whatever its schedule and status say; its condition is looked at all the same.
 #[utoipa::path(
-    post, path = "/api/scheduler/jobs/{id}/trigger", tag = "Scheduler",
-    params(("id" = String, Path, description = "Id of the job")),
+    post, path = "/api/scheduler/jobs/{id}/trigger", tag = "scheduler",
+    params(("id" = String, Path, description = "Id of the job"), IdempotencyKey),
     responses(
         (status = 202, body = JobTriggered),
         (status = 409, body = ErrorBody, description = "It runs already, and its overlap policy has no room for more"),
@@ -98,10 +98,9 @@ pub(super) struct RunQuery {
     /// Only those in this state.
     #[param(inline)]
     status: Option<RunStatus>,
-    /// Default 50.
-    #[param(minimum = 1, maximum = 200)]
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
@@ -109,7 +108,7 @@ pub(super) struct RunQuery {
 ///
 /// They are kept for 30 days, and the newest 1,000 of a job.
 #[utoipa::path(
-    get, path = "/api/scheduler/jobs/{id}/runs", tag = "Scheduler",
+    get, path = "/api/scheduler/jobs/{id}/runs", tag = "scheduler",
     params(("id" = String, Path, description = "Id of the job"), RunQuery),
     responses((status = 200, body = RunList)),
 )]
@@ -129,7 +128,7 @@ pub(super) async fn list_job_runs(
 
 /// One run of a job
 #[utoipa::path(
-    get, path = "/api/scheduler/jobs/{id}/runs/{run_id}", tag = "Scheduler",
+    get, path = "/api/scheduler/jobs/{id}/runs/{run_id}", tag = "scheduler",
     params(
         ("id" = String, Path, description = "Id of the job"),
         ("run_id" = String, Path, description = "As in the list"),
@@ -149,11 +148,10 @@ pub(super) async fn get_job_run(
 ///
 /// Its turn is ended wherever it runs, and no further attempt is made.
 #[utoipa::path(
-    post, path = "/api/scheduler/jobs/{id}/runs/{run_id}/cancel", tag = "Scheduler",
+    post, path = "/api/scheduler/jobs/{id}/runs/{run_id}/cancel", tag = "scheduler",
     params(
         ("id" = String, Path, description = "Id of the job"),
-        ("run_id" = String, Path, description = "As in the list"),
-    ),
+        ("run_id" = String, Path, description = "As in the list"), IdempotencyKey),
     responses(
         (status = 200, body = RunView),
         (status = 409, body = ErrorBody, description = "It is over already"),

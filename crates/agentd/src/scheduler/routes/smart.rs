@@ -41,7 +41,7 @@ pub(super) struct SuggestionList {
 /// From what the owner did in the last 28 days: hours at which it is usual to be there, the firmest first, and a
 /// quiet time for long work last. Empty without enough to go by.
 #[utoipa::path(
-    get, path = "/api/scheduler/smart/suggestions", tag = "Scheduler",
+    get, path = "/api/scheduler/smart/suggestions", tag = "scheduler",
     responses((status = 200, body = SuggestionList)),
 )]
 pub(super) async fn list_suggestions(State(scheduler): State<Scheduler>) -> Answer<SuggestionList> {
@@ -72,7 +72,7 @@ pub(super) struct HeatmapView {
 ///
 /// Over the last 90 days, in the profile's time zone.
 #[utoipa::path(
-    get, path = "/api/scheduler/smart/heatmap", tag = "Scheduler",
+    get, path = "/api/scheduler/smart/heatmap", tag = "scheduler",
     responses((status = 200, body = HeatmapView)),
 )]
 pub(super) async fn get_activity_heatmap(State(scheduler): State<Scheduler>) -> Answer<HeatmapView> {
@@ -128,7 +128,7 @@ pub(super) struct CalendarView {
 
 /// What ran and what will run in a range
 #[utoipa::path(
-    get, path = "/api/scheduler/calendar-data", tag = "Scheduler", params(CalendarQuery),
+    get, path = "/api/scheduler/calendar-data", tag = "scheduler", params(CalendarQuery),
     responses((status = 200, body = CalendarView)),
 )]
 pub(super) async fn get_calendar_data(

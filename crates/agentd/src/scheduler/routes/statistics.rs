@@ -27,7 +27,7 @@ pub(super) struct SchedulerStatisticsView {
 
 /// Figures over all jobs
 #[utoipa::path(
-    get, path = "/api/scheduler/stats", tag = "Scheduler",
+    get, path = "/api/scheduler/stats", tag = "scheduler",
     responses((status = 200, body = SchedulerStatisticsView)),
 )]
 pub(super) async fn get_scheduler_statistics(State(scheduler): State<Scheduler>) -> Answer<SchedulerStatisticsView> {
@@ -63,7 +63,7 @@ pub(super) struct SchedulerStatusView {
 
 /// How the scheduler of the daemon that answers does
 #[utoipa::path(
-    get, path = "/api/scheduler/status", tag = "Scheduler",
+    get, path = "/api/scheduler/status", tag = "scheduler",
     responses((status = 200, body = SchedulerStatusView)),
 )]
 pub(super) async fn get_scheduler_status(State(scheduler): State<Scheduler>) -> Answer<SchedulerStatusView> {
@@ -95,7 +95,7 @@ pub(super) struct JobStatisticsView {
 
 /// Figures of one job
 #[utoipa::path(
-    get, path = "/api/scheduler/jobs/{id}/stats", tag = "Scheduler",
+    get, path = "/api/scheduler/jobs/{id}/stats", tag = "scheduler",
     params(("id" = String, Path, description = "Id of the job")),
     responses((status = 200, body = JobStatisticsView)),
 )]

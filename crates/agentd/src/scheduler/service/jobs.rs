@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use agentd_base::{FieldProblem, Page, Patch, Problems, Timestamp};
+use agentd_base::{DomainError, ErrorKind, FieldProblem, Page, Patch, Problems, Timestamp};
 use agentd_net::Trust;
 use agentd_schedule::{Schedule, ScheduleSpec};
 use agentd_store::{Recorder, Tx};
 
 use super::Scheduler;
-use crate::agents::AgentId;
+use crate::agents::{AgentError, AgentId};
 use crate::notify::Target;
 use crate::scheduler::error::SchedulerError;
 use crate::scheduler::events;
@@ -64,7 +64,10 @@ impl Scheduler {
     pub async fn create(&self, wanted: CreateJob, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
         let agent = match &wanted.agent {
             Some(name) => self.0.agents.get(name).await?,
-            None => self.0.agents.default_agent().await?,
+            None => match self.0.agents.default_agent().await {
+                Ok(agent) => agent,
+                Err(error) => return Err(self.with_other_problems(error, &wanted.fields)),
+            },
         };
         if self.0.known_jobs.load(Ordering::Relaxed) >= MOST_JOBS {
             return Err(SchedulerError::TooManyJobs { limit: MOST_JOBS });
@@ -100,6 +103,28 @@ impl Scheduler {
         Ok(job)
     }
 
+    /// That no agent stands in for the one that is not named, with every other bad field.
+    fn with_other_problems(&self, error: AgentError, fields: &JobFields) -> SchedulerError {
+        match (error.kind(), self.checked(AgentId::from("agent"), fields)) {
+            (ErrorKind::Invalid(mut problems), Err(others)) => {
+                problems.extend(others);
+                SchedulerError::Invalid(problems)
+            }
+            _ => error.into(),
+        }
+    }
+
+    /// What is wrong with a job that names no agent when none stands in.
+    pub(in crate::scheduler) async fn agent_problems(&self, wanted: &CreateJob) -> Vec<FieldProblem> {
+        if wanted.agent.is_some() {
+            return Vec::new();
+        }
+        match self.0.agents.default_agent().await.map_err(|error| error.kind()) {
+            Err(ErrorKind::Invalid(problems)) => problems,
+            _ => Vec::new(),
+        }
+    }
+
     /// A new job, if everything about it is right.
     ///
     /// # Errors
@@ -133,11 +158,19 @@ impl Scheduler {
     /// Refuses an address that would never be reached, as far as that shows without asking anybody. One that was kept
     /// stays: what is permitted may have changed since.
     fn check_address(&self, job: &Job, before: Option<&DeliveryRule>, problems: &mut Problems) {
-        let Some(rule) = job.delivery.as_ref().filter(|rule| Some(*rule) != before) else { return };
-        if let Ok(Target::Webhook(url)) = rule.channel.parse()
-            && let Err(refusal) = self.0.settings.policy().current().check_url(&url, Trust::Owner)
-        {
-            problems.add("delivery.channel", refusal.to_string());
+        let before = before.map(|rule| &rule.channel);
+        let Some(rule) = job.delivery.as_ref().filter(|rule| Some(&rule.channel) != before) else { return };
+        let Ok(target) = rule.channel.parse::<Target>() else { return };
+        let fault = match &target {
+            Target::Webhook(url) => {
+                let judged = self.0.settings.policy().current().check_url(url, Trust::Owner);
+                judged.err().map(|refusal| refusal.to_string())
+            }
+            // What is wrong with the target as such is told already.
+            _ => self.0.notify.fault_of(&target).filter(|_| target.fault().is_none()),
+        };
+        if let Some(fault) = fault {
+            problems.add("delivery.channel", fault);
         }
     }
 

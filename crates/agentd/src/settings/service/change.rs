@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use agentd_base::{FieldProblem, Patch, SecretUpdate};
-use agentd_store::{Read, StoreError, Tx};
+use agentd_store::{Read, Recorder, StoreError, Tx};
 use serde_json::{Map, Value};
 
 use super::{KeepsSettings, Settings, load, other_views, typed, views};
@@ -177,7 +177,11 @@ impl Settings {
     ///
     /// # Errors
     /// `Invalid` with every section and field that is not known or not valid.
-    pub async fn import(&self, sections: Map<String, Value>) -> Result<ImportedSettings, SettingsError> {
+    pub async fn import(
+        &self,
+        sections: Map<String, Value>,
+        recorder: Recorder<ImportedSettings>,
+    ) -> Result<ImportedSettings, SettingsError> {
         let mut changes = Vec::new();
         let mut given_others = Vec::new();
         let mut problems = Vec::new();
@@ -230,7 +234,9 @@ impl Settings {
             };
             dropped.splice(0..0, std::mem::take(&mut written.dropped_secrets));
             let sections = all_views(&registry, &others, tx).await?;
-            Ok::<_, SettingsError>((written, ImportedSettings { sections, dropped_secrets: dropped }))
+            let imported = ImportedSettings { sections, dropped_secrets: dropped };
+            recorder.record(tx, &imported).await?;
+            Ok::<_, SettingsError>((written, imported))
         };
         let (written, imported_settings) = self.0.db.write(work).await?;
         self.put_in_force(written).await;
@@ -251,7 +257,7 @@ pub(super) enum Origin {
 }
 
 /// What an import has left.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ImportedSettings {
     /// Every section under its name.
     pub sections: Map<String, Value>,

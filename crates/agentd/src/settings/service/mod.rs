@@ -27,6 +27,9 @@ use crate::ground::{DataDir, Ground};
 pub use change::{ImportedSettings, SettingsChange, WrittenSettings};
 pub use others::{FindsNamed, KeeperImport, KeepsSettings};
 
+/// The section of the chat platforms.
+const CHANNELS: &str = "channels";
+
 /// How soon settings that could not be read are read again.
 const READ_AGAIN: Backoff =
     Backoff { base: Duration::from_millis(250), multiplier: 2.0, cap: Duration::from_secs(30), jitter: 0.2 };
@@ -47,6 +50,8 @@ struct Inner {
     current: ArcSwap<State>,
     /// One at a time, so that an older state never follows a newer one.
     publishing: Mutex<()>,
+    /// One picture at a time: each takes memory for its pixels.
+    decoding: Arc<Mutex<()>>,
     changes: watch::Sender<u64>,
     policy: PolicyHandle,
     others: RwLock<Vec<Arc<dyn KeepsSettings>>>,
@@ -82,6 +87,7 @@ impl Settings {
             snapshot,
             current: ArcSwap::new(state),
             publishing: Mutex::new(()),
+            decoding: Arc::default(),
             changes: watch::Sender::new(0),
             policy: PolicyHandle::default(),
             others: RwLock::default(),
@@ -184,6 +190,16 @@ impl Settings {
     #[must_use]
     pub fn vault(&self) -> &Vault {
         &self.0.vault
+    }
+
+    /// Whether the owner has turned a chat platform on. Its settings belong to a domain that builds on this one, so they
+    /// are read by their names.
+    #[must_use]
+    pub fn is_platform_on(&self, platform: &str) -> bool {
+        let state = self.0.current.load();
+        let mut sections = self.0.registry.iter().zip(&state.sections);
+        let channels = sections.find(|(section, _)| section.name == CHANNELS);
+        channels.is_some_and(|(_, channels)| channels.view[platform]["enabled"] == true)
     }
 
     /// Rises with every change of any section, after it is in force here.

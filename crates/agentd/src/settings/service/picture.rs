@@ -1,7 +1,10 @@
 //! The owner's picture, a file beside a setting: the setting decides which file is shown.
 
+use std::sync::Arc;
+
 use agentd_base::FieldProblem;
 use agentd_store::{Recorder, StoreError, Tx};
+use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::Settings;
@@ -16,13 +19,14 @@ impl Settings {
     ///
     /// # Errors
     /// `Invalid` when the bytes are no picture, or it cannot be stored.
-    pub async fn set_avatar(&self, bytes: &[u8], recorder: Recorder<String>) -> Result<String, SettingsError> {
-        let Some(kind) = PictureKind::of(bytes) else {
+    pub async fn set_avatar(&self, bytes: Bytes, recorder: Recorder<String>) -> Result<String, SettingsError> {
+        let Some(kind) = PictureKind::of(&bytes) else {
             return Err(SettingsError::field("file", "must be a picture: PNG, JPEG, GIF or WebP"));
         };
+        self.decode(kind, bytes.clone()).await?;
         let folder = self.0.data_dir.avatars();
         self.0.data_dir.make_folder(&folder).map_err(SettingsError::AvatarFile)?;
-        let file = avatar::store(&folder, kind, bytes, &self.0.entropy).await.map_err(SettingsError::AvatarFile)?;
+        let file = avatar::store(&folder, kind, &bytes, &self.0.entropy).await.map_err(SettingsError::AvatarFile)?;
         let url = format!("{AVATAR_PATH}{file}");
         let section = Registered::of::<ProfileSettings>();
         let change = section.check(Map::from_iter([("avatar_url".to_owned(), Value::from(url.clone()))]));
@@ -45,6 +49,18 @@ impl Settings {
                 Err(error)
             }
         }
+    }
+
+    /// One picture at a time, and beside the threads that serve requests.
+    async fn decode(&self, kind: PictureKind, bytes: Bytes) -> Result<(), SettingsError> {
+        let turn = Arc::clone(&self.0.decoding).lock_owned().await;
+        let decoded = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            kind.decode(&bytes)
+        });
+        // What a decoder panics at is no picture either.
+        let decoded = decoded.await.unwrap_or_else(|_| Err("cannot be decoded".to_owned()));
+        decoded.map_err(|message| SettingsError::field("file", message))
     }
 
     /// The bytes of a picture and their media type.

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_store::{Db, Read, Snapshot, StoreError, Tx};
+use agentd_store::{Db, Read, Recorder, Snapshot, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::RwLock;
@@ -137,24 +137,29 @@ impl BuiltinTools {
     ///
     /// # Errors
     /// `UnknownBuiltin`, or the database is away.
-    pub async fn toggle(&self, name: &str, wished: Option<bool>) -> Result<BuiltinTool, SkillError> {
-        let known = self.all().into_iter().map(|(tool, _)| tool.description().name.clone()).find(|known| known == name);
-        let Some(known) = known else {
+    pub async fn toggle(
+        &self,
+        name: &str,
+        wished: Option<bool>,
+        recorder: Recorder<BuiltinTool>,
+    ) -> Result<BuiltinTool, SkillError> {
+        let known = self.all().into_iter().find(|(tool, _)| tool.description().name == name);
+        let Some((tool, problem)) = known else {
             return Err(SkillError::UnknownBuiltin { name: name.chars().take(64).collect() });
         };
-        let switched = known.clone();
+        let tool = BuiltinTool { enabled: false, description: tool.description().clone(), problem };
         self.0
             .db
             .write(async move |tx: &mut Tx| {
-                let was_off = store::switch_on(tx, &switched).await?;
-                if !wished.unwrap_or(was_off) {
-                    store::switch_off(tx, &switched).await?;
+                let was_off = store::switch_on(tx, &tool.description.name).await?;
+                let tool = BuiltinTool { enabled: wished.unwrap_or(was_off), ..tool.clone() };
+                if !tool.enabled {
+                    store::switch_off(tx, &tool.description.name).await?;
                 }
-                Ok::<_, SkillError>(())
+                recorder.record(tx, &tool).await?;
+                Ok::<_, SkillError>(tool)
             })
-            .await?;
-        let found = self.list().await?.into_iter().find(|tool| tool.description.name == known);
-        found.ok_or(SkillError::UnknownBuiltin { name: known })
+            .await
     }
 }
 

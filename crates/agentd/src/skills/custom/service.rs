@@ -244,13 +244,20 @@ impl CustomTools {
     ///
     /// # Errors
     /// `NotFound`, or the database is away.
-    pub async fn toggle(&self, id: &str, wished: Option<bool>) -> Result<ListedTool, SkillError> {
+    pub async fn toggle(
+        &self,
+        id: &str,
+        wished: Option<bool>,
+        recorder: Recorder<CustomTool>,
+    ) -> Result<ListedTool, SkillError> {
         let (wanted, now) = (CustomToolId::from(id), self.0.clock.now());
         self.0
             .db
             .write(async move |tx: &mut Tx| {
-                let is_there = store::toggle_custom_tool(tx, &wanted, wished, now).await?;
-                if is_there { Ok(()) } else { Err(not_found(wanted.as_str())) }
+                store::toggle_custom_tool(tx, &wanted, wished, now).await?;
+                let found = store::find_custom_tool(tx, &wanted).await?;
+                recorder.record(tx, &found.ok_or_else(|| not_found(wanted.as_str()))?).await?;
+                Ok::<_, SkillError>(())
             })
             .await?;
         self.get(id).await

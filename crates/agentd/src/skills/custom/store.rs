@@ -119,14 +119,15 @@ pub(in crate::skills) async fn toggle_custom_tool(
     id: &CustomToolId,
     wished: Option<bool>,
     now: Timestamp,
-) -> Result<bool, StoreError> {
+) -> Result<(), StoreError> {
     tx.touch(CUSTOM_TOOLS);
     let sql = match wished {
         Some(true) => "UPDATE custom_tools SET enabled = 1, updated_at = $2 WHERE id = $1",
         Some(false) => "UPDATE custom_tools SET enabled = 0, updated_at = $2 WHERE id = $1",
         None => "UPDATE custom_tools SET enabled = 1 - enabled, updated_at = $2 WHERE id = $1",
     };
-    Ok(tx.execute(sql, args![id, now]).await? > 0)
+    tx.execute(sql, args![id, now]).await?;
+    Ok(())
 }
 
 /// Answers whether there was such a tool.

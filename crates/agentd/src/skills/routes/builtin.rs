@@ -1,12 +1,14 @@
 //! `/api/settings/skills/builtin`.
 
-use agentd_web::{ApiResult, Json, JsonOrNothing, Path};
+use agentd_web::{ApiResult, IdempotencyKey, Json, JsonOrNothing, Path};
 use axum::extract::State;
+use http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::{SkillsRoutes, ToggleTool};
+use crate::ground::record_once;
 use crate::skills::builtin::BuiltinTool;
 use crate::skills::tool::Effect;
 
@@ -73,12 +75,15 @@ pub(super) async fn list_builtin_tools(State(state): State<SkillsRoutes>) -> Api
 ///
 /// To what the body says; without one, to what it is not.
 #[utoipa::path(post, path = "/api/settings/skills/builtin/{name}/toggle", operation_id = "toggle_builtin_tool",
-    tag = "skills", params(("name" = String, Path, description = "Such as `shell`")), request_body = ToggleTool,
+    tag = "skills", params(("name" = String, Path, description = "Such as `shell`"), IdempotencyKey),
+    request_body = ToggleTool,
     responses((status = 200, body = BuiltinToolView)))]
 pub(super) async fn toggle_builtin_tool(
     State(state): State<SkillsRoutes>,
+    once: IdempotencyKey,
     Path(name): Path<String>,
     JsonOrNothing(wish): JsonOrNothing<ToggleTool>,
 ) -> ApiResult<Json<BuiltinToolView>> {
-    Ok(Json(state.builtin.toggle(&name, wish.enabled).await?.into()))
+    let recorder = record_once(&once, StatusCode::OK, |tool: &BuiltinTool| BuiltinToolView::from(tool.clone()));
+    Ok(Json(state.builtin.toggle(&name, wish.enabled, recorder).await?.into()))
 }

@@ -304,6 +304,7 @@ pub(super) async fn list_custom_tools(
 /// It is offered to agents from their next turn on.
 #[utoipa::path(post, path = "/api/settings/skills/custom", operation_id = "create_custom_tool", tag = "skills",
     request_body = CustomToolFields,
+    params(IdempotencyKey),
     responses((status = 201, body = CustomToolView), (status = 409, body = ErrorBody, description = "The name is taken")))]
 pub(super) async fn create_custom_tool(
     State(state): State<SkillsRoutes>,
@@ -361,12 +362,17 @@ pub(super) async fn delete_custom_tool(
 ///
 /// To what the body says; without one, to what it is not.
 #[utoipa::path(post, path = "/api/settings/skills/custom/{id}/toggle", operation_id = "toggle_custom_tool",
-    tag = "skills", params(("id" = String, Path, description = "The tool's id")), request_body = ToggleTool,
+    tag = "skills", params(("id" = String, Path, description = "The tool's id"), IdempotencyKey),
+    request_body = ToggleTool,
     responses((status = 200, body = CustomToolView)))]
 pub(super) async fn toggle_custom_tool(
     State(state): State<SkillsRoutes>,
+    once: IdempotencyKey,
     Path(id): Path<String>,
     JsonOrNothing(wish): JsonOrNothing<ToggleTool>,
 ) -> ApiResult<Json<CustomToolView>> {
-    Ok(Json(state.custom.toggle(&id, wish.enabled).await?.into()))
+    let custom = state.custom.clone();
+    let view = move |tool: &CustomTool| CustomToolView::from(custom.unchecked(tool));
+    let recorder = record_once(&once, StatusCode::OK, view);
+    Ok(Json(state.custom.toggle(&id, wish.enabled, recorder).await?.into()))
 }

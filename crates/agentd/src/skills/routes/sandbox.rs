@@ -102,7 +102,6 @@ impl From<SandboxState> for SandboxInForce {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SandboxConfigView {
     #[serde(flatten)]
-    #[schema(inline)]
     settings: SandboxSettings,
     in_force: SandboxInForce,
 }

@@ -28,10 +28,10 @@ agentd_base::typed_id!(
 );
 agentd_base::typed_id!(
     /// The id of something that came through a webhook.
-    DeliveryId,
+    WebhookDeliveryId,
     "wdl"
 );
-agentd_store::stored_ids!(WebhookId, DeliveryId);
+agentd_store::stored_ids!(WebhookId, WebhookDeliveryId);
 
 /// The queue of turns that have to begin.
 pub(super) const QUEUE: &str = "webhooks";
@@ -176,12 +176,12 @@ impl DeliveryStatus {
 /// A request that was accepted, and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    pub id: DeliveryId,
+    pub id: WebhookDeliveryId,
     pub webhook_id: WebhookId,
     /// What the sender calls it.
     pub message_id: Option<String>,
     /// The delivery whose request this one repeats.
-    pub replay_of: Option<DeliveryId>,
+    pub replay_of: Option<WebhookDeliveryId>,
     pub event_id: String,
     pub status: DeliveryStatus,
     pub body_bytes: u64,

@@ -11,19 +11,21 @@ use utoipa::{IntoParams, ToSchema};
 use super::receive::{AcceptedDelivery, refusal};
 use crate::agents::AgentId;
 use crate::ground::record_once;
-use crate::webhooks::model::{BodyFormat, Delivery, DeliveryId, DeliveryStatus, StoredRequest, WebhookId, read_body};
+use crate::webhooks::model::{
+    BodyFormat, Delivery, DeliveryStatus, StoredRequest, WebhookDeliveryId, WebhookId, read_body,
+};
 use crate::webhooks::service::Webhooks;
 
 /// A request that was accepted, and what became of it.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WebhookDelivery)]
 pub(super) struct DeliveryView {
-    id: DeliveryId,
+    id: WebhookDeliveryId,
     webhook_id: WebhookId,
     status: DeliveryStatus,
     is_replay: bool,
     /// The delivery whose request this one repeats.
-    replay_of: Option<DeliveryId>,
+    replay_of: Option<WebhookDeliveryId>,
     /// What the sender calls it.
     message_id: Option<String>,
     /// The event `webhook.received` that it was.
@@ -100,10 +102,9 @@ pub(super) struct DeliveryQuery {
     /// Only those in this state.
     #[param(inline)]
     status: Option<DeliveryStatus>,
-    /// Default 50.
-    #[param(minimum = 1, maximum = 200)]
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
-    #[param(minimum = 0)]
+    #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
@@ -130,7 +131,7 @@ pub(super) async fn list_webhook_deliveries(
     responses((status = 200, body = DeliveryWithRequest)))]
 pub(super) async fn get_webhook_delivery(
     State(webhooks): State<Webhooks>,
-    Path((id, delivery)): Path<(WebhookId, DeliveryId)>,
+    Path((id, delivery)): Path<(WebhookId, WebhookDeliveryId)>,
 ) -> ApiResult<Json<DeliveryWithRequest>> {
     Ok(Json(webhooks.get_delivery(&id, &delivery).await?.into()))
 }
@@ -140,13 +141,13 @@ pub(super) async fn get_webhook_delivery(
 /// A new delivery: another event, with `is_replay`, and another turn of the agent that the webhook names now.
 #[utoipa::path(post, path = "/api/webhooks/{id}/deliveries/{delivery_id}/replay",
     operation_id = "replay_webhook_delivery", tag = "webhooks",
-    params(("id" = String, Path), ("delivery_id" = String, Path)),
+    params(("id" = String, Path), ("delivery_id" = String, Path), IdempotencyKey),
     responses((status = 202, body = AcceptedDelivery),
         (status = 409, body = ErrorBody, description = "The webhook is switched off")))]
 pub(super) async fn replay_webhook_delivery(
     State(webhooks): State<Webhooks>,
     once: IdempotencyKey,
-    Path((id, delivery)): Path<(WebhookId, DeliveryId)>,
+    Path((id, delivery)): Path<(WebhookId, WebhookDeliveryId)>,
 ) -> ApiResult<(StatusCode, Json<AcceptedDelivery>)> {
     let accepted = |made: &Delivery| AcceptedDelivery { delivery_id: made.id.clone() };
     let recorder = record_once(&once, StatusCode::ACCEPTED, accepted);

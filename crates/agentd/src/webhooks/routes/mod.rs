@@ -207,7 +207,7 @@ async fn list_webhooks(State(webhooks): State<Webhooks>) -> ApiResult<Json<Webho
 /// The answer is the only one that shows the secret. With an `Idempotency-Key`, a repeat answers 409 `already_done`
 /// with the webhook's id.
 #[utoipa::path(post, path = "/api/webhooks", operation_id = "create_webhook", tag = "webhooks",
-    request_body = WebhookFields, responses((status = 201, body = WebhookWithSecret),
+    request_body = WebhookFields, params(IdempotencyKey), responses((status = 201, body = WebhookWithSecret),
     (status = 404, body = ErrorBody, description = "There is no such agent")))]
 async fn create_webhook(
     State(webhooks): State<Webhooks>,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::webhooks::error::WebhookError;
-use crate::webhooks::model::{DeliveryId, WebhookId};
+use crate::webhooks::model::{WebhookDeliveryId, WebhookId};
 use crate::webhooks::service::{ReceivedRequest, Webhooks};
 
 /// When to come again while too much waits to be worked off.
@@ -18,7 +18,7 @@ const OVERLOADED_FOR: Duration = Duration::from_secs(30);
 /// What was accepted.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AcceptedDelivery {
-    pub(super) delivery_id: DeliveryId,
+    pub(super) delivery_id: WebhookDeliveryId,
 }
 
 pub(super) fn refusal(error: WebhookError) -> ApiError {

@@ -6,7 +6,7 @@ use agentd_store::{Read, Recorder, Tx};
 use super::Webhooks;
 use super::receive::{NewDelivery, store_delivery};
 use crate::webhooks::error::WebhookError;
-use crate::webhooks::model::{Delivery, DeliveryId, DeliveryStatus, StoredRequest, WebhookId};
+use crate::webhooks::model::{Delivery, DeliveryStatus, StoredRequest, WebhookDeliveryId, WebhookId};
 use crate::webhooks::store::deliveries;
 
 impl Webhooks {
@@ -32,7 +32,7 @@ impl Webhooks {
     pub async fn get_delivery(
         &self,
         id: &WebhookId,
-        delivery: &DeliveryId,
+        delivery: &WebhookDeliveryId,
     ) -> Result<(Delivery, StoredRequest), WebhookError> {
         self.find_known(id).await?;
         find_in(&mut self.0.ground.db.read_snapshot().await?, id, delivery).await
@@ -46,7 +46,7 @@ impl Webhooks {
     pub async fn replay(
         &self,
         id: &WebhookId,
-        delivery: &DeliveryId,
+        delivery: &WebhookDeliveryId,
         recorder: Recorder<Delivery>,
     ) -> Result<Delivery, WebhookError> {
         let known = self.find_known(id).await?;
@@ -80,7 +80,7 @@ impl Webhooks {
 async fn find_in(
     read: &mut Read,
     id: &WebhookId,
-    delivery: &DeliveryId,
+    delivery: &WebhookDeliveryId,
 ) -> Result<(Delivery, StoredRequest), WebhookError> {
     let found = deliveries::find_delivery(read, delivery).await?.filter(|found| found.webhook_id == *id);
     let found = found.ok_or_else(|| WebhookError::no_delivery(delivery.as_str()))?;

@@ -12,7 +12,7 @@ use crate::webhooks::admission::Outcome;
 use crate::webhooks::error::WebhookError;
 use crate::webhooks::model::QUEUE;
 use crate::webhooks::model::{
-    Delivery, DeliveryId, DeliveryStatus, StoredRequest, Webhook, WebhookId, is_kept_header, read_body,
+    Delivery, DeliveryStatus, StoredRequest, Webhook, WebhookDeliveryId, WebhookId, is_kept_header, read_body,
 };
 use crate::webhooks::signature::{message_name, verify};
 use crate::webhooks::store::deliveries;
@@ -34,7 +34,7 @@ pub struct ReceivedRequest {
 pub(super) struct NewDelivery {
     pub(super) webhook: Webhook,
     pub(super) message_id: Option<String>,
-    pub(super) replay_of: Option<DeliveryId>,
+    pub(super) replay_of: Option<WebhookDeliveryId>,
     pub(super) request: StoredRequest,
 }
 
@@ -45,7 +45,7 @@ impl Webhooks {
     /// # Errors
     /// `NotFound`, `Signature`, `Disabled`, `Invalid` id of the message, `KeyReused`, `TooFast`, `TooFastInAll`,
     /// `Overloaded`, or the store's refusal.
-    pub async fn receive(&self, id: &WebhookId, request: ReceivedRequest) -> Result<DeliveryId, WebhookError> {
+    pub async fn receive(&self, id: &WebhookId, request: ReceivedRequest) -> Result<WebhookDeliveryId, WebhookError> {
         let received = self.try_receive(id, request).await;
         self.0.counts.count(match &received {
             Ok((_, true)) => Outcome::Accepted,
@@ -56,7 +56,11 @@ impl Webhooks {
     }
 
     /// The delivery, and whether it is a new one.
-    async fn try_receive(&self, id: &WebhookId, request: ReceivedRequest) -> Result<(DeliveryId, bool), WebhookError> {
+    async fn try_receive(
+        &self,
+        id: &WebhookId,
+        request: ReceivedRequest,
+    ) -> Result<(WebhookDeliveryId, bool), WebhookError> {
         let ground = &self.0.ground;
         let known = self.find_known(id).await?;
         let now = ground.clock.now();
@@ -111,7 +115,7 @@ impl Webhooks {
         let now = ground.clock.now();
         let has_turn = webhook.agent_id.is_some();
         let delivery = Delivery {
-            id: DeliveryId::generate(&ground.ids),
+            id: WebhookDeliveryId::generate(&ground.ids),
             webhook_id: webhook.id.clone(),
             message_id,
             replay_of,

@@ -4,7 +4,7 @@ use agentd_base::Page;
 use agentd_store::{Args, Read, Row, StoreError, Tx, args};
 
 use crate::agents::{AgentId, is_living};
-use crate::webhooks::model::{Delivery, DeliveryId, DeliveryStatus, REPEATS_WITHIN, StoredRequest, WebhookId};
+use crate::webhooks::model::{Delivery, DeliveryStatus, REPEATS_WITHIN, StoredRequest, WebhookDeliveryId, WebhookId};
 
 /// Characters of an agent's words that a list shows.
 const LISTED_CHARACTERS: u32 = 2_000;
@@ -43,8 +43,8 @@ pub(in crate::webhooks) async fn claim_message(
     tx: &mut Tx,
     webhook: &WebhookId,
     message: &str,
-    delivery: &DeliveryId,
-) -> Result<Option<DeliveryId>, StoreError> {
+    delivery: &WebhookDeliveryId,
+) -> Result<Option<WebhookDeliveryId>, StoreError> {
     let now = tx.clock().now();
     let claimed = tx
         .execute(
@@ -98,7 +98,7 @@ pub(in crate::webhooks) async fn insert_delivery(
 
 pub(in crate::webhooks) async fn find_delivery(
     read: &mut Read,
-    id: &DeliveryId,
+    id: &WebhookDeliveryId,
 ) -> Result<Option<Delivery>, StoreError> {
     let sql = format!("SELECT {} FROM webhook_deliveries WHERE id = $1", columns("output"));
     read.fetch_optional(sql, args![id]).await?.as_ref().map(delivery).transpose()
@@ -106,7 +106,7 @@ pub(in crate::webhooks) async fn find_delivery(
 
 pub(in crate::webhooks) async fn find_request(
     read: &mut Read,
-    id: &DeliveryId,
+    id: &WebhookDeliveryId,
 ) -> Result<Option<StoredRequest>, StoreError> {
     let row =
         read.fetch_optional("SELECT headers, body FROM webhook_requests WHERE delivery_id = $1", args![id]).await?;
@@ -140,7 +140,7 @@ pub(in crate::webhooks) async fn list_deliveries(
 /// A turn began; answers whether the delivery was waiting for it.
 pub(in crate::webhooks) async fn update_started(
     tx: &mut Tx,
-    id: &DeliveryId,
+    id: &WebhookDeliveryId,
     agent: &AgentId,
     session: &str,
 ) -> Result<bool, StoreError> {
@@ -156,7 +156,11 @@ pub(in crate::webhooks) async fn update_started(
 }
 
 /// Why a turn could not begin yet.
-pub(in crate::webhooks) async fn update_delayed(tx: &mut Tx, id: &DeliveryId, error: &str) -> Result<(), StoreError> {
+pub(in crate::webhooks) async fn update_delayed(
+    tx: &mut Tx,
+    id: &WebhookDeliveryId,
+    error: &str,
+) -> Result<(), StoreError> {
     tx.execute("UPDATE webhook_deliveries SET error = $2 WHERE id = $1 AND status = 'pending'", args![id, error])
         .await
         .map(|_| ())
@@ -165,7 +169,7 @@ pub(in crate::webhooks) async fn update_delayed(tx: &mut Tx, id: &DeliveryId, er
 /// The turn of a delivery will not begin.
 pub(in crate::webhooks) async fn update_given_up(
     tx: &mut Tx,
-    id: &DeliveryId,
+    id: &WebhookDeliveryId,
     status: DeliveryStatus,
     error: &str,
 ) -> Result<(), StoreError> {
@@ -182,7 +186,7 @@ pub(in crate::webhooks) async fn update_given_up(
 /// How the turn of a delivery ended.
 pub(in crate::webhooks) async fn update_ended(
     tx: &mut Tx,
-    id: &DeliveryId,
+    id: &WebhookDeliveryId,
     status: DeliveryStatus,
     output: Option<&str>,
     error: Option<&str>,

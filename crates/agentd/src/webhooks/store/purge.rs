@@ -3,12 +3,12 @@
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
-use crate::webhooks::model::{DeliveryId, WebhookId};
+use crate::webhooks::model::{WebhookDeliveryId, WebhookId};
 
 /// The condition of a delivery that nothing more comes of.
 const HAS_ENDED: &str = "status NOT IN ('pending', 'running')";
 
-fn ids(rows: &[Row]) -> Result<Vec<DeliveryId>, StoreError> {
+fn ids(rows: &[Row]) -> Result<Vec<WebhookDeliveryId>, StoreError> {
     rows.iter().map(|row| row.get("id")).collect()
 }
 
@@ -17,7 +17,7 @@ pub(in crate::webhooks) async fn list_old(
     read: &mut Read,
     before: Timestamp,
     limit: u32,
-) -> Result<Vec<DeliveryId>, StoreError> {
+) -> Result<Vec<WebhookDeliveryId>, StoreError> {
     let sql = format!(
         "SELECT id FROM webhook_deliveries WHERE created_at < $1 AND {HAS_ENDED} ORDER BY created_at, id LIMIT $2"
     );
@@ -32,7 +32,7 @@ pub(in crate::webhooks) async fn list_surplus(
     most: u64,
     most_bytes: u64,
     limit: u32,
-) -> Result<Vec<DeliveryId>, StoreError> {
+) -> Result<Vec<WebhookDeliveryId>, StoreError> {
     let sql = format!(
         "SELECT id FROM (SELECT id, status, created_at, \
          ROW_NUMBER() OVER (ORDER BY created_at DESC, id DESC) AS place, \
@@ -54,13 +54,13 @@ pub(in crate::webhooks) async fn list_of_webhook(
     read: &mut Read,
     webhook: &WebhookId,
     limit: u32,
-) -> Result<Vec<DeliveryId>, StoreError> {
+) -> Result<Vec<WebhookDeliveryId>, StoreError> {
     let sql = "SELECT id FROM webhook_deliveries WHERE webhook_id = $1 ORDER BY created_at, id LIMIT $2";
     ids(&read.fetch_all(sql, args![webhook, limit]).await?)
 }
 
 /// Deletes deliveries with their requests.
-pub(in crate::webhooks) async fn delete_deliveries(tx: &mut Tx, ids: &[DeliveryId]) -> Result<(), StoreError> {
+pub(in crate::webhooks) async fn delete_deliveries(tx: &mut Tx, ids: &[WebhookDeliveryId]) -> Result<(), StoreError> {
     for id in ids {
         tx.execute("DELETE FROM webhook_requests WHERE delivery_id = $1", args![id]).await?;
         tx.execute("DELETE FROM webhook_deliveries WHERE id = $1", args![id]).await?;

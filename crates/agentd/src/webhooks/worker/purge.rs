@@ -10,8 +10,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use crate::ground::{Worker, WorkerError};
-use crate::webhooks::model::QUEUE;
-use crate::webhooks::model::{DeliveryId, KEPT, MAX_BYTES, MAX_DELIVERIES, REPEATS_WITHIN, WebhookId};
+use crate::webhooks::model::{KEPT, MAX_BYTES, MAX_DELIVERIES, QUEUE, REPEATS_WITHIN, WebhookDeliveryId, WebhookId};
 use crate::webhooks::service::Webhooks;
 use crate::webhooks::store::purge;
 
@@ -74,7 +73,7 @@ impl PurgeDeliveries {
     }
 
     /// Deletes these; answers whether they were a whole batch.
-    async fn delete(&self, ids: Vec<DeliveryId>) -> Result<bool, WorkerError> {
+    async fn delete(&self, ids: Vec<WebhookDeliveryId>) -> Result<bool, WorkerError> {
         if ids.is_empty() {
             return Ok(false);
         }

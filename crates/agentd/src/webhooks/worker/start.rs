@@ -13,8 +13,7 @@ use tokio::sync::Notify;
 use crate::agents::{Agent, AgentError};
 use crate::engine::{BackgroundPlace, EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
 use crate::ground::{Worker, WorkerError, keep_lease};
-use crate::webhooks::model::QUEUE;
-use crate::webhooks::model::{Delivery, DeliveryId, DeliveryStatus, Webhook};
+use crate::webhooks::model::{Delivery, DeliveryStatus, QUEUE, Webhook, WebhookDeliveryId};
 use crate::webhooks::prompt::tell;
 use crate::webhooks::service::Webhooks;
 use crate::webhooks::store::{self, deliveries};
@@ -37,7 +36,7 @@ pub struct StartTurns(pub Webhooks);
 
 #[derive(Deserialize)]
 struct Payload {
-    delivery_id: DeliveryId,
+    delivery_id: WebhookDeliveryId,
 }
 
 /// Why a turn did not begin.
@@ -212,7 +211,7 @@ async fn close(webhooks: &Webhooks, lease: &Lease) -> Result<(), StartError> {
 }
 
 /// The delivery that waits and its webhook; `None` when nothing is left to do.
-async fn find_work(webhooks: &Webhooks, id: &DeliveryId) -> Result<Option<(Webhook, Delivery)>, StartError> {
+async fn find_work(webhooks: &Webhooks, id: &WebhookDeliveryId) -> Result<Option<(Webhook, Delivery)>, StartError> {
     let mut read = webhooks.ground().db.read().await?;
     let delivery = deliveries::find_delivery(&mut read, id).await?;
     let Some(delivery) = delivery.filter(|delivery| delivery.status == DeliveryStatus::Pending) else {

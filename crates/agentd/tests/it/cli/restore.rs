@@ -55,6 +55,9 @@ async fn a_backup_of_a_busy_daemon_restores_elsewhere() {
     new.make_agent("other").await;
     let unasked = agentd(&new, &["restore", path(&archive)]).await.failure();
     assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
+    let help = agentd(&new, &["restore", "--help"]).await.success();
+    let help = String::from_utf8_lossy(&help.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("On a terminal it asks first") && help.contains("refuses unless --yes is given"), "{help}");
     let wrong = old.folder().join("wrong");
     std::fs::write(&wrong, "wrong horse battery").expect("written");
     let refused =

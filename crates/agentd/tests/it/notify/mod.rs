@@ -12,7 +12,7 @@ use crate::support::TestApp;
 use crate::support::smtp::{PASSWORD, SmtpServer, USERNAME};
 
 /// Makes a server the one that mail goes through.
-async fn use_server(app: &TestApp, server: &SmtpServer, change: Value) {
+pub async fn use_server(app: &TestApp, server: &SmtpServer, change: Value) {
     let mut settings = json!({
         "enabled": true, "smtp_host": "127.0.0.1", "smtp_port": server.address.port(), "tls": "none",
         "username": USERNAME, "password": PASSWORD, "from_address": "agentd@example.org",
@@ -21,11 +21,11 @@ async fn use_server(app: &TestApp, server: &SmtpServer, change: Value) {
     app.put("/api/settings/email").json(&settings).send().await.expect_status(200);
 }
 
-fn mail(subject: &str) -> Notification {
+pub fn mail(subject: &str) -> Notification {
     Notification::new("email:ada@example.net".parse().unwrap(), subject, "The *text*.")
 }
 
-async fn enqueue(app: &TestApp, notification: Notification) -> NotificationId {
+pub async fn enqueue(app: &TestApp, notification: Notification) -> NotificationId {
     let notify = app.running().daemon.notify().clone();
     let work = async move |tx: &mut Tx| Ok::<_, NotifyError>(notify.enqueue(tx, &notification).await?);
     app.running().ground().db.write(work).await.expect("the message is taken")

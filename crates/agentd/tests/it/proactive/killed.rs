@@ -68,6 +68,8 @@ async fn kills_lose_no_cause_and_repeat_none() {
     assert_eq!(vendor.requests().len(), 0);
     let quiet = json!({"start": "00:00", "end": "00:00"});
     let settings = json!({"enabled": true, "quiet_hours": quiet, "max_per_day": 100, "delivery": "slack:#owner"});
+    let slack = json!({"slack": {"enabled": true}});
+    process.put("/api/channels/settings").json(&slack).send().await.expect_status(200);
     process.put("/api/settings/strategy").json(&json!({"planning": "off"})).send().await.expect_status(200);
     process.put("/api/settings/proactive").json(&settings).send().await.expect_status(200);
     // Each start looks at once, and begins as many as there are places.

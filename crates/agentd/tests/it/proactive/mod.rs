@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::scheduler::{self, advance, at, events, every, id, runs, statuses, types, with};
 use crate::support::TestApp;
-use crate::support::talk::{COUNTED, Talk, create_agent};
+use crate::support::talk::{COUNTED, Talk, create_agent, turn_on};
 
 const HOUR: u64 = 3_600;
 const DAY: u64 = 24 * HOUR;
@@ -34,6 +34,7 @@ fn asked(talk: &Talk) -> Vec<RecordedRequest> {
 
 /// At any time of the day, unless `change` says otherwise.
 async fn enable(app: &TestApp, change: Value) {
+    turn_on(app, "slack").await;
     let settings = json!({"enabled": true, "quiet_hours": {"start": "00:00", "end": "00:00"}});
     app.put("/api/settings/proactive").json(&with(settings, &change)).send().await.expect_status(200);
     // So that each turn is one question.

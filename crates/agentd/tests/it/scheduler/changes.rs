@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, every, id, job, run, runs, statuses, trigger, until, with};
 use crate::support::TestApp;
-use crate::support::talk::{COUNTED, Talk, create_agent};
+use crate::support::talk::{COUNTED, Talk, create_agent, turn_on};
 
 async fn app() -> TestApp {
     let app = TestApp::with_owner().await;
@@ -154,6 +154,7 @@ async fn a_job_is_put_back_as_it_was_read() {
 #[tokio::test]
 async fn what_stands_in_an_object_changes_one_by_one() {
     let app = app().await;
+    turn_on(&app, "slack").await;
     let rules = json!({"retry": {"max_attempts": 4, "strategy": "linear", "base_delay": 7.5},
         "delivery": {"channel": "slack:#a", "format": "json"}});
     let made = id(&create(&app, &with(every(600), &rules)).await);
@@ -204,6 +205,7 @@ async fn an_output_goes_where_there_is_a_way_to() {
     let answer = app.post("/api/scheduler/jobs").json(&with(every(60), &metadata)).send().await;
     let answer = answer.expect_error(400, "invalid_request");
     assert!(answer.text().contains("security.allowed_hosts"), "{}", answer.text());
+    turn_on(&app, "discord").await;
     for channel in ["discord:1", "webhook:https://example.org/x", "email:ada@example.org"] {
         put(&app, &made, &json!({"delivery": {"channel": channel}})).await;
     }

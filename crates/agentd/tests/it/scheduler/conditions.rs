@@ -4,7 +4,7 @@ use agentd_llm::fake::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{advance, create, every, id, runs, statuses, trigger, with};
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{COUNTED, Talk, turn_on};
 
 fn condition(expression: &str) -> Value {
     json!({"condition": {"type": "expression", "expression": expression}})
@@ -54,6 +54,7 @@ async fn a_condition_has_to_hold_out_before_the_first_run() {
 async fn a_condition_sees_what_the_api_shows() {
     let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED))).await;
     let app = &talk.app;
+    turn_on(app, "slack").await;
     let seen = "job.retry.max_attempts == 2 && job.overlap == 'skip' && job.misfire == 'run_once' \
                 && job.execution_mode == 'autonomous' && job.time_limit_seconds == 3600 && job.model == null \
                 && job.delivery.channel == 'slack:https://hooks.example' && job.delivery.format == 'markdown' \

@@ -7,7 +7,7 @@ use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
 use super::{create, every, id, job, run, runs, trigger, with};
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{COUNTED, Talk, turn_on};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -108,6 +108,7 @@ async fn the_runs_of_a_day_are_counted_also_when_their_job_is_gone() {
 async fn who_may_only_read_does_not_see_the_token_of_a_delivery() {
     let talk = Talk::with(Script::always(good())).await;
     let app = &talk.app;
+    turn_on(app, "slack").await;
     let key = app.post("/api/auth/keys").json(&json!({"name": "reader", "scope": "read"})).send().await;
     let reader = key.expect_status(200).json()["key"].as_str().expect("a key").to_owned();
     for (channel, kept, shown) in [

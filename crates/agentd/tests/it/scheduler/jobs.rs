@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{advance, create, every, id, job, runs, statuses, trigger, with};
 use crate::support::TestApp;
-use crate::support::talk::{Talk, create_agent};
+use crate::support::talk::{Talk, create_agent, turn_on};
 
 async fn app() -> TestApp {
     let app = TestApp::with_owner().await;
@@ -19,6 +19,7 @@ async fn refused(app: &TestApp, job: &Value) -> Vec<String> {
 #[tokio::test]
 async fn a_job_is_kept_as_it_was_given() {
     let app = app().await;
+    turn_on(&app, "slack").await;
     let wanted = json!({
         "name": " Morning report ", "goal": "Say how things are.", "agent_id": "scout",
         "schedule": {"type": "cron", "expression": "30 8 * * 1-5", "timezone": "Europe/Berlin"},
@@ -177,6 +178,7 @@ async fn one_request_makes_one_job() {
 #[tokio::test]
 async fn fields_change_one_by_one_and_a_new_schedule_counts_from_now() {
     let app = app().await;
+    turn_on(&app, "slack").await;
     let made = create(
         &app,
         &with(

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{advance, create, every, id, run, runs, trigger, with};
 use crate::support::TestApp;
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{COUNTED, Talk, turn_on};
 
 async fn body_of_the_message(app: &TestApp) -> String {
     let list = app.get("/api/notifications").send().await.expect_status(200).json();
@@ -27,6 +27,7 @@ async fn markdown_becomes_a_page_or_plain_text_where_the_job_says_so() {
         ("text", "done: ok\n\n- <b>one</b>\n- two (https://example.org)"),
     ] {
         let talk = Talk::with(Script::always(Reply::text([said], COUNTED))).await;
+        turn_on(&talk.app, "slack").await;
         let to = json!({"delivery": {"channel": "slack:#reports", "format": format}});
         let job = id(&create(&talk.app, &with(every(600), &to)).await);
         trigger(&talk.app, &job).await;
@@ -39,13 +40,14 @@ async fn markdown_becomes_a_page_or_plain_text_where_the_job_says_so() {
 async fn a_run_says_what_became_of_its_output() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;
+    turn_on(app, "discord").await;
     let silent = id(&create(app, &every(600)).await);
     let told = id(&create(app, &with(every(600), &json!({"delivery": {"channel": "discord:1"}}))).await);
     let (of_silent, of_told) = (trigger(app, &silent).await, trigger(app, &told).await);
     app.run_workers().await;
     assert_eq!(run(app, &silent, &of_silent).await["delivery"], Value::Null);
     let waiting = run(app, &told, &of_told).await;
-    // The channel is not set up.
+    // Nothing here sends there yet.
     assert_eq!(waiting["delivery"]["status"], "pending", "{waiting}");
     assert!(waiting["delivery"]["error"].as_str().is_some_and(|error| !error.is_empty()), "{waiting}");
     assert_eq!(runs(app, &told).await[0], waiting);

@@ -5,7 +5,7 @@ use agentd_llm::fake::{DocumentedFailure, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, events, every, id, job, run, runs, statuses, trigger, types, until, with};
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{COUNTED, Talk, turn_on};
 
 fn good() -> Reply {
     Reply::text(["All ", "is well."], COUNTED)
@@ -193,6 +193,7 @@ async fn a_run_without_a_model_fails_with_a_sentence() {
 async fn the_output_is_sent_where_the_job_says() {
     let talk = Talk::with(Script::queue([good(), bad()])).await;
     let app = &talk.app;
+    turn_on(app, "slack").await;
     let made =
         create(app, &with(every(600), &json!({"delivery": {"channel": "slack:#reports", "format": "json"}}))).await;
     advance(app, 600);

@@ -1,16 +1,26 @@
 //! The picture of the profile: what is taken, who sees it, and what is left of one that is refused.
 
+use std::io::Cursor;
 use std::time::Duration;
 
+use image::ImageFormat;
 use serde_json::json;
 
 use super::{get, put, store_raw};
 use crate::support::{TestApp, TestResponse};
 
-/// The smallest GIF there is.
-pub(super) const GIF: &[u8] = b"GIF89a\x01\0\x01\0\0\xff\0,\0\0\0\0\x01\0\x01\0\0\x02\0;";
+/// A GIF of one pixel.
+pub const GIF: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\xff\xff\xff\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 
-fn multipart(field: &str, bytes: &[u8]) -> Vec<u8> {
+/// A picture of so many pixels, all different from their neighbours.
+fn picture(format: ImageFormat, side: u32) -> Vec<u8> {
+    let pixel = |x: u32, y: u32| image::Rgb([x.wrapping_mul(37), y.wrapping_mul(91), x ^ y].map(|part| part as u8));
+    let mut bytes = Cursor::new(Vec::new());
+    image::RgbImage::from_fn(side, side, pixel).write_to(&mut bytes, format).expect("encoded");
+    bytes.into_inner()
+}
+
+pub fn multipart(field: &str, bytes: &[u8]) -> Vec<u8> {
     let mut body = format!(
         "--bound\r\nContent-Disposition: form-data; name=\"note\"\r\n\r\nhello\r\n--bound\r\n\
          Content-Disposition: form-data; name=\"{field}\"; filename=\"x.exe\"\r\nContent-Type: text/html\r\n\r\n"
@@ -42,7 +52,7 @@ async fn an_avatar_is_shown_to_whoever_has_a_credential() {
     assert_eq!(shown.header("content-type"), Some("image/gif"));
     assert!(shown.header("cache-control").unwrap().contains("immutable"));
 
-    let second = upload(&app, "file", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01").await.expect_status(200).json();
+    let second = upload(&app, "file", &picture(ImageFormat::Png, 8)).await.expect_status(200).json();
     let second = second["avatar_url"].as_str().unwrap().to_owned();
     app.get(&url).send().await.expect_error(404, "not_found");
     app.get(&second).send().await.expect_status(200);
@@ -79,6 +89,39 @@ async fn what_is_no_picture_is_refused_and_not_kept() {
     for name in ["x.gif", "..%2f..%2fsecret.key", "%00.gif", &format!("{}.gif", "0".repeat(64)), "secret.key"] {
         let answer = app.get(&format!("/api/settings/avatar/{name}")).send().await;
         assert!(matches!(answer.status.as_u16(), 400 | 404), "{name}: {}", answer.status);
+    }
+}
+
+#[tokio::test]
+async fn a_picture_is_taken_whole_or_not_at_all() {
+    let app = TestApp::with_owner().await;
+    for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP] {
+        let whole = picture(format, 40);
+        for length in [20, whole.len() / 2, whole.len() * 9 / 10] {
+            let refused = upload(&app, "file", &whole[..length]).await.expect_error(400, "invalid_request");
+            assert_eq!(refused.bad_fields(), ["file"], "{format:?} cut after {length}");
+        }
+        upload(&app, "file", &whole).await.expect_status(200);
+    }
+    assert_eq!(avatar_files(&app), 1);
+}
+
+/// A few hundred bytes that say they are 60,000 pixels wide and high.
+#[tokio::test]
+async fn a_picture_that_would_fill_the_memory_is_refused() {
+    let app = TestApp::with_owner().await;
+    let mut gif = picture(ImageFormat::Gif, 8);
+    for side in [6, 8] {
+        gif[side..side + 2].copy_from_slice(&60_000_u16.to_le_bytes());
+    }
+    let mut jpeg = picture(ImageFormat::Jpeg, 8);
+    let frame = jpeg.windows(2).position(|two| two == [0xff, 0xc0]).expect("a frame");
+    for side in [frame + 5, frame + 7] {
+        jpeg[side..side + 2].copy_from_slice(&60_000_u16.to_be_bytes());
+    }
+    for bytes in [gif, jpeg] {
+        let refused = upload(&app, "file", &bytes).await.expect_error(400, "invalid_request");
+        assert!(refused.text().contains("60000 x 60000 pixels"), "{}", refused.text());
     }
 }
 

@@ -1,12 +1,13 @@
 //! `/api/settings`: live sections, partial changes, and reset.
 
-mod avatar;
+pub mod avatar;
 mod secrets;
 mod transfer;
 
 use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
+use crate::support::talk::turn_on;
 use crate::support::{TestApp, TestResponse};
 
 const CATEGORIES: [&str; 7] = ["profile", "interface", "security", "agent", "strategy", "proactive", "email"];
@@ -56,6 +57,7 @@ async fn every_category_has_its_defaults_and_stands_in_the_whole() {
 #[tokio::test]
 async fn an_object_inside_a_category_is_changed_field_by_field() {
     let app = TestApp::with_owner().await;
+    turn_on(&app, "slack").await;
     let change = json!({"quiet_hours": {"start": "21:30", "timezone": "europe/berlin"}, "delivery": "slack:#general"});
     let changed = put(&app, "proactive", change).await.expect_status(200).json();
     assert_eq!(changed["quiet_hours"], json!({"start": "21:30", "end": "08:00", "timezone": "Europe/Berlin"}));

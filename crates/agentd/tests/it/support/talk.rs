@@ -83,6 +83,12 @@ pub async fn create_agent(app: &TestApp, name: &str) -> Value {
     app.post("/api/agents").json(&agent).send().await.expect_status(201).json()
 }
 
+/// Turns a chat platform on: only then are targets there taken.
+pub async fn turn_on(app: &TestApp, platform: &str) {
+    let settings = json!({platform: {"enabled": true}});
+    app.put("/api/channels/settings").json(&settings).send().await.expect_status(200);
+}
+
 /// The first events up to and including the `count`th token, with the ids of the `start` event.
 pub async fn read_tokens(stream: &mut EventStream, count: usize) -> Vec<ServerEvent> {
     let mut events = Vec::new();

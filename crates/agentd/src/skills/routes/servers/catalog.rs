@@ -166,7 +166,7 @@ pub(super) async fn list_catalog() -> Json<Catalog> {
 /// Registers it; the package is downloaded when the server is first started.
 #[utoipa::path(post, path = "/api/settings/skills/mcp/catalog/{entry_id}/install",
     operation_id = "install_catalog_entry", tag = "skills", request_body = InstallCatalogEntry,
-    params(("entry_id" = String, Path, description = "The entry's id")),
+    params(("entry_id" = String, Path, description = "The entry's id"), IdempotencyKey),
     responses((status = 201, body = ToolServerView), (status = 409, body = ErrorBody, description = "The name is taken")))]
 pub(super) async fn install_catalog_entry(
     State(state): State<SkillsRoutes>,

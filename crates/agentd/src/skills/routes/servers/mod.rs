@@ -49,6 +49,7 @@ async fn list_tool_servers(State(state): State<SkillsRoutes>, caller: Caller) ->
 /// are offered that from their next turn on.
 #[utoipa::path(post, path = "/api/settings/skills/mcp", operation_id = "create_tool_server", tag = "skills",
     request_body = ToolServerFields,
+    params(IdempotencyKey),
     responses((status = 201, body = ToolServerView), (status = 409, body = ErrorBody, description = "The name is taken")))]
 async fn create_tool_server(
     State(state): State<SkillsRoutes>,
