@@ -14,8 +14,9 @@ pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(86_400);
 #[must_use]
 pub fn retry_after(headers: &HeaderMap, now: Option<Timestamp>) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let in_milliseconds = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()).map(|ms| ms / 1000.0);
-    let in_seconds = in_milliseconds.or_else(|| text("retry-after")?.parse::<f64>().ok());
+    let number = |name: &str| text(name)?.parse::<f64>().ok().filter(|number| number.is_finite());
+    let in_milliseconds = number("retry-after-ms").map(|ms| ms / 1000.0);
+    let in_seconds = in_milliseconds.or_else(|| number("retry-after"));
     let wait = match in_seconds {
         Some(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
         None => {
@@ -47,6 +48,7 @@ mod tests {
         assert_eq!(read(&[("retry-after", " 7 ")], None), Some(7.0));
         assert_eq!(read(&[("retry-after", "0.5")], None), Some(0.5));
         assert_eq!(read(&[("retry-after-ms", "250"), ("retry-after", "1")], None), Some(0.25));
+        assert_eq!(read(&[("retry-after-ms", "nan"), ("retry-after", "1")], None), Some(1.0));
         assert_eq!(read(&[until, date], None), Some(90.0));
         assert_eq!(read(&[until, date], Some("2026-11-20T10:01:00Z")), Some(30.0));
         assert_eq!(read(&[until], Some("2026-11-20T10:01:00Z")), Some(30.0));

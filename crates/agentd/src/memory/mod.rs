@@ -36,6 +36,7 @@ mod worth;
 
 pub use check::{Disagreement, MemoryCheck};
 pub use error::MemoryError;
+pub use model::FROM_HOOKS;
 pub use routes::{local_routes, routes};
 pub use service::{Memory, Remember};
 pub use settings::MemorySettings;

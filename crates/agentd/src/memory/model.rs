@@ -65,6 +65,18 @@ pub struct Episode {
     pub entities: Vec<Entity>,
 }
 
+/// The source of what hooks store.
+pub const FROM_HOOKS: &str = "hook";
+
+impl Episode {
+    /// Whether agents are told of it: what is theirs, and what the owner stored for all of them. What a hook stored for
+    /// no agent may be a stranger's words, and is there only for who looks through the memory.
+    #[must_use]
+    pub(in crate::memory) fn is_told_to_agents(&self) -> bool {
+        self.agent_id.is_some() || self.source != FROM_HOOKS
+    }
+}
+
 /// A thing, person, place or idea that episodes speak of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entity {

@@ -191,8 +191,10 @@ impl MemoryTool {
             }
             view
         };
-        let memories: Vec<Value> = found.hits.iter().map(|hit| view(&hit.episode)).collect();
-        Ok(ToolOutput::json(json!({"memories": memories, "total": found.total})))
+        let told = || found.hits.iter().map(|hit| &hit.episode).filter(|episode| episode.is_told_to_agents());
+        let memories: Vec<Value> = told().map(view).collect();
+        let total = found.total.saturating_sub((found.hits.len() - memories.len()) as u64);
+        Ok(ToolOutput::json(json!({"memories": memories, "total": total})))
     }
 
     async fn store(&self, input: StoreInput, agent: &AgentId) -> Result<ToolOutput, ToolError> {

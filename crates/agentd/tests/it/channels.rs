@@ -64,6 +64,9 @@ async fn a_target_on_a_platform_that_is_off_is_refused() {
     let other = json!({"name": "other", "delivery": {"channel": "telegram:1", "format": "text"}});
     app.put(&path("scheduler/jobs", &job)).json(&other).send().await.expect_status(200);
     app.put(&path("hooks", &hook)).json(&json!({"name": "other"})).send().await.expect_status(200);
+    app.put(&path("hooks", &hook)).json(&json!({"config": {"template": "y"}})).send().await.expect_status(200);
+    let moved = app.put(&path("hooks", &hook)).json(&json!({"config": {"channel": "telegram:2"}})).send().await;
+    assert_eq!(moved.expect_error(400, "invalid_request").bad_fields(), ["config.channel"]);
     app.put("/api/settings/proactive").json(&proactive).send().await.expect_status(200);
     let moved = json!({"delivery": {"channel": "telegram:2"}});
     let moved = app.put(&path("scheduler/jobs", &job)).json(&moved).send().await;

@@ -26,6 +26,8 @@ const TCP: u64 = 64 << 20;
 /// A process that is starting or ending may refuse to show its descriptors; one that refuses for this
 /// many looks on end hides them.
 const REFUSALS: u32 = 5;
+/// When others take the place of those that refused, so many looks on end count for all of them.
+const REFUSALS_OF_ALL: u32 = 25;
 /// Of one process; who has more has something else in mind than sharing memory.
 const MAX_MAPPINGS: usize = 16_384;
 /// For how long what the machine lost is held against the run.
@@ -47,6 +49,8 @@ pub(crate) struct Kernel {
     shared: BTreeMap<u64, u64>,
     /// Who refused at the last look, and at how many looks on end.
     refusals: BTreeMap<i32, u32>,
+    /// At how many looks on end somebody refused.
+    looks_refused: u32,
     before: Machine,
     since: Instant,
 }
@@ -74,6 +78,7 @@ impl Kernel {
             open_files: plan.bounds.open_files,
             shared: BTreeMap::new(),
             refusals: BTreeMap::new(),
+            looks_refused: 0,
             before: machine(),
             since: Instant::now(),
         }
@@ -179,7 +184,9 @@ impl Kernel {
             Tier::Bubblewrap => network_sockets().max(sockets.len() as u64),
             Tier::Landlock | Tier::None => sockets.len() as u64,
         };
-        let hiding = self.refusals.values().filter(|count| **count >= REFUSALS).count() as u64;
+        self.looks_refused = if self.refusals.is_empty() { 0 } else { self.looks_refused + 1 };
+        let is_hiding = |count: &&u32| **count >= REFUSALS || self.looks_refused >= REFUSALS_OF_ALL;
+        let hiding = self.refusals.values().filter(is_hiding).count() as u64;
         sum + (sockets + hiding * self.open_files) * self.socket_bytes + pipes.len() as u64 * PIPE
     }
 }

@@ -17,7 +17,7 @@ use crate::hooks::service::Hooks;
 use crate::hooks::store::deliveries::NewWork;
 use crate::hooks::store::executions::ExecutionResult;
 use crate::hooks::store::queue::Claim;
-use crate::memory::{MemoryError, Remember};
+use crate::memory::{FROM_HOOKS, MemoryError, Remember};
 use crate::notify::Notification;
 
 /// What an agent is told before the prompt of a hook.
@@ -109,7 +109,7 @@ impl Hooks {
                 let wanted = Remember {
                     agent: agent.clone().or_else(|| hook.hook.agent_id.as_ref().map(ToString::to_string)),
                     content: template.render(&occasion.event),
-                    source: "hook".to_owned(),
+                    source: FROM_HOOKS.to_owned(),
                     origin: format!("hook:{}", claim.id),
                     importance: *importance,
                     topics: topics.clone(),

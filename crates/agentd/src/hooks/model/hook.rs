@@ -7,11 +7,12 @@ use agentd_net::webhook_signature;
 use agentd_store::Seq;
 use serde_json::{Map, Value};
 
-use super::config::{self, Action, SECRET};
+use super::config::{self, Action, BuiltinAction, SECRET};
 use super::filter::Filter;
 use super::{HookId, headers, stored_enum, urls};
 use crate::agents::AgentId;
 use crate::events::CATALOGUE;
+use crate::notify::Target;
 use crate::settings::{UrlSecrets, require_again};
 
 /// More are not made.
@@ -250,6 +251,14 @@ impl HookChange {
 }
 
 impl Hook {
+    /// Where what it writes is sent to.
+    pub(in crate::hooks) fn target(&self) -> Option<&Target> {
+        match &self.action {
+            Action::Builtin(BuiltinAction::SendToChannel { target, .. }) => Some(target),
+            _ => None,
+        }
+    }
+
     /// Switched by hand, so whatever the daemon had against it is settled.
     pub fn set_enabled(&mut self, enabled: bool) {
         self.enabled = enabled;

@@ -55,7 +55,7 @@ impl Hooks {
         let mut hook = Hook::empty(HookId::generate(&ground.ids), hook_type, ground.clock.now());
         let invalid = |problems| HookError::Invalid { problems };
         let secrets = wanted.apply(&mut hook, |name| agents.get(name).cloned()).map_err(invalid)?;
-        self.check_address(&hook)?;
+        self.check_address(&hook, None)?;
         require_named_agent(&hook, &agents)?;
         let (vault, living) = (self.means().settings.vault().clone(), self.means().agents.clone());
         let create = async move |tx: &mut Tx| {
@@ -77,7 +77,7 @@ impl Hooks {
         let Ok(agents) = self.agents_by_name().await else { return Vec::new() };
         let mut hook = Hook::empty(HookId::from("hook"), hook_type, self.ground().clock.now());
         let problems = wanted.apply(&mut hook, |name| agents.get(name).cloned()).err().unwrap_or_default();
-        match self.check_address(&hook) {
+        match self.check_address(&hook, None) {
             Err(HookError::Invalid { problems: more }) => problems.into_iter().chain(more).collect(),
             _ => problems,
         }
@@ -108,11 +108,12 @@ impl Hooks {
         let update = async move |tx: &mut Tx| {
             let mut hook = store::find_hook(tx, &id).await?.ok_or_else(|| HookError::not_found(id.as_str()))?;
             let before = (hook.event_type.clone(), hook.enabled);
+            let target_before = hook.target().cloned();
             let changes_config = wanted.config.is_some();
             let invalid = |problems| HookError::Invalid { problems };
             let secrets = wanted.clone().apply(&mut hook, |name| agents.get(name).cloned()).map_err(invalid)?;
             if changes_config {
-                here.check_address(&hook)?;
+                here.check_address(&hook, target_before.as_ref())?;
                 require_named_agent(&hook, &agents)?;
                 require_called_hook(tx, &hook).await?;
                 // It may be another receiver now.
@@ -190,9 +191,11 @@ impl Hooks {
         Ok(agents.iter().map(|agent| (agent.svc_name.clone(), agent.id.clone())).collect())
     }
 
-    /// Refuses an address that would never be reached, as far as that shows without asking anybody.
-    fn check_address(&self, hook: &Hook) -> Result<(), HookError> {
+    /// Refuses an address that would never be reached, as far as that shows without asking anybody. The platform
+    /// that a target had `before` may have been switched off since.
+    fn check_address(&self, hook: &Hook, before: Option<&Target>) -> Result<(), HookError> {
         if let Action::Builtin(BuiltinAction::SendToChannel { target, .. }) = &hook.action
+            && Some(target) != before
             && let Some(fault) = self.means().notify.fault_of(target)
         {
             return Err(bad_config("channel", fault));

@@ -137,6 +137,7 @@ impl Memory {
         let mut chosen: Vec<Episode> = ranked.into_iter().map(|(_, episode)| episode).collect();
         self.prefer_newer(&mut read, &mut chosen).await?;
         drop(read);
+        chosen.retain(Episode::is_told_to_agents);
         chosen.truncate(limit);
         Ok(note(&chosen, request.max_tokens).map(|(note, memories)| Recalled {
             note,

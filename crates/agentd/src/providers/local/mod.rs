@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use agentd_inference::embedder::read_model_facts;
 use agentd_inference::{
-    ChatMessage, FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel,
-    LocalStream,
+    ChatMessage, ChatRole, FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent,
+    LocalModel, LocalStream,
 };
 use agentd_llm::{
     Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, ToolCall,
@@ -29,7 +29,8 @@ const DEFAULT_TEMPERATURE: f64 = 0.0;
 const SMALL_MODEL_BYTES: u64 = 600 << 20;
 
 /// Small models follow an example better than an instruction: with this one they answer in a sentence,
-/// where without it they ramble. A person is never shown it.
+/// where without it they ramble. It goes before the first message alone: once there is a reply, the
+/// conversation itself is the example, and nobody asks a model about a question that was never asked.
 const EXAMPLE: [&str; 2] = ["What is the largest ocean?", "The largest ocean is the Pacific Ocean."];
 
 /// How long a reply of a small model may become where nobody says; what it writes beyond is never of use.
@@ -113,7 +114,7 @@ impl LocalBackend {
     fn request(&self, request: ModelRequest, is_small: bool) -> GenerateRequest {
         let mut messages = tools::conversation(request.messages);
         let is_guided = is_small && request.is_conversation;
-        if is_guided {
+        if is_guided && !messages.iter().any(|message| message.role == ChatRole::Assistant) {
             let [question, answer] = EXAMPLE;
             messages.splice(0..0, [ChatMessage::user(question), ChatMessage::assistant(answer)]);
         }
@@ -377,6 +378,13 @@ mod tests {
         assert_eq!(asked(false, |_| {}), (1, None));
         assert_eq!(asked(true, |request| request.is_conversation = false), (1, None));
         assert_eq!(asked(true, |request| request.max_output_tokens = Some(7)), (3, Some(7)));
+        let has_replied = |request: &mut ModelRequest| {
+            request.messages.extend([
+                ModelMessage::Assistant { content: "Hi!".to_owned(), tool_calls: Vec::new() },
+                user("Who are you?"),
+            ]);
+        };
+        assert_eq!(asked(true, has_replied), (3, Some(SMALL_MODEL_OUTPUT)));
     }
 
     #[tokio::test]

@@ -66,12 +66,15 @@ async fn every_agent_recalls_what_belongs_to_none() {
     assert_eq!(owners["agent_id"], Value::Null);
     create_agent(&talk.app, "other").await;
     remember(&talk.app, &json!({"content": "My sister lives in Rome.", "agent_id": "other"})).await;
+    // What a hook stored may be a stranger's words.
+    remember(&talk.app, &json!({"content": "My sister lives in Bergen.", "source": "hook"})).await;
     // Scout has nothing of its own.
     for (nth, (agent, is_others)) in [("scout", false), ("other", true)].into_iter().enumerate() {
         talk.exchange(&json!({"content": QUESTION, "agent_id": agent})).await;
         let told = told(&talk, nth);
         assert!(told.contains(SISTER), "{agent}: {told}");
         assert_eq!(told.contains("Rome"), is_others, "{agent}: {told}");
+        assert!(!told.contains("Bergen"), "{agent}: {told}");
     }
     settings(&talk.app, json!({"auto_recall": false})).await;
     talk.exchange(&json!({"content": QUESTION, "agent_id": "scout"})).await;
