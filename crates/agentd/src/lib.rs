@@ -19,6 +19,7 @@ pub mod ground;
 pub mod hooks;
 pub mod lifecycle;
 pub mod memory;
+pub mod migrations;
 pub mod monitoring;
 pub mod notify;
 pub mod page;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
-use agentd_store::{DatabaseUrl, Db, DbOptions, MIGRATIONS, StoreError, Tx, args};
+use agentd_store::{DatabaseUrl, Db, DbOptions, OWN_MIGRATIONS, StoreError, Tx, args};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (clock, entropy) = (Clock::system(), Entropy::system());
     let ids = IdGenerator::new(clock.clone(), entropy.clone());
     let started = Instant::now();
-    let db = Db::open(DbOptions { url, data_dir, clock, ids, entropy, migrations: MIGRATIONS }).await?;
+    let db = Db::open(DbOptions { url, data_dir, clock, ids, entropy, migrations: OWN_MIGRATIONS }).await?;
     println!("opened in {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
     db.write(async |tx: &mut Tx| {
         tx.execute("DROP TABLE IF EXISTS rate_rows", args![]).await?;

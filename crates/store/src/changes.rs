@@ -196,13 +196,13 @@ impl Tx {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MIGRATIONS;
+    use crate::OWN_MIGRATIONS;
     use crate::testing::TestDb;
 
     /// Asked after every change and before every search, however many changes there are.
     #[tokio::test]
     async fn only_what_comes_after_a_place_is_looked_at() {
-        let test_db = TestDb::start_on(Dialect::Sqlite, MIGRATIONS).await.unwrap();
+        let test_db = TestDb::start_on(Dialect::Sqlite, OWN_MIGRATIONS).await.unwrap();
         let mut read = test_db.db.read().await.unwrap();
         let sql = format!("EXPLAIN QUERY PLAN {}", changes_after(Dialect::Sqlite));
         let plan = read.fetch_all(sql, args!["a", 0i64, 7i64, 1i64]).await.unwrap();

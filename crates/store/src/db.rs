@@ -56,7 +56,7 @@ pub struct DbOptions {
     pub clock: Clock,
     pub ids: IdGenerator,
     pub entropy: Entropy,
-    /// [`MIGRATIONS`](crate::MIGRATIONS), except in tests.
+    /// Those of the whole program, [`OWN_MIGRATIONS`](crate::OWN_MIGRATIONS) among them.
     pub migrations: &'static [Migration],
 }
 

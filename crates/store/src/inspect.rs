@@ -14,7 +14,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection as _};
 
 use crate::db::DatabaseUrl;
-use crate::{MIGRATIONS, StoreError, postgres};
+use crate::{StoreError, postgres};
 
 /// A server that does not answer within this time is away.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -29,8 +29,6 @@ pub struct Inspection {
     pub engine: String,
     /// 0 when nothing was ever migrated.
     pub schema_version: u32,
-    /// What this program would migrate it to.
-    pub known_version: u32,
     /// When the schema changed last.
     pub migrated_at: Option<Timestamp>,
     /// Facts about the database as a whole, by name; see the table `store_info`.
@@ -122,7 +120,6 @@ fn inspection(
     Inspection {
         engine,
         schema_version: version.and_then(|version| u32::try_from(version).ok()).unwrap_or(0),
-        known_version: MIGRATIONS.last().map_or(0, |last| last.version),
         migrated_at: at.map(Timestamp::from_micros),
         info: info.into_iter().collect(),
         damage,

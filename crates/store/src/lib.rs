@@ -62,8 +62,9 @@ pub use topic::Topic;
 pub use tx::Tx;
 pub use value::{FromValue, IntoValue, Kind, Value, ValueError};
 
-/// Every step of the schema, the domains' included.
-pub const MIGRATIONS: &[Migration] = &[
+/// The tables that the store itself keeps. Whoever opens it puts these steps into its own list, in this
+/// order, at the versions it likes.
+pub const OWN_MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
         name: "store",
@@ -72,140 +73,8 @@ pub const MIGRATIONS: &[Migration] = &[
     },
     Migration {
         version: 2,
-        name: "settings",
-        sqlite: include_str!("../migrations/sqlite/0002_settings.sql"),
-        postgres: include_str!("../migrations/postgres/0002_settings.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "auth",
-        sqlite: include_str!("../migrations/sqlite/0003_auth.sql"),
-        postgres: include_str!("../migrations/postgres/0003_auth.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "providers",
-        sqlite: include_str!("../migrations/sqlite/0004_providers.sql"),
-        postgres: include_str!("../migrations/postgres/0004_providers.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "agents",
-        sqlite: include_str!("../migrations/sqlite/0005_agents.sql"),
-        postgres: include_str!("../migrations/postgres/0005_agents.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "engine",
-        sqlite: include_str!("../migrations/sqlite/0006_engine.sql"),
-        postgres: include_str!("../migrations/postgres/0006_engine.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "chat",
-        sqlite: include_str!("../migrations/sqlite/0007_chat.sql"),
-        postgres: include_str!("../migrations/postgres/0007_chat.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "tools",
-        sqlite: include_str!("../migrations/sqlite/0008_tools.sql"),
-        postgres: include_str!("../migrations/postgres/0008_tools.sql"),
-    },
-    Migration {
-        version: 9,
-        name: "message_cuts",
-        sqlite: include_str!("../migrations/sqlite/0009_message_cuts.sql"),
-        postgres: include_str!("../migrations/postgres/0009_message_cuts.sql"),
-    },
-    Migration {
-        version: 10,
-        name: "notify",
-        sqlite: include_str!("../migrations/sqlite/0010_notify.sql"),
-        postgres: include_str!("../migrations/postgres/0010_notify.sql"),
-    },
-    Migration {
-        version: 11,
-        name: "skills",
-        sqlite: include_str!("../migrations/sqlite/0011_skills.sql"),
-        postgres: include_str!("../migrations/postgres/0011_skills.sql"),
-    },
-    Migration {
-        version: 12,
-        name: "evolution",
-        sqlite: include_str!("../migrations/sqlite/0012_evolution.sql"),
-        postgres: include_str!("../migrations/postgres/0012_evolution.sql"),
-    },
-    Migration {
-        version: 13,
-        name: "devices",
-        sqlite: include_str!("../migrations/sqlite/0013_devices.sql"),
-        postgres: include_str!("../migrations/postgres/0013_devices.sql"),
-    },
-    Migration {
-        version: 14,
-        name: "tool_servers",
-        sqlite: include_str!("../migrations/sqlite/0014_tool_servers.sql"),
-        postgres: include_str!("../migrations/postgres/0014_tool_servers.sql"),
-    },
-    Migration {
-        version: 15,
         name: "changes",
-        sqlite: include_str!("../migrations/sqlite/0015_changes.sql"),
-        postgres: include_str!("../migrations/postgres/0015_changes.sql"),
-    },
-    Migration {
-        version: 16,
-        name: "memory",
-        sqlite: include_str!("../migrations/sqlite/0016_memory.sql"),
-        postgres: include_str!("../migrations/postgres/0016_memory.sql"),
-    },
-    Migration {
-        version: 17,
-        name: "scheduler",
-        sqlite: include_str!("../migrations/sqlite/0017_scheduler.sql"),
-        postgres: include_str!("../migrations/postgres/0017_scheduler.sql"),
-    },
-    Migration {
-        version: 18,
-        name: "hooks",
-        sqlite: include_str!("../migrations/sqlite/0018_hooks.sql"),
-        postgres: include_str!("../migrations/postgres/0018_hooks.sql"),
-    },
-    Migration {
-        version: 19,
-        name: "webhooks",
-        sqlite: include_str!("../migrations/sqlite/0019_webhooks.sql"),
-        postgres: include_str!("../migrations/postgres/0019_webhooks.sql"),
-    },
-    Migration {
-        version: 20,
-        name: "job_projects",
-        sqlite: include_str!("../migrations/sqlite/0020_job_projects.sql"),
-        postgres: include_str!("../migrations/postgres/0020_job_projects.sql"),
-    },
-    Migration {
-        version: 21,
-        name: "proactive",
-        sqlite: include_str!("../migrations/sqlite/0021_proactive.sql"),
-        postgres: include_str!("../migrations/postgres/0021_proactive.sql"),
-    },
-    Migration {
-        version: 22,
-        name: "scheduler_counts",
-        sqlite: include_str!("../migrations/sqlite/0022_scheduler_counts.sql"),
-        postgres: include_str!("../migrations/postgres/0022_scheduler_counts.sql"),
-    },
-    Migration {
-        version: 23,
-        name: "memory_forgotten",
-        sqlite: include_str!("../migrations/sqlite/0023_memory_forgotten.sql"),
-        postgres: include_str!("../migrations/postgres/0023_memory_forgotten.sql"),
-    },
-    Migration {
-        version: 24,
-        name: "device_conversations",
-        sqlite: include_str!("../migrations/sqlite/0024_device_conversations.sql"),
-        postgres: include_str!("../migrations/postgres/0024_device_conversations.sql"),
+        sqlite: include_str!("../migrations/sqlite/0002_changes.sql"),
+        postgres: include_str!("../migrations/postgres/0002_changes.sql"),
     },
 ];

@@ -8,7 +8,7 @@ use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, MockClock, Secret, Timestamp};
 
 use crate::dump::catalog;
-use crate::{DatabaseUrl, Db, DbOptions, Dialect, MIGRATIONS, Migration, Read, StoreError, args};
+use crate::{DatabaseUrl, Db, DbOptions, Dialect, Migration, OWN_MIGRATIONS, Read, StoreError, args};
 
 /// The variable that makes tests run on PostgreSQL.
 pub const DATABASE_URL_VARIABLE: &str = "AGENTD_TEST_DATABASE_URL";
@@ -36,7 +36,7 @@ impl TestDb {
     /// What stands in the way.
     pub async fn start() -> Result<Self, StoreError> {
         let dialect = if postgres_url().is_some() { Dialect::Postgres } else { Dialect::Sqlite };
-        Self::start_on(dialect, MIGRATIONS).await
+        Self::start_on(dialect, OWN_MIGRATIONS).await
     }
 
     /// A fresh database of a kind, with migrations of one's own.

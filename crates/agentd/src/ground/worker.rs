@@ -198,12 +198,12 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use agentd_store::testing::TestDb;
-    use agentd_store::{Dialect, MIGRATIONS, StoreError, Tx};
+    use agentd_store::{Dialect, OWN_MIGRATIONS, StoreError, Tx};
 
     use super::*;
 
     async fn sqlite() -> TestDb {
-        TestDb::start_on(Dialect::Sqlite, MIGRATIONS).await.expect("a database")
+        TestDb::start_on(Dialect::Sqlite, OWN_MIGRATIONS).await.expect("a database")
     }
 
     /// Goes wrong on its first run.

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy};
-use agentd_store::{DatabaseUrl, Db, DbOptions, MIGRATIONS};
+use agentd_store::{DatabaseUrl, Db, DbOptions};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout_at};
@@ -31,6 +31,7 @@ use crate::backup::WhileBusy;
 use crate::compose::{Daemon, compose};
 use crate::config::{Config, own_origin};
 use crate::ground::{DataDir, Ground, TaskPanics};
+use crate::migrations::MIGRATIONS;
 use crate::monitoring::Readiness;
 
 pub use clock::{ClockAgreement, compare_clocks, require_clock_agreement};
@@ -58,6 +59,30 @@ const CLOSED_BY: f64 = 0.95;
 pub enum WorkerMode {
     Spawned,
     ByHand,
+}
+
+/// Opens the data directory's store, migrating it, and what stands around it.
+async fn open_ground(config: &Config, data_dir: DataDir, clock: Clock, entropy: Entropy) -> Result<Ground, StartError> {
+    let ids = IdGenerator::new(clock.clone(), entropy.clone());
+    let db = Db::open(DbOptions {
+        url: DatabaseUrl::parse(config.database_url.as_ref(), data_dir.root())?,
+        data_dir: data_dir.root().to_path_buf(),
+        clock: clock.clone(),
+        ids: ids.clone(),
+        entropy: entropy.clone(),
+        migrations: MIGRATIONS,
+    })
+    .await?;
+    Ok(Ground {
+        db,
+        instance: ids.next_ulid().into(),
+        clock,
+        ids,
+        entropy,
+        data_dir: Arc::new(data_dir),
+        draining: CancellationToken::new(),
+        panics: TaskPanics::default(),
+    })
 }
 
 /// A daemon that serves.
@@ -95,26 +120,7 @@ impl Running {
         let gate = Arc::new(PeerGate::new(open_files::connection_places(open_files), config.trusted_proxies.clone()));
         tracker.spawn(listen::serve_tcp(listener, gate, front.clone(), tracker.clone(), stop_listening.clone()));
 
-        let ids = IdGenerator::new(clock.clone(), entropy.clone());
-        let db = Db::open(DbOptions {
-            url: DatabaseUrl::parse(config.database_url.as_ref(), data_dir.root())?,
-            data_dir: data_dir.root().to_path_buf(),
-            clock: clock.clone(),
-            ids: ids.clone(),
-            entropy: entropy.clone(),
-            migrations: MIGRATIONS,
-        })
-        .await?;
-        let ground = Ground {
-            db,
-            instance: ids.next_ulid().into(),
-            clock,
-            ids,
-            entropy,
-            data_dir: Arc::new(data_dir),
-            draining: CancellationToken::new(),
-            panics: TaskPanics::default(),
-        };
+        let ground = open_ground(&config, data_dir, clock, entropy).await?;
         let daemon = match compose(ground.clone(), &config, address, readiness.clone(), WhileBusy::Wait).await {
             Ok(daemon) => daemon,
             Err(error) => {

@@ -2,20 +2,20 @@
 //! reaches the data when no daemon runs.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy};
-use agentd_store::{DatabaseUrl, Db, DbOptions, MIGRATIONS};
+use agentd_store::Db;
 use axum::Router;
 use tokio_util::sync::CancellationToken;
 
 use super::error::StartError;
 use super::local_socket::LocalRouter;
+use super::open_ground;
 use crate::backup::WhileBusy;
 use crate::compose::compose;
 use crate::config::Config;
-use crate::ground::{DataDir, Ground, TaskPanics};
+use crate::ground::DataDir;
 use crate::monitoring::Readiness;
 
 /// Holds the data directory's lock, so that no daemon starts meanwhile.
@@ -33,27 +33,8 @@ impl Offline {
     /// What would keep a daemon from starting; a daemon that runs is one of them.
     pub async fn open(config: Config, clock: Clock, entropy: Entropy) -> Result<Self, StartError> {
         let data_dir = DataDir::open(&config.data_dir)?;
-        let ids = IdGenerator::new(clock.clone(), entropy.clone());
-        let db = Db::open(DbOptions {
-            url: DatabaseUrl::parse(config.database_url.as_ref(), data_dir.root())?,
-            data_dir: data_dir.root().to_path_buf(),
-            clock: clock.clone(),
-            ids: ids.clone(),
-            entropy: entropy.clone(),
-            migrations: MIGRATIONS,
-        })
-        .await?;
-        let draining = CancellationToken::new();
-        let ground = Ground {
-            db: db.clone(),
-            instance: ids.next_ulid().into(),
-            clock,
-            ids,
-            entropy,
-            data_dir: Arc::new(data_dir),
-            draining: draining.clone(),
-            panics: TaskPanics::default(),
-        };
+        let ground = open_ground(&config, data_dir, clock, entropy).await?;
+        let (db, draining) = (ground.db.clone(), ground.draining.clone());
         let readiness = Readiness::starting();
         // Nobody can reach it there; the address only fills in what pages would show.
         let address: SocketAddr = config.listen;

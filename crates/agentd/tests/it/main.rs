@@ -26,6 +26,7 @@ mod idempotency;
 mod kill;
 mod lifecycle;
 mod memory;
+mod migrations;
 mod monitoring;
 mod notify;
 mod openapi;

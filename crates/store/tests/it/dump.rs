@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use agentd_store::testing::TestDb;
 use agentd_store::{
-    Db, Dialect, ItemStatus, MIGRATIONS, Migration, NewEvent, NewItem, Read, Snapshot, StoreError, Topic, Tx, args,
+    Db, Dialect, ItemStatus, Migration, NewEvent, NewItem, OWN_MIGRATIONS, Read, Snapshot, StoreError, Topic, Tx, args,
 };
 use serde_json::json;
 
 use crate::support::{dialects, first_events};
 
 const EXTRA: Migration = Migration {
-    version: MIGRATIONS.len() as u32 + 1,
+    version: OWN_MIGRATIONS.len() as u32 + 1,
     name: "extra",
     // The referring table comes first by name, so that order is not by accident.
     sqlite: "CREATE TABLE parents (id TEXT PRIMARY KEY NOT NULL, amount BIGINT, share DOUBLE PRECISION, raw BLOB); \
@@ -27,7 +27,7 @@ const NEVER_TOUCHED: Topic = Topic::new("never touched");
 
 fn migrations() -> &'static [Migration] {
     static ALL: std::sync::LazyLock<Vec<Migration>> =
-        std::sync::LazyLock::new(|| MIGRATIONS.iter().copied().chain([EXTRA]).collect());
+        std::sync::LazyLock::new(|| OWN_MIGRATIONS.iter().copied().chain([EXTRA]).collect());
     &ALL
 }
 

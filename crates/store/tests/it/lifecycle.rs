@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
 use agentd_store::testing::{TestDb, postgres_url};
-use agentd_store::{DatabaseUrl, Db, DbOptions, Dialect, MIGRATIONS, StoreError, Tx, args};
+use agentd_store::{DatabaseUrl, Db, DbOptions, Dialect, OWN_MIGRATIONS, StoreError, Tx, args};
 
 use crate::support::{count, dialects, on_each, put, with_things};
 
@@ -22,7 +22,7 @@ fn options(folder: &std::path::Path) -> DbOptions {
         ids: IdGenerator::new(clock.clone(), entropy.clone()),
         clock,
         entropy,
-        migrations: MIGRATIONS,
+        migrations: OWN_MIGRATIONS,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentd_store::testing::TestDb;
-use agentd_store::{Dialect, MIGRATIONS, StoreError, Tx, args};
+use agentd_store::{Dialect, OWN_MIGRATIONS, StoreError, Tx, args};
 use futures_util::StreamExt;
 
 /// Counts to `$1`, which takes some time.
@@ -60,7 +60,7 @@ async fn a_snapshot_stays_what_it_was_when_a_statement_takes_long() {
 /// Nothing is held back by somebody who lost interest, and the database still closes.
 #[tokio::test]
 async fn what_is_left_in_the_middle_gives_its_connection_back() {
-    let test_db = TestDb::start_on(Dialect::Sqlite, MIGRATIONS).await.unwrap();
+    let test_db = TestDb::start_on(Dialect::Sqlite, OWN_MIGRATIONS).await.unwrap();
     let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT i FROM n";
     for _ in 0..12 {
         let mut left = test_db.db.read_snapshot().await.unwrap();
@@ -79,7 +79,7 @@ async fn what_is_left_in_the_middle_gives_its_connection_back() {
 
 #[tokio::test]
 async fn who_comes_when_all_read_waits_for_a_place() {
-    let test_db = TestDb::start_on(Dialect::Sqlite, MIGRATIONS).await.unwrap();
+    let test_db = TestDb::start_on(Dialect::Sqlite, OWN_MIGRATIONS).await.unwrap();
     let mut held = Vec::new();
     for _ in 0..4 {
         held.push(test_db.db.read().await.unwrap());

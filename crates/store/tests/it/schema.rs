@@ -1,11 +1,11 @@
 //! Migrations: the dialects agree, a step is run once, nothing is changed without a copy.
 
 use agentd_store::testing::{TestDb, describe_schema};
-use agentd_store::{Db, Dialect, MIGRATIONS, Migration, StoreError, Tx, args};
+use agentd_store::{Db, Dialect, Migration, OWN_MIGRATIONS, StoreError, Tx, args};
 
 use crate::support::dialects;
 
-const FIRST: Migration = MIGRATIONS[0];
+const FIRST: Migration = OWN_MIGRATIONS[0];
 const SECOND: Migration = Migration {
     version: 2,
     name: "notes",
@@ -28,7 +28,7 @@ static THREE: &[Migration] = &[FIRST, SECOND, BROKEN];
 async fn both_dialects_have_the_same_schema() {
     let mut schemas = Vec::new();
     for dialect in dialects() {
-        let test_db = TestDb::start_on(dialect, MIGRATIONS).await.unwrap();
+        let test_db = TestDb::start_on(dialect, OWN_MIGRATIONS).await.unwrap();
         let schema = describe_schema(&test_db.db).await.unwrap();
         assert!(schema.contains("outbox.data: text"), "{schema:#?}");
         assert!(schema.contains("queue.dedup_key: text or NULL"), "{schema:#?}");
@@ -40,16 +40,6 @@ async fn both_dialects_have_the_same_schema() {
     for pair in schemas.windows(2) {
         let only: Vec<_> = pair[0].symmetric_difference(&pair[1]).collect();
         assert!(only.is_empty(), "in one dialect only: {only:#?}");
-    }
-}
-
-#[test]
-fn scripts_are_numbered_without_a_gap_and_defer_nothing() {
-    for (place, step) in MIGRATIONS.iter().enumerate() {
-        assert_eq!(step.version as usize, place + 1, "{}", step.name);
-        for script in [step.sqlite, step.postgres] {
-            assert!(!script.to_ascii_uppercase().contains("DEFERR"), "{} defers a constraint", step.name);
-        }
     }
 }
 
@@ -135,55 +125,6 @@ async fn replicas_that_start_at_once_migrate_once() {
         let rows = read.fetch_all("SELECT version FROM schema_migrations ORDER BY version", args![]).await.unwrap();
         assert_eq!(rows.iter().map(|row| row.get::<u32>("version").unwrap()).collect::<Vec<_>>(), [1, 2]);
         drop(read);
-        test_db.end().await.unwrap();
-    }
-}
-
-/// Agents that were there before their instructions had versions have a first one.
-#[tokio::test]
-async fn instructions_that_were_there_are_the_first_version() {
-    let before = MIGRATIONS.iter().position(|step| step.name == "evolution").unwrap();
-    for dialect in dialects() {
-        let test_db = TestDb::start_on(dialect, &MIGRATIONS[..before]).await.unwrap();
-        let agents = [
-            ("agent_1", r#"{"instructions":"Be \"brief\".\nUse metres.","x":1}"#, None),
-            ("agent_2", "{}", None),
-            ("agent_3", r#"{"instructions":"gone"}"#, Some(9_i64)),
-        ];
-        let filled: Result<(), StoreError> = test_db
-            .db
-            .write(async move |tx: &mut Tx| {
-                for (id, profile, deleted_at) in agents {
-                    tx.execute(
-                        "INSERT INTO agents (id, svc_name, user_name, archetypes, evolution_choice, profile, answers, \
-                         created_at, updated_at, deleted_at) VALUES ($1, $1, 'Ada', '[]', 'check', $2, '[]', 5, 7, $3)",
-                        args![id, profile, deleted_at],
-                    )
-                    .await?;
-                }
-                Ok(())
-            })
-            .await;
-        filled.unwrap();
-        test_db.db.close().await;
-        let mut options = test_db.options().clone();
-        options.migrations = MIGRATIONS;
-        let db = Db::open(options).await.unwrap();
-        let mut read = db.read().await.unwrap();
-        let sql = "SELECT agent_id, version, instructions, source, created_at FROM agent_versions ORDER BY agent_id";
-        let rows = read.fetch_all(sql, args![]).await.unwrap();
-        let found: Vec<(String, i64, String, String, i64)> = rows
-            .iter()
-            .map(|row| {
-                let text = |column| row.get::<String>(column).unwrap();
-                let number = |column| row.get::<i64>(column).unwrap();
-                (text("agent_id"), number("version"), text("instructions"), text("source"), number("created_at"))
-            })
-            .collect();
-        let version = |id: &str, text: &str| (id.to_owned(), 1, text.to_owned(), "created".to_owned(), 5);
-        assert_eq!(found, [version("agent_1", "Be \"brief\".\nUse metres."), version("agent_2", "")]);
-        drop(read);
-        db.close().await;
         test_db.end().await.unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentd_store::testing::{TestDb, postgres_url};
-use agentd_store::{Db, Dialect, Event, MIGRATIONS, Seq, StoreError, Tx, args};
+use agentd_store::{Db, Dialect, Event, OWN_MIGRATIONS, Seq, StoreError, Tx, args};
 
 /// The databases that are there to test on.
 pub(crate) fn dialects() -> Vec<Dialect> {
@@ -24,7 +24,7 @@ pub(crate) async fn on_each(test: impl AsyncFn(&TestDb)) {
 }
 
 pub(crate) async fn with_things(dialect: Dialect) -> TestDb {
-    let test_db = TestDb::start_on(dialect, MIGRATIONS).await.unwrap();
+    let test_db = TestDb::start_on(dialect, OWN_MIGRATIONS).await.unwrap();
     test_db
         .db
         .write(async |tx: &mut Tx| {

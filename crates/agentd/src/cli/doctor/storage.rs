@@ -8,6 +8,7 @@ use agentd_store::{DatabaseUrl, Inspection, StoreError, inspect};
 use super::report::Report;
 use crate::config::Config;
 use crate::ground::DataDir;
+use crate::migrations::MIGRATIONS;
 use crate::settings::{Vault, VaultError};
 
 const MIB: u64 = 1024 * 1024;
@@ -115,7 +116,8 @@ fn judge_database(found: Inspection, report: &mut Report) {
     const CHECK: &str = "database";
     report.not_before = found.migrated_at;
     report.key_fingerprint = found.info.get("vault_key_fingerprint").cloned();
-    let Inspection { engine, schema_version, known_version, damage, .. } = found;
+    let Inspection { engine, schema_version, damage, .. } = found;
+    let known_version = MIGRATIONS.last().map_or(0, |last| last.version);
     if !damage.is_empty() {
         report.broken(
             CHECK,

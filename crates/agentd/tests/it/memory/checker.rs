@@ -5,9 +5,10 @@
 use std::process::Command;
 use std::time::Duration;
 
+use agentd::migrations::MIGRATIONS;
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
-use agentd_store::{Args, DatabaseUrl, Db, DbOptions, MIGRATIONS, StoreError, Tx};
+use agentd_store::{Args, DatabaseUrl, Db, DbOptions, StoreError, Tx};
 use serde_json::{Value, json};
 
 use super::{app, embedder, remember, say};

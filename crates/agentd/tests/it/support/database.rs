@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use agentd::migrations::MIGRATIONS;
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
-use agentd_store::{DatabaseUrl, Db, DbOptions, MIGRATIONS};
+use agentd_store::{DatabaseUrl, Db, DbOptions};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::sync::OnceCell;
 

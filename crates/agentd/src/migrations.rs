@@ -1,0 +1,46 @@
+//! The schema of the whole daemon: the store's own tables and those of every domain, in the order in
+//! which they were added. A step that was released is never changed.
+
+use agentd_store::{Migration, OWN_MIGRATIONS};
+
+const STORE: Migration = OWN_MIGRATIONS[0];
+const CHANGES: Migration = OWN_MIGRATIONS[1];
+
+macro_rules! migration {
+    ($version:literal, $name:literal, $file:literal) => {
+        Migration {
+            version: $version,
+            name: $name,
+            sqlite: include_str!(concat!("../migrations/sqlite/", $file, ".sql")),
+            postgres: include_str!(concat!("../migrations/postgres/", $file, ".sql")),
+        }
+    };
+}
+
+/// Every step, numbered from 1 without a gap.
+pub const MIGRATIONS: &[Migration] = &[
+    STORE,
+    migration!(2, "settings", "0002_settings"),
+    migration!(3, "auth", "0003_auth"),
+    migration!(4, "providers", "0004_providers"),
+    migration!(5, "agents", "0005_agents"),
+    migration!(6, "engine", "0006_engine"),
+    migration!(7, "chat", "0007_chat"),
+    migration!(8, "tools", "0008_tools"),
+    migration!(9, "message_cuts", "0009_message_cuts"),
+    migration!(10, "notify", "0010_notify"),
+    migration!(11, "skills", "0011_skills"),
+    migration!(12, "evolution", "0012_evolution"),
+    migration!(13, "devices", "0013_devices"),
+    migration!(14, "tool_servers", "0014_tool_servers"),
+    Migration { version: 15, ..CHANGES },
+    migration!(16, "memory", "0016_memory"),
+    migration!(17, "scheduler", "0017_scheduler"),
+    migration!(18, "hooks", "0018_hooks"),
+    migration!(19, "webhooks", "0019_webhooks"),
+    migration!(20, "job_projects", "0020_job_projects"),
+    migration!(21, "proactive", "0021_proactive"),
+    migration!(22, "scheduler_counts", "0022_scheduler_counts"),
+    migration!(23, "memory_forgotten", "0023_memory_forgotten"),
+    migration!(24, "device_conversations", "0024_device_conversations"),
+];
