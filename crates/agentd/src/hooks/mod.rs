@@ -58,5 +58,5 @@ pub use model::{
 };
 pub use restored::JudgeHooks;
 pub use routes::routes;
-pub use service::{Analytics, DeliveryCounts, DeliveryEnds, HookMeans, Hooks, Period, Totals};
+pub use service::{Analytics, DeliveryCounts, DeliveryEnds, HookDependencies, Hooks, Period, Totals};
 pub use worker::{DeliverHooks, ExecuteHooks, PurgeHooks, ReadEvents};

@@ -132,7 +132,7 @@ impl Hooks {
 
     async fn send_to_channel(&self, occasion: &Occasion<'_>, mut message: Notification) -> Result<(), HookError> {
         message.agent = occasion.hook.hook.agent_id.as_ref().map(ToString::to_string);
-        let (notify, claim) = (self.means().notify.clone(), occasion.claim.clone());
+        let (notify, claim) = (self.dependencies().notify.clone(), occasion.claim.clone());
         let message = message.of_hook(&claim.id);
         let result = occasion.done(Value::Null, None);
         let send = async move |tx: &mut Tx| {
@@ -151,7 +151,7 @@ impl Hooks {
             record(tx, &claim, &ExecutionResult { output, caused_id, ..result.clone() }).await?;
             Ok::<_, MemoryError>(())
         };
-        let refusal = match self.means().memory.remember_once(wanted, also).await {
+        let refusal = match self.dependencies().memory.remember_once(wanted, also).await {
             Ok(()) => return Ok(Attempt::Recorded),
             Err(MemoryError::Store(error)) => return Err(error.into()),
             Err(refusal) => refusal,
@@ -175,8 +175,8 @@ impl Hooks {
         marks: &Marks,
         tools: &[String],
     ) -> Result<(), HookError> {
-        let agent = self.means().agents.get(agent).await?;
-        let engine = &self.means().engine;
+        let agent = self.dependencies().agents.get(agent).await?;
+        let engine = &self.dependencies().engine;
         let place = match engine.try_background_place(&agent, None).await? {
             Some(place) => place,
             None => {

@@ -45,7 +45,7 @@ impl Hooks {
         };
         // A drain waits for it, and cuts it off by ending the daemon.
         let cancelled = CancellationToken::new();
-        match self.means().runner.run_python(&self.ground().entropy, job, &cancelled).await {
+        match self.dependencies().runner.run_python(&self.ground().entropy, job, &cancelled).await {
             Ok(answer) => Attempt::Done(kept(json!({"result": answer.result, "printed": answer.printed}), hook)),
             Err(error) => {
                 let status = match error {
@@ -64,7 +64,7 @@ impl Hooks {
     }
 
     async fn workspace(&self, agent: &str) -> Result<std::path::PathBuf, String> {
-        let agents = &self.means().agents;
+        let agents = &self.dependencies().agents;
         let agent = agents.get(agent).await.map_err(|error| error.to_string())?;
         agents.workspace(&agent).map_err(|error| error.to_string())
     }

@@ -35,9 +35,9 @@ use crate::notify::Notify;
 use crate::settings::Settings;
 use crate::skills::CodeRunner;
 
-/// What hooks act through.
+/// The other services that hooks use, and a limit.
 #[derive(Debug, Clone)]
-pub struct HookMeans {
+pub struct HookDependencies {
     pub settings: Settings,
     pub agents: Agents,
     pub engine: Engine,
@@ -78,7 +78,7 @@ pub(super) struct Passed {
 
 struct Inner {
     ground: Ground,
-    means: HookMeans,
+    dependencies: HookDependencies,
     owner: GuardedClient,
     steered: GuardedClient,
     known: ArcSwapOption<Known>,
@@ -108,13 +108,13 @@ impl std::fmt::Debug for Hooks {
 impl Hooks {
     /// Starts listening for the outbox's signal; what happens then is the workers'.
     #[must_use]
-    pub fn new(ground: &Ground, means: HookMeans) -> Self {
-        let policy = means.settings.policy();
+    pub fn new(ground: &Ground, dependencies: HookDependencies) -> Self {
+        let policy = dependencies.settings.policy();
         let hooks = Self(Arc::new(Inner {
             ground: ground.clone(),
             owner: GuardedClient::new(policy.clone(), Trust::Owner),
             steered: GuardedClient::new(policy, Trust::Steered),
-            means,
+            dependencies,
             known: ArcSwapOption::empty(),
             places: LanePlaces::default(),
             under_way: Mutex::default(),
@@ -140,7 +140,7 @@ impl Hooks {
         if let Some(known) = self.0.known.load_full().filter(|known| known.version == version) {
             return Ok(known);
         }
-        let known = Arc::new(Known::load(read, self.0.means.settings.vault(), version).await?);
+        let known = Arc::new(Known::load(read, self.0.dependencies.settings.vault(), version).await?);
         self.0.known.store(Some(Arc::clone(&known)));
         Ok(known)
     }
@@ -152,7 +152,7 @@ impl Hooks {
 
     /// The client for what a hook's owner typed in, as the settings allow it now.
     pub(super) fn client(&self) -> &GuardedClient {
-        if self.0.means.settings.security().private_hook_targets { &self.0.owner } else { &self.0.steered }
+        if self.0.dependencies.settings.security().private_hook_targets { &self.0.owner } else { &self.0.steered }
     }
 
     /// Why nothing may be sent to a url, as far as that shows without asking anybody.
@@ -163,7 +163,7 @@ impl Hooks {
     /// What the client says of a url, and which setting of hooks it comes from.
     pub(super) fn explain(&self, error: &NetError, url: &Url) -> String {
         let is_private = matches!(error, NetError::Refused { .. })
-            && !self.0.means.settings.security().private_hook_targets
+            && !self.0.dependencies.settings.security().private_hook_targets
             && self.0.owner.check_url(url).is_ok();
         let note = if is_private { " (security.private_hook_targets is off)" } else { "" };
         format!("{}{note}", whole_story(error))
@@ -177,8 +177,8 @@ impl Hooks {
         &self.0.ground.db
     }
 
-    pub(super) fn means(&self) -> &HookMeans {
-        &self.0.means
+    pub(super) fn dependencies(&self) -> &HookDependencies {
+        &self.0.dependencies
     }
 
     pub(super) fn places(&self) -> &LanePlaces {

@@ -90,7 +90,7 @@ impl Gauge {
     }
 
     pub(super) async fn room(&self, hooks: &Hooks) -> Result<Room, HookError> {
-        let limit = hooks.means().waiting_limit;
+        let limit = hooks.dependencies().waiting_limit;
         let ends = hooks.delivery_ends();
         let ended = ends.success + ends.dead_letter;
         let last = self.counted.lock().clone();
