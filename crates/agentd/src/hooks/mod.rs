@@ -42,8 +42,8 @@
 //! outside, which are another domain's.
 
 mod act;
+mod cache;
 mod error;
-mod known;
 mod model;
 mod restored;
 mod routes;

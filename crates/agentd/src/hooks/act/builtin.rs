@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::{Attempt, Failure, LanePlace, cut, milliseconds, record, whole_story};
 use crate::engine::{EngineError, HistoryMessage, Marks, Origin, OriginKind, SessionId, StartTurn, ToolUse};
+use crate::hooks::cache::LoadedHook;
 use crate::hooks::error::HookError;
-use crate::hooks::known::LoadedHook;
 use crate::hooks::model::{BuiltinAction, ExecutionStatus, HookId};
 use crate::hooks::service::Hooks;
 use crate::hooks::store::deliveries::NewWork;
@@ -210,8 +210,8 @@ impl Hooks {
         let (here, claim, target) = (self.clone(), occasion.claim.clone(), target.clone());
         let result = occasion.done(Value::Null, None);
         let call = async move |tx: &mut Tx| {
-            let known = here.known(tx).await?;
-            let hook = known.find(&target).filter(|hook| hook.hook.enabled);
+            let cache = here.cache(tx).await?;
+            let hook = cache.find(&target).filter(|hook| hook.hook.enabled);
             let Some(hook) = hook else { return Ok(false) };
             let work = NewWork {
                 hook_id: &target,

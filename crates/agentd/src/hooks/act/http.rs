@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::{cut, milliseconds};
-use crate::hooks::known::LoadedHook;
+use crate::hooks::cache::LoadedHook;
 use crate::hooks::model::{HttpAction, QUICK};
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::Claim;

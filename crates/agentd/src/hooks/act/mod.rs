@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use builtin::Occasion;
 pub(super) use http::Sent;
 
+use super::cache::LoadedHook;
 use super::error::HookError;
-use super::known::LoadedHook;
 use super::model::{Action, EXECUTION_LEASE, ExecutionStatus, QUICK, inline_delay};
 use super::service::Hooks;
 use super::store;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{Attempt, Failure, read_event};
-use crate::hooks::known::LoadedHook;
+use crate::hooks::cache::LoadedHook;
 use crate::hooks::model::{ExecutionStatus, PythonAction, SECRET};
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::Claim;

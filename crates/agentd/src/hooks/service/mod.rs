@@ -22,8 +22,8 @@ pub(super) use change::DELETED;
 pub use deliveries::DeliveryCounts;
 
 use super::act::whole_story;
+use super::cache::HookCache;
 use super::error::HookError;
-use super::known::Known;
 use super::store::queue::Lane;
 use super::store::{self, Version};
 use super::worker::{Holder, LanePlaces, Recorder};
@@ -81,7 +81,7 @@ struct Inner {
     dependencies: HookDependencies,
     owner: GuardedClient,
     steered: GuardedClient,
-    known: ArcSwapOption<Known>,
+    cache: ArcSwapOption<HookCache>,
     places: LanePlaces,
     /// How much each holds here.
     under_way: Mutex<HashMap<(Lane, Holder), usize>>,
@@ -115,7 +115,7 @@ impl Hooks {
             owner: GuardedClient::new(policy.clone(), Trust::Owner),
             steered: GuardedClient::new(policy, Trust::Steered),
             dependencies,
-            known: ArcSwapOption::empty(),
+            cache: ArcSwapOption::empty(),
             places: LanePlaces::default(),
             under_way: Mutex::default(),
             recorder: Recorder::default(),
@@ -131,23 +131,23 @@ impl Hooks {
     }
 
     /// The hooks as a transaction or connection sees them.
-    pub(super) async fn known(&self, read: &mut Read) -> Result<Arc<Known>, HookError> {
+    pub(super) async fn cache(&self, read: &mut Read) -> Result<Arc<HookCache>, HookError> {
         let version = store::find_version(read).await?;
-        self.known_at(read, version).await
+        self.cache_at(read, version).await
     }
 
-    pub(super) async fn known_at(&self, read: &mut Read, version: Version) -> Result<Arc<Known>, HookError> {
-        if let Some(known) = self.0.known.load_full().filter(|known| known.version == version) {
-            return Ok(known);
+    pub(super) async fn cache_at(&self, read: &mut Read, version: Version) -> Result<Arc<HookCache>, HookError> {
+        if let Some(cache) = self.0.cache.load_full().filter(|cache| cache.version == version) {
+            return Ok(cache);
         }
-        let known = Arc::new(Known::load(read, self.0.dependencies.settings.vault(), version).await?);
-        self.0.known.store(Some(Arc::clone(&known)));
-        Ok(known)
+        let cache = Arc::new(HookCache::load(read, self.0.dependencies.settings.vault(), version).await?);
+        self.0.cache.store(Some(Arc::clone(&cache)));
+        Ok(cache)
     }
 
     /// After a transaction failed that may have seen what was never committed.
-    pub(super) fn forget_known(&self) {
-        self.0.known.store(None);
+    pub(super) fn invalidate_cache(&self) {
+        self.0.cache.store(None);
     }
 
     /// The client for what a hook's owner typed in, as the settings allow it now.

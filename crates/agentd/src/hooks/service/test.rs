@@ -44,8 +44,8 @@ impl Hooks {
         let (event, execution) = (EventId::generate(&self.ground().ids), ExecutionId::generate(&self.ground().ids));
         let begun = execution.clone();
         let begin = async move |tx: &mut Tx| {
-            let known = here.known(tx).await?;
-            let hook = known.find(&id).cloned().ok_or_else(|| HookError::not_found(id.as_str()))?;
+            let cache = here.cache(tx).await?;
+            let hook = cache.find(&id).cloned().ok_or_else(|| HookError::not_found(id.as_str()))?;
             let payload = synthetic(&event, &hook.hook.event_type, tx.clock().now());
             let work = NewWork {
                 hook_id: &id,
@@ -89,8 +89,8 @@ impl Hooks {
         let here = self.clone();
         let (event, delivery) = (EventId::generate(&self.ground().ids), HookDeliveryId::generate(&self.ground().ids));
         let queue_it = async move |tx: &mut Tx| {
-            let known = here.known(tx).await?;
-            let hook = known.find(&id).ok_or_else(|| HookError::not_found(id.as_str()))?;
+            let cache = here.cache(tx).await?;
+            let hook = cache.find(&id).ok_or_else(|| HookError::not_found(id.as_str()))?;
             if !matches!(hook.hook.action, Action::Http(_)) {
                 return Err(HookError::NotHttp);
             }

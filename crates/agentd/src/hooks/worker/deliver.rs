@@ -48,7 +48,7 @@ impl DeliverHooks {
         // What ended since then may be due again earlier than was seen.
         let was_busy = self.0.places().taken(Lane::Deliveries) > 0;
         let claimed =
-            claim_due(&self.0, Lane::Deliveries, DELIVERY_LEASE).await.inspect_err(|_| self.0.forget_known())?;
+            claim_due(&self.0, Lane::Deliveries, DELIVERY_LEASE).await.inspect_err(|_| self.0.invalidate_cache())?;
         if claimed.is_empty() {
             return Ok(rest(&self.0, Lane::Deliveries).await || was_busy);
         }

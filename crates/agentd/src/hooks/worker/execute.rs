@@ -46,7 +46,7 @@ impl ExecuteHooks {
     async fn run(&self) -> Result<bool, WorkerError> {
         let was_busy = self.0.places().taken(Lane::Executions) > 0;
         let claimed =
-            claim_due(&self.0, Lane::Executions, EXECUTION_LEASE).await.inspect_err(|_| self.0.forget_known())?;
+            claim_due(&self.0, Lane::Executions, EXECUTION_LEASE).await.inspect_err(|_| self.0.invalidate_cache())?;
         if claimed.is_empty() {
             return Ok(rest(&self.0, Lane::Executions).await || was_busy);
         }

@@ -12,8 +12,8 @@ use agentd_store::{Durability, Tx};
 use super::LONGEST_WAIT;
 use super::places::Kind;
 use crate::ground::{Place, until_due};
+use crate::hooks::cache::{HookCache, LoadedHook};
 use crate::hooks::error::HookError;
-use crate::hooks::known::{Known, LoadedHook};
 use crate::hooks::model::HookId;
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::{self, Busy, Claim, Lane};
@@ -114,9 +114,9 @@ pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Res
     if kinds.iter().all(|kind| hooks.places().of(lane, *kind).free() == 0) {
         return Ok(Vec::new());
     }
-    let (known, busy) = {
+    let (cache, busy) = {
         let mut read = hooks.db().read().await?;
-        (hooks.known(&mut read).await?, queue::list_busy(&mut read, lane).await?)
+        (hooks.cache(&mut read).await?, queue::list_busy(&mut read, lane).await?)
     };
     let now = hooks.ground().clock.now();
     let due = |busy: &Busy| busy.open_until.map_or(busy.due_at, |open_until| open_until.max(busy.due_at));
@@ -129,11 +129,11 @@ pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Res
         let taken = |holder: &Holder| under_way.get(&(lane, holder.clone())).copied().unwrap_or_default();
         let most = places.limit().div_ceil(4);
         let waiting = busy.iter().filter_map(|busy| {
-            let hook = known.find(&busy.hook_id).filter(|hook| hook.hook.enabled && is_of_kind(hook))?;
+            let hook = cache.find(&busy.hook_id).filter(|hook| hook.hook.enabled && is_of_kind(hook))?;
             // Closed circuits and those that may be tried are alike in this.
             (due(busy) <= now).then(|| Waiting::new(hook, busy.clone(), most, taken))
         });
-        quotas.extend(share_out(&known, waiting.collect(), places.free(), |receiver| {
+        quotas.extend(share_out(&cache, waiting.collect(), places.free(), |receiver| {
             most.saturating_sub(taken(receiver))
         }));
     }
@@ -158,7 +158,7 @@ pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Res
     // A claim that a power cut takes back is simply made again.
     let claims = hooks.db().write_locking(Durability::Relaxed, claim).await?;
     let task = |(claim, is_probe): (Claim, bool)| {
-        let hook = known.find(&claim.hook_id)?;
+        let hook = cache.find(&claim.hook_id)?;
         let places = hooks.places().of(lane, Kind::of(&hook.hook.action));
         let held = Held { place: Some(places.take()), _share: Share::take(hooks, lane, hook) };
         Some(Task { hook: Arc::clone(hook), is_probe, held, claim })
@@ -184,7 +184,12 @@ impl Waiting {
 
 /// Shares the free places out among the hooks that have something due, in rounds of one each, the hooks with
 /// the highest priority first, then those that have the least under way. `left` is what a slow receiver may still have.
-fn share_out(known: &Known, mut waiting: Vec<Waiting>, mut free: usize, left: impl Fn(&Holder) -> usize) -> Vec<Quota> {
+fn share_out(
+    cache: &HookCache,
+    mut waiting: Vec<Waiting>,
+    mut free: usize,
+    left: impl Fn(&Holder) -> usize,
+) -> Vec<Quota> {
     waiting.sort_by(|a, b| {
         let order = |waiting: &Waiting| (-waiting.hook.hook.priority, waiting.taken, waiting.busy.due_at);
         order(a).cmp(&order(b))
@@ -212,7 +217,7 @@ fn share_out(known: &Known, mut waiting: Vec<Waiting>, mut free: usize, left: im
     let quota = |one: Waiting| {
         // What looks whether a receiver is back waits for nobody.
         let is_probe = one.busy.open_until.is_some();
-        let before = if is_probe { Vec::new() } else { known.going_before(&one.hook.hook) };
+        let before = if is_probe { Vec::new() } else { cache.going_before(&one.hook.hook) };
         let going_before = before.into_iter().map(str::to_owned).collect();
         Quota { going_before, hook_id: one.busy.hook_id, limit: one.given, probes: one.busy.open_until }
     };

@@ -106,7 +106,7 @@ impl PurgeHooks {
         let forget = async move |tx: &mut Tx| figures::delete_figures(tx, now - FIGURES_KEPT, BATCH).await;
         self.hooks.db().write_locking(Durability::Relaxed, forget).await?;
         let mut read = self.hooks.db().read().await?;
-        let living = self.hooks.known(&mut read).await?;
+        let living = self.hooks.cache(&mut read).await?;
         let deleted = store::list_deleted(&mut read, MOST_DELETED).await?;
         let living = living.ids().map(|id| (id.clone(), false));
         let left = living.chain(deleted.into_iter().map(|id| (id, true))).collect();

@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use super::INTERVAL;
 use super::room::{GIVEN_UP, Gauge, Room};
 use crate::ground::{Worker, WorkerError};
+use crate::hooks::cache::{HookCache, LoadedHook};
 use crate::hooks::error::HookError;
-use crate::hooks::known::{Known, LoadedHook};
 use crate::hooks::model::{ExecutionId, HookDeliveryId, MAX_DEPTH, event_body};
 use crate::hooks::service::{Hooks, Passed};
 use crate::hooks::store;
@@ -71,7 +71,7 @@ impl Worker for ReadEvents {
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
-        async { Ok(self.run().await.inspect_err(|_| self.hooks.forget_known())?) }.boxed()
+        async { Ok(self.run().await.inspect_err(|_| self.hooks.invalidate_cache())?) }.boxed()
     }
 }
 
@@ -104,16 +104,16 @@ impl ReadEvents {
         if room.rows == 0 {
             return Ok(false);
         }
-        let (known, page) = {
+        let (cache, page) = {
             let mut read = self.hooks.db().read_snapshot().await?;
-            let known = self.hooks.known(&mut read).await?;
-            let database = known.version.database.clone();
+            let cache = self.hooks.cache(&mut read).await?;
+            let database = cache.version.database.clone();
             let after = self.hooks.reader_place(&mut read, &database).await?;
             let events = read.events_after(after, EVENTS_A_BATCH).await?;
-            (known, Page { database, after, events })
+            (cache, Page { database, after, events })
         };
         let Some(last) = page.events.last().map(|event| event.seq) else { return Ok(false) };
-        let is_heard = |event: &Event| wanted(&known, event).is_some();
+        let is_heard = |event: &Event| wanted(&cache, event).is_some();
         if !page.events.iter().any(is_heard) {
             let is_full = page.is_full();
             self.pass(&page.database, last, is_full).await?;
@@ -146,8 +146,8 @@ impl ReadEvents {
 }
 
 /// An event as hooks get it, and those that are to do something about it.
-fn wanted<'k>(known: &'k Known, event: &Event) -> Option<(Value, Vec<&'k Arc<LoadedHook>>)> {
-    let listening = known.listening(&event.event_type);
+fn wanted<'k>(cache: &'k HookCache, event: &Event) -> Option<(Value, Vec<&'k Arc<LoadedHook>>)> {
+    let listening = cache.listening(&event.event_type);
     if !listening.iter().any(|hook| hook.hook.hears(event.seq, event.agent.as_deref())) {
         return None;
     }
@@ -174,8 +174,8 @@ impl Hooks {
         let lock = tx.dialect().exclusive_lock();
         tx.fetch_optional(format!("SELECT consumer FROM cursors WHERE consumer = $1 {lock}"), args![CONSUMER]).await?;
         let version = store::hold_version(tx).await?;
-        let known = self.known_at(tx, version).await?;
-        let database = known.version.database.clone();
+        let cache = self.cache_at(tx, version).await?;
+        let database = cache.version.database.clone();
         let after = self.reader_place(tx, &database).await?;
         let read_here;
         // What was read behind this place is still what lies behind it, unless somebody has moved on.
@@ -193,7 +193,7 @@ impl Hooks {
                 break;
             }
             reached = Some(event.seq);
-            let Some((body, hooks)) = wanted(&known, event) else { continue };
+            let Some((body, hooks)) = wanted(&cache, event) else { continue };
             rows += hooks.len();
             matched.push((event, body.to_string(), hooks));
         }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::REQUESTS_AT_ONCE;
 use super::lane::Held;
 use crate::hooks::act::Sent;
-use crate::hooks::known::LoadedHook;
+use crate::hooks::cache::LoadedHook;
 use crate::hooks::model::{Action, DeliveryStatus, FAILURES_TO_OPEN, HookId, circuit_pause, delivery_delay};
 use crate::hooks::service::{DELETED, Hooks};
 use crate::hooks::store;

@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::ROWS_A_BATCH;
+use crate::hooks::cache::HookCache;
 use crate::hooks::error::HookError;
-use crate::hooks::known::Known;
 use crate::hooks::model::HookId;
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::{self, Busy, Lane};
@@ -121,11 +121,11 @@ impl Gauge {
         let mut read = hooks.db().read().await?;
         let (mut waiting, mut behind) = (queue::count_waiting(&mut read, limit).await?, HashSet::new());
         if waiting >= limit {
-            let known = hooks.known(&mut read).await?;
+            let cache = hooks.cache(&mut read).await?;
             let now = hooks.ground().clock.now();
             // After a start everybody has some time to catch up.
             let late = (now.since(self.since) >= BEHIND).then(|| now - BEHIND);
-            (waiting, behind) = tell_apart(&mut read, &known, late, limit).await?;
+            (waiting, behind) = tell_apart(&mut read, &cache, late, limit).await?;
         }
         Ok(Counted { at, took: at.elapsed(), waiting, behind: Arc::new(behind), added: 0, ended })
     }
@@ -135,12 +135,12 @@ impl Gauge {
 /// `late` does not.
 async fn tell_apart(
     read: &mut Read,
-    known: &Known,
+    cache: &HookCache,
     late: Option<Timestamp>,
     limit: u64,
 ) -> Result<(u64, HashSet<HookId>), HookError> {
     let gets_on = |busy: &Busy| {
-        known.find(&busy.hook_id).is_some_and(|hook| hook.hook.enabled)
+        cache.find(&busy.hook_id).is_some_and(|hook| hook.hook.enabled)
             && busy.open_until.is_none()
             && late.is_none_or(|late| busy.due_at > late)
     };
