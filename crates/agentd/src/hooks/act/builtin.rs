@@ -8,7 +8,7 @@ use agentd_store::Tx;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Attempt, Failure, LanePlace, cut, milliseconds, record, whole_story};
+use super::{Attempt, Failure, QueuePlace, cut, milliseconds, record, whole_story};
 use crate::engine::{EngineError, HistoryMessage, Marks, Origin, OriginKind, SessionId, StartTurn, ToolUse};
 use crate::hooks::cache::LoadedHook;
 use crate::hooks::error::HookError;
@@ -40,7 +40,7 @@ pub(super) struct Occasion<'a> {
     pub(super) event: Value,
     pub(super) attempt: u32,
     pub(super) begun: Instant,
-    pub(super) place: &'a LanePlace,
+    pub(super) place: &'a QueuePlace,
 }
 
 impl Occasion<'_> {
@@ -228,7 +228,7 @@ impl Hooks {
             Ok::<_, HookError>(true)
         };
         if self.db().write(call).await? {
-            self.wake_lanes();
+            self.wake_queues();
             return Ok(Attempt::Recorded);
         }
         Ok(Attempt::Failed(Failure::for_good("the hook that is to be called is not there, or is switched off")))

@@ -22,7 +22,7 @@ use super::service::Hooks;
 use super::store;
 use super::store::executions::{self, ExecutionResult};
 use super::store::figures::{self, Figures};
-use super::store::queue::{self, Claim, Lane};
+use super::store::queue::{self, Claim, QueueKind};
 use crate::ground::Place;
 
 /// The lease is renewed so often.
@@ -32,9 +32,9 @@ const LONGEST_HELD: Duration = Duration::from_secs(10);
 /// Longer errors are cut: they are for people.
 const ERROR_BYTES: usize = 2_000;
 
-/// The place in its lane that an execution has. What waits long for something else gives it back, so that it
+/// The place in its queue that an execution has. What waits long for something else gives it back, so that it
 /// stands in nobody's way; its hook's share it keeps.
-pub(super) type LanePlace = Mutex<Option<Place>>;
+pub(super) type QueuePlace = Mutex<Option<Place>>;
 
 /// What came of one attempt.
 enum Attempt {
@@ -99,7 +99,7 @@ pub(super) fn milliseconds(since: Instant) -> u64 {
 impl Hooks {
     /// Does what a claimed execution is about, `attempts` times at most, and records what came of it. The
     /// lease is kept meanwhile; whoever loses it stops, and records nothing.
-    pub(super) async fn execute(&self, hook: &LoadedHook, claim: &Claim, attempts: u32, place: &LanePlace) {
+    pub(super) async fn execute(&self, hook: &LoadedHook, claim: &Claim, attempts: u32, place: &QueuePlace) {
         let begun = Instant::now();
         let outcome = tokio::select! {
             outcome = self.attempts(hook, claim, attempts, begun, place) => outcome,
@@ -123,7 +123,7 @@ impl Hooks {
         claim: &Claim,
         attempts: u32,
         begun: Instant,
-        place: &LanePlace,
+        place: &QueuePlace,
     ) -> Result<(), HookError> {
         let mut attempt = 1;
         loop {
@@ -147,7 +147,7 @@ impl Hooks {
                 if delay > LONGEST_HELD {
                     place.lock().take();
                 } else if delay > QUICK {
-                    self.places().make_room(Lane::Executions, &mut place.lock());
+                    self.places().make_room(QueueKind::Executions, &mut place.lock());
                 }
                 tokio::time::sleep(delay).await;
                 attempt += 1;
@@ -171,11 +171,11 @@ impl Hooks {
         claim: &Claim,
         attempt: u32,
         begun: Instant,
-        place: &LanePlace,
+        place: &QueuePlace,
     ) -> Result<Attempt, HookError> {
         match &hook.hook.action {
             Action::Http(http) => {
-                let is_slow = || self.places().make_room(Lane::Executions, &mut place.lock());
+                let is_slow = || self.places().make_room(QueueKind::Executions, &mut place.lock());
                 let sent = self.send(hook, http, claim, is_slow).await;
                 let output = serde_json::json!({"status": sent.status});
                 Ok(match sent.problem {
@@ -206,7 +206,8 @@ impl Hooks {
         loop {
             tokio::time::sleep(HEARTBEAT).await;
             let held = claim.clone();
-            let extend = async move |tx: &mut Tx| queue::extend(tx, Lane::Executions, &held, EXECUTION_LEASE).await;
+            let extend =
+                async move |tx: &mut Tx| queue::extend(tx, QueueKind::Executions, &held, EXECUTION_LEASE).await;
             match self.db().write_locking(agentd_store::Durability::Relaxed, extend).await {
                 Ok(true) => {}
                 Ok(false) => return,

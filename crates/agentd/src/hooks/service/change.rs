@@ -127,7 +127,7 @@ impl Hooks {
             Ok::<_, HookError>(hook)
         };
         let hook = self.db().write(update).await?;
-        self.wake_lanes();
+        self.wake_queues();
         Ok(hook)
     }
 
@@ -147,7 +147,7 @@ impl Hooks {
             Ok::<_, HookError>(hook)
         };
         let hook = self.db().write(toggle).await?;
-        self.wake_lanes();
+        self.wake_queues();
         Ok(hook)
     }
 

@@ -128,7 +128,7 @@ impl Hooks {
             Ok(retried)
         };
         let retried = self.db().write(retry).await?;
-        self.wake_lanes();
+        self.wake_queues();
         Ok(retried)
     }
 
@@ -154,7 +154,7 @@ impl Hooks {
                 Ok::<_, HookError>(count)
             };
             let count = self.db().write(batch).await?;
-            self.wake_lanes();
+            self.wake_queues();
             retried += count;
             if count < u64::from(BATCH) {
                 return Ok(retried);

@@ -24,9 +24,9 @@ pub use deliveries::DeliveryCounts;
 use super::act::whole_story;
 use super::cache::HookCache;
 use super::error::HookError;
-use super::store::queue::Lane;
+use super::store::queue::QueueKind;
 use super::store::{self, Version};
-use super::worker::{Holder, LanePlaces, Recorder};
+use super::worker::{Holder, QueuePlaces, Recorder};
 use crate::agents::Agents;
 use crate::engine::Engine;
 use crate::ground::{Ground, NextDue};
@@ -82,15 +82,15 @@ struct Inner {
     owner: GuardedClient,
     steered: GuardedClient,
     cache: ArcSwapOption<HookCache>,
-    places: LanePlaces,
+    places: QueuePlaces,
     /// How much each holds here.
-    under_way: Mutex<HashMap<(Lane, Holder), usize>>,
+    under_way: Mutex<HashMap<(QueueKind, Holder), usize>>,
     recorder: Recorder,
     read_wake: Arc<Wake>,
     deliver_wake: Arc<Wake>,
     execute_wake: Arc<Wake>,
     passed: Mutex<Option<Passed>>,
-    /// When the next thing of each lane is due, as was last seen.
+    /// When the next thing of each queue is due, as was last seen.
     next_due: [NextDue; 2],
     counters: Counters,
 }
@@ -116,7 +116,7 @@ impl Hooks {
             steered: GuardedClient::new(policy, Trust::Steered),
             dependencies,
             cache: ArcSwapOption::empty(),
-            places: LanePlaces::default(),
+            places: QueuePlaces::default(),
             under_way: Mutex::default(),
             recorder: Recorder::default(),
             read_wake: Arc::default(),
@@ -181,11 +181,11 @@ impl Hooks {
         &self.0.dependencies
     }
 
-    pub(super) fn places(&self) -> &LanePlaces {
+    pub(super) fn places(&self) -> &QueuePlaces {
         &self.0.places
     }
 
-    pub(super) fn under_way(&self) -> &Mutex<HashMap<(Lane, Holder), usize>> {
+    pub(super) fn under_way(&self) -> &Mutex<HashMap<(QueueKind, Holder), usize>> {
         &self.0.under_way
     }
 
@@ -205,26 +205,26 @@ impl Hooks {
         Arc::clone(&self.0.read_wake)
     }
 
-    pub(super) fn wake_of(&self, lane: Lane) -> Arc<Wake> {
-        match lane {
-            Lane::Deliveries => Arc::clone(&self.0.deliver_wake),
-            Lane::Executions => Arc::clone(&self.0.execute_wake),
+    pub(super) fn wake_of(&self, queue: QueueKind) -> Arc<Wake> {
+        match queue {
+            QueueKind::Deliveries => Arc::clone(&self.0.deliver_wake),
+            QueueKind::Executions => Arc::clone(&self.0.execute_wake),
         }
     }
 
-    /// When something of `lane` is next due, if nothing is under way.
-    pub(super) fn next_due(&self, lane: Lane) -> &NextDue {
+    /// When something of `queue` is next due, if nothing is under way.
+    pub(super) fn next_due(&self, queue: QueueKind) -> &NextDue {
         let [deliveries, executions] = &self.0.next_due;
-        match lane {
-            Lane::Deliveries => deliveries,
-            Lane::Executions => executions,
+        match queue {
+            QueueKind::Deliveries => deliveries,
+            QueueKind::Executions => executions,
         }
     }
 
     /// Wakes what delivers and what executes.
-    pub(super) fn wake_lanes(&self) {
-        self.wake_of(Lane::Deliveries).notify_one();
-        self.wake_of(Lane::Executions).notify_one();
+    pub(super) fn wake_queues(&self) {
+        self.wake_of(QueueKind::Deliveries).notify_one();
+        self.wake_of(QueueKind::Executions).notify_one();
     }
 
     /// Waits until nothing is under way any more, at most for `limit`. What is cut off then is done

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Hooks;
 use crate::events;
-use crate::hooks::act::LanePlace;
+use crate::hooks::act::QueuePlace;
 use crate::hooks::error::HookError;
 use crate::hooks::model::{
     Action, BuiltinAction, Delivery, EXECUTION_LEASE, Execution, ExecutionId, HookDeliveryId, HookId, TEST_EVENT,
@@ -16,7 +16,7 @@ use crate::hooks::model::{
 };
 use crate::hooks::store::deliveries::{self, NewWork};
 use crate::hooks::store::executions;
-use crate::hooks::store::queue::{self, Lane};
+use crate::hooks::store::queue::{self, QueueKind};
 
 /// A test that waits for a place at its agent's provider is answered after this as it is then. What a hook does
 /// else has limits of its own, the longest of them that of code.
@@ -57,7 +57,7 @@ impl Hooks {
             };
             executions::insert_execution(tx, &begun, &work).await?;
             let owner = &here.ground().instance;
-            let claim = queue::claim_one(tx, Lane::Executions, begun.as_str(), owner, EXECUTION_LEASE).await?;
+            let claim = queue::claim_one(tx, QueueKind::Executions, begun.as_str(), owner, EXECUTION_LEASE).await?;
             let claim = claim.ok_or_else(|| HookError::not_found(id.as_str()))?;
             Ok::<_, HookError>((hook, claim))
         };
@@ -68,7 +68,7 @@ impl Hooks {
             _ => OTHER_LIMIT,
         };
         // In a task of its own: a client that goes away does not leave it half done.
-        let done = tokio::spawn(async move { here.execute(&hook, &claim, 1, &LanePlace::default()).await });
+        let done = tokio::spawn(async move { here.execute(&hook, &claim, 1, &QueuePlace::default()).await });
         if let Ok(Err(panic)) = tokio::time::timeout(limit, done).await {
             tracing::error!(%panic, "the test of a hook went wrong");
         }
@@ -113,7 +113,7 @@ impl Hooks {
             Ok(queued)
         };
         let queued = self.db().write(queue_it).await?;
-        self.wake_lanes();
+        self.wake_queues();
         Ok(queued)
     }
 }

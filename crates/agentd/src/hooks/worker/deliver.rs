@@ -9,13 +9,13 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::INTERVAL;
-use super::lane::{Task, claim_due, rest};
+use super::claim::{Task, claim_due, rest};
 use super::record::Attempted;
 use crate::ground::{Worker, WorkerError};
 use crate::hooks::act::Sent;
 use crate::hooks::model::{Action, DELIVERY_LEASE};
 use crate::hooks::service::Hooks;
-use crate::hooks::store::queue::Lane;
+use crate::hooks::store::queue::QueueKind;
 
 /// Claims deliveries that are due and sends them, many at once.
 #[derive(Debug)]
@@ -31,11 +31,11 @@ impl Worker for DeliverHooks {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        Some(self.0.next_due(Lane::Deliveries).at())
+        Some(self.0.next_due(QueueKind::Deliveries).at())
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {
-        Some(self.0.wake_of(Lane::Deliveries))
+        Some(self.0.wake_of(QueueKind::Deliveries))
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
@@ -46,11 +46,12 @@ impl Worker for DeliverHooks {
 impl DeliverHooks {
     async fn run(&self) -> Result<bool, WorkerError> {
         // What ended since then may be due again earlier than was seen.
-        let was_busy = self.0.places().taken(Lane::Deliveries) > 0;
-        let claimed =
-            claim_due(&self.0, Lane::Deliveries, DELIVERY_LEASE).await.inspect_err(|_| self.0.invalidate_cache())?;
+        let was_busy = self.0.places().taken(QueueKind::Deliveries) > 0;
+        let claimed = claim_due(&self.0, QueueKind::Deliveries, DELIVERY_LEASE)
+            .await
+            .inspect_err(|_| self.0.invalidate_cache())?;
         if claimed.is_empty() {
-            return Ok(rest(&self.0, Lane::Deliveries).await || was_busy);
+            return Ok(rest(&self.0, QueueKind::Deliveries).await || was_busy);
         }
         for task in claimed {
             let hooks = self.0.clone();
@@ -65,7 +66,7 @@ async fn deliver(hooks: &Hooks, task: Task) {
     let Task { hook, claim, is_probe, mut held } = task;
     let sent = match &hook.hook.action {
         Action::Http(http) => {
-            let is_slow = || hooks.places().make_room(Lane::Deliveries, &mut held.place);
+            let is_slow = || hooks.places().make_room(QueueKind::Deliveries, &mut held.place);
             hooks.send(&hook, http, &claim, is_slow).await
         }
         Action::Broken(problem) => Sent::impossible(problem),

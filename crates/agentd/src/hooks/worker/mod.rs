@@ -1,8 +1,8 @@
 //! What works in the background: reading events, delivering, executing, tidying up.
 
+mod claim;
 mod deliver;
 mod execute;
-mod lane;
 mod places;
 mod purge;
 mod read;
@@ -11,10 +11,10 @@ mod room;
 
 use std::time::Duration;
 
+pub(super) use claim::Holder;
 pub use deliver::DeliverHooks;
 pub use execute::ExecuteHooks;
-pub(super) use lane::Holder;
-pub(super) use places::LanePlaces;
+pub(super) use places::QueuePlaces;
 pub use purge::PurgeHooks;
 pub use read::ReadEvents;
 pub(super) use record::Recorder;

@@ -1,4 +1,4 @@
-//! The places of the two lanes. A request that takes long moves to a place of its own kind, so that receivers that hang
+//! The places of the two queues. A request that takes long moves to a place of its own kind, so that receivers that hang
 //! take none from those that answer.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::{OTHERS_AT_ONCE, REQUESTS_AT_ONCE, SLOW_REQUESTS_AT_ONCE};
 use crate::ground::{Place, Places};
 use crate::hooks::model::Action;
-use crate::hooks::store::queue::Lane;
+use crate::hooks::store::queue::QueueKind;
 
 /// What a place is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Kind {
 
 /// Every place there is.
 #[derive(Debug)]
-pub(in crate::hooks) struct LanePlaces {
+pub(in crate::hooks) struct QueuePlaces {
     deliveries: Places,
     slow_deliveries: Places,
     inline: Places,
@@ -38,7 +38,7 @@ pub(in crate::hooks) struct LanePlaces {
     others: Places,
 }
 
-impl Default for LanePlaces {
+impl Default for QueuePlaces {
     fn default() -> Self {
         Self {
             deliveries: Places::new(REQUESTS_AT_ONCE),
@@ -50,21 +50,21 @@ impl Default for LanePlaces {
     }
 }
 
-impl LanePlaces {
+impl QueuePlaces {
     /// What is queued is a request, or cannot be sent at all.
-    pub(super) fn of(&self, lane: Lane, kind: Kind) -> &Places {
-        match (lane, kind) {
-            (Lane::Deliveries, _) => &self.deliveries,
-            (Lane::Executions, Kind::Request) => &self.inline,
-            (Lane::Executions, Kind::Other) => &self.others,
+    pub(super) fn of(&self, queue: QueueKind, kind: Kind) -> &Places {
+        match (queue, kind) {
+            (QueueKind::Deliveries, _) => &self.deliveries,
+            (QueueKind::Executions, Kind::Request) => &self.inline,
+            (QueueKind::Executions, Kind::Other) => &self.others,
         }
     }
 
     /// Gives the place of a request that takes long to what is quicker, as far as there are places for slow ones.
-    pub(in crate::hooks) fn make_room(&self, lane: Lane, place: &mut Option<Place>) {
-        let slow = match lane {
-            Lane::Deliveries => &self.slow_deliveries,
-            Lane::Executions => &self.slow_inline,
+    pub(in crate::hooks) fn make_room(&self, queue: QueueKind, place: &mut Option<Place>) {
+        let slow = match queue {
+            QueueKind::Deliveries => &self.slow_deliveries,
+            QueueKind::Executions => &self.slow_inline,
         };
         if place.is_some()
             && let Some(slow) = slow.try_take()
@@ -73,25 +73,25 @@ impl LanePlaces {
         }
     }
 
-    fn lane(&self, lane: Lane) -> Vec<&Places> {
-        match lane {
-            Lane::Deliveries => vec![&self.deliveries, &self.slow_deliveries],
-            Lane::Executions => vec![&self.inline, &self.slow_inline, &self.others],
+    fn queue(&self, queue: QueueKind) -> Vec<&Places> {
+        match queue {
+            QueueKind::Deliveries => vec![&self.deliveries, &self.slow_deliveries],
+            QueueKind::Executions => vec![&self.inline, &self.slow_inline, &self.others],
         }
     }
 
-    pub(super) fn taken(&self, lane: Lane) -> usize {
-        self.lane(lane).into_iter().map(Places::taken).sum()
+    pub(super) fn taken(&self, queue: QueueKind) -> usize {
+        self.queue(queue).into_iter().map(Places::taken).sum()
     }
 
     /// See [`Places::settle`].
-    pub(super) async fn settle(&self, lane: Lane, wake: &Notify, longest: Duration) -> bool {
-        Places::settle_any(&self.lane(lane), Some(wake), longest).await
+    pub(super) async fn settle(&self, queue: QueueKind, wake: &Notify, longest: Duration) -> bool {
+        Places::settle_any(&self.queue(queue), Some(wake), longest).await
     }
 
     /// Waits until no place is taken, at most for `limit`; answers whether that is so.
     pub(in crate::hooks) async fn drain(&self, limit: Duration) -> bool {
-        let all = [Lane::Deliveries, Lane::Executions].into_iter().flat_map(|lane| self.lane(lane));
+        let all = [QueueKind::Deliveries, QueueKind::Executions].into_iter().flat_map(|queue| self.queue(queue));
         let drained = futures_util::future::join_all(all.map(|places| places.drain(limit))).await;
         drained.into_iter().all(|is_empty| is_empty)
     }

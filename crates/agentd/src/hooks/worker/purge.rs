@@ -82,7 +82,7 @@ impl PurgeHooks {
         if expiry.is_some_and(|expiry| expiry <= now) {
             let release = async |tx: &mut Tx| deliveries::release_expired(tx, BATCH).await;
             released = db.write_locking(Durability::Relaxed, release).await?;
-            self.hooks.wake_lanes();
+            self.hooks.wake_queues();
         }
         self.round.lock().next_expiry = expiry;
         let is_due = {

@@ -27,7 +27,7 @@ use crate::hooks::service::{Hooks, Passed};
 use crate::hooks::store;
 use crate::hooks::store::deliveries::{self, Added, NewWork};
 use crate::hooks::store::executions;
-use crate::hooks::store::queue::Lane;
+use crate::hooks::store::queue::QueueKind;
 
 const CONSUMER: &str = "hooks";
 /// What a hook sends is known by this header.
@@ -124,9 +124,9 @@ impl ReadEvents {
         let batch = self.hooks.db().write_locking(Durability::Full, take).await?;
         self.gauge.add(batch.queued + batch.inline);
         self.hooks.counters().dead.fetch_add(u64::try_from(batch.given_up).unwrap_or_default(), Ordering::Relaxed);
-        for (added, lane) in [(batch.queued, Lane::Deliveries), (batch.inline, Lane::Executions)] {
+        for (added, queue) in [(batch.queued, QueueKind::Deliveries), (batch.inline, QueueKind::Executions)] {
             if added > 0 {
-                self.hooks.wake_of(lane).notify_one();
+                self.hooks.wake_of(queue).notify_one();
             }
         }
         Ok(batch.has_more)

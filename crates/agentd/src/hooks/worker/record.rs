@@ -10,7 +10,7 @@ use agentd_store::{Durability, StoreError, Tx};
 use parking_lot::Mutex;
 
 use super::REQUESTS_AT_ONCE;
-use super::lane::Held;
+use super::claim::Held;
 use crate::hooks::act::Sent;
 use crate::hooks::cache::LoadedHook;
 use crate::hooks::model::{Action, DeliveryStatus, FAILURES_TO_OPEN, HookId, circuit_pause, delivery_delay};

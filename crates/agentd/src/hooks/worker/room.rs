@@ -23,7 +23,7 @@ use crate::hooks::cache::HookCache;
 use crate::hooks::error::HookError;
 use crate::hooks::model::HookId;
 use crate::hooks::service::Hooks;
-use crate::hooks::store::queue::{self, Busy, Lane};
+use crate::hooks::store::queue::{self, Busy, QueueKind};
 
 /// What is said of work that is given up.
 pub(super) const GIVEN_UP: &str =
@@ -145,12 +145,12 @@ async fn tell_apart(
             && late.is_none_or(|late| busy.due_at > late)
     };
     let (mut waiting, mut behind) = (0, HashSet::new());
-    for lane in [Lane::Deliveries, Lane::Executions] {
-        for busy in queue::list_busy(read, lane).await? {
+    for queue in [QueueKind::Deliveries, QueueKind::Executions] {
+        for busy in queue::list_busy(read, queue).await? {
             if !gets_on(&busy) {
                 behind.insert(busy.hook_id);
             } else if waiting < limit {
-                waiting += queue::count_waiting_of(read, lane, &busy.hook_id, limit - waiting).await?;
+                waiting += queue::count_waiting_of(read, queue, &busy.hook_id, limit - waiting).await?;
             }
         }
     }

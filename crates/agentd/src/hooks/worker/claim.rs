@@ -16,7 +16,7 @@ use crate::hooks::cache::{HookCache, LoadedHook};
 use crate::hooks::error::HookError;
 use crate::hooks::model::HookId;
 use crate::hooks::service::Hooks;
-use crate::hooks::store::queue::{self, Busy, Claim, Lane};
+use crate::hooks::store::queue::{self, Busy, Claim, QueueKind};
 
 /// Something that is to be done here.
 pub(super) struct Task {
@@ -45,20 +45,20 @@ pub(in crate::hooks) enum Holder {
 /// One of the places that a hook has, and perhaps its receiver; given back when it is dropped.
 struct Share {
     hooks: Hooks,
-    lane: Lane,
+    queue: QueueKind,
     hook: Holder,
     receiver: Option<Holder>,
 }
 
 impl Share {
-    fn take(hooks: &Hooks, lane: Lane, hook: &LoadedHook) -> Self {
+    fn take(hooks: &Hooks, queue: QueueKind, hook: &LoadedHook) -> Self {
         let (hook, receiver) = (Holder::Hook(hook.hook.id.clone()), slow_receiver(hook));
         let mut under_way = hooks.under_way().lock();
         for holder in std::iter::once(&hook).chain(&receiver) {
-            *under_way.entry((lane, holder.clone())).or_default() += 1;
+            *under_way.entry((queue, holder.clone())).or_default() += 1;
         }
         drop(under_way);
-        Self { hooks: hooks.clone(), lane, hook, receiver }
+        Self { hooks: hooks.clone(), queue, hook, receiver }
     }
 }
 
@@ -67,7 +67,7 @@ impl Drop for Share {
         let mut under_way = self.hooks.under_way().lock();
         let receiver = self.receiver.take();
         for holder in std::iter::once(self.hook.clone()).chain(receiver) {
-            let key = (self.lane, holder);
+            let key = (self.queue, holder);
             if let Some(count) = under_way.get_mut(&key) {
                 *count -= 1;
                 if *count == 0 {
@@ -106,27 +106,27 @@ struct Quota {
 }
 
 /// Takes what is due, as far as there are places.
-pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Result<Vec<Task>, HookError> {
-    let kinds: &[Kind] = match lane {
-        Lane::Deliveries => &[Kind::Request],
-        Lane::Executions => &[Kind::Request, Kind::Other],
+pub(super) async fn claim_due(hooks: &Hooks, queue: QueueKind, lease: Duration) -> Result<Vec<Task>, HookError> {
+    let kinds: &[Kind] = match queue {
+        QueueKind::Deliveries => &[Kind::Request],
+        QueueKind::Executions => &[Kind::Request, Kind::Other],
     };
-    if kinds.iter().all(|kind| hooks.places().of(lane, *kind).free() == 0) {
+    if kinds.iter().all(|kind| hooks.places().of(queue, *kind).free() == 0) {
         return Ok(Vec::new());
     }
     let (cache, busy) = {
         let mut read = hooks.db().read().await?;
-        (hooks.cache(&mut read).await?, queue::list_busy(&mut read, lane).await?)
+        (hooks.cache(&mut read).await?, queue::list_busy(&mut read, queue).await?)
     };
     let now = hooks.ground().clock.now();
     let due = |busy: &Busy| busy.open_until.map_or(busy.due_at, |open_until| open_until.max(busy.due_at));
-    hooks.next_due(lane).note(busy.iter().map(due).min());
+    hooks.next_due(queue).note(busy.iter().map(due).min());
     let mut quotas = Vec::new();
     for kind in kinds {
-        let is_of_kind = |hook: &LoadedHook| lane == Lane::Deliveries || Kind::of(&hook.hook.action) == *kind;
-        let places = hooks.places().of(lane, *kind);
+        let is_of_kind = |hook: &LoadedHook| queue == QueueKind::Deliveries || Kind::of(&hook.hook.action) == *kind;
+        let places = hooks.places().of(queue, *kind);
         let under_way = hooks.under_way().lock();
-        let taken = |holder: &Holder| under_way.get(&(lane, holder.clone())).copied().unwrap_or_default();
+        let taken = |holder: &Holder| under_way.get(&(queue, holder.clone())).copied().unwrap_or_default();
         let most = places.limit().div_ceil(4);
         let waiting = busy.iter().filter_map(|busy| {
             let hook = cache.find(&busy.hook_id).filter(|hook| hook.hook.enabled && is_of_kind(hook))?;
@@ -150,7 +150,7 @@ pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Res
                 continue;
             }
             let of = (&quota.hook_id, &*quota.going_before);
-            let claimed = queue::claim(tx, lane, of, quota.limit, &owner, lease).await?;
+            let claimed = queue::claim(tx, queue, of, quota.limit, &owner, lease).await?;
             claims.extend(claimed.into_iter().map(|claim| (claim, quota.probes.is_some())));
         }
         Ok::<_, HookError>(claims)
@@ -159,8 +159,8 @@ pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Res
     let claims = hooks.db().write_locking(Durability::Relaxed, claim).await?;
     let task = |(claim, is_probe): (Claim, bool)| {
         let hook = cache.find(&claim.hook_id)?;
-        let places = hooks.places().of(lane, Kind::of(&hook.hook.action));
-        let held = Held { place: Some(places.take()), _share: Share::take(hooks, lane, hook) };
+        let places = hooks.places().of(queue, Kind::of(&hook.hook.action));
+        let held = Held { place: Some(places.take()), _share: Share::take(hooks, queue, hook) };
         Some(Task { hook: Arc::clone(hook), is_probe, held, claim })
     };
     Ok(claims.into_iter().filter_map(task).collect())
@@ -168,10 +168,10 @@ pub(super) async fn claim_due(hooks: &Hooks, lane: Lane, lease: Duration) -> Res
 
 /// The end of a round that found nothing to claim: waits for a place that is free again, at most until something is
 /// due. Answers whether anything is under way.
-pub(super) async fn rest(hooks: &Hooks, lane: Lane) -> bool {
-    let due = until_due(hooks.next_due(lane).at(), hooks.ground().clock.now());
+pub(super) async fn rest(hooks: &Hooks, queue: QueueKind) -> bool {
+    let due = until_due(hooks.next_due(queue).at(), hooks.ground().clock.now());
     let longest = due.map_or(LONGEST_WAIT, |wait| wait.min(LONGEST_WAIT));
-    hooks.places().settle(lane, &hooks.wake_of(lane), longest).await
+    hooks.places().settle(queue, &hooks.wake_of(queue), longest).await
 }
 
 impl Waiting {
