@@ -47,9 +47,9 @@ impl QueueKind {
 /// What hooks of a higher priority do about an event, others wait for so long.
 const LONGEST_HOLD: Duration = Duration::from_secs(1);
 
-/// A hook that has something to do, now or later.
+/// What waits for a hook, due now or later.
 #[derive(Debug, Clone)]
-pub(in crate::hooks) struct Busy {
+pub(in crate::hooks) struct Backlog {
     pub(in crate::hooks) hook_id: HookId,
     /// When the first of it is due.
     pub(in crate::hooks) due_at: Timestamp,
@@ -74,27 +74,27 @@ pub(in crate::hooks) struct Claim {
 
 /// Every hook with something to do: one step for each in the index of what is due. Its order is asked for, since every
 /// other index of hooks leads through all that has ended.
-pub(in crate::hooks) async fn list_busy(read: &mut Read, queue: QueueKind) -> Result<Vec<Busy>, StoreError> {
+pub(in crate::hooks) async fn list_backlogs(read: &mut Read, queue: QueueKind) -> Result<Vec<Backlog>, StoreError> {
     let sql = format!(
-        "WITH RECURSIVE busy (hook_id) AS (\
+        "WITH RECURSIVE backlogs (hook_id) AS (\
          SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL ORDER BY t.hook_id, t.due_at LIMIT 1) \
          UNION ALL \
-         SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id > busy.hook_id \
-         ORDER BY t.hook_id, t.due_at LIMIT 1) FROM busy WHERE busy.hook_id IS NOT NULL) \
-         SELECT busy.hook_id AS hook_id, \
-         (SELECT t.due_at FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id = busy.hook_id \
+         SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id > backlogs.hook_id \
+         ORDER BY t.hook_id, t.due_at LIMIT 1) FROM backlogs WHERE backlogs.hook_id IS NOT NULL) \
+         SELECT backlogs.hook_id AS hook_id, \
+         (SELECT t.due_at FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id = backlogs.hook_id \
          ORDER BY t.due_at LIMIT 1) AS due_at, \
-         (SELECT c.open_until FROM hook_circuits c WHERE c.hook_id = busy.hook_id) AS open_until \
-         FROM busy WHERE busy.hook_id IS NOT NULL",
+         (SELECT c.open_until FROM hook_circuits c WHERE c.hook_id = backlogs.hook_id) AS open_until \
+         FROM backlogs WHERE backlogs.hook_id IS NOT NULL",
         table = queue.table()
     );
     let rows = read.fetch_all(sql, args![]).await?;
-    let busy = |row: &Row| {
+    let backlog = |row: &Row| {
         // What has just ended elsewhere is not due any more.
         let Some(due_at) = row.get("due_at")? else { return Ok(None) };
-        Ok(Some(Busy { hook_id: row.get("hook_id")?, due_at, open_until: row.get("open_until")? }))
+        Ok(Some(Backlog { hook_id: row.get("hook_id")?, due_at, open_until: row.get("open_until")? }))
     };
-    rows.iter().filter_map(|row| busy(row).transpose()).collect()
+    rows.iter().filter_map(|row| backlog(row).transpose()).collect()
 }
 
 /// Takes up to `limit` of what is due for a hook, the longest due first; not what one of the hooks that go before it

@@ -16,7 +16,7 @@ use crate::hooks::cache::{HookCache, LoadedHook};
 use crate::hooks::error::HookError;
 use crate::hooks::model::HookId;
 use crate::hooks::service::Hooks;
-use crate::hooks::store::queue::{self, Busy, Claim, QueueKind};
+use crate::hooks::store::queue::{self, Backlog, Claim, QueueKind};
 
 /// Something that is to be done here.
 pub(super) struct Task {
@@ -87,7 +87,7 @@ fn slow_receiver(hook: &LoadedHook) -> Option<Holder> {
 /// A hook that has something due, and how much of it may be claimed.
 struct Waiting {
     hook: Arc<LoadedHook>,
-    busy: Busy,
+    backlog: Backlog,
     receiver: Option<Holder>,
     taken: usize,
     room: usize,
@@ -114,13 +114,14 @@ pub(super) async fn claim_due(hooks: &Hooks, queue: QueueKind, lease: Duration) 
     if kinds.iter().all(|kind| hooks.places().of(queue, *kind).free() == 0) {
         return Ok(Vec::new());
     }
-    let (cache, busy) = {
+    let (cache, backlogs) = {
         let mut read = hooks.db().read().await?;
-        (hooks.cache(&mut read).await?, queue::list_busy(&mut read, queue).await?)
+        (hooks.cache(&mut read).await?, queue::list_backlogs(&mut read, queue).await?)
     };
     let now = hooks.ground().clock.now();
-    let due = |busy: &Busy| busy.open_until.map_or(busy.due_at, |open_until| open_until.max(busy.due_at));
-    hooks.next_due(queue).note(busy.iter().map(due).min());
+    let due =
+        |backlog: &Backlog| backlog.open_until.map_or(backlog.due_at, |open_until| open_until.max(backlog.due_at));
+    hooks.next_due(queue).note(backlogs.iter().map(due).min());
     let mut quotas = Vec::new();
     for kind in kinds {
         let is_of_kind = |hook: &LoadedHook| queue == QueueKind::Deliveries || Kind::of(&hook.hook.action) == *kind;
@@ -128,10 +129,10 @@ pub(super) async fn claim_due(hooks: &Hooks, queue: QueueKind, lease: Duration) 
         let under_way = hooks.under_way().lock();
         let taken = |holder: &Holder| under_way.get(&(queue, holder.clone())).copied().unwrap_or_default();
         let most = places.limit().div_ceil(4);
-        let waiting = busy.iter().filter_map(|busy| {
-            let hook = cache.find(&busy.hook_id).filter(|hook| hook.hook.enabled && is_of_kind(hook))?;
+        let waiting = backlogs.iter().filter_map(|backlog| {
+            let hook = cache.find(&backlog.hook_id).filter(|hook| hook.hook.enabled && is_of_kind(hook))?;
             // Closed circuits and those that may be tried are alike in this.
-            (due(busy) <= now).then(|| Waiting::new(hook, busy.clone(), most, taken))
+            (due(backlog) <= now).then(|| Waiting::new(hook, backlog.clone(), most, taken))
         });
         quotas.extend(share_out(&cache, waiting.collect(), places.free(), |receiver| {
             most.saturating_sub(taken(receiver))
@@ -175,10 +176,10 @@ pub(super) async fn rest(hooks: &Hooks, queue: QueueKind) -> bool {
 }
 
 impl Waiting {
-    fn new(hook: &Arc<LoadedHook>, busy: Busy, most: usize, taken: impl Fn(&Holder) -> usize) -> Self {
-        let taken = taken(&Holder::Hook(busy.hook_id.clone()));
-        let room = if busy.open_until.is_some() { 1 } else { most.saturating_sub(taken) };
-        Self { receiver: slow_receiver(hook), hook: Arc::clone(hook), busy, taken, room, given: 0 }
+    fn new(hook: &Arc<LoadedHook>, backlog: Backlog, most: usize, taken: impl Fn(&Holder) -> usize) -> Self {
+        let taken = taken(&Holder::Hook(backlog.hook_id.clone()));
+        let room = if backlog.open_until.is_some() { 1 } else { most.saturating_sub(taken) };
+        Self { receiver: slow_receiver(hook), hook: Arc::clone(hook), backlog, taken, room, given: 0 }
     }
 }
 
@@ -191,7 +192,7 @@ fn share_out(
     left: impl Fn(&Holder) -> usize,
 ) -> Vec<Quota> {
     waiting.sort_by(|a, b| {
-        let order = |waiting: &Waiting| (-waiting.hook.hook.priority, waiting.taken, waiting.busy.due_at);
+        let order = |waiting: &Waiting| (-waiting.hook.hook.priority, waiting.taken, waiting.backlog.due_at);
         order(a).cmp(&order(b))
     });
     let mut receivers: HashMap<Holder, usize> = HashMap::new();
@@ -216,10 +217,10 @@ fn share_out(
     }
     let quota = |one: Waiting| {
         // What looks whether a receiver is back waits for nobody.
-        let is_probe = one.busy.open_until.is_some();
+        let is_probe = one.backlog.open_until.is_some();
         let before = if is_probe { Vec::new() } else { cache.going_before(&one.hook.hook) };
         let going_before = before.into_iter().map(str::to_owned).collect();
-        Quota { going_before, hook_id: one.busy.hook_id, limit: one.given, probes: one.busy.open_until }
+        Quota { going_before, hook_id: one.backlog.hook_id, limit: one.given, probes: one.backlog.open_until }
     };
     waiting.into_iter().filter(|one| one.given > 0).map(quota).collect()
 }

@@ -46,12 +46,12 @@ impl Worker for DeliverHooks {
 impl DeliverHooks {
     async fn run(&self) -> Result<bool, WorkerError> {
         // What ended since then may be due again earlier than was seen.
-        let was_busy = self.0.places().taken(QueueKind::Deliveries) > 0;
+        let had_work = self.0.places().taken(QueueKind::Deliveries) > 0;
         let claimed = claim_due(&self.0, QueueKind::Deliveries, DELIVERY_LEASE)
             .await
             .inspect_err(|_| self.0.invalidate_cache())?;
         if claimed.is_empty() {
-            return Ok(rest(&self.0, QueueKind::Deliveries).await || was_busy);
+            return Ok(rest(&self.0, QueueKind::Deliveries).await || had_work);
         }
         for task in claimed {
             let hooks = self.0.clone();

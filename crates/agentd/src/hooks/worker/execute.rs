@@ -44,12 +44,12 @@ impl Worker for ExecuteHooks {
 
 impl ExecuteHooks {
     async fn run(&self) -> Result<bool, WorkerError> {
-        let was_busy = self.0.places().taken(QueueKind::Executions) > 0;
+        let had_work = self.0.places().taken(QueueKind::Executions) > 0;
         let claimed = claim_due(&self.0, QueueKind::Executions, EXECUTION_LEASE)
             .await
             .inspect_err(|_| self.0.invalidate_cache())?;
         if claimed.is_empty() {
-            return Ok(rest(&self.0, QueueKind::Executions).await || was_busy);
+            return Ok(rest(&self.0, QueueKind::Executions).await || had_work);
         }
         for mut task in claimed {
             let hooks = self.0.clone();

@@ -23,7 +23,7 @@ use crate::hooks::cache::HookCache;
 use crate::hooks::error::HookError;
 use crate::hooks::model::HookId;
 use crate::hooks::service::Hooks;
-use crate::hooks::store::queue::{self, Busy, QueueKind};
+use crate::hooks::store::queue::{self, Backlog, QueueKind};
 
 /// What is said of work that is given up.
 pub(super) const GIVEN_UP: &str =
@@ -139,18 +139,18 @@ async fn tell_apart(
     late: Option<Timestamp>,
     limit: u64,
 ) -> Result<(u64, HashSet<HookId>), HookError> {
-    let gets_on = |busy: &Busy| {
-        cache.find(&busy.hook_id).is_some_and(|hook| hook.hook.enabled)
-            && busy.open_until.is_none()
-            && late.is_none_or(|late| busy.due_at > late)
+    let gets_on = |backlog: &Backlog| {
+        cache.find(&backlog.hook_id).is_some_and(|hook| hook.hook.enabled)
+            && backlog.open_until.is_none()
+            && late.is_none_or(|late| backlog.due_at > late)
     };
     let (mut waiting, mut behind) = (0, HashSet::new());
     for queue in [QueueKind::Deliveries, QueueKind::Executions] {
-        for busy in queue::list_busy(read, queue).await? {
-            if !gets_on(&busy) {
-                behind.insert(busy.hook_id);
+        for backlog in queue::list_backlogs(read, queue).await? {
+            if !gets_on(&backlog) {
+                behind.insert(backlog.hook_id);
             } else if waiting < limit {
-                waiting += queue::count_waiting_of(read, queue, &busy.hook_id, limit - waiting).await?;
+                waiting += queue::count_waiting_of(read, queue, &backlog.hook_id, limit - waiting).await?;
             }
         }
     }
