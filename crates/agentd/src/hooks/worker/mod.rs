@@ -1,5 +1,6 @@
 //! What works in the background: reading events, delivering, executing, tidying up.
 
+mod capacity;
 mod claim;
 mod deliver;
 mod execute;
@@ -7,7 +8,6 @@ mod places;
 mod purge;
 mod read;
 mod record;
-mod room;
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::INTERVAL;
-use super::room::{GIVEN_UP, Gauge, Room};
+use super::capacity::{Capacity, CapacityMonitor, GIVEN_UP};
 use crate::ground::{Worker, WorkerError};
 use crate::hooks::cache::{HookCache, LoadedHook};
 use crate::hooks::error::HookError;
@@ -40,15 +40,15 @@ const CURSOR_FOLLOWS: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct ReadEvents {
     hooks: Hooks,
-    gauge: Gauge,
+    monitor: CapacityMonitor,
     cursor_moved: Mutex<Option<Instant>>,
 }
 
 impl ReadEvents {
     #[must_use]
     pub fn new(hooks: Hooks) -> Self {
-        let gauge = Gauge::new(hooks.ground().clock.now());
-        Self { hooks, gauge, cursor_moved: Mutex::default() }
+        let monitor = CapacityMonitor::new(hooks.ground().clock.now());
+        Self { hooks, monitor, cursor_moved: Mutex::default() }
     }
 }
 
@@ -100,8 +100,8 @@ struct Batch {
 
 impl ReadEvents {
     async fn run(&self) -> Result<bool, HookError> {
-        let room = self.gauge.room(&self.hooks).await?;
-        if room.rows == 0 {
+        let capacity = self.monitor.capacity(&self.hooks).await?;
+        if capacity.rows == 0 {
             return Ok(false);
         }
         let (cache, page) = {
@@ -120,9 +120,9 @@ impl ReadEvents {
             return Ok(is_full);
         }
         let here = self.hooks.clone();
-        let take = async move |tx: &mut Tx| here.take_batch(tx, &page, &room).await;
+        let take = async move |tx: &mut Tx| here.take_batch(tx, &page, &capacity).await;
         let batch = self.hooks.db().write_locking(Durability::Full, take).await?;
-        self.gauge.add(batch.queued + batch.inline);
+        self.monitor.add(batch.queued + batch.inline);
         self.hooks.counters().dead.fetch_add(u64::try_from(batch.given_up).unwrap_or_default(), Ordering::Relaxed);
         for (added, queue) in [(batch.queued, QueueKind::Deliveries), (batch.inline, QueueKind::Executions)] {
             if added > 0 {
@@ -168,8 +168,8 @@ impl Hooks {
         Ok(passed.map_or(cursor, |passed| passed.seq.max(cursor)))
     }
 
-    /// Writes down what the events of a page call for, as far as there is room.
-    async fn take_batch(&self, tx: &mut Tx, page: &Page, room: &Room) -> Result<Batch, HookError> {
+    /// Writes down what the events of a page call for, as far as there is capacity.
+    async fn take_batch(&self, tx: &mut Tx, page: &Page, capacity: &Capacity) -> Result<Batch, HookError> {
         // One replica at a time; another one would only find all done.
         let lock = tx.dialect().exclusive_lock();
         tx.fetch_optional(format!("SELECT consumer FROM cursors WHERE consumer = $1 {lock}"), args![CONSUMER]).await?;
@@ -188,7 +188,7 @@ impl Hooks {
         let mut batch = Batch { has_more: page.is_full(), ..Batch::default() };
         let (mut matched, mut rows, mut reached) = (Vec::new(), 0, None);
         for event in &page.events {
-            if rows >= room.rows {
+            if rows >= capacity.rows {
                 batch.has_more = true;
                 break;
             }
@@ -207,7 +207,7 @@ impl Hooks {
                     event_type: &event.event_type,
                     payload,
                     depth,
-                    given_up: room.behind.contains(&hook.hook.id).then_some(GIVEN_UP),
+                    given_up: capacity.behind.contains(&hook.hook.id).then_some(GIVEN_UP),
                 };
                 if hook.hook.is_queued() && depth <= MAX_DEPTH {
                     queued.push((HookDeliveryId::generate(&self.ground().ids), work));

@@ -1,7 +1,7 @@
-//! How much more may be taken up. What waits for hooks is bounded, and one that gets nowhere does not keep the others
+//! The capacity for more work. What waits for hooks is bounded, and one that gets nowhere does not keep the others
 //! waiting:
 //!
-//! - When too much waits for hooks that get on, events stay in the outbox until there is room.
+//! - When too much waits for hooks that get on, events stay in the outbox until less waits.
 //! - When it waits for hooks that do not, the others go on. What further comes for those is given up at once, to be
 //!   seen and retried.
 //!
@@ -37,16 +37,16 @@ const SHARE_OF_COUNTING: u32 = 50;
 
 /// What may be taken up now.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     /// In one transaction; none: events stay where they are.
     pub(super) rows: usize,
     /// Hooks whose work is given up.
     pub(super) behind: Arc<HashSet<HookId>>,
 }
 
-/// Knows how much waits, as it was last counted, and what was added since.
+/// How much waits, as it was last counted, and what was added since.
 #[derive(Debug)]
-pub(super) struct Gauge {
+pub(super) struct CapacityMonitor {
     since: Timestamp,
     counted: Mutex<Option<Counted>>,
 }
@@ -77,19 +77,19 @@ impl Counted {
         self.added <= (limit - self.waiting) / 4
     }
 
-    fn room(&self, limit: u64) -> Room {
+    fn capacity(&self, limit: u64) -> Capacity {
         let left = limit.saturating_sub(self.waiting + self.added);
         let rows = usize::try_from(left).unwrap_or(usize::MAX).min(ROWS_A_BATCH);
-        Room { rows, behind: Arc::clone(&self.behind) }
+        Capacity { rows, behind: Arc::clone(&self.behind) }
     }
 }
 
-impl Gauge {
+impl CapacityMonitor {
     pub(super) fn new(now: Timestamp) -> Self {
         Self { since: now, counted: Mutex::default() }
     }
 
-    pub(super) async fn room(&self, hooks: &Hooks) -> Result<Room, HookError> {
+    pub(super) async fn capacity(&self, hooks: &Hooks) -> Result<Capacity, HookError> {
         let limit = hooks.dependencies().waiting_limit;
         let ends = hooks.delivery_ends();
         let ended = ends.success + ends.dead_letter;
@@ -106,7 +106,7 @@ impl Gauge {
                 counted
             }
         };
-        Ok(current.room(limit))
+        Ok(current.capacity(limit))
     }
 
     /// Notes what was taken up.
