@@ -30,7 +30,7 @@ use crate::devices::Devices;
 use crate::engine::Engine;
 use crate::evolution::Evolution;
 use crate::ground::{EventBacklog, Ground, JudgesRestored, StoredLedger, Workers};
-use crate::hooks::{HookDependencies, Hooks, JudgeHooks};
+use crate::hooks::{HookDependencies, Hooks, ValidateHooks};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::memory::{self, Memory, MemorySettings, MemoryTools};
 use crate::monitoring::{Gate, Monitoring, Readiness, refuse_unless_ready};
@@ -155,8 +155,12 @@ fn registry() -> Registry {
 
 /// What rows from an archive must pass.
 fn judges(registry: &Registry) -> Judges {
-    let judges: [Box<dyn JudgesRestored>; 4] =
-        [Box::new(JudgeAgents), Box::new(JudgeSettings(registry.clone())), Box::new(JudgeJobs), Box::new(JudgeHooks)];
+    let judges: [Box<dyn JudgesRestored>; 4] = [
+        Box::new(JudgeAgents),
+        Box::new(JudgeSettings(registry.clone())),
+        Box::new(JudgeJobs),
+        Box::new(ValidateHooks),
+    ];
     Arc::new(judges)
 }
 

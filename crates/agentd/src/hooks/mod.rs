@@ -56,7 +56,7 @@ pub use model::{
     Action, BuiltinAction, Delivery, DeliveryStatus, Execution, ExecutionId, ExecutionStatus, Filter, FilterProblem,
     Hook, HookChange, HookDeliveryId, HookId, HookType, HttpAction, PythonAction,
 };
-pub use restored::JudgeHooks;
+pub use restored::ValidateHooks;
 pub use routes::routes;
 pub use service::{Analytics, DeliveryCounts, DeliveryEnds, HookDependencies, Hooks, Period, Totals};
 pub use worker::{DeliverHooks, ExecuteHooks, PurgeHooks, ReadEvents};

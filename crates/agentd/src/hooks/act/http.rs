@@ -101,7 +101,7 @@ impl Hooks {
         match answer.await {
             Ok(response) => {
                 let duration_ms = milliseconds(begun);
-                let (status, problem) = (response.status(), self.judge(hook, response).await);
+                let (status, problem) = (response.status(), self.evaluate(hook, response).await);
                 Sent { status: Some(status.as_u16()), duration_ms, problem }
             }
             Err(error) => {
@@ -138,7 +138,7 @@ impl Hooks {
         Ok(headers)
     }
 
-    async fn judge(&self, hook: &LoadedHook, response: Response) -> Option<Problem> {
+    async fn evaluate(&self, hook: &LoadedHook, response: Response) -> Option<Problem> {
         let status = response.status();
         let retry_after = retry_after(response.headers(), Some(self.ground().clock.now()));
         let body = beginning(response).await;
