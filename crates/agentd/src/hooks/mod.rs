@@ -44,6 +44,7 @@
 mod act;
 mod cache;
 mod error;
+mod limits;
 mod model;
 mod restored;
 mod routes;

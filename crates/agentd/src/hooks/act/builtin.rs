@@ -8,10 +8,11 @@ use agentd_store::Tx;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Attempt, Failure, QueuePlace, cut, milliseconds, record, whole_story};
+use super::{Attempt, Failure, cut, milliseconds, record, whole_story};
 use crate::engine::{EngineError, HistoryMessage, Marks, Origin, OriginKind, SessionId, StartTurn, ToolUse};
 use crate::hooks::cache::LoadedHook;
 use crate::hooks::error::HookError;
+use crate::hooks::limits::Permit;
 use crate::hooks::model::{BuiltinAction, ExecutionStatus, HookId};
 use crate::hooks::service::Hooks;
 use crate::hooks::store::deliveries::NewWork;
@@ -40,7 +41,6 @@ pub(super) struct Occasion<'a> {
     pub(super) event: Value,
     pub(super) attempt: u32,
     pub(super) begun: Instant,
-    pub(super) place: &'a QueuePlace,
 }
 
 impl Occasion<'_> {
@@ -90,6 +90,7 @@ impl Hooks {
         &self,
         action: &BuiltinAction,
         occasion: &Occasion<'_>,
+        permit: &mut Permit,
     ) -> Result<Attempt, HookError> {
         let (hook, claim) = (occasion.hook, occasion.claim);
         let done = match action {
@@ -120,7 +121,7 @@ impl Hooks {
                 // Nobody who had a part in the event can know them.
                 let marks = Marks::new(&hex::encode(self.ground().entropy.bytes::<8>()));
                 let prompt = template.render_marked(&occasion.event, &marks);
-                self.start_agent(occasion, agent, prompt, &marks, tools).await
+                self.start_agent(occasion, agent, prompt, &marks, tools, permit).await
             }
             BuiltinAction::CallHook { hook_id } => return self.call_hook(occasion, hook_id).await,
         };
@@ -174,6 +175,7 @@ impl Hooks {
         prompt: String,
         marks: &Marks,
         tools: &[String],
+        permit: &mut Permit,
     ) -> Result<(), HookError> {
         let agent = self.dependencies().agents.get(agent).await?;
         let engine = &self.dependencies().engine;
@@ -181,7 +183,7 @@ impl Hooks {
             Some(place) => place,
             None => {
                 // What other hooks do must not wait for this one's model.
-                occasion.place.lock().take();
+                permit.leave_queue();
                 engine.background_place(&agent, None).await?
             }
         };

@@ -8,7 +8,6 @@ use std::error::Error;
 use std::time::Duration;
 
 use agentd_store::{StoreError, Tx};
-use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -17,24 +16,20 @@ pub(super) use http::Sent;
 
 use super::cache::LoadedHook;
 use super::error::HookError;
+use super::limits::Permit;
 use super::model::{Action, EXECUTION_LEASE, ExecutionStatus, QUICK, inline_delay};
 use super::service::Hooks;
 use super::store;
 use super::store::executions::{self, ExecutionResult};
 use super::store::figures::{self, Figures};
 use super::store::queue::{self, Claim, QueueKind};
-use crate::ground::Place;
 
 /// The lease is renewed so often.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Who waits longer between two attempts gives its place back.
+/// Who waits longer between two attempts leaves its queue to others meanwhile.
 const LONGEST_HELD: Duration = Duration::from_secs(10);
 /// Longer errors are cut: they are for people.
 const ERROR_BYTES: usize = 2_000;
-
-/// The place in its queue that an execution has. What waits long for something else gives it back, so that it
-/// stands in nobody's way; its hook's share it keeps.
-pub(super) type QueuePlace = Mutex<Option<Place>>;
 
 /// What came of one attempt.
 enum Attempt {
@@ -99,10 +94,10 @@ pub(super) fn milliseconds(since: Instant) -> u64 {
 impl Hooks {
     /// Does what a claimed execution is about, `attempts` times at most, and records what came of it. The
     /// lease is kept meanwhile; whoever loses it stops, and records nothing.
-    pub(super) async fn execute(&self, hook: &LoadedHook, claim: &Claim, attempts: u32, place: &QueuePlace) {
+    pub(super) async fn execute(&self, hook: &LoadedHook, claim: &Claim, attempts: u32, permit: &mut Permit) {
         let begun = Instant::now();
         let outcome = tokio::select! {
-            outcome = self.attempts(hook, claim, attempts, begun, place) => outcome,
+            outcome = self.attempts(hook, claim, attempts, begun, permit) => outcome,
             () = self.keep(claim) => {
                 tracing::warn!(id = claim.id, "another daemon has taken over what a hook does here");
                 return;
@@ -123,11 +118,11 @@ impl Hooks {
         claim: &Claim,
         attempts: u32,
         begun: Instant,
-        place: &QueuePlace,
+        permit: &mut Permit,
     ) -> Result<(), HookError> {
         let mut attempt = 1;
         loop {
-            let failure = match self.attempt(hook, claim, attempt, begun, place).await? {
+            let failure = match self.attempt(hook, claim, attempt, begun, permit).await? {
                 Attempt::Recorded => return Ok(()),
                 Attempt::Done(output) => {
                     let result = ExecutionResult {
@@ -145,9 +140,9 @@ impl Hooks {
             if failure.is_passing && attempt < attempts {
                 let delay = inline_delay(attempt);
                 if delay > LONGEST_HELD {
-                    place.lock().take();
+                    permit.leave_queue();
                 } else if delay > QUICK {
-                    self.places().make_room(QueueKind::Executions, &mut place.lock());
+                    permit.count_as_slow();
                 }
                 tokio::time::sleep(delay).await;
                 attempt += 1;
@@ -171,12 +166,11 @@ impl Hooks {
         claim: &Claim,
         attempt: u32,
         begun: Instant,
-        place: &QueuePlace,
+        permit: &mut Permit,
     ) -> Result<Attempt, HookError> {
         match &hook.hook.action {
             Action::Http(http) => {
-                let is_slow = || self.places().make_room(QueueKind::Executions, &mut place.lock());
-                let sent = self.send(hook, http, claim, is_slow).await;
+                let sent = self.send(hook, http, claim, || permit.count_as_slow()).await;
                 let output = serde_json::json!({"status": sent.status});
                 Ok(match sent.problem {
                     None => Attempt::Done(output),
@@ -195,7 +189,7 @@ impl Hooks {
                     Ok(event) => event,
                     Err(failure) => return Ok(Attempt::Failed(failure)),
                 };
-                self.do_builtin(builtin, &Occasion { hook, claim, event, attempt, begun, place }).await
+                self.do_builtin(builtin, &Occasion { hook, claim, event, attempt, begun }, permit).await
             }
             Action::Broken(problem) => Ok(Attempt::Failed(Failure::for_good(problem.clone()))),
         }

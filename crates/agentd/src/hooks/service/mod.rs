@@ -5,7 +5,6 @@ mod change;
 mod deliveries;
 mod test;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,9 +23,10 @@ pub use deliveries::DeliveryCounts;
 use super::act::whole_story;
 use super::cache::HookCache;
 use super::error::HookError;
+use super::limits::ConcurrencyLimits;
 use super::store::queue::QueueKind;
 use super::store::{self, Version};
-use super::worker::{Holder, QueuePlaces, Recorder};
+use super::worker::Recorder;
 use crate::agents::Agents;
 use crate::engine::Engine;
 use crate::ground::{Ground, NextDue};
@@ -82,9 +82,7 @@ struct Inner {
     owner: GuardedClient,
     steered: GuardedClient,
     cache: ArcSwapOption<HookCache>,
-    places: QueuePlaces,
-    /// How much each holds here.
-    under_way: Mutex<HashMap<(QueueKind, Holder), usize>>,
+    limits: ConcurrencyLimits,
     recorder: Recorder,
     read_wake: Arc<Wake>,
     deliver_wake: Arc<Wake>,
@@ -101,7 +99,7 @@ pub struct Hooks(Arc<Inner>);
 
 impl std::fmt::Debug for Hooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hooks").field("places", &self.0.places).finish_non_exhaustive()
+        f.debug_struct("Hooks").field("limits", &self.0.limits).finish_non_exhaustive()
     }
 }
 
@@ -116,8 +114,7 @@ impl Hooks {
             steered: GuardedClient::new(policy, Trust::Steered),
             dependencies,
             cache: ArcSwapOption::empty(),
-            places: QueuePlaces::default(),
-            under_way: Mutex::default(),
+            limits: ConcurrencyLimits::default(),
             recorder: Recorder::default(),
             read_wake: Arc::default(),
             deliver_wake: Arc::default(),
@@ -181,12 +178,8 @@ impl Hooks {
         &self.0.dependencies
     }
 
-    pub(super) fn places(&self) -> &QueuePlaces {
-        &self.0.places
-    }
-
-    pub(super) fn under_way(&self) -> &Mutex<HashMap<(QueueKind, Holder), usize>> {
-        &self.0.under_way
+    pub(super) fn limits(&self) -> &ConcurrencyLimits {
+        &self.0.limits
     }
 
     pub(super) fn recorder(&self) -> &Recorder {
@@ -230,7 +223,7 @@ impl Hooks {
     /// Waits until nothing is under way any more, at most for `limit`. What is cut off then is done
     /// again after its lease.
     pub async fn drain(&self, limit: Duration) {
-        if !self.0.places.drain(limit).await {
+        if !self.0.limits.drain(limit).await {
             tracing::warn!("some hooks were still at work and are cut off; they will do it again");
         }
     }

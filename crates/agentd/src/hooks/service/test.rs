@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::Hooks;
 use crate::events;
-use crate::hooks::act::QueuePlace;
 use crate::hooks::error::HookError;
+use crate::hooks::limits::Permit;
 use crate::hooks::model::{
     Action, BuiltinAction, Delivery, EXECUTION_LEASE, Execution, ExecutionId, HookDeliveryId, HookId, TEST_EVENT,
     event_body,
@@ -68,7 +68,7 @@ impl Hooks {
             _ => OTHER_LIMIT,
         };
         // In a task of its own: a client that goes away does not leave it half done.
-        let done = tokio::spawn(async move { here.execute(&hook, &claim, 1, &QueuePlace::default()).await });
+        let done = tokio::spawn(async move { here.execute(&hook, &claim, 1, &mut Permit::default()).await });
         if let Ok(Err(panic)) = tokio::time::timeout(limit, done).await {
             tracing::error!(%panic, "the test of a hook went wrong");
         }

@@ -46,7 +46,7 @@ impl Worker for DeliverHooks {
 impl DeliverHooks {
     async fn run(&self) -> Result<bool, WorkerError> {
         // What ended since then may be due again earlier than was seen.
-        let had_work = self.0.places().taken(QueueKind::Deliveries) > 0;
+        let had_work = self.0.limits().of(QueueKind::Deliveries).is_in_use();
         let claimed = claim_due(&self.0, QueueKind::Deliveries, DELIVERY_LEASE)
             .await
             .inspect_err(|_| self.0.invalidate_cache())?;
@@ -63,15 +63,12 @@ impl DeliverHooks {
 }
 
 async fn deliver(hooks: &Hooks, task: Task) {
-    let Task { hook, claim, is_probe, mut held } = task;
+    let Task { hook, claim, is_probe, mut permit } = task;
     let sent = match &hook.hook.action {
-        Action::Http(http) => {
-            let is_slow = || hooks.places().make_room(QueueKind::Deliveries, &mut held.place);
-            hooks.send(&hook, http, &claim, is_slow).await
-        }
+        Action::Http(http) => hooks.send(&hook, http, &claim, || permit.count_as_slow()).await,
         Action::Broken(problem) => Sent::impossible(problem),
         Action::Python(_) | Action::Builtin(_) => Sent::impossible("the hook sends nothing"),
     };
     let jitter = hooks.ground().entropy.unit();
-    hooks.record(Attempted { hook, claim, is_probe, sent, jitter }, held);
+    hooks.record(Attempted { hook, claim, is_probe, sent, jitter }, permit);
 }

@@ -9,9 +9,8 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::INTERVAL;
-use super::claim::{claim_due, rest};
+use super::claim::{Task, claim_due, rest};
 use crate::ground::{Worker, WorkerError};
-use crate::hooks::act::QueuePlace;
 use crate::hooks::model::EXECUTION_LEASE;
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::QueueKind;
@@ -44,22 +43,23 @@ impl Worker for ExecuteHooks {
 
 impl ExecuteHooks {
     async fn run(&self) -> Result<bool, WorkerError> {
-        let had_work = self.0.places().taken(QueueKind::Executions) > 0;
+        let had_work = self.0.limits().of(QueueKind::Executions).is_in_use();
         let claimed = claim_due(&self.0, QueueKind::Executions, EXECUTION_LEASE)
             .await
             .inspect_err(|_| self.0.invalidate_cache())?;
         if claimed.is_empty() {
             return Ok(rest(&self.0, QueueKind::Executions).await || had_work);
         }
-        for mut task in claimed {
+        for task in claimed {
             let hooks = self.0.clone();
             // In a task of its own: what has begun is not cut off when the workers stop.
             tokio::spawn(async move {
-                let place = QueuePlace::new(task.held.place.take());
-                hooks.execute(&task.hook, &task.claim, task.hook.hook.max_retries, &place).await;
-                drop(task);
-                if place.into_inner().is_none() {
-                    // No place becomes free by this, but a part of the hook's share.
+                let Task { hook, claim, mut permit, .. } = task;
+                hooks.execute(&hook, &claim, hook.hook.max_retries, &mut permit).await;
+                let has_left_queue = permit.has_left_queue();
+                drop(permit);
+                if has_left_queue {
+                    // The limit of the queue has nothing to tell, but the hook may have another one.
                     hooks.wake_of(QueueKind::Executions).notify_one();
                 }
             });

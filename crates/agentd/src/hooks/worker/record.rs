@@ -9,16 +9,18 @@ use agentd_base::Backoff;
 use agentd_store::{Durability, StoreError, Tx};
 use parking_lot::Mutex;
 
-use super::REQUESTS_AT_ONCE;
-use super::claim::Held;
 use crate::hooks::act::Sent;
 use crate::hooks::cache::LoadedHook;
+use crate::hooks::limits::Permit;
 use crate::hooks::model::{Action, DeliveryStatus, FAILURES_TO_OPEN, HookId, circuit_pause, delivery_delay};
 use crate::hooks::service::{DELETED, Hooks};
 use crate::hooks::store;
 use crate::hooks::store::deliveries::{self, DeliveryResult};
 use crate::hooks::store::figures::{self, Figures};
 use crate::hooks::store::queue::{self, Claim};
+
+/// A transaction writes down so many.
+const RESULTS_A_BATCH: usize = 64;
 
 /// A delivery that was tried.
 #[derive(Debug, Clone)]
@@ -31,13 +33,13 @@ pub(in crate::hooks) struct Attempted {
     pub(in crate::hooks) jitter: f64,
 }
 
-/// Results that wait to be written, each with the place that its delivery holds, so never more than there are places.
+/// Results that wait to be written, each with the permit of its delivery, so never more than there are permits.
 #[derive(Default)]
 pub(in crate::hooks) struct Recorder(Mutex<Results>);
 
 #[derive(Default)]
 struct Results {
-    waiting: Vec<(Attempted, Held)>,
+    waiting: Vec<(Attempted, Permit)>,
     is_writing: bool,
 }
 
@@ -57,20 +59,20 @@ impl Drop for Writer<'_> {
 
 impl Recorder {
     /// Answers whether somebody must begin to write.
-    fn add(&self, attempted: Attempted, held: Held) -> bool {
+    fn add(&self, attempted: Attempted, permit: Permit) -> bool {
         let mut results = self.0.lock();
-        results.waiting.push((attempted, held));
+        results.waiting.push((attempted, permit));
         !std::mem::replace(&mut results.is_writing, true)
     }
 
     /// All that waits; `None` when nothing does, and then the next result needs a writer of its own.
-    fn take(&self) -> Option<(Vec<Attempted>, Vec<Held>)> {
+    fn take(&self) -> Option<(Vec<Attempted>, Vec<Permit>)> {
         let mut results = self.0.lock();
         if results.waiting.is_empty() {
             results.is_writing = false;
             return None;
         }
-        let count = results.waiting.len().min(REQUESTS_AT_ONCE);
+        let count = results.waiting.len().min(RESULTS_A_BATCH);
         Some(results.waiting.drain(..count).unzip())
     }
 }
@@ -138,10 +140,10 @@ impl<'b> Receiver<'b> {
 }
 
 impl Hooks {
-    /// Hands in what a delivery came to. Its place is free only when that is written: what is sent and not recorded
+    /// Hands in what a delivery came to. Its permit is given back only when that is written: what is sent and not recorded
     /// would be sent again after a crash.
-    pub(super) fn record(&self, attempted: Attempted, held: Held) {
-        if self.recorder().add(attempted, held) {
+    pub(super) fn record(&self, attempted: Attempted, permit: Permit) {
+        if self.recorder().add(attempted, permit) {
             let hooks = self.clone();
             tokio::spawn(async move { hooks.write_results().await });
         }
@@ -150,10 +152,10 @@ impl Hooks {
     /// Writes until nothing waits.
     async fn write_results(&self) {
         let mut writer = Writer { recorder: self.recorder(), is_done: false };
-        while let Some((batch, held)) = writer.recorder.take() {
+        while let Some((batch, permits)) = writer.recorder.take() {
             self.write_batch(batch).await;
-            // All at once, so that one claim finds all these places.
-            drop(held);
+            // All at once, so that one claim finds all of them.
+            drop(permits);
         }
         writer.is_done = true;
     }
