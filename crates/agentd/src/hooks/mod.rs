@@ -50,6 +50,7 @@ mod restored;
 mod routes;
 mod service;
 mod store;
+mod test_run;
 mod worker;
 
 pub use error::HookError;

@@ -11,7 +11,7 @@ use super::Hooks;
 use crate::agents::{AgentId, Agents, OwnsAgentData};
 use crate::hooks::error::HookError;
 use crate::hooks::model::{
-    Action, BuiltinAction, BundledHook, HEADER_SECRETS, Hook, HookChange, HookId, HookType, MAX_HOOKS, SECRET,
+    Action, BuiltinAction, BundledHook, DELETED, HEADER_SECRETS, Hook, HookChange, HookId, HookType, MAX_HOOKS, SECRET,
     SecretWrite, SecretWrites, secret_scope,
 };
 use crate::hooks::store::{self, deliveries, executions, figures, queue};
@@ -20,7 +20,6 @@ use crate::settings::{Vault, write_url_secrets};
 
 /// What is closed together with the deletion itself; the rest follows in the background.
 const CLOSED_AT_ONCE: u32 = 500;
-pub(in crate::hooks) const DELETED: &str = "the hook was deleted";
 
 impl Hooks {
     /// Every hook, the oldest first.

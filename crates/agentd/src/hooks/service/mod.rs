@@ -3,7 +3,7 @@
 mod analytics;
 mod change;
 mod deliveries;
-mod test;
+mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,16 +17,14 @@ use tokio::sync::Notify as Wake;
 use url::Url;
 
 pub use analytics::{Analytics, Period, Totals};
-pub(super) use change::DELETED;
 pub use deliveries::DeliveryCounts;
+pub(super) use work::insert_work;
 
-use super::act::whole_story;
 use super::cache::HookCache;
-use super::error::HookError;
+use super::error::{HookError, error_chain};
 use super::limits::ConcurrencyLimits;
 use super::store::queue::QueueKind;
 use super::store::{self, Version};
-use super::worker::Recorder;
 use crate::agents::Agents;
 use crate::engine::Engine;
 use crate::ground::{Ground, NextDue};
@@ -47,6 +45,9 @@ pub struct HookDependencies {
     /// As soon as so much waits, events are left in the outbox.
     pub waiting_limit: u64,
 }
+
+/// Whose position in the outbox the reader moves.
+pub(super) const CONSUMER: &str = "hooks";
 
 /// How often each delivery of this daemon ended how, and how the reader of events stands.
 #[derive(Debug, Default)]
@@ -83,7 +84,6 @@ struct Inner {
     steered: GuardedClient,
     cache: ArcSwapOption<HookCache>,
     limits: ConcurrencyLimits,
-    recorder: Recorder,
     read_wake: Arc<Wake>,
     deliver_wake: Arc<Wake>,
     execute_wake: Arc<Wake>,
@@ -115,7 +115,6 @@ impl Hooks {
             dependencies,
             cache: ArcSwapOption::empty(),
             limits: ConcurrencyLimits::default(),
-            recorder: Recorder::default(),
             read_wake: Arc::default(),
             deliver_wake: Arc::default(),
             execute_wake: Arc::default(),
@@ -163,7 +162,7 @@ impl Hooks {
             && !self.0.dependencies.settings.security().private_hook_targets
             && self.0.owner.check_url(url).is_ok();
         let note = if is_private { " (security.private_hook_targets is off)" } else { "" };
-        format!("{}{note}", whole_story(error))
+        format!("{}{note}", error_chain(error))
     }
 
     pub(super) fn ground(&self) -> &Ground {
@@ -180,10 +179,6 @@ impl Hooks {
 
     pub(super) fn limits(&self) -> &ConcurrencyLimits {
         &self.0.limits
-    }
-
-    pub(super) fn recorder(&self) -> &Recorder {
-        &self.0.recorder
     }
 
     pub(super) fn counters(&self) -> &Counters {
@@ -259,6 +254,13 @@ impl Hooks {
         store::queue::count_open_circuits(&mut self.db().read().await?).await
     }
 
+    /// The position after which events are to be read.
+    pub(super) async fn reader_position(&self, read: &mut Read, database: &str) -> Result<Seq, StoreError> {
+        let cursor = read.find_cursor(CONSUMER).await?.unwrap_or(Seq::START);
+        let passed = self.0.passed.lock().clone().filter(|passed| passed.database == database);
+        Ok(passed.map_or(cursor, |passed| passed.seq.max(cursor)))
+    }
+
     /// How old the oldest event is that was not matched yet.
     ///
     /// # Errors
@@ -266,7 +268,7 @@ impl Hooks {
     pub async fn reader_lag(&self) -> Result<Duration, StoreError> {
         let mut read = self.db().read().await?;
         let database = store::find_version(&mut read).await?.database;
-        let after = self.reader_place(&mut read, &database).await?;
+        let after = self.reader_position(&mut read, &database).await?;
         let oldest = read.events_after(after, 1).await?;
         let now = self.ground().clock.now();
         Ok(oldest.first().map(|event| now.since(event.created_at)).unwrap_or_default())

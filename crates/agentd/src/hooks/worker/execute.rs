@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use super::INTERVAL;
 use super::claim::{Task, claim_due, rest};
 use crate::ground::{Worker, WorkerError};
+use crate::hooks::act::Work;
 use crate::hooks::model::EXECUTION_LEASE;
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::QueueKind;
@@ -55,7 +56,7 @@ impl ExecuteHooks {
             // In a task of its own: what has begun is not cut off when the workers stop.
             tokio::spawn(async move {
                 let Task { hook, claim, mut permit, .. } = task;
-                hooks.execute(&hook, &claim, hook.hook.max_retries, &mut permit).await;
+                Work::new(&hooks, &hook, &claim).execute(hook.hook.max_retries, &mut permit).await;
                 let has_left_queue = permit.has_left_queue();
                 drop(permit);
                 if has_left_queue {

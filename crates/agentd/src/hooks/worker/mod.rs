@@ -14,7 +14,6 @@ pub use deliver::DeliverHooks;
 pub use execute::ExecuteHooks;
 pub use purge::PurgeHooks;
 pub use read::ReadEvents;
-pub(super) use record::Recorder;
 
 /// A transaction of the reader ends with the event that brings it to so many rows.
 const ROWS_A_BATCH: usize = 500;

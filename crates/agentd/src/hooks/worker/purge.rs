@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 
 use crate::ground::{Worker, WorkerError};
 use crate::hooks::error::HookError;
-use crate::hooks::model::{DeliveryStatus, HookId};
-use crate::hooks::service::{DELETED, Hooks};
+use crate::hooks::model::{DELETED, DeliveryStatus, HookId};
+use crate::hooks::service::Hooks;
 use crate::hooks::store;
 use crate::hooks::store::{deliveries, executions, figures, queue};
 
