@@ -16,7 +16,7 @@ use super::store::executions;
 use super::store::queue::{self, QueueKind};
 use crate::events;
 
-/// A test that waits for a place at its agent's provider is answered after this as it is then. What a hook does
+/// A test that waits for its agent's provider is answered after this as it is then. What a hook does
 /// else has limits of its own, the longest of them that of code.
 const START_LIMIT: Duration = Duration::from_secs(20);
 const OTHER_LIMIT: Duration = Duration::from_secs(400);

@@ -141,8 +141,8 @@ impl Work<'_> {
         }))
     }
 
-    /// A turn beside any conversation, with tools that only read and those that are named, as soon as there is a
-    /// place for it.
+    /// A turn beside any conversation, with tools that only read and those that are named, as soon as its provider is
+    /// free for it.
     async fn start_agent(
         &self,
         agent: &str,
@@ -154,8 +154,8 @@ impl Work<'_> {
     ) -> Result<(), HookError> {
         let agent = self.hooks.dependencies().agents.get(agent).await?;
         let engine = &self.hooks.dependencies().engine;
-        let place = match engine.try_background_place(&agent, None).await? {
-            Some(place) => place,
+        let slot = match engine.try_background_place(&agent, None).await? {
+            Some(slot) => slot,
             None => {
                 // What other hooks do must not wait for this one's model.
                 permit.leave_queue();
@@ -177,7 +177,7 @@ impl Work<'_> {
             Ok::<_, HookError>(())
         };
         let session = engine.start(turn, open).await?;
-        engine.hold_until_let_go(place, session);
+        engine.hold_until_let_go(slot, session);
         Ok(())
     }
 
