@@ -30,7 +30,7 @@ use crate::devices::Devices;
 use crate::engine::Engine;
 use crate::evolution::Evolution;
 use crate::ground::{EventBacklog, Ground, JudgesRestored, StoredLedger, Workers};
-use crate::hooks::{HookMeans, Hooks, JudgeHooks};
+use crate::hooks::{HookDependencies, Hooks, ValidateHooks};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::memory::{self, Memory, MemorySettings, MemoryTools};
 use crate::monitoring::{Gate, Monitoring, Readiness, refuse_unless_ready};
@@ -155,8 +155,12 @@ fn registry() -> Registry {
 
 /// What rows from an archive must pass.
 fn judges(registry: &Registry) -> Judges {
-    let judges: [Box<dyn JudgesRestored>; 4] =
-        [Box::new(JudgeAgents), Box::new(JudgeSettings(registry.clone())), Box::new(JudgeJobs), Box::new(JudgeHooks)];
+    let judges: [Box<dyn JudgesRestored>; 4] = [
+        Box::new(JudgeAgents),
+        Box::new(JudgeSettings(registry.clone())),
+        Box::new(JudgeJobs),
+        Box::new(ValidateHooks),
+    ];
     Arc::new(judges)
 }
 
@@ -290,7 +294,7 @@ pub async fn compose(
     tools.builtin.join(Arc::new(MemoryTools::new(memory.clone())));
     tools.builtin.join(Arc::new(SchedulerTools::new(&scheduler)));
     let setup = Setup::new(ground.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
-    let means = HookMeans {
+    let dependencies = HookDependencies {
         settings: settings.clone(),
         agents: agents.clone(),
         engine: engine.clone(),
@@ -299,7 +303,7 @@ pub async fn compose(
         runner: runner.clone(),
         waiting_limit: config.hook_waiting_limit,
     };
-    let hooks = Hooks::new(&ground, means);
+    let hooks = Hooks::new(&ground, dependencies);
     agents.register(Arc::new(hooks.clone()));
     let old_urls =
         OldUrls { hooks: hooks.clone(), tools: tools.clone(), scheduler: scheduler.clone(), notify: notify.clone() };

@@ -52,7 +52,7 @@ async fn nine(running: &Running, api: &Api, sink: &mut Sink, tenth: Option<&str>
     emitted?;
     let rate = rate(&arrivals?);
     api.delete_hooks(hooks).await?;
-    // What hung has ended, so that the next round begins with every place free.
+    // What hung has ended, so that the next round begins with every permit free.
     tokio::time::sleep(TIME_LIMIT).await;
     Ok(rate)
 }

@@ -60,7 +60,7 @@ pub(super) fn add_all(
     workers.add(StartTurns(services.webhooks.clone()));
     workers.add(PurgeDeliveries(services.webhooks.clone()));
     workers.add(ReadEvents::new(services.hooks.clone()));
-    workers.add(DeliverHooks(services.hooks.clone()));
+    workers.add(DeliverHooks::new(services.hooks.clone()));
     workers.add(ExecuteHooks(services.hooks.clone()));
     workers.add(PurgeHooks::new(services.hooks.clone()));
 }

@@ -1,5 +1,7 @@
 //! What can go wrong with hooks before one acts. What goes wrong then is part of its record.
 
+use std::error::Error;
+
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_store::StoreError;
 
@@ -8,6 +10,9 @@ use crate::agents::AgentError;
 use crate::engine::EngineError;
 use crate::notify::NotifyError;
 use crate::settings::VaultError;
+
+/// Longer errors are cut: they are for people.
+const ERROR_BYTES: usize = 2_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
@@ -76,4 +81,24 @@ impl DomainError for HookError {
             Self::Store(error) => error.code(),
         }
     }
+}
+
+/// An error and its sources, for people.
+pub(super) fn error_chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        source = cause.source();
+    }
+    shortened(text)
+}
+
+/// A text that is kept of an error: bounded, and without what the database cannot store.
+pub(super) fn shortened(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(ERROR_BYTES));
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }

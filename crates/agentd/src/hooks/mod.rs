@@ -9,9 +9,9 @@
 //! - Deliveries and executions are held by leases in their rows, fenced by owner and a count of claims. What a killed
 //!   daemon held is done again after its lease: sending is at least once, and both copies carry the same id. What the
 //!   daemon itself does (`builtin`) is done once: the effect and its record are one transaction.
-//! - One hook holds a quarter of the places at most, and so do all hooks of a slow receiver together. Of the hooks of
-//!   one event those of higher priority begin first, and are waited for a second at most. A receiver that fails ten times in a row is left in peace for a
-//!   while that grows; then one delivery shows whether it is back. What is held waits, and counts no attempt.
+//! - One hook holds a quarter of the permits at most, and so do all hooks of a slow receiver together. Of the hooks of
+//!   one event those of higher priority begin first, and are waited for a second at most. A receiver that fails ten
+//!   times in a row is left in peace for a while that grows; then one delivery shows whether it is back. What is held waits, and counts no attempt.
 //! - What waits is bounded. When too much waits for hooks that get on, events are left in the outbox; what further
 //!   comes for one that does not is given up at once, with that as the reason.
 //! - A chain of hooks that lead to each other's events ends after five.
@@ -38,17 +38,22 @@
 //! | running | it failed, for `max_retries` attempts where another one may help | error, timeout |
 //! | running | its lease ended | running, done again |
 //!
+//! Its modules: `routes` and `worker` use `act` (doing what a hook is to do), which uses `service`, which uses `cache`,
+//! `limits` and `store`, which use `model`.
+//!
 //! Deliberately absent: the events themselves (`events`, and the domains that emit them), and requests from
 //! outside, which are another domain's.
 
 mod act;
+mod cache;
 mod error;
-mod known;
+mod limits;
 mod model;
 mod restored;
 mod routes;
 mod service;
 mod store;
+mod test_run;
 mod worker;
 
 pub use error::HookError;
@@ -56,7 +61,7 @@ pub use model::{
     Action, BuiltinAction, Delivery, DeliveryStatus, Execution, ExecutionId, ExecutionStatus, Filter, FilterProblem,
     Hook, HookChange, HookDeliveryId, HookId, HookType, HttpAction, PythonAction,
 };
-pub use restored::JudgeHooks;
+pub use restored::ValidateHooks;
 pub use routes::routes;
-pub use service::{Analytics, DeliveryCounts, DeliveryEnds, HookMeans, Hooks, Period, Totals};
+pub use service::{Analytics, DeliveryCounts, DeliveryEnds, HookDependencies, Hooks, Period, Totals};
 pub use worker::{DeliverHooks, ExecuteHooks, PurgeHooks, ReadEvents};

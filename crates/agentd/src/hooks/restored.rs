@@ -1,4 +1,4 @@
-//! Hooks that come out of an archive are held against what saving them takes.
+//! Validates hooks that come out of an archive as saving them does.
 
 use agentd_store::{Read, StoreError, Tx};
 use futures_util::FutureExt;
@@ -8,11 +8,11 @@ use super::model::{Action, Hook, HookChange, MAX_HOOKS};
 use super::store;
 use crate::ground::JudgesRestored;
 
-/// Holds restored hooks against the rules that they are saved by.
+/// Validates restored hooks by the rules that they are saved by.
 #[derive(Debug)]
-pub struct JudgeHooks;
+pub struct ValidateHooks;
 
-impl JudgesRestored for JudgeHooks {
+impl JudgesRestored for ValidateHooks {
     fn judge<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
         find_fault(tx).boxed_local()
     }

@@ -6,17 +6,15 @@ use std::error::Error;
 use agentd_base::{DomainError, ErrorKind};
 use agentd_store::Tx;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
-use super::{Attempt, Failure, LanePlace, cut, milliseconds, record, whole_story};
+use super::{Attempt, Failure, Work, record};
 use crate::engine::{EngineError, HistoryMessage, Marks, Origin, OriginKind, SessionId, StartTurn, ToolUse};
-use crate::hooks::error::HookError;
-use crate::hooks::known::LoadedHook;
-use crate::hooks::model::{BuiltinAction, ExecutionStatus, HookId};
-use crate::hooks::service::Hooks;
+use crate::hooks::error::{HookError, error_chain, shortened};
+use crate::hooks::limits::Permit;
+use crate::hooks::model::{BuiltinAction, HookId};
+use crate::hooks::service::insert_work;
 use crate::hooks::store::deliveries::NewWork;
 use crate::hooks::store::executions::ExecutionResult;
-use crate::hooks::store::queue::Claim;
 use crate::memory::{FROM_HOOKS, MemoryError, Remember};
 use crate::notify::Notification;
 
@@ -33,35 +31,12 @@ fn note(marks: &Marks) -> String {
 /// What an agent is shown of an event.
 const EVENT_BYTES: usize = 16 * 1024;
 
-/// What is the same for every action.
-pub(super) struct Occasion<'a> {
-    pub(super) hook: &'a LoadedHook,
-    pub(super) claim: &'a Claim,
-    pub(super) event: Value,
-    pub(super) attempt: u32,
-    pub(super) begun: Instant,
-    pub(super) place: &'a LanePlace,
-}
-
-impl Occasion<'_> {
-    fn done(&self, output: Value, caused_id: Option<String>) -> ExecutionResult {
-        ExecutionResult {
-            status: ExecutionStatus::Success,
-            attempts: self.attempt,
-            output: Some(output),
-            error: None,
-            caused_id,
-            duration_ms: milliseconds(self.begun),
-        }
-    }
-}
-
 /// What was refused, with every field that is not valid.
-fn told<E: DomainError>(refusal: &E) -> String {
-    let mut text = whole_story(refusal);
+fn explain<E: DomainError>(refusal: &E) -> String {
+    let mut text = error_chain(refusal);
     if let ErrorKind::Invalid(problems) = refusal.kind() {
         let fields: Vec<String> = problems.iter().map(|found| format!("{} {}", found.field, found.message)).collect();
-        text = cut(format!("{text}: {}", fields.join("; ")));
+        text = shortened(format!("{text}: {}", fields.join("; ")));
     }
     text
 }
@@ -74,55 +49,56 @@ fn refused(error: HookError) -> Result<Attempt, HookError> {
     }
     let failure = match error.kind() {
         ErrorKind::TooMany(_) | ErrorKind::Unavailable | ErrorKind::Upstream | ErrorKind::InProgress(_) => {
-            Failure::passing(told(&error))
+            Failure::passing(explain(&error))
         }
         ErrorKind::Internal => {
             tracing::warn!(error = &error as &dyn Error, "a hook could not do what it is to do");
             Failure::passing("something went wrong inside; the log says more")
         }
-        _ => Failure::for_good(told(&error)),
+        _ => Failure::for_good(explain(&error)),
     };
     Ok(Attempt::Failed(failure))
 }
 
-impl Hooks {
+impl Work<'_> {
     pub(super) async fn do_builtin(
         &self,
         action: &BuiltinAction,
-        occasion: &Occasion<'_>,
+        event: &Value,
+        attempt: u32,
+        permit: &mut Permit,
     ) -> Result<Attempt, HookError> {
-        let (hook, claim) = (occasion.hook, occasion.claim);
+        let (hook, claim) = (self.hook, self.claim);
         let done = match action {
             BuiltinAction::SendToChannel { target, template, subject } => {
-                let body = template.render(&occasion.event);
-                let subject =
-                    subject.as_ref().map_or_else(|| hook.hook.name.clone(), |subject| subject.render(&occasion.event));
+                let body = template.render(event);
+                let subject = subject.as_ref().map_or_else(|| hook.hook.name.clone(), |subject| subject.render(event));
                 // With the credentials in its url.
                 let target = match &hook.url {
                     Some(Err(problem)) => return Ok(Attempt::Failed(Failure::for_good(problem.clone()))),
                     Some(Ok(opened)) => opened.parse().unwrap_or_else(|_| target.clone()),
                     None => target.clone(),
                 };
-                self.send_to_channel(occasion, Notification::new(target, subject, body)).await
+                self.send_to_channel(attempt, Notification::new(target, subject, body)).await
             }
             BuiltinAction::StoreMemory { template, agent, importance, topics } => {
                 let wanted = Remember {
                     agent: agent.clone().or_else(|| hook.hook.agent_id.as_ref().map(ToString::to_string)),
-                    content: template.render(&occasion.event),
+                    content: template.render(event),
                     source: FROM_HOOKS.to_owned(),
                     origin: format!("hook:{}", claim.id),
                     importance: *importance,
                     topics: topics.clone(),
                 };
-                return self.store_memory(occasion, wanted).await;
+                return self.store_memory(attempt, wanted).await;
             }
             BuiltinAction::StartAgent { agent, template, tools } => {
                 // Nobody who had a part in the event can know them.
-                let marks = Marks::new(&hex::encode(self.ground().entropy.bytes::<8>()));
-                let prompt = template.render_marked(&occasion.event, &marks);
-                self.start_agent(occasion, agent, prompt, &marks, tools).await
+                let marks = Marks::new(&hex::encode(self.hooks.ground().entropy.bytes::<8>()));
+                let prompt = template.render_marked(event, &marks);
+                self.start_agent(agent, (prompt, event.to_string()), &marks, tools, attempt, permit).await
             }
-            BuiltinAction::CallHook { hook_id } => return self.call_hook(occasion, hook_id).await,
+            BuiltinAction::CallHook { hook_id } => return self.call_hook(attempt, hook_id).await,
         };
         match done {
             Ok(()) => Ok(Attempt::Recorded),
@@ -130,33 +106,33 @@ impl Hooks {
         }
     }
 
-    async fn send_to_channel(&self, occasion: &Occasion<'_>, mut message: Notification) -> Result<(), HookError> {
-        message.agent = occasion.hook.hook.agent_id.as_ref().map(ToString::to_string);
-        let (notify, claim) = (self.means().notify.clone(), occasion.claim.clone());
+    async fn send_to_channel(&self, attempt: u32, mut message: Notification) -> Result<(), HookError> {
+        message.agent = self.hook.hook.agent_id.as_ref().map(ToString::to_string);
+        let (notify, claim) = (self.hooks.dependencies().notify.clone(), self.claim.clone());
         let message = message.of_hook(&claim.id);
-        let result = occasion.done(Value::Null, None);
+        let result = self.success(attempt, Value::Null);
         let send = async move |tx: &mut Tx| {
             let id = notify.enqueue(tx, &message).await?;
             let (output, caused_id) = (Some(json!({"notification_id": id})), Some(id.to_string()));
             record(tx, &claim, &ExecutionResult { output, caused_id, ..result.clone() }).await?;
             Ok::<_, HookError>(())
         };
-        self.db().write(send).await
+        self.hooks.db().write(send).await
     }
 
-    async fn store_memory(&self, occasion: &Occasion<'_>, wanted: Remember) -> Result<Attempt, HookError> {
-        let (claim, result) = (occasion.claim.clone(), occasion.done(Value::Null, None));
+    async fn store_memory(&self, attempt: u32, wanted: Remember) -> Result<Attempt, HookError> {
+        let (claim, result) = (self.claim.clone(), self.success(attempt, Value::Null));
         let also = async move |tx: &mut Tx, episode: &str| {
             let (output, caused_id) = (Some(json!({"episode_id": episode})), Some(episode.to_owned()));
             record(tx, &claim, &ExecutionResult { output, caused_id, ..result.clone() }).await?;
             Ok::<_, MemoryError>(())
         };
-        let refusal = match self.means().memory.remember_once(wanted, also).await {
+        let refusal = match self.hooks.dependencies().memory.remember_once(wanted, also).await {
             Ok(()) => return Ok(Attempt::Recorded),
             Err(MemoryError::Store(error)) => return Err(error.into()),
             Err(refusal) => refusal,
         };
-        let said = told(&refusal);
+        let said = explain(&refusal);
         Ok(Attempt::Failed(match (&refusal, refusal.kind()) {
             // What the owner switched off is not back in a moment.
             (MemoryError::Disabled, _) => Failure::for_good(said),
@@ -165,27 +141,27 @@ impl Hooks {
         }))
     }
 
-    /// A turn beside any conversation, with tools that only read and those that are named, as soon as there is a
-    /// place for it.
+    /// A turn beside any conversation, with tools that only read and those that are named, as soon as its provider is
+    /// free for it.
     async fn start_agent(
         &self,
-        occasion: &Occasion<'_>,
         agent: &str,
-        prompt: String,
+        (prompt, mut event): (String, String),
         marks: &Marks,
         tools: &[String],
+        attempt: u32,
+        permit: &mut Permit,
     ) -> Result<(), HookError> {
-        let agent = self.means().agents.get(agent).await?;
-        let engine = &self.means().engine;
-        let place = match engine.try_background_place(&agent, None).await? {
-            Some(place) => place,
+        let agent = self.hooks.dependencies().agents.get(agent).await?;
+        let engine = &self.hooks.dependencies().engine;
+        let slot = match engine.try_background_place(&agent, None).await? {
+            Some(slot) => slot,
             None => {
                 // What other hooks do must not wait for this one's model.
-                occasion.place.lock().take();
+                permit.leave_queue();
                 engine.background_place(&agent, None).await?
             }
         };
-        let mut event = occasion.event.to_string();
         event.truncate(event.floor_char_boundary(EVENT_BYTES));
         let question = format!("{prompt}\n\nThe event:\n{}{event}{}", marks.begin, marks.end);
         let history = vec![HistoryMessage::Note(note(marks)), HistoryMessage::User(question)];
@@ -194,24 +170,24 @@ impl Hooks {
             tools: ToolUse::reading_and(tools),
             ..StartTurn::aside(agent, history)
         };
-        let (claim, result) = (occasion.claim.clone(), occasion.done(Value::Null, None));
+        let (claim, result) = (self.claim.clone(), self.success(attempt, Value::Null));
         let open = async move |tx: &mut Tx, session: &SessionId| {
             let (output, caused_id) = (Some(json!({"session_id": session})), Some(session.to_string()));
             record(tx, &claim, &ExecutionResult { output, caused_id, ..result.clone() }).await?;
             Ok::<_, HookError>(())
         };
         let session = engine.start(turn, open).await?;
-        engine.hold_until_let_go(place, session);
+        engine.hold_until_let_go(slot, session);
         Ok(())
     }
 
     /// Lets another hook work on this event as if it had heard it.
-    async fn call_hook(&self, occasion: &Occasion<'_>, target: &HookId) -> Result<Attempt, HookError> {
-        let (here, claim, target) = (self.clone(), occasion.claim.clone(), target.clone());
-        let result = occasion.done(Value::Null, None);
+    async fn call_hook(&self, attempt: u32, target: &HookId) -> Result<Attempt, HookError> {
+        let (here, claim, target) = (self.hooks.clone(), self.claim.clone(), target.clone());
+        let result = self.success(attempt, Value::Null);
         let call = async move |tx: &mut Tx| {
-            let known = here.known(tx).await?;
-            let hook = known.find(&target).filter(|hook| hook.hook.enabled);
+            let cache = here.cache(tx).await?;
+            let hook = cache.find(&target).filter(|hook| hook.hook.enabled);
             let Some(hook) = hook else { return Ok(false) };
             let work = NewWork {
                 hook_id: &target,
@@ -221,14 +197,14 @@ impl Hooks {
                 depth: claim.depth + 1,
                 given_up: None,
             };
-            let is_new = here.insert_work(tx, hook, &work).await?;
+            let is_new = insert_work(tx, &here.ground().ids, &hook.hook, &work).await?;
             // Else it has heard of this event by itself.
             let output = Some(json!({"hook_id": target, "called": is_new}));
             record(tx, &claim, &ExecutionResult { output, ..result.clone() }).await?;
             Ok::<_, HookError>(true)
         };
-        if self.db().write(call).await? {
-            self.wake_lanes();
+        if self.hooks.db().write(call).await? {
+            self.hooks.wake_queues();
             return Ok(Attempt::Recorded);
         }
         Ok(Attempt::Failed(Failure::for_good("the hook that is to be called is not there, or is switched off")))

@@ -15,11 +15,9 @@ use reqwest::Response;
 use tokio::time::Instant;
 use url::Url;
 
-use super::{cut, milliseconds};
-use crate::hooks::known::LoadedHook;
-use crate::hooks::model::{HttpAction, QUICK};
-use crate::hooks::service::Hooks;
-use crate::hooks::store::queue::Claim;
+use super::{Work, milliseconds};
+use crate::hooks::error::shortened;
+use crate::hooks::model::{HttpAction, Problem, QUICK, Sent};
 
 /// From the lookup of the name to the answer's head.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -28,50 +26,12 @@ const BODY_BYTES: usize = 16 * 1024;
 const BODY_LIMIT: Duration = Duration::from_millis(250);
 const SHOWN_CHARACTERS: usize = 200;
 
-/// How sending ended.
-#[derive(Debug, Clone)]
-pub(in crate::hooks) struct Sent {
-    pub(in crate::hooks) status: Option<u16>,
-    pub(in crate::hooks) duration_ms: u64,
-    /// `None`: the receiver has it.
-    pub(in crate::hooks) problem: Option<Problem>,
-}
-
-impl Sent {
-    /// There is nothing that could be sent.
-    pub(in crate::hooks) fn impossible(problem: &str) -> Self {
-        Self { status: None, duration_ms: 0, problem: Some(Problem::new(problem)) }
-    }
-}
-
-/// Why a receiver does not have it.
-#[derive(Debug, Clone)]
-pub(in crate::hooks) struct Problem {
-    pub(in crate::hooks) message: String,
-    pub(in crate::hooks) is_timeout: bool,
-    pub(in crate::hooks) retry_after: Option<Duration>,
-    /// Why nothing is to be sent there any more.
-    pub(in crate::hooks) disable: Option<&'static str>,
-}
-
-impl Problem {
-    fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), is_timeout: false, retry_after: None, disable: None }
-    }
-}
-
 const GONE: &str = "the receiver answered 410: nobody listens there any more";
 
-impl Hooks {
+impl Work<'_> {
     /// Sends a claimed event once. `is_slow` is told when that takes long.
-    pub(in crate::hooks) async fn send(
-        &self,
-        hook: &LoadedHook,
-        http: &HttpAction,
-        claim: &Claim,
-        is_slow: impl FnOnce() + Send,
-    ) -> Sent {
-        let mut request = pin!(self.request(hook, http, claim));
+    pub(in crate::hooks) async fn send(&self, http: &HttpAction, is_slow: impl FnOnce() + Send) -> Sent {
+        let mut request = pin!(self.request(http));
         let sent = match tokio::time::timeout(QUICK, &mut request).await {
             Ok(sent) => sent,
             Err(_) => {
@@ -80,42 +40,43 @@ impl Hooks {
             }
         };
         let is_quick = sent.problem.is_none() && u128::from(sent.duration_ms) <= QUICK.as_millis();
-        hook.is_quick.store(is_quick, Ordering::Relaxed);
+        self.hook.is_quick.store(is_quick, Ordering::Relaxed);
         sent
     }
 
-    async fn request(&self, hook: &LoadedHook, http: &HttpAction, claim: &Claim) -> Sent {
+    async fn request(&self, http: &HttpAction) -> Sent {
         let begun = Instant::now();
-        let headers = match self.headers(hook, http, claim) {
+        let headers = match self.headers(http) {
             Ok(headers) => headers,
             Err(problem) => return Sent::impossible(&problem),
         };
-        let url = match hook.url.as_ref().map_or_else(|| Ok(http.url.clone()), sendable) {
+        let url = match self.hook.url.as_ref().map_or_else(|| Ok(http.url.clone()), sendable) {
             Ok(url) => url,
             Err(problem) => return Sent::impossible(&problem),
         };
         let answer = async {
-            let request = self.client().request(Method::POST, url)?;
-            request.headers(headers).body(claim.payload.clone()).timeout(TIME_LIMIT).send().await
+            let request = self.hooks.client().request(Method::POST, url)?;
+            request.headers(headers).body(self.claim.payload.clone()).timeout(TIME_LIMIT).send().await
         };
         match answer.await {
             Ok(response) => {
                 let duration_ms = milliseconds(begun);
-                let (status, problem) = (response.status(), self.judge(hook, response).await);
+                let (status, problem) = (response.status(), self.evaluate(response).await);
                 Sent { status: Some(status.as_u16()), duration_ms, problem }
             }
             Err(error) => {
                 let is_timeout = matches!(error, NetError::Timeout { .. });
-                let problem = Problem { is_timeout, ..Problem::new(self.explain(&error, &http.url)) };
+                let problem = Problem { is_timeout, ..Problem::new(self.hooks.explain(&error, &http.url)) };
                 Sent { status: None, duration_ms: milliseconds(begun), problem: Some(problem) }
             }
         }
     }
 
     /// The owner's first: ours go before them.
-    fn headers(&self, hook: &LoadedHook, http: &HttpAction, claim: &Claim) -> Result<HeaderMap, String> {
+    fn headers(&self, http: &HttpAction) -> Result<HeaderMap, String> {
+        let (hook, claim) = (self.hook, self.claim);
         let secret = hook.secret.as_ref().map_err(Clone::clone)?;
-        let seconds = self.ground().clock.now().to_jiff().as_second().to_string();
+        let seconds = self.hooks.ground().clock.now().to_jiff().as_second().to_string();
         let mut headers = http.headers.clone();
         headers.extend(hook.headers.clone()?);
         headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
@@ -138,9 +99,9 @@ impl Hooks {
         Ok(headers)
     }
 
-    async fn judge(&self, hook: &LoadedHook, response: Response) -> Option<Problem> {
+    async fn evaluate(&self, response: Response) -> Option<Problem> {
         let status = response.status();
-        let retry_after = retry_after(response.headers(), Some(self.ground().clock.now()));
+        let retry_after = retry_after(response.headers(), Some(self.hooks.ground().clock.now()));
         let body = beginning(response).await;
         if status.is_success() {
             return None;
@@ -149,7 +110,7 @@ impl Hooks {
             format!("the receiver answered {status}, and redirects are not followed; name the address it leads to")
         } else {
             // It may repeat what it was sent, and what was read of it may end anywhere.
-            let said = hook.redactor.hide_piece(String::from_utf8_lossy(&body));
+            let said = self.hook.redactor.hide_piece(String::from_utf8_lossy(&body));
             let shown: String = said.trim().chars().take(SHOWN_CHARACTERS).collect();
             if shown.is_empty() {
                 format!("the receiver answered {status}")
@@ -158,7 +119,7 @@ impl Hooks {
             }
         };
         let disable = (status == StatusCode::GONE).then_some(GONE);
-        Some(Problem { message: cut(message), is_timeout: false, retry_after, disable })
+        Some(Problem { message: shortened(message), is_timeout: false, retry_after, disable })
     }
 }
 

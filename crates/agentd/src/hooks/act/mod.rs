@@ -8,33 +8,23 @@ use std::error::Error;
 use std::time::Duration;
 
 use agentd_store::{StoreError, Tx};
-use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use builtin::Occasion;
-pub(super) use http::Sent;
-
-use super::error::HookError;
-use super::known::LoadedHook;
+use super::cache::LoadedHook;
+use super::error::{HookError, shortened};
+use super::limits::Permit;
 use super::model::{Action, EXECUTION_LEASE, ExecutionStatus, QUICK, inline_delay};
 use super::service::Hooks;
 use super::store;
 use super::store::executions::{self, ExecutionResult};
 use super::store::figures::{self, Figures};
-use super::store::queue::{self, Claim, Lane};
-use crate::ground::Place;
+use super::store::queue::{self, Claim, QueueKind};
 
 /// The lease is renewed so often.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Who waits longer between two attempts gives its place back.
+/// Who waits longer between two attempts leaves its queue to others meanwhile.
 const LONGEST_HELD: Duration = Duration::from_secs(10);
-/// Longer errors are cut: they are for people.
-const ERROR_BYTES: usize = 2_000;
-
-/// The place in its lane that an execution has. What waits long for something else gives it back, so that it
-/// stands in nobody's way; its hook's share it keeps.
-pub(super) type LanePlace = Mutex<Option<Place>>;
 
 /// What came of one attempt.
 enum Attempt {
@@ -72,82 +62,59 @@ fn read_event(claim: &Claim) -> Result<Value, Failure> {
         .map_err(|error| Failure::for_good(format!("the event cannot be read, so nothing was done about it: {error}")))
 }
 
-/// An error with what it comes from, for people.
-pub(super) fn whole_story(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        source = cause.source();
-    }
-    cut(text)
-}
-
-pub(super) fn cut(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(ERROR_BYTES));
-    // The database has no place for it.
-    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
-}
-
 pub(super) fn milliseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Hooks {
-    /// Does what a claimed execution is about, `attempts` times at most, and records what came of it. The
+/// A delivery or execution that is claimed here.
+#[derive(Clone, Copy)]
+pub(super) struct Work<'a> {
+    hooks: &'a Hooks,
+    hook: &'a LoadedHook,
+    claim: &'a Claim,
+    begun: Instant,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(hooks: &'a Hooks, hook: &'a LoadedHook, claim: &'a Claim) -> Self {
+        Self { hooks, hook, claim, begun: Instant::now() }
+    }
+
+    /// Does what an execution is about, `attempts` times at most, and records what came of it. The
     /// lease is kept meanwhile; whoever loses it stops, and records nothing.
-    pub(super) async fn execute(&self, hook: &LoadedHook, claim: &Claim, attempts: u32, place: &LanePlace) {
-        let begun = Instant::now();
+    pub(super) async fn execute(&self, attempts: u32, permit: &mut Permit) {
         let outcome = tokio::select! {
-            outcome = self.attempts(hook, claim, attempts, begun, place) => outcome,
-            () = self.keep(claim) => {
-                tracing::warn!(id = claim.id, "another daemon has taken over what a hook does here");
+            outcome = self.attempts(attempts, permit) => outcome,
+            () = self.keep_lease() => {
+                tracing::warn!(id = self.claim.id, "another daemon has taken over what a hook does here");
                 return;
             }
         };
         if let Err(error) = outcome {
             tracing::warn!(
-                id = claim.id,
+                id = self.claim.id,
                 error = &error as &dyn Error,
                 "what a hook did could not be recorded; it will be done again"
             );
         }
     }
 
-    async fn attempts(
-        &self,
-        hook: &LoadedHook,
-        claim: &Claim,
-        attempts: u32,
-        begun: Instant,
-        place: &LanePlace,
-    ) -> Result<(), HookError> {
+    async fn attempts(&self, attempts: u32, permit: &mut Permit) -> Result<(), HookError> {
         let mut attempt = 1;
         loop {
-            let failure = match self.attempt(hook, claim, attempt, begun, place).await? {
+            let failure = match self.attempt(attempt, permit).await? {
                 Attempt::Recorded => return Ok(()),
                 Attempt::Done(output) => {
-                    let result = ExecutionResult {
-                        status: ExecutionStatus::Success,
-                        attempts: attempt,
-                        output: Some(output),
-                        error: None,
-                        caused_id: None,
-                        duration_ms: milliseconds(begun),
-                    };
-                    return self.record_execution(claim, result, None).await;
+                    return self.record(self.success(attempt, output), None).await;
                 }
                 Attempt::Failed(failure) => failure,
             };
             if failure.is_passing && attempt < attempts {
                 let delay = inline_delay(attempt);
                 if delay > LONGEST_HELD {
-                    place.lock().take();
+                    permit.leave_queue();
                 } else if delay > QUICK {
-                    self.places().make_room(Lane::Executions, &mut place.lock());
+                    permit.count_as_slow();
                 }
                 tokio::time::sleep(delay).await;
                 attempt += 1;
@@ -157,26 +124,29 @@ impl Hooks {
                 status: failure.status,
                 attempts: attempt,
                 output: failure.output,
-                error: Some(cut(failure.message)),
+                error: Some(shortened(failure.message)),
                 caused_id: None,
-                duration_ms: milliseconds(begun),
+                duration_ms: milliseconds(self.begun),
             };
-            return self.record_execution(claim, result, failure.disable).await;
+            return self.record(result, failure.disable).await;
         }
     }
 
-    async fn attempt(
-        &self,
-        hook: &LoadedHook,
-        claim: &Claim,
-        attempt: u32,
-        begun: Instant,
-        place: &LanePlace,
-    ) -> Result<Attempt, HookError> {
-        match &hook.hook.action {
+    fn success(&self, attempts: u32, output: Value) -> ExecutionResult {
+        ExecutionResult {
+            status: ExecutionStatus::Success,
+            attempts,
+            output: Some(output),
+            error: None,
+            caused_id: None,
+            duration_ms: milliseconds(self.begun),
+        }
+    }
+
+    async fn attempt(&self, attempt: u32, permit: &mut Permit) -> Result<Attempt, HookError> {
+        match &self.hook.hook.action {
             Action::Http(http) => {
-                let is_slow = || self.places().make_room(Lane::Executions, &mut place.lock());
-                let sent = self.send(hook, http, claim, is_slow).await;
+                let sent = self.send(http, || permit.count_as_slow()).await;
                 let output = serde_json::json!({"status": sent.status});
                 Ok(match sent.problem {
                     None => Attempt::Done(output),
@@ -189,42 +159,38 @@ impl Hooks {
                     }),
                 })
             }
-            Action::Python(python) => Ok(self.run_python(hook, python, claim).await),
+            Action::Python(python) => Ok(self.run_python(python).await),
             Action::Builtin(builtin) => {
-                let event = match read_event(claim) {
+                let event = match read_event(self.claim) {
                     Ok(event) => event,
                     Err(failure) => return Ok(Attempt::Failed(failure)),
                 };
-                self.do_builtin(builtin, &Occasion { hook, claim, event, attempt, begun, place }).await
+                self.do_builtin(builtin, &event, attempt, permit).await
             }
             Action::Broken(problem) => Ok(Attempt::Failed(Failure::for_good(problem.clone()))),
         }
     }
 
     /// Renews the lease until it is lost.
-    async fn keep(&self, claim: &Claim) {
+    async fn keep_lease(&self) {
         loop {
             tokio::time::sleep(HEARTBEAT).await;
-            let held = claim.clone();
-            let extend = async move |tx: &mut Tx| queue::extend(tx, Lane::Executions, &held, EXECUTION_LEASE).await;
-            match self.db().write_locking(agentd_store::Durability::Relaxed, extend).await {
+            let held = self.claim.clone();
+            let extend =
+                async move |tx: &mut Tx| queue::extend(tx, QueueKind::Executions, &held, EXECUTION_LEASE).await;
+            match self.hooks.db().write_locking(agentd_store::Durability::Relaxed, extend).await {
                 Ok(true) => {}
                 Ok(false) => return,
                 // The database may be back before the lease is over.
                 Err(error) => {
-                    tracing::warn!(id = claim.id, %error, "the lease of a hook's execution could not be renewed")
+                    tracing::warn!(id = self.claim.id, %error, "the lease of a hook's execution could not be renewed")
                 }
             }
         }
     }
 
-    async fn record_execution(
-        &self,
-        claim: &Claim,
-        result: ExecutionResult,
-        disable: Option<&'static str>,
-    ) -> Result<(), HookError> {
-        let claim = claim.clone();
+    async fn record(&self, result: ExecutionResult, disable: Option<&'static str>) -> Result<(), HookError> {
+        let claim = self.claim.clone();
         let record = async move |tx: &mut Tx| {
             record(tx, &claim, &result).await?;
             match disable {
@@ -232,7 +198,7 @@ impl Hooks {
                 None => Ok(()),
             }
         };
-        Ok(self.db().write_locking(agentd_store::Durability::Full, record).await?)
+        Ok(self.hooks.db().write_locking(agentd_store::Durability::Full, record).await?)
     }
 }
 

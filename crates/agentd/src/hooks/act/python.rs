@@ -4,19 +4,18 @@
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Attempt, Failure, read_event};
-use crate::hooks::known::LoadedHook;
+use super::{Attempt, Failure, Work, read_event};
+use crate::hooks::cache::LoadedHook;
 use crate::hooks::model::{ExecutionStatus, PythonAction, SECRET};
-use crate::hooks::service::Hooks;
-use crate::hooks::store::queue::Claim;
 use crate::skills::{PythonError, PythonJob};
 
 /// A longer result is not kept.
 const OUTPUT_BYTES: usize = 64 * 1024;
 const PRINTED_BYTES: usize = 16 * 1024;
 
-impl Hooks {
-    pub(super) async fn run_python(&self, hook: &LoadedHook, python: &PythonAction, claim: &Claim) -> Attempt {
+impl Work<'_> {
+    pub(super) async fn run_python(&self, python: &PythonAction) -> Attempt {
+        let hook = self.hook;
         let secret = match &hook.secret {
             Ok(secret) => secret,
             Err(problem) => return Attempt::Failed(Failure::for_good(problem.clone())),
@@ -32,7 +31,7 @@ impl Hooks {
                 Err(problem) => return Attempt::Failed(Failure::for_good(problem)),
             },
         };
-        let event = match read_event(claim) {
+        let event = match read_event(self.claim) {
             Ok(event) => event,
             Err(failure) => return Attempt::Failed(failure),
         };
@@ -45,7 +44,7 @@ impl Hooks {
         };
         // A drain waits for it, and cuts it off by ending the daemon.
         let cancelled = CancellationToken::new();
-        match self.means().runner.run_python(&self.ground().entropy, job, &cancelled).await {
+        match self.hooks.dependencies().runner.run_python(&self.hooks.ground().entropy, job, &cancelled).await {
             Ok(answer) => Attempt::Done(kept(json!({"result": answer.result, "printed": answer.printed}), hook)),
             Err(error) => {
                 let status = match error {
@@ -64,7 +63,7 @@ impl Hooks {
     }
 
     async fn workspace(&self, agent: &str) -> Result<std::path::PathBuf, String> {
-        let agents = &self.means().agents;
+        let agents = &self.hooks.dependencies().agents;
         let agent = agents.get(agent).await.map_err(|error| error.to_string())?;
         agents.workspace(&agent).map_err(|error| error.to_string())
     }

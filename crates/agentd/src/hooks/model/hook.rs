@@ -68,7 +68,7 @@ pub struct Hook {
     /// Attempts in all.
     pub max_retries: u32,
     pub bundled_id: Option<String>,
-    /// It hears the events behind this place. `None`: all that are unread.
+    /// It hears the events after this position. `None`: all that are unread.
     pub heard_after: Option<Seq>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -109,7 +109,7 @@ impl Hook {
         }
     }
 
-    /// Whether it is for an event of its type at this place and of this agent, its filter aside.
+    /// Whether it is for an event of its type at this position and of this agent, its filter aside.
     #[must_use]
     pub fn hears(&self, at: Seq, agent: Option<&str>) -> bool {
         let is_new = self.heard_after.is_none_or(|after| at > after);

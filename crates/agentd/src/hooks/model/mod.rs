@@ -5,6 +5,7 @@ mod config;
 mod filter;
 mod headers;
 mod hook;
+mod outcome;
 mod retry;
 mod template;
 mod urls;
@@ -19,9 +20,8 @@ pub use filter::{Filter, FilterProblem};
 pub(super) use headers::{HEADER_SECRETS, secret_scope};
 pub use hook::{Hook, HookChange, HookType};
 pub(super) use hook::{MAX_HOOKS, SecretWrite, SecretWrites, stored_action};
-pub(super) use retry::{
-    DELIVERY_LEASE, EXECUTION_LEASE, FAILURES_TO_OPEN, QUICK, circuit_pause, delivery_delay, inline_delay,
-};
+pub(super) use outcome::{DELETED, DeliveryResult, Problem, Sent};
+pub(super) use retry::{DELIVERY_LEASE, EXECUTION_LEASE, FAILURES_TO_OPEN, QUICK, circuit_pause, inline_delay};
 
 agentd_base::typed_id!(
     /// The id of a hook.

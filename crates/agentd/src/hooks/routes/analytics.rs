@@ -90,7 +90,7 @@ impl AnalyticsQuery {
 
 impl Judge<Hooks> for AnalyticsQuery {
     async fn judge(self, hooks: &Hooks) -> Vec<FieldProblem> {
-        self.span(&hooks.means().settings.timezone()).err().unwrap_or_default()
+        self.span(&hooks.dependencies().settings.timezone()).err().unwrap_or_default()
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) async fn get_hook_analytics(
     Path(id): Path<HookId>,
     Judged(Query(query)): Judged<Query<AnalyticsQuery>>,
 ) -> Answer<HookAnalytics> {
-    let (start, end) = query.span(&hooks.means().settings.timezone()).map_err(ApiError::invalid)?;
+    let (start, end) = query.span(&hooks.dependencies().settings.timezone()).map_err(ApiError::invalid)?;
     let period = query.period.unwrap_or_default();
     let found = hooks.analytics(&id, period, start, end).await?;
     let buckets = found.buckets.into_iter().map(|(start, totals)| BucketView { start, figures: totals.into() });

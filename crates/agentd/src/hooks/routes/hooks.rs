@@ -13,6 +13,7 @@ use super::views::{ExecutionView, HookView};
 use crate::ground::record_once;
 use crate::hooks::model::{Execution, ExecutionStatus, Hook, HookId};
 use crate::hooks::service::Hooks;
+use crate::hooks::test_run;
 
 /// Every hook, the oldest first.
 #[derive(Debug, Serialize, ToSchema)]
@@ -121,7 +122,7 @@ pub(super) async fn test_hook(
     Path(id): Path<HookId>,
 ) -> Answer<ExecutionView> {
     let recorder = record_once(&once, StatusCode::OK, |execution: &Execution| ExecutionView::from(execution));
-    Ok(Json(ExecutionView::from(&hooks.test(id, recorder).await?)))
+    Ok(Json(ExecutionView::from(&test_run::test_hook(&hooks, id, recorder).await?)))
 }
 
 /// The newest first.

@@ -150,7 +150,7 @@ impl Hooks {
 
     /// Where the buckets begin: one more than asked for at most, so that too many show.
     fn bucket_starts(&self, period: Period, start: Timestamp, end: Timestamp) -> Vec<Timestamp> {
-        let zone = self.means().settings.timezone();
+        let zone = self.dependencies().settings.timezone();
         let mut starts = Vec::new();
         match period {
             Period::Hourly => {
@@ -163,7 +163,7 @@ impl Hooks {
                 }
             }
             Period::Daily => {
-                let mut day = self.means().settings.day(start);
+                let mut day = self.dependencies().settings.day(start);
                 while starts.len() <= MAX_BUCKETS {
                     let Ok(midnight) = day.to_zoned(zone.clone()) else { break };
                     let at = Timestamp::from(midnight.timestamp());

@@ -11,7 +11,7 @@ use super::Hooks;
 use crate::agents::{AgentId, Agents, OwnsAgentData};
 use crate::hooks::error::HookError;
 use crate::hooks::model::{
-    Action, BuiltinAction, BundledHook, HEADER_SECRETS, Hook, HookChange, HookId, HookType, MAX_HOOKS, SECRET,
+    Action, BuiltinAction, BundledHook, DELETED, HEADER_SECRETS, Hook, HookChange, HookId, HookType, MAX_HOOKS, SECRET,
     SecretWrite, SecretWrites, secret_scope,
 };
 use crate::hooks::store::{self, deliveries, executions, figures, queue};
@@ -20,7 +20,6 @@ use crate::settings::{Vault, write_url_secrets};
 
 /// What is closed together with the deletion itself; the rest follows in the background.
 const CLOSED_AT_ONCE: u32 = 500;
-pub(in crate::hooks) const DELETED: &str = "the hook was deleted";
 
 impl Hooks {
     /// Every hook, the oldest first.
@@ -57,7 +56,7 @@ impl Hooks {
         let secrets = wanted.apply(&mut hook, |name| agents.get(name).cloned()).map_err(invalid)?;
         self.check_address(&hook, None)?;
         require_named_agent(&hook, &agents)?;
-        let (vault, living) = (self.means().settings.vault().clone(), self.means().agents.clone());
+        let (vault, living) = (self.dependencies().settings.vault().clone(), self.dependencies().agents.clone());
         let create = async move |tx: &mut Tx| {
             if store::count_hooks(tx).await? >= MAX_HOOKS {
                 return Err(HookError::TooMany);
@@ -104,7 +103,7 @@ impl Hooks {
     /// `NotFound`, `Invalid` with every bad field, or the database is away.
     pub async fn update(&self, id: HookId, wanted: HookChange) -> Result<Hook, HookError> {
         let agents = self.agents_by_name().await?;
-        let (vault, here) = (self.means().settings.vault().clone(), self.clone());
+        let (vault, here) = (self.dependencies().settings.vault().clone(), self.clone());
         let update = async move |tx: &mut Tx| {
             let mut hook = store::find_hook(tx, &id).await?.ok_or_else(|| HookError::not_found(id.as_str()))?;
             let before = (hook.event_type.clone(), hook.enabled);
@@ -123,11 +122,11 @@ impl Hooks {
             let listens_anew = before.0 != hook.event_type || (hook.enabled && !before.1);
             store::update_hook(tx, &hook, listens_anew).await?;
             write_secrets(tx, &vault, &hook, &secrets).await?;
-            require_agent(tx, &here.means().agents, &hook).await?;
+            require_agent(tx, &here.dependencies().agents, &hook).await?;
             Ok::<_, HookError>(hook)
         };
         let hook = self.db().write(update).await?;
-        self.wake_lanes();
+        self.wake_queues();
         Ok(hook)
     }
 
@@ -147,7 +146,7 @@ impl Hooks {
             Ok::<_, HookError>(hook)
         };
         let hook = self.db().write(toggle).await?;
-        self.wake_lanes();
+        self.wake_queues();
         Ok(hook)
     }
 
@@ -156,7 +155,7 @@ impl Hooks {
     /// # Errors
     /// `NotFound`, or the database is away.
     pub async fn delete(&self, id: HookId) -> Result<(), HookError> {
-        let vault = self.means().settings.vault().clone();
+        let vault = self.dependencies().settings.vault().clone();
         let delete = async move |tx: &mut Tx| {
             if hide(tx, &vault, &id).await? { Ok(()) } else { Err(HookError::not_found(id.as_str())) }
         };
@@ -172,7 +171,7 @@ impl Hooks {
             if found.seal_stored().is_none() {
                 continue;
             }
-            let vault = self.means().settings.vault().clone();
+            let vault = self.dependencies().settings.vault().clone();
             let seal = async move |tx: &mut Tx| {
                 // Another daemon may have been here meanwhile.
                 let Some(mut hook) = store::find_hook(tx, &found.id).await? else { return Ok(()) };
@@ -187,7 +186,7 @@ impl Hooks {
     }
 
     async fn agents_by_name(&self) -> Result<HashMap<String, AgentId>, HookError> {
-        let agents = self.means().agents.list().await?;
+        let agents = self.dependencies().agents.list().await?;
         Ok(agents.iter().map(|agent| (agent.svc_name.clone(), agent.id.clone())).collect())
     }
 
@@ -196,7 +195,7 @@ impl Hooks {
     fn check_address(&self, hook: &Hook, before: Option<&Target>) -> Result<(), HookError> {
         if let Action::Builtin(BuiltinAction::SendToChannel { target, .. }) = &hook.action
             && Some(target) != before
-            && let Some(fault) = self.means().notify.fault_of(target)
+            && let Some(fault) = self.dependencies().notify.fault_of(target)
         {
             return Err(bad_config("channel", fault));
         }
@@ -291,7 +290,7 @@ impl OwnsAgentData for Hooks {
     fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
         async move {
             for id in store::list_of_agent(tx, agent).await? {
-                hide(tx, self.means().settings.vault(), &id).await?;
+                hide(tx, self.dependencies().settings.vault(), &id).await?;
             }
             Ok(())
         }

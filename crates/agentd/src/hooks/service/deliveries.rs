@@ -1,12 +1,15 @@
 //! Looking at deliveries and executions, and trying deliveries again.
 
 use agentd_base::{Page, Timestamp};
-use agentd_store::{Recorder, Tx};
-use serde_json::Value;
+use agentd_store::{EventId, Recorder, Tx};
+use serde_json::{Value, json};
 
 use super::Hooks;
 use crate::hooks::error::HookError;
-use crate::hooks::model::{Delivery, DeliveryStatus, Execution, ExecutionStatus, HookDeliveryId, HookId};
+use crate::hooks::model::{
+    Action, Delivery, DeliveryStatus, Execution, ExecutionStatus, HookDeliveryId, HookId, TEST_EVENT, event_body,
+};
+use crate::hooks::store::deliveries::NewWork;
 use crate::hooks::store::{self, deliveries, executions, queue};
 
 /// A transaction of a change of many.
@@ -100,6 +103,42 @@ impl Hooks {
         Ok(DeliveryCounts::of(deliveries::count_by_status(&mut self.db().read().await?, None).await?))
     }
 
+    /// Queues an event `test.notification` for the hook's URL.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotHttp`, or the database is away.
+    pub async fn test_delivery(&self, id: HookId, recorder: Recorder<Delivery>) -> Result<Delivery, HookError> {
+        let here = self.clone();
+        let (event, delivery) = (EventId::generate(&self.ground().ids), HookDeliveryId::generate(&self.ground().ids));
+        let queue_it = async move |tx: &mut Tx| {
+            let cache = here.cache(tx).await?;
+            let hook = cache.find(&id).ok_or_else(|| HookError::not_found(id.as_str()))?;
+            if !matches!(hook.hook.action, Action::Http(_)) {
+                return Err(HookError::NotHttp);
+            }
+            let data = json!({"hook_id": id, "message": "This is a test of the hook's delivery."});
+            let payload = event_body(event.as_str(), TEST_EVENT, tx.clock().now(), &data).to_string();
+            let work = NewWork {
+                hook_id: &id,
+                event_id: event.as_str(),
+                event_type: TEST_EVENT,
+                payload: &payload,
+                depth: 0,
+                given_up: None,
+            };
+            deliveries::insert_deliveries(tx, &[(delivery.clone(), work)]).await?;
+            queue::put_first(tx, &id, &delivery).await?;
+            queue::hurry_circuit(tx, &id).await?;
+            let queued = deliveries::find_delivery(tx, &id, &delivery).await?;
+            let queued = queued.ok_or_else(|| HookError::not_found(id.as_str()))?;
+            recorder.record(tx, &queued).await?;
+            Ok(queued)
+        };
+        let queued = self.db().write(queue_it).await?;
+        self.wake_queues();
+        Ok(queued)
+    }
+
     /// Sends a delivery that failed or was given up again, with its attempts allowed anew.
     ///
     /// # Errors
@@ -128,7 +167,7 @@ impl Hooks {
             Ok(retried)
         };
         let retried = self.db().write(retry).await?;
-        self.wake_lanes();
+        self.wake_queues();
         Ok(retried)
     }
 
@@ -154,7 +193,7 @@ impl Hooks {
                 Ok::<_, HookError>(count)
             };
             let count = self.db().write(batch).await?;
-            self.wake_lanes();
+            self.wake_queues();
             retried += count;
             if count < u64::from(BATCH) {
                 return Ok(retried);

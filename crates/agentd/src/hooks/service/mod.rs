@@ -3,9 +3,8 @@
 mod analytics;
 mod change;
 mod deliveries;
-mod test;
+mod work;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,15 +17,14 @@ use tokio::sync::Notify as Wake;
 use url::Url;
 
 pub use analytics::{Analytics, Period, Totals};
-pub(super) use change::DELETED;
 pub use deliveries::DeliveryCounts;
+pub(super) use work::insert_work;
 
-use super::act::whole_story;
-use super::error::HookError;
-use super::known::Known;
-use super::store::queue::Lane;
+use super::cache::HookCache;
+use super::error::{HookError, error_chain};
+use super::limits::ConcurrencyLimits;
+use super::store::queue::QueueKind;
 use super::store::{self, Version};
-use super::worker::{Holder, LanePlaces, Recorder};
 use crate::agents::Agents;
 use crate::engine::Engine;
 use crate::ground::{Ground, NextDue};
@@ -35,9 +33,9 @@ use crate::notify::Notify;
 use crate::settings::Settings;
 use crate::skills::CodeRunner;
 
-/// What hooks act through.
+/// The other services that hooks use, and a limit.
 #[derive(Debug, Clone)]
-pub struct HookMeans {
+pub struct HookDependencies {
     pub settings: Settings,
     pub agents: Agents,
     pub engine: Engine,
@@ -47,6 +45,9 @@ pub struct HookMeans {
     /// As soon as so much waits, events are left in the outbox.
     pub waiting_limit: u64,
 }
+
+/// Whose position in the outbox the reader moves.
+pub(super) const CONSUMER: &str = "hooks";
 
 /// How often each delivery of this daemon ended how, and how the reader of events stands.
 #[derive(Debug, Default)]
@@ -78,19 +79,16 @@ pub(super) struct Passed {
 
 struct Inner {
     ground: Ground,
-    means: HookMeans,
+    dependencies: HookDependencies,
     owner: GuardedClient,
     steered: GuardedClient,
-    known: ArcSwapOption<Known>,
-    places: LanePlaces,
-    /// How much each holds here.
-    under_way: Mutex<HashMap<(Lane, Holder), usize>>,
-    recorder: Recorder,
+    cache: ArcSwapOption<HookCache>,
+    limits: ConcurrencyLimits,
     read_wake: Arc<Wake>,
     deliver_wake: Arc<Wake>,
     execute_wake: Arc<Wake>,
     passed: Mutex<Option<Passed>>,
-    /// When the next thing of each lane is due, as was last seen.
+    /// When the next thing of each queue is due, as was last seen.
     next_due: [NextDue; 2],
     counters: Counters,
 }
@@ -101,24 +99,22 @@ pub struct Hooks(Arc<Inner>);
 
 impl std::fmt::Debug for Hooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hooks").field("places", &self.0.places).finish_non_exhaustive()
+        f.debug_struct("Hooks").field("limits", &self.0.limits).finish_non_exhaustive()
     }
 }
 
 impl Hooks {
     /// Starts listening for the outbox's signal; what happens then is the workers'.
     #[must_use]
-    pub fn new(ground: &Ground, means: HookMeans) -> Self {
-        let policy = means.settings.policy();
+    pub fn new(ground: &Ground, dependencies: HookDependencies) -> Self {
+        let policy = dependencies.settings.policy();
         let hooks = Self(Arc::new(Inner {
             ground: ground.clone(),
             owner: GuardedClient::new(policy.clone(), Trust::Owner),
             steered: GuardedClient::new(policy, Trust::Steered),
-            means,
-            known: ArcSwapOption::empty(),
-            places: LanePlaces::default(),
-            under_way: Mutex::default(),
-            recorder: Recorder::default(),
+            dependencies,
+            cache: ArcSwapOption::empty(),
+            limits: ConcurrencyLimits::default(),
             read_wake: Arc::default(),
             deliver_wake: Arc::default(),
             execute_wake: Arc::default(),
@@ -131,28 +127,28 @@ impl Hooks {
     }
 
     /// The hooks as a transaction or connection sees them.
-    pub(super) async fn known(&self, read: &mut Read) -> Result<Arc<Known>, HookError> {
+    pub(super) async fn cache(&self, read: &mut Read) -> Result<Arc<HookCache>, HookError> {
         let version = store::find_version(read).await?;
-        self.known_at(read, version).await
+        self.cache_at(read, version).await
     }
 
-    pub(super) async fn known_at(&self, read: &mut Read, version: Version) -> Result<Arc<Known>, HookError> {
-        if let Some(known) = self.0.known.load_full().filter(|known| known.version == version) {
-            return Ok(known);
+    pub(super) async fn cache_at(&self, read: &mut Read, version: Version) -> Result<Arc<HookCache>, HookError> {
+        if let Some(cache) = self.0.cache.load_full().filter(|cache| cache.version == version) {
+            return Ok(cache);
         }
-        let known = Arc::new(Known::load(read, self.0.means.settings.vault(), version).await?);
-        self.0.known.store(Some(Arc::clone(&known)));
-        Ok(known)
+        let cache = Arc::new(HookCache::load(read, self.0.dependencies.settings.vault(), version).await?);
+        self.0.cache.store(Some(Arc::clone(&cache)));
+        Ok(cache)
     }
 
     /// After a transaction failed that may have seen what was never committed.
-    pub(super) fn forget_known(&self) {
-        self.0.known.store(None);
+    pub(super) fn invalidate_cache(&self) {
+        self.0.cache.store(None);
     }
 
     /// The client for what a hook's owner typed in, as the settings allow it now.
     pub(super) fn client(&self) -> &GuardedClient {
-        if self.0.means.settings.security().private_hook_targets { &self.0.owner } else { &self.0.steered }
+        if self.0.dependencies.settings.security().private_hook_targets { &self.0.owner } else { &self.0.steered }
     }
 
     /// Why nothing may be sent to a url, as far as that shows without asking anybody.
@@ -163,10 +159,10 @@ impl Hooks {
     /// What the client says of a url, and which setting of hooks it comes from.
     pub(super) fn explain(&self, error: &NetError, url: &Url) -> String {
         let is_private = matches!(error, NetError::Refused { .. })
-            && !self.0.means.settings.security().private_hook_targets
+            && !self.0.dependencies.settings.security().private_hook_targets
             && self.0.owner.check_url(url).is_ok();
         let note = if is_private { " (security.private_hook_targets is off)" } else { "" };
-        format!("{}{note}", whole_story(error))
+        format!("{}{note}", error_chain(error))
     }
 
     pub(super) fn ground(&self) -> &Ground {
@@ -177,20 +173,12 @@ impl Hooks {
         &self.0.ground.db
     }
 
-    pub(super) fn means(&self) -> &HookMeans {
-        &self.0.means
+    pub(super) fn dependencies(&self) -> &HookDependencies {
+        &self.0.dependencies
     }
 
-    pub(super) fn places(&self) -> &LanePlaces {
-        &self.0.places
-    }
-
-    pub(super) fn under_way(&self) -> &Mutex<HashMap<(Lane, Holder), usize>> {
-        &self.0.under_way
-    }
-
-    pub(super) fn recorder(&self) -> &Recorder {
-        &self.0.recorder
+    pub(super) fn limits(&self) -> &ConcurrencyLimits {
+        &self.0.limits
     }
 
     pub(super) fn counters(&self) -> &Counters {
@@ -205,32 +193,32 @@ impl Hooks {
         Arc::clone(&self.0.read_wake)
     }
 
-    pub(super) fn wake_of(&self, lane: Lane) -> Arc<Wake> {
-        match lane {
-            Lane::Deliveries => Arc::clone(&self.0.deliver_wake),
-            Lane::Executions => Arc::clone(&self.0.execute_wake),
+    pub(super) fn wake_of(&self, queue: QueueKind) -> Arc<Wake> {
+        match queue {
+            QueueKind::Deliveries => Arc::clone(&self.0.deliver_wake),
+            QueueKind::Executions => Arc::clone(&self.0.execute_wake),
         }
     }
 
-    /// When something of `lane` is next due, if nothing is under way.
-    pub(super) fn next_due(&self, lane: Lane) -> &NextDue {
+    /// When something of `queue` is next due, if nothing is under way.
+    pub(super) fn next_due(&self, queue: QueueKind) -> &NextDue {
         let [deliveries, executions] = &self.0.next_due;
-        match lane {
-            Lane::Deliveries => deliveries,
-            Lane::Executions => executions,
+        match queue {
+            QueueKind::Deliveries => deliveries,
+            QueueKind::Executions => executions,
         }
     }
 
     /// Wakes what delivers and what executes.
-    pub(super) fn wake_lanes(&self) {
-        self.wake_of(Lane::Deliveries).notify_one();
-        self.wake_of(Lane::Executions).notify_one();
+    pub(super) fn wake_queues(&self) {
+        self.wake_of(QueueKind::Deliveries).notify_one();
+        self.wake_of(QueueKind::Executions).notify_one();
     }
 
     /// Waits until nothing is under way any more, at most for `limit`. What is cut off then is done
     /// again after its lease.
     pub async fn drain(&self, limit: Duration) {
-        if !self.0.places.drain(limit).await {
+        if !self.0.limits.drain(limit).await {
             tracing::warn!("some hooks were still at work and are cut off; they will do it again");
         }
     }
@@ -266,6 +254,13 @@ impl Hooks {
         store::queue::count_open_circuits(&mut self.db().read().await?).await
     }
 
+    /// The position after which events are to be read.
+    pub(super) async fn reader_position(&self, read: &mut Read, database: &str) -> Result<Seq, StoreError> {
+        let cursor = read.find_cursor(CONSUMER).await?.unwrap_or(Seq::START);
+        let passed = self.0.passed.lock().clone().filter(|passed| passed.database == database);
+        Ok(passed.map_or(cursor, |passed| passed.seq.max(cursor)))
+    }
+
     /// How old the oldest event is that was not matched yet.
     ///
     /// # Errors
@@ -273,7 +268,7 @@ impl Hooks {
     pub async fn reader_lag(&self) -> Result<Duration, StoreError> {
         let mut read = self.db().read().await?;
         let database = store::find_version(&mut read).await?.database;
-        let after = self.reader_place(&mut read, &database).await?;
+        let after = self.reader_position(&mut read, &database).await?;
         let oldest = read.events_after(after, 1).await?;
         let now = self.ground().clock.now();
         Ok(oldest.first().map(|event| now.since(event.created_at)).unwrap_or_default())

@@ -7,7 +7,7 @@ use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, in_list, row
 
 use super::figures::{self, Figures};
 use super::queue::Claim;
-use crate::hooks::model::{Delivery, DeliveryStatus, HookDeliveryId, HookId};
+use crate::hooks::model::{Delivery, DeliveryResult, DeliveryStatus, HookDeliveryId, HookId};
 
 const COLUMNS: &str = "id, hook_id, event_id, event_type, status, attempt_count, due_at, response_status, duration_ms, \
                        error, created_at, updated_at, (SELECT c.open_until FROM hook_circuits c \
@@ -101,17 +101,6 @@ pub(in crate::hooks) async fn insert_deliveries(
         left = rest;
     }
     Ok(added)
-}
-
-/// What an attempt came to.
-#[derive(Debug, Clone)]
-pub(in crate::hooks) struct DeliveryResult {
-    pub(in crate::hooks) status: DeliveryStatus,
-    /// When it is tried again.
-    pub(in crate::hooks) due_at: Option<Timestamp>,
-    pub(in crate::hooks) response_status: Option<u16>,
-    pub(in crate::hooks) duration_ms: u64,
-    pub(in crate::hooks) error: Option<String>,
 }
 
 /// Writes down what attempts came to; answers the ids of those that were still held.

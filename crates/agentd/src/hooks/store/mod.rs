@@ -19,7 +19,7 @@ const COLUMNS: &str = "id, name, event_type, hook_type, enabled, disabled_reason
                        THEN 1 ELSE 0 END AS BIGINT) AS keeps_secret, source_code, filter_expr, priority, tags, max_retries, bundled_id, heard_after, heard_in, \
                        created_at, updated_at";
 
-/// `database` is what the place from which a hook hears must be of to mean anything.
+/// The position from which a hook hears means something in this `database` alone.
 fn hook(row: &Row, database: &str) -> Result<Hook, StoreError> {
     let hook_type = HookType::from_stored(&row.get::<String>("hook_type")?);
     let config: Map<String, Value> = row.json("config")?;
@@ -183,10 +183,10 @@ pub(super) async fn update_hook(tx: &mut Tx, hook: &Hook, listens_anew: bool) ->
     )
     .await?;
     if listens_anew {
-        let (place, database) = (tx.outbox_position().await?, find_version(tx).await?.database);
+        let (position, database) = (tx.outbox_position().await?, find_version(tx).await?.database);
         tx.execute(
             "UPDATE hooks SET heard_after = $2, heard_in = $3 WHERE id = $1",
-            args![&hook.id, place.to_string(), database],
+            args![&hook.id, position.to_string(), database],
         )
         .await?;
     }

@@ -12,14 +12,14 @@ use agentd_store::{Args, Read, Row, StoreError, Tx, args, in_list};
 
 use crate::hooks::model::{HookDeliveryId, HookId};
 
-/// Which of the two tables.
+/// Which of the two queues, each a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::hooks) enum Lane {
+pub(in crate::hooks) enum QueueKind {
     Deliveries,
     Executions,
 }
 
-impl Lane {
+impl QueueKind {
     fn table(self) -> &'static str {
         match self {
             Self::Deliveries => "hook_deliveries",
@@ -47,9 +47,9 @@ impl Lane {
 /// What hooks of a higher priority do about an event, others wait for so long.
 const LONGEST_HOLD: Duration = Duration::from_secs(1);
 
-/// A hook that has something to do, now or later.
+/// What waits for a hook, due now or later.
 #[derive(Debug, Clone)]
-pub(in crate::hooks) struct Busy {
+pub(in crate::hooks) struct Backlog {
     pub(in crate::hooks) hook_id: HookId,
     /// When the first of it is due.
     pub(in crate::hooks) due_at: Timestamp,
@@ -74,34 +74,34 @@ pub(in crate::hooks) struct Claim {
 
 /// Every hook with something to do: one step for each in the index of what is due. Its order is asked for, since every
 /// other index of hooks leads through all that has ended.
-pub(in crate::hooks) async fn list_busy(read: &mut Read, lane: Lane) -> Result<Vec<Busy>, StoreError> {
+pub(in crate::hooks) async fn list_backlogs(read: &mut Read, queue: QueueKind) -> Result<Vec<Backlog>, StoreError> {
     let sql = format!(
-        "WITH RECURSIVE busy (hook_id) AS (\
+        "WITH RECURSIVE backlogs (hook_id) AS (\
          SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL ORDER BY t.hook_id, t.due_at LIMIT 1) \
          UNION ALL \
-         SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id > busy.hook_id \
-         ORDER BY t.hook_id, t.due_at LIMIT 1) FROM busy WHERE busy.hook_id IS NOT NULL) \
-         SELECT busy.hook_id AS hook_id, \
-         (SELECT t.due_at FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id = busy.hook_id \
+         SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id > backlogs.hook_id \
+         ORDER BY t.hook_id, t.due_at LIMIT 1) FROM backlogs WHERE backlogs.hook_id IS NOT NULL) \
+         SELECT backlogs.hook_id AS hook_id, \
+         (SELECT t.due_at FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id = backlogs.hook_id \
          ORDER BY t.due_at LIMIT 1) AS due_at, \
-         (SELECT c.open_until FROM hook_circuits c WHERE c.hook_id = busy.hook_id) AS open_until \
-         FROM busy WHERE busy.hook_id IS NOT NULL",
-        table = lane.table()
+         (SELECT c.open_until FROM hook_circuits c WHERE c.hook_id = backlogs.hook_id) AS open_until \
+         FROM backlogs WHERE backlogs.hook_id IS NOT NULL",
+        table = queue.table()
     );
     let rows = read.fetch_all(sql, args![]).await?;
-    let busy = |row: &Row| {
+    let backlog = |row: &Row| {
         // What has just ended elsewhere is not due any more.
         let Some(due_at) = row.get("due_at")? else { return Ok(None) };
-        Ok(Some(Busy { hook_id: row.get("hook_id")?, due_at, open_until: row.get("open_until")? }))
+        Ok(Some(Backlog { hook_id: row.get("hook_id")?, due_at, open_until: row.get("open_until")? }))
     };
-    rows.iter().filter_map(|row| busy(row).transpose()).collect()
+    rows.iter().filter_map(|row| backlog(row).transpose()).collect()
 }
 
 /// Takes up to `limit` of what is due for a hook, the longest due first; not what one of the hooks that go before it
 /// has still to begin, or has just begun.
 pub(in crate::hooks) async fn claim(
     tx: &mut Tx,
-    lane: Lane,
+    queue: QueueKind,
     (hook, going_before): (&HookId, &[String]),
     limit: usize,
     owner: &str,
@@ -118,8 +118,8 @@ pub(in crate::hooks) async fn claim(
              AND earlier.event_id = {table}.event_id AND earlier.due_at IS NOT NULL \
              AND ((earlier.owner IS NOT NULL AND earlier.{begun_at} > ${waits}) \
              OR (earlier.owner IS NULL AND earlier.attempt_count = 0 AND {table}.created_at > ${waits})))",
-            table = lane.table(),
-            begun_at = lane.begun_at(),
+            table = queue.table(),
+            begun_at = queue.begun_at(),
             list = in_list(&mut values, &going_before.iter().map(String::as_str).collect::<Vec<_>>()),
         )
     };
@@ -128,8 +128,8 @@ pub(in crate::hooks) async fn claim(
          ORDER BY due_at, id LIMIT $3 {skip_locked}) \
          UPDATE {table} SET {claimed}, owner = $4, fence = fence + 1, due_at = $5 WHERE id IN (SELECT id FROM due) \
          RETURNING id, hook_id, event_id, event_type, payload, depth, attempt_count, owner, fence",
-        table = lane.table(),
-        claimed = lane.claimed(),
+        table = queue.table(),
+        claimed = queue.claimed(),
         skip_locked = tx.dialect().skip_locked(),
     );
     let rows = tx.fetch_all(sql, values).await?;
@@ -141,7 +141,7 @@ pub(in crate::hooks) async fn claim(
 /// Takes one row, whatever it waits for.
 pub(in crate::hooks) async fn claim_one(
     tx: &mut Tx,
-    lane: Lane,
+    queue: QueueKind,
     id: &str,
     owner: &str,
     lease: Duration,
@@ -150,8 +150,8 @@ pub(in crate::hooks) async fn claim_one(
     let sql = format!(
         "UPDATE {table} SET {claimed}, owner = $3, fence = fence + 1, due_at = $4 WHERE id = $1 \
          RETURNING id, hook_id, event_id, event_type, payload, depth, attempt_count, owner, fence",
-        table = lane.table(),
-        claimed = lane.claimed(),
+        table = queue.table(),
+        claimed = queue.claimed(),
     );
     tx.fetch_optional(sql, args![id, now, owner, now + lease]).await?.as_ref().map(claimed).transpose()
 }
@@ -173,12 +173,12 @@ fn claimed(row: &Row) -> Result<Claim, StoreError> {
 /// Holds it for longer; whether it is still held.
 pub(in crate::hooks) async fn extend(
     tx: &mut Tx,
-    lane: Lane,
+    queue: QueueKind,
     claim: &Claim,
     lease: Duration,
 ) -> Result<bool, StoreError> {
     let until = tx.clock().now() + lease;
-    let sql = format!("UPDATE {} SET due_at = $4 WHERE id = $1 AND owner = $2 AND fence = $3", lane.table());
+    let sql = format!("UPDATE {} SET due_at = $4 WHERE id = $1 AND owner = $2 AND fence = $3", queue.table());
     let held = tx.execute(sql, args![&claim.id, &claim.owner, claim.fence, until]).await?;
     Ok(held == 1)
 }
@@ -193,13 +193,13 @@ pub(in crate::hooks) async fn count_waiting(read: &mut Read, limit: u64) -> Resu
 /// How much of that is one hook's, counted up to `limit`.
 pub(in crate::hooks) async fn count_waiting_of(
     read: &mut Read,
-    lane: Lane,
+    queue: QueueKind,
     hook: &HookId,
     limit: u64,
 ) -> Result<u64, StoreError> {
     let sql = format!(
         "SELECT COUNT(*) AS waiting FROM (SELECT 1 AS one FROM {} WHERE hook_id = $1 AND due_at IS NOT NULL LIMIT $2) w",
-        lane.table()
+        queue.table()
     );
     read.fetch_one(sql, args![hook, limit]).await?.get("waiting")
 }

@@ -9,17 +9,27 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::INTERVAL;
-use super::lane::{Task, claim_due, rest};
-use super::record::Attempted;
+use super::claim::{Task, claim_due, rest};
+use super::record::{Attempted, Recorder};
 use crate::ground::{Worker, WorkerError};
-use crate::hooks::act::Sent;
-use crate::hooks::model::{Action, DELIVERY_LEASE};
+use crate::hooks::act::Work;
+use crate::hooks::model::{Action, DELIVERY_LEASE, Sent};
 use crate::hooks::service::Hooks;
-use crate::hooks::store::queue::Lane;
+use crate::hooks::store::queue::QueueKind;
 
 /// Claims deliveries that are due and sends them, many at once.
 #[derive(Debug)]
-pub struct DeliverHooks(pub Hooks);
+pub struct DeliverHooks {
+    hooks: Hooks,
+    recorder: Arc<Recorder>,
+}
+
+impl DeliverHooks {
+    #[must_use]
+    pub fn new(hooks: Hooks) -> Self {
+        Self { recorder: Recorder::new(hooks.clone()), hooks }
+    }
+}
 
 impl Worker for DeliverHooks {
     fn name(&self) -> &'static str {
@@ -31,11 +41,11 @@ impl Worker for DeliverHooks {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        Some(self.0.next_due(Lane::Deliveries).at())
+        Some(self.hooks.next_due(QueueKind::Deliveries).at())
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {
-        Some(self.0.wake_of(Lane::Deliveries))
+        Some(self.hooks.wake_of(QueueKind::Deliveries))
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
@@ -46,31 +56,29 @@ impl Worker for DeliverHooks {
 impl DeliverHooks {
     async fn run(&self) -> Result<bool, WorkerError> {
         // What ended since then may be due again earlier than was seen.
-        let was_busy = self.0.places().taken(Lane::Deliveries) > 0;
-        let claimed =
-            claim_due(&self.0, Lane::Deliveries, DELIVERY_LEASE).await.inspect_err(|_| self.0.forget_known())?;
+        let had_work = self.hooks.limits().of(QueueKind::Deliveries).is_in_use();
+        let claimed = claim_due(&self.hooks, QueueKind::Deliveries, DELIVERY_LEASE)
+            .await
+            .inspect_err(|_| self.hooks.invalidate_cache())?;
         if claimed.is_empty() {
-            return Ok(rest(&self.0, Lane::Deliveries).await || was_busy);
+            return Ok(rest(&self.hooks, QueueKind::Deliveries).await || had_work);
         }
         for task in claimed {
-            let hooks = self.0.clone();
+            let (hooks, recorder) = (self.hooks.clone(), Arc::clone(&self.recorder));
             // In a task of its own: what has begun is not cut off when the workers stop.
-            tokio::spawn(async move { deliver(&hooks, task).await });
+            tokio::spawn(async move { deliver(&hooks, &recorder, task).await });
         }
         Ok(true)
     }
 }
 
-async fn deliver(hooks: &Hooks, task: Task) {
-    let Task { hook, claim, is_probe, mut held } = task;
+async fn deliver(hooks: &Hooks, recorder: &Arc<Recorder>, task: Task) {
+    let Task { hook, claim, is_probe, mut permit } = task;
     let sent = match &hook.hook.action {
-        Action::Http(http) => {
-            let is_slow = || hooks.places().make_room(Lane::Deliveries, &mut held.place);
-            hooks.send(&hook, http, &claim, is_slow).await
-        }
+        Action::Http(http) => Work::new(hooks, &hook, &claim).send(http, || permit.count_as_slow()).await,
         Action::Broken(problem) => Sent::impossible(problem),
         Action::Python(_) | Action::Builtin(_) => Sent::impossible("the hook sends nothing"),
     };
     let jitter = hooks.ground().entropy.unit();
-    hooks.record(Attempted { hook, claim, is_probe, sent, jitter }, held);
+    recorder.record(Attempted { hook, claim, is_probe, sent, jitter }, permit);
 }

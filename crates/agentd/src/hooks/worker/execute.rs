@@ -9,12 +9,12 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::INTERVAL;
-use super::lane::{claim_due, rest};
+use super::claim::{Task, claim_due, rest};
 use crate::ground::{Worker, WorkerError};
-use crate::hooks::act::LanePlace;
+use crate::hooks::act::Work;
 use crate::hooks::model::EXECUTION_LEASE;
 use crate::hooks::service::Hooks;
-use crate::hooks::store::queue::Lane;
+use crate::hooks::store::queue::QueueKind;
 
 /// Claims executions that are due, and those that a daemon left behind, and carries them out, a few at once.
 #[derive(Debug)]
@@ -30,11 +30,11 @@ impl Worker for ExecuteHooks {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        Some(self.0.next_due(Lane::Executions).at())
+        Some(self.0.next_due(QueueKind::Executions).at())
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {
-        Some(self.0.wake_of(Lane::Executions))
+        Some(self.0.wake_of(QueueKind::Executions))
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
@@ -44,22 +44,24 @@ impl Worker for ExecuteHooks {
 
 impl ExecuteHooks {
     async fn run(&self) -> Result<bool, WorkerError> {
-        let was_busy = self.0.places().taken(Lane::Executions) > 0;
-        let claimed =
-            claim_due(&self.0, Lane::Executions, EXECUTION_LEASE).await.inspect_err(|_| self.0.forget_known())?;
+        let had_work = self.0.limits().of(QueueKind::Executions).is_in_use();
+        let claimed = claim_due(&self.0, QueueKind::Executions, EXECUTION_LEASE)
+            .await
+            .inspect_err(|_| self.0.invalidate_cache())?;
         if claimed.is_empty() {
-            return Ok(rest(&self.0, Lane::Executions).await || was_busy);
+            return Ok(rest(&self.0, QueueKind::Executions).await || had_work);
         }
-        for mut task in claimed {
+        for task in claimed {
             let hooks = self.0.clone();
             // In a task of its own: what has begun is not cut off when the workers stop.
             tokio::spawn(async move {
-                let place = LanePlace::new(task.held.place.take());
-                hooks.execute(&task.hook, &task.claim, task.hook.hook.max_retries, &place).await;
-                drop(task);
-                if place.into_inner().is_none() {
-                    // No place becomes free by this, but a part of the hook's share.
-                    hooks.wake_of(Lane::Executions).notify_one();
+                let Task { hook, claim, mut permit, .. } = task;
+                Work::new(&hooks, &hook, &claim).execute(hook.hook.max_retries, &mut permit).await;
+                let has_left_queue = permit.has_left_queue();
+                drop(permit);
+                if has_left_queue {
+                    // The limit of the queue has nothing to tell, but the hook may have another one.
+                    hooks.wake_of(QueueKind::Executions).notify_one();
                 }
             });
         }

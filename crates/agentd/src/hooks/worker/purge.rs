@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 
 use crate::ground::{Worker, WorkerError};
 use crate::hooks::error::HookError;
-use crate::hooks::model::{DeliveryStatus, HookId};
-use crate::hooks::service::{DELETED, Hooks};
+use crate::hooks::model::{DELETED, DeliveryStatus, HookId};
+use crate::hooks::service::Hooks;
 use crate::hooks::store;
 use crate::hooks::store::{deliveries, executions, figures, queue};
 
@@ -82,7 +82,7 @@ impl PurgeHooks {
         if expiry.is_some_and(|expiry| expiry <= now) {
             let release = async |tx: &mut Tx| deliveries::release_expired(tx, BATCH).await;
             released = db.write_locking(Durability::Relaxed, release).await?;
-            self.hooks.wake_lanes();
+            self.hooks.wake_queues();
         }
         self.round.lock().next_expiry = expiry;
         let is_due = {
@@ -106,7 +106,7 @@ impl PurgeHooks {
         let forget = async move |tx: &mut Tx| figures::delete_figures(tx, now - FIGURES_KEPT, BATCH).await;
         self.hooks.db().write_locking(Durability::Relaxed, forget).await?;
         let mut read = self.hooks.db().read().await?;
-        let living = self.hooks.known(&mut read).await?;
+        let living = self.hooks.cache(&mut read).await?;
         let deleted = store::list_deleted(&mut read, MOST_DELETED).await?;
         let living = living.ids().map(|id| (id.clone(), false));
         let left = living.chain(deleted.into_iter().map(|id| (id, true))).collect();

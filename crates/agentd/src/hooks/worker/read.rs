@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_store::{Durability, Event, Read, Seq, StoreError, Tx, args};
+use agentd_store::{Durability, Event, Seq, StoreError, Tx, args};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -18,18 +18,17 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::INTERVAL;
-use super::room::{GIVEN_UP, Gauge, Room};
+use super::capacity::{Capacity, CapacityMonitor, GIVEN_UP};
 use crate::ground::{Worker, WorkerError};
+use crate::hooks::cache::{HookCache, LoadedHook};
 use crate::hooks::error::HookError;
-use crate::hooks::known::{Known, LoadedHook};
-use crate::hooks::model::{ExecutionId, HookDeliveryId, MAX_DEPTH, event_body};
-use crate::hooks::service::{Hooks, Passed};
+use crate::hooks::model::{HookDeliveryId, MAX_DEPTH, event_body};
+use crate::hooks::service::{CONSUMER, Hooks, Passed, insert_work};
 use crate::hooks::store;
-use crate::hooks::store::deliveries::{self, Added, NewWork};
+use crate::hooks::store::deliveries::{self, NewWork};
 use crate::hooks::store::executions;
-use crate::hooks::store::queue::Lane;
+use crate::hooks::store::queue::QueueKind;
 
-const CONSUMER: &str = "hooks";
 /// What a hook sends is known by this header.
 const DELIVERY_HEADER: &str = "x-svc-delivery";
 const EVENTS_A_BATCH: u32 = 500;
@@ -40,15 +39,15 @@ const CURSOR_FOLLOWS: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct ReadEvents {
     hooks: Hooks,
-    gauge: Gauge,
+    monitor: CapacityMonitor,
     cursor_moved: Mutex<Option<Instant>>,
 }
 
 impl ReadEvents {
     #[must_use]
     pub fn new(hooks: Hooks) -> Self {
-        let gauge = Gauge::new(hooks.ground().clock.now());
-        Self { hooks, gauge, cursor_moved: Mutex::default() }
+        let monitor = CapacityMonitor::new(hooks.ground().clock.now());
+        Self { hooks, monitor, cursor_moved: Mutex::default() }
     }
 }
 
@@ -71,7 +70,7 @@ impl Worker for ReadEvents {
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
-        async { Ok(self.run().await.inspect_err(|_| self.hooks.forget_known())?) }.boxed()
+        async { Ok(self.run().await.inspect_err(|_| self.hooks.invalidate_cache())?) }.boxed()
     }
 }
 
@@ -100,33 +99,33 @@ struct Batch {
 
 impl ReadEvents {
     async fn run(&self) -> Result<bool, HookError> {
-        let room = self.gauge.room(&self.hooks).await?;
-        if room.rows == 0 {
+        let capacity = self.monitor.capacity(&self.hooks).await?;
+        if capacity.rows == 0 {
             return Ok(false);
         }
-        let (known, page) = {
+        let (cache, page) = {
             let mut read = self.hooks.db().read_snapshot().await?;
-            let known = self.hooks.known(&mut read).await?;
-            let database = known.version.database.clone();
-            let after = self.hooks.reader_place(&mut read, &database).await?;
+            let cache = self.hooks.cache(&mut read).await?;
+            let database = cache.version.database.clone();
+            let after = self.hooks.reader_position(&mut read, &database).await?;
             let events = read.events_after(after, EVENTS_A_BATCH).await?;
-            (known, Page { database, after, events })
+            (cache, Page { database, after, events })
         };
         let Some(last) = page.events.last().map(|event| event.seq) else { return Ok(false) };
-        let is_heard = |event: &Event| wanted(&known, event).is_some();
+        let is_heard = |event: &Event| wanted(&cache, event).is_some();
         if !page.events.iter().any(is_heard) {
             let is_full = page.is_full();
             self.pass(&page.database, last, is_full).await?;
             return Ok(is_full);
         }
         let here = self.hooks.clone();
-        let take = async move |tx: &mut Tx| here.take_batch(tx, &page, &room).await;
+        let take = async move |tx: &mut Tx| take_batch(&here, tx, &page, &capacity).await;
         let batch = self.hooks.db().write_locking(Durability::Full, take).await?;
-        self.gauge.add(batch.queued + batch.inline);
+        self.monitor.add(batch.queued + batch.inline);
         self.hooks.counters().dead.fetch_add(u64::try_from(batch.given_up).unwrap_or_default(), Ordering::Relaxed);
-        for (added, lane) in [(batch.queued, Lane::Deliveries), (batch.inline, Lane::Executions)] {
+        for (added, queue) in [(batch.queued, QueueKind::Deliveries), (batch.inline, QueueKind::Executions)] {
             if added > 0 {
-                self.hooks.wake_of(lane).notify_one();
+                self.hooks.wake_of(queue).notify_one();
             }
         }
         Ok(batch.has_more)
@@ -146,8 +145,8 @@ impl ReadEvents {
 }
 
 /// An event as hooks get it, and those that are to do something about it.
-fn wanted<'k>(known: &'k Known, event: &Event) -> Option<(Value, Vec<&'k Arc<LoadedHook>>)> {
-    let listening = known.listening(&event.event_type);
+fn wanted<'k>(cache: &'k HookCache, event: &Event) -> Option<(Value, Vec<&'k Arc<LoadedHook>>)> {
+    let listening = cache.listening(&event.event_type);
     if !listening.iter().any(|hook| hook.hook.hears(event.seq, event.agent.as_deref())) {
         return None;
     }
@@ -160,94 +159,61 @@ fn wanted<'k>(known: &'k Known, event: &Event) -> Option<(Value, Vec<&'k Arc<Loa
     (!hooks.is_empty()).then_some((body, hooks))
 }
 
-impl Hooks {
-    /// Behind which events are to be read.
-    pub(in crate::hooks) async fn reader_place(&self, read: &mut Read, database: &str) -> Result<Seq, StoreError> {
-        let cursor = read.find_cursor(CONSUMER).await?.unwrap_or(Seq::START);
-        let passed = self.passed().lock().clone().filter(|passed| passed.database == database);
-        Ok(passed.map_or(cursor, |passed| passed.seq.max(cursor)))
-    }
-
-    /// Writes down what the events of a page call for, as far as there is room.
-    async fn take_batch(&self, tx: &mut Tx, page: &Page, room: &Room) -> Result<Batch, HookError> {
-        // One replica at a time; another one would only find all done.
-        let lock = tx.dialect().exclusive_lock();
-        tx.fetch_optional(format!("SELECT consumer FROM cursors WHERE consumer = $1 {lock}"), args![CONSUMER]).await?;
-        let version = store::hold_version(tx).await?;
-        let known = self.known_at(tx, version).await?;
-        let database = known.version.database.clone();
-        let after = self.reader_place(tx, &database).await?;
-        let read_here;
-        // What was read behind this place is still what lies behind it, unless somebody has moved on.
-        let page = if (after, &database) == (page.after, &page.database) {
-            page
-        } else {
-            read_here = Page { database, after, events: tx.events_after(after, EVENTS_A_BATCH).await? };
-            &read_here
-        };
-        let mut batch = Batch { has_more: page.is_full(), ..Batch::default() };
-        let (mut matched, mut rows, mut reached) = (Vec::new(), 0, None);
-        for event in &page.events {
-            if rows >= room.rows {
-                batch.has_more = true;
-                break;
-            }
-            reached = Some(event.seq);
-            let Some((body, hooks)) = wanted(&known, event) else { continue };
-            rows += hooks.len();
-            matched.push((event, body.to_string(), hooks));
+/// Writes down what the events of a page call for, as far as there is capacity.
+async fn take_batch(hooks: &Hooks, tx: &mut Tx, page: &Page, capacity: &Capacity) -> Result<Batch, HookError> {
+    // One replica at a time; another one would only find all done.
+    let lock = tx.dialect().exclusive_lock();
+    tx.fetch_optional(format!("SELECT consumer FROM cursors WHERE consumer = $1 {lock}"), args![CONSUMER]).await?;
+    let version = store::hold_version(tx).await?;
+    let cache = hooks.cache_at(tx, version).await?;
+    let database = cache.version.database.clone();
+    let after = hooks.reader_position(tx, &database).await?;
+    let read_here;
+    // What was read from this position on is still what follows it, unless somebody has moved on.
+    let page = if (after, &database) == (page.after, &page.database) {
+        page
+    } else {
+        read_here = Page { database, after, events: tx.events_after(after, EVENTS_A_BATCH).await? };
+        &read_here
+    };
+    let mut batch = Batch { has_more: page.is_full(), ..Batch::default() };
+    let (mut matched, mut rows, mut reached) = (Vec::new(), 0, None);
+    for event in &page.events {
+        if rows >= capacity.rows {
+            batch.has_more = true;
+            break;
         }
-        let depths = depths_of(tx, matched.iter().map(|(event, _, _)| *event)).await?;
-        let mut queued = Vec::new();
-        for ((event, payload, hooks), depth) in matched.iter().zip(depths) {
-            for hook in hooks {
-                let work = NewWork {
-                    hook_id: &hook.hook.id,
-                    event_id: event.id.as_str(),
-                    event_type: &event.event_type,
-                    payload,
-                    depth,
-                    given_up: room.behind.contains(&hook.hook.id).then_some(GIVEN_UP),
-                };
-                if hook.hook.is_queued() && depth <= MAX_DEPTH {
-                    queued.push((HookDeliveryId::generate(&self.ground().ids), work));
-                } else if self.insert_work(tx, hook, &work).await? {
-                    batch.inline += 1;
-                }
+        reached = Some(event.seq);
+        let Some((body, listening)) = wanted(&cache, event) else { continue };
+        rows += listening.len();
+        matched.push((event, body.to_string(), listening));
+    }
+    let depths = depths_of(tx, matched.iter().map(|(event, _, _)| *event)).await?;
+    let (ids, mut queued) = (&hooks.ground().ids, Vec::new());
+    for ((event, payload, listening), depth) in matched.iter().zip(depths) {
+        for hook in listening {
+            let work = NewWork {
+                hook_id: &hook.hook.id,
+                event_id: event.id.as_str(),
+                event_type: &event.event_type,
+                payload,
+                depth,
+                given_up: capacity.behind.contains(&hook.hook.id).then_some(GIVEN_UP),
+            };
+            if hook.hook.is_queued() && depth <= MAX_DEPTH {
+                queued.push((HookDeliveryId::generate(ids), work));
+            } else if insert_work(tx, ids, &hook.hook, &work).await? {
+                batch.inline += 1;
             }
         }
-        let added = deliveries::insert_deliveries(tx, &queued).await?;
-        batch.queued += added.waiting;
-        batch.given_up += added.given_up;
-        if let Some(seq) = reached {
-            tx.advance_cursor(CONSUMER, seq).await?;
-        }
-        Ok(batch)
     }
-
-    /// Writes down that a hook is to do something about an event; whether it was not written down before.
-    pub(in crate::hooks) async fn insert_work(
-        &self,
-        tx: &mut Tx,
-        hook: &LoadedHook,
-        work: &NewWork<'_>,
-    ) -> Result<bool, StoreError> {
-        let ids = &self.ground().ids;
-        if work.depth > MAX_DEPTH {
-            let reason = format!(
-                "hooks that led to each other's events end after {MAX_DEPTH}: this event came of a chain of {}",
-                work.depth
-            );
-            executions::insert_skipped(tx, &ExecutionId::generate(ids), work, &reason).await
-        } else if hook.hook.is_queued() {
-            let added = deliveries::insert_deliveries(tx, &[(HookDeliveryId::generate(ids), *work)]).await?;
-            Ok(added != Added::default())
-        } else if let Some(reason) = work.given_up {
-            executions::insert_skipped(tx, &ExecutionId::generate(ids), work, reason).await
-        } else {
-            executions::insert_execution(tx, &ExecutionId::generate(ids), work).await
-        }
+    let added = deliveries::insert_deliveries(tx, &queued).await?;
+    batch.queued += added.waiting;
+    batch.given_up += added.given_up;
+    if let Some(seq) = reached {
+        tx.advance_cursor(CONSUMER, seq).await?;
     }
+    Ok(batch)
 }
 
 /// How many hooks led to each of these events, one after the other: what a hook causes is known by the id that its

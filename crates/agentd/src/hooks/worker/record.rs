@@ -9,35 +9,39 @@ use agentd_base::Backoff;
 use agentd_store::{Durability, StoreError, Tx};
 use parking_lot::Mutex;
 
-use super::REQUESTS_AT_ONCE;
-use super::lane::Held;
-use crate::hooks::act::Sent;
-use crate::hooks::known::LoadedHook;
-use crate::hooks::model::{Action, DeliveryStatus, FAILURES_TO_OPEN, HookId, circuit_pause, delivery_delay};
-use crate::hooks::service::{DELETED, Hooks};
+use crate::hooks::cache::LoadedHook;
+use crate::hooks::limits::Permit;
+use crate::hooks::model::{DeliveryResult, DeliveryStatus, FAILURES_TO_OPEN, HookId, Sent, circuit_pause};
+use crate::hooks::service::Hooks;
 use crate::hooks::store;
-use crate::hooks::store::deliveries::{self, DeliveryResult};
+use crate::hooks::store::deliveries;
 use crate::hooks::store::figures::{self, Figures};
 use crate::hooks::store::queue::{self, Claim};
 
+/// A transaction writes down so many.
+const RESULTS_A_BATCH: usize = 64;
+
 /// A delivery that was tried.
 #[derive(Debug, Clone)]
-pub(in crate::hooks) struct Attempted {
-    pub(in crate::hooks) hook: Arc<LoadedHook>,
-    pub(in crate::hooks) claim: Claim,
-    pub(in crate::hooks) is_probe: bool,
-    pub(in crate::hooks) sent: Sent,
+pub(super) struct Attempted {
+    pub(super) hook: Arc<LoadedHook>,
+    pub(super) claim: Claim,
+    pub(super) is_probe: bool,
+    pub(super) sent: Sent,
     /// 0 to 1, at random.
-    pub(in crate::hooks) jitter: f64,
+    pub(super) jitter: f64,
 }
 
-/// Results that wait to be written, each with the place that its delivery holds, so never more than there are places.
-#[derive(Default)]
-pub(in crate::hooks) struct Recorder(Mutex<Results>);
+/// Results that wait to be written, each with the permit of its delivery, so never more than there are permits.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    hooks: Hooks,
+    results: Mutex<Results>,
+}
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Results {
-    waiting: Vec<(Attempted, Held)>,
+    waiting: Vec<(Attempted, Permit)>,
     is_writing: bool,
 }
 
@@ -50,57 +54,74 @@ struct Writer<'r> {
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            self.recorder.0.lock().is_writing = false;
+            self.recorder.results.lock().is_writing = false;
         }
     }
 }
 
 impl Recorder {
+    pub(super) fn new(hooks: Hooks) -> Arc<Self> {
+        Arc::new(Self { hooks, results: Mutex::default() })
+    }
+
+    /// Hands in what a delivery came to. Its permit is given back only when that is written: what is sent and not recorded
+    /// would be sent again after a crash.
+    pub(super) fn record(self: &Arc<Self>, attempted: Attempted, permit: Permit) {
+        if self.add(attempted, permit) {
+            let recorder = Arc::clone(self);
+            tokio::spawn(async move { recorder.write_results().await });
+        }
+    }
+
+    /// Writes until nothing waits.
+    async fn write_results(&self) {
+        let mut writer = Writer { recorder: self, is_done: false };
+        while let Some((batch, permits)) = writer.recorder.take() {
+            self.write_batch(batch).await;
+            // All at once, so that one claim finds all of them.
+            drop(permits);
+        }
+        writer.is_done = true;
+    }
+
+    async fn write_batch(&self, batch: Vec<Attempted>) {
+        let count = batch.len();
+        let write = async move |tx: &mut Tx| write(tx, &batch).await;
+        match self.hooks.db().write_locking(Durability::Full, write).await {
+            Ok(ended) => {
+                let counters = self.hooks.counters();
+                for status in ended {
+                    let counter = match status {
+                        DeliveryStatus::Success => &counters.succeeded,
+                        DeliveryStatus::DeadLetter => &counters.dead,
+                        _ => &counters.failed,
+                    };
+                    counter.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Err(error) => {
+                let error: &dyn Error = &error;
+                tracing::warn!(error, count, "what deliveries came to could not be recorded; they will be sent again");
+            }
+        }
+    }
+
     /// Answers whether somebody must begin to write.
-    fn add(&self, attempted: Attempted, held: Held) -> bool {
-        let mut results = self.0.lock();
-        results.waiting.push((attempted, held));
+    fn add(&self, attempted: Attempted, permit: Permit) -> bool {
+        let mut results = self.results.lock();
+        results.waiting.push((attempted, permit));
         !std::mem::replace(&mut results.is_writing, true)
     }
 
     /// All that waits; `None` when nothing does, and then the next result needs a writer of its own.
-    fn take(&self) -> Option<(Vec<Attempted>, Vec<Held>)> {
-        let mut results = self.0.lock();
+    fn take(&self) -> Option<(Vec<Attempted>, Vec<Permit>)> {
+        let mut results = self.results.lock();
         if results.waiting.is_empty() {
             results.is_writing = false;
             return None;
         }
-        let count = results.waiting.len().min(REQUESTS_AT_ONCE);
+        let count = results.waiting.len().min(RESULTS_A_BATCH);
         Some(results.waiting.drain(..count).unzip())
-    }
-}
-
-impl Attempted {
-    fn backoff(&self) -> Option<&Backoff> {
-        match &self.hook.hook.action {
-            Action::Http(http) => Some(&http.backoff),
-            _ => None,
-        }
-    }
-
-    /// What becomes of the delivery. `is_deleted`: its hook was deleted while it was sent, so this attempt is the last.
-    fn result(&self, now: agentd_base::Timestamp, is_deleted: bool) -> DeliveryResult {
-        let attempts = self.claim.attempt_count + 1;
-        let (response_status, duration_ms) = (self.sent.status, self.sent.duration_ms);
-        let ended = |status, error| DeliveryResult { status, due_at: None, response_status, duration_ms, error };
-        let Some(problem) = &self.sent.problem else { return ended(DeliveryStatus::Success, None) };
-        if is_deleted {
-            return ended(DeliveryStatus::DeadLetter, Some(DELETED.to_owned()));
-        }
-        let error = Some(problem.message.clone());
-        let backoff = self.backoff().filter(|_| problem.disable.is_none() && attempts < self.hook.hook.max_retries);
-        match backoff {
-            None => ended(DeliveryStatus::DeadLetter, error),
-            Some(backoff) => {
-                let delay = delivery_delay(backoff, attempts, self.jitter, problem.retry_after);
-                DeliveryResult { due_at: Some(now + delay), ..ended(DeliveryStatus::Failed, error) }
-            }
-        }
     }
 }
 
@@ -128,55 +149,11 @@ impl<'b> Receiver<'b> {
             self.failed_probe |= attempted.is_probe;
             self.disable = self.disable.or(attempted.sent.problem.as_ref().and_then(|problem| problem.disable));
             self.attempts = attempted.hook.hook.max_retries;
-            self.pause = attempted.backoff().map(|backoff| (*backoff, attempted.jitter));
+            self.pause = attempted.hook.hook.backoff().map(|backoff| (*backoff, attempted.jitter));
         }
         if result.due_at.is_none() {
             let figures = Figures::of(is_success, result.duration_ms);
             self.figures.entry(&attempted.claim.event_type).or_default().add(figures);
-        }
-    }
-}
-
-impl Hooks {
-    /// Hands in what a delivery came to. Its place is free only when that is written: what is sent and not recorded
-    /// would be sent again after a crash.
-    pub(super) fn record(&self, attempted: Attempted, held: Held) {
-        if self.recorder().add(attempted, held) {
-            let hooks = self.clone();
-            tokio::spawn(async move { hooks.write_results().await });
-        }
-    }
-
-    /// Writes until nothing waits.
-    async fn write_results(&self) {
-        let mut writer = Writer { recorder: self.recorder(), is_done: false };
-        while let Some((batch, held)) = writer.recorder.take() {
-            self.write_batch(batch).await;
-            // All at once, so that one claim finds all these places.
-            drop(held);
-        }
-        writer.is_done = true;
-    }
-
-    async fn write_batch(&self, batch: Vec<Attempted>) {
-        let count = batch.len();
-        let write = async move |tx: &mut Tx| write(tx, &batch).await;
-        match self.db().write_locking(Durability::Full, write).await {
-            Ok(ended) => {
-                let counters = self.counters();
-                for status in ended {
-                    let counter = match status {
-                        DeliveryStatus::Success => &counters.succeeded,
-                        DeliveryStatus::DeadLetter => &counters.dead,
-                        _ => &counters.failed,
-                    };
-                    counter.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-            Err(error) => {
-                let error: &dyn Error = &error;
-                tracing::warn!(error, count, "what deliveries came to could not be recorded; they will be sent again");
-            }
         }
     }
 }
@@ -186,7 +163,10 @@ async fn write(tx: &mut Tx, batch: &[Attempted]) -> Result<Vec<DeliveryStatus>, 
     let now = tx.clock().now();
     let hooks: BTreeSet<&str> = batch.iter().map(|attempted| attempted.claim.hook_id.as_str()).collect();
     let deleted = store::find_deleted(tx, &hooks.into_iter().collect::<Vec<_>>()).await?;
-    let result = |attempted: &Attempted| attempted.result(now, deleted.contains(&attempted.claim.hook_id));
+    let result = |attempted: &Attempted| {
+        let Attempted { hook, claim, sent, jitter, .. } = attempted;
+        DeliveryResult::new(&hook.hook, sent, claim.attempt_count + 1, *jitter, now, deleted.contains(&claim.hook_id))
+    };
     let results: Vec<DeliveryResult> = batch.iter().map(result).collect();
     let claims = batch.iter().map(|attempted| &attempted.claim);
     let held = deliveries::update_results(tx, claims.zip(&results)).await?;

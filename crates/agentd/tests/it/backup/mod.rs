@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use agentd::agents::JudgeAgents;
 use agentd::backup::{Backup, BackupError, Judges, Quiesce, RestoreReport, Unreadable, WhileBusy};
 use agentd::ground::{DataDir, Ground, JudgesRestored, TaskPanics};
-use agentd::hooks::JudgeHooks;
+use agentd::hooks::ValidateHooks;
 use agentd::migrations::MIGRATIONS;
 use agentd::scheduler::JudgeJobs;
 use agentd::settings::{JudgeSettings, Registry, Vault};
@@ -58,7 +58,7 @@ impl Quiesce for Rest {
 
 fn judges() -> Judges {
     let judges: [Box<dyn JudgesRestored>; 4] =
-        [Box::new(JudgeAgents), Box::new(JudgeSettings(Registry::new())), Box::new(JudgeJobs), Box::new(JudgeHooks)];
+        [Box::new(JudgeAgents), Box::new(JudgeSettings(Registry::new())), Box::new(JudgeJobs), Box::new(ValidateHooks)];
     Arc::new(judges)
 }
 

@@ -16,7 +16,7 @@ async fn figure(app: &TestApp, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn one_slow_receiver_holds_a_quarter_of_the_places() {
+async fn one_slow_receiver_holds_a_quarter_of_the_permits() {
     let app = TestApp::with_owner().await;
     let (slow, quick) = (Receiver::start().await, Receiver::start().await);
     slow.always(Answer::Hang);

@@ -230,7 +230,7 @@ async fn agents_of_hooks_take_their_places_and_stand_in_nobodys_way() {
         }
     };
     asked(8).await;
-    // 16 wait for a place, as many as work at once; other hooks go on all the same.
+    // 16 wait for their provider, as many as work at once; other hooks go on all the same.
     let other = make(app, inline(&receiver)).await;
     emit(app, "memory.stored", json!({"n": 4})).await;
     while executions(app, &other).await["executions"][0]["status"] != "success" {
@@ -241,7 +241,7 @@ async fn agents_of_hooks_take_their_places_and_stand_in_nobodys_way() {
         let path = format!("{HOOKS}/{starter}/executions?status=success");
         begun += app.get(&path).send().await.expect_status(200).json()["total"].as_u64().expect("a number");
     }
-    assert_eq!((begun, talk.vendor.requests().len()), (8, 8), "the others wait for a place");
+    assert_eq!((begun, talk.vendor.requests().len()), (8, 8), "the others wait for the provider");
     gate.open();
     asked(30).await;
     drop(at_work);

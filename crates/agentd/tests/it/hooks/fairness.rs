@@ -133,7 +133,7 @@ async fn hooks_of_one_slow_receiver_share_a_quarter() {
 }
 
 #[tokio::test]
-async fn receivers_that_hang_take_no_places_from_the_others() {
+async fn receivers_that_hang_take_no_permits_from_the_others() {
     let (app, quick) = (TestApp::with_owner().await, Receiver::start().await);
     for _ in 0..4 {
         let hangs = Receiver::start().await;
@@ -145,7 +145,7 @@ async fn receivers_that_hang_take_no_places_from_the_others() {
         emit(&app, "memory.stored", json!({"n": number})).await;
     }
     let at_work = AtWork::start(&app);
-    // Every place is taken until what hangs is known to be slow.
+    // Every permit is taken until what hangs is known to be slow.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let mut hook = queued(&quick);
     hook["event_type"] = json!("project.created");

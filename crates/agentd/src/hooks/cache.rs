@@ -1,4 +1,4 @@
-//! The hooks as they stand, kept in memory. Whoever works in a transaction asks there whether they are current, so
+//! The hooks in memory. Whoever works in a transaction asks there whether they are current, so
 //! that no event is matched against what a hook was before.
 
 use std::collections::HashMap;
@@ -49,16 +49,16 @@ impl LoadedHook {
 
 /// Every hook that is there.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct HookCache {
     pub(super) version: Version,
     by_id: HashMap<HookId, Arc<LoadedHook>>,
     by_event: HashMap<String, Vec<Arc<LoadedHook>>>,
 }
 
-impl Known {
+impl HookCache {
     pub(super) async fn load(read: &mut Read, vault: &Vault, version: Version) -> Result<Self, HookError> {
-        let mut known = Self { by_id: HashMap::new(), by_event: HashMap::new(), version };
-        for hook in store::list_hooks(read, &known.version.database).await? {
+        let mut cache = Self { by_id: HashMap::new(), by_event: HashMap::new(), version };
+        for hook in store::list_hooks(read, &cache.version.database).await? {
             let secret = if hook.has_secret {
                 find_secret(read, vault, &hook.id, SECRET, SECRET).await?.map(Some)
             } else {
@@ -70,16 +70,16 @@ impl Known {
                 None => None,
             };
             let loaded = Arc::new(LoadedHook::new(hook, secret, headers, url));
-            known.by_event.entry(loaded.hook.event_type.clone()).or_default().push(Arc::clone(&loaded));
-            known.by_id.insert(loaded.hook.id.clone(), loaded);
+            cache.by_event.entry(loaded.hook.event_type.clone()).or_default().push(Arc::clone(&loaded));
+            cache.by_id.insert(loaded.hook.id.clone(), loaded);
         }
-        for hooks in known.by_event.values_mut() {
+        for hooks in cache.by_event.values_mut() {
             hooks.sort_by(|a, b| {
                 let order = |loaded: &LoadedHook| (-loaded.hook.priority, loaded.hook.created_at);
                 order(a).cmp(&order(b)).then_with(|| a.hook.id.cmp(&b.hook.id))
             });
         }
-        Ok(known)
+        Ok(cache)
     }
 
     pub(super) fn find(&self, id: &HookId) -> Option<&Arc<LoadedHook>> {

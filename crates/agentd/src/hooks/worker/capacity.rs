@@ -1,7 +1,7 @@
-//! How much more may be taken up. What waits for hooks is bounded, and one that gets nowhere does not keep the others
+//! The capacity for more work. What waits for hooks is bounded, and one that gets nowhere does not keep the others
 //! waiting:
 //!
-//! - When too much waits for hooks that get on, events stay in the outbox until there is room.
+//! - When too much waits for hooks that get on, events stay in the outbox until less waits.
 //! - When it waits for hooks that do not, the others go on. What further comes for those is given up at once, to be
 //!   seen and retried.
 //!
@@ -19,11 +19,11 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::ROWS_A_BATCH;
+use crate::hooks::cache::HookCache;
 use crate::hooks::error::HookError;
-use crate::hooks::known::Known;
 use crate::hooks::model::HookId;
 use crate::hooks::service::Hooks;
-use crate::hooks::store::queue::{self, Busy, Lane};
+use crate::hooks::store::queue::{self, Backlog, QueueKind};
 
 /// What is said of work that is given up.
 pub(super) const GIVEN_UP: &str =
@@ -37,16 +37,16 @@ const SHARE_OF_COUNTING: u32 = 50;
 
 /// What may be taken up now.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     /// In one transaction; none: events stay where they are.
     pub(super) rows: usize,
     /// Hooks whose work is given up.
     pub(super) behind: Arc<HashSet<HookId>>,
 }
 
-/// Knows how much waits, as it was last counted, and what was added since.
+/// How much waits, as it was last counted, and what was added since.
 #[derive(Debug)]
-pub(super) struct Gauge {
+pub(super) struct CapacityMonitor {
     since: Timestamp,
     counted: Mutex<Option<Counted>>,
 }
@@ -77,20 +77,20 @@ impl Counted {
         self.added <= (limit - self.waiting) / 4
     }
 
-    fn room(&self, limit: u64) -> Room {
+    fn capacity(&self, limit: u64) -> Capacity {
         let left = limit.saturating_sub(self.waiting + self.added);
         let rows = usize::try_from(left).unwrap_or(usize::MAX).min(ROWS_A_BATCH);
-        Room { rows, behind: Arc::clone(&self.behind) }
+        Capacity { rows, behind: Arc::clone(&self.behind) }
     }
 }
 
-impl Gauge {
+impl CapacityMonitor {
     pub(super) fn new(now: Timestamp) -> Self {
         Self { since: now, counted: Mutex::default() }
     }
 
-    pub(super) async fn room(&self, hooks: &Hooks) -> Result<Room, HookError> {
-        let limit = hooks.means().waiting_limit;
+    pub(super) async fn capacity(&self, hooks: &Hooks) -> Result<Capacity, HookError> {
+        let limit = hooks.dependencies().waiting_limit;
         let ends = hooks.delivery_ends();
         let ended = ends.success + ends.dead_letter;
         let last = self.counted.lock().clone();
@@ -106,7 +106,7 @@ impl Gauge {
                 counted
             }
         };
-        Ok(current.room(limit))
+        Ok(current.capacity(limit))
     }
 
     /// Notes what was taken up.
@@ -121,11 +121,11 @@ impl Gauge {
         let mut read = hooks.db().read().await?;
         let (mut waiting, mut behind) = (queue::count_waiting(&mut read, limit).await?, HashSet::new());
         if waiting >= limit {
-            let known = hooks.known(&mut read).await?;
+            let cache = hooks.cache(&mut read).await?;
             let now = hooks.ground().clock.now();
             // After a start everybody has some time to catch up.
             let late = (now.since(self.since) >= BEHIND).then(|| now - BEHIND);
-            (waiting, behind) = tell_apart(&mut read, &known, late, limit).await?;
+            (waiting, behind) = tell_apart(&mut read, &cache, late, limit).await?;
         }
         Ok(Counted { at, took: at.elapsed(), waiting, behind: Arc::new(behind), added: 0, ended })
     }
@@ -135,22 +135,22 @@ impl Gauge {
 /// `late` does not.
 async fn tell_apart(
     read: &mut Read,
-    known: &Known,
+    cache: &HookCache,
     late: Option<Timestamp>,
     limit: u64,
 ) -> Result<(u64, HashSet<HookId>), HookError> {
-    let gets_on = |busy: &Busy| {
-        known.find(&busy.hook_id).is_some_and(|hook| hook.hook.enabled)
-            && busy.open_until.is_none()
-            && late.is_none_or(|late| busy.due_at > late)
+    let gets_on = |backlog: &Backlog| {
+        cache.find(&backlog.hook_id).is_some_and(|hook| hook.hook.enabled)
+            && backlog.open_until.is_none()
+            && late.is_none_or(|late| backlog.due_at > late)
     };
     let (mut waiting, mut behind) = (0, HashSet::new());
-    for lane in [Lane::Deliveries, Lane::Executions] {
-        for busy in queue::list_busy(read, lane).await? {
-            if !gets_on(&busy) {
-                behind.insert(busy.hook_id);
+    for queue in [QueueKind::Deliveries, QueueKind::Executions] {
+        for backlog in queue::list_backlogs(read, queue).await? {
+            if !gets_on(&backlog) {
+                behind.insert(backlog.hook_id);
             } else if waiting < limit {
-                waiting += queue::count_waiting_of(read, lane, &busy.hook_id, limit - waiting).await?;
+                waiting += queue::count_waiting_of(read, queue, &backlog.hook_id, limit - waiting).await?;
             }
         }
     }

@@ -1,0 +1,93 @@
+//! What sending an event came to, and what becomes of its delivery.
+
+use std::time::Duration;
+
+use agentd_base::{Backoff, Timestamp};
+
+use super::config::Action;
+use super::retry::delivery_delay;
+use super::{DeliveryStatus, Hook};
+
+/// Why a delivery ends that its hook did not outlive.
+pub(in crate::hooks) const DELETED: &str = "the hook was deleted";
+
+/// How sending ended.
+#[derive(Debug, Clone)]
+pub(in crate::hooks) struct Sent {
+    pub(in crate::hooks) status: Option<u16>,
+    pub(in crate::hooks) duration_ms: u64,
+    /// `None`: the receiver has it.
+    pub(in crate::hooks) problem: Option<Problem>,
+}
+
+impl Sent {
+    /// There is nothing that could be sent.
+    pub(in crate::hooks) fn impossible(problem: &str) -> Self {
+        Self { status: None, duration_ms: 0, problem: Some(Problem::new(problem)) }
+    }
+}
+
+/// Why a receiver does not have it.
+#[derive(Debug, Clone)]
+pub(in crate::hooks) struct Problem {
+    pub(in crate::hooks) message: String,
+    pub(in crate::hooks) is_timeout: bool,
+    pub(in crate::hooks) retry_after: Option<Duration>,
+    /// Why nothing is to be sent there any more.
+    pub(in crate::hooks) disable: Option<&'static str>,
+}
+
+impl Problem {
+    pub(in crate::hooks) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_timeout: false, retry_after: None, disable: None }
+    }
+}
+
+/// What an attempt came to.
+#[derive(Debug, Clone)]
+pub(in crate::hooks) struct DeliveryResult {
+    pub(in crate::hooks) status: DeliveryStatus,
+    /// When it is tried again.
+    pub(in crate::hooks) due_at: Option<Timestamp>,
+    pub(in crate::hooks) response_status: Option<u16>,
+    pub(in crate::hooks) duration_ms: u64,
+    pub(in crate::hooks) error: Option<String>,
+}
+
+impl Hook {
+    pub(in crate::hooks) fn backoff(&self) -> Option<&Backoff> {
+        match &self.action {
+            Action::Http(http) => Some(&http.backoff),
+            _ => None,
+        }
+    }
+}
+
+impl DeliveryResult {
+    /// What becomes of a delivery of `hook` after its attempt number `attempts`. `is_deleted`: the hook was deleted
+    /// while it was sent, so this attempt is the last. `jitter` is random, 0 to 1.
+    pub(in crate::hooks) fn new(
+        hook: &Hook,
+        sent: &Sent,
+        attempts: u32,
+        jitter: f64,
+        now: Timestamp,
+        is_deleted: bool,
+    ) -> Self {
+        let (response_status, duration_ms) = (sent.status, sent.duration_ms);
+        let ended = |status, error| Self { status, due_at: None, response_status, duration_ms, error };
+        let Some(problem) = &sent.problem else { return ended(DeliveryStatus::Success, None) };
+        if is_deleted {
+            return ended(DeliveryStatus::DeadLetter, Some(DELETED.to_owned()));
+        }
+        let error = Some(problem.message.clone());
+        let backoff = hook.backoff().filter(|_| problem.disable.is_none() && attempts < hook.max_retries);
+        match backoff {
+            None => ended(DeliveryStatus::DeadLetter, error),
+            Some(backoff) => {
+                let delay = delivery_delay(backoff, attempts, jitter, problem.retry_after);
+                Self { due_at: Some(now + delay), ..ended(DeliveryStatus::Failed, error) }
+            }
+        }
+    }
+}
