@@ -208,4 +208,10 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0024_device_conversations.sql"),
         postgres: include_str!("../migrations/postgres/0024_device_conversations.sql"),
     },
+    Migration {
+        version: 25,
+        name: "memory_toggles",
+        sqlite: include_str!("../migrations/sqlite/0025_memory_toggles.sql"),
+        postgres: include_str!("../migrations/postgres/0025_memory_toggles.sql"),
+    },
 ];
