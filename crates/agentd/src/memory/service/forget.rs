@@ -8,7 +8,7 @@ use crate::agents::{AgentId, OwnsAgentData};
 use crate::memory::error::MemoryError;
 use crate::memory::follower::MEMORY;
 use crate::memory::model::{Episode, EpisodeId};
-use crate::memory::store::{EPISODES, agents, episodes, forgotten, jobs, talks};
+use crate::memory::store::{EPISODES, agents, episodes, forgotten, talks, toggles};
 
 impl Memory {
     /// Forgets one episode, with all that hangs on it.
@@ -57,7 +57,7 @@ impl Memory {
     pub async fn clear(&self) -> Result<u64, MemoryError> {
         let clear = async move |tx: &mut Tx| {
             tx.touch(MEMORY);
-            jobs::note_emptied(tx).await?;
+            toggles::record_emptied(tx).await?;
             episodes::delete_all(tx).await
         };
         let cleared = self.ground().db.write::<_, StoreError, _>(clear).await?;

@@ -11,7 +11,7 @@ mod read;
 mod recall;
 mod remember;
 mod search;
-mod switches;
+mod toggles;
 mod work;
 
 use std::collections::VecDeque;

@@ -100,62 +100,6 @@ pub(crate) async fn claim_job(
     find_job(tx, name).await
 }
 
-/// A switch of the settings whose times are noted among the jobs: on from `started_at`, until `finished_at`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Switch {
-    /// What is said is remembered by itself.
-    Storing,
-    /// Anything may be remembered.
-    Remembering,
-}
-
-impl Switch {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Storing => "auto_store",
-            Self::Remembering => "enabled",
-        }
-    }
-}
-
-/// Whether the switch is on, as it was noted last, and since when.
-pub(crate) async fn on_since(read: &mut Read, switch: Switch) -> Result<(bool, Timestamp), StoreError> {
-    let row = find_job(read, switch.name()).await?;
-    let is_on = row.as_ref().is_none_or(|row| row.finished_at.is_none());
-    Ok((is_on, row.and_then(|row| row.started_at).unwrap_or(Timestamp::from_micros(0))))
-}
-
-/// Notes that the switch is on from now on, or no longer.
-pub(crate) async fn note_switch(tx: &mut Tx, switch: Switch, is_on: bool) -> Result<(), StoreError> {
-    let now = tx.clock().now();
-    tx.execute(
-        "INSERT INTO memory_jobs (name, attempt, lease_until, place, done, total, processed, created, merged, skipped, \
-         started_at, updated_at) VALUES ($1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, $2) ON CONFLICT (name) DO NOTHING",
-        args![switch.name(), now],
-    )
-    .await?;
-    let sql = if is_on {
-        "UPDATE memory_jobs SET started_at = $2, finished_at = NULL, updated_at = $2 \
-         WHERE name = $1 AND finished_at IS NOT NULL"
-    } else {
-        "UPDATE memory_jobs SET finished_at = $2, updated_at = $2 WHERE name = $1 AND finished_at IS NULL"
-    };
-    tx.execute(sql, args![switch.name(), now]).await.map(|_| ())
-}
-
-/// Notes that memory begins anew now: what was said before is not made into anything again.
-pub(crate) async fn note_emptied(tx: &mut Tx) -> Result<(), StoreError> {
-    let now = tx.clock().now();
-    tx.execute(
-        "INSERT INTO memory_jobs (name, attempt, lease_until, place, done, total, processed, created, merged, skipped, \
-         started_at, updated_at) VALUES ($1, 0, 0, 0, 0, 0, 0, 0, 0, 0, $2, $2) \
-         ON CONFLICT (name) DO UPDATE SET started_at = excluded.started_at, updated_at = excluded.updated_at",
-        args![Switch::Remembering.name(), now],
-    )
-    .await
-    .map(|_| ())
-}
-
 /// Notes how far the work is and holds it for longer; `false` when it is not held any more.
 pub(crate) async fn record_progress(tx: &mut Tx, job: &JobRow, lease: Duration) -> Result<bool, StoreError> {
     let now = tx.clock().now();

@@ -11,6 +11,7 @@ pub(super) mod jobs;
 pub(super) mod recalls;
 pub(super) mod recount;
 pub(super) mod talks;
+pub(super) mod toggles;
 pub(super) mod vectors;
 
 use agentd_store::{Args, ChangeLog};

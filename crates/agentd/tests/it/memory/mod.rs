@@ -11,6 +11,7 @@ mod kill;
 mod recall;
 mod remembering;
 mod search;
+mod toggles;
 mod tools;
 
 use std::sync::Arc;

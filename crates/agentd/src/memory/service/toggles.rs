@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Inner, Memory};
 use crate::memory::error::MemoryError;
-use crate::memory::store::jobs::{self, Switch};
+use crate::memory::store::toggles::{self, Toggle};
 
 impl Memory {
     /// Follows the settings until the daemon drains: what they say is done now, not when a worker looks next.
@@ -24,7 +24,7 @@ impl Memory {
     /// off, was not meant to be remembered.
     pub(super) async fn storing_since(&self) -> Result<Option<Timestamp>, MemoryError> {
         let rules = self.rules();
-        let storing = self.on_since(Switch::Storing, rules.enabled && rules.auto_store).await?;
+        let storing = self.on_since(Toggle::AutoStore, rules.enabled && rules.auto_store).await?;
         let remembering = self.remembering_since().await?;
         Ok(storing.zip(remembering).map(|(storing, remembering)| storing.max(remembering)))
     }
@@ -32,17 +32,17 @@ impl Memory {
     /// Since when anything may be remembered; `None`: nothing is. What was said before, while memory was off or
     /// before it was emptied, is taken up by no job, whoever asks for it.
     pub(super) async fn remembering_since(&self) -> Result<Option<Timestamp>, MemoryError> {
-        self.on_since(Switch::Remembering, self.rules().enabled).await
+        self.on_since(Toggle::Enabled, self.rules().enabled).await
     }
 
-    async fn on_since(&self, switch: Switch, is_on: bool) -> Result<Option<Timestamp>, MemoryError> {
-        let (was_on, since) = jobs::on_since(&mut self.ground().db.read().await?, switch).await?;
+    async fn on_since(&self, toggle: Toggle, is_on: bool) -> Result<Option<Timestamp>, MemoryError> {
+        let (was_on, since) = toggles::find_state(&mut self.ground().db.read().await?, toggle).await?;
         if was_on == is_on {
             return Ok(is_on.then_some(since));
         }
         let note = async move |tx: &mut Tx| {
-            jobs::note_switch(tx, switch, is_on).await?;
-            Ok::<_, MemoryError>(jobs::on_since(tx, switch).await?.1)
+            toggles::set_toggle(tx, toggle, is_on).await?;
+            Ok::<_, MemoryError>(toggles::find_state(tx, toggle).await?.1)
         };
         let since = self.ground().db.write(note).await?;
         Ok(is_on.then_some(since))
