@@ -43,4 +43,5 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!(22, "scheduler_counts", "0022_scheduler_counts"),
     migration!(23, "memory_forgotten", "0023_memory_forgotten"),
     migration!(24, "device_conversations", "0024_device_conversations"),
+    migration!(25, "memory_toggles", "0025_memory_toggles"),
 ];

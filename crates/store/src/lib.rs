@@ -77,10 +77,4 @@ pub const OWN_MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0002_changes.sql"),
         postgres: include_str!("../migrations/postgres/0002_changes.sql"),
     },
-    Migration {
-        version: 25,
-        name: "memory_toggles",
-        sqlite: include_str!("../migrations/sqlite/0025_memory_toggles.sql"),
-        postgres: include_str!("../migrations/postgres/0025_memory_toggles.sql"),
-    },
 ];

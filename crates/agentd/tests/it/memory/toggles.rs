@@ -1,7 +1,8 @@
 //! The times of the settings `enabled` and `auto_store`, which were rows among the jobs before.
 
+use agentd::migrations::MIGRATIONS;
 use agentd_store::testing::{TestDb, postgres_url};
-use agentd_store::{Db, Dialect, MIGRATIONS, StoreError, Tx, args};
+use agentd_store::{Db, Dialect, StoreError, Tx, args};
 
 /// `name`, `on_since` and `off_since` of every row.
 type Times = Vec<(String, i64, Option<i64>)>;
