@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use tokio::sync::oneshot;
+use tracing::{Instrument, Span};
 
 use crate::{StoreError, Tx};
 
@@ -45,6 +46,9 @@ pub(crate) trait Job: Send {
     /// Whose closure it is, for the log.
     fn name(&self) -> &'static str;
 
+    /// What the caller logs in.
+    fn span(&self) -> &Span;
+
     /// Runs the closure; may be called again.
     fn run<'a>(&'a mut self, tx: &'a mut Tx) -> LocalBoxFuture<'a, Outcome>;
 
@@ -55,6 +59,7 @@ pub(crate) trait Job: Send {
 
 pub(crate) struct ClosureJob<T, E, F> {
     plan: Plan,
+    span: Span,
     work: F,
     result: Option<Result<T, E>>,
     caller: oneshot::Sender<Result<T, E>>,
@@ -63,7 +68,7 @@ pub(crate) struct ClosureJob<T, E, F> {
 impl<T, E, F> ClosureJob<T, E, F> {
     pub(crate) fn new(plan: Plan, work: F) -> (Self, oneshot::Receiver<Result<T, E>>) {
         let (caller, answer) = oneshot::channel();
-        (Self { plan, work, result: None, caller }, answer)
+        (Self { plan, span: Span::current(), work, result: None, caller }, answer)
     }
 }
 
@@ -81,8 +86,13 @@ where
         std::any::type_name::<F>()
     }
 
+    fn span(&self) -> &Span {
+        &self.span
+    }
+
     fn run<'a>(&'a mut self, tx: &'a mut Tx) -> LocalBoxFuture<'a, Outcome> {
-        Box::pin(async move {
+        let span = self.span.clone();
+        let run = async move {
             let finished = AssertUnwindSafe(async { (self.work)(&mut *tx).await }).catch_unwind().await;
             let result = match finished {
                 // A closure must not hide that one of its statements failed.
@@ -93,7 +103,8 @@ where
             let outcome = if result.is_ok() { Outcome::Keep } else { Outcome::GiveUp };
             self.result = Some(result);
             outcome
-        })
+        };
+        Box::pin(run.instrument(span))
     }
 
     fn answer(self: Box<Self>, committed: Result<(), StoreError>) {

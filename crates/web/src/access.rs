@@ -14,6 +14,7 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 use crate::caller::{Caller, Scope};
 use crate::doors::Route;
 use crate::error::ApiError;
+use crate::follow::route_of;
 use crate::idempotency::{IdempotencyGuard, check_idempotency, refuse_step_done};
 use crate::watch::{Opener, while_let_in};
 use crate::weight::refuse_heavy;
@@ -129,7 +130,7 @@ fn name_route(response: &mut Response, route: Option<MatchedPath>) {
 
 /// Nobody is asked who they are; strangers share one set of idempotency keys.
 pub(crate) async fn let_everybody_in(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route_of(&request);
     door.enter(None, Caller::anonymous(), request, next).await.unwrap_or_else(|error| refused(route, error))
 }
 
@@ -150,7 +151,7 @@ fn insufficient_scope() -> ApiError {
 
 /// 401 without a valid credential, 403 when a `read` key wants to change something.
 pub(crate) async fn require_authentication(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route_of(&request);
     let entered = async {
         let credential = presented_credential(request.headers());
         let caller = door.auth.authenticate(credential.clone()).await?;
@@ -164,7 +165,7 @@ pub(crate) async fn require_authentication(State(door): State<Door>, request: Re
 }
 
 pub(crate) async fn require_any_scope(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route_of(&request);
     let entered = async {
         let credential = presented_credential(request.headers());
         let caller = door.auth.authenticate(credential.clone()).await?;
@@ -174,7 +175,7 @@ pub(crate) async fn require_any_scope(State(door): State<Door>, request: Request
 }
 
 pub(crate) async fn require_credential_or_ticket(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route_of(&request);
     let entered = async {
         let credential = match presented_credential(request.headers()) {
             // A header that a browser or a proxy adds of its own stands in no ticket's way.
@@ -190,7 +191,7 @@ pub(crate) async fn require_credential_or_ticket(State(door): State<Door>, reque
 /// The door of routes that are open while no API key was ever made: 401 when a credential is
 /// presented and wrong, or none is and the doors are closed.
 pub(crate) async fn require_or_open(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route_of(&request);
     let entered = async {
         let credential = presented_credential(request.headers());
         let is_presented = credential.is_some();

@@ -1,4 +1,4 @@
-//! The doors around all routes, in their order: request id, security headers, CORS, host, gate. They
+//! The doors around all routes, in their order: request id and span, security headers, CORS, host, gate. They
 //! are one service and not a stack of layers: axum clones each layer of a route with every request,
 //! and these would be most of what a small answer costs.
 
@@ -16,15 +16,15 @@ use futures_util::future::BoxFuture;
 use http::header::ORIGIN;
 use http::{Method, StatusCode};
 use tower::{Service, ServiceExt};
-use tracing::Instrument;
 
 use crate::address::TrustedProxies;
 use crate::cors::{CorsPolicy, is_preflight};
 use crate::error::ApiError;
 use crate::fallback::panicked;
+use crate::follow::follow;
 use crate::host::HostPolicy;
 use crate::limits;
-use crate::observe::{Observation, RequestId, X_REQUEST_ID};
+use crate::observe::Observation;
 use crate::pace::Pace;
 use crate::security_headers::add_security_headers;
 
@@ -59,24 +59,16 @@ impl<G: Gate> Doors<G> {
         Guarded { doors: Arc::new(self), router }
     }
 
-    async fn answer(&self, router: Router, mut request: Request) -> Response {
+    async fn answer(&self, router: Router, request: Request) -> Response {
         let started = Instant::now();
-        let id = self.observation.id_of(request.headers());
-        request.extensions_mut().insert(RequestId(id.clone()));
         let method = request.method().clone();
-        // Neither the address nor its query: they may carry a ticket.
-        let span = tracing::debug_span!("request", id = id.to_str().unwrap_or_default(), %method);
-        let mut response = self.pass(router, request).instrument(span.clone()).await;
+        let mut response = self.pass(router, request).await;
         let elapsed = started.elapsed();
         let route = response.extensions_mut().remove::<Route>();
         let route = route.as_ref().map_or("unmatched", |route| route.0.as_str());
         self.observation.observer.observe(&method, route, response.status(), elapsed);
-        span.in_scope(|| {
-            let status = response.status().as_u16();
-            tracing::debug!(route, status, elapsed_us = elapsed.as_micros(), "answered");
-        });
+        tracing::debug!(status = response.status().as_u16(), elapsed_us = elapsed.as_micros(), "answered");
         add_security_headers(response.headers_mut());
-        response.headers_mut().insert(X_REQUEST_ID, id);
         response
     }
 
@@ -134,6 +126,8 @@ impl<G: Gate> Service<Request> for Guarded<G> {
 
     fn call(&mut self, request: Request) -> Self::Future {
         let Self { doors, router } = self.clone();
-        Box::pin(async move { Ok(doors.answer(router, request).await) })
+        Box::pin(
+            async move { Ok(follow(&doors.observation.ids, request, |request| doors.answer(router, request)).await) },
+        )
     }
 }

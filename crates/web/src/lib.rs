@@ -14,6 +14,7 @@ mod doors;
 mod error;
 mod extract;
 mod fallback;
+mod follow;
 mod host;
 mod idempotency;
 mod judge;
@@ -40,7 +41,7 @@ pub use idempotency::{
     ReplayedAnswer, presented_idempotency_key,
 };
 pub use judge::{Judge, Judged};
-pub use observe::{Observation, RequestId, RequestObserver};
+pub use observe::{Observation, RequestObserver};
 pub use openapi::complete_document;
 pub use routes::{ApiRouter, Routes};
 pub use schema::{Checked, check};

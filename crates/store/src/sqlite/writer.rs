@@ -232,7 +232,9 @@ impl Writer {
             let took = job_started.elapsed();
             if took > SLOW_JOB {
                 let work = job.name();
-                tracing::warn!(took_ms = took.as_millis(), work, "a transaction held up all other writers");
+                job.span().in_scope(|| {
+                    tracing::warn!(took_ms = took.as_millis(), work, "a transaction held up all other writers");
+                });
             }
             done.push(job);
             match outcome {
