@@ -18,89 +18,23 @@ use agentd_base::{Page, Timestamp};
 use agentd_store::{Read, StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
 use parking_lot::RwLock;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use serde_json::Value;
 use tokio::sync::Notify;
-use utoipa::ToSchema;
 
 use super::error::EngineError;
-use super::model::SessionId;
+use super::model::{Approval, ApprovalId, ApprovalStatus, Session, fingerprint};
 use super::service::Inner;
 use super::store::approvals as store;
 use crate::agents::AgentId;
 use crate::ground::{Ground, NextDue};
 use crate::settings::Settings;
 
-agentd_base::typed_id!(
-    /// The id of an approval.
-    ApprovalId,
-    "appr"
-);
-agentd_store::stored_ids!(ApprovalId);
-
 /// The kind of those that a turn asks for.
-pub(super) const TOOL: &str = "tool";
+const TOOL: &str = "tool";
 const MAX_REASON_CHARACTERS: usize = 2_000;
 const EXPIRED_A_BATCH: u32 = 100;
 /// How long decisions are kept.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ApprovalStatus {
-    Pending,
-    Approved,
-    Rejected,
-    Expired,
-    Cancelled,
-}
-
-impl ApprovalStatus {
-    const ALL: [Self; 5] = [Self::Pending, Self::Approved, Self::Rejected, Self::Expired, Self::Cancelled];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Rejected => "rejected",
-            Self::Expired => "expired",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// What the database holds is one of these: a rule of the table says so.
-    pub(super) fn from_stored(text: &str) -> Self {
-        Self::ALL.into_iter().find(|status| status.as_str() == text).unwrap_or(Self::Cancelled)
-    }
-}
-
-/// Something that waits for an owner's word, or waited for it.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct Approval {
-    pub id: ApprovalId,
-    /// `tool`, or what else asks.
-    pub kind: String,
-    pub agent_id: AgentId,
-    /// The turn that waits for it.
-    #[schema(value_type = Option<String>)]
-    pub session_id: Option<SessionId>,
-    pub conversation_id: Option<String>,
-    pub call_id: Option<String>,
-    pub tool: String,
-    /// The whole of what is to happen.
-    #[schema(value_type = Object)]
-    pub input: Value,
-    /// SHA-256 over tool and input, in hex; what runs is held against it.
-    pub input_sha256: String,
-    pub status: ApprovalStatus,
-    /// Why, in the owner's words.
-    pub reason: Option<String>,
-    pub requested_at: Timestamp,
-    pub expires_at: Timestamp,
-    pub decided_at: Option<Timestamp>,
-}
 
 /// An approval that no turn waits for.
 #[derive(Debug, Clone)]
@@ -133,11 +67,6 @@ pub trait DecidesApproval: Send + Sync {
     }
 }
 
-/// SHA-256 over a tool's name and its whole input.
-pub(super) fn fingerprint(tool: &str, input: &Value) -> String {
-    hex::encode(Sha256::digest(json!([tool, input]).to_string()))
-}
-
 /// Every approval. Cheap to clone.
 #[derive(Clone)]
 pub struct Approvals {
@@ -168,13 +97,7 @@ impl Approvals {
     }
 
     /// An approval for a call of a tool, not stored yet.
-    pub(super) fn for_call(
-        &self,
-        session: &super::model::Session,
-        call_id: &str,
-        tool: &str,
-        input: &Value,
-    ) -> Approval {
+    pub(super) fn for_call(&self, session: &Session, call_id: &str, tool: &str, input: &Value) -> Approval {
         let ttl = Duration::from_secs(u64::from(self.settings.security().approval_ttl_seconds));
         let now = self.ground.clock.now();
         Approval {

@@ -10,8 +10,7 @@ use serde_json::json;
 use super::call::{Call, CallEvent};
 use super::context::Prompt;
 use super::live::Stop;
-use super::model::SessionEvent;
-use super::rounds::{CallProgress, CallStatus, Outcome, Round};
+use super::model::{CallProgress, CallStatus, Outcome, Round, SessionEvent};
 use super::turn::{GivenUp, Turn, stopped};
 use crate::settings::Planning;
 

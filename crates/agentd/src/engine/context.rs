@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use agentd_llm::{ModelMessage, ToolCall};
 use serde::{Deserialize, Serialize};
 
-use super::model::HistoryMessage;
-use super::rounds::{CallProgress, CallStatus, Round, read_by_model, remembered_by_model};
+use super::model::{CallProgress, CallStatus, HistoryMessage, Round};
+use super::tools::cut::{read_by_model, remembered_by_model};
 
 /// Said to the model where the beginning was left out.
 const LEFT_OUT: &str = "(The oldest messages of this conversation were left out because they no longer fit.)";

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use agentd_llm::{ModelErrorCode, Usage};
 use agentd_store::{StoreError, Tx};
 
-use super::error::{EngineError, NoAnswer};
+use super::error::EngineError;
 use super::live::Stop;
-use super::model::{Reply, Session, SessionEvent, SessionStatus};
+use super::model::{NoAnswer, Reply, Round, Session, SessionEvent, SessionStatus, close_calls};
 use super::persist::persist;
-use super::rounds::{Round, close_calls};
 use super::service::Inner;
 use super::store;
 use super::transcript::Settled;

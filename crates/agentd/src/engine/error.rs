@@ -3,18 +3,9 @@
 use agentd_base::{DomainError, ErrorKind};
 use agentd_store::StoreError;
 
-use super::approvals::ApprovalStatus;
-use super::model::{SessionId, SessionStatus};
+use super::model::{ApprovalStatus, SessionId, SessionStatus};
 use crate::agents::AgentError;
 use crate::providers::ProviderError;
-
-/// A session that ended without an answer, as its `error` event says.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the model gave no answer: {message}")]
-pub struct NoAnswer {
-    pub code: String,
-    pub message: String,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {

@@ -8,9 +8,8 @@ use std::time::Duration;
 use futures_util::{Stream, StreamExt, stream};
 use tokio::sync::watch;
 
-use super::error::NoAnswer;
 use super::live::{Live, Progress};
-use super::model::{EventKind, SessionEvent, SessionId, SessionStatus};
+use super::model::{EventKind, NoAnswer, SessionEvent, SessionId, SessionStatus};
 use super::service::Inner;
 use super::store;
 

@@ -56,35 +56,32 @@ mod follow;
 mod holder;
 mod leases;
 mod live;
-mod marks;
 mod model;
-mod origin;
 mod park;
 mod persist;
 mod prepare;
 mod recall;
 mod recovery;
-mod rounds;
 mod service;
+mod session;
 mod settle;
 mod store;
+mod tool_round;
 mod tools;
 mod transcript;
 mod turn;
 mod worker;
 
-pub use approvals::{Approval, ApprovalId, ApprovalStatus, Approvals, DecidesApproval, RequestApproval};
+pub use approvals::{Approvals, DecidesApproval, RequestApproval};
 pub use background::BackgroundPlace;
 pub use compaction::MAX_HISTORY;
-pub use error::{EngineError, NoAnswer};
-pub use marks::Marks;
+pub use error::EngineError;
 pub use model::{
-    EventKind, HistoryMessage, Reply, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse, Unread,
-    check_tools, distinct_tools,
+    Approval, ApprovalId, ApprovalStatus, CallRecord, CallStatus, EventKind, HistoryMessage, Marks, NoAnswer, Origin,
+    OriginKind, Reply, Round, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse, Unread, check_tools,
+    distinct_tools,
 };
-pub use origin::{Origin, OriginKind};
 pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, ToldTurn};
-pub use rounds::{CallRecord, CallStatus, Round};
 pub use service::Engine;
 pub use store::{cancel_in_conversation, cancel_session, find_running_in_conversation, forget_sessions};
 pub use transcript::{Settled, Transcript, TurnObserver};

@@ -9,16 +9,14 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use super::approvals::Approval;
 use super::context::Prompt;
 use super::error::EngineError;
 use super::live::Stop;
-use super::model::{Session, SessionId, ToolUse};
+use super::model::{Approval, CallProgress, Round, Session, SessionId, ToolUse};
 use super::recall::Recalled;
-use super::rounds::{CallProgress, Round};
 use super::service::{Inner, LEASE};
 use super::store;
-use super::tools::{AfterTools, told};
+use super::tool_round::{AfterTools, told};
 use super::turn::{End, Log, Spent, Turn};
 use crate::providers::{ModelWish, ResolvedModel};
 

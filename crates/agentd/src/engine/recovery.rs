@@ -6,10 +6,10 @@ use agentd_llm::{Usage, UsageSource};
 use agentd_store::{Dialect, StoreError, Tx};
 
 use super::context::estimate_tokens;
-use super::error::{EngineError, NoAnswer};
-use super::model::{Reply, Session, SessionEvent, SessionStatus};
-use super::rounds::{LogReader, Round, close_calls};
+use super::error::EngineError;
+use super::model::{NoAnswer, Reply, Session, SessionEvent, SessionStatus, close_calls};
 use super::service::Inner;
+use super::session::log::{StoredLog, read_log};
 use super::store;
 
 pub(super) const INTERRUPTED: &str =
@@ -17,7 +17,6 @@ pub(super) const INTERRUPTED: &str =
 const SESSIONS_A_BATCH: usize = 50;
 /// More than all replicas together run.
 const MAX_RUNNING: u32 = 50_000;
-const EVENTS_A_READ: u32 = 1_000;
 
 /// Ends running sessions that nobody holds any more; answers whether there may be more. With one
 /// database for this daemon alone, whatever it does not run itself is nobody's.
@@ -107,28 +106,4 @@ async fn interrupt(engine: &Arc<Inner>, session: Session, log: StoredLog) -> Res
         engine.ended(&began, SessionStatus::Interrupted, None);
     }
     Ok(())
-}
-
-/// What the store holds of a session.
-pub(super) struct StoredLog {
-    /// Everything that was said.
-    pub(super) content: String,
-    pub(super) rounds: Vec<Round>,
-    /// The number of the last event.
-    pub(super) last_seq: u64,
-}
-
-pub(super) async fn read_log(read: &mut agentd_store::Read, session: &Session) -> Result<StoredLog, StoreError> {
-    let (mut reader, mut seen) = (LogReader::default(), 0);
-    loop {
-        let events = store::list_events(read, &session.id, seen, EVENTS_A_READ).await?;
-        for event in &events {
-            seen = event.seq;
-            reader.take(event);
-        }
-        if events.len() < EVENTS_A_READ as usize {
-            let (content, rounds) = reader.finish();
-            return Ok(StoredLog { content, rounds, last_seq: seen });
-        }
-    }
 }

@@ -11,16 +11,17 @@ use tokio::sync::{Notify, oneshot};
 
 use super::approvals::Approvals;
 use super::background::BackgroundPlaces;
-use super::error::{EngineError, NoAnswer};
+use super::error::EngineError;
 use super::holder::Holder;
 use super::leases::WOKEN_A_BATCH;
 use super::live::{Live, LiveTurns, Place, Stop};
-use super::model::{Session, SessionEvent, SessionId, SessionStatus, StartTurn};
+use super::model::{NoAnswer, Round, Session, SessionEvent, SessionId, SessionStatus, StartTurn};
 use super::prepare::Prepared;
 use super::recall::Recall;
-use super::rounds::Round;
+use super::session::log::read_log;
+use super::session::task_events;
 use super::transcript::{Transcript, TurnObserver};
-use super::{follow, origin, park, recovery, store};
+use super::{follow, park, recovery, store};
 use crate::agents::Agents;
 use crate::ground::Ground;
 use crate::providers::Providers;
@@ -190,7 +191,7 @@ impl Engine {
                 db.write(async move |tx: &mut Tx| {
                     inner.insert(tx, &row).await?;
                     open(tx, &row.id).await?;
-                    origin::emit_started(tx, &row).await?;
+                    task_events::emit_started(tx, &row).await?;
                     entered.notify_one();
                     Ok(())
                 })
@@ -241,7 +242,7 @@ impl Engine {
     /// The store's refusal.
     pub async fn shown_so_far(&self, read: &mut Read, id: &SessionId) -> Result<(String, Vec<Round>), EngineError> {
         let Some(session) = store::find_session(read, id).await? else { return Ok(Default::default()) };
-        let log = recovery::read_log(read, &session).await?;
+        let log = read_log(read, &session).await?;
         Ok((log.content, log.rounds))
     }
 

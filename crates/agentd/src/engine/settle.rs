@@ -6,8 +6,8 @@ use agentd_llm::Usage;
 use agentd_store::{StoreError, Tx};
 
 use super::model::{HistoryMessage, Reply, Session};
-use super::origin;
 use super::service::Inner;
+use super::session::task_events;
 use super::transcript::{Settled, Transcript};
 use crate::providers::ModelCall;
 
@@ -92,10 +92,10 @@ impl Inner {
             }
         };
         match &settled {
-            Settled::Ended => origin::emit_ended(tx, session, reply, total_tokens).await?,
+            Settled::Ended => task_events::emit_ended(tx, session, reply, total_tokens).await?,
             Settled::EndedFor(reason) => {
                 let reply = Reply { error: Some(reason.clone()), ..reply.clone() };
-                origin::emit_ended(tx, session, &reply, total_tokens).await?;
+                task_events::emit_ended(tx, session, &reply, total_tokens).await?;
             }
             Settled::Repeated | Settled::RepeatedFor(_) => {}
         }

@@ -3,8 +3,7 @@
 use agentd_store::{StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture};
 
-use super::error::NoAnswer;
-use super::model::{HistoryMessage, Reply, Session, SessionStatus};
+use super::model::{HistoryMessage, NoAnswer, Reply, Session, SessionStatus};
 
 /// What becomes of a turn that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,13 +13,12 @@ use super::context::Prompt;
 use super::ending::{count_of_nobody, give_up};
 use super::error::EngineError;
 use super::live::{Place, Stop};
-use super::model::{Session, SessionEvent, ToolUse, Unread};
+use super::model::{Round, Session, SessionEvent, ToolUse, Unread};
 use super::persist::{confirm_written, is_taken, persist};
 use super::recall::Recalled;
-use super::rounds::Round;
 use super::service::Inner;
 use super::store;
-use super::tools::AfterTools;
+use super::tool_round::AfterTools;
 use crate::agents::Agent;
 use crate::skills::Offer;
 

@@ -4,8 +4,7 @@ use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
 use crate::agents::AgentId;
-use crate::engine::approvals::{Approval, ApprovalId, ApprovalStatus};
-use crate::engine::model::SessionId;
+use crate::engine::model::{Approval, ApprovalId, ApprovalStatus, SessionId};
 
 const COLUMNS: &str = "id, kind, agent_id, session_id, conversation_id, call_id, tool, input, input_sha256, status, \
     reason, requested_at, expires_at, decided_at";

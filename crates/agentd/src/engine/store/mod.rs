@@ -8,8 +8,7 @@ use std::time::Duration;
 use agentd_base::Timestamp;
 use agentd_store::{Args, Read, Row, StoreError, Topic, Tx, args};
 
-use super::model::{EventKind, Session, SessionEvent, SessionId, SessionStatus};
-use super::origin::{Origin, OriginKind};
+use super::model::{EventKind, Origin, OriginKind, Session, SessionEvent, SessionId, SessionStatus};
 use crate::agents::AgentId;
 
 /// Touched when a session is asked to end by its row.

@@ -12,12 +12,13 @@ use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::approvals::{Approval, ApprovalStatus, fingerprint};
 use super::aside::PLAN;
 use super::error::EngineError;
-use super::model::{SessionEvent, ToolUse};
+use super::model::{
+    Approval, ApprovalStatus, CallProgress, CallStatus, Outcome, Round, SessionEvent, ToolUse, fingerprint,
+};
 use super::persist::persist;
-use super::rounds::{CallProgress, CallStatus, Outcome, Round, too_long_to_read};
+use super::tools::cut::{outcome_of, too_long_to_read};
 use super::turn::{End, GivenUp, Turn, stopped};
 use super::{park, store};
 use crate::skills::{Effect, InputSchema, Skills, Tool, ToolCallContext, ToolDescription, ToolError};
@@ -431,5 +432,5 @@ async fn run_tool(skills: &Skills, tool: &dyn Tool, input: Map<String, Value>, c
         },
         None => None,
     };
-    Outcome::of(result, kept)
+    outcome_of(result, kept)
 }

@@ -1,82 +1,12 @@
-//! Who asked for a turn, and what the rest of the daemon is told of it.
+//! What the rest of the daemon is told of a turn.
 
 use agentd_store::{NewEvent, StoreError, Tx};
 use serde_json::{Value, json};
 
-use super::error::NoAnswer;
-use super::model::{Reply, Session, SessionStatus};
+use crate::engine::model::{NoAnswer, OriginKind, Reply, Session, SessionStatus};
 
 /// More of an answer does not go into an event.
 const OUTPUT_CHARACTERS: usize = 2_000;
-
-/// What kind of thing asked for a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OriginKind {
-    /// A message of the owner or of a device.
-    #[default]
-    Chat,
-    Scheduler,
-    Webhook,
-    Hook,
-    Channel,
-    /// The agent itself, where its owner allows that.
-    Proactive,
-    /// A question of the daemon itself, beside any conversation. Nobody is told of it.
-    Aside,
-}
-
-impl OriginKind {
-    const ALL: [Self; 7] =
-        [Self::Chat, Self::Scheduler, Self::Webhook, Self::Hook, Self::Channel, Self::Proactive, Self::Aside];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Scheduler => "scheduler",
-            Self::Webhook => "webhook",
-            Self::Hook => "hook",
-            Self::Channel => "channel",
-            Self::Proactive => "proactive",
-            Self::Aside => "aside",
-        }
-    }
-
-    pub(super) fn from_stored(text: &str) -> Self {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text).unwrap_or_default()
-    }
-}
-
-/// Who asked for a turn.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Origin {
-    pub kind: OriginKind,
-    pub job_id: Option<String>,
-    pub run_id: Option<String>,
-}
-
-impl Origin {
-    #[must_use]
-    pub fn of(kind: OriginKind) -> Self {
-        Self { kind, job_id: None, run_id: None }
-    }
-
-    #[must_use]
-    pub fn chat() -> Self {
-        Self::of(OriginKind::Chat)
-    }
-
-    #[must_use]
-    pub fn aside() -> Self {
-        Self::of(OriginKind::Aside)
-    }
-
-    /// A run of a job. That it waits was told by the scheduler, when it was planned.
-    #[must_use]
-    pub fn run(job_id: impl Into<String>, run_id: impl Into<String>) -> Self {
-        Self { kind: OriginKind::Scheduler, job_id: Some(job_id.into()), run_id: Some(run_id.into()) }
-    }
-}
 
 fn data(session: &Session) -> Value {
     json!({
@@ -105,7 +35,7 @@ fn reason(status: SessionStatus, error: Option<&NoAnswer>) -> &'static str {
 }
 
 /// In the transaction that stores the session.
-pub(super) async fn emit_started(tx: &mut Tx, session: &Session) -> Result<(), StoreError> {
+pub(in crate::engine) async fn emit_started(tx: &mut Tx, session: &Session) -> Result<(), StoreError> {
     let started = event(session, "task.started", data(session));
     let events = match session.origin.kind {
         OriginKind::Aside => return Ok(()),
@@ -117,7 +47,7 @@ pub(super) async fn emit_started(tx: &mut Tx, session: &Session) -> Result<(), S
 }
 
 /// In the transaction that ends the session.
-pub(super) async fn emit_ended(
+pub(in crate::engine) async fn emit_ended(
     tx: &mut Tx,
     session: &Session,
     reply: &Reply,

@@ -1,0 +1,120 @@
+//! The events of a session.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::approval::Approval;
+use super::rounds::{CallProgress, Outcome, as_object};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    Start,
+    Token,
+    ToolUse,
+    ToolResult,
+    ApprovalRequest,
+    Done,
+    Error,
+}
+
+impl EventKind {
+    const ALL: [Self; 7] =
+        [Self::Start, Self::Token, Self::ToolUse, Self::ToolResult, Self::ApprovalRequest, Self::Done, Self::Error];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Token => "token",
+            Self::ToolUse => "tool_use",
+            Self::ToolResult => "tool_result",
+            Self::ApprovalRequest => "approval_request",
+            Self::Done => "done",
+            Self::Error => "error",
+        }
+    }
+
+    pub(in crate::engine) fn from_stored(text: &str) -> Self {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text).unwrap_or(Self::Error)
+    }
+
+    /// Nothing follows it.
+    #[must_use]
+    pub fn is_last(self) -> bool {
+        matches!(self, Self::Done | Self::Error)
+    }
+}
+
+/// One event of a session. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionEvent {
+    pub seq: u64,
+    pub kind: EventKind,
+    /// JSON, without line breaks.
+    pub data: Arc<str>,
+}
+
+impl SessionEvent {
+    pub(in crate::engine) fn token(seq: u64, content: &str) -> Self {
+        Self { seq, kind: EventKind::Token, data: json!({ "content": content }).to_string().into() }
+    }
+
+    /// A tool is about to run. Stored before it does.
+    pub(in crate::engine) fn tool_use(seq: u64, round: u32, call: &CallProgress) -> Self {
+        let data = json!({
+            "tool": call.call.name,
+            "input": as_object(&call.call.input),
+            "call_id": call.id,
+            "round": round,
+        });
+        Self { seq, kind: EventKind::ToolUse, data: data.to_string().into() }
+    }
+
+    pub(in crate::engine) fn tool_result(seq: u64, round: u32, call: &CallProgress, outcome: &Outcome) -> Self {
+        let mut data = json!({
+            "tool": call.call.name,
+            "output": outcome.output,
+            "call_id": call.id,
+            "round": round,
+            "status": outcome.status,
+        });
+        // Where no `tool_use` went before, this is the only place that shows what was asked for.
+        if call.approval_id.is_some() && outcome.is_error() {
+            data["input"] = as_object(&call.call.input);
+        }
+        Self { seq, kind: EventKind::ToolResult, data: data.to_string().into() }
+    }
+
+    pub(in crate::engine) fn approval_request(seq: u64, call_id: &str, approval: &Approval) -> Self {
+        let data = json!({
+            "approval_id": approval.id,
+            "tool": approval.tool,
+            "input": approval.input,
+            "input_sha256": approval.input_sha256,
+            "call_id": call_id,
+            "expires_at": approval.expires_at,
+        });
+        Self { seq, kind: EventKind::ApprovalRequest, data: data.to_string().into() }
+    }
+
+    pub(in crate::engine) fn error(seq: u64, code: &str, message: &str) -> Self {
+        Self { seq, kind: EventKind::Error, data: json!({"code": code, "message": message}).to_string().into() }
+    }
+
+    pub(in crate::engine) fn done(seq: u64, message_id: Option<&str>, input_tokens: u64, output_tokens: u64) -> Self {
+        let data = json!({
+            "message_id": message_id,
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
+            "total_tokens": input_tokens + output_tokens,
+        });
+        Self { seq, kind: EventKind::Done, data: data.to_string().into() }
+    }
+
+    /// The data as a JSON value.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.data).unwrap_or_default()
+    }
+}

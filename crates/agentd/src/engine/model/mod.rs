@@ -1,0 +1,20 @@
+//! Sessions, their events, and what a caller gives and gets.
+
+mod approval;
+mod event;
+mod marks;
+mod origin;
+mod rounds;
+mod session;
+mod turn;
+
+pub use approval::{Approval, ApprovalId, ApprovalStatus};
+pub use event::{EventKind, SessionEvent};
+pub use marks::Marks;
+pub use origin::{Origin, OriginKind};
+pub use rounds::{CallRecord, CallStatus, Round};
+pub use session::{Session, SessionId, SessionStatus};
+pub use turn::{HistoryMessage, NoAnswer, Reply, StartTurn, ToolUse, Unread, check_tools, distinct_tools};
+
+pub(super) use approval::fingerprint;
+pub(super) use rounds::{CallProgress, Outcome, close_calls};

@@ -1,0 +1,143 @@
+//! What an agent did for a reply: rounds of words and tool calls.
+
+use agentd_llm::ToolCall;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+/// What became of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStatus {
+    /// It runs, or waits for its turn.
+    Running,
+    Done,
+    Failed,
+    /// Its owner said no.
+    Rejected,
+    /// Nobody said yes in time.
+    Expired,
+    /// The turn ended before it began, so it had no effect.
+    Cancelled,
+    /// The turn ended while it ran; whether it had an effect is not known. It is never run again by
+    /// itself.
+    Unknown,
+}
+
+/// One call of a tool, as it is kept with the reply.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CallRecord {
+    /// Unique in its session.
+    pub id: String,
+    pub tool: String,
+    #[schema(value_type = Object)]
+    pub input: Value,
+    /// Null while there is none.
+    #[serde(default)]
+    #[schema(required, value_type = Option<Object>)]
+    pub output: Option<Value>,
+    pub status: CallStatus,
+}
+
+/// Words, and the calls that followed them. The last round of a reply has words alone.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    pub text: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallRecord>,
+}
+
+/// What came of a call that is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::engine) struct Outcome {
+    pub(in crate::engine) output: Value,
+    pub(in crate::engine) status: CallStatus,
+}
+
+impl Outcome {
+    pub(in crate::engine) fn failed(sentence: impl Into<String>) -> Self {
+        Self { output: json!({"error": sentence.into()}), status: CallStatus::Failed }
+    }
+
+    pub(in crate::engine) fn refused(status: CallStatus, sentence: impl Into<String>) -> Self {
+        Self { output: json!({"error": sentence.into()}), status }
+    }
+
+    pub(in crate::engine) fn is_error(&self) -> bool {
+        self.status != CallStatus::Done
+    }
+}
+
+/// A call on its way: what the model asked for, who must agree, and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::engine) struct CallProgress {
+    pub(in crate::engine) id: String,
+    pub(in crate::engine) call: ToolCall,
+    pub(in crate::engine) approval_id: Option<String>,
+    /// What the tool was when its owner was asked about it.
+    #[serde(default)]
+    pub(in crate::engine) tool_fingerprint: Option<String>,
+    /// It was let run: from there on it may have had an effect.
+    #[serde(default)]
+    pub(in crate::engine) has_begun: bool,
+    pub(in crate::engine) outcome: Option<Outcome>,
+}
+
+impl CallProgress {
+    /// What is kept of it if the turn ends now.
+    pub(in crate::engine) fn record(&self) -> CallRecord {
+        let status = match &self.outcome {
+            Some(outcome) => outcome.status,
+            None if self.has_begun => CallStatus::Unknown,
+            None => CallStatus::Cancelled,
+        };
+        CallRecord {
+            id: self.id.clone(),
+            tool: self.call.name.clone(),
+            input: as_object(&self.call.input),
+            output: self.outcome.as_ref().map(|outcome| outcome.output.clone()),
+            status,
+        }
+    }
+}
+
+/// Events carry objects; what a model wrote instead is shown inside one.
+pub(in crate::engine) fn as_object(input: &Value) -> Value {
+    match input {
+        Value::Object(_) => input.clone(),
+        Value::Null => Value::Object(Map::new()),
+        other => json!({ "input": other }),
+    }
+}
+
+/// After the end nothing runs any more.
+pub(in crate::engine) fn close_calls(rounds: &mut [Round]) {
+    for call in rounds.iter_mut().flat_map(|round| round.calls.iter_mut()) {
+        if call.status == CallStatus::Running {
+            call.status = CallStatus::Unknown;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_never_began_had_no_effect() {
+        let mut progress = CallProgress {
+            id: "0.0".to_owned(),
+            call: ToolCall::new("v", "shell", json!({})),
+            approval_id: None,
+            tool_fingerprint: None,
+            has_begun: false,
+            outcome: None,
+        };
+        let record = progress.record();
+        assert_eq!(record.status, CallStatus::Cancelled);
+        let written = serde_json::to_value(&record).unwrap();
+        assert_eq!(written.get("output"), Some(&Value::Null), "always there");
+        progress.has_begun = true;
+        assert_eq!(progress.record().status, CallStatus::Unknown);
+    }
+}

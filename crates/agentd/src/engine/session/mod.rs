@@ -1,0 +1,4 @@
+//! Sessions.
+
+pub(super) mod log;
+pub(super) mod task_events;

@@ -1,0 +1,176 @@
+//! Results of tools within bounds: for the log, and for the model.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use crate::engine::model::{CallRecord, CallStatus, Outcome};
+use crate::skills::{KeptOutput, MAX_READ_CHARACTERS, ToolError, ToolOutput};
+
+/// A result longer than this is cut in the log and in what is kept of it.
+const MAX_OUTPUT_BYTES: usize = 256 * 1024;
+/// Of results of earlier turns it is given less: their answers say what mattered.
+const MAX_REMEMBERED_CHARACTERS: usize = 2_000;
+
+/// The field of a long result that names the file in the workspace in which it is kept.
+const KEPT_IN: &str = "kept_in";
+/// The field that says how much of it that file has, where it is not all.
+const KEPT_PART: &str = "kept_part";
+/// The field that says how much is missing of a result that is too long even for the log.
+const LEFT_OUT: &str = "left_out";
+/// What came of a call. `kept` is where a long result stands.
+pub(in crate::engine) fn outcome_of(result: Result<ToolOutput, ToolError>, kept: Option<KeptOutput>) -> Outcome {
+    let mut output = match result {
+        Ok(output) => bounded(output),
+        Err(error) => return Outcome::failed(error.to_string()),
+    };
+    if let Some(KeptOutput { path, bytes, whole_bytes }) = kept {
+        output[KEPT_IN] = path.into();
+        if bytes < whole_bytes {
+            output[KEPT_PART] = format!("the first {bytes} of {whole_bytes} bytes").into();
+        }
+    }
+    Outcome { output, status: CallStatus::Done }
+}
+
+/// Keeps a result within bounds: the log, the message and the prompt all carry it.
+fn bounded(output: ToolOutput) -> Value {
+    let whole_bytes = output.whole_bytes.unwrap_or(0);
+    let value = Value::Object(output.value);
+    let length = value.to_string().len();
+    if length <= MAX_OUTPUT_BYTES {
+        return value;
+    }
+    let text = match value.get("text").and_then(Value::as_str) {
+        Some(text) => text.to_owned(),
+        None => value.to_string(),
+    };
+    let mut end = MAX_OUTPUT_BYTES / 2;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let left_out = whole_bytes.max(text.len()) - end;
+    json!({"text": &text[..end], LEFT_OUT: format!("{left_out} bytes; ask for a part of it")})
+}
+
+/// A result that a model cannot read in one piece, as it is kept.
+pub(in crate::engine) fn too_long_to_read(output: &ToolOutput) -> Option<Cow<'_, str>> {
+    if let Some(whole) = &output.whole {
+        return Some(Cow::Borrowed(whole));
+    }
+    let is_too_long = output.for_model().chars().nth(MAX_READ_CHARACTERS).is_some();
+    is_too_long.then(|| Cow::Owned(output.in_lines()))
+}
+
+/// What a model reads of a result in the turn that made it.
+pub(in crate::engine) fn read_by_model(output: &Value) -> String {
+    shortened(output, MAX_READ_CHARACTERS)
+}
+
+/// What it reads of it later.
+pub(in crate::engine) fn remembered_by_model(record: &CallRecord) -> String {
+    match (&record.output, record.status) {
+        (Some(output), _) => shortened(output, MAX_REMEMBERED_CHARACTERS),
+        (None, CallStatus::Unknown) => {
+            "There is no result: the turn ended while this ran, and it may or may not have taken effect. Look before \
+             you do it again."
+                .to_owned()
+        }
+        (None, CallStatus::Cancelled) => "It was not run: the turn ended before it began.".to_owned(),
+        (None, _) => "There is no result.".to_owned(),
+    }
+}
+
+/// Whether this is what [`bounded`] makes of a long result, and is cut again.
+fn is_bounded(value: &Map<String, Value>, limit: usize) -> bool {
+    let text = |field: &str| value.get(field).and_then(Value::as_str);
+    value.len() == 2 && text(LEFT_OUT).is_some() && text("text").is_some_and(|text| text.chars().nth(limit).is_some())
+}
+
+fn shortened(output: &Value, limit: usize) -> String {
+    let (text, kept, gone) = match output {
+        Value::Object(value) => {
+            let mut value = value.clone();
+            let kept = (value.remove(KEPT_IN), value.remove(KEPT_PART));
+            let gone = if is_bounded(&value, limit) { value.remove(LEFT_OUT) } else { None };
+            (ToolOutput { value, ..ToolOutput::default() }.for_model(), kept, gone)
+        }
+        other => (other.to_string(), (None, None), None),
+    };
+    let kept_in = kept.0.as_ref().and_then(Value::as_str).map(|path| {
+        let path = format!("the file {path} of your workspace");
+        match kept.1.as_ref().and_then(Value::as_str) {
+            Some(part) => format!(
+                "{part} of the result are kept in {path}, read them with read_file; for what comes after them, write \
+                 it to a file yourself or ask for a smaller part"
+            ),
+            None => format!("the result is kept in {path}, read it with read_file"),
+        }
+    });
+    let gone = gone.as_ref().and_then(Value::as_str).and_then(|gone| gone.split(' ').next());
+    let Some((end, _)) = text.char_indices().nth(limit) else {
+        // Short enough, and yet not all.
+        return match kept_in {
+            Some(kept_in) => format!("{text}\n[… some of it was left out; {kept_in}]"),
+            None => text,
+        };
+    };
+    let left_out = text[end..].chars().count();
+    let more = gone.map(|bytes| format!(", and {bytes} bytes after them,")).unwrap_or_default();
+    let remedy = kept_in.unwrap_or_else(|| "ask for a smaller part to see them".to_owned());
+    format!("{}\n[… {left_out} more characters{more} were left out; {remedy}]", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_without_a_result_says_why() {
+        let record = |status| CallRecord {
+            id: "0.0".to_owned(),
+            tool: "shell".to_owned(),
+            input: json!({}),
+            output: None,
+            status,
+        };
+        assert!(remembered_by_model(&record(CallStatus::Unknown)).contains("may or may not"));
+        assert!(remembered_by_model(&record(CallStatus::Cancelled)).contains("was not run"));
+    }
+
+    #[test]
+    fn long_results_are_cut_at_a_character() {
+        let outcome = outcome_of(Ok(ToolOutput::text("é".repeat(MAX_OUTPUT_BYTES))), None);
+        assert!(outcome.output.to_string().len() <= MAX_OUTPUT_BYTES);
+        assert!(outcome.output["left_out"].as_str().unwrap().contains("bytes"));
+        let text = read_by_model(&json!({"text": "é".repeat(MAX_READ_CHARACTERS + 7)}));
+        assert!(text.ends_with("[… 7 more characters were left out; ask for a smaller part to see them]"));
+        let long = ToolOutput::text("é".repeat(MAX_READ_CHARACTERS + 7));
+        assert!(too_long_to_read(&long).is_some() && too_long_to_read(&ToolOutput::text("short")).is_none());
+        let file = KeptOutput { path: "a/b.txt".to_owned(), bytes: 60_014, whole_bytes: 60_014 };
+        let text = read_by_model(&outcome_of(Ok(long.clone()), Some(file.clone())).output);
+        let kept = "the result is kept in the file a/b.txt of your workspace, read it with read_file]";
+        assert!(text.ends_with(kept), "{text}");
+        let text = read_by_model(&outcome_of(Ok(long), Some(KeptOutput { bytes: 50_000, ..file.clone() })).output);
+        assert!(text.contains("; the first 50000 of 60014 bytes of the result are kept in the file a/b.txt"), "{text}");
+        // What a tool cut itself may be short enough to read.
+        let cut = ToolOutput { whole: Some("all".to_owned()), ..ToolOutput::text("al") };
+        assert_eq!(too_long_to_read(&cut).as_deref(), Some("all"));
+        let text = read_by_model(&outcome_of(Ok(cut), Some(file)).output);
+        assert!(text.starts_with("al\n[… some of it was left out; the result is kept in"), "{text}");
+    }
+
+    #[test]
+    fn what_a_tool_left_out_itself_counts() {
+        let output = ToolOutput { whole_bytes: Some(9_000_000), ..ToolOutput::text("x".repeat(MAX_OUTPUT_BYTES)) };
+        let outcome = outcome_of(Ok(output), None);
+        let gone = 9_000_000 - MAX_OUTPUT_BYTES / 2;
+        assert_eq!(outcome.output["left_out"], format!("{gone} bytes; ask for a part of it"));
+        let read = read_by_model(&outcome.output);
+        assert!(
+            read.starts_with("xxx") && read.contains(&format!("and {gone} bytes after them")),
+            "{}",
+            &read[30_000..]
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! The tools of a turn: what they answer.
+
+pub(super) mod cut;
