@@ -8,6 +8,7 @@ use agentd_store::Tx;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+use tracing::Instrument as _;
 
 use super::context::Prompt;
 use super::error::EngineError;
@@ -137,7 +138,7 @@ pub(super) async fn wake(engine: &Arc<Inner>, id: &SessionId) -> Result<bool, En
     engine.supervise();
     let session = Session { owner: engine.holder.as_str().to_owned(), waiting_since: None, ..session };
     let turn = restore(engine, session, &state, place).await?;
-    tokio::spawn(turn);
+    tokio::spawn(turn.in_current_span());
     Ok(true)
 }
 

@@ -8,6 +8,7 @@ use agentd_store::{Read, StoreError, Tx};
 use futures_util::{Stream, StreamExt};
 use parking_lot::RwLock;
 use tokio::sync::{Notify, oneshot};
+use tracing::Instrument as _;
 
 use super::approvals::Approvals;
 use super::background::BackgroundPlaces;
@@ -67,6 +68,7 @@ impl Inner {
 
     /// Tells that a turn's end is stored.
     pub(super) fn ended(&self, session: &Session, status: SessionStatus, reason: Option<&str>) {
+        tracing::debug!(session = %session.id, status = status.as_str(), "a turn ended");
         for observer in self.observers.read().iter() {
             observer.turn_ended(session, status, reason);
         }
@@ -200,7 +202,7 @@ impl Engine {
         };
         let (caller, answer) = oneshot::channel();
         // A task: whoever asked may go away before the transaction is through.
-        tokio::spawn(turn.run::<E>(Box::pin(stored), entered, caller));
+        tokio::spawn(turn.run::<E>(Box::pin(stored), entered, caller).in_current_span());
         answer.await.unwrap_or_else(|_| Err(EngineError::Store(StoreError::Closed).into()))?;
         Ok(id)
     }

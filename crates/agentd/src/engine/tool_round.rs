@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::aside::PLAN;
 use super::error::EngineError;
@@ -314,7 +315,8 @@ impl Turn {
             }
         };
         let skills = self.engine.skills.clone();
-        running.spawn(async move { (index, run_tool(&skills, tool.as_ref(), input, context).await) });
+        let work = async move { (index, run_tool(&skills, tool.as_ref(), input, context).await) };
+        running.spawn(work.in_current_span());
     }
 
     /// Stores what a round begins or goes on with, and shows it.

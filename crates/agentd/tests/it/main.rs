@@ -25,6 +25,7 @@ mod hooks;
 mod idempotency;
 mod kill;
 mod lifecycle;
+mod log;
 mod memory;
 mod migrations;
 mod monitoring;

@@ -1,0 +1,49 @@
+//! What the daemon logs: each line for machines is one JSON object, and says which request it belongs to.
+
+use agentd_llm::fake::{FakeVendor, Reply, Script};
+use agentd_llm::{Usage, UsageSource, Vendor};
+use serde_json::{Value, json};
+
+use crate::support::TestProcess;
+
+#[tokio::test]
+async fn lines_of_a_turn_carry_the_id_of_the_request_that_started_it() {
+    let mut process = TestProcess::with_owner().await;
+    process.terminate().await;
+    process.spawn_after("export SVC_LOG_FORMAT=json").await;
+    let usage = Usage {
+        input_tokens: 1,
+        output_tokens: 1,
+        cache_read_tokens: 0,
+        cache_write_tokens: 0,
+        reasoning_tokens: 0,
+        source: UsageSource::Provider,
+    };
+    let script = Script::always(Reply::text(["Paris"].into_iter(), usage));
+    let vendor = FakeVendor::start_forgetful(Vendor::Openai, script).await.expect("a fake vendor");
+    let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
+    process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
+    let settings = json!({"default_provider": "openai", "default_model": "fake"});
+    process.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
+    let agent = process.make_agent("scout").await;
+    let conversation = process.post("/api/chat/conversations").json(&json!({"agent_id": agent["id"]})).send().await;
+    let conversation = conversation.expect_status(201).json();
+    let message = json!({"conversation_id": conversation["id"], "content": "Which capital?"});
+    let asked = process.post("/api/chat/messages/stream").header("x-request-id", "asked-once").json(&message);
+    let answer = asked.send().await.expect_status(200);
+    assert!(answer.text().contains("Paris"), "{}", answer.text());
+    process.terminate().await;
+
+    let log = process.log();
+    let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let spans_of = |message: &str| -> Vec<Value> {
+        let said = lines.iter().filter(|line| line["fields"]["message"] == message);
+        said.flat_map(|line| line["spans"].as_array().cloned().unwrap_or_default()).collect()
+    };
+    let ended = spans_of("a turn ended");
+    assert!(ended.iter().any(|span| span["request_id"] == "asked-once"), "{ended:?}");
+    let answered = spans_of("answered");
+    let is_it = |span: &&Value| span["request_id"] == "asked-once";
+    let answered = answered.iter().find(is_it).expect("the line of the request itself");
+    assert_eq!((&answered["method"], &answered["route"]), (&json!("POST"), &json!("/api/chat/messages/stream")));
+}
