@@ -13,7 +13,7 @@ use agentd_bench::Outcome;
 use agentd_bench::figures::Sample;
 use agentd_entities::cluster::{Vectors, cluster};
 use agentd_entities::evaluation::{Half, Score, compare, scores, sentences};
-use agentd_entities::{MAX_TEXT_BYTES, extract, judge};
+use agentd_entities::{MAX_TEXT_BYTES, evaluate, extract};
 
 const REPEATS: usize = 5;
 const VECTORS: usize = 100_000;
@@ -112,15 +112,15 @@ fn throughput() {
         text.push('\n');
     }
     black_box(extract("The word lists are read once."));
-    let (mut rates, mut judged, mut references) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rates, mut evaluated, mut references) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..REPEATS {
         rates.push(megabytes_per_second(&text, timed(|| extract(&text))));
-        judged.push(megabytes_per_second(&text, timed(|| judge(&text))));
+        evaluated.push(megabytes_per_second(&text, timed(|| evaluate(&text))));
         references.push(megabytes_per_second(&text, timed(|| text.split_whitespace().map(str::len).sum::<usize>())));
     }
     println!("\n1 MB of the sentences, MB/s");
     println!("  extract      {}", Sample::new(rates));
-    println!("  judge        {}", Sample::new(judged));
+    println!("  evaluate        {}", Sample::new(evaluated));
     println!("  split alone  {}", Sample::new(references));
     let one = Sample::new(all.iter().map(|sentence| timed(|| extract(&sentence.text)).as_secs_f64() * 1e6).collect());
     println!("  one sentence, µs: {one}");

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use agentd::config::ConfigSource;
-use agentd::ground::Worker;
 use agentd::lifecycle::{Running, WorkerMode};
+use agentd::runtime::Worker;
 use agentd::scheduler::Tick;
 use agentd_base::{Clock, Entropy, Timestamp};
 use agentd_bench::daemon::DaemonUnderTest;
@@ -119,7 +119,7 @@ async fn fill(running: &Running, template: String) -> Outcome<()> {
         )
         .await
     };
-    running.ground().db.write::<_, StoreError, _>(work).await?;
+    running.context().db.write::<_, StoreError, _>(work).await?;
     Ok(())
 }
 
@@ -140,7 +140,7 @@ async fn idle_ticks(running: &Running) -> Outcome<Sample> {
 
 /// Makes some jobs due at the same moment, and answers how late each was taken up.
 async fn due_at_once(running: &Running) -> Outcome<Sample> {
-    let db = &running.ground().db;
+    let db = &running.context().db;
     let due = Timestamp::from_micros((db.clock().now() + Duration::from_secs(2)).as_micros() / 1000 * 1000);
     let interval = Duration::from_secs(31_536_000);
     let work = async move |tx: &mut Tx| {

@@ -28,7 +28,7 @@ pub struct Variable {
     pub max_size: u32,
 }
 
-/// Why a condition is refused, or could not be judged.
+/// Why a condition is refused, or could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConditionError {
     #[error("the expression is empty; write one that comes to true or false")]
@@ -85,7 +85,7 @@ impl Condition {
     }
 
     /// Holds the condition against examples of what it will be given, so that what cannot work is refused
-    /// when it is saved. It is good if it can be judged for one of them.
+    /// when it is saved. It is good if it can be evaluated for one of them.
     ///
     /// # Errors
     /// What the last example led to.

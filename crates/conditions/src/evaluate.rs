@@ -20,7 +20,7 @@ pub enum Given {
     Json(serde_json::Value),
 }
 
-/// What a condition is judged over.
+/// What a condition is evaluated over.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values(Vec<(&'static str, Given)>);
 

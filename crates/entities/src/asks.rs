@@ -1,7 +1,7 @@
 //! Whether a text only wants to know something, and tells nothing.
 
+use crate::evaluate::{Phrases, REQUEST, SMALL_TALK, evaluate};
 use crate::extract::MAX_TEXT_BYTES;
-use crate::judge::{Phrases, REQUEST, SMALL_TALK, judge};
 use crate::text::{Kind, Text};
 
 /// What opens a question.
@@ -94,7 +94,7 @@ pub fn only_asks(text: &str) -> bool {
         }
         if is_ask(&tokens, sentence) {
             asks = true;
-        } else if judge(sentence).importance > SMALL_TALK {
+        } else if evaluate(sentence).importance > SMALL_TALK {
             return false;
         }
     }

@@ -9,7 +9,7 @@
 //! | natural language | | | a capital and talk of language, and nobody behind it whose nation it is |
 //!
 //! Words that the entry names in its line exclude it (`apple … pie`). A sentence in title case has no
-//! telling capitals. Given names are judged in `persons`.
+//! telling capitals. Given names are classified in `persons`.
 
 use crate::cues;
 use crate::gazetteer::{Entry, Match, Rule, gazetteer};
@@ -50,7 +50,7 @@ pub(crate) fn candidates(scene: &Scene<'_, '_>, into: &mut Vec<Candidate>) {
         if entry.entity_type == EntityType::Person || scene.is_near(start, &entry.excluding) {
             continue;
         }
-        if let Some(confidence) = judge(scene, start, matched, entry) {
+        if let Some(confidence) = classify(scene, start, matched, entry) {
             into.push(Candidate {
                 start,
                 end: matched.end,
@@ -63,7 +63,7 @@ pub(crate) fn candidates(scene: &Scene<'_, '_>, into: &mut Vec<Candidate>) {
     }
 }
 
-fn judge(scene: &Scene<'_, '_>, start: usize, matched: Match, entry: &Entry) -> Option<Confidence> {
+fn classify(scene: &Scene<'_, '_>, start: usize, matched: Match, entry: &Entry) -> Option<Confidence> {
     let is_supported = scene.is_near(start, &entry.supporting);
     match entry.entity_type {
         _ if entry.rule == Rule::Spoken => spoken(scene, start, matched),
@@ -139,7 +139,7 @@ fn stands_alone(scene: &Scene<'_, '_>, start: usize, matched: Match) -> bool {
 }
 
 /// A language that something is written in (`wrote the service in python`), that names code (`our java code`), or
-/// that somebody likes (`I like Rust.`). One of a letter or two is judged by itself.
+/// that somebody likes (`I like Rust.`). One of a letter or two is classified by itself.
 fn is_written_in(scene: &Scene<'_, '_>, start: usize, matched: Match) -> bool {
     let text = scene.text;
     let Some(token) = text.get(start) else { return false };

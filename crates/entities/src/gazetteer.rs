@@ -3,7 +3,7 @@
 //!
 //! A line is `name | aliases | rule`; `@type` opens a section. A hyphen between words may be left
 //! out; a plural of a concept counts as the concept. An alias that starts with `=` must be spelled
-//! letter for letter. What each rule asks for is said where it is judged (`evidence`).
+//! letter for letter. What each rule asks for is said where it is applied (`evidence`).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

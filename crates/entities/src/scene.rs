@@ -1,4 +1,4 @@
-//! What the rules know of a text before they judge a single word: the gazetteer's matches, and for
+//! What the rules know of a text before they classify a single word: the gazetteer's matches, and for
 //! each sentence what it talks about.
 
 use crate::cues::{self, Cues};

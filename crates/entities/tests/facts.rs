@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use agentd_entities::{FactKey, fact_key, fact_keys, judge, near_duplicate};
+use agentd_entities::{FactKey, evaluate, fact_key, fact_keys, near_duplicate};
 
 fn contradict(a: &str, b: &str) -> Option<bool> {
     Some(fact_key(a)?.contradicts(&fact_key(b)?))
@@ -189,10 +189,15 @@ fn what_matters_more_ranks_higher() {
         ("The deadline is tomorrow.", "Is the deadline tomorrow?"),
         ("I live in Berlin.", "Do you live in Berlin?"),
     ] {
-        assert!(judge(more).importance > judge(less).importance, "{more} {:?} / {less} {:?}", judge(more), judge(less));
+        assert!(
+            evaluate(more).importance > evaluate(less).importance,
+            "{more} {:?} / {less} {:?}",
+            evaluate(more),
+            evaluate(less)
+        );
     }
     for text in ["hi", "Thanks!", "Sounds good. Talk later.", "lol", "Good morning! How are you?", "👍", ""] {
-        assert!(judge(text).importance <= 0.05, "{text}: {:?}", judge(text));
+        assert!(evaluate(text).importance <= 0.05, "{text}: {:?}", evaluate(text));
     }
 }
 
@@ -207,10 +212,10 @@ fn feelings_have_a_sign_and_an_order() {
         "I am happy about the trip.",
         "I love this, it is amazing and wonderful!",
     ];
-    let valences: Vec<f64> = ordered.iter().map(|text| judge(text).valence).collect();
+    let valences: Vec<f64> = ordered.iter().map(|text| evaluate(text).valence).collect();
     assert!(valences.is_sorted_by(|a, b| a < b), "{valences:?}");
     assert!(valences[3].abs() < f64::EPSILON);
-    assert!(judge("I don't hate it").valence > 0.0 && judge("I am not happy").valence < 0.0);
-    assert!(judge("very good").valence > judge("good").valence);
-    assert!(judge(&"terrible ".repeat(10_000)).valence >= -1.0);
+    assert!(evaluate("I don't hate it").valence > 0.0 && evaluate("I am not happy").valence < 0.0);
+    assert!(evaluate("very good").valence > evaluate("good").valence);
+    assert!(evaluate(&"terrible ".repeat(10_000)).valence >= -1.0);
 }

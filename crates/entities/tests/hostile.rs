@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use agentd_entities::{
-    MAX_MENTIONS, MAX_RELATIONS, MAX_TEXT_BYTES, extract, extract_as, fact_key, fact_keys, judge, near_duplicate,
+    MAX_MENTIONS, MAX_RELATIONS, MAX_TEXT_BYTES, evaluate, extract, extract_as, fact_key, fact_keys, near_duplicate,
 };
 use proptest::prelude::*;
 
@@ -75,7 +75,7 @@ fn floods_end_and_answers_stay_bounded() {
         let text = piece.repeat(SIZE / piece.len());
         let extraction = extract_as(&text, Some("tom"));
         assert!(extraction.mentions.len() <= MAX_MENTIONS && extraction.relations.len() <= MAX_RELATIONS, "{piece}");
-        let _ = (judge(&text), fact_keys(&text, None).len(), near_duplicate(&text, &text));
+        let _ = (evaluate(&text), fact_keys(&text, None).len(), near_duplicate(&text, &text));
     }
 }
 
@@ -104,7 +104,7 @@ fn check(text: &str) {
         assert!(relation.weight > 0.0 && relation.weight <= 1.0);
         assert_ne!(relation.source, relation.target);
     }
-    let judgement = judge(text);
+    let judgement = evaluate(text);
     assert!((0.0..=1.0).contains(&judgement.importance) && (-1.0..=1.0).contains(&judgement.valence));
     assert_eq!(extract_as(text, Some("me")), extraction);
     let _ = fact_key(text);

@@ -25,8 +25,8 @@ pub(crate) struct Speaker {
 }
 
 impl Speaker {
-    pub(crate) fn judge(&self, complaint: Complaint) -> ModelError {
-        complaint.judge(self.vendor, self.key.as_ref())
+    pub(crate) fn classify(&self, complaint: Complaint) -> ModelError {
+        complaint.classify(self.vendor, self.key.as_ref())
     }
 
     pub(crate) fn timed_out(&self) -> ModelError {
@@ -41,11 +41,11 @@ impl Speaker {
     fn broken(&self, error: sse_stream::Error) -> ModelError {
         let body = match error {
             sse_stream::Error::Body(inner) => inner.downcast::<BodyError>(),
-            other => return self.judge(Complaint::broken_format("an event is not UTF-8")).with_source(other),
+            other => return self.classify(Complaint::broken_format("an event is not UTF-8")).with_source(other),
         };
         match body.map(|body| *body) {
             Ok(BodyError::TimedOut) => self.timed_out(),
-            Ok(error @ BodyError::TooLarge) => self.judge(Complaint::broken_format(error.to_string())),
+            Ok(error @ BodyError::TooLarge) => self.classify(Complaint::broken_format(error.to_string())),
             Ok(BodyError::Broken(error)) => self.cut_off().with_source(error),
             Err(_) => self.cut_off(),
         }
@@ -104,7 +104,7 @@ impl Answer {
                             self.is_over = true;
                             self.ready.push_back(ModelEvent::Finished(finish));
                         }
-                        Err(complaint) => self.end = Some(self.speaker.judge(complaint)),
+                        Err(complaint) => self.end = Some(self.speaker.classify(complaint)),
                     }
                 }
                 Some(Err(error)) => self.end = Some(self.speaker.broken(error)),

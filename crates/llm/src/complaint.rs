@@ -10,7 +10,7 @@ use crate::{ModelError, ModelErrorCode, Vendor};
 /// Vendors' own words are quoted up to this many characters.
 const MAX_QUOTE_CHARS: usize = 300;
 
-/// A failure in the vendor's words, before it is judged. The shapes of all vendors are read alike,
+/// A failure in the vendor's words, before it is classified. The shapes of all vendors are read alike,
 /// since a proxy may speak in another vendor's stead.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Complaint {
@@ -72,7 +72,7 @@ impl Complaint {
     }
 
     /// Turns the complaint into the error that callers see. `key` is cut out of any quote.
-    pub(crate) fn judge(self, vendor: Vendor, key: Option<&Secret>) -> ModelError {
+    pub(crate) fn classify(self, vendor: Vendor, key: Option<&Secret>) -> ModelError {
         let code = self.code();
         let status = self.status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
         let sentence = match code {
@@ -205,15 +205,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn judged(body: &str) -> ModelError {
+    fn classified(body: &str) -> ModelError {
         let key = Secret::new("sk-secret".to_owned());
-        Complaint::from_body(400, body.as_bytes()).judge(Vendor::Openai, Some(&key))
+        Complaint::from_body(400, body.as_bytes()).classify(Vendor::Openai, Some(&key))
     }
 
     #[test]
     fn quotes_are_bounded_and_hold_no_key() {
         let long = format!(r#"{{"error":{{"message":"bad sk-secret\n{}"}}}}"#, "é".repeat(1000));
-        let error = judged(&long);
+        let error = classified(&long);
         assert!(error.message.chars().count() < 400 && !error.message.contains("sk-secret"), "{error}");
         assert!(error.message.contains("bad [hidden] é"), "{error}");
     }
@@ -222,13 +222,13 @@ mod tests {
     fn a_placeholder_for_a_key_is_left_in_the_words() {
         let body = br#"{"error":{"message":"the kind of model is not known"}}"#;
         let key = Secret::new("k".to_owned());
-        let error = Complaint::from_body(400, body).judge(Vendor::Openai, Some(&key));
+        let error = Complaint::from_body(400, body).classify(Vendor::Openai, Some(&key));
         assert!(error.message.contains("the kind of model is not known"), "{error}");
     }
 
     #[test]
     fn a_page_of_a_proxy_is_not_quoted() {
-        let error = Complaint::from_body(502, b"<html>Bad gateway</html>").judge(Vendor::Groq, None);
+        let error = Complaint::from_body(502, b"<html>Bad gateway</html>").classify(Vendor::Groq, None);
         assert_eq!(error.code, ModelErrorCode::ProviderUnavailable);
         assert_eq!(error.message, "Groq failed (HTTP 502)");
     }
@@ -236,7 +236,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_body_is_judged(status in 300u16..600, body in "\\PC{0,80}|\\{\"error\":[\\[\\]{}\":a-z0-9,]{0,40}\\}") {
-            let error = Complaint::from_body(status, body.as_bytes()).judge(Vendor::Mistral, None);
+            let error = Complaint::from_body(status, body.as_bytes()).classify(Vendor::Mistral, None);
             prop_assert!(!error.message.is_empty());
         }
     }

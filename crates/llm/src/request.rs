@@ -22,7 +22,7 @@ pub struct ModelRequest {
     pub temperature: Option<f64>,
     /// `None` leaves it to the vendor (Anthropic demands a number and gets 8192).
     pub max_output_tokens: Option<u32>,
-    /// The reply goes to a person who talks with the model, and not to the daemon that asked aside.
+    /// The reply goes to a person who talks with the model, and not to the daemon that asked for itself.
     pub is_conversation: bool,
     /// Limits the whole call, to the last event. Besides, a stream that brings no byte for
     /// 60 seconds (or for `timeout`, where that is shorter) has timed out.

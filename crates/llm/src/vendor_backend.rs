@@ -74,7 +74,7 @@ impl VendorBackend {
         let latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let Some(models) = serde_json::from_slice(&body).ok().and_then(|list| model_names(&list)) else {
             let complaint = Complaint::broken_format("the answer is no list of models; check base_url");
-            return Err(self.speaker().judge(complaint));
+            return Err(self.speaker().classify(complaint));
         };
         Ok(ConnectivityReport { latency_ms, models })
     }
@@ -107,7 +107,7 @@ impl VendorBackend {
             let complaint = reported.and_then(|value| Complaint::from_value(&value)).unwrap_or_else(|| {
                 Complaint::broken_format("it answered with a document instead of a stream; check base_url")
             });
-            return Err(self.speaker().judge(complaint));
+            return Err(self.speaker().classify(complaint));
         }
         Ok(answer::stream(body, call.decoder, self.speaker()))
     }
@@ -119,7 +119,7 @@ impl VendorBackend {
         let body = TimedBody::new(response, TEST_TIMEOUT, deadline);
         read_whole(body, MAX_MODELS_BYTES).await.map_err(|error| match error {
             BodyError::TimedOut => self.speaker().timed_out(),
-            other => self.speaker().judge(Complaint::broken_format(other.to_string())),
+            other => self.speaker().classify(Complaint::broken_format(other.to_string())),
         })
     }
 
@@ -136,7 +136,7 @@ impl VendorBackend {
         let bytes = read_whole(body, MAX_ERROR_BYTES).await.unwrap_or_default();
         let complaint = Complaint::from_body(status.as_u16(), &bytes);
         let retry_after = in_header.or(complaint.retry_after);
-        Err(self.speaker().judge(complaint).with_retry_after(retry_after))
+        Err(self.speaker().classify(complaint).with_retry_after(retry_after))
     }
 
     fn request(&self, method: Method, url: Url) -> Result<GuardedRequest, ModelError> {

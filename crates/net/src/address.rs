@@ -1,6 +1,6 @@
 //! What kind of place an IP address is, read from the special-purpose registries of IANA
 //! (<https://www.iana.org/assignments/iana-ipv4-special-registry>, `…-ipv6-special-registry`).
-//! IPv6 forms that carry an IPv4 address are judged by what they carry.
+//! IPv6 forms that carry an IPv4 address are classified by what they carry.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -127,7 +127,7 @@ impl AddressClass {
         }
     }
 
-    /// The class of an IPv6 address that is not judged by an IPv4 address inside.
+    /// The class of an IPv6 address that is not classified by an IPv4 address inside.
     fn of_prefix(s: [u16; 8]) -> Self {
         match s[0] {
             0xfe80..=0xfebf => Self::LinkLocal,

@@ -1,4 +1,4 @@
-//! The storage ground for every domain. It knows none of them.
+//! Storage for every domain. It knows none of them.
 //!
 //! - [`Db`]: one SQLite file with a group-committing writer, or PostgreSQL shared by replicas, behind
 //!   one interface and one SQL text a query.

@@ -1,6 +1,6 @@
 //! How far this machine's clock and the database server's are apart.
 //!
-//! Replicas write the end of a lease by their own clock and judge others' leases by it, too. Clocks
+//! Replicas write the end of a lease by their own clock and compare others' leases with it, too. Clocks
 //! that disagree by more than a lease lasts would let two replicas hold one thing at once.
 
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! The door in front of a route: who presents which credential, and whether that lets them in.
+//! The access rule of a route: who presents which credential, and whether that lets them in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use http::header::{AUTHORIZATION, ORIGIN};
 use http::{HeaderMap, Method, StatusCode, Uri};
 
 use crate::caller::{Caller, Scope};
-use crate::doors::Route;
 use crate::error::ApiError;
 use crate::follow::route_of;
+use crate::http_stack::Route;
 use crate::idempotency::{IdempotencyGuard, check_idempotency, refuse_step_done};
 use crate::watch::{Opener, while_let_in};
 use crate::weight::refuse_heavy;
@@ -68,7 +68,7 @@ pub trait Authenticate: Send + Sync + 'static {
     /// a database that is away is no reason to say no.
     fn is_in_force<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool>;
 
-    /// Whether the doors that are open until the first key exists let an anonymous request in.
+    /// Whether an anonymous request is let in, as it is until the first key exists.
     /// `origin` is the request's `Origin` header, which only a browser sends.
     fn admit_anonymous(&self, origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>>;
 }
@@ -93,17 +93,17 @@ fn ticket(uri: &Uri) -> Option<Credential> {
     Some(Credential::Ticket(Secret::new(ticket.into_owned())))
 }
 
-/// State of the doors in front of the routes.
+/// State of the middleware in front of each route.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct RouteAccess {
     pub(crate) auth: Arc<dyn Authenticate>,
     pub(crate) idempotency: Arc<IdempotencyGuard>,
     /// What bodies may weigh, in bytes.
     pub(crate) body_limit: usize,
 }
 
-impl Door {
-    /// What lies behind every door. One layer does it all: each layer of a route is cloned with
+impl RouteAccess {
+    /// What every access rule ends in. One layer does it all: each layer of a route is cloned with
     /// every request.
     async fn enter(
         &self,
@@ -129,9 +129,9 @@ fn name_route(response: &mut Response, route: Option<MatchedPath>) {
 }
 
 /// Nobody is asked who they are; strangers share one set of idempotency keys.
-pub(crate) async fn let_everybody_in(State(door): State<Door>, request: Request, next: Next) -> Response {
+pub(crate) async fn let_everybody_in(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
     let route = route_of(&request);
-    door.enter(None, Caller::anonymous(), request, next).await.unwrap_or_else(|error| refused(route, error))
+    access.enter(None, Caller::anonymous(), request, next).await.unwrap_or_else(|error| refused(route, error))
 }
 
 /// A refusal is counted under the route that was asked for.
@@ -150,31 +150,39 @@ fn insufficient_scope() -> ApiError {
 }
 
 /// 401 without a valid credential, 403 when a `read` key wants to change something.
-pub(crate) async fn require_authentication(State(door): State<Door>, request: Request, next: Next) -> Response {
+pub(crate) async fn require_authentication(
+    State(access): State<RouteAccess>,
+    request: Request,
+    next: Next,
+) -> Response {
     let route = route_of(&request);
     let entered = async {
         let credential = presented_credential(request.headers());
-        let caller = door.auth.authenticate(credential.clone()).await?;
+        let caller = access.auth.authenticate(credential.clone()).await?;
         let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
         if changes && caller.scope == Scope::Read {
             return Err(insufficient_scope());
         }
-        door.enter(credential, caller, request, next).await
+        access.enter(credential, caller, request, next).await
     };
     entered.await.unwrap_or_else(|error| refused(route, error))
 }
 
-pub(crate) async fn require_any_scope(State(door): State<Door>, request: Request, next: Next) -> Response {
+pub(crate) async fn require_any_scope(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
     let route = route_of(&request);
     let entered = async {
         let credential = presented_credential(request.headers());
-        let caller = door.auth.authenticate(credential.clone()).await?;
-        door.enter(credential, caller, request, next).await
+        let caller = access.auth.authenticate(credential.clone()).await?;
+        access.enter(credential, caller, request, next).await
     };
     entered.await.unwrap_or_else(|error| refused(route, error))
 }
 
-pub(crate) async fn require_credential_or_ticket(State(door): State<Door>, request: Request, next: Next) -> Response {
+pub(crate) async fn require_credential_or_ticket(
+    State(access): State<RouteAccess>,
+    request: Request,
+    next: Next,
+) -> Response {
     let route = route_of(&request);
     let entered = async {
         let credential = match presented_credential(request.headers()) {
@@ -182,33 +190,33 @@ pub(crate) async fn require_credential_or_ticket(State(door): State<Door>, reque
             unusable @ (None | Some(Credential::Unreadable)) => ticket(request.uri()).or(unusable),
             token => token,
         };
-        let caller = door.auth.authenticate(credential.clone()).await?;
-        door.enter(credential, caller, request, next).await
+        let caller = access.auth.authenticate(credential.clone()).await?;
+        access.enter(credential, caller, request, next).await
     };
     entered.await.unwrap_or_else(|error| refused(route, error))
 }
 
-/// The door of routes that are open while no API key was ever made: 401 when a credential is
-/// presented and wrong, or none is and the doors are closed.
-pub(crate) async fn require_or_open(State(door): State<Door>, request: Request, next: Next) -> Response {
+/// Routes that are open while no API key was ever made: 401 when a credential is
+/// presented and wrong, or none is and anonymous access is closed.
+pub(crate) async fn require_or_open(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
     let route = route_of(&request);
     let entered = async {
         let credential = presented_credential(request.headers());
         let is_presented = credential.is_some();
         // Asked first also without a credential: on the private socket the caller is known all the same.
-        let entrance = match door.auth.authenticate(credential.clone()).await {
+        let entrance = match access.auth.authenticate(credential.clone()).await {
             Ok(caller) if caller.scope == Scope::Read => return Err(insufficient_scope()),
             Ok(caller) => Ok((credential, caller)),
             // A session of a daemon without keys opens nothing, yet must not close what is open.
-            Err(denied) => match door.auth.admit_anonymous(origin(request.headers())).await {
+            Err(denied) => match access.auth.admit_anonymous(origin(request.headers())).await {
                 Ok(()) => Ok((None, Caller::anonymous())),
                 Err(closed) => Err(if is_presented { denied } else { closed }),
             },
         };
-        // Only now: what closed the doors meanwhile is on record.
-        let request = refuse_step_done(&door.idempotency, refuse_heavy(request, door.body_limit)?).await?;
+        // Only now: what closed anonymous access meanwhile is on record.
+        let request = refuse_step_done(&access.idempotency, refuse_heavy(request, access.body_limit)?).await?;
         let (credential, caller) = entrance?;
-        door.enter(credential, caller, request, next).await
+        access.enter(credential, caller, request, next).await
     };
     entered.await.unwrap_or_else(|error| refused(route, error))
 }

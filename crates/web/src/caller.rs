@@ -19,7 +19,7 @@ pub enum Scope {
 pub enum CallerKind {
     ApiKey,
     Session,
-    /// Came through a door that is open until the first key exists.
+    /// Came anonymously, as is allowed until the first key exists.
     Anonymous,
     /// The owner on the daemon's own machine, through its private socket.
     Local,
@@ -47,7 +47,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
-        // Absent only where a route was mounted without its door, which is a mistake of ours.
+        // Absent only where a route was mounted without its access rule, which is a mistake of ours.
         parts.extensions.get::<Self>().cloned().ok_or_else(|| {
             ApiError::internal(&std::io::Error::other("a handler asked for its caller on a public route"))
         })

@@ -166,7 +166,7 @@ pub fn presented_idempotency_key(headers: &HeaderMap) -> Result<Option<String>, 
     Ok(Some(key.to_owned()))
 }
 
-/// Behind the door: it needs to know the caller.
+/// Behind the access rule: it needs to know the caller.
 ///
 /// # Errors
 /// 400 for a key that is empty or too long, 409 for one that was used for another request or is
@@ -217,7 +217,7 @@ pub(crate) async fn check_idempotency(
     Ok(response)
 }
 
-/// In front of the doors that are open until the first key exists. The step that closed them may be sent again by
+/// In front of what is open until the first key exists. The step that closed them may be sent again by
 /// who never saw its answer: that is told what was made, and does not make it twice with a credential that was
 /// worth nothing the first time. A repeat to the letter alone is told, and nothing but the id.
 ///

@@ -1,5 +1,5 @@
-//! The HTTP ground that every domain stands on: one error shape, extractors that name every bad
-//! field at once, the doors in their order (headers, CORS, host, authentication), idempotency,
+//! What every domain uses to serve HTTP: one error shape, extractors that name every bad
+//! field at once, the middleware in its order (headers, CORS, host, authentication), idempotency,
 //! and the OpenAPI glue.
 //!
 //! Invariants: every response of the daemon carries the security headers and `X-Request-Id`;
@@ -10,20 +10,20 @@ mod access;
 mod address;
 mod caller;
 mod cors;
-mod doors;
 mod error;
 mod extract;
 mod fallback;
 mod follow;
 mod host;
+mod http_stack;
 mod idempotency;
-mod judge;
 mod observe;
 mod openapi;
 mod pace;
 mod routes;
 mod schema;
 mod security_headers;
+mod validate;
 mod watch;
 mod weight;
 
@@ -31,21 +31,21 @@ pub use access::{AccessDenied, Authenticate, Credential, presented_credential};
 pub use address::{ClientAddress, TrustedProxies};
 pub use caller::{Caller, CallerKind, Scope};
 pub use cors::CorsPolicy;
-pub use doors::{Doors, Gate, Guarded};
 pub use error::{ApiError, ApiResult, ErrorBody};
 pub use extract::{Json, JsonOrNothing, Path, Query, RawBody};
 pub use fallback::{catch_panic, method_not_allowed, not_found};
 pub use host::HostPolicy;
+pub use http_stack::{Gate, Guarded, HttpStack};
 pub use idempotency::{
     DoneAnew, FoundRecord, IdempotencyGuard, IdempotencyKey, IdempotencyLedger, KnownRequest, ReattachTo,
     ReplayedAnswer, presented_idempotency_key,
 };
-pub use judge::{Judge, Judged};
 pub use observe::{Observation, RequestObserver};
 pub use openapi::complete_document;
 pub use routes::{ApiRouter, Routes};
 pub use schema::{Checked, check};
 pub use security_headers::add_security_headers;
+pub use validate::{Validate, Validated};
 
 #[doc(hidden)]
 pub use pastey::paste;

@@ -65,7 +65,7 @@ impl Pace {
     }
 
     /// The answer, or what stands in its place because the handler did not get its body.
-    pub(crate) fn judge(self, response: Response) -> Response {
+    pub(crate) fn finish(self, response: Response) -> Response {
         if !self.0.is_some_and(|is_too_slow| is_too_slow.load(Ordering::Acquire)) {
             return response;
         }
@@ -181,7 +181,7 @@ mod tests {
         });
         let (request, pace) = Pace::watch(Request::new(Body::from_stream(pieces)));
         let read = to_bytes(request.into_body(), usize::MAX).await.ok().map(|bytes| bytes.len());
-        (read, pace.judge(StatusCode::OK.into_response()).status())
+        (read, pace.finish(StatusCode::OK.into_response()).status())
     }
 
     #[tokio::test(start_paused = true)]
@@ -200,6 +200,6 @@ mod tests {
         let (request, pace) = Pace::watch(Request::new(Body::from_stream(pieces)));
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert_eq!(to_bytes(request.into_body(), 10).await.unwrap(), "ab");
-        assert_eq!(pace.judge(StatusCode::OK.into_response()).status(), StatusCode::OK);
+        assert_eq!(pace.finish(StatusCode::OK.into_response()).status(), StatusCode::OK);
     }
 }

@@ -1,6 +1,6 @@
 //! Which routes need a credential, and what the OpenAPI document says of them.
 //!
-//! A domain sorts its routes by their door; that decides both the door and what the document says
+//! A domain sorts its routes by who may call them; that decides both the check and what the document says
 //! of it, so that the two cannot disagree. What the document says of an operation is a function
 //! until somebody asks: a daemon that starts makes no document.
 
@@ -18,7 +18,7 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Components, OpenApi, OpenApiBuilder};
 
 use crate::access::{
-    Authenticate, Door, let_everybody_in, presented_credential, require_any_scope, require_authentication,
+    Authenticate, RouteAccess, let_everybody_in, presented_credential, require_any_scope, require_authentication,
     require_credential_or_ticket, require_or_open,
 };
 use crate::error::ApiError;
@@ -35,7 +35,7 @@ struct Operation<S> {
     describe: Option<Describe>,
 }
 
-/// Operations that share a door. `S` is the state that the handlers still miss.
+/// Operations with the same access rule. `S` is the state that the handlers still miss.
 pub struct ApiRouter<S>(Vec<Operation<S>>);
 
 impl<S> std::fmt::Debug for ApiRouter<S> {
@@ -134,7 +134,7 @@ macro_rules! routes {
     ($($handlers:tt)+) => { $crate::routes!(@ $crate::ApiRouter::new(); $($handlers)+) };
 }
 
-/// Which door, in the order in which the document shows them.
+/// Which access rule, in the order in which the document shows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Behind {
     /// No credential.
@@ -152,7 +152,7 @@ enum Behind {
 }
 
 impl Behind {
-    /// Where the document shows it: doors that ask nobody stand together.
+    /// Where the document shows it: routes that ask nobody stand together.
     const fn place(self) -> (u8, usize) {
         match self {
             Self::Nothing | Self::Own(_) => (0, 0),
@@ -176,24 +176,24 @@ impl Behind {
         }
     }
 
-    fn close(self, answers: MethodRouter, door: &Door) -> MethodRouter {
-        let door = door.clone();
+    fn close(self, answers: MethodRouter, access: &RouteAccess) -> MethodRouter {
+        let access = access.clone();
         match self {
-            Self::Nothing | Self::Own(_) => answers.route_layer(from_fn_with_state(door, let_everybody_in)),
-            Self::FirstKey => answers.route_layer(from_fn_with_state(door, require_or_open)),
-            Self::AnyScope => answers.route_layer(from_fn_with_state(door, require_any_scope)),
-            Self::Ticket => answers.route_layer(from_fn_with_state(door, require_credential_or_ticket)),
+            Self::Nothing | Self::Own(_) => answers.route_layer(from_fn_with_state(access, let_everybody_in)),
+            Self::FirstKey => answers.route_layer(from_fn_with_state(access, require_or_open)),
+            Self::AnyScope => answers.route_layer(from_fn_with_state(access, require_any_scope)),
+            Self::Ticket => answers.route_layer(from_fn_with_state(access, require_credential_or_ticket)),
             Self::Credential { body_limit: limits::BODY } => {
-                answers.route_layer(from_fn_with_state(door, require_authentication))
+                answers.route_layer(from_fn_with_state(access, require_authentication))
             }
             Self::Credential { body_limit } => answers
-                .route_layer(from_fn_with_state(Door { body_limit, ..door }, require_authentication))
+                .route_layer(from_fn_with_state(RouteAccess { body_limit, ..access }, require_authentication))
                 .route_layer(DefaultBodyLimit::max(body_limit)),
         }
     }
 }
 
-/// The routes of a domain, sorted by their door. `S` is the state that the handlers still miss; the
+/// The routes of a domain, sorted by who may call them. `S` is the state that the handlers still miss; the
 /// document can be had without it.
 pub struct Routes<S = ()>(Vec<(Behind, Operation<S>)>);
 
@@ -293,12 +293,13 @@ impl Routes<()> {
         self
     }
 
-    /// Puts each route behind its door. Unknown paths and methods under `/api` answer 401 to those
+    /// Puts each route behind its access rule. Unknown paths and methods under `/api` answer 401 to those
     /// who have no credential, so that nothing can be explored from outside.
     pub fn mount(self, auth: Arc<dyn Authenticate>, idempotency: &Arc<IdempotencyGuard>) -> Router {
-        let door = Door { auth: Arc::clone(&auth), idempotency: Arc::clone(idempotency), body_limit: limits::BODY };
+        let access =
+            RouteAccess { auth: Arc::clone(&auth), idempotency: Arc::clone(idempotency), body_limit: limits::BODY };
         let router = self.0.into_iter().fold(Router::new(), |router, (behind, operation)| {
-            router.route(&operation.path, behind.close(operation.answers, &door))
+            router.route(&operation.path, behind.close(operation.answers, &access))
         });
         let for_missing = Arc::clone(&auth);
         router

@@ -1,4 +1,4 @@
-//! Streams last long after their door was passed: whoever opened one is looked at again, and a stream
+//! Streams last long after their access rule was passed: whoever opened one is looked at again, and a stream
 //! whose credential is not good any more ends.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How much a body may weigh, judged by what its head says: a handler that takes no body never reads
+//! How much a body may weigh, checked by what its head says: a handler that takes no body never reads
 //! one, and a client that asks first (`Expect: 100-continue`) is answered before it sends anything.
 
 use axum::extract::Request;

@@ -73,7 +73,7 @@ impl Api {
 
 /// Commits events, a hundred a transaction, as domains that are busy do through group commit.
 async fn emit(running: &Running, event: &'static str, numbers: std::ops::Range<usize>) -> Outcome<()> {
-    let db = running.ground().db.clone();
+    let db = running.context().db.clone();
     let numbers: Vec<usize> = numbers.collect();
     for chunk in numbers.chunks(100) {
         let chunk = chunk.to_vec();
@@ -178,7 +178,7 @@ async fn latency(running: &Running, api: &Api, sink: &mut Sink, when: &str) -> O
         for number in 0..count {
             ticks.tick().await;
             emitted.insert(number, Instant::now());
-            let db = running.ground().db.clone();
+            let db = running.context().db.clone();
             tokio::spawn(async move {
                 let work =
                     async move |tx: &mut Tx| tx.emit(NewEvent::new(EVENT, json!({"n": number}))).await.map(|_| ());

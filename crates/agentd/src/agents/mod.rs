@@ -25,7 +25,7 @@ mod workspace;
 
 pub use error::AgentError;
 pub use model::{Agent, AgentId, AgentProfile, AgentVersion, CreateAgent, EvolutionChoice, UpdateAgent, VersionSource};
-pub use restored::JudgeAgents;
+pub use restored::ValidateAgents;
 pub use routes::{AgentFields, AgentView, routes};
 pub use service::{Agents, OwnsAgentData, ReplaceInstructions};
 pub use store::is_living;

@@ -8,14 +8,14 @@ use futures_util::future::LocalBoxFuture;
 use super::model::{AgentId, is_svc_name};
 use super::store;
 use super::worker::Purge;
-use crate::ground::JudgesRestored;
+use crate::runtime::ValidateRestored;
 
 /// Holds restored agents against what creating one takes.
 #[derive(Debug)]
-pub struct JudgeAgents;
+pub struct ValidateAgents;
 
-impl JudgesRestored for JudgeAgents {
-    fn judge<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
+impl ValidateRestored for ValidateAgents {
+    fn validate<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
         find_fault(tx).boxed_local()
     }
 }

@@ -6,7 +6,7 @@ mod versions;
 use std::sync::Arc;
 
 use agentd_base::{FieldProblem, Timestamp};
-use agentd_web::{ApiResult, ApiRouter, ErrorBody, IdempotencyKey, Json, Judge, Judged, Path, Routes, routes};
+use agentd_web::{ApiResult, ApiRouter, ErrorBody, IdempotencyKey, Json, Path, Routes, Validate, Validated, routes};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::model::{Agent, AgentId, AgentProfile, CreateAgent, EvolutionChoice};
 use super::service::Agents;
-use crate::ground::record_once;
+use crate::runtime::record_once;
 
 /// One archetype or several.
 #[derive(Debug, Clone, Deserialize)]
@@ -77,8 +77,8 @@ impl Archetype {
     }
 }
 
-impl<S: Sync> Judge<S> for AgentFields {
-    async fn judge(self, _: &S) -> Vec<FieldProblem> {
+impl<S: Sync> Validate<S> for AgentFields {
+    async fn validate(self, _: &S) -> Vec<FieldProblem> {
         CreateAgent::from(self).checked_as_new().err().unwrap_or_default()
     }
 }
@@ -197,7 +197,7 @@ fn render_list(agents: &[Arc<Agent>]) -> Bytes {
 async fn create_agent(
     State(agents): State<Agents>,
     once: IdempotencyKey,
-    Judged(Json(fields)): Judged<Json<AgentFields>>,
+    Validated(Json(fields)): Validated<Json<AgentFields>>,
 ) -> ApiResult<(StatusCode, Json<AgentView>)> {
     let recorder = record_once(&once, StatusCode::CREATED, |agent: &Agent| AgentView::from(agent));
     let agent = agents.create(fields.into(), recorder).await?;

@@ -16,7 +16,7 @@ use super::error::AgentError;
 use super::model::{Agent, AgentId, CreateAgent, MAX_AGENTS, VersionSource};
 use super::workspace::Workspaces;
 use super::{prompt, store};
-use crate::ground::Ground;
+use crate::runtime::AppContext;
 use crate::settings::{FindsNamed, InterfaceSettings, Language, Section, Settings};
 
 pub use change::ReplaceInstructions;
@@ -87,7 +87,7 @@ impl AgentList {
 }
 
 struct Inner {
-    ground: Ground,
+    context: AppContext,
     settings: Settings,
     workspaces: Workspaces,
     list: Snapshot<AgentList>,
@@ -107,13 +107,13 @@ impl std::fmt::Debug for Agents {
 
 impl Agents {
     #[must_use]
-    pub fn new(ground: Ground, settings: Settings) -> Self {
+    pub fn new(context: AppContext, settings: Settings) -> Self {
         Self(Arc::new(Inner {
-            workspaces: Workspaces::new(Arc::clone(&ground.data_dir)),
-            list: Snapshot::new(&ground.db, &[AGENTS]),
+            workspaces: Workspaces::new(Arc::clone(&context.data_dir)),
+            list: Snapshot::new(&context.db, &[AGENTS]),
             owners: RwLock::default(),
             purge_wake: Arc::default(),
-            ground,
+            context,
             settings,
         }))
     }
@@ -129,7 +129,7 @@ impl Agents {
     /// `Invalid` with every bad field, `NameTaken`, `TooMany`, or the store's refusal.
     pub async fn create(&self, wanted: CreateAgent, recorder: Recorder<Agent>) -> Result<Agent, AgentError> {
         let wanted = wanted.checked_as_new().map_err(|problems| AgentError::Invalid { problems })?;
-        let agent = wanted.into_agent(AgentId::generate(&self.0.ground.ids), self.0.ground.clock.now());
+        let agent = wanted.into_agent(AgentId::generate(&self.0.context.ids), self.0.context.clock.now());
         let svc_name = agent.svc_name.clone();
         let workspaces = &self.0.workspaces;
         let failed = |source| AgentError::Workspace { path: workspaces.named(&svc_name), source };
@@ -146,7 +146,7 @@ impl Agents {
 
     async fn insert(&self, agent: Agent, recorder: Recorder<Agent>) -> Result<Agent, AgentError> {
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 if store::count_agents(tx).await? >= MAX_AGENTS {
@@ -167,7 +167,7 @@ impl Agents {
 
     /// Moves away what a deleted agent of this name has left.
     async fn clear_name(&self, svc_name: &str, lock: &super::workspace::NamesLock) -> Result<(), AgentError> {
-        let leaving = store::list_leaving(&mut self.0.ground.db.read().await?, svc_name).await?;
+        let leaving = store::list_leaving(&mut self.0.context.db.read().await?, svc_name).await?;
         for id in leaving {
             self.move_to_trash(&id, svc_name, lock).await?;
         }
@@ -185,7 +185,7 @@ impl Agents {
             .move_to_trash(svc_name, id.as_str(), lock)
             .map_err(|source| AgentError::Workspace { path: workspaces.named(svc_name), source })?;
         let id = id.clone();
-        self.0.ground.db.write(async move |tx: &mut Tx| store::note_folder_left(tx, &id).await).await?;
+        self.0.context.db.write(async move |tx: &mut Tx| store::note_folder_left(tx, &id).await).await?;
         Ok(())
     }
 
@@ -196,7 +196,7 @@ impl Agents {
             .lock()
             .await
             .map_err(|source| AgentError::Workspace { path: workspaces.named(svc_name), source })?;
-        let is_leaving = store::is_leaving(&mut self.0.ground.db.read().await?, id).await?;
+        let is_leaving = store::is_leaving(&mut self.0.context.db.read().await?, id).await?;
         if is_leaving { self.move_to_trash(id, svc_name, &lock).await } else { Ok(()) }
     }
 
@@ -276,7 +276,7 @@ impl Agents {
         let (id, svc_name) = (agent.id.clone(), agent.svc_name.clone());
         let was_default = self
             .0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let now = tx.clock().now();
@@ -321,7 +321,7 @@ impl Agents {
         let interface = settings.interface();
         let language = Language::parse(&interface.language).ok();
         let language = language.filter(|language| language.tag() != "en").map(|language| language.english_name());
-        let (now, zone) = (self.0.ground.clock.now(), settings.timezone());
+        let (now, zone) = (self.0.context.clock.now(), settings.timezone());
         let weekday = now.to_jiff().to_zoned(zone.clone()).strftime("%A").to_string();
         let today = format!("{weekday}, {}", interface.date_format.day(now, &zone));
         let owner = &settings.profile().display_name;
@@ -340,8 +340,8 @@ impl Agents {
         }
     }
 
-    pub(super) fn ground(&self) -> &Ground {
-        &self.0.ground
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
     }
 
     pub(super) fn workspaces(&self) -> &Workspaces {

@@ -14,7 +14,7 @@ use super::model::AgentId;
 use super::service::Agents;
 use super::store;
 use super::store::PURGE_QUEUE;
-use crate::ground::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError};
 
 const LEASE: Duration = Duration::from_secs(60);
 const FILES_A_BATCH: usize = 500;
@@ -54,28 +54,28 @@ impl Worker for PurgeAgents {
 
 impl PurgeAgents {
     async fn run(&self) -> Result<bool, WorkerError> {
-        let ground = self.0.ground();
-        let claimed = ground.db.claim(PURGE_QUEUE, &ground.instance, 1, LEASE).await?;
+        let context = self.0.context();
+        let claimed = context.db.claim(PURGE_QUEUE, &context.instance, 1, LEASE).await?;
         let Some(lease) = claimed.into_iter().next() else { return Ok(false) };
         match self.purge(&lease).await {
             Ok(()) => Ok(true),
             Err(error) => {
                 let text = error.to_string();
                 let failed = async move |tx: &mut Tx| tx.fail(&lease, &text, &BACKOFF).await.map(|_| ());
-                ground.db.write(failed).await?;
+                context.db.write(failed).await?;
                 Err(error)
             }
         }
     }
 
     async fn purge(&self, lease: &Lease) -> Result<(), WorkerError> {
-        let ground = self.0.ground();
+        let context = self.0.context();
         let Purge { agent_id, svc_name } = lease.payload()?;
         self.0.release_folder(&agent_id, &svc_name).await?;
         for _ in 0..BATCHES_A_RUN {
             let has_more_files = self.0.workspaces().empty_trash(agent_id.as_str(), FILES_A_BATCH).await?;
             let (owners, id, held) = (self.0.owners(), agent_id.clone(), lease.clone());
-            let is_done = ground
+            let is_done = context
                 .db
                 .write(async move |tx: &mut Tx| {
                     let mut has_more = has_more_files;
@@ -98,7 +98,7 @@ impl PurgeAgents {
             }
         }
         let held = lease.clone();
-        ground.db.write(async move |tx: &mut Tx| tx.release(&held).await).await?;
+        context.db.write(async move |tx: &mut Tx| tx.release(&held).await).await?;
         Ok(())
     }
 }

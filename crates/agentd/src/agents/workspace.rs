@@ -19,7 +19,7 @@ use rustix::fs::{CWD, FlockOperation, flock};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::model::{AgentId, is_svc_name};
-use crate::ground::DataDir;
+use crate::runtime::DataDir;
 
 /// No svc_name begins with a dot.
 const LOCK: &str = ".lock";

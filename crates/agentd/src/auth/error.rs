@@ -23,7 +23,7 @@ pub enum AuthError {
     Busy,
     #[error("An account exists already; log in with POST /api/auth/login")]
     AccountExists,
-    /// Lost the race for the first key, or a door closed in between.
+    /// Lost the race for the first key, or anonymous access was closed in between.
     #[error(
         "The Authorization header is missing: an API key exists by now, so this needs `Authorization: Bearer <API key>`"
     )]

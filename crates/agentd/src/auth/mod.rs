@@ -1,4 +1,4 @@
-//! Who may do what: the account, API keys, sessions, tickets, and the doors that are open until the
+//! Who may do what: the account, API keys, sessions, tickets, and the anonymous access until the
 //! first key exists.
 //!
 //! Invariants
@@ -16,7 +16,7 @@
 //! | no account, a key was made | full credential | full credential | full credential | credential |
 //! | account, a key was made | 409 | full credential | full credential | credential |
 //!
-//! \* unless the doors are closed: by `SVC_API_KEY_REQUIRED`, 15 minutes after a start that listens
+//! \* unless anonymous access is closed: by `SVC_API_KEY_REQUIRED`, 15 minutes after a start that listens
 //! beyond loopback, or to a page of another origin. The daemon's private socket is always let in.
 //!
 //! Deliberately absent: cookies, password reset by mail, roles. Devices have tokens of their own.

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 
 use super::service::Auth;
 use super::store;
-use crate::ground::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError};
 
 /// Writes the noted uses of keys, off the path of the requests that used them.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ impl Worker for KeyUseWriter {
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
-        Box::pin(async move { Ok(self.0.uses().write(&self.0.ground().db).await?) })
+        Box::pin(async move { Ok(self.0.uses().write(&self.0.context().db).await?) })
     }
 }
 
@@ -51,9 +51,9 @@ impl Worker for LoginPurge {
 
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
         Box::pin(async move {
-            let ground = self.0.ground();
-            let forget_before = ground.clock.now() - self.0.login_policy().window;
-            if !store::has_expired(&mut ground.db.read().await?, forget_before, MOST_FAILURES).await? {
+            let context = self.0.context();
+            let forget_before = context.clock.now() - self.0.login_policy().window;
+            if !store::has_expired(&mut context.db.read().await?, forget_before, MOST_FAILURES).await? {
                 return Ok(false);
             }
             let work = async move |tx: &mut Tx| {
@@ -65,7 +65,7 @@ impl Worker for LoginPurge {
                 ];
                 Ok::<_, agentd_store::StoreError>(counts.contains(&u64::from(BATCH)))
             };
-            Ok(ground.db.write_relaxed(work).await?)
+            Ok(context.db.write_relaxed(work).await?)
         })
     }
 }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::BackupError;
 use super::model::{FOLDERS, SecretName};
-use crate::ground::DataDir;
+use crate::runtime::DataDir;
 
 const PREFIX: &str = "restore-";
 const REPLACED: &str = "replaced";
@@ -177,7 +177,7 @@ fn remove_folder(path: &Path) {
     }
 }
 
-/// What a cut-off restore left, judged by the database's present id.
+/// What a cut-off restore left, told by the database's present id.
 pub(super) enum Leftover {
     Nothing,
     /// The load happened; the rest must follow.

@@ -15,7 +15,7 @@
 //! incomplete, and is named; holes in files stay holes, and a file with several names stays one;
 //! whatever a backup wrote can be restored where there is room for it;
 //! memory does not grow with what is stored;
-//! every domain judges its restored rows by its own types before they are committed.
+//! every domain validates its restored rows by its own types before they are committed.
 //!
 //! Deliberately absent: models, which can be fetched again; the key file, without which the
 //! sealed secrets of the data directory are worthless to a thief; signatures: an archive is as
@@ -32,6 +32,6 @@ mod service;
 pub use error::BackupError;
 pub use model::{LeftOut, LeftOutList, Manifest, RestoreReport, SecretName};
 pub use routes::{ALLOW_INCOMPLETE_HEADER, LEFT_OUT_HEADER, PASSPHRASE_HEADER, local_routes};
-pub use service::{Backup, Judges, NewArchive, Quiesce, Unreadable, WhileBusy};
+pub use service::{Backup, NewArchive, Quiesce, RestoreValidators, Unreadable, WhileBusy};
 
 pub use archive::{ArchiveSummary, verify};

@@ -21,7 +21,7 @@ use super::error::BackupError;
 use super::journal::{Leftover, SealedSecret, Waiting, find_leftover, has_traces, remove_abandoned};
 use super::model::{DATABASE, FORMAT, FORMAT_VERSION, LeftOut, Manifest, RestoreReport, SecretName, StoredSecret};
 use super::sealing::{self, MIN_PASSPHRASE};
-use crate::ground::{DataDir, FileLock, Ground, JudgesRestored};
+use crate::runtime::{AppContext, DataDir, FileLock, ValidateRestored};
 use crate::settings::Vault;
 use threads::{blocking, unpack, write};
 
@@ -78,11 +78,11 @@ pub struct Backup {
     data_dir: Arc<DataDir>,
     vault: Vault,
     quiesce: Arc<dyn Quiesce>,
-    judges: Judges,
+    validators: RestoreValidators,
 }
 
 /// What a restored database must pass before it is the daemon's.
-pub type Judges = Arc<[Box<dyn JudgesRestored>]>;
+pub type RestoreValidators = Arc<[Box<dyn ValidateRestored>]>;
 
 impl std::fmt::Debug for Backup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -92,16 +92,16 @@ impl std::fmt::Debug for Backup {
 
 impl Backup {
     #[must_use]
-    pub fn new(ground: &Ground, vault: Vault, quiesce: Arc<dyn Quiesce>, judges: Judges) -> Self {
+    pub fn new(context: &AppContext, vault: Vault, quiesce: Arc<dyn Quiesce>, validators: RestoreValidators) -> Self {
         Self {
-            db: ground.db.clone(),
-            clock: ground.clock.clone(),
-            ids: ground.ids.clone(),
-            entropy: ground.entropy.clone(),
-            data_dir: Arc::clone(&ground.data_dir),
+            db: context.db.clone(),
+            clock: context.clock.clone(),
+            ids: context.ids.clone(),
+            entropy: context.entropy.clone(),
+            data_dir: Arc::clone(&context.data_dir),
             vault,
             quiesce,
-            judges,
+            validators,
         }
     }
 
@@ -261,8 +261,9 @@ impl Backup {
         blocking(move || committed.commit(&database_id)).await?;
         let dump = waiting.path().join(DATABASE);
         let mut dump = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;
-        let judges = Arc::clone(&self.judges);
-        let loaded = self.db.load_judged(&mut dump, async move |tx: &mut Tx| judge(&judges, tx).await).await?;
+        let validators = Arc::clone(&self.validators);
+        let loaded =
+            self.db.load_validated(&mut dump, async move |tx: &mut Tx| validate(&validators, tx).await).await?;
         let followed = match self.follow_database(waiting).await {
             Ok(()) => self.quiesce.put_in_order().await.map_err(|reason| BackupError::NotInOrder { reason }),
             failed => failed,
@@ -395,9 +396,9 @@ impl Backup {
 }
 
 /// Rows that the database takes may still be none that this program would have written.
-async fn judge(judges: &Judges, tx: &mut Tx) -> Result<(), StoreError> {
-    for judge in judges.iter() {
-        let fault = match judge.judge(tx).await {
+async fn validate(validators: &RestoreValidators, tx: &mut Tx) -> Result<(), StoreError> {
+    for validate in validators.iter() {
+        let fault = match validate.validate(tx).await {
             Err(error @ StoreError::Column { .. }) => Some(error.to_string()),
             answer => answer?,
         };

@@ -13,7 +13,7 @@ use super::deletion::{MESSAGES_A_BATCH, ROWS_A_BATCH, purge_conversation};
 use super::service::Chat;
 use super::store::{self, MessageCut};
 use crate::engine::{find_running_in_conversation, forget_sessions};
-use crate::ground::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError};
 
 const CONVERSATIONS_A_BATCH: u32 = 20;
 
@@ -48,7 +48,7 @@ impl PurgeConversations {
 
     /// Looks past those whose reply has not ended yet: they must not hold up the others.
     async fn purge_hidden(&self) -> Result<bool, WorkerError> {
-        let db = &self.0.ground().db;
+        let db = &self.0.context().db;
         let mut last = None;
         let mut has_purged = false;
         while !has_purged {
@@ -74,7 +74,7 @@ impl PurgeConversations {
     }
 
     async fn purge_cuts(&self) -> Result<bool, WorkerError> {
-        let db = &self.0.ground().db;
+        let db = &self.0.context().db;
         let cuts = store::list_cuts(&mut db.read().await?, CONVERSATIONS_A_BATCH).await?;
         let has_purged = !cuts.is_empty();
         for cut in cuts {

@@ -23,7 +23,7 @@ impl ConversationSource for Chat {
         limit: u32,
     ) -> BoxFuture<'t, Result<Vec<Talk>, StoreError>> {
         async move {
-            let mut read = self.ground().db.read().await?;
+            let mut read = self.context().db.read().await?;
             let found = store::list_changed_from(&mut read, since, after, limit).await?;
             let talk = |conversation: super::model::Conversation| Talk {
                 id: conversation.id.to_string(),
@@ -45,7 +45,7 @@ impl ConversationSource for Chat {
     ) -> BoxFuture<'t, Result<SpokenPage, StoreError>> {
         async move {
             let id = ConversationId::from(conversation);
-            let mut read = self.ground().db.read().await?;
+            let mut read = self.context().db.read().await?;
             let (messages, is_last) = store::list_settled_after(&mut read, &id, position, limit).await?;
             Ok(SpokenPage { spoken: messages.into_iter().map(spoken).collect(), is_last })
         }
@@ -54,7 +54,7 @@ impl ConversationSource for Chat {
 
     fn missing<'t>(&'t self, conversations: &'t [String]) -> BoxFuture<'t, Result<Vec<String>, StoreError>> {
         async move {
-            let there = store::list_living(&mut self.ground().db.read().await?, conversations).await?;
+            let there = store::list_living(&mut self.context().db.read().await?, conversations).await?;
             let there: HashSet<String> = there.into_iter().collect();
             Ok(conversations.iter().filter(|id| !there.contains(*id)).cloned().collect())
         }

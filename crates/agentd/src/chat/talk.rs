@@ -25,7 +25,7 @@ impl RecentTalk for Chat {
     ) -> BoxFuture<'t, Result<Vec<Said>, StoreError>> {
         async move {
             let since = since.unwrap_or_default();
-            let mut read = self.ground().db.read().await?;
+            let mut read = self.context().db.read().await?;
             let mut left = max_characters;
             let mut talk = Vec::new();
             for id in store::list_changed_since(&mut read, agent, since, CONVERSATIONS).await? {

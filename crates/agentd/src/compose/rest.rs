@@ -10,8 +10,8 @@ use super::old_urls::OldUrls;
 use crate::backup::Quiesce;
 use crate::devices::Devices;
 use crate::engine::Engine;
-use crate::ground::WorkerPause;
 use crate::monitoring::Readiness;
+use crate::runtime::WorkerPause;
 
 /// Replies under way have this long to end; then they are interrupted.
 const REPLY_LIMIT: Duration = Duration::from_secs(15);

@@ -6,17 +6,17 @@ use utoipa::openapi::{Components, OpenApi, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::Services;
-use crate::page::Pages;
 use crate::skills::ExportedSkills;
+use crate::web_ui::Pages;
 use crate::{
-    agents, auth, channels, chat, devices, hooks, memory, monitoring, notify, page, proactive, projects, providers,
-    scheduler, settings, setup, skills, webhooks,
+    agents, auth, channels, chat, devices, hooks, memory, monitoring, notify, proactive, projects, providers,
+    scheduler, settings, setup, skills, web_ui, webhooks,
 };
 
 /// The routes of every domain, their states given.
 pub(super) fn routes(services: &Services) -> Routes {
     Routes::new()
-        .merge(page::routes().with_state(Pages { document }))
+        .merge(web_ui::routes().with_state(Pages { document }))
         .merge(monitoring::routes().with_state(services.monitoring.clone()))
         .merge(settings::routes().with_state(services.settings.clone()))
         .merge(auth::routes().with_state(services.auth.clone()))
@@ -47,7 +47,7 @@ fn clashing<'d>(document: &'d OpenApi, part: &OpenApi) -> Vec<&'d str> {
 /// The OpenAPI document, from the code alone.
 #[must_use]
 pub fn document() -> OpenApi {
-    let mut document = page::routes().into_document();
+    let mut document = web_ui::routes().into_document();
     for part in [
         monitoring::routes().into_document(),
         settings::routes().into_document(),

@@ -5,9 +5,8 @@ use crate::agents::PurgeAgents;
 use crate::auth::{KeyUseWriter, LoginPurge};
 use crate::chat::PurgeConversations;
 use crate::devices::PurgePairing;
-use crate::engine::KeepSessions;
+use crate::engine::SessionMaintenance;
 use crate::evolution::{CountTurns, ProposeChanges};
-use crate::ground::{CountEvents, EventBacklog, Ground, PruneEvents, PurgeAnswers, Workers};
 use crate::hooks::{DeliverHooks, ExecuteHooks, PurgeHooks, ReadEvents};
 use crate::memory::{
     ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, PruneChanges, RememberTalks,
@@ -16,37 +15,38 @@ use crate::memory::{
 use crate::notify::{DeliverNotifications, PurgeNotifications};
 use crate::proactive::StartProactive;
 use crate::projects::PurgeProjects;
-use crate::scheduler::{KeepRuns, StartRuns, Tick};
-use crate::skills::{CheckSandbox, CodeRunner, KeepToolServers};
+use crate::runtime::{AppContext, CountEvents, EventBacklog, PruneEvents, PurgeAnswers, Workers};
+use crate::scheduler::{RunMaintenance, StartRuns, Tick};
+use crate::skills::{CheckSandbox, CodeRunner, ToolServerMaintenance};
 use crate::webhooks::{PurgeDeliveries, StartTurns};
 
 /// Every domain's workers.
 pub(super) fn add_all(
     workers: &mut Workers,
     services: &Services,
-    ground: &Ground,
+    context: &AppContext,
     backlog: EventBacklog,
     runner: CodeRunner,
 ) {
-    workers.add(PurgeAnswers(ground.db.clone()));
-    workers.add(PruneEvents(ground.db.clone()));
-    workers.add(CountEvents::new(ground.db.clone(), backlog));
+    workers.add(PurgeAnswers(context.db.clone()));
+    workers.add(PruneEvents(context.db.clone()));
+    workers.add(CountEvents::new(context.db.clone(), backlog));
     workers.add(KeyUseWriter(services.auth.clone()));
     workers.add(LoginPurge(services.auth.clone()));
     workers.add(PurgeAgents(services.agents.clone()));
     workers.add(PurgeConversations(services.chat.clone()));
     workers.add(PurgeProjects(services.projects.clone()));
     workers.add(PurgePairing(services.devices.clone()));
-    workers.add(KeepSessions(services.engine.clone()));
+    workers.add(SessionMaintenance(services.engine.clone()));
     workers.add(CheckSandbox(runner));
     workers.add(CountTurns(services.evolution.clone()));
     workers.add(ProposeChanges(services.evolution.clone()));
-    workers.add(KeepToolServers(services.tools.servers.clone()));
+    workers.add(ToolServerMaintenance(services.tools.servers.clone()));
     workers.add(DeliverNotifications(services.notify.clone()));
     workers.add(PurgeNotifications(services.notify.clone()));
     workers.add(Tick(services.scheduler.clone()));
     workers.add(StartRuns::new(services.scheduler.clone()));
-    workers.add(KeepRuns::new(services.scheduler.clone()));
+    workers.add(RunMaintenance::new(services.scheduler.clone()));
     workers.add(StartProactive(services.proactive.clone()));
     workers.add(WarmIndex(services.memory.clone()));
     workers.add(FlushIndex(services.memory.clone()));

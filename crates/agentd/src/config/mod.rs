@@ -25,7 +25,7 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// `None`: the embedded SQLite file in the data directory.
     pub database_url: Option<Secret>,
-    /// Closes every door that is open until the first key exists.
+    /// Nothing is open to anonymous requests until the first key exists.
     pub api_key_required: bool,
     pub cors_origins: Vec<String>,
     /// Host names besides `localhost`, IP literals and that of `base_url`.

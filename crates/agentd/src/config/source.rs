@@ -1,4 +1,4 @@
-//! Where configuration comes from, merged but not yet judged.
+//! Where configuration comes from, merged but not yet validated.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub struct ConfigSource {
     /// `postgres://user:password@host/database`; without it an embedded SQLite file
     #[arg(long, env = "SVC_DATABASE_URL", global = true, hide_env_values = true, value_parser = parse_secret)]
     pub database_url: Option<Secret>,
-    /// Close every door that is open until the first API key exists
+    /// Ask for an API key from the start: nothing is open until the first one exists
     #[arg(long, env = "SVC_API_KEY_REQUIRED", global = true, num_args = 0..=1, default_missing_value = "true")]
     #[serde(default, deserialize_with = "as_text")]
     pub api_key_required: Option<String>,

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use super::model::FAILURE_WINDOW;
 use super::service::Devices;
 use super::store;
-use crate::ground::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError};
 
 const BATCH: u32 = 500;
 /// Wrong tries beyond this many are forgotten, the oldest first.
@@ -29,9 +29,9 @@ impl Worker for PurgePairing {
 
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
         Box::pin(async move {
-            let ground = self.0.ground();
-            let before = ground.clock.now() - FAILURE_WINDOW;
-            if !store::has_expired(&mut ground.db.read().await?, before, MOST_FAILURES).await? {
+            let context = self.0.context();
+            let before = context.clock.now() - FAILURE_WINDOW;
+            if !store::has_expired(&mut context.db.read().await?, before, MOST_FAILURES).await? {
                 return Ok(false);
             }
             let purge = async move |tx: &mut Tx| {
@@ -42,7 +42,7 @@ impl Worker for PurgePairing {
                 ];
                 Ok::<_, StoreError>(counts.contains(&u64::from(BATCH)))
             };
-            Ok(ground.db.write_relaxed(purge).await?)
+            Ok(context.db.write_relaxed(purge).await?)
         })
     }
 }

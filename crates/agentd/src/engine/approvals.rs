@@ -26,7 +26,7 @@ use super::model::{Approval, ApprovalId, ApprovalStatus, Session, fingerprint};
 use super::service::Inner;
 use super::store::approvals as store;
 use crate::agents::AgentId;
-use crate::ground::{Ground, NextDue};
+use crate::runtime::{AppContext, NextDue};
 use crate::settings::Settings;
 
 /// The kind of those that a turn asks for.
@@ -70,7 +70,7 @@ pub trait DecidesApproval: Send + Sync {
 /// Every approval. Cheap to clone.
 #[derive(Clone)]
 pub struct Approvals {
-    ground: Ground,
+    context: AppContext,
     settings: Settings,
     engine: Weak<Inner>,
     deciders: Arc<RwLock<Vec<Arc<dyn DecidesApproval>>>>,
@@ -86,9 +86,9 @@ impl std::fmt::Debug for Approvals {
 }
 
 impl Approvals {
-    pub(super) fn new(ground: Ground, settings: Settings, engine: Weak<Inner>) -> Self {
+    pub(super) fn new(context: AppContext, settings: Settings, engine: Weak<Inner>) -> Self {
         let deciders = Arc::default();
-        Self { ground, settings, engine, deciders, asked: Arc::default(), next_look: Arc::default() }
+        Self { context, settings, engine, deciders, asked: Arc::default(), next_look: Arc::default() }
     }
 
     /// Registers who acts on a kind. Called while the daemon is composed.
@@ -99,9 +99,9 @@ impl Approvals {
     /// An approval for a call of a tool, not stored yet.
     pub(super) fn for_call(&self, session: &Session, call_id: &str, tool: &str, input: &Value) -> Approval {
         let ttl = Duration::from_secs(u64::from(self.settings.security().approval_ttl_seconds));
-        let now = self.ground.clock.now();
+        let now = self.context.clock.now();
         Approval {
-            id: ApprovalId::generate(&self.ground.ids),
+            id: ApprovalId::generate(&self.context.ids),
             kind: TOOL.to_owned(),
             agent_id: session.agent_id.clone(),
             session_id: Some(session.id.clone()),
@@ -136,7 +136,7 @@ impl Approvals {
     pub async fn request(&self, tx: &mut Tx, wanted: &RequestApproval) -> Result<Approval, StoreError> {
         let now = tx.clock().now();
         let approval = Approval {
-            id: ApprovalId::generate(&self.ground.ids),
+            id: ApprovalId::generate(&self.context.ids),
             kind: wanted.kind.to_owned(),
             agent_id: wanted.agent_id.clone(),
             session_id: None,
@@ -182,8 +182,8 @@ impl Approvals {
     /// # Errors
     /// The store's refusal.
     pub async fn list(&self, status: Option<ApprovalStatus>, page: Page) -> Result<(Vec<Approval>, u64), EngineError> {
-        let mut read = self.ground.db.read_snapshot().await?;
-        let now = self.ground.clock.now();
+        let mut read = self.context.db.read_snapshot().await?;
+        let now = self.context.clock.now();
         Ok(store::list_approvals(&mut read, status, now, page.limit, page.offset).await?)
     }
 
@@ -205,7 +205,7 @@ impl Approvals {
         let reason = reason.filter(|reason| !reason.is_empty());
         let (here, id, conversation_id) = (self.clone(), id.clone(), conversation_id.map(str::to_owned));
         let decided = self
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let not_found = || EngineError::ApprovalNotFound { id: id.as_str().chars().take(80).collect() };
@@ -269,14 +269,14 @@ impl Approvals {
 
     /// When the next one expires.
     pub(super) async fn next_expiry(&self) -> Result<Option<Timestamp>, EngineError> {
-        Ok(store::next_expiry(&mut self.ground.db.read().await?).await?)
+        Ok(store::next_expiry(&mut self.context.db.read().await?).await?)
     }
 
     /// Lets overdue ones expire and forgets old answers; answers whether there may be more.
     pub(super) async fn sweep(&self) -> Result<bool, EngineError> {
         let here = self.clone();
         let expired = self
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let now = tx.clock().now();

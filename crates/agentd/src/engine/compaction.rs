@@ -9,7 +9,7 @@
 
 use agentd_llm::{ModelError, ModelErrorCode, ModelMessage};
 
-use super::aside::Unanswered;
+use super::auxiliary::Unanswered;
 use super::context::{Prompt, SUMMARY_TOKENS, estimate_tokens, prompt_limit};
 use super::live::Stop;
 use super::turn::Turn;
@@ -193,7 +193,10 @@ impl Turn {
                 Some(before) => format!("The minutes so far:\n{before}\n\nWhat came after:\n{slice}"),
                 None => slice.to_owned(),
             };
-            match self.ask_aside(Prompt::alone(SUMMARY.to_owned(), minutes), u32::try_from(SUMMARY_TOKENS).ok()).await {
+            match self
+                .ask_auxiliary(Prompt::alone(SUMMARY.to_owned(), minutes), u32::try_from(SUMMARY_TOKENS).ok())
+                .await
+            {
                 // A model that thinks too long says nothing in the end.
                 Ok(answer) if answer.is_empty() => {
                     let error = ModelError::new(ModelErrorCode::ProviderUnavailable, "the summary was empty");

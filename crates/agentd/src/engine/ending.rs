@@ -11,8 +11,8 @@ use super::model::{NoAnswer, Reply, Round, Session, SessionEvent, SessionStatus,
 use super::persist::persist;
 use super::service::Inner;
 use super::store;
-use super::transcript::Settled;
 use super::turn::{End, GivenUp, Spent, Turn};
+use super::turn_sink::Settled;
 
 impl Turn {
     /// The last event, the state, the usage and what the caller keeps: one transaction.
@@ -42,7 +42,7 @@ impl Turn {
         let ending = Arc::new((reply, events, usages));
         let write = || {
             let (here, session, ending) = (Arc::clone(&engine), Arc::clone(&session), Arc::clone(&ending));
-            engine.ground.db.write(async move |tx: &mut Tx| {
+            engine.context.db.write(async move |tx: &mut Tx| {
                 let (reply, events, usages) = &*ending;
                 let error_code = reply.error.as_ref().map(|error| error.code.as_str());
                 if !store::end_session(tx, &session.id, &session.owner, status, error_code).await? {
@@ -153,7 +153,7 @@ pub(super) async fn give_up(engine: &Arc<Inner>, session: &Arc<Session>, error: 
 pub(super) async fn count_of_nobody(engine: &Arc<Inner>, session: &Arc<Session>, usages: Vec<Usage>) {
     let (here, row) = (Arc::clone(engine), Arc::clone(session));
     let counted: Result<(), StoreError> = engine
-        .ground
+        .context
         .db
         .write(async move |tx: &mut Tx| {
             for usage in &usages {

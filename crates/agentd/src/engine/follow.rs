@@ -97,7 +97,7 @@ impl Follower {
                 Step::End => return None,
                 Step::Wait => {
                     tokio::select! {
-                        () = self.engine.ground.draining.cancelled() => return None,
+                        () = self.engine.context.draining.cancelled() => return None,
                         () = tokio::time::sleep(POLL) => {}
                     }
                 }
@@ -117,7 +117,7 @@ impl Follower {
     }
 
     async fn try_read(&mut self) -> Result<Step, agentd_store::StoreError> {
-        let mut read = self.engine.ground.db.read().await?;
+        let mut read = self.engine.context.db.read().await?;
         // The state before the events: if it is over now, no event comes after those we read.
         let Some(session) = store::find_session(&mut read, &self.id).await? else {
             // Whoever saw its beginning must learn that no end will come.

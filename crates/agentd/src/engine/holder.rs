@@ -8,7 +8,7 @@
 
 use std::fs;
 
-/// This process, and how to judge others.
+/// This process, and how to tell whether others live.
 #[derive(Debug, Clone)]
 pub(super) struct Holder {
     text: String,

@@ -22,7 +22,7 @@ impl Inner {
         if self.is_supervised.swap(true, Ordering::AcqRel) {
             return;
         }
-        let cancels = self.ground.db.watch(store::CANCELS);
+        let cancels = self.context.db.watch(store::CANCELS);
         let engine = Arc::downgrade(self);
         let look_after = async |engine: Weak<Inner>, mut cancels: watch::Receiver<u64>| {
             let mut heartbeat = tokio::time::interval(HEARTBEAT);
@@ -46,17 +46,17 @@ impl Inner {
             }
         };
         let work = move || look_after(engine.clone(), cancels.clone());
-        self.ground.supervise("engine.supervisor", work);
+        self.context.supervise("engine.supervisor", work);
     }
 
     async fn renew_leases(&self) -> Result<(), EngineError> {
         let owner = self.holder.as_str().to_owned();
         let renew = async move |tx: &mut Tx| store::renew_leases(tx, &owner, LEASE).await;
-        Ok(self.ground.db.write_relaxed::<_, StoreError, _>(renew).await?)
+        Ok(self.context.db.write_relaxed::<_, StoreError, _>(renew).await?)
     }
 
     async fn hear_cancels(self: &Arc<Self>) -> Result<(), EngineError> {
-        let mut read = self.ground.db.read().await?;
+        let mut read = self.context.db.read().await?;
         for id in store::list_cancelled(&mut read, self.holder.as_str()).await? {
             if let Some(live) = self.live.find(&id) {
                 live.stop(Stop::Cancel);

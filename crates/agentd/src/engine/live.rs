@@ -119,15 +119,15 @@ impl Default for LiveTurns {
     }
 }
 
-/// A place among the running turns; given back when dropped, however the turn ended.
+/// One of the running turns; no longer counted when dropped, however the turn ended.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct RunningTurn {
     turns: Arc<LiveTurns>,
     id: SessionId,
     pub(super) live: Arc<Live>,
 }
 
-impl Drop for Place {
+impl Drop for RunningTurn {
     fn drop(&mut self) {
         let left = {
             let mut turns = self.turns.turns.lock();
@@ -140,7 +140,7 @@ impl Drop for Place {
 }
 
 impl LiveTurns {
-    pub(super) fn enter(self: &Arc<Self>, id: &SessionId, agent_id: &AgentId) -> Result<Place, EngineError> {
+    pub(super) fn enter(self: &Arc<Self>, id: &SessionId, agent_id: &AgentId) -> Result<RunningTurn, EngineError> {
         let mut turns = self.turns.lock();
         if turns.len() >= MAX_TURNS {
             return Err(EngineError::TooManyTurns { limit: MAX_TURNS });
@@ -150,7 +150,7 @@ impl LiveTurns {
         let count = turns.len();
         drop(turns);
         self.count.send_replace(count);
-        Ok(Place { turns: Arc::clone(self), id: id.clone(), live })
+        Ok(RunningTurn { turns: Arc::clone(self), id: id.clone(), live })
     }
 
     pub(super) fn find(&self, id: &SessionId) -> Option<Arc<Live>> {

@@ -45,7 +45,7 @@
 
 mod agent_data;
 mod approvals;
-mod aside;
+mod auxiliary;
 mod background;
 mod call;
 mod compaction;
@@ -68,12 +68,12 @@ mod settle;
 mod store;
 mod tool_round;
 mod tools;
-mod transcript;
 mod turn;
+mod turn_sink;
 mod worker;
 
 pub use approvals::{Approvals, DecidesApproval, RequestApproval};
-pub use background::BackgroundPlace;
+pub use background::BackgroundPermit;
 pub use compaction::MAX_HISTORY;
 pub use error::EngineError;
 pub use model::{
@@ -84,5 +84,5 @@ pub use model::{
 pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, ToldTurn};
 pub use service::Engine;
 pub use store::{cancel_in_conversation, cancel_session, find_running_in_conversation, forget_sessions};
-pub use transcript::{Settled, Transcript, TurnObserver};
-pub use worker::KeepSessions;
+pub use turn_sink::{Settled, TurnObserver, TurnSink};
+pub use worker::SessionMaintenance;

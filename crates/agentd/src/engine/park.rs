@@ -19,7 +19,7 @@ use super::service::{Inner, LEASE};
 use super::store;
 use super::tool_round::{AfterTools, told};
 use super::turn::{End, Log, Spent, Turn};
-use crate::providers::{ModelWish, ResolvedModel};
+use crate::providers::{ModelPreference, ResolvedModel};
 
 /// What a turn needs to go on.
 #[derive(Serialize, Deserialize)]
@@ -85,7 +85,7 @@ pub(super) async fn park(turn: &mut Turn, calls: &[CallProgress]) -> Result<Park
     let session = Arc::clone(&turn.session);
     let parked = turn
         .engine
-        .ground
+        .context
         .db
         .write(async move |tx: &mut Tx| {
             if !store::approvals::hold_pending(tx, &session.id).await? {
@@ -104,7 +104,7 @@ pub(super) async fn park(turn: &mut Turn, calls: &[CallProgress]) -> Result<Park
             Ok(Parked::Yes)
         }
         Err(ParkError::AlreadyDecided) => {
-            let mut read = turn.engine.ground.db.read().await?;
+            let mut read = turn.engine.context.db.read().await?;
             Ok(Parked::AlreadyDecided(store::approvals::list_of_session(&mut read, &turn.session.id).await?))
         }
         Err(ParkError::Engine(error)) => Err(error),
@@ -114,10 +114,10 @@ pub(super) async fn park(turn: &mut Turn, calls: &[CallProgress]) -> Result<Park
 /// Takes up a waiting turn for which everything is decided, or which is to end; answers whether
 /// there was one to take.
 pub(super) async fn wake(engine: &Arc<Inner>, id: &SessionId) -> Result<bool, EngineError> {
-    if engine.ground.draining.is_cancelled() {
+    if engine.context.draining.is_cancelled() {
         return Ok(false);
     }
-    let mut read = engine.ground.db.read().await?;
+    let mut read = engine.context.db.read().await?;
     let Some(session) = store::find_session(&mut read, id).await? else { return Ok(false) };
     let Some(state) = store::parked::find_state(&mut read, id).await? else { return Ok(false) };
     drop(read);
@@ -128,7 +128,7 @@ pub(super) async fn wake(engine: &Arc<Inner>, id: &SessionId) -> Result<bool, En
     let owner = engine.holder.as_str().to_owned();
     let claimed = id.clone();
     let is_ours = engine
-        .ground
+        .context
         .db
         .write(async move |tx: &mut Tx| store::parked::claim(tx, &claimed, &owner, LEASE).await)
         .await?;
@@ -147,20 +147,20 @@ async fn restore(
     engine: &Arc<Inner>,
     session: Session,
     state: &str,
-    place: super::live::Place,
+    place: super::live::RunningTurn,
 ) -> Result<impl Future<Output = ()> + use<>, EngineError> {
     // Written by us; another version of the daemon may have written it differently.
     let parked: ParkedTurn = serde_json::from_str(state).map_err(|error| {
         tracing::error!(session = %session.id, %error, "a waiting turn cannot be read");
         EngineError::Lost
     })?;
-    let mut read = engine.ground.db.read().await?;
+    let mut read = engine.context.db.read().await?;
     let decisions = store::approvals::list_of_session(&mut read, &session.id).await?;
     let is_cancelled = store::parked::is_cancelled(&mut read, &session.id).await?;
     drop(read);
     let agent = engine.agents.get(session.agent_id.as_str()).await?;
-    let wish = ModelWish::new(Some(&session.provider), Some(&session.model));
-    let resolved = match engine.providers.resolve(wish).await {
+    let preference = ModelPreference::new(Some(&session.provider), Some(&session.model));
+    let resolved = match engine.providers.resolve(preference).await {
         Ok(resolved) => resolved,
         // The turn ends with the reason when it asks the model.
         Err(error) => ResolvedModel {

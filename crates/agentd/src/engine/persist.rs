@@ -35,7 +35,7 @@ pub(super) async fn confirm_written(
     error: EngineError,
 ) -> Result<(), EngineError> {
     let (Some(first), Ok(count)) = (events.first(), u32::try_from(events.len())) else { return Ok(()) };
-    let mut read = engine.ground.db.read().await?;
+    let mut read = engine.context.db.read().await?;
     let stored = store::list_events(&mut read, &session.id, first.seq.saturating_sub(1), count).await?;
     if stored == events { Ok(()) } else { Err(error) }
 }
@@ -55,7 +55,7 @@ where
         if !may_pass || attempt >= STORE_ATTEMPTS {
             return Err(error);
         }
-        tokio::time::sleep(STORE_BACKOFF.delay(attempt, engine.ground.entropy.unit())).await;
+        tokio::time::sleep(STORE_BACKOFF.delay(attempt, engine.context.entropy.unit())).await;
         attempt += 1;
     }
 }

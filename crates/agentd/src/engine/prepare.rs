@@ -9,16 +9,16 @@ use agentd_store::{StoreError, Tx};
 use super::call::CallOptions;
 use super::context::Prompt;
 use super::error::EngineError;
-use super::live::Place;
+use super::live::RunningTurn;
 use super::model::{Session, SessionId, SessionStatus, StartTurn, ToolUse, Unread};
 use super::service::{Engine, Inner, LEASE};
 use super::store;
 use super::turn::{Log, Spent, Turn};
 use crate::agents::Agent;
-use crate::providers::ModelWish;
+use crate::providers::ModelPreference;
 use crate::skills::{Effect, Offer, ToolDescription};
 
-/// A turn before it has a place and a row.
+/// A turn before it is counted and has a row.
 pub(super) struct Prepared {
     pub(super) session: Session,
     agent: Arc<Agent>,
@@ -34,7 +34,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub(super) fn into_turn(self, engine: Arc<Inner>, place: Place) -> Turn {
+    pub(super) fn into_turn(self, engine: Arc<Inner>, place: RunningTurn) -> Turn {
         let mut turn = Turn {
             engine,
             session: Arc::new(self.session),
@@ -69,21 +69,21 @@ impl Prepared {
 impl Engine {
     pub(super) async fn prepare(&self, turn: StartTurn) -> Result<Prepared, EngineError> {
         let inner = self.inner();
-        if inner.ground.draining.is_cancelled() {
+        if inner.context.draining.is_cancelled() {
             return Err(EngineError::Draining);
         }
         inner.providers.check_budget().await?;
         let profile = &turn.agent.profile;
-        let wish = ModelWish::parse(turn.model.as_deref())
-            .or(ModelWish::new(profile.provider.as_deref(), profile.model.as_deref()));
-        let resolved = inner.providers.resolve(wish).await?;
+        let preference = ModelPreference::parse(turn.model.as_deref())
+            .or(ModelPreference::new(profile.provider.as_deref(), profile.model.as_deref()));
+        let resolved = inner.providers.resolve(preference).await?;
         let offer = inner.offer(&turn.agent, &turn.tools).await;
         let mut prompt = Prompt::new(inner.agents.system_prompt(&turn.agent), turn.history, !offer.is_empty());
         let options = inner.call_options(resolved.model.clone(), &offer, turn.conversation_id.is_some());
         let options = options.with_most_output(&resolved.provider, turn.max_output_tokens);
         prompt.set_summary(turn.summary);
         let session = Session {
-            id: SessionId::generate(&inner.ground.ids),
+            id: SessionId::generate(&inner.context.ids),
             agent_id: turn.agent.id.clone(),
             origin: turn.origin,
             project_id: turn.project_id,
@@ -96,7 +96,7 @@ impl Engine {
             status: SessionStatus::Running,
             error_code: None,
             owner: inner.holder.as_str().to_owned(),
-            started_at: inner.ground.clock.now(),
+            started_at: inner.context.clock.now(),
             completed_at: None,
             waiting_since: None,
         };

@@ -21,9 +21,9 @@ const MAX_RUNNING: u32 = 50_000;
 /// Ends running sessions that nobody holds any more; answers whether there may be more. With one
 /// database for this daemon alone, whatever it does not run itself is nobody's.
 pub(super) async fn interrupt_abandoned(engine: &Arc<Inner>) -> Result<bool, EngineError> {
-    let is_alone = engine.ground.db.dialect() == Dialect::Sqlite;
-    let now = engine.ground.clock.now();
-    let mut read = engine.ground.db.read().await?;
+    let is_alone = engine.context.db.dialect() == Dialect::Sqlite;
+    let now = engine.context.clock.now();
+    let mut read = engine.context.db.read().await?;
     let mut abandoned = store::list_running(&mut read, MAX_RUNNING).await?;
     abandoned.retain(|(session, lease_until)| {
         // Of our own, those that run are known by memory.
@@ -41,7 +41,7 @@ pub(super) async fn interrupt_abandoned(engine: &Arc<Inner>) -> Result<bool, Eng
         }
         // Read before the transaction: should its owner write once more after all, the number of
         // our last event is taken and nothing changes.
-        let log = read_log(&mut engine.ground.db.read().await?, &session).await?;
+        let log = read_log(&mut engine.context.db.read().await?, &session).await?;
         match interrupt(engine, session, log).await {
             // It is held after all.
             Err(EngineError::Store(StoreError::Unique { .. })) => {}
@@ -58,7 +58,7 @@ async fn put_back(engine: &Arc<Inner>, session: &Session) -> Result<bool, Engine
         let now = tx.clock().now();
         store::parked::put_back(tx, &id, &owner, now).await
     };
-    Ok(engine.ground.db.write::<_, StoreError, _>(put_back).await?)
+    Ok(engine.context.db.write::<_, StoreError, _>(put_back).await?)
 }
 
 async fn interrupt(engine: &Arc<Inner>, session: Session, log: StoredLog) -> Result<(), EngineError> {
@@ -66,7 +66,7 @@ async fn interrupt(engine: &Arc<Inner>, session: Session, log: StoredLog) -> Res
     let StoredLog { content, mut rounds, last_seq } = log;
     close_calls(&mut rounds);
     let ended = engine
-        .ground
+        .context
         .db
         .write(async move |tx: &mut Tx| {
             let ended =

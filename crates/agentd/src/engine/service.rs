@@ -11,21 +11,21 @@ use tokio::sync::{Notify, oneshot};
 use tracing::Instrument as _;
 
 use super::approvals::Approvals;
-use super::background::BackgroundPlaces;
+use super::background::BackgroundPermits;
 use super::error::EngineError;
 use super::holder::Holder;
 use super::leases::WOKEN_A_BATCH;
-use super::live::{Live, LiveTurns, Place, Stop};
+use super::live::{Live, LiveTurns, RunningTurn, Stop};
 use super::model::{NoAnswer, Round, Session, SessionEvent, SessionId, SessionStatus, StartTurn};
 use super::prepare::Prepared;
 use super::recall::Recall;
 use super::session::log::read_log;
 use super::session::task_events;
-use super::transcript::{Transcript, TurnObserver};
+use super::turn_sink::{TurnObserver, TurnSink};
 use super::{follow, park, recovery, store};
 use crate::agents::Agents;
-use crate::ground::Ground;
 use crate::providers::Providers;
+use crate::runtime::AppContext;
 use crate::settings::Settings;
 use crate::skills::Skills;
 
@@ -36,7 +36,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 pub(super) const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) struct Inner {
-    pub(super) ground: Ground,
+    pub(super) context: AppContext,
     pub(super) settings: Settings,
     pub(super) agents: Agents,
     pub(super) providers: Providers,
@@ -44,10 +44,10 @@ pub(super) struct Inner {
     pub(super) approvals: Approvals,
     pub(super) live: Arc<LiveTurns>,
     pub(super) holder: Holder,
-    pub(super) transcripts: RwLock<Vec<Arc<dyn Transcript>>>,
+    pub(super) transcripts: RwLock<Vec<Arc<dyn TurnSink>>>,
     observers: RwLock<Vec<Arc<dyn TurnObserver>>>,
     recall: RwLock<Option<Arc<dyn Recall>>>,
-    pub(super) background: BackgroundPlaces,
+    pub(super) background: BackgroundPermits,
     pub(super) is_supervised: AtomicBool,
 }
 
@@ -77,12 +77,12 @@ impl Inner {
 
 impl Engine {
     #[must_use]
-    pub fn new(ground: Ground, settings: Settings, agents: Agents, providers: Providers, skills: Skills) -> Self {
+    pub fn new(context: AppContext, settings: Settings, agents: Agents, providers: Providers, skills: Skills) -> Self {
         Self(Arc::new_cyclic(|engine| Inner {
-            approvals: Approvals::new(ground.clone(), settings.clone(), engine.clone()),
+            approvals: Approvals::new(context.clone(), settings.clone(), engine.clone()),
             skills,
-            holder: Holder::of_this_process(&ground.instance),
-            ground,
+            holder: Holder::of_this_process(&context.instance),
+            context,
             settings,
             agents,
             providers,
@@ -90,7 +90,7 @@ impl Engine {
             transcripts: RwLock::default(),
             observers: RwLock::default(),
             recall: RwLock::default(),
-            background: BackgroundPlaces::default(),
+            background: BackgroundPermits::default(),
             is_supervised: AtomicBool::new(false),
         }))
     }
@@ -106,7 +106,7 @@ impl Engine {
     }
 
     /// Registers who keeps replies. Called while the daemon is composed.
-    pub fn register(&self, transcript: Arc<dyn Transcript>) {
+    pub fn register(&self, transcript: Arc<dyn TurnSink>) {
         self.0.transcripts.write().push(transcript);
     }
 
@@ -130,7 +130,7 @@ impl Engine {
     /// Takes up turns whose approvals were decided while nobody looked; answers whether there may
     /// be more.
     pub(super) async fn wake_decided(&self) -> Result<bool, EngineError> {
-        let decided = store::parked::list_decided(&mut self.0.ground.db.read().await?, WOKEN_A_BATCH).await?;
+        let decided = store::parked::list_decided(&mut self.0.context.db.read().await?, WOKEN_A_BATCH).await?;
         let mut has_woken = false;
         for id in &decided {
             has_woken |= park::wake(&self.0, id).await?;
@@ -176,7 +176,7 @@ impl Engine {
         Ok(said.unwrap_or_else(|_| Err(too_slow()))?)
     }
 
-    async fn start_prepared<E, F>(&self, prepared: Prepared, place: Place, open: F) -> Result<SessionId, E>
+    async fn start_prepared<E, F>(&self, prepared: Prepared, place: RunningTurn, open: F) -> Result<SessionId, E>
     where
         F: AsyncFn(&mut Tx, &SessionId) -> Result<(), E> + Send + 'static,
         E: From<StoreError> + From<EngineError> + Send + 'static,
@@ -189,7 +189,7 @@ impl Engine {
         let stored = {
             let entered = Arc::clone(&entered);
             async move {
-                let db = inner.ground.db.clone();
+                let db = inner.context.db.clone();
                 db.write(async move |tx: &mut Tx| {
                     inner.insert(tx, &row).await?;
                     open(tx, &row.id).await?;
@@ -226,7 +226,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`, or the store's refusal.
     pub async fn get(&self, id: &SessionId) -> Result<Session, EngineError> {
-        let found = store::find_session(&mut self.0.ground.db.read().await?, id).await?;
+        let found = store::find_session(&mut self.0.context.db.read().await?, id).await?;
         found.ok_or_else(|| EngineError::no_session(id))
     }
 
@@ -235,7 +235,7 @@ impl Engine {
     /// # Errors
     /// The store's refusal.
     pub async fn last_event(&self, id: &SessionId) -> Result<u64, EngineError> {
-        Ok(store::find_last_event(&mut self.0.ground.db.read().await?, id).await?)
+        Ok(store::find_last_event(&mut self.0.context.db.read().await?, id).await?)
     }
 
     /// What a running session has shown so far: its words, and what it did.
@@ -258,7 +258,7 @@ impl Engine {
             return Err(EngineError::Ended { status: session.status });
         }
         let asked = id.clone();
-        self.0.ground.db.write(async move |tx: &mut Tx| store::request_cancel(tx, &asked).await).await?;
+        self.0.context.db.write(async move |tx: &mut Tx| store::request_cancel(tx, &asked).await).await?;
         self.await_cancelled(id).await;
         self.get(id).await
     }

@@ -8,7 +8,7 @@ use agentd_store::{StoreError, Tx};
 use super::model::{HistoryMessage, Reply, Session};
 use super::service::Inner;
 use super::session::task_events;
-use super::transcript::{Settled, Transcript};
+use super::turn_sink::{Settled, TurnSink};
 use crate::providers::ModelCall;
 
 impl Inner {
@@ -22,7 +22,7 @@ impl Inner {
         let (Some(conversation_id), Some(through)) = (session.conversation_id.clone(), through) else { return Ok(()) };
         let Some(keeper) = self.transcript(session) else { return Ok(()) };
         let keep = async move |tx: &mut Tx| keeper.keep_summary(tx, &conversation_id, &summary, through).await;
-        self.ground.db.write(keep).await
+        self.context.db.write(keep).await
     }
 
     /// What was said in the conversation after and before two entries, from whoever keeps it.
@@ -38,7 +38,7 @@ impl Inner {
         }
     }
 
-    fn transcript(&self, session: &Session) -> Option<Arc<dyn Transcript>> {
+    fn transcript(&self, session: &Session) -> Option<Arc<dyn TurnSink>> {
         let name = session.transcript.as_deref()?;
         self.transcripts.read().iter().find(|keeper| keeper.name() == name).cloned()
     }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use super::aside::PLAN;
+use super::auxiliary::PLAN;
 use super::error::EngineError;
 use super::model::{
     Approval, ApprovalStatus, CallProgress, CallStatus, Outcome, Round, SessionEvent, ToolUse, fingerprint,
@@ -351,7 +351,7 @@ impl Turn {
                 }
                 Ok::<_, EngineError>(())
             };
-            let db = engine.ground.db.clone();
+            let db = engine.context.db.clone();
             async move { if is_full { db.write(body).await } else { db.write_relaxed(body).await } }
         };
         if let Err(error) = persist(engine, write).await {

@@ -12,7 +12,7 @@ use super::call::{Call, CallEvent, CallOptions};
 use super::context::Prompt;
 use super::ending::{count_of_nobody, give_up};
 use super::error::EngineError;
-use super::live::{Place, Stop};
+use super::live::{RunningTurn, Stop};
 use super::model::{Round, Session, SessionEvent, ToolUse, Unread};
 use super::persist::{confirm_written, is_taken, persist};
 use super::recall::Recalled;
@@ -35,7 +35,7 @@ pub(super) struct Turn {
     pub(super) engine: Arc<Inner>,
     pub(super) session: Arc<Session>,
     pub(super) agent: Arc<Agent>,
-    pub(super) place: Place,
+    pub(super) place: RunningTurn,
     pub(super) backend: Arc<dyn ModelBackend>,
     pub(super) options: CallOptions,
     /// How many tokens the model's window has, where that is known.
@@ -373,7 +373,7 @@ impl Turn {
             let write = || {
                 let (session, events) = (Arc::clone(&session), Arc::clone(&events));
                 engine
-                    .ground
+                    .context
                     .db
                     .write_relaxed(async move |tx: &mut Tx| Ok(store::insert_events(tx, &session.id, &events).await?))
             };

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::service::Engine;
 use super::{recovery, store};
-use crate::ground::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError};
 
 /// How long the log of a session is kept after its end.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -21,9 +21,9 @@ const ROWS_A_BATCH: u32 = 500;
 
 /// Keeps the sessions in order; needs no lease, because doing its work twice changes nothing.
 #[derive(Debug)]
-pub struct KeepSessions(pub Engine);
+pub struct SessionMaintenance(pub Engine);
 
-impl Worker for KeepSessions {
+impl Worker for SessionMaintenance {
     fn name(&self) -> &'static str {
         "engine.sessions"
     }
@@ -45,7 +45,7 @@ impl Worker for KeepSessions {
     }
 }
 
-impl KeepSessions {
+impl SessionMaintenance {
     async fn run(&self) -> Result<bool, WorkerError> {
         let has_abandoned = recovery::interrupt_abandoned(self.0.inner()).await?;
         let has_overdue = self.0.approvals().sweep().await?;
@@ -53,20 +53,20 @@ impl KeepSessions {
         let has_ended = self.forget_ended().await?;
         // A conversation is blocked until what it waits for has expired. Leases run out without a word, so this is
         // never idle for long.
-        let latest = self.0.inner().ground.clock.now() + INTERVAL;
+        let latest = self.0.inner().context.clock.now() + INTERVAL;
         let expiry = self.0.approvals().next_expiry().await?;
         self.0.approvals().next_look().note(Some(expiry.map_or(latest, |expiry| expiry.min(latest))));
         Ok(has_ended || has_abandoned || has_overdue || has_decided)
     }
 
     async fn forget_ended(&self) -> Result<bool, WorkerError> {
-        let ground = &self.0.inner().ground;
-        let before = ground.clock.now() - KEPT;
-        let ended = store::list_ended(&mut ground.db.read().await?, before, SESSIONS_A_BATCH).await?;
+        let context = &self.0.inner().context;
+        let before = context.clock.now() - KEPT;
+        let ended = store::list_ended(&mut context.db.read().await?, before, SESSIONS_A_BATCH).await?;
         if ended.is_empty() {
             return Ok(false);
         }
-        ground.db.write(async move |tx: &mut Tx| store::delete_sessions(tx, &ended, ROWS_A_BATCH).await).await?;
+        context.db.write(async move |tx: &mut Tx| store::delete_sessions(tx, &ended, ROWS_A_BATCH).await).await?;
         Ok(true)
     }
 }

@@ -18,7 +18,7 @@ use crate::agents::{Agent, AgentId, Agents, EvolutionChoice, OwnsAgentData, Repl
 use crate::engine::{
     Approval, ApprovalStatus, DecidesApproval, Engine, RequestApproval, Session, SessionStatus, TurnObserver,
 };
-use crate::ground::{Ground, NextDue, Places};
+use crate::runtime::{AppContext, ConcurrencyLimit, NextDue};
 
 /// Agents that are asked at once: owners' own turns matter more.
 const AT_ONCE: usize = 2;
@@ -36,7 +36,7 @@ const OUTDATED: &str = "the agent's instructions were changed after this was pro
     propose anew from what it is told now";
 
 struct Inner {
-    ground: Ground,
+    context: AppContext,
     agents: Agents,
     engine: Engine,
     talk: Arc<dyn RecentTalk>,
@@ -46,7 +46,7 @@ struct Inner {
     counted_at: Mutex<Option<Timestamp>>,
     propose_wake: Arc<Notify>,
     /// How many agents are being asked here.
-    places: Places,
+    places: ConcurrencyLimit,
     next_due: NextDue,
 }
 
@@ -62,9 +62,9 @@ impl std::fmt::Debug for Evolution {
 
 impl Evolution {
     #[must_use]
-    pub fn new(ground: Ground, agents: Agents, engine: Engine, talk: Arc<dyn RecentTalk>) -> Self {
+    pub fn new(context: AppContext, agents: Agents, engine: Engine, talk: Arc<dyn RecentTalk>) -> Self {
         Self(Arc::new(Inner {
-            ground,
+            context,
             agents,
             engine,
             talk,
@@ -72,7 +72,7 @@ impl Evolution {
             count_wake: Arc::default(),
             counted_at: Mutex::default(),
             propose_wake: Arc::default(),
-            places: Places::new(AT_ONCE),
+            places: ConcurrencyLimit::new(AT_ONCE),
             next_due: NextDue::default(),
         }))
     }
@@ -88,11 +88,11 @@ impl Evolution {
         if batch.is_empty() {
             return Ok(false);
         }
-        *self.0.counted_at.lock() = Some(self.0.ground.clock.now());
+        *self.0.counted_at.lock() = Some(self.0.context.clock.now());
         let (here, written) = (self.clone(), Arc::clone(&batch));
         let written = self
             .0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let mut is_due = false;
@@ -150,7 +150,7 @@ impl Evolution {
     }
 
     fn has_rested(&self) -> bool {
-        let now = self.0.ground.clock.now();
+        let now = self.0.context.clock.now();
         // A clock that was set back does not make agents wait for the old time.
         self.0.counted_at.lock().is_none_or(|at| now < at || now >= at + REST)
     }
@@ -212,8 +212,8 @@ impl Evolution {
         }
     }
 
-    pub(super) fn ground(&self) -> &Ground {
-        &self.0.ground
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
     }
 
     pub(super) fn agents(&self) -> &Agents {
@@ -241,7 +241,7 @@ impl Evolution {
         &self.0.next_due
     }
 
-    pub(super) fn places(&self) -> &Places {
+    pub(super) fn places(&self) -> &ConcurrencyLimit {
         &self.0.places
     }
 }

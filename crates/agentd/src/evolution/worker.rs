@@ -17,7 +17,7 @@ use super::talk::{Author, Said};
 use super::{prompt, store};
 use crate::agents::{Agent, AgentError, AgentId, EvolutionChoice};
 use crate::engine::{HistoryMessage, SessionId, StartTurn};
-use crate::ground::{Worker, WorkerError, keep_lease};
+use crate::runtime::{Worker, WorkerError, keep_lease};
 
 /// Renewed while the model is asked, so that a daemon that died holds nothing for long.
 const LEASE: Duration = Duration::from_secs(60);
@@ -85,14 +85,14 @@ impl Worker for ProposeChanges {
 
 impl ProposeChanges {
     async fn run(&self) -> Result<bool, WorkerError> {
-        let ground = self.0.ground();
+        let context = self.0.context();
         let places = self.0.places();
         let free = places.free();
-        let due = ground.db.read().await?.next_due(QUEUE).await?;
+        let due = context.db.read().await?.next_due(QUEUE).await?;
         self.0.next_due().note(due);
-        if free > 0 && due.is_some_and(|due| due <= ground.clock.now()) {
+        if free > 0 && due.is_some_and(|due| due <= context.clock.now()) {
             let limit = u32::try_from(free).unwrap_or(1);
-            for lease in ground.db.claim(QUEUE, &ground.instance, limit, LEASE).await? {
+            for lease in context.db.claim(QUEUE, &context.instance, limit, LEASE).await? {
                 let (place, evolution) = (places.take(), self.0.clone());
                 tokio::spawn(async move {
                     attempt(&evolution, lease).await;
@@ -107,7 +107,7 @@ impl ProposeChanges {
 async fn attempt(evolution: &Evolution, lease: Lease) {
     let outcome = tokio::select! {
         outcome = consider(evolution, &lease) => outcome,
-        lost = keep_lease(&evolution.ground().db, &lease, LEASE, HEARTBEAT) => Err(lost.into()),
+        lost = keep_lease(&evolution.context().db, &lease, LEASE, HEARTBEAT) => Err(lost.into()),
     };
     let Err(error) = outcome else { return };
     let recorded =
@@ -136,7 +136,7 @@ async fn consider(evolution: &Evolution, lease: &Lease) -> Result<(), EvolutionE
     let Payload { agent_id } = lease.payload()?;
     let Some(material) = gather(evolution, &agent_id).await? else {
         let held = lease.clone();
-        return Ok(evolution.ground().db.write(async move |tx: &mut Tx| end_item(tx, &held).await).await?);
+        return Ok(evolution.context().db.write(async move |tx: &mut Tx| end_item(tx, &held).await).await?);
     };
     let text = ask(evolution, lease, &material).await?;
     let proposal = match read_answer(&text, material.agent.instructions()) {
@@ -164,8 +164,8 @@ async fn gather(evolution: &Evolution, id: &AgentId) -> Result<Option<Material>,
         Ok(_) | Err(AgentError::NotFound { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let read_at = evolution.ground().clock.now();
-    let mut read = evolution.ground().db.read().await?;
+    let read_at = evolution.context().clock.now();
+    let mut read = evolution.context().db.read().await?;
     let progress = store::find_progress(&mut read, id).await?;
     let Some(progress) = progress.filter(|progress| progress.turns >= TURNS) else { return Ok(None) };
     let pending = evolution.engine().approvals().find_pending(&mut read, KIND, id).await?;
@@ -223,7 +223,7 @@ async fn settle(
         };
         here.propose(tx, &agent, choice, proposal).await
     };
-    Ok(evolution.ground().db.write::<_, StoreError, _>(settle).await?)
+    Ok(evolution.context().db.write::<_, StoreError, _>(settle).await?)
 }
 
 async fn record_failure(evolution: &Evolution, lease: Lease, error: &EvolutionError) -> Result<(), EvolutionError> {
@@ -240,7 +240,7 @@ async fn record_failure(evolution: &Evolution, lease: Lease, error: &EvolutionEr
         }
         end_item(tx, &lease).await
     };
-    Ok(evolution.ground().db.write::<_, StoreError, _>(record).await?)
+    Ok(evolution.context().db.write::<_, StoreError, _>(record).await?)
 }
 
 /// Ends an item, and takes it out of the queue: it names the agent, which is to be asked again one day.

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::cache::LoadedHook;
 use super::model::{Action, HookId};
 use super::store::queue::QueueKind;
-use crate::ground::{Place, Places};
+use crate::runtime::{ConcurrencyLimit, Permit};
 
 /// Requests of a queue.
 const REQUESTS_AT_ONCE: usize = 64;
@@ -32,7 +32,7 @@ pub(super) struct ConcurrencyLimits {
 impl Default for ConcurrencyLimits {
     fn default() -> Self {
         // A delivery is a request, or cannot be sent at all.
-        let executions = QueueLimits { others: Some(Places::new(OTHERS_AT_ONCE)), ..QueueLimits::new() };
+        let executions = QueueLimits { others: Some(ConcurrencyLimit::new(OTHERS_AT_ONCE)), ..QueueLimits::new() };
         Self { deliveries: QueueLimits::new(), executions }
     }
 }
@@ -63,29 +63,29 @@ enum Holder {
 
 #[derive(Debug)]
 pub(super) struct QueueLimits {
-    requests: Places,
-    others: Option<Places>,
-    slow: Places,
+    requests: ConcurrencyLimit,
+    others: Option<ConcurrencyLimit>,
+    slow: ConcurrencyLimit,
     /// Of those that hold a permit.
-    by_holder: Mutex<HashMap<Holder, Places>>,
+    by_holder: Mutex<HashMap<Holder, ConcurrencyLimit>>,
 }
 
 impl QueueLimits {
     fn new() -> Self {
         Self {
-            requests: Places::new(REQUESTS_AT_ONCE),
+            requests: ConcurrencyLimit::new(REQUESTS_AT_ONCE),
             others: None,
-            slow: Places::new(SLOW_AT_ONCE),
+            slow: ConcurrencyLimit::new(SLOW_AT_ONCE),
             by_holder: Mutex::default(),
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &Places> {
+    fn all(&self) -> impl Iterator<Item = &ConcurrencyLimit> {
         [&self.requests, &self.slow].into_iter().chain(&self.others)
     }
 
     /// A permit for one delivery or execution of a hook, if none of its limits is reached.
-    pub(super) fn try_acquire(&self, hook: &LoadedHook) -> Option<Permit> {
+    pub(super) fn try_acquire(&self, hook: &LoadedHook) -> Option<HookPermit> {
         let places = match (&hook.hook.action, &self.others) {
             (Action::Http(_), _) | (_, None) => &self.requests,
             (_, Some(others)) => others,
@@ -94,7 +94,7 @@ impl QueueLimits {
         let receiver = hook.receiver.clone().filter(|_| !hook.is_quick.load(Ordering::Relaxed));
         let mut by_holder = self.by_holder.lock();
         let mut share = |holder| {
-            let most = || Places::new(places.limit().div_ceil(SHARES));
+            let most = || ConcurrencyLimit::new(places.limit().div_ceil(SHARES));
             by_holder.entry(holder).or_insert_with(most).try_take()
         };
         let of_hook = share(Holder::Hook(hook.hook.id.clone()))?;
@@ -102,7 +102,7 @@ impl QueueLimits {
             Some(receiver) => Some(share(Holder::Receiver(receiver))?),
             None => None,
         };
-        Some(Permit {
+        Some(HookPermit {
             of_queue: Some(of_queue),
             slow: Some(self.slow.clone()),
             _of_hook: Some(of_hook),
@@ -112,7 +112,7 @@ impl QueueLimits {
 
     /// How many permits a hook holds.
     pub(super) fn held_by(&self, hook: &HookId) -> usize {
-        self.by_holder.lock().get(&Holder::Hook(hook.clone())).map_or(0, Places::taken)
+        self.by_holder.lock().get(&Holder::Hook(hook.clone())).map_or(0, ConcurrencyLimit::taken)
     }
 
     /// Forgets who holds no permit any more.
@@ -129,26 +129,26 @@ impl QueueLimits {
         self.all().any(|places| places.taken() > 0)
     }
 
-    /// See [`Places::settle`].
+    /// See [`ConcurrencyLimit::settle`].
     pub(super) async fn settle(&self, wake: &Notify, longest: Duration) -> bool {
-        Places::settle_any(&self.all().collect::<Vec<_>>(), Some(wake), longest).await
+        ConcurrencyLimit::settle_any(&self.all().collect::<Vec<_>>(), Some(wake), longest).await
     }
 }
 
 /// One that counts against the limits. The default counts against none.
 #[derive(Debug, Default)]
-pub(super) struct Permit {
-    of_queue: Option<Place>,
-    slow: Option<Places>,
-    _of_hook: Option<Place>,
-    _of_receiver: Option<Place>,
+pub(super) struct HookPermit {
+    of_queue: Option<Permit>,
+    slow: Option<ConcurrencyLimit>,
+    _of_hook: Option<Permit>,
+    _of_receiver: Option<Permit>,
 }
 
-impl Permit {
+impl HookPermit {
     /// Of work that takes long: counts among the slow from now on, if there are not too many of those.
     pub(super) fn count_as_slow(&mut self) {
         if self.of_queue.is_some()
-            && let Some(slow) = self.slow.as_ref().and_then(Places::try_take)
+            && let Some(slow) = self.slow.as_ref().and_then(ConcurrencyLimit::try_take)
         {
             self.of_queue = Some(slow);
         }

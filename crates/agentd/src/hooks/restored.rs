@@ -6,14 +6,14 @@ use futures_util::future::LocalBoxFuture;
 
 use super::model::{Action, Hook, HookChange, MAX_HOOKS};
 use super::store;
-use crate::ground::JudgesRestored;
+use crate::runtime::ValidateRestored;
 
 /// Validates restored hooks by the rules that they are saved by.
 #[derive(Debug)]
 pub struct ValidateHooks;
 
-impl JudgesRestored for ValidateHooks {
-    fn judge<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
+impl ValidateRestored for ValidateHooks {
+    fn validate<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
         find_fault(tx).boxed_local()
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::act::Work;
 use super::error::HookError;
-use super::limits::Permit;
+use super::limits::HookPermit;
 use super::model::{Action, BuiltinAction, EXECUTION_LEASE, Execution, ExecutionId, HookId, event_body};
 use super::service::Hooks;
 use super::store::deliveries::NewWork;
@@ -42,7 +42,7 @@ pub(super) async fn test_hook(
     recorder: Recorder<Execution>,
 ) -> Result<Execution, HookError> {
     let here = hooks.clone();
-    let (event, execution) = (EventId::generate(&hooks.ground().ids), ExecutionId::generate(&hooks.ground().ids));
+    let (event, execution) = (EventId::generate(&hooks.context().ids), ExecutionId::generate(&hooks.context().ids));
     let begun = execution.clone();
     let begin = async move |tx: &mut Tx| {
         let cache = here.cache(tx).await?;
@@ -57,7 +57,7 @@ pub(super) async fn test_hook(
             given_up: None,
         };
         executions::insert_execution(tx, &begun, &work).await?;
-        let owner = &here.ground().instance;
+        let owner = &here.context().instance;
         let claim = queue::claim_one(tx, QueueKind::Executions, begun.as_str(), owner, EXECUTION_LEASE).await?;
         let claim = claim.ok_or_else(|| HookError::not_found(id.as_str()))?;
         Ok::<_, HookError>((hook, claim))
@@ -69,7 +69,8 @@ pub(super) async fn test_hook(
         _ => OTHER_LIMIT,
     };
     // In a task of its own: a client that goes away does not leave it half done.
-    let done = tokio::spawn(async move { Work::new(&here, &hook, &claim).execute(1, &mut Permit::default()).await });
+    let done =
+        tokio::spawn(async move { Work::new(&here, &hook, &claim).execute(1, &mut HookPermit::default()).await });
     if let Ok(Err(panic)) = tokio::time::timeout(limit, done).await {
         tracing::error!(%panic, "the test of a hook went wrong");
     }

@@ -23,7 +23,7 @@ pub enum ClockAgreement {
 }
 
 impl ClockAgreement {
-    fn judge(ahead_micros: i64) -> Self {
+    fn classify(ahead_micros: i64) -> Self {
         let apart = ahead_micros.unsigned_abs();
         #[allow(clippy::cast_precision_loss, reason = "a tenth of a second is shown")]
         let seconds = apart as f64 / 1e6;
@@ -46,7 +46,7 @@ impl ClockAgreement {
 pub async fn compare_clocks(config: &Config, clock: &Clock) -> Result<ClockAgreement, StoreError> {
     let url = DatabaseUrl::parse(config.database_url.as_ref(), &config.data_dir)?;
     let ahead = server_clock_ahead(&url, clock).await?;
-    Ok(ahead.map_or(ClockAgreement::Alone, ClockAgreement::judge))
+    Ok(ahead.map_or(ClockAgreement::Alone, ClockAgreement::classify))
 }
 
 /// For whoever composes a daemon over the machine's own clock; one that a test moves is its own
@@ -72,11 +72,13 @@ mod tests {
     #[test]
     fn a_difference_is_good_or_a_warning_or_too_large() {
         use ClockAgreement::{Good, Unusable, Warning};
-        assert!(matches!(ClockAgreement::judge(0), Good(_)));
-        assert!(matches!(ClockAgreement::judge(-2_000_000), Good(_)));
-        assert!(matches!(ClockAgreement::judge(2_000_001), Warning(text) if text.contains("2.0 seconds behind")));
-        assert!(matches!(ClockAgreement::judge(-10_000_000), Warning(text) if text.contains("10.0 seconds ahead of")));
-        assert!(matches!(ClockAgreement::judge(10_000_001), Unusable(_)));
-        assert!(matches!(ClockAgreement::judge(i64::MIN), Unusable(_)));
+        assert!(matches!(ClockAgreement::classify(0), Good(_)));
+        assert!(matches!(ClockAgreement::classify(-2_000_000), Good(_)));
+        assert!(matches!(ClockAgreement::classify(2_000_001), Warning(text) if text.contains("2.0 seconds behind")));
+        assert!(
+            matches!(ClockAgreement::classify(-10_000_000), Warning(text) if text.contains("10.0 seconds ahead of"))
+        );
+        assert!(matches!(ClockAgreement::classify(10_000_001), Unusable(_)));
+        assert!(matches!(ClockAgreement::classify(i64::MIN), Unusable(_)));
     }
 }

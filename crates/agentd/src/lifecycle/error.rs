@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use agentd_store::StoreError;
 
-use crate::ground::DataDirError;
+use crate::runtime::DataDirError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {

@@ -1,5 +1,5 @@
 //! Accepts connections and serves HTTP/1.1 on them. How many, and from whom, is the gate's to say;
-//! how slowly a request's body may come is the matter of the doors behind.
+//! how slowly a request's body may come is the matter of the middleware behind.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) async fn serve_tcp(
     stop: CancellationToken,
 ) {
     loop {
-        // Who finds no place waits in the kernel's queue.
+        // Who finds no permit waits in the kernel's queue.
         let Some(Some(place)) = stop.run_until_cancelled(gate.place()).await else { return };
         let accepted = tokio::select! {
             () = stop.cancelled() => return,

@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use super::listen::serve_connection;
-use crate::ground::{DataDir, FileLock};
+use crate::runtime::{DataDir, FileLock};
 
 /// How soon a daemon without the socket looks whether it is free.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);

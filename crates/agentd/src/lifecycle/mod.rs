@@ -30,9 +30,9 @@ use tokio_util::task::TaskTracker;
 use crate::backup::WhileBusy;
 use crate::compose::{Daemon, compose};
 use crate::config::{Config, own_origin};
-use crate::ground::{DataDir, Ground, TaskPanics};
 use crate::migrations::MIGRATIONS;
 use crate::monitoring::Readiness;
+use crate::runtime::{AppContext, DataDir, TaskPanics};
 
 pub use clock::{ClockAgreement, compare_clocks, require_clock_agreement};
 pub use error::StartError;
@@ -62,7 +62,12 @@ pub enum WorkerMode {
 }
 
 /// Opens the data directory's store, migrating it, and what stands around it.
-async fn open_ground(config: &Config, data_dir: DataDir, clock: Clock, entropy: Entropy) -> Result<Ground, StartError> {
+async fn open_context(
+    config: &Config,
+    data_dir: DataDir,
+    clock: Clock,
+    entropy: Entropy,
+) -> Result<AppContext, StartError> {
     let ids = IdGenerator::new(clock.clone(), entropy.clone());
     let db = Db::open(DbOptions {
         url: DatabaseUrl::parse(config.database_url.as_ref(), data_dir.root())?,
@@ -73,7 +78,7 @@ async fn open_ground(config: &Config, data_dir: DataDir, clock: Clock, entropy: 
         migrations: MIGRATIONS,
     })
     .await?;
-    Ok(Ground {
+    Ok(AppContext {
         db,
         instance: ids.next_ulid().into(),
         clock,
@@ -90,7 +95,7 @@ async fn open_ground(config: &Config, data_dir: DataDir, clock: Clock, entropy: 
 pub struct Running {
     pub address: SocketAddr,
     pub daemon: Daemon,
-    ground: Ground,
+    context: AppContext,
     readiness: Readiness,
     tracker: TaskTracker,
     stop_listening: CancellationToken,
@@ -120,31 +125,31 @@ impl Running {
         let gate = Arc::new(PeerGate::new(open_files::connection_places(open_files), config.trusted_proxies.clone()));
         tracker.spawn(listen::serve_tcp(listener, gate, front.clone(), tracker.clone(), stop_listening.clone()));
 
-        let ground = open_ground(&config, data_dir, clock, entropy).await?;
-        let daemon = match compose(ground.clone(), &config, address, readiness.clone(), WhileBusy::Wait).await {
+        let context = open_context(&config, data_dir, clock, entropy).await?;
+        let daemon = match compose(context.clone(), &config, address, readiness.clone(), WhileBusy::Wait).await {
             Ok(daemon) => daemon,
             Err(error) => {
                 // The lock on the data directory goes with the database, and not some time later.
-                ground.draining.cancel();
-                ground.db.close().await;
+                context.draining.cancel();
+                context.db.close().await;
                 return Err(error);
             }
         };
-        let socket = LocalSocket::claim(&ground.data_dir)
-            .map_err(|source| StartError::Socket { path: ground.data_dir.socket(), source })?;
+        let socket = LocalSocket::claim(&context.data_dir)
+            .map_err(|source| StartError::Socket { path: context.data_dir.socket(), source })?;
         tracker.spawn(local_socket::serve(
             socket,
-            Arc::clone(&ground.data_dir),
+            Arc::clone(&context.data_dir),
             Arc::clone(&daemon.local_router),
             tracker.clone(),
             stop_listening.clone(),
         ));
         if worker_mode == WorkerMode::Spawned {
-            daemon.workers.spawn(&ground.db, &tracker, &ground.draining);
+            daemon.workers.spawn(&context.db, &tracker, &context.draining);
         }
         front.open(daemon.router.clone());
         readiness.set_ready();
-        Ok(Self { address, daemon, ground, readiness, tracker, stop_listening })
+        Ok(Self { address, daemon, context, readiness, tracker, stop_listening })
     }
 
     #[must_use]
@@ -153,8 +158,8 @@ impl Running {
     }
 
     #[must_use]
-    pub fn ground(&self) -> &Ground {
-        &self.ground
+    pub fn context(&self) -> &AppContext {
+        &self.context
     }
 
     /// Drains and closes within [`DRAIN_LIMIT`]: no new connections, running replies get their end or
@@ -168,7 +173,7 @@ impl Running {
     pub async fn shut_down_within(self, limit: Duration) {
         let begun = Instant::now();
         self.readiness.set_draining();
-        self.ground.draining.cancel();
+        self.context.draining.cancel();
         let replies = self.daemon.drain(limit.mul_f64(REPLIES_END_BY));
         if timeout_at(begun + limit.mul_f64(TURNS_STOP_BY), replies).await.is_err() {
             tracing::warn!("some replies did not end in time and are marked at the next start");
@@ -178,7 +183,7 @@ impl Running {
         if timeout_at(begun + limit.mul_f64(CONNECTIONS_END_BY), self.tracker.wait()).await.is_err() {
             tracing::warn!("some connections or workers did not end in time and are cut off");
         }
-        if timeout_at(begun + limit.mul_f64(CLOSED_BY), self.ground.db.close()).await.is_err() {
+        if timeout_at(begun + limit.mul_f64(CLOSED_BY), self.context.db.close()).await.is_err() {
             tracing::warn!("the database is still in use and is left without closing it; nothing is lost by that");
         }
     }
@@ -204,7 +209,7 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
     };
     announce(&running, listen, &base_url).await;
     let daemon = running.daemon.clone();
-    let db = running.ground().db.clone();
+    let db = running.context().db.clone();
     tokio::spawn(memory::stay_small(db, move || daemon.running_turns() > 0));
     tokio::select! {
         _ = terminate.recv() => {}
@@ -223,11 +228,11 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
 
 async fn announce(running: &Running, listen: SocketAddr, base_url: &str) {
     let shown = if listen.port() == 0 { own_origin(running.address) } else { base_url.to_owned() };
-    tracing::info!(address = %running.address, data = %running.ground.data_dir.root().display(), "agentd is ready: open {shown}/");
+    tracing::info!(address = %running.address, data = %running.context.data_dir.root().display(), "agentd is ready: open {shown}/");
     if !running.address.ip().is_loopback() && running.daemon.is_bootstrapping().await {
         tracing::warn!(
             "NO API KEY EXISTS YET AND THIS DAEMON LISTENS BEYOND THIS MACHINE: whoever reaches {} first can become its owner. \
-             Make a key now with `agentd keys create --name NAME`; the anonymous doors close 15 minutes after this start",
+             Make a key now with `agentd keys create --name NAME`; anonymous access closes 15 minutes after this start",
             running.address
         );
     }

@@ -11,12 +11,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::StartError;
 use super::local_socket::LocalRouter;
-use super::open_ground;
+use super::open_context;
 use crate::backup::WhileBusy;
 use crate::compose::compose;
 use crate::config::Config;
-use crate::ground::DataDir;
 use crate::monitoring::Readiness;
+use crate::runtime::DataDir;
 
 /// Holds the data directory's lock, so that no daemon starts meanwhile.
 #[derive(Debug)]
@@ -33,12 +33,12 @@ impl Offline {
     /// What would keep a daemon from starting; a daemon that runs is one of them.
     pub async fn open(config: Config, clock: Clock, entropy: Entropy) -> Result<Self, StartError> {
         let data_dir = DataDir::open(&config.data_dir)?;
-        let ground = open_ground(&config, data_dir, clock, entropy).await?;
-        let (db, draining) = (ground.db.clone(), ground.draining.clone());
+        let context = open_context(&config, data_dir, clock, entropy).await?;
+        let (db, draining) = (context.db.clone(), context.draining.clone());
         let readiness = Readiness::starting();
         // Nobody can reach it there; the address only fills in what pages would show.
         let address: SocketAddr = config.listen;
-        let daemon = compose(ground, &config, address, readiness.clone(), WhileBusy::Refuse).await?;
+        let daemon = compose(context, &config, address, readiness.clone(), WhileBusy::Refuse).await?;
         readiness.set_ready();
         Ok(Self { router: daemon.local_router, db, draining })
     }

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// No browser and no agent needs more; a whole office behind one address has enough.
 const MAX_OF_A_PEER: usize = 256;
-/// With few places, a peer gets this share of them.
+/// With few connections allowed, a peer gets this share of them.
 const SHARE_OF_A_PEER: usize = 4;
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct PeerGate {
     places: Arc<Semaphore>,
     max_of_a_peer: usize,
     trusted: TrustedProxies,
-    /// Never more entries than there are places.
+    /// Never more entries than connections are allowed.
     peers: Mutex<HashMap<IpAddr, usize>>,
 }
 

@@ -23,7 +23,7 @@ use super::embedding::Embedding;
 use super::error::MemoryError;
 use super::store::episodes::{self, IndexedRow};
 use super::store::{EPISODES, vectors};
-use crate::ground::Ground;
+use crate::runtime::AppContext;
 
 /// Touched by whatever changes episodes.
 pub(super) const MEMORY: Topic = Topic::new("memory");
@@ -65,7 +65,7 @@ struct Following {
 }
 
 struct Inner {
-    ground: Ground,
+    context: AppContext,
     embedding: Embedding,
     following: Mutex<Option<Following>>,
     /// Held by who writes the index to disk, and by who empties it.
@@ -80,9 +80,9 @@ struct Inner {
 pub(super) struct Follower(Arc<Inner>);
 
 impl Follower {
-    pub(super) fn new(ground: Ground, embedding: Embedding) -> Self {
+    pub(super) fn new(context: AppContext, embedding: Embedding) -> Self {
         Self(Arc::new(Inner {
-            ground,
+            context,
             embedding,
             following: Mutex::new(None),
             writing: Arc::default(),
@@ -94,15 +94,15 @@ impl Follower {
     /// The index with everything that was acknowledged before this was asked.
     pub(super) async fn current(&self) -> Result<Arc<Index>, MemoryError> {
         let inner = &self.0;
-        if inner.ground.db.dialect() == Dialect::Sqlite
-            && inner.seen.load(Ordering::Acquire) == inner.ground.db.generation(MEMORY)
+        if inner.context.db.dialect() == Dialect::Sqlite
+            && inner.seen.load(Ordering::Acquire) == inner.context.db.generation(MEMORY)
             && let Some(index) = inner.opened.read().clone()
         {
             return Ok(index);
         }
         let mut following = inner.following.lock().await;
         // Before the rows are read: what comes later is looked at again.
-        let generation = inner.ground.db.generation(MEMORY);
+        let generation = inner.context.db.generation(MEMORY);
         if following.is_none() {
             *following = Some(self.open().await?);
         }
@@ -229,7 +229,7 @@ impl Follower {
     async fn follow(&self, here: &mut Following) -> Result<(), MemoryError> {
         let mut after = here.cursor.place;
         loop {
-            let mut read = self.0.ground.db.read().await?;
+            let mut read = self.0.context.db.read().await?;
             let Some(page) = read.changes_after(EPISODES, after, BATCH).await? else {
                 drop(read);
                 tracing::info!("the search index of memory has slept for too long and is built anew");
@@ -273,8 +273,8 @@ impl Follower {
         let _writing = self.0.writing.lock().await;
         blocking(move || index.reset()).await?;
         // First, so that what changes meanwhile is looked at again.
-        let database_id = self.0.ground.db.database_id().await?;
-        let place = self.0.ground.db.read().await?.last_change(EPISODES).await?;
+        let database_id = self.0.context.db.database_id().await?;
+        let place = self.0.context.db.read().await?.last_change(EPISODES).await?;
         self.apply_all(&here.index).await?;
         here.cursor = Cursor { database_id, place };
         here.ahead.clear();
@@ -283,7 +283,7 @@ impl Follower {
     }
 
     async fn apply_all(&self, index: &Arc<Index>) -> Result<(), MemoryError> {
-        let mut read = self.0.ground.db.read().await?;
+        let mut read = self.0.context.db.read().await?;
         let mut after = 0;
         loop {
             let found = episodes::indexed_rows_after(&mut read, after, BATCH).await?;

@@ -98,7 +98,7 @@ pub struct NewEpisode {
     /// What it is made from, where it must be made only once.
     pub origin: Option<String>,
     pub topics: Vec<String>,
-    /// `None`: judged from the text.
+    /// `None`: estimated from the text.
     pub importance: Option<f64>,
     pub valence: Option<f64>,
     pub occurred_at: Option<Timestamp>,

@@ -20,7 +20,7 @@ pub(super) const NEAR: f32 = 0.35;
 const SHARED_WORDS: f64 = 0.3;
 /// More words of a question do not ask for more.
 const COUNTED_WORDS: usize = 8;
-/// Small talk is judged to be no more important than this.
+/// Small talk is taken to be no more important than this.
 const SMALL_TALK: f64 = 0.05;
 /// The share of an episode's own words that an answer must hold.
 const USED_WORDS: f64 = 0.25;
@@ -55,7 +55,7 @@ impl Question {
     /// `None` for small talk, and for what holds no telling word.
     pub(super) fn of(text: &str) -> Option<Self> {
         let words = telling(text);
-        if words.is_empty() || agentd_entities::judge(beginning(text)).importance <= SMALL_TALK {
+        if words.is_empty() || agentd_entities::evaluate(beginning(text)).importance <= SMALL_TALK {
             return None;
         }
         Some(Self { words })

@@ -31,7 +31,7 @@ pub struct MemorySettings {
     /// How many episodes are recalled before an answer, at most.
     #[schema(minimum = 1, maximum = 20)]
     pub recall_limit: u32,
-    /// What is remembered by itself and judged less important than this is not stored; what was stored
+    /// What is remembered by itself and estimated to be less important than this is not stored; what was stored
     /// that way, before this was raised, is forgotten.
     #[schema(minimum = 0.0, maximum = 1.0)]
     pub min_importance: f64,

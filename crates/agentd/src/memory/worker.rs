@@ -14,7 +14,7 @@ use super::error::MemoryError;
 use super::follower::MEMORY;
 use super::service::Memory;
 use super::store::{EPISODES, counts, vectors};
-use crate::ground::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError};
 
 /// Writes what the index holds in memory to disk, so that a start has little to catch up on.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Worker for WarmIndex {
 
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
         async {
-            let remembered = counts::count_episodes(&mut self.0.ground().db.read().await?, None).await?;
+            let remembered = counts::count_episodes(&mut self.0.context().db.read().await?, None).await?;
             if remembered > 0 {
                 self.0.follower().warm().await?;
             }
@@ -84,10 +84,10 @@ impl Worker for PruneChanges {
     fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
         async {
             let log: ChangeLog = EPISODES;
-            let ground = self.0.ground();
-            let before = ground.clock.now() - CHANGES_KEPT;
+            let context = self.0.context();
+            let before = context.clock.now() - CHANGES_KEPT;
             let prune = async move |tx: &mut Tx| tx.prune_changes(log, before, PRUNED_AT_ONCE).await;
-            Ok(ground.db.write(prune).await? >= u64::from(PRUNED_AT_ONCE))
+            Ok(context.db.write(prune).await? >= u64::from(PRUNED_AT_ONCE))
         }
         .boxed()
     }
@@ -125,7 +125,7 @@ impl EmbedEpisodes {
         let memory = &self.0;
         let Some(model) = memory.embedding().model_id().await else { return Ok(false) };
         memory.follower().check_model().await?;
-        let mut read = memory.ground().db.read().await?;
+        let mut read = memory.context().db.read().await?;
         let waiting = vectors::without_vectors_of(&mut read, &model, EMBEDDED_AT_ONCE).await?;
         drop(read);
         if waiting.is_empty() {
@@ -150,7 +150,7 @@ impl EmbedEpisodes {
             tx.touch(MEMORY);
             Ok::<_, MemoryError>(())
         };
-        memory.ground().db.write(store).await?;
+        memory.context().db.write(store).await?;
         memory.settle().await;
         Ok(true)
     }

@@ -46,7 +46,7 @@ pub(super) fn worth_remembering(
     min_importance: f64,
 ) -> Option<NewEpisode> {
     let text = spoken.text.trim();
-    let judged = agentd_entities::judge(text);
+    let judged = agentd_entities::evaluate(text);
     if text.is_empty() || judged.importance < min_importance {
         return None;
     }

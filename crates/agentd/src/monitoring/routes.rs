@@ -14,7 +14,7 @@ use super::error::NotReady;
 use super::model::{ApiIndex, HealthView, LivenessView, PublicHealthView, ReadinessView};
 use super::readiness::{Admitted, Readiness};
 use super::service::{Monitoring, health_of};
-use crate::ground::EventBacklog;
+use crate::runtime::EventBacklog;
 
 /// A client that was told to come back should do so after this long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::model::{MessageFormat, NotificationId, NotificationStatus, StoredNotification, shown_channel};
 use super::service::Notify;
-use crate::ground::record_once;
+use crate::runtime::record_once;
 
 #[must_use]
 pub fn routes() -> Routes<Notify> {

@@ -19,7 +19,7 @@ use super::model::{
 use super::store;
 use super::transport::{DeliveryFailure, Transport, Transports};
 use super::webhook::Webhook;
-use crate::ground::{Ground, NextDue, Places};
+use crate::runtime::{AppContext, ConcurrencyLimit, NextDue};
 use crate::settings::{
     FindsNamed, ProactiveSettings, SealedUrl, Section, Settings, UnknownMask, Vault, is_mailbox, names_in_url,
     open_url, write_url_secrets,
@@ -42,13 +42,13 @@ pub struct NotifyOptions {
 }
 
 struct Inner {
-    ground: Ground,
+    context: AppContext,
     vault: Vault,
     settings: Settings,
     email: Arc<Email>,
     transports: Transports,
     /// For messages on their way.
-    places: Places,
+    places: ConcurrencyLimit,
     next_due: NextDue,
     wake: Arc<tokio::sync::Notify>,
 }
@@ -66,23 +66,23 @@ impl std::fmt::Debug for Notify {
 impl Notify {
     /// With the transports `email` and `webhook`.
     #[must_use]
-    pub fn new(ground: &Ground, settings: Settings, options: NotifyOptions) -> Self {
-        let (webhook, vault) = (Webhook::new(settings.clone(), ground.clock.clone()), settings.vault().clone());
+    pub fn new(context: &AppContext, settings: Settings, options: NotifyOptions) -> Self {
+        let (webhook, vault) = (Webhook::new(settings.clone(), context.clock.clone()), settings.vault().clone());
         let options = EmailOptions { extra_tls_roots: options.extra_tls_roots, time_limit: options.email_time_limit };
-        let email = Arc::new(Email::new(settings.clone(), ground.clock.clone(), options));
+        let email = Arc::new(Email::new(settings.clone(), context.clock.clone(), options));
         let notify = Self(Arc::new(Inner {
-            ground: ground.clone(),
+            context: context.clone(),
             vault,
             settings,
             email: Arc::clone(&email),
             transports: Transports::default(),
-            places: Places::new(AT_ONCE),
+            places: ConcurrencyLimit::new(AT_ONCE),
             next_due: NextDue::default(),
             wake: Arc::default(),
         }));
         notify.register(email);
         notify.register(Arc::new(webhook));
-        tokio::spawn(wake_when_enqueued(ground.clone(), Arc::clone(&notify.0.wake)));
+        tokio::spawn(wake_when_enqueued(context.clone(), Arc::clone(&notify.0.wake)));
         notify
     }
 
@@ -107,8 +107,8 @@ impl Notify {
         })
     }
 
-    pub(super) fn ground(&self) -> &Ground {
-        &self.0.ground
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
     }
 
     pub(super) fn transports(&self) -> &Transports {
@@ -120,7 +120,7 @@ impl Notify {
         &self.0.next_due
     }
 
-    pub(super) fn places(&self) -> &Places {
+    pub(super) fn places(&self) -> &ConcurrencyLimit {
         &self.0.places
     }
 
@@ -137,7 +137,7 @@ impl Notify {
         if new.body.len() > BODY_LIMIT {
             return Err(NotifyError::BodyTooLarge { bytes: new.body.len() });
         }
-        let id = NotificationId::generate(&self.0.ground.ids);
+        let id = NotificationId::generate(&self.0.context.ids);
         let channel = new.target.channel();
         let sealed = SealedUrl::new(channel, None, UnknownMask::Leave).ok();
         let shown = sealed.as_ref().map_or(channel, |sealed| sealed.shown.as_str());
@@ -159,7 +159,7 @@ impl Notify {
             return Ok(message.channel.clone());
         }
         let scope = store::secret_scope(&message.id);
-        let mut read = self.0.ground.db.read().await.map_err(|error| DeliveryFailure::later(error.to_string()))?;
+        let mut read = self.0.context.db.read().await.map_err(|error| DeliveryFailure::later(error.to_string()))?;
         let opened = open_url(&mut read, &self.0.vault, &scope, &message.channel).await;
         let opened = opened.map_err(|error| DeliveryFailure::later(error.to_string()))?;
         opened.map_err(DeliveryFailure::for_good)
@@ -170,7 +170,7 @@ impl Notify {
     /// # Errors
     /// What the database refuses.
     pub async fn seal_credentials(&self) -> Result<(), StoreError> {
-        let db = &self.0.ground.db;
+        let db = &self.0.context.db;
         for (id, channel) in store::list_url_channels(&mut db.read().await?).await? {
             let Some(sealed) = SealedUrl::of_stored(&channel) else { continue };
             let vault = self.0.vault.clone();
@@ -192,13 +192,13 @@ impl Notify {
         status: Option<NotificationStatus>,
         page: Page,
     ) -> Result<(Vec<StoredNotification>, u64), NotifyError> {
-        Ok(store::list_notifications(&mut self.0.ground.db.read().await?, status, page).await?)
+        Ok(store::list_notifications(&mut self.0.context.db.read().await?, status, page).await?)
     }
 
     /// # Errors
     /// `NotFound`, or what the database refuses.
     pub async fn get(&self, id: &NotificationId) -> Result<StoredNotification, NotifyError> {
-        let found = store::find_notification(&mut self.0.ground.db.read().await?, id).await?;
+        let found = store::find_notification(&mut self.0.context.db.read().await?, id).await?;
         found.ok_or(NotifyError::NotFound)
     }
 
@@ -238,7 +238,7 @@ impl Notify {
             recorder.record(tx, &retried).await?;
             Ok(retried)
         };
-        self.0.ground.db.write(work).await
+        self.0.context.db.write(work).await
     }
 
     /// Sends a mail at once with the present settings, to the owner where nobody is named, and answers when the server has taken it.
@@ -256,8 +256,8 @@ impl Notify {
             let message = message.to_owned();
             return Err(NotifyError::Invalid(vec![FieldProblem { field: "to".to_owned(), message }]));
         }
-        self.0.email.send_test(to, &self.0.ground.ids, TEST_LIMIT).await?;
-        self.0.ground.db.write(async move |tx: &mut Tx| Ok::<_, StoreError>(recorder.record(tx, &()).await?)).await?;
+        self.0.email.send_test(to, &self.0.context.ids, TEST_LIMIT).await?;
+        self.0.context.db.write(async move |tx: &mut Tx| Ok::<_, StoreError>(recorder.record(tx, &()).await?)).await?;
         Ok(())
     }
 
@@ -282,7 +282,7 @@ impl FindsNamed for Notify {
     }
 }
 
-/// A place in the queue for a message that has none.
+/// A queue item for a message that has none.
 async fn add_item(tx: &mut Tx, id: &NotificationId, max_attempts: u32) -> Result<(), StoreError> {
     let run_at = tx.clock().now();
     let payload = json!({"notification_id": id});
@@ -291,7 +291,7 @@ async fn add_item(tx: &mut Tx, id: &NotificationId, max_attempts: u32) -> Result
     store::update_item(tx, id, item.id()).await
 }
 
-/// Gives a place in the queue back to a message that lost it.
+/// Gives a queue item back to a message that lost it.
 pub(super) async fn add_lost_item(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
     add_item(tx, id, DEFAULT_ATTEMPTS).await
 }
@@ -333,11 +333,11 @@ pub(super) async fn emit_ended(
 }
 
 /// Passes the queue's signal on to the worker until the daemon drains.
-async fn wake_when_enqueued(ground: Ground, wake: Arc<tokio::sync::Notify>) {
-    let mut enqueued = ground.db.watch_queue(QUEUE);
+async fn wake_when_enqueued(context: AppContext, wake: Arc<tokio::sync::Notify>) {
+    let mut enqueued = context.db.watch_queue(QUEUE);
     loop {
         tokio::select! {
-            () = ground.draining.cancelled() => return,
+            () = context.draining.cancelled() => return,
             changed = enqueued.changed() => if changed.is_err() { return },
         }
         wake.notify_one();

@@ -52,7 +52,7 @@ impl Webhook {
         let request = request.headers(headers(message)).body(body(message).to_string()).timeout(TIME_LIMIT);
         let response = request.send().await.map_err(failed)?;
         let asked_for = retry_after(response.headers(), Some(self.clock.now()));
-        judge(&host, response.status(), asked_for)
+        classify(&host, response.status(), asked_for)
     }
 }
 
@@ -92,7 +92,7 @@ fn headers(message: &Outgoing) -> HeaderMap {
     headers
 }
 
-fn judge(host: &str, status: StatusCode, asked_for: Option<Duration>) -> Result<Delivered, DeliveryFailure> {
+fn classify(host: &str, status: StatusCode, asked_for: Option<Duration>) -> Result<Delivered, DeliveryFailure> {
     if status.is_success() {
         return Ok(Delivered::default());
     }
@@ -115,19 +115,19 @@ fn judge(host: &str, status: StatusCode, asked_for: Option<Duration>) -> Result<
 mod tests {
     use super::*;
 
-    fn judged(status: u16, asked_for: Option<Duration>) -> Option<Retry> {
-        judge("https://x", StatusCode::from_u16(status).unwrap(), asked_for).err().map(|failure| failure.retry)
+    fn classified(status: u16, asked_for: Option<Duration>) -> Option<Retry> {
+        classify("https://x", StatusCode::from_u16(status).unwrap(), asked_for).err().map(|failure| failure.retry)
     }
 
     #[test]
     fn answers_are_judged() {
-        assert_eq!((judged(200, None), judged(204, None)), (None, None));
+        assert_eq!((classified(200, None), classified(204, None)), (None, None));
         assert_eq!(
-            (judged(500, None), judged(404, None), judged(302, None)),
+            (classified(500, None), classified(404, None), classified(302, None)),
             (Some(Retry::Later), Some(Retry::Later), Some(Retry::Later))
         );
         let delay = Duration::from_secs(120);
-        assert_eq!(judged(410, Some(delay)), Some(Retry::Never));
-        assert_eq!(judged(503, Some(delay)), Some(Retry::After(delay)));
+        assert_eq!(classified(410, Some(delay)), Some(Retry::Never));
+        assert_eq!(classified(503, Some(delay)), Some(Retry::After(delay)));
     }
 }

@@ -13,7 +13,7 @@ use super::model::{BACKOFF, KEPT, NotificationId, NotificationStatus, StoredNoti
 use super::service::{Notify, QUEUE, add_lost_item, emit_ended};
 use super::store;
 use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry};
-use crate::ground::{Worker, WorkerError, keep_lease};
+use crate::runtime::{Worker, WorkerError, keep_lease};
 
 /// Renewed while a message is on its way, so that a daemon that died holds nothing for long.
 const LEASE: Duration = Duration::from_secs(30);
@@ -58,14 +58,14 @@ impl Worker for DeliverNotifications {
 
 impl DeliverNotifications {
     async fn run(&self) -> Result<bool, WorkerError> {
-        let ground = self.0.ground();
+        let context = self.0.context();
         let places = self.0.places();
         let free = places.free();
-        let due = ground.db.read().await?.next_due(QUEUE).await?;
+        let due = context.db.read().await?.next_due(QUEUE).await?;
         self.0.next_due().note(due);
-        if free > 0 && due.is_some_and(|due| due <= ground.clock.now()) {
+        if free > 0 && due.is_some_and(|due| due <= context.clock.now()) {
             let limit = u32::try_from(free).unwrap_or(1);
-            for lease in ground.db.claim(QUEUE, &ground.instance, limit, LEASE).await? {
+            for lease in context.db.claim(QUEUE, &context.instance, limit, LEASE).await? {
                 let (place, notify) = (places.take(), self.0.clone());
                 tokio::spawn(async move {
                     attempt(&notify, lease).await;
@@ -91,20 +91,20 @@ async fn attempt(notify: &Notify, lease: Lease) {
 }
 
 async fn send_and_record(notify: &Notify, lease: Lease) -> Result<(), StoreError> {
-    let ground = notify.ground();
+    let context = notify.context();
     let payload: Payload = lease.payload()?;
-    let found = store::find_notification(&mut ground.db.read().await?, &payload.notification_id).await?;
+    let found = store::find_notification(&mut context.db.read().await?, &payload.notification_id).await?;
     let Some(message) = found.filter(|message| message.status == NotificationStatus::Pending) else {
-        return ground.db.write(async move |tx: &mut Tx| tx.complete(&lease).await).await;
+        return context.db.write(async move |tx: &mut Tx| tx.complete(&lease).await).await;
     };
     let sent = tokio::select! {
         sent = send(notify, &message) => sent,
-        lost = keep_lease(&ground.db, &lease, LEASE, HEARTBEAT) => return Err(lost),
+        lost = keep_lease(&context.db, &lease, LEASE, HEARTBEAT) => return Err(lost),
     };
     if let Err(failure) = &sent {
         tracing::info!(id = %message.id, platform = message.platform, attempt = lease.attempt, error = %failure, "a message could not be sent");
     }
-    ground.db.write(async move |tx: &mut Tx| record(tx, &lease, &message, &sent).await).await
+    context.db.write(async move |tx: &mut Tx| record(tx, &lease, &message, &sent).await).await
 }
 
 async fn send(notify: &Notify, message: &StoredNotification) -> Result<Delivered, DeliveryFailure> {
@@ -183,17 +183,17 @@ impl Worker for PurgeNotifications {
 
 impl PurgeNotifications {
     async fn run(&self) -> Result<bool, WorkerError> {
-        let ground = self.0.ground();
-        let now = ground.clock.now();
-        let mut read = ground.db.read().await?;
+        let context = self.0.context();
+        let now = context.clock.now();
+        let mut read = context.db.read().await?;
         for (id, item) in store::list_stale(&mut read, now - STALE, BATCH).await? {
             let status = read.find_item(&item).await?.map(|item| item.status);
             if !matches!(status, Some(ItemStatus::Pending | ItemStatus::Leased)) {
-                ground.db.write(async move |tx: &mut Tx| settle(tx, &id).await).await?;
+                context.db.write(async move |tx: &mut Tx| settle(tx, &id).await).await?;
             }
         }
         drop(read);
-        let ended = store::list_ended(&mut ground.db.read().await?, now - KEPT, BATCH).await?;
+        let ended = store::list_ended(&mut context.db.read().await?, now - KEPT, BATCH).await?;
         let is_full = ended.len() == BATCH as usize;
         if !ended.is_empty() {
             let forget = async move |tx: &mut Tx| {
@@ -203,7 +203,7 @@ impl PurgeNotifications {
                 }
                 Ok::<_, StoreError>(())
             };
-            ground.db.write(forget).await?;
+            context.db.write(forget).await?;
         }
         Ok(is_full)
     }

@@ -14,7 +14,7 @@
 //!   daemons look, an agent begins so many turns a day at most, and a cause has one turn, ever. From its
 //!   beginning on a turn is held by its session's lease. One that was cut off is not begun again.
 //! - Its end, its row and the message to the owner are one transaction.
-//! - It takes a background place only where one is free: everything else goes first.
+//! - It takes a background permit only where one is free: everything else goes first.
 //! - It has the tools that change nothing, for nobody asked for it.
 //! - While it is switched off, nothing is looked for.
 //!

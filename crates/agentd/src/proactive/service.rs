@@ -12,8 +12,8 @@ use super::model::{Cause, ProactiveTurn};
 use super::store;
 use crate::agents::Agents;
 use crate::engine::Engine;
-use crate::ground::Ground;
 use crate::notify::Notify;
+use crate::runtime::AppContext;
 use crate::scheduler::{Scheduler, SchedulerError};
 use crate::settings::Settings;
 
@@ -25,7 +25,7 @@ const MOST_RUNS: u32 = 200;
 const BETWEEN_SUGGESTIONS: Duration = Duration::from_secs(3_600);
 
 struct Inner {
-    ground: Ground,
+    context: AppContext,
     settings: Settings,
     agents: Agents,
     engine: Engine,
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Proactive {
 impl Proactive {
     #[must_use]
     pub fn new(
-        ground: Ground,
+        context: AppContext,
         settings: Settings,
         agents: Agents,
         engine: Engine,
@@ -56,7 +56,7 @@ impl Proactive {
         scheduler: Scheduler,
     ) -> Self {
         let last_suggestions = AtomicI64::new(0);
-        Self(Arc::new(Inner { ground, settings, agents, engine, notify, scheduler, last_suggestions }))
+        Self(Arc::new(Inner { context, settings, agents, engine, notify, scheduler, last_suggestions }))
     }
 
     /// The newest first, and how many there are.
@@ -68,7 +68,7 @@ impl Proactive {
             Some(name) => Some(self.0.agents.get(name).await?.id.clone()),
             None => None,
         };
-        Ok(store::list_turns(&mut self.0.ground.db.read_snapshot().await?, agent.as_ref(), page).await?)
+        Ok(store::list_turns(&mut self.0.context.db.read_snapshot().await?, agent.as_ref(), page).await?)
     }
 
     /// Whether agents may begin at `now` at all.
@@ -91,7 +91,7 @@ impl Proactive {
             let language = Language::from_tag(&self.0.settings.interface().language);
             causes.extend(self.0.scheduler.suggestions(language).await?.into_iter().map(Cause::Suggestion));
         }
-        let mut read = self.0.ground.db.read().await?;
+        let mut read = self.0.context.db.read().await?;
         let mut new = Vec::new();
         for cause in causes {
             if !store::has_begun(&mut read, cause.kind(), &cause.id()).await? {
@@ -109,8 +109,8 @@ impl Proactive {
         }
     }
 
-    pub(super) fn ground(&self) -> &Ground {
-        &self.0.ground
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
     }
 
     pub(super) fn settings(&self) -> &Settings {

@@ -8,13 +8,13 @@ use super::model::{Outcome, ProactiveTurn, ProactiveTurnId, TurnStatus};
 use super::service::Proactive;
 use super::store;
 use crate::agents::{AgentId, OwnsAgentData};
-use crate::engine::{Reply, Settled, Transcript};
+use crate::engine::{Reply, Settled, TurnSink};
 use crate::notify::{Notification, NotifyError, Target};
 
 /// Who keeps the replies of turns that nobody asked for.
 pub(super) const TRANSCRIPT: &str = "proactive";
 
-impl Transcript for Proactive {
+impl TurnSink for Proactive {
     fn name(&self) -> &'static str {
         TRANSCRIPT
     }

@@ -14,7 +14,7 @@ use super::turns::TRANSCRIPT;
 use super::{prompt, store};
 use crate::agents::{Agent, AgentError};
 use crate::engine::{EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
-use crate::ground::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError};
 
 /// How long turns about failed runs are kept: as long as the runs.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
@@ -69,10 +69,10 @@ impl Worker for StartProactive {
 impl StartProactive {
     async fn run(&self) -> Result<bool, WorkerError> {
         let proactive = &self.0;
-        let ground = proactive.ground();
-        let now = ground.clock.now();
+        let context = proactive.context();
+        let now = context.clock.now();
         let has_more = self.purge(now - KEPT).await?;
-        if ground.draining.is_cancelled() || !proactive.may_begin(now) {
+        if context.draining.is_cancelled() || !proactive.may_begin(now) {
             return Ok(has_more);
         }
         let mut is_done = true;
@@ -87,7 +87,7 @@ impl StartProactive {
 
     /// Forgets what has had its time; answers whether there may be more of it.
     async fn purge(&self, before: Timestamp) -> Result<bool, WorkerError> {
-        let db = &self.0.ground().db;
+        let db = &self.0.context().db;
         if !store::has_old(&mut db.read().await?, before).await? {
             return Ok(false);
         }
@@ -105,7 +105,7 @@ impl StartProactive {
             Err(_) => return Ok(true),
         };
         let day = proactive.day(now);
-        let begun = store::count_of_day(&mut proactive.ground().db.read().await?, &agent.id, &day).await?;
+        let begun = store::count_of_day(&mut proactive.context().db.read().await?, &agent.id, &day).await?;
         if begun >= u64::from(proactive.settings().proactive().max_per_day) {
             return Ok(true);
         }
@@ -129,12 +129,12 @@ impl StartProactive {
 
     async fn begin(&self, cause: &Cause, agent: Arc<Agent>) -> Result<(), NoTurn> {
         let proactive = &self.0;
-        let ground = proactive.ground();
-        let Some(place) = proactive.engine().try_background_place(&agent, None).await? else {
+        let context = proactive.context();
+        let Some(place) = proactive.engine().try_background_permit(&agent, None).await? else {
             return Err(NoTurn::NotNow);
         };
-        let now = ground.clock.now();
-        let id = ProactiveTurnId::generate(&ground.ids);
+        let now = context.clock.now();
+        let id = ProactiveTurnId::generate(&context.ids);
         let row = ProactiveTurn {
             id: id.clone(),
             agent_id: agent.id.clone(),
@@ -159,7 +159,7 @@ impl StartProactive {
             transcript: Some(TRANSCRIPT),
             tools: ToolUse::ReadingOnly,
             recall: Some(row.reason.clone()),
-            ..StartTurn::aside(agent, prompt::history(cause, now, is_sent, &ground.entropy))
+            ..StartTurn::aside(agent, prompt::history(cause, now, is_sent, &context.entropy))
         };
         let here = proactive.clone();
         let open = async move |tx: &mut Tx, session: &SessionId| {

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::model::{Project, ProjectChange, ProjectId, ProjectStatus};
 use super::service::Projects;
-use crate::ground::record_once;
+use crate::runtime::record_once;
 
 #[must_use]
 pub fn routes() -> Routes<Projects> {

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::error::ProjectError;
 use super::model::{MAX_PROJECTS, Project, ProjectChange, ProjectId, ProjectStatus};
 use super::store;
-use crate::ground::Ground;
+use crate::runtime::AppContext;
 
 /// A part of the daemon whose rows may name a project.
 pub trait NamesProjects: Send + Sync {
@@ -28,7 +28,7 @@ pub trait NamesProjects: Send + Sync {
 }
 
 struct Inner {
-    ground: Ground,
+    context: AppContext,
     namers: RwLock<Vec<Arc<dyn NamesProjects>>>,
     purge_wake: Arc<Notify>,
 }
@@ -45,8 +45,8 @@ impl std::fmt::Debug for Projects {
 
 impl Projects {
     #[must_use]
-    pub fn new(ground: Ground) -> Self {
-        Self(Arc::new(Inner { ground, namers: RwLock::default(), purge_wake: Arc::default() }))
+    pub fn new(context: AppContext) -> Self {
+        Self(Arc::new(Inner { context, namers: RwLock::default(), purge_wake: Arc::default() }))
     }
 
     /// Registers rows that may name a project. Called while the daemon is composed.
@@ -57,9 +57,9 @@ impl Projects {
     /// # Errors
     /// `Invalid` with every bad field, `TooMany`, or the store's refusal.
     pub async fn create(&self, wanted: ProjectChange, recorder: Recorder<Project>) -> Result<Project, ProjectError> {
-        let now = self.0.ground.clock.now();
+        let now = self.0.context.clock.now();
         let blank = Project {
-            id: ProjectId::generate(&self.0.ground.ids),
+            id: ProjectId::generate(&self.0.context.ids),
             name: String::new(),
             description: None,
             status: ProjectStatus::Active,
@@ -69,7 +69,7 @@ impl Projects {
         let project = blank.changed(&wanted, now);
         project.check().map_err(|problems| ProjectError::Invalid { problems })?;
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 if store::count_projects(tx).await? >= MAX_PROJECTS {
@@ -90,13 +90,13 @@ impl Projects {
     /// # Errors
     /// The store's refusal.
     pub async fn list(&self, status: Option<ProjectStatus>, page: Page) -> Result<(Vec<Project>, u64), ProjectError> {
-        Ok(store::list_projects(&mut self.0.ground.db.read_snapshot().await?, status, page).await?)
+        Ok(store::list_projects(&mut self.0.context.db.read_snapshot().await?, status, page).await?)
     }
 
     /// # Errors
     /// `NotFound`, or the store's refusal.
     pub async fn get(&self, id: &str) -> Result<Project, ProjectError> {
-        self.get_in(&mut self.0.ground.db.read().await?, id).await
+        self.get_in(&mut self.0.context.db.read().await?, id).await
     }
 
     /// As [`get`](Self::get), seen from within a transaction: what names a project asks, so that none
@@ -113,7 +113,7 @@ impl Projects {
     pub async fn update(&self, id: &str, change: ProjectChange) -> Result<Project, ProjectError> {
         let id = id.to_owned();
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let before = store::find_project(tx, &id).await?.ok_or_else(|| ProjectError::not_found(&id))?;
@@ -144,7 +144,7 @@ impl Projects {
     pub async fn delete(&self, id: &str) -> Result<(), ProjectError> {
         let id = id.to_owned();
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let project = store::find_project(tx, &id).await?.ok_or_else(|| ProjectError::not_found(&id))?;
@@ -159,8 +159,8 @@ impl Projects {
         Ok(())
     }
 
-    pub(super) fn ground(&self) -> &Ground {
-        &self.0.ground
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
     }
 
     pub(super) fn namers(&self) -> Vec<Arc<dyn NamesProjects>> {

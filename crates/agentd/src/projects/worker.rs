@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::service::Projects;
 use super::store;
-use crate::ground::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError};
 
 const ROWS_A_BATCH: u32 = 500;
 
@@ -39,7 +39,7 @@ impl Worker for PurgeProjects {
 
 impl PurgeProjects {
     async fn run(&self) -> Result<bool, WorkerError> {
-        let db = &self.0.ground().db;
+        let db = &self.0.context().db;
         let Some(id) = store::find_hidden(&mut db.read().await?).await? else { return Ok(false) };
         let namers = self.0.namers();
         let purge = async move |tx: &mut Tx| {

@@ -6,7 +6,7 @@
 //! Invariants
 //! - Keys lie in the vault, under the scope `providers`; nothing here shows or logs them.
 //! - Backends share one guarded client and are made anew only when a provider changes.
-//! - Each call of a model leaves one usage row, and the sums that budgets are judged by change in
+//! - Each call of a model leaves one usage row, and the sums that budgets are checked against change in
 //!   the same transaction. A price that nobody knows is NULL, never 0.
 //! - A budget is checked before a call and stops none that runs: it is overshot by at most what
 //!   the calls use that were let in before the row of the last one was written, that is, by the
@@ -28,7 +28,7 @@ mod store;
 pub use error::ProviderError;
 pub use local::{LocalBackend, LocalOptions};
 pub use model::{
-    LOCAL, LocalModelState, LocalModelView, ModelCall, ModelWish, PriceTable, PriceTableError, ProviderChange,
+    LOCAL, LocalModelState, LocalModelView, ModelCall, ModelPreference, PriceTable, PriceTableError, ProviderChange,
     ProviderReport, ProviderStatus, ProviderView, ReportedFailure, ResolvedModel, TokenTotal, UsageFigures, UsageId,
 };
 pub use routes::routes;

@@ -14,7 +14,7 @@ use super::model::{
 use super::service::Scheduler;
 use super::store::{chains, claims, jobs, runs};
 use super::{events, prompt};
-use crate::engine::{NoAnswer, Reply, Settled, Transcript, cancel_session};
+use crate::engine::{NoAnswer, Reply, Settled, TurnSink, cancel_session};
 use crate::notify::NotifyError;
 use crate::settings::{VaultError, open_url};
 
@@ -23,7 +23,7 @@ pub(super) const TRANSCRIPT: &str = "scheduler";
 /// Newest runs of a job that are kept, however many there were.
 const RUNS_KEPT: u32 = 1_000;
 
-impl Transcript for Scheduler {
+impl TurnSink for Scheduler {
     fn name(&self) -> &'static str {
         TRANSCRIPT
     }
@@ -71,7 +71,7 @@ impl Scheduler {
             }
             Ok::<_, StoreError>(())
         };
-        self.ground().db.write(work).await
+        self.context().db.write(work).await
     }
 
     /// The run goes on with another attempt, or is over, with all that follows. `job` is `None` when it was
@@ -164,7 +164,7 @@ impl Scheduler {
                 if outcome.status == RunStatus::Skipped && is_idle {
                     continue;
                 }
-                let id = ChainRunId::generate(&self.ground().ids);
+                let id = ChainRunId::generate(&self.context().ids);
                 chains::insert_chain_run(tx, &id, &chain.id, ChainCause::Job).await?;
                 chains::insert_step(tx, &id, &step).await?;
                 self.advance_chain(tx, &chain, &id).await?;

@@ -20,7 +20,7 @@ fn event(run: &Run, event_type: &str, data: Value) -> NewEvent {
     NewEvent::new(event_type, data).for_agent(run.agent_id.as_str())
 }
 
-/// A run waits for its place.
+/// A run waits for its permit.
 pub(super) fn queued(run: &Run) -> NewEvent {
     let mut data = data(run);
     data["session_id"] = Value::Null;

@@ -1,6 +1,6 @@
-//! Carrying runs out: claim, judge the condition, wait for a place at the provider, begin the turn.
+//! Carrying runs out: claim, evaluate the condition, wait for a permit at the provider, begin the turn.
 //!
-//! A run is `running` from its claim on. Its session begins when there is a place at its provider, so a
+//! A run is `running` from its claim on. Its session begins when there is a permit at its provider, so a
 //! thousand runs of the same second ask the provider a few at a time.
 
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use super::service::Scheduler;
 use super::store::{claims, jobs, runs};
 use crate::agents::{Agent, AgentError};
 use crate::engine::{EngineError, HistoryMessage, Origin, SessionId, StartTurn};
-use crate::ground::{Worker, WorkerError};
 use crate::notify::NotifyError;
+use crate::runtime::{Worker, WorkerError};
 
 /// Renewed every ten seconds, so that a daemon that died holds nothing for long.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
@@ -53,7 +53,7 @@ impl Worker for StartRuns {
     }
 
     fn interval(&self) -> Duration {
-        let now = self.scheduler.ground().clock.now();
+        let now = self.scheduler.context().clock.now();
         self.scheduler.next_claim().since(now).clamp(Duration::from_millis(20), LONGEST_WAIT)
     }
 
@@ -73,19 +73,19 @@ impl Worker for StartRuns {
 impl StartRuns {
     async fn run(&self) -> Result<bool, WorkerError> {
         let scheduler = &self.scheduler;
-        let ground = scheduler.ground();
-        if ground.db.dialect() == Dialect::Sqlite && !self.has_voided.load(Ordering::Acquire) {
+        let context = scheduler.context();
+        if context.db.dialect() == Dialect::Sqlite && !self.has_voided.load(Ordering::Acquire) {
             // The database is this daemon's alone: whoever else claimed something is gone.
-            let owner = Arc::clone(&ground.instance);
-            ground.db.write(async move |tx: &mut Tx| claims::void_foreign_claims(tx, &owner).await).await?;
+            let owner = Arc::clone(&context.instance);
+            context.db.write(async move |tx: &mut Tx| claims::void_foreign_claims(tx, &owner).await).await?;
             self.has_voided.store(true, Ordering::Release);
         }
         let mut running = scheduler.running().subscribe();
         let before = *running.borrow_and_update();
         let free = MOST_HELD.saturating_sub(before).min(RUNS_A_BATCH);
-        let due = claims::next_claimable(&mut ground.db.read().await?).await?;
+        let due = claims::next_claimable(&mut context.db.read().await?).await?;
         scheduler.note_next_claim(due);
-        if free > 0 && due.is_some_and(|due| due <= ground.clock.now()) && self.claim(free).await? == free {
+        if free > 0 && due.is_some_and(|due| due <= context.clock.now()) && self.claim(free).await? == free {
             return Ok(true);
         }
         let now_running = *running.borrow_and_update();
@@ -103,18 +103,18 @@ impl StartRuns {
 
     async fn claim(&self, limit: usize) -> Result<usize, WorkerError> {
         let scheduler = &self.scheduler;
-        let ground = scheduler.ground();
-        let owner = Arc::clone(&ground.instance);
+        let context = scheduler.context();
+        let owner = Arc::clone(&context.instance);
         let limit = u32::try_from(limit).unwrap_or(1);
         let work = async move |tx: &mut Tx| claims::claim_runs(tx, &owner, limit, LEASE).await;
-        let claimed = ground.db.write_locking::<_, StoreError, _>(Durability::Full, work).await?;
-        let now = ground.clock.now();
+        let claimed = context.db.write_locking::<_, StoreError, _>(Durability::Full, work).await?;
+        let now = context.clock.now();
         let count = claimed.len();
         for run in claimed {
             if let (Some(slot), 0) = (run.scheduled_for, run.attempt) {
                 scheduler.counts().note_lateness(now.since(slot));
             }
-            let place = Place::take(scheduler);
+            let place = RunPermit::take(scheduler);
             // In a task of its own: a turn takes its time, and what has begun is not cut off with the worker.
             tokio::spawn(async move { carry_out(place, run).await });
         }
@@ -123,16 +123,16 @@ impl StartRuns {
 }
 
 /// One of the runs that this process holds; it is let go of when dropped.
-struct Place(Scheduler);
+struct RunPermit(Scheduler);
 
-impl Place {
+impl RunPermit {
     fn take(scheduler: &Scheduler) -> Self {
         scheduler.running().send_modify(|running| *running += 1);
         Self(scheduler.clone())
     }
 }
 
-impl Drop for Place {
+impl Drop for RunPermit {
     fn drop(&mut self) {
         self.0.running().send_modify(|running| *running -= 1);
         // What waited for the end of this one may begin.
@@ -168,7 +168,7 @@ impl From<EngineError> for NoTurn {
     }
 }
 
-async fn carry_out(place: Place, run: Run) {
+async fn carry_out(place: RunPermit, run: Run) {
     let scheduler = &place.0;
     let written = match begin(scheduler, &run).await {
         Ok((session, background)) => {
@@ -178,9 +178,9 @@ async fn carry_out(place: Place, run: Run) {
         }
         Err(NoTurn::NotHeld) => return,
         Err(NoTurn::Later(delay)) => {
-            let (run, due_at) = (run.clone(), scheduler.ground().clock.now() + delay);
+            let (run, due_at) = (run.clone(), scheduler.context().clock.now() + delay);
             let work = async move |tx: &mut Tx| claims::release_run(tx, &run, due_at).await;
-            scheduler.ground().db.write(work).await
+            scheduler.context().db.write(work).await
         }
         Err(NoTurn::Ended(outcome, code)) => scheduler.end_without_turn(run.clone(), outcome, code).await,
     };
@@ -189,10 +189,10 @@ async fn carry_out(place: Place, run: Run) {
     }
 }
 
-/// Brings a run's attempt on its way; answers its session, with the place to hold while it asks the model.
-async fn begin(scheduler: &Scheduler, run: &Run) -> Result<(SessionId, crate::engine::BackgroundPlace), NoTurn> {
+/// Brings a run's attempt on its way; answers its session, with the permit to hold while it asks the model.
+async fn begin(scheduler: &Scheduler, run: &Run) -> Result<(SessionId, crate::engine::BackgroundPermit), NoTurn> {
     let preparing = scheduler.preparing().acquire().await;
-    let mut read = scheduler.ground().db.read().await?;
+    let mut read = scheduler.context().db.read().await?;
     let Some(job) = jobs::find_job(&mut read, &run.job_id).await? else {
         let outcome = Outcome::ended(RunStatus::Cancelled, "The job was deleted.");
         return Err(NoTurn::Ended(outcome, "job_not_found"));
@@ -206,17 +206,17 @@ async fn begin(scheduler: &Scheduler, run: &Run) -> Result<(SessionId, crate::en
         None => None,
     };
     drop(read);
-    let now = scheduler.ground().clock.now();
+    let now = scheduler.context().clock.now();
     if run.attempt == 0 {
-        judge(&job, last, delivery, now).await?;
+        evaluate(&job, last, delivery, now).await?;
     }
     let agent = scheduler.agents().get(job.agent_id.as_str()).await.map_err(|error| match error {
         AgentError::Store(error) => error.into(),
         other => NoTurn::Ended(Outcome::failed("the agent of the job is not there any more"), other.code()),
     })?;
     drop(preparing);
-    let background = scheduler.engine().background_place(&agent, job.model.as_deref()).await?;
-    let history = prompt::history(&job, run, scheduler.ground().clock.now(), &scheduler.zone());
+    let background = scheduler.engine().background_permit(&agent, job.model.as_deref()).await?;
+    let history = prompt::history(&job, run, scheduler.context().clock.now(), &scheduler.zone());
     let turn = turn_of(&job, run, agent, history);
     let (claimed, limit) = (run.clone(), Duration::from_secs(u64::from(job.time_limit_seconds)));
     let open = async move |tx: &mut Tx, session: &SessionId| {
@@ -245,21 +245,21 @@ async fn find_delivery(scheduler: &Scheduler, read: &mut Read, run: &Run) -> Res
 }
 
 /// Whether the run may begin.
-async fn judge(job: &Job, last: Option<Run>, delivery: Option<RunDelivery>, now: Timestamp) -> Result<(), NoTurn> {
+async fn evaluate(job: &Job, last: Option<Run>, delivery: Option<RunDelivery>, now: Timestamp) -> Result<(), NoTurn> {
     let Some(rule) = &job.condition else { return Ok(()) };
     let (expression, job) = (rule.expression.clone(), job.clone());
-    let judge = move || {
+    let evaluate = move || {
         let last = last.as_ref().map(|last| (last, delivery.as_ref()));
-        condition::judge(&expression, &job, last, now)
+        condition::evaluate(&expression, &job, last, now)
     };
-    let judged = tokio::task::spawn_blocking(judge).await;
-    match judged {
+    let evaluated = tokio::task::spawn_blocking(evaluate).await;
+    match evaluated {
         Ok(Ok(true)) => Ok(()),
         Ok(Ok(false)) => {
             Err(NoTurn::Ended(Outcome::ended(RunStatus::Skipped, "the condition was false"), "condition_false"))
         }
         Ok(Err(error)) => {
-            let sentence = format!("the condition could not be judged: {error}");
+            let sentence = format!("the condition could not be evaluated: {error}");
             // The next attempt would begin unguarded.
             Err(NoTurn::Ended(Outcome::failed_for_good(sentence), "condition_failed"))
         }

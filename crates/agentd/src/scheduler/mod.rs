@@ -43,7 +43,7 @@ mod ending;
 mod error;
 mod events;
 mod execute;
-mod keep;
+mod maintenance;
 mod markdown;
 mod model;
 mod prompt;
@@ -57,14 +57,14 @@ mod tools;
 pub use activity::{ACTIVITY_QUARTER_MICROS, Activity, ActivitySource};
 pub use error::SchedulerError;
 pub use execute::StartRuns;
-pub use keep::KeepRuns;
+pub use maintenance::RunMaintenance;
 pub use model::{
     BaseDelay, Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
     ConditionType, DeliveryChange, DeliveryRule, FailedRun, HourOfWeek, Job, JobCondition, JobExecutionMode, JobFields,
     JobId, JobStatus, OverlapPolicy, RetryChange, RetryRule, RetryStrategy, Run, RunCause, RunDelivery, RunId,
     RunStatus, StopReason, Suggestion,
 };
-pub use restored::JudgeJobs;
+pub use restored::ValidateJobs;
 pub use routes::routes;
 pub use service::{
     Calendar, CalendarEntry, CreateJob, Heatmap, JobStatistics, ListJobs, NewChain, ParseMethod, PlainSchedule,

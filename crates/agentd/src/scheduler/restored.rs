@@ -8,16 +8,16 @@ use futures_util::future::LocalBoxFuture;
 
 use super::model::{Chain, Job, JobFields, JobStatus};
 use super::store::{chains, jobs};
-use crate::ground::JudgesRestored;
+use crate::runtime::ValidateRestored;
 
 const A_BATCH: u32 = 200;
 
 /// Holds restored jobs and chains against the rules of the scheduler.
 #[derive(Debug)]
-pub struct JudgeJobs;
+pub struct ValidateJobs;
 
-impl JudgesRestored for JudgeJobs {
-    fn judge<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
+impl ValidateRestored for ValidateJobs {
+    fn validate<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
         find_fault(tx).boxed_local()
     }
 }

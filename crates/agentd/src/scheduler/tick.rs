@@ -15,7 +15,7 @@ use super::model::slots::{self, Open, Plan, PlannedSlot};
 use super::model::{Job, JobId, JobStatus, Run, RunCause, RunStatus, StopReason};
 use super::service::{Scheduler, TICK_INTERVAL};
 use super::store::{jobs, runs, statistics};
-use crate::ground::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError};
 
 /// One statement's worth of waiting for everybody else.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
@@ -32,13 +32,13 @@ impl Worker for Tick {
 
     /// Until the next job is due, a second at most.
     fn interval(&self) -> Duration {
-        let now = self.0.ground().clock.now();
+        let now = self.0.context().clock.now();
         self.0.next_due().since(now).clamp(SHORTEST_SLEEP, TICK_INTERVAL)
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
         // A look at the clock is all that a tick is while nothing is due.
-        self.0.note_look(self.0.ground().clock.now());
+        self.0.note_look(self.0.context().clock.now());
         Some(self.0.next_due())
     }
 
@@ -54,24 +54,24 @@ impl Worker for Tick {
 impl Tick {
     async fn run(&self) -> Result<bool, WorkerError> {
         let scheduler = &self.0;
-        let ground = scheduler.ground();
+        let context = scheduler.context();
         if scheduler.note_started() {
-            let instance = Arc::clone(&ground.instance);
+            let instance = Arc::clone(&context.instance);
             let tell = async move |tx: &mut Tx| {
                 let active = statistics::count_active(tx).await?;
                 tx.emit(events::started(&instance, active)).await.map(|_| ())
             };
-            ground.db.write::<_, StoreError, _>(tell).await?;
+            context.db.write::<_, StoreError, _>(tell).await?;
         }
-        let due = jobs::next_due(&mut ground.db.read().await?).await?;
-        let now = ground.clock.now();
+        let due = jobs::next_due(&mut context.db.read().await?).await?;
+        let now = context.clock.now();
         if due.is_none_or(|due| due > now) {
             scheduler.note_tick(now, 0, due);
             return Ok(false);
         }
         let handing_out = scheduler.clone();
         let work = async move |tx: &mut Tx| handing_out.hand_out(tx).await;
-        let checked = ground.db.write_locking(Durability::Full, work).await?;
+        let checked = context.db.write_locking(Durability::Full, work).await?;
         scheduler.note_tick(now, checked, Some(now));
         if checked > 0 {
             scheduler.run_wake().notify_one();

@@ -206,7 +206,7 @@ impl SchedulerTool {
     }
 
     fn read_when(&self, when: &str) -> Result<ScheduleSpec, ToolError> {
-        let now = self.scheduler.ground().clock.now();
+        let now = self.scheduler.context().clock.now();
         let parsed = parse_natural(when, now, &self.scheduler.zone(), self.language());
         match parsed {
             Some(parsed) if parsed.confidence >= MIN_CONFIDENCE => Ok(parsed.schedule.spec()),

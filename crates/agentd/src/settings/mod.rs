@@ -44,11 +44,11 @@ pub use model::{
 };
 pub use patch::patch_schema;
 pub(crate) use patch::section_patch;
-pub use restored::JudgeSettings;
+pub use restored::ValidateSettings;
 pub use routes::{SettingsRoutes, routes};
 pub use section::{PartialObject, Registry, ResetGroup, Section};
 pub use service::{
-    FindsNamed, ImportedSettings, KeeperImport, KeepsSettings, Settings, SettingsChange, WrittenSettings,
+    FindsNamed, ImportedSettings, KeeperImport, PortableSection, Settings, SettingsChange, WrittenSettings,
 };
 pub use vault::{
     SealedUrl, UnknownMask, UrlSecrets, Vault, VaultError, hide_url_secrets, is_named_like_a_credential, names_in_url,

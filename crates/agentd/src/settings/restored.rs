@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::section::{Registered, Registry};
 use super::store;
-use crate::ground::JudgesRestored;
+use crate::runtime::ValidateRestored;
 
 /// Holds restored settings against the schemas and rules of their sections.
 #[derive(Debug)]
-pub struct JudgeSettings(pub Registry);
+pub struct ValidateSettings(pub Registry);
 
-impl JudgesRestored for JudgeSettings {
-    fn judge<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
+impl ValidateRestored for ValidateSettings {
+    fn validate<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
         find_fault(&self.0, tx).boxed_local()
     }
 }
@@ -34,7 +34,7 @@ fn fault_of(section: &Registered, stored: &Value) -> Option<String> {
     let unreadable = || Some(format!("its settings `{}` cannot be read", section.name));
     let Ok(loaded) = section.load(Some(stored)) else { return unreadable() };
     let Value::Object(fields) = loaded.view else { return unreadable() };
-    let Ok(judged) = section.apply(None, &section.check(fields)) else { return unreadable() };
-    let found = judged.problems.first()?;
+    let Ok(validated) = section.apply(None, &section.check(fields)) else { return unreadable() };
+    let found = validated.problems.first()?;
     Some(format!("its settings hold {}.{}, which {}", section.name, found.field, found.message))
 }

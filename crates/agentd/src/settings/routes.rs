@@ -24,7 +24,7 @@ use super::{
     AgentSettings, EmailSettings, ImportedSettings, InterfaceSettings, ProactiveSettings, ProfileSettings,
     SecuritySettings, Settings, StrategySettings,
 };
-use crate::ground::record_once;
+use crate::runtime::record_once;
 
 /// What a multipart body weighs beyond the file in it.
 const MULTIPART_OVERHEAD: usize = 64 * 1024;

@@ -56,14 +56,14 @@ pub(super) fn secret_scope(section: &str) -> String {
     format!("settings.{section}")
 }
 
-/// A change as it came: an object whose fields the section's own schema judges.
+/// A change as it came: an object whose fields the section's own schema validates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = Object)]
 pub struct PartialObject(pub Map<String, Value>);
 
 /// A change of one section that its schema has been held against. What was wrong is in
-/// `problems`; the other fields are still there, so that the section's own rules can judge them
+/// `problems`; the other fields are still there, so that the section's own rules can validate them
 /// too and a caller learns of all at once.
 #[derive(Debug, Clone)]
 pub(super) struct CheckedChange {

@@ -2,7 +2,7 @@
 
 use agentd_base::{FieldProblem, Secret};
 use agentd_web::{
-    ApiResult, ApiRouter, Caller, ErrorBody, IdempotencyKey, Json, Judge, Judged, Routes, not_found, routes,
+    ApiResult, ApiRouter, Caller, ErrorBody, IdempotencyKey, Json, Routes, Validate, Validated, not_found, routes,
 };
 use axum::extract::State;
 use http::StatusCode;
@@ -13,7 +13,7 @@ use super::model::{Progress, Step};
 use super::service::{ProviderChoice, Setup};
 use crate::agents::{Agent, AgentFields, AgentView};
 use crate::auth::{CreatedKey, IssuedKey, LoggedIn, RegisterRequest, RegisteredUser};
-use crate::ground::{record_once, record_secret_once};
+use crate::runtime::{record_once, record_secret_once};
 
 /// Every step; open until the first key exists.
 #[must_use]
@@ -25,7 +25,7 @@ pub fn routes() -> Routes<Setup> {
             .routes(routes!(setup_provider))
             .routes(routes!(setup_agent))
             .routes(routes!(setup_complete))
-            // So that the door of these steps, and not that of all other paths, stands before what is none.
+            // So that the access rule of these steps, and not that of all other paths, applies to unknown steps.
             .route("/api/setup/{step}", axum::routing::post(async || not_found())),
     )
 }
@@ -106,8 +106,8 @@ impl From<SetupProvider> for ProviderChoice {
     }
 }
 
-impl Judge<Setup> for SetupProvider {
-    async fn judge(self, setup: &Setup) -> Vec<FieldProblem> {
+impl Validate<Setup> for SetupProvider {
+    async fn validate(self, setup: &Setup) -> Vec<FieldProblem> {
         setup.provider_problems(self.into()).await
     }
 }
@@ -120,7 +120,7 @@ impl Judge<Setup> for SetupProvider {
     ))]
 async fn setup_provider(
     State(setup): State<Setup>,
-    Judged(Json(request)): Judged<Json<SetupProvider>>,
+    Validated(Json(request)): Validated<Json<SetupProvider>>,
 ) -> ApiResult<Json<SetupStatus>> {
     setup.choose_provider(request.into()).await?;
     Ok(Json(setup.progress().await?.into()))
@@ -139,7 +139,7 @@ async fn setup_provider(
 async fn setup_agent(
     State(setup): State<Setup>,
     once: IdempotencyKey,
-    Judged(Json(fields)): Judged<Json<AgentFields>>,
+    Validated(Json(fields)): Validated<Json<AgentFields>>,
 ) -> ApiResult<(StatusCode, Json<AgentView>)> {
     let recorder = record_once(&once, StatusCode::CREATED, |agent: &Agent| AgentView::from(agent));
     let agent = setup.make_agent(fields.into(), recorder).await?;

@@ -10,7 +10,7 @@ use super::error::SetupError;
 use super::model::Progress;
 use crate::agents::{Agent, Agents, CreateAgent};
 use crate::auth::{Auth, IssuedKey, LoggedIn, NewKey};
-use crate::providers::{LOCAL, ModelWish, ProviderChange, ProviderError, Providers};
+use crate::providers::{LOCAL, ModelPreference, ProviderChange, ProviderError, Providers};
 use crate::settings::{AgentSettings, PartialObject, Settings, SettingsError};
 
 /// Cheap to clone.
@@ -56,7 +56,7 @@ impl Setup {
 
     /// Whether some model would answer a request that names none.
     async fn has_model(&self) -> Result<bool, SetupError> {
-        match self.providers.resolve(ModelWish::default()).await {
+        match self.providers.resolve(ModelPreference::default()).await {
             Ok(_) => Ok(true),
             Err(ProviderError::NoModel { .. }) => Ok(false),
             Err(error) => Err(error.into()),
@@ -140,7 +140,7 @@ impl Setup {
             Err(known) => {
                 let message = format!("must be one of {known}");
                 problems.push(FieldProblem { field: "provider".to_owned(), message });
-                // Key and base URL are judged alike for all vendors.
+                // Key and base URL are validated alike for all vendors.
                 Vendor::Openai.id()
             }
         };

@@ -42,9 +42,9 @@ pub use sandbox::{
 };
 pub use schema::InputSchema;
 pub use servers::{
-    CallCounts, Failure, HttpReach, Installation, KeepToolServers, LeftOut, Listing, OfferedTool, Reach, SecretChanges,
-    ServerIdentity, ServerStatus, StdioReach, TestReport, ToolServer, ToolServerChange, ToolServerError, ToolServerId,
-    ToolServerState, ToolServers, TransportKind,
+    CallCounts, Failure, HttpReach, Installation, LeftOut, Listing, OfferedTool, Reach, SecretChanges, ServerIdentity,
+    ServerStatus, StdioReach, TestReport, ToolServer, ToolServerChange, ToolServerError, ToolServerId,
+    ToolServerMaintenance, ToolServerState, ToolServers, TransportKind,
 };
 pub use service::Skills;
 pub use tool::{

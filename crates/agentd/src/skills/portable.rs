@@ -17,7 +17,7 @@ use super::custom::{CustomTool, CustomToolChange, CustomTools, HttpMethod, HttpR
 use super::error::SkillError;
 use super::routes::SkillsRoutes;
 use super::servers::{Reach, ToolServer, ToolServerChange, ToolServerError, ToolServers, TransportKind};
-use crate::settings::{KeeperImport, KeepsSettings, SealedUrl, UnknownMask, server_of};
+use crate::settings::{KeeperImport, PortableSection, SealedUrl, UnknownMask, server_of};
 
 const NAME: &str = "skills";
 
@@ -249,7 +249,7 @@ impl ExportedServer {
     }
 }
 
-/// Skills as [`KeepsSettings`] sees them.
+/// Skills as [`PortableSection`] sees them.
 #[derive(Debug)]
 pub struct PortableSkills {
     builtin: BuiltinTools,
@@ -313,7 +313,7 @@ fn note<E: agentd_base::DomainError>(problems: &mut Problems, place: &str, outco
     }
 }
 
-impl KeepsSettings for PortableSkills {
+impl PortableSection for PortableSkills {
     fn name(&self) -> &'static str {
         NAME
     }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::error::WebhookError;
 use super::model::{Bucket, MAX_WEBHOOKS, QUEUE, Rate, WebhookId};
-use crate::ground::Ground;
+use crate::runtime::AppContext;
 
 /// Of one webhook.
 const RATE: Rate = Rate { per_minute: 600 };
@@ -118,12 +118,12 @@ impl Admission {
 
     /// Refuses while too much waits to be worked off. The database is asked once a second, however many
     /// requests come.
-    pub(super) async fn check_backlog(&self, ground: &Ground) -> Result<(), WebhookError> {
-        let now = ground.clock.now();
+    pub(super) async fn check_backlog(&self, context: &AppContext) -> Result<(), WebhookError> {
+        let now = context.clock.now();
         let mut known = self.backlog.lock().await;
         let is_known = known.is_some_and(|(at, _)| at <= now && now.since(at) < BACKLOG_AGE);
         if !is_known {
-            *known = Some((now, find_backlog(&ground.db).await?));
+            *known = Some((now, find_backlog(&context.db).await?));
         }
         match *known {
             Some((_, Some(backlog))) => Err(WebhookError::Overloaded { backlog }),

@@ -1,4 +1,4 @@
-//! Inbound webhooks: doors through which other programs tell the daemon that something happened, and
+//! Inbound webhooks: endpoints through which other programs tell the daemon that something happened, and
 //! may let an agent look at it.
 //!
 //! | status of a delivery | what happens next |
@@ -24,7 +24,7 @@
 //! - What came from outside reaches a model between marks that nobody outside can know, and is called
 //!   untrusted there. The turn has the tools that change nothing, and those that the webhook names;
 //!   what acts asks first.
-//! - A turn takes one of the background places at its provider, as runs of jobs do, and waits for it under a
+//! - A turn takes one of the background permits at its provider, as runs of jobs do, and waits for it under a
 //!   lease that is renewed.
 //! - Bounded: requests a minute of one webhook and of all, how many turns wait, how far behind
 //!   the readers of events may be, how many deliveries and bytes are kept of a webhook, and for how long.

@@ -7,7 +7,7 @@ use super::model::{DeliveryStatus, WebhookDeliveryId};
 use super::service::Webhooks;
 use super::store::{deliveries, disable_of_agent};
 use crate::agents::{AgentId, OwnsAgentData};
-use crate::engine::{Reply, SessionStatus, Settled, Transcript};
+use crate::engine::{Reply, SessionStatus, Settled, TurnSink};
 
 /// The name under which replies find back to their deliveries.
 pub(super) const TRANSCRIPT: &str = "webhook";
@@ -25,7 +25,7 @@ fn ended(status: SessionStatus) -> Option<DeliveryStatus> {
     }
 }
 
-impl Transcript for Webhooks {
+impl TurnSink for Webhooks {
     fn name(&self) -> &'static str {
         TRANSCRIPT
     }

@@ -188,7 +188,7 @@ async fn the_newest_200_versions_are_kept() {
         }
         Ok::<_, agentd_store::StoreError>(())
     };
-    app.running().ground().db.write(fill).await.expect("written");
+    app.running().context().db.write(fill).await.expect("written");
     for number in 200..=203 {
         patch(&app, json!({"profile": {"instructions": format!("v{number}")}})).await;
     }
@@ -203,7 +203,7 @@ async fn the_newest_200_versions_are_kept() {
     app.delete(SCOUT).send().await.expect_status(200);
     app.get(VERSIONS).send().await.expect_error(404, "agent_not_found");
     app.run_workers().await;
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let left = read.fetch_one("SELECT COUNT(*) FROM agent_versions", args![]).await.expect("a count");
     assert_eq!(left.first::<u64>().expect("a number"), 0);
 }

@@ -178,7 +178,7 @@ async fn who_the_agent_is_shapes_what_the_model_is_told() {
 
 /// Tables and text columns that still mention `needle`.
 async fn mentions(app: &TestApp, needle: &str) -> Vec<String> {
-    let db = &app.running().ground().db;
+    let db = &app.running().context().db;
     let mut read = db.read().await.expect("a connection");
     let sql = match db.dialect() {
         Dialect::Sqlite => {
@@ -242,7 +242,7 @@ async fn conversations_go_out_of_sight_with_their_agent() {
     let app = &talk.app;
     let id = started(&talk.exchange(&json!({"content": "hello"})).await, "conversation_id");
     let untouched = async || {
-        let mut read = app.running().ground().db.read().await.expect("a connection");
+        let mut read = app.running().context().db.read().await.expect("a connection");
         let sql = "SELECT COUNT(*) FROM conversations WHERE deleted_at IS NULL";
         read.fetch_one(sql, args![]).await.expect("a count").first::<u64>().expect("a number")
     };
@@ -285,7 +285,7 @@ async fn a_deletion_goes_on_after_a_restart() {
     // As if the daemon had been killed before it moved the folder.
     let trash = talk.app.data_dir().join("agents/.trash").join(&id);
     std::fs::rename(&trash, workspace(&talk.app, "scout")).expect("moved back");
-    let db = talk.app.running().ground().db.clone();
+    let db = talk.app.running().context().db.clone();
     db.write(async move |tx: &mut agentd_store::Tx| tx.execute("UPDATE agents SET leaves_folder = 1", args![]).await)
         .await
         .expect("written");

@@ -203,7 +203,7 @@ async fn messages_are_removed_from_either_end() {
 }
 
 async fn count(app: &TestApp, sql: &'static str) -> u64 {
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     read.fetch_one(sql, agentd_store::args![]).await.expect("a count").first().expect("a number")
 }
 
@@ -281,7 +281,7 @@ async fn a_purge_looks_past_what_it_must_wait_for() {
     let hide = async |tx: &mut agentd_store::Tx| {
         tx.execute("UPDATE conversations SET deleted_at = 1", agentd_store::args![]).await
     };
-    let hidden: Result<u64, agentd_store::StoreError> = talk.app.running().ground().db.write(hide).await;
+    let hidden: Result<u64, agentd_store::StoreError> = talk.app.running().context().db.write(hide).await;
     assert_eq!(hidden.expect("hidden"), 25);
     let made = create(&talk.app, json!({})).await;
     let path = format!("/api/chat/conversations/{}", made["id"].as_str().expect("an id"));
@@ -378,7 +378,7 @@ async fn a_deleted_conversation_takes_its_reply_and_logs_along() {
     assert_eq!((last.event.as_str(), last.data["code"].as_str()), ("error", Some("cancelled")));
     talk.app.run_workers().await;
     talk.follow(&started(&start, "session_id")).send().await.expect_error(404, "session_not_found");
-    let mut read = talk.app.running().ground().db.read().await.expect("a connection");
+    let mut read = talk.app.running().context().db.read().await.expect("a connection");
     for table in ["conversations", "messages", "sessions", "session_events"] {
         let count =
             read.fetch_one(format!("SELECT COUNT(*) FROM {table}"), agentd_store::args![]).await.expect("a count");

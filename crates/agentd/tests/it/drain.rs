@@ -17,7 +17,7 @@ async fn whatever_hangs_the_daemon_ends_within_its_limit() {
     let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     read_tokens(&mut stream, 1).await;
-    let held = talk.app.running().ground().db.read().await.expect("a connection");
+    let held = talk.app.running().context().db.read().await.expect("a connection");
     let ended = tokio::time::timeout(Duration::from_secs(60), talk.app.stop_within(Duration::from_secs(2))).await;
     ended.expect("the daemon ends although its database is in use");
     drop(held);

@@ -290,7 +290,7 @@ async fn a_drained_daemon_marks_what_it_cuts_off() {
     gate.release(1);
     let seen = read_tokens(&mut stream, 1).await;
     // The signal alone: new messages are refused, the running reply goes on.
-    talk.app.running().ground().draining.cancel();
+    talk.app.running().context().draining.cancel();
     talk.send(&json!({"content": "late"})).send().await.expect_error(503, "draining");
     talk.app.running().daemon.drain(Duration::from_millis(100)).await;
     let rest = stream.collect().await;

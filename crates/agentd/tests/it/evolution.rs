@@ -418,7 +418,7 @@ async fn a_deleted_agent_takes_its_proposal_along() {
     school.answer(&proposal, "approve").send().await.expect_error(409, "approval_answered");
     school.app().run_workers().await;
     school.answer(&proposal, "approve").send().await.expect_error(404, "approval_not_found");
-    let mut read = school.app().running().ground().db.read().await.expect("a connection");
+    let mut read = school.app().running().context().db.read().await.expect("a connection");
     for table in ["evolution", "agent_versions", "approvals"] {
         let left = read.fetch_one(format!("SELECT COUNT(*) FROM {table}"), args![]).await.expect("a count");
         assert_eq!(left.first::<u64>().expect("a number"), 0, "{table}");

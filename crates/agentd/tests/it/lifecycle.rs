@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::doors::begin_slow_request;
+use crate::middleware::begin_slow_request;
 use crate::support::talk::{COUNTED, Talk, read_tokens};
 use crate::support::{ScratchDatabase, TestApp, TestProcess};
 
@@ -57,7 +57,7 @@ async fn going_down_takes_no_longer_than_is_promised() {
     gate.release(1);
     read_tokens(&mut stream, 1).await;
     let _request = begin_slow_request(&talk.app).await;
-    let reader = talk.app.running().ground().db.read().await.expect("a connection");
+    let reader = talk.app.running().context().db.read().await.expect("a connection");
     // From here on time passes when everybody waits.
     tokio::time::pause();
     let begun = Instant::now();
@@ -105,7 +105,7 @@ async fn clocks_must_agree_where_replicas_judge_each_others_leases() {
 #[tokio::test]
 async fn old_events_are_forgotten() {
     let app = TestApp::start().await;
-    let db = &app.running().ground().db;
+    let db = &app.running().context().db;
     let emit = async || {
         let event = async |tx: &mut Tx| tx.emit(NewEvent::new("thing.made", json!({}))).await;
         db.write::<_, StoreError, _>(event).await.expect("emitted")

@@ -31,7 +31,7 @@ async fn the_probes_say_how_the_daemon_is() {
 async fn a_database_that_is_away_makes_it_unready_and_not_dead() {
     let app = TestApp::with_owner().await;
     app.get("/health/ready").send().await.expect_status(200);
-    app.running().ground().db.close().await;
+    app.running().context().db.close().await;
     // What was found is good for a second.
     app.get("/health/ready").send().await.expect_status(200);
     app.clock.advance(Duration::from_secs(1));
@@ -161,7 +161,7 @@ async fn strangers_ask_the_database_once_a_second() {
     };
     ask().await;
     // Every connection for reading is taken: who needs one has to wait, and is refused in the end.
-    let db = &app.running().ground().db;
+    let db = &app.running().context().db;
     let readers = if db.dialect() == agentd_store::Dialect::Sqlite { 4 } else { 8 };
     let mut held = Vec::new();
     for _ in 0..readers {

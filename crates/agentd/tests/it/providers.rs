@@ -268,7 +268,7 @@ async fn each_call_leaves_one_row_and_its_sums() {
     chat(&app).await;
     let unpriced = json!({"agent_id": "ada", "content": "hello", "model": "openai/llama-of-ours"});
     app.post("/api/chat/messages/stream").json(&unpriced).stream().await.collect().await;
-    let mut read = app.running().ground().db.read().await.unwrap();
+    let mut read = app.running().context().db.read().await.unwrap();
     let sql = "SELECT model, cost_micro_usd, input_tokens, output_tokens, source, day FROM usage ORDER BY id";
     let rows = read.fetch_all(sql, agentd_store::args![]).await.unwrap();
     let costs: Vec<Option<u64>> = rows.iter().map(|row| row.get("cost_micro_usd").unwrap()).collect();

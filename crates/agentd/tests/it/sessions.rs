@@ -126,7 +126,7 @@ async fn a_followed_session_that_vanishes_ends_with_an_error() {
         tx.execute("DELETE FROM session_events", args![]).await?;
         tx.execute("DELETE FROM sessions", args![]).await
     };
-    talk.app.running().ground().db.write::<_, StoreError, _>(vanish).await.expect("deleted");
+    talk.app.running().context().db.write::<_, StoreError, _>(vanish).await.expect("deleted");
     let last = elsewhere.collect().await.pop().expect("an end");
     assert_eq!((last.event.as_str(), last.data["code"].as_str()), ("error", Some("internal")));
     gate.open();

@@ -179,7 +179,7 @@ async fn repeated_steps_are_answered_once() {
     let register = || app.post("/api/setup/account").header("idempotency-key", "account").json(&account()).send();
     register().await.expect_status(201);
     register().await.expect_error(409, "already_done");
-    // What ends the wizard closes the doors, also to who never saw the answer and asks again.
+    // What ends the wizard closes anonymous access, also to who never saw the answer and asks again.
     let complete =
         |body: &Value| app.post("/api/setup/complete").header("idempotency-key", "complete").json(body).send();
     let made = complete(&json!({})).await.expect_status(200).json();

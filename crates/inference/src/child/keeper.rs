@@ -84,7 +84,7 @@ impl Keeper {
         &self.last_failure
     }
 
-    /// Waits for a frame or for the end of patience. Cancel-safe; what comes goes to [`Self::judge`].
+    /// Waits for a frame or for the end of patience. Cancel-safe; what comes goes to [`Self::classify`].
     pub(crate) async fn observe(&mut self, has_work: bool) -> Observed {
         let deadline = self.last_activity + self.patience(has_work);
         let frame = async {
@@ -102,7 +102,7 @@ impl Keeper {
     }
 
     /// Acts on what was observed. Not cancel-safe.
-    pub(crate) async fn judge(&mut self, observed: Observed, has_work: bool) -> Happened {
+    pub(crate) async fn classify(&mut self, observed: Observed, has_work: bool) -> Happened {
         match observed {
             Observed::Frame(Some(Ok(frame))) => {
                 self.last_activity = Instant::now();

@@ -127,7 +127,7 @@ impl Supervisor {
             observed = self.keeper.observe(has_work) => observed,
             command = self.commands.recv() => return Woken::Command(command),
         };
-        Woken::Process(self.keeper.judge(observed, has_work).await)
+        Woken::Process(self.keeper.classify(observed, has_work).await)
     }
 
     /// Whether the process has anything to answer.

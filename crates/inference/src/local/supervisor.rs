@@ -97,7 +97,7 @@ impl Supervisor {
             () = self.dropped.notified() => return Woken::StreamDropped,
             command = self.commands.recv() => return Woken::Command(command),
         };
-        Woken::Process(self.keeper.judge(observed, has_work).await)
+        Woken::Process(self.keeper.classify(observed, has_work).await)
     }
 
     async fn generate(&mut self, id: u64, request: GenerateRequest, reply: Reply) {

@@ -11,7 +11,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
 use super::refusal::{self, Body};
-use super::serve::{Place, Shared, Upstream};
+use super::serve::{ConnectionPermit, Shared, Upstream};
 use super::target::Target;
 use super::tunnel;
 use crate::NetError;
@@ -22,7 +22,7 @@ const SMALLEST_BUFFER: usize = 8 << 10;
 /// Sends `request` on and answers what comes back.
 pub(super) async fn forward(
     shared: &Arc<Shared>,
-    place: Place,
+    place: ConnectionPermit,
     mut request: Request<Incoming>,
     target: &Target,
     upstream: Upstream,

@@ -39,8 +39,8 @@ pub(super) struct Shared {
     pub(super) tasks: TaskTracker,
 }
 
-/// The place that a connection holds until its last task is gone.
-pub(super) type Place = Arc<OwnedSemaphorePermit>;
+/// The permit that a connection holds until its last task is gone.
+pub(super) type ConnectionPermit = Arc<OwnedSemaphorePermit>;
 
 /// A connection to where a request leads.
 pub(super) struct Upstream {
@@ -72,7 +72,7 @@ pub(super) async fn accept(shared: Arc<Shared>, acceptor: Acceptor) {
     }
 }
 
-async fn serve(shared: Arc<Shared>, stream: ClientStream, place: Place) {
+async fn serve(shared: Arc<Shared>, stream: ClientStream, place: ConnectionPermit) {
     let limits = shared.limits;
     // Whoever reads a byte a minute is not idle, and must go all the same.
     let total_time = limits.total_time + limits.connect_time + limits.head_time;
@@ -98,7 +98,7 @@ async fn serve(shared: Arc<Shared>, stream: ClientStream, place: Place) {
     }
 }
 
-async fn respond(shared: Arc<Shared>, place: Place, request: Request<Incoming>) -> Response<Body> {
+async fn respond(shared: Arc<Shared>, place: ConnectionPermit, request: Request<Incoming>) -> Response<Body> {
     if !shared.access.permits(request.headers()) {
         return refusal::credential_missing();
     }

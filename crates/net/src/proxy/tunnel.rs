@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::meter::Meter;
 use super::refusal::Body;
-use super::serve::{Place, Shared, Upstream};
+use super::serve::{ConnectionPermit, Shared, Upstream};
 
 const BUFFER_BYTES: usize = 16 << 10;
 /// For a client to take the answer that opens its tunnel.
@@ -22,7 +22,7 @@ const OPENING_TIME: Duration = Duration::from_secs(10);
 /// Answers `CONNECT`: everything after this answer goes to `upstream`.
 pub(super) fn connect(
     shared: &Arc<Shared>,
-    place: Place,
+    place: ConnectionPermit,
     mut request: Request<Incoming>,
     upstream: Upstream,
 ) -> Response<Body> {

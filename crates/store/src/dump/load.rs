@@ -34,7 +34,7 @@ enum Feed {
     End,
 }
 
-pub(super) async fn load<R, J>(db: &Db, source: &mut R, judge: J) -> Result<DumpSummary, StoreError>
+pub(super) async fn load<R, J>(db: &Db, source: &mut R, validate: J) -> Result<DumpSummary, StoreError>
 where
     R: AsyncRead + Unpin + Send,
     J: AsyncFn(&mut Tx) -> Result<(), StoreError> + Send + 'static,
@@ -56,7 +56,7 @@ where
         let taken = rows.lock().take();
         let Some(mut rows) = taken else { return Err(StoreError::Contended) };
         insert(tx, &inserted_tables, &mut rows).await.map_err(|error| blame_dump(error, "what it holds"))?;
-        judge(tx).await
+        validate(tx).await
     });
     let feeding = async {
         // Dropping the sender without `End` makes the transaction fail.

@@ -75,20 +75,20 @@ impl Db {
     where
         R: AsyncRead + Unpin + Send,
     {
-        self.load_judged(source, async |_: &mut Tx| Ok(())).await
+        self.load_validated(source, async |_: &mut Tx| Ok(())).await
     }
 
-    /// Like [`load`](Self::load), but before anything is committed `judge` looks at what was loaded;
+    /// Like [`load`](Self::load), but before anything is committed `validate` looks at what was loaded;
     /// what it answers with an error is taken back whole.
     ///
     /// # Errors
-    /// As [`load`](Self::load), and what `judge` answers.
-    pub async fn load_judged<R, J>(&self, source: &mut R, judge: J) -> Result<DumpSummary, StoreError>
+    /// As [`load`](Self::load), and what `validate` answers.
+    pub async fn load_validated<R, J>(&self, source: &mut R, validate: J) -> Result<DumpSummary, StoreError>
     where
         R: AsyncRead + Unpin + Send,
         J: AsyncFn(&mut Tx) -> Result<(), StoreError> + Send + 'static,
     {
-        load::load(self, source, judge).await
+        load::load(self, source, validate).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! `PATCH /api/agents/{name}`.
 
 use agentd_base::{FieldProblem, Patch};
-use agentd_web::{ApiResult, Json, Judge, Judged, Path};
+use agentd_web::{ApiResult, Json, Path, Validate, Validated};
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -35,8 +35,8 @@ pub(super) struct AgentChange {
     evolution_choice: Option<EvolutionChoice>,
 }
 
-impl<S: Sync> Judge<S> for AgentChange {
-    async fn judge(self, _: &S) -> Vec<FieldProblem> {
+impl<S: Sync> Validate<S> for AgentChange {
+    async fn validate(self, _: &S) -> Vec<FieldProblem> {
         UpdateAgent::from(self).problems()
     }
 }
@@ -62,7 +62,7 @@ impl From<AgentChange> for UpdateAgent {
 pub(super) async fn update_agent(
     State(agents): State<Agents>,
     Path(name): Path<String>,
-    Judged(Json(change)): Judged<Json<AgentChange>>,
+    Validated(Json(change)): Validated<Json<AgentChange>>,
 ) -> ApiResult<Json<AgentView>> {
     Ok(Json(AgentView::from(&agents.update(&name, change.into()).await?)))
 }

@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::AgentView;
 use crate::agents::model::{Agent, AgentVersion};
 use crate::agents::service::Agents;
-use crate::ground::record_once;
+use crate::runtime::record_once;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -50,7 +50,7 @@ impl Agents {
             store_changed(tx, &before, &after, VersionSource::Owner, None).await?;
             Ok(after)
         };
-        self.0.ground.db.write(update).await
+        self.0.context.db.write(update).await
     }
 
     /// A page of the versions of an agent's instructions, the newest first, and how many there are.
@@ -59,7 +59,7 @@ impl Agents {
     /// `NotFound`, or the store's refusal.
     pub async fn list_versions(&self, name_or_id: &str, page: Page) -> Result<(Vec<AgentVersion>, u64), AgentError> {
         let id = self.get(name_or_id).await?.id.clone();
-        let mut read = self.0.ground.db.read_snapshot().await?;
+        let mut read = self.0.context.db.read_snapshot().await?;
         Ok(store::list_versions(&mut read, &id, page.limit, page.offset).await?)
     }
 
@@ -94,7 +94,7 @@ impl Agents {
             recorder.record(tx, &after).await?;
             Ok(after)
         };
-        self.0.ground.db.write(restore).await
+        self.0.context.db.write(restore).await
     }
 
     /// A living agent, seen from within a transaction.

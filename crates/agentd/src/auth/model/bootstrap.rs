@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agentd_base::Timestamp;
 
-/// How long after a start the anonymous doors stay open where strangers can reach them.
+/// How long after a start anonymous access stays open where strangers can reach them.
 const OPEN_BEYOND_LOOPBACK: Duration = Duration::from_secs(15 * 60);
 
 /// How far the daemon has been taken into possession.
@@ -21,7 +21,7 @@ pub struct BootstrapState {
 /// Who asks for a change of the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// Nobody known, let in by [`Doors::admit`].
+    /// Nobody known, let in by [`AnonymousAccess::admit`].
     Anonymous,
     /// The holder of a credential with the scope `full`.
     Credential,
@@ -65,9 +65,9 @@ impl BootstrapState {
     }
 }
 
-/// The doors that are open until the first key exists, as this process was started.
+/// Anonymous access until the first key exists, as this process was started.
 #[derive(Debug, Clone)]
-pub(crate) struct Doors {
+pub(crate) struct AnonymousAccess {
     /// `SVC_API_KEY_REQUIRED`
     pub(crate) api_key_required: bool,
     pub(crate) listens_beyond_loopback: bool,
@@ -76,7 +76,7 @@ pub(crate) struct Doors {
     pub(crate) own_origins: Vec<String>,
 }
 
-/// Why the doors do not let an anonymous request in.
+/// Why an anonymous request is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closed {
     /// A key was made once.
@@ -87,7 +87,7 @@ pub(crate) enum Closed {
     ForeignOrigin,
 }
 
-impl Doors {
+impl AnonymousAccess {
     /// Whether an anonymous request may pass. `origin` is what a browser says of the page.
     ///
     /// # Errors
@@ -189,16 +189,17 @@ mod tests {
         ]
     }
 
-    /// The machine as the service drives it: the doors first, then the state.
+    /// The machine as the service drives it: anonymous access first, then the state.
     struct Machine {
         state: BootstrapState,
-        doors: Doors,
+        anonymous_access: AnonymousAccess,
         now: Timestamp,
     }
 
     impl Machine {
         fn by(&self, asker: Asker) -> Option<By> {
-            let anonymous = |origin| self.doors.admit(self.state, origin, self.now).is_ok().then_some(By::Anonymous);
+            let anonymous =
+                |origin| self.anonymous_access.admit(self.state, origin, self.now).is_ok().then_some(By::Anonymous);
             match asker {
                 Asker::Owner => Some(By::Owner),
                 Asker::Holder if !self.state.bootstrap_mode => Some(By::Credential),
@@ -240,7 +241,7 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_the_rules_over_its_history(inputs in prop::collection::vec(input(), 0..60)) {
-            let doors = |api_key_required, listens_beyond_loopback, started_at| Doors {
+            let anonymous_access = |api_key_required, listens_beyond_loopback, started_at| AnonymousAccess {
                 api_key_required,
                 listens_beyond_loopback,
                 started_at,
@@ -248,7 +249,7 @@ mod tests {
             };
             let mut machine = Machine {
                 state: BootstrapState::FRESH,
-                doors: doors(false, false, Timestamp::default()),
+                anonymous_access: anonymous_access(false, false, Timestamp::default()),
                 now: Timestamp::default(),
             };
             let mut reference = Reference::default();
@@ -272,7 +273,7 @@ mod tests {
                         reference.seconds_up += seconds;
                     }
                     Input::Restart { api_key_required, listens_beyond_loopback } => {
-                        machine.doors = doors(api_key_required, listens_beyond_loopback, machine.now);
+                        machine.anonymous_access = anonymous_access(api_key_required, listens_beyond_loopback, machine.now);
                         reference.key_required = api_key_required;
                         reference.minutes_matter = listens_beyond_loopback;
                         reference.seconds_up = 0;
@@ -285,14 +286,14 @@ mod tests {
                 prop_assert!(before.needs_setup || !machine.state.needs_setup);
                 prop_assert!(before.bootstrap_mode || !machine.state.bootstrap_mode);
                 // Every state has something to tell a person who is refused.
-                prop_assert!(machine.doors.next_step(machine.state, machine.now).len() > 40);
+                prop_assert!(machine.anonymous_access.next_step(machine.state, machine.now).len() > 40);
             }
         }
     }
 
     #[test]
     fn says_what_to_do_next() {
-        let doors = |api_key_required, listens_beyond_loopback| Doors {
+        let anonymous_access = |api_key_required, listens_beyond_loopback| AnonymousAccess {
             api_key_required,
             listens_beyond_loopback,
             started_at: Timestamp::default(),
@@ -300,10 +301,10 @@ mod tests {
         };
         let later = Timestamp::default() + OPEN_BEYOND_LOOPBACK;
         let registered = BootstrapState { needs_setup: false, bootstrap_mode: true };
-        let step = |doors: Doors, state| doors.next_step(state, later);
-        assert!(step(doors(false, false), BootstrapState::FRESH).contains("/api/auth/register"));
-        assert!(!step(doors(false, false), registered).contains("/api/auth/register"));
-        assert!(step(doors(true, false), registered).contains("agentd keys create"));
-        assert!(step(doors(false, true), registered).contains("restart"));
+        let step = |anonymous_access: AnonymousAccess, state| anonymous_access.next_step(state, later);
+        assert!(step(anonymous_access(false, false), BootstrapState::FRESH).contains("/api/auth/register"));
+        assert!(!step(anonymous_access(false, false), registered).contains("/api/auth/register"));
+        assert!(step(anonymous_access(true, false), registered).contains("agentd keys create"));
+        assert!(step(anonymous_access(false, true), registered).contains("restart"));
     }
 }

@@ -8,10 +8,10 @@ mod throttle;
 pub(super) use account::check_account;
 pub use account::{LoggedIn, User, UserId, UserSessionId};
 pub use bootstrap::BootstrapState;
-pub(super) use bootstrap::{By, Closed, Doors, Refusal};
+pub(super) use bootstrap::{AnonymousAccess, By, Closed, Refusal};
 pub use key::{ApiKey, IssuedKey, IssuedTicket, KeyId, NewKey, TicketId};
 pub(super) use key::{
     SESSION_PREFIX, TICKET_PREFIX, check_bootstrap_key, is_key, is_session, is_ticket, scope_name, scope_of,
 };
 pub(crate) use throttle::Network;
-pub(super) use throttle::{LoginPolicy, Standing, judge};
+pub(super) use throttle::{LoginPolicy, Standing, evaluate};

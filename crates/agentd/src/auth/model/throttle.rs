@@ -64,7 +64,7 @@ pub(crate) enum Standing {
 /// window, newest first, at most `max_failures` of them; `everywhere` is how many there were from
 /// all networks.
 #[must_use]
-pub(crate) fn judge(policy: &LoginPolicy, here: &[Timestamp], everywhere: u32, now: Timestamp) -> Standing {
+pub(crate) fn evaluate(policy: &LoginPolicy, here: &[Timestamp], everywhere: u32, now: Timestamp) -> Standing {
     let allowed = usize::try_from(policy.max_failures.max(1)).unwrap_or(usize::MAX);
     if let Some(oldest) = here.get(allowed - 1) {
         let retry_after = (*oldest + policy.window).since(now).max(Duration::from_secs(1));
@@ -93,8 +93,8 @@ mod tests {
     fn the_fifth_failure_closes_until_it_leaves_the_window() {
         let at = |second: u64| Timestamp::default() + Duration::from_secs(second);
         let failures: Vec<Timestamp> = [40, 30, 20, 10, 0].map(at).to_vec();
-        assert!(matches!(judge(&POLICY, &failures[1..], 4, at(41)), Standing::Checked { delay: Duration::ZERO }));
-        let refused = judge(&POLICY, &failures, 5, at(41));
+        assert!(matches!(evaluate(&POLICY, &failures[1..], 4, at(41)), Standing::Checked { delay: Duration::ZERO }));
+        let refused = evaluate(&POLICY, &failures, 5, at(41));
         assert_eq!(refused, Standing::Refused { retry_after: Duration::from_secs(900 - 41) });
     }
 
@@ -111,12 +111,12 @@ mod tests {
         #[test]
         fn failures_from_elsewhere_only_delay(everywhere in 0u32..100_000, max_failures in 1u32..100) {
             let policy = LoginPolicy { max_failures, ..POLICY };
-            let Standing::Checked { delay } = judge(&policy, &[], everywhere, Timestamp::default()) else {
+            let Standing::Checked { delay } = evaluate(&policy, &[], everywhere, Timestamp::default()) else {
                 panic!("locked out by others");
             };
             prop_assert!(delay <= LONGEST_DELAY);
             prop_assert_eq!(delay.is_zero(), everywhere < max_failures);
-            let Standing::Checked { delay: next } = judge(&policy, &[], everywhere + 1, Timestamp::default()) else {
+            let Standing::Checked { delay: next } = evaluate(&policy, &[], everywhere + 1, Timestamp::default()) else {
                 panic!("locked out by others");
             };
             prop_assert!(next >= delay);
@@ -133,10 +133,10 @@ mod tests {
                 let since = now - policy.window;
                 failures.iter().copied().filter(|at| *at > since).take(max_failures as usize).collect()
             };
-            if let Standing::Refused { retry_after } = judge(&policy, &recent(now), 0, now) {
+            if let Standing::Refused { retry_after } = evaluate(&policy, &recent(now), 0, now) {
                 prop_assert!(retry_after <= policy.window);
                 let then = now + retry_after;
-                prop_assert!(matches!(judge(&policy, &recent(then), 0, then), Standing::Checked { .. }), "still refused");
+                prop_assert!(matches!(evaluate(&policy, &recent(then), 0, then), Standing::Checked { .. }), "still refused");
             }
         }
     }

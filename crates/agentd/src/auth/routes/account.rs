@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::auth::model::{LoggedIn, User};
 use crate::auth::service::Auth;
-use crate::ground::record_secret_once;
+use crate::runtime::record_secret_once;
 
 /// Whether an account is still to be made.
 #[derive(Debug, Serialize, ToSchema)]

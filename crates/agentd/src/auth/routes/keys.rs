@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::auth::model::{ApiKey, IssuedKey, IssuedTicket, KeyId, NewKey};
 use crate::auth::service::Auth;
-use crate::ground::record_secret_once;
+use crate::runtime::record_secret_once;
 
 /// What a key may do: everything, or GET and HEAD only.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]

@@ -9,7 +9,7 @@ use super::service::Auth;
 pub use account::{RegisterRequest, RegisteredUser};
 pub use keys::CreatedKey;
 
-/// Every route of the domain, behind its door.
+/// Every route of the domain, with its access rule.
 #[must_use]
 pub fn routes() -> Routes<Auth> {
     Routes::new()

@@ -9,7 +9,9 @@ use agentd_web::{Caller, CallerKind};
 
 use super::{Auth, CREDENTIALS, by};
 use crate::auth::error::AuthError;
-use crate::auth::model::{LoggedIn, LoginPolicy, Network, Standing, User, UserId, UserSessionId, check_account, judge};
+use crate::auth::model::{
+    LoggedIn, LoginPolicy, Network, Standing, User, UserId, UserSessionId, check_account, evaluate,
+};
 use crate::auth::store;
 use crate::auth::store::Hash;
 use crate::auth::store::bootstrap::Claim;
@@ -56,14 +58,14 @@ impl Auth {
         let _one_at_a_time = self.0.registering.lock().await;
         self.bootstrap_state().await?.register(by)?;
         self.0.settings.refresh().await?;
-        let ground = &self.0.ground;
-        let password_hash = self.0.passwords.hash(password, &ground.entropy).await?;
-        let user = User { id: UserId::generate(&ground.ids), username, created_at: ground.clock.now() };
+        let context = &self.0.context;
+        let password_hash = self.0.passwords.hash(password, &context.entropy).await?;
+        let user = User { id: UserId::generate(&context.ids), username, created_at: context.clock.now() };
         let fresh = self.fresh_session(user);
-        ground
+        context
             .db
             .write(async move |tx: &mut Tx| {
-                // Judged again: a replica may have been faster.
+                // Validated again: a replica may have been faster.
                 let state = store::bootstrap::get_state(tx).await?.register(by)?;
                 if !store::bootstrap::insert_claim(tx, Claim::FirstUser, fresh.user.id.as_str()).await? {
                     return Err(AuthError::AccountExists);
@@ -111,7 +113,7 @@ impl Auth {
         let fresh = self.fresh_session(user);
         let begun = self
             .0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 store::failures::delete_failures(tx, &username_hash, &network).await?;
@@ -133,7 +135,7 @@ impl Auth {
 
     /// Who had the right password may know what an earlier login with the same key has made.
     async fn done_before(&self, once: &OnceOnly) -> Result<AuthError, AuthError> {
-        let found = self.0.ground.db.read().await?.find_answer(&once.ledger, &once.key).await?;
+        let found = self.0.context.db.read().await?.find_answer(&once.ledger, &once.key).await?;
         Ok(match found.map(|found| found.answer) {
             Some(StoredAnswer::AlreadyDone { id }) => AuthError::AlreadyLoggedIn { id },
             _ => StoreError::Contended.into(),
@@ -150,7 +152,7 @@ impl Auth {
         }
         let id = caller.credential_id.to_string();
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let ended = store::sessions::delete_session(tx, &id).await?;
@@ -170,9 +172,9 @@ impl Auth {
         network: Network,
         policy: LoginPolicy,
     ) -> Result<Attempt, AuthError> {
-        let id = self.0.ground.ids.next_ulid();
+        let id = self.0.context.ids.next_ulid();
         self.0
-            .ground
+            .context
             .db
             .write_relaxed(async move |tx: &mut Tx| {
                 let now = tx.clock().now();
@@ -180,7 +182,7 @@ impl Auth {
                 let limit = policy.max_failures.max(1);
                 let here = store::failures::list_failures(tx, &username_hash, &network, since, limit).await?;
                 let everywhere = store::failures::count_failures(tx, &username_hash, since).await?;
-                let delay = match judge(&policy, &here, everywhere, now) {
+                let delay = match evaluate(&policy, &here, everywhere, now) {
                     Standing::Refused { retry_after } => return Err(AuthError::TooManyFailures { retry_after }),
                     Standing::Checked { delay } => delay,
                 };
@@ -193,14 +195,14 @@ impl Auth {
 
     async fn take_back(&self, attempt: String) -> Result<(), AuthError> {
         let work = async move |tx: &mut Tx| store::failures::delete_failure(tx, &attempt).await;
-        Ok(self.0.ground.db.write_relaxed(work).await?)
+        Ok(self.0.context.db.write_relaxed(work).await?)
     }
 
     fn fresh_session(&self, user: User) -> LoggedIn {
         LoggedIn {
             user,
-            session: UserSessionId::generate(&self.0.ground.ids),
-            token: self.0.ground.entropy.secret(crate::auth::model::SESSION_PREFIX),
+            session: UserSessionId::generate(&self.0.context.ids),
+            token: self.0.context.entropy.secret(crate::auth::model::SESSION_PREFIX),
             expires_in_seconds: self.login_policy().session_ttl.as_secs(),
             bootstrap_mode: true,
         }

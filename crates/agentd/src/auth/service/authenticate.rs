@@ -45,7 +45,7 @@ impl Authenticate for Auth {
     fn is_in_force<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let looked_up = async {
-                let mut read = self.0.ground.db.read().await?;
+                let mut read = self.0.context.db.read().await?;
                 store::tickets::is_in_force(&mut read, caller).await
             };
             looked_up.await.unwrap_or(true)
@@ -55,9 +55,9 @@ impl Authenticate for Auth {
     fn admit_anonymous(&self, origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>> {
         let origin = origin.map(str::to_owned);
         Box::pin(async move {
-            let now = self.0.ground.clock.now();
-            let admit = |state| self.0.doors.admit(state, origin.as_deref(), now);
-            // Doors that were closed a moment ago stay closed; open ones must be so now.
+            let now = self.0.context.clock.now();
+            let admit = |state| self.0.anonymous_access.admit(state, origin.as_deref(), now);
+            // Access that was closed a moment ago stays closed; open access must be so now.
             let mut admitted = admit(self.recent_bootstrap_state().await.map_err(unavailable)?);
             if admitted.is_ok() {
                 admitted = admit(self.bootstrap_state().await.map_err(unavailable)?);
@@ -145,7 +145,7 @@ impl Auth {
             return Ok(None);
         }
         let hash = token.sha256();
-        let known = match self.0.ground.db.dialect() {
+        let known = match self.0.context.db.dialect() {
             Dialect::Sqlite => {
                 // The cache of this state first, then the row: a revocation in between leaves the
                 // entry in a cache that nobody asks any more.
@@ -169,7 +169,7 @@ impl Auth {
 
     /// The credential, if it is the one that was presented and has not expired; its use is noted.
     fn checked(&self, known: Arc<Known>, hash: &Hash) -> Option<Arc<Known>> {
-        let now = self.0.ground.clock.now();
+        let now = self.0.context.clock.now();
         let is_good = bool::from(known.hash.ct_eq(hash)) && known.expires_at.is_none_or(|expires_at| now < expires_at);
         if !is_good {
             return None;
@@ -181,7 +181,7 @@ impl Auth {
     }
 
     async fn load(&self, token: &Secret, hash: &Hash) -> Result<Option<Known>, AuthError> {
-        let mut read = self.0.ground.db.read().await?;
+        let mut read = self.0.context.db.read().await?;
         if is_key(token) {
             let found = store::keys::find_key(&mut read, hash).await?;
             return Ok(found.map(|(key, stored)| Known {
@@ -210,17 +210,21 @@ impl Auth {
         }))
     }
 
-    /// Only a ticket that is there costs a transaction: this door is open to everybody.
+    /// Only a ticket that is there costs a transaction: this route is open to everybody.
     async fn take_ticket(&self, ticket: &Secret) -> Result<Option<Caller>, AuthError> {
         if !is_ticket(ticket) {
             return Ok(None);
         }
         let hash = ticket.sha256();
-        if !store::tickets::has_ticket(&mut self.0.ground.db.read().await?, &hash).await? {
+        if !store::tickets::has_ticket(&mut self.0.context.db.read().await?, &hash).await? {
             return Ok(None);
         }
-        let taken =
-            self.0.ground.db.write_relaxed(async move |tx: &mut Tx| store::tickets::take_ticket(tx, &hash).await).await;
+        let taken = self
+            .0
+            .context
+            .db
+            .write_relaxed(async move |tx: &mut Tx| store::tickets::take_ticket(tx, &hash).await)
+            .await;
         Ok(taken?)
     }
 
@@ -229,7 +233,7 @@ impl Auth {
             Err(error) => unavailable(error),
             Ok(state) if state.bootstrap_mode => AccessDenied::Refused {
                 code: "bootstrap",
-                message: self.0.doors.next_step(state, self.0.ground.clock.now()).to_owned(),
+                message: self.0.anonymous_access.next_step(state, self.0.context.clock.now()).to_owned(),
             },
             Ok(_) => AccessDenied::Refused { code: refused.code(), message: refused.message().to_owned() },
         }

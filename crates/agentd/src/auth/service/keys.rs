@@ -49,10 +49,10 @@ impl Auth {
         must_be_first: bool,
     ) -> Result<IssuedKey, AuthError> {
         new.check().into_result().map_err(AuthError::Invalid)?;
-        let issued = self.issue(&new, self.0.ground.entropy.secret("svc_"));
+        let issued = self.issue(&new, self.0.context.entropy.secret("svc_"));
         let by = by(caller);
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let state = store::bootstrap::get_state(tx).await?;
@@ -68,8 +68,8 @@ impl Auth {
     }
 
     fn issue(&self, new: &NewKey, key: Secret) -> IssuedKey {
-        let ground = &self.0.ground;
-        IssuedKey { id: KeyId::generate(&ground.ids), name: new.name.clone(), key, created_at: ground.clock.now() }
+        let context = &self.0.context;
+        IssuedKey { id: KeyId::generate(&context.ids), name: new.name.clone(), key, created_at: context.clock.now() }
     }
 
     /// Makes a key that somebody else chose the first one; `false` when one was made before.
@@ -83,7 +83,7 @@ impl Auth {
         let new = NewKey::named("bootstrap");
         let issued = self.issue(&new, key.clone());
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 if !store::bootstrap::get_state(tx).await?.bootstrap_mode {
@@ -100,7 +100,7 @@ impl Auth {
     /// # Errors
     /// The store's.
     pub async fn list_keys(&self) -> Result<Vec<ApiKey>, AuthError> {
-        Ok(store::keys::list_keys(&mut self.0.ground.db.read().await?).await?)
+        Ok(store::keys::list_keys(&mut self.0.context.db.read().await?).await?)
     }
 
     /// Puts a new key in the place of an old one, which is invalid at once. Id, name, scope and
@@ -109,9 +109,9 @@ impl Auth {
     /// # Errors
     /// `KeyNotFound`, or the store's.
     pub async fn rotate_key(&self, id: KeyId, recorder: Recorder<IssuedKey>) -> Result<IssuedKey, AuthError> {
-        let key = self.0.ground.entropy.secret("svc_");
+        let key = self.0.context.entropy.secret("svc_");
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let found = store::keys::update_hash(tx, &id, &key.sha256()).await?.ok_or(AuthError::KeyNotFound)?;
@@ -131,7 +131,7 @@ impl Auth {
     /// `KeyNotFound`, also when it was revoked before, or the store's.
     pub async fn revoke_key(&self, id: KeyId) -> Result<(), AuthError> {
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 if !store::keys::revoke_key(tx, &id).await? {

@@ -18,9 +18,9 @@ use agentd_store::{Read, Snapshot, Topic};
 use agentd_web::{Caller, CallerKind};
 
 use super::error::AuthError;
-use super::model::{BootstrapState, By, Doors, LoginPolicy};
+use super::model::{AnonymousAccess, BootstrapState, By, LoginPolicy};
 use super::store;
-use crate::ground::Ground;
+use crate::runtime::AppContext;
 use crate::settings::Settings;
 use cache::CredentialCache;
 use passwords::Passwords;
@@ -36,18 +36,18 @@ const ANONYMOUS_STATE_AGE: Duration = Duration::from_secs(1);
 /// How the process was started.
 #[derive(Debug, Clone)]
 pub struct AuthOptions {
-    /// `SVC_API_KEY_REQUIRED`: closes every door that is open until the first key exists.
+    /// `SVC_API_KEY_REQUIRED`: no anonymous access until the first key exists.
     pub api_key_required: bool,
-    /// Strangers can reach the daemon: then these doors close 15 minutes after the start.
+    /// Strangers can reach the daemon: then anonymous access closes 15 minutes after the start.
     pub listens_beyond_loopback: bool,
-    /// Origins whose pages may pass these doors, as a browser writes them.
+    /// Origins whose pages may use anonymous access, as a browser writes them.
     pub own_origins: Vec<String>,
 }
 
 struct Inner {
-    ground: Ground,
+    context: AppContext,
     settings: Settings,
-    doors: Doors,
+    anonymous_access: AnonymousAccess,
     state: Snapshot<BootstrapState>,
     cache: Snapshot<CredentialCache>,
     uses: Arc<KeyUses>,
@@ -63,19 +63,19 @@ pub struct Auth(Arc<Inner>);
 
 impl std::fmt::Debug for Auth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Auth").field("doors", &self.0.doors).finish_non_exhaustive()
+        f.debug_struct("Auth").field("anonymous_access", &self.0.anonymous_access).finish_non_exhaustive()
     }
 }
 
 impl Auth {
-    /// The time of this call is the start from which the anonymous doors count their 15 minutes.
+    /// The time of this call is the start from which anonymous access counts its 15 minutes.
     #[must_use]
-    pub fn new(ground: Ground, settings: Settings, options: AuthOptions) -> Self {
+    pub fn new(context: AppContext, settings: Settings, options: AuthOptions) -> Self {
         const TOPICS: &[Topic] = &[CREDENTIALS];
-        let doors = Doors {
+        let anonymous_access = AnonymousAccess {
             api_key_required: options.api_key_required,
             listens_beyond_loopback: options.listens_beyond_loopback,
-            started_at: ground.clock.now(),
+            started_at: context.clock.now(),
             own_origins: options
                 .own_origins
                 .into_iter()
@@ -83,15 +83,15 @@ impl Auth {
                 .collect(),
         };
         Self(Arc::new(Inner {
-            state: Snapshot::new(&ground.db, TOPICS),
-            cache: Snapshot::new(&ground.db, TOPICS),
+            state: Snapshot::new(&context.db, TOPICS),
+            cache: Snapshot::new(&context.db, TOPICS),
             uses: Arc::default(),
             passwords: Passwords::default(),
             turns: Turns::default(),
             registering: tokio::sync::Mutex::default(),
-            ground,
+            context,
             settings,
-            doors,
+            anonymous_access,
         }))
     }
 
@@ -120,7 +120,7 @@ impl Auth {
     /// # Errors
     /// The database is away.
     pub async fn active_sessions(&self) -> Result<i64, AuthError> {
-        Ok(store::sessions::count_sessions(&mut self.0.ground.db.read().await?).await?)
+        Ok(store::sessions::count_sessions(&mut self.0.context.db.read().await?).await?)
     }
 
     /// Makes the key that a file holds the first one, if no key was ever made; `true` when it did.
@@ -142,8 +142,8 @@ impl Auth {
         &self.0.uses
     }
 
-    pub(super) fn ground(&self) -> &Ground {
-        &self.0.ground
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
     }
 
     pub(super) fn login_policy(&self) -> LoginPolicy {

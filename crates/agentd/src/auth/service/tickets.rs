@@ -24,13 +24,13 @@ impl Auth {
         caller: Caller,
         recorder: Recorder<IssuedTicket>,
     ) -> Result<IssuedTicket, AuthError> {
-        let ground = &self.0.ground;
+        let context = &self.0.context;
         let issued = IssuedTicket {
-            id: TicketId::generate(&ground.ids),
-            ticket: ground.entropy.secret(TICKET_PREFIX),
+            id: TicketId::generate(&context.ids),
+            ticket: context.entropy.secret(TICKET_PREFIX),
             expires_in_seconds: TICKET_TTL.as_secs(),
         };
-        ground
+        context
             .db
             .write_relaxed(async move |tx: &mut Tx| {
                 if !store::tickets::is_in_force(tx, &caller).await? {

@@ -11,7 +11,7 @@ use crate::auth::model::Network;
 
 /// Attempts that are delayed, wait for their turn or are being checked.
 const MOST_AT_ONCE: usize = 512;
-/// Of these, from one network: a single one must not take every place.
+/// Of these, from one network: a single one must not take every turn.
 const MOST_FROM_ONE_NETWORK: usize = 32;
 
 type Attempt = ([u8; 32], Network);
@@ -26,16 +26,16 @@ struct Waiting {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Turns(Arc<Mutex<Waiting>>);
 
-/// A place among the waiting; leaves it when dropped.
+/// One of the waiting attempts; no longer counted when dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct LoginTurn {
     waiting: Arc<Mutex<Waiting>>,
     attempt: Attempt,
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Turns {
-    pub(super) fn enter(&self, username_hash: [u8; 32], network: Network) -> Result<Place, AuthError> {
+    pub(super) fn enter(&self, username_hash: [u8; 32], network: Network) -> Result<LoginTurn, AuthError> {
         let mut waiting = self.0.lock();
         let from_network = waiting.networks.get(&network).copied().unwrap_or(0);
         if waiting.total >= MOST_AT_ONCE || from_network >= MOST_FROM_ONE_NETWORK {
@@ -48,18 +48,18 @@ impl Turns {
         entry.0 += 1;
         let turn = Arc::clone(&entry.1);
         drop(waiting);
-        Ok(Place { waiting: Arc::clone(&self.0), attempt, turn })
+        Ok(LoginTurn { waiting: Arc::clone(&self.0), attempt, turn })
     }
 }
 
-impl Place {
+impl LoginTurn {
     /// Waits until no other attempt of this user from this network is under way.
     pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.turn.lock().await
     }
 }
 
-impl Drop for Place {
+impl Drop for LoginTurn {
     fn drop(&mut self) {
         let mut waiting = self.waiting.lock();
         waiting.total -= 1;
@@ -89,13 +89,13 @@ mod tests {
     #[test]
     fn places_are_bounded_and_given_back() {
         let turns = Turns::default();
-        let mut places: Vec<Place> = (0..MOST_FROM_ONE_NETWORK)
+        let mut places: Vec<LoginTurn> = (0..MOST_FROM_ONE_NETWORK)
             .map(|user| turns.enter([u8::try_from(user).unwrap(); 32], network(1)).unwrap())
             .collect();
         assert!(matches!(turns.enter([99; 32], network(1)), Err(AuthError::Busy)));
         assert!(turns.enter([99; 32], network(2)).is_ok());
         for last in 2.. {
-            let entered: Vec<Place> =
+            let entered: Vec<LoginTurn> =
                 (0..MOST_FROM_ONE_NETWORK).map_while(|_| turns.enter([7; 32], network(last)).ok()).collect();
             places.extend(entered);
             if places.len() >= MOST_AT_ONCE {

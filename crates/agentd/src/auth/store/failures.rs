@@ -63,7 +63,7 @@ pub(crate) async fn delete_failures(tx: &mut Tx, username_hash: &Hash, network: 
     Ok(())
 }
 
-/// Takes one attempt back that could not be judged.
+/// Takes one attempt back that could not be evaluated.
 pub(crate) async fn delete_failure(tx: &mut Tx, id: &str) -> Result<(), StoreError> {
     tx.execute("DELETE FROM login_failures WHERE id = $1", args![id]).await?;
     Ok(())

@@ -11,8 +11,8 @@ use super::messages::MessageView;
 use crate::agents::AgentId;
 use crate::chat::model::{Conversation, ConversationId, ExecutionMode, Mode};
 use crate::chat::service::{Chat, CreateConversation, UpdateConversation};
-use crate::ground::record_once;
 use crate::projects::ProjectId;
+use crate::runtime::record_once;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ConversationView {

@@ -14,7 +14,7 @@ use crate::chat::model::{ConversationId, Cut, Message, MessageId, MessageStatus,
 use crate::chat::service::{Chat, InjectMessage, SendMessage};
 use crate::chat::sse::event_stream;
 use crate::engine::{CallRecord, SessionId};
-use crate::ground::{record_once, record_stream_once};
+use crate::runtime::{record_once, record_stream_once};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MessageView {

@@ -17,6 +17,6 @@ impl Chat {
         since: Timestamp,
         interval_micros: i64,
     ) -> Result<Vec<(Timestamp, u64)>, StoreError> {
-        store::written::count_written(&mut self.0.ground.db.read().await?, since, interval_micros).await
+        store::written::count_written(&mut self.0.context.db.read().await?, since, interval_micros).await
     }
 }

@@ -21,11 +21,11 @@ use super::store::{ConversationFilter, MessageCut, TitleSource};
 use super::title::{UNTITLED, title_from};
 use crate::agents::{AgentError, AgentId, Agents, OwnsAgentData};
 use crate::engine::{
-    Engine, HistoryMessage, Reply, SessionEvent, SessionId, Settled, Transcript, cancel_in_conversation,
+    Engine, HistoryMessage, Reply, SessionEvent, SessionId, Settled, TurnSink, cancel_in_conversation,
     find_running_in_conversation,
 };
-use crate::ground::Ground;
 use crate::projects::Projects;
+use crate::runtime::AppContext;
 
 use send::history_message;
 
@@ -73,7 +73,7 @@ pub struct InjectMessage {
 }
 
 struct Inner {
-    ground: Ground,
+    context: AppContext,
     agents: Agents,
     projects: Projects,
     engine: Engine,
@@ -92,8 +92,8 @@ impl std::fmt::Debug for Chat {
 
 impl Chat {
     #[must_use]
-    pub fn new(ground: Ground, agents: Agents, projects: Projects, engine: Engine) -> Self {
-        Self(Arc::new(Inner { ground, agents, projects, engine, purge_wake: Arc::default() }))
+    pub fn new(context: AppContext, agents: Agents, projects: Projects, engine: Engine) -> Self {
+        Self(Arc::new(Inner { context, agents, projects, engine, purge_wake: Arc::default() }))
     }
 
     /// # Errors
@@ -115,7 +115,7 @@ impl Chat {
         conversation.execution_mode = wanted.execution_mode.unwrap_or(conversation.execution_mode);
         let (agents, projects) = (self.0.agents.clone(), self.0.projects.clone());
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 if !agents.is_alive(tx, &conversation.agent_id).await? {
@@ -141,9 +141,9 @@ impl Chat {
     }
 
     fn blank(&self, agent_id: AgentId) -> Conversation {
-        let now = self.0.ground.clock.now();
+        let now = self.0.context.clock.now();
         Conversation {
-            id: ConversationId::generate(&self.0.ground.ids),
+            id: ConversationId::generate(&self.0.context.ids),
             title: UNTITLED.to_owned(),
             agent_id,
             project_id: None,
@@ -173,7 +173,7 @@ impl Chat {
         if let Some(name) = agent {
             filter.agent = Some(self.named_agent(name).await?.id.clone());
         }
-        let mut read = self.0.ground.db.read_snapshot().await?;
+        let mut read = self.0.context.db.read_snapshot().await?;
         if let Some(id) = project {
             filter.project = Some(self.0.projects.get_in(&mut read, id).await?.id);
         }
@@ -183,7 +183,7 @@ impl Chat {
     /// # Errors
     /// `ConversationNotFound`, or the store's refusal.
     pub async fn get(&self, id: &ConversationId) -> Result<Conversation, ChatError> {
-        let found = store::find_conversation(&mut self.0.ground.db.read().await?, id).await?;
+        let found = store::find_conversation(&mut self.0.context.db.read().await?, id).await?;
         found.ok_or_else(|| ChatError::no_conversation(id.as_str()))
     }
 
@@ -197,7 +197,7 @@ impl Chat {
         id: &ConversationId,
         page: Page,
     ) -> Result<(Conversation, Vec<Message>), ChatError> {
-        let mut read = self.0.ground.db.read_snapshot().await?;
+        let mut read = self.0.context.db.read_snapshot().await?;
         let found = store::find_conversation(&mut read, id).await?;
         let conversation = found.ok_or_else(|| ChatError::no_conversation(id.as_str()))?;
         let mut messages = store::list_messages(&mut read, id, page.limit, page.offset).await?;
@@ -217,7 +217,7 @@ impl Chat {
         let title = change.title.as_deref().map(checked_title).transpose()?;
         let (id, projects) = (id.clone(), self.0.projects.clone());
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let found = store::find_conversation(tx, &id).await?;
@@ -250,7 +250,7 @@ impl Chat {
         let id = id.clone();
         let running = self
             .0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let now = tx.clock().now();
@@ -276,7 +276,7 @@ impl Chat {
         require_text("content", &wanted.content)?;
         let title = (wanted.role == Role::User).then(|| title_from(&wanted.content));
         let message = Message {
-            id: MessageId::generate(&self.0.ground.ids),
+            id: MessageId::generate(&self.0.context.ids),
             conversation_id: wanted.conversation_id,
             position: 0,
             role: wanted.role,
@@ -284,10 +284,10 @@ impl Chat {
             rounds: Vec::new(),
             status: MessageStatus::Complete,
             session_id: None,
-            created_at: self.0.ground.clock.now(),
+            created_at: self.0.context.clock.now(),
         };
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let mut message = message.clone();
@@ -311,7 +311,7 @@ impl Chat {
         let id = id.clone();
         let removed = self
             .0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let found = store::find_conversation(tx, &id).await?;
@@ -354,8 +354,8 @@ impl Chat {
         &self.0.engine
     }
 
-    pub(super) fn ground(&self) -> &Ground {
-        &self.0.ground
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
     }
 
     pub(super) fn purge_wake(&self) -> Arc<Notify> {
@@ -375,7 +375,7 @@ fn require_text(field: &str, text: &str) -> Result<(), ChatError> {
     if text.trim().is_empty() { Err(ChatError::invalid(field, "must not be empty")) } else { Ok(()) }
 }
 
-impl Transcript for Chat {
+impl TurnSink for Chat {
     fn name(&self) -> &'static str {
         TRANSCRIPT
     }
@@ -409,7 +409,7 @@ impl Transcript for Chat {
         before: u64,
     ) -> BoxFuture<'t, Result<Vec<(u64, HistoryMessage)>, StoreError>> {
         Box::pin(async move {
-            let mut read = self.0.ground.db.read().await?;
+            let mut read = self.0.context.db.read().await?;
             let messages = store::list_between(&mut read, conversation_id, after, before).await?;
             Ok(messages.into_iter().map(|message| (message.position, history_message(message))).collect())
         })

@@ -37,7 +37,7 @@ pub struct SendMessage {
 }
 
 /// Where a message goes.
-struct Place {
+struct Destination {
     conversation: Conversation,
     agent: Arc<Agent>,
     history: Vec<HistoryMessage>,
@@ -79,7 +79,7 @@ impl Chat {
         Err(ChatError::Contended)
     }
 
-    async fn find_place(&self, message: &SendMessage) -> Result<Place, ChatError> {
+    async fn find_place(&self, message: &SendMessage) -> Result<Destination, ChatError> {
         let wanted = match &message.agent {
             Some(name) => Some(self.named_agent(name).await?),
             None => None,
@@ -92,7 +92,7 @@ impl Chat {
             let mut conversation = self.blank(agent.id.clone());
             conversation.execution_mode = message.execution_mode.unwrap_or(conversation.execution_mode);
             conversation.device_id.clone_from(&message.device);
-            return Ok(Place {
+            return Ok(Destination {
                 conversation,
                 agent,
                 history: Vec::new(),
@@ -101,7 +101,7 @@ impl Chat {
                 is_new: true,
             });
         };
-        let mut read = self.0.ground.db.read().await?;
+        let mut read = self.0.context.db.read().await?;
         let found = store::find_conversation(&mut read, id).await?;
         // The owner's run their tools without asking: what a device says there would, too.
         let is_its_own = |found: &Conversation| message.device.is_none() || found.device_id == message.device;
@@ -127,24 +127,24 @@ impl Chat {
         let agent = self.0.agents.get(conversation.agent_id.as_str()).await?;
         let keys = messages.iter().map(|message| message.position).collect();
         let history = messages.into_iter().map(history_message).collect();
-        Ok(Place { conversation, agent, history, keys, unread, is_new: false })
+        Ok(Destination { conversation, agent, history, keys, unread, is_new: false })
     }
 
     async fn start(
         &self,
         message: &SendMessage,
-        place: Place,
+        place: Destination,
         recorder: Recorder<SessionId>,
     ) -> Result<SessionId, OpenError> {
-        let Place { conversation, agent, mut history, keys, unread, is_new } = place;
+        let Destination { conversation, agent, mut history, keys, unread, is_new } = place;
         if conversation.mode == Mode::Plan {
             history.push(HistoryMessage::Note(PLAN_NOTE.to_owned()));
         }
         history.push(HistoryMessage::User(message.content.clone()));
-        let now = self.0.ground.clock.now();
+        let now = self.0.context.clock.now();
         let title = title_from(&message.content);
         let new_message = |role, position, content: String, status| Message {
-            id: MessageId::generate(&self.0.ground.ids),
+            id: MessageId::generate(&self.0.context.ids),
             conversation_id: conversation.id.clone(),
             position: conversation.revision + position,
             role,

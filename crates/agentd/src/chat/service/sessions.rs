@@ -15,7 +15,7 @@ impl Chat {
     /// `NotFound`, or the store's refusal.
     pub async fn session(&self, id: &SessionId) -> Result<Session, ChatError> {
         let session = self.0.engine.get(id).await?;
-        let mut read = self.0.ground.db.read().await?;
+        let mut read = self.0.context.db.read().await?;
         let is_visible = match (&session.transcript, &session.conversation_id, &session.message_id) {
             (Some(name), Some(conversation), Some(message)) if name == TRANSCRIPT => {
                 is_message_visible(&mut read, conversation, message).await?

@@ -20,7 +20,7 @@ pub(super) async fn check(config: &Config, report: &mut Report) {
         return;
     }
     match ask(config).await {
-        Ok(found) => judge(config, &found, report),
+        Ok(found) => report_on(config, &found, report),
         Err(error) => report.broken("memory", error.to_string(), "look at the daemon's log, and ask again"),
     }
 }
@@ -37,7 +37,7 @@ async fn ask(config: &Config) -> Result<MemoryCheck, CliError> {
     outcome
 }
 
-fn judge(config: &Config, found: &MemoryCheck, report: &mut Report) {
+fn report_on(config: &Config, found: &MemoryCheck, report: &mut Report) {
     if let Some(reason) = &found.rebuilt {
         let finding = format!("{reason}; it was built anew");
         report.warning(CHECKS[0], finding, "nothing to do; if this comes again, look at the disk");

@@ -7,8 +7,8 @@ use agentd_store::{DatabaseUrl, Inspection, StoreError, inspect};
 
 use super::report::Report;
 use crate::config::Config;
-use crate::ground::DataDir;
 use crate::migrations::MIGRATIONS;
+use crate::runtime::DataDir;
 use crate::settings::{Vault, VaultError};
 
 const MIB: u64 = 1024 * 1024;

@@ -12,7 +12,7 @@ pub(super) use frames::{DeviceFrame, ToolSpec, parse, to_device};
 pub(super) use pace::Pace;
 pub(super) use pairing::{
     CODE_TTL, FAILURE_WINDOW, MOST_FAILURES_OF_A_NETWORK, MOST_OPEN_CODES, MOST_WRONG_TRIES, code_from, code_hash,
-    judge,
+    evaluate,
 };
 
 typed_id!(

@@ -37,7 +37,7 @@ pub(in crate::devices) fn code_hash(id: &PairingCodeId, code: &str) -> [u8; 32] 
 /// How long a network has to wait before its next try is looked at; `None`: not at all. `failures`
 /// are those in [`FAILURE_WINDOW`], newest first.
 #[must_use]
-pub(in crate::devices) fn judge(failures: &[Timestamp], now: Timestamp) -> Option<Duration> {
+pub(in crate::devices) fn evaluate(failures: &[Timestamp], now: Timestamp) -> Option<Duration> {
     let allowed = usize::try_from(MOST_FAILURES_OF_A_NETWORK).unwrap_or(usize::MAX);
     let oldest = failures.get(allowed - 1)?;
     Some((*oldest + FAILURE_WINDOW).since(now).max(Duration::from_secs(1)))
@@ -62,8 +62,8 @@ mod tests {
     fn the_fifth_failure_closes_until_it_leaves_the_window() {
         let at = |second: u64| Timestamp::default() + Duration::from_secs(second);
         let failures: Vec<Timestamp> = [40, 30, 20, 10, 0].map(at).to_vec();
-        assert_eq!(judge(&failures[..4], at(41)), None);
-        assert_eq!(judge(&failures, at(41)), Some(Duration::from_secs(19)));
+        assert_eq!(evaluate(&failures[..4], at(41)), None);
+        assert_eq!(evaluate(&failures, at(41)), Some(Duration::from_secs(19)));
     }
 
     proptest! {
@@ -75,9 +75,9 @@ mod tests {
             let recent = |now: Timestamp| -> Vec<Timestamp> {
                 seconds.iter().map(|second| at(*second)).filter(|when| *when > now - FAILURE_WINDOW).collect()
             };
-            if let Some(wait) = judge(&recent(at(59)), at(59)) {
+            if let Some(wait) = evaluate(&recent(at(59)), at(59)) {
                 let then = at(59) + wait;
-                prop_assert_eq!(judge(&recent(then), then), None);
+                prop_assert_eq!(evaluate(&recent(then), then), None);
             }
         }
     }

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::model::DeviceId;
 use super::service::{Devices, ListedDevice};
 
-/// Every route of the domain, behind its door.
+/// Every route of the domain, with its access rule.
 #[must_use]
 pub fn routes() -> Routes<Devices> {
     Routes::new()

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::devices::model::{DeviceId, NewDevice};
 use crate::devices::service::{Devices, IssuedCode, Paired};
-use crate::ground::record_secret_once;
+use crate::runtime::record_secret_once;
 
 /// A pairing code, the only time that it is shown.
 #[derive(Debug, Serialize, ToSchema)]

@@ -15,7 +15,7 @@ use super::model::{Device, DeviceId, is_token};
 use super::store;
 use crate::agents::Agent;
 use crate::chat::Chat;
-use crate::ground::Ground;
+use crate::runtime::AppContext;
 use crate::skills::{Tool, ToolSource};
 
 pub use pair::{IssuedCode, Paired};
@@ -28,7 +28,7 @@ pub(super) const DEVICES: Topic = Topic::new("devices");
 const STALE_AFTER: Duration = Duration::from_secs(90);
 
 struct Inner {
-    ground: Ground,
+    context: AppContext,
     chat: Chat,
     connections: Connections,
 }
@@ -54,8 +54,8 @@ pub(super) struct ListedDevice {
 
 impl Devices {
     #[must_use]
-    pub fn new(ground: Ground, chat: Chat) -> Self {
-        Self(Arc::new(Inner { ground, chat, connections: Connections::default() }))
+    pub fn new(context: AppContext, chat: Chat) -> Self {
+        Self(Arc::new(Inner { context, chat, connections: Connections::default() }))
     }
 
     /// Every device, the oldest first.
@@ -63,13 +63,13 @@ impl Devices {
     /// # Errors
     /// The store's refusal.
     pub(super) async fn list(&self) -> Result<Vec<ListedDevice>, DeviceError> {
-        let ground = &self.0.ground;
-        let rows = store::list_devices(&mut ground.db.read().await?).await?;
-        let now = ground.clock.now();
+        let context = &self.0.context;
+        let rows = store::list_devices(&mut context.db.read().await?).await?;
+        let now = context.clock.now();
         let listed = rows.into_iter().map(|row| {
             let here = self.0.connections.find(&row.device.id);
-            let is_elsewhere = ground.db.dialect() == Dialect::Postgres
-                && row.connected_to.as_deref().is_some_and(|instance| instance != &*ground.instance)
+            let is_elsewhere = context.db.dialect() == Dialect::Postgres
+                && row.connected_to.as_deref().is_some_and(|instance| instance != &*context.instance)
                 && row.device.last_seen_at.is_some_and(|seen| now.since(seen) < STALE_AFTER);
             let tools = here.as_ref().map(|connection| connection.describe_tools()).unwrap_or_default();
             ListedDevice { device: row.device, is_connected: here.is_some() || is_elsewhere, tools }
@@ -84,7 +84,7 @@ impl Devices {
     pub async fn revoke(&self, id: &DeviceId) -> Result<(), DeviceError> {
         let gone = id.clone();
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 if !store::delete_device(tx, &gone).await? {
@@ -109,7 +109,7 @@ impl Devices {
             return Err(DeviceError::WrongToken);
         }
         let hash = token.sha256();
-        let found = store::find_by_token(&mut self.0.ground.db.read().await?, &hash).await?;
+        let found = store::find_by_token(&mut self.0.context.db.read().await?, &hash).await?;
         let found = found.filter(|row| bool::from(row.token_hash.ct_eq(&hash)));
         found.map(|row| row.device).ok_or(DeviceError::WrongToken)
     }
@@ -137,8 +137,8 @@ impl Devices {
         self.0.connections.close_all(Ending::Paused).await
     }
 
-    pub(super) fn ground(&self) -> &Ground {
-        &self.0.ground
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
     }
 
     pub(super) fn chat(&self) -> &Chat {

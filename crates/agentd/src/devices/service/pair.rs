@@ -12,7 +12,7 @@ use crate::auth::Network;
 use crate::devices::error::DeviceError;
 use crate::devices::model::{
     CODE_TTL, Device, DeviceId, FAILURE_WINDOW, MOST_DEVICES, MOST_FAILURES_OF_A_NETWORK, MOST_OPEN_CODES,
-    MOST_WRONG_TRIES, NewDevice, PairingCodeId, TOKEN_PREFIX, code_from, code_hash, free_slug, judge,
+    MOST_WRONG_TRIES, NewDevice, PairingCodeId, TOKEN_PREFIX, code_from, code_hash, evaluate, free_slug,
 };
 use crate::devices::store;
 
@@ -46,19 +46,19 @@ impl Devices {
     /// # Errors
     /// The store's refusal.
     pub async fn create_code(&self, recorder: Recorder<IssuedCode>) -> Result<IssuedCode, DeviceError> {
-        let ground = self.ground();
+        let context = self.context();
         let code = loop {
-            if let Some(code) = code_from(u32::from_le_bytes(ground.entropy.bytes())) {
+            if let Some(code) = code_from(u32::from_le_bytes(context.entropy.bytes())) {
                 break code;
             }
         };
         let issued = IssuedCode {
-            id: PairingCodeId::generate(&ground.ids),
+            id: PairingCodeId::generate(&context.ids),
             code: Secret::new(code),
-            expires_at: ground.clock.now() + CODE_TTL,
+            expires_at: context.clock.now() + CODE_TTL,
             expires_in: CODE_TTL,
         };
-        ground
+        context
             .db
             .write(async move |tx: &mut Tx| {
                 let hash = code_hash(&issued.id, issued.code.expose());
@@ -82,28 +82,28 @@ impl Devices {
         recorder: Recorder<Paired>,
     ) -> Result<Paired, DeviceError> {
         new.check().into_result().map_err(DeviceError::Invalid)?;
-        let ground = self.ground();
+        let context = self.context();
         let network = Network::of(address).to_string();
-        let failure = ground.ids.next_ulid();
+        let failure = context.ids.next_ulid();
         let fresh = Paired {
             device: Device {
-                id: DeviceId::generate(&ground.ids),
+                id: DeviceId::generate(&context.ids),
                 name: new.name.trim().to_owned(),
                 slug: String::new(),
                 platform: new.platform.trim().to_owned(),
                 metadata: new.metadata,
-                created_at: ground.clock.now(),
+                created_at: context.clock.now(),
                 last_seen_at: None,
             },
-            token: ground.entropy.secret(TOKEN_PREFIX),
+            token: context.entropy.secret(TOKEN_PREFIX),
         };
-        let tried = ground
+        let tried = context
             .db
             .write(async move |tx: &mut Tx| {
                 let now = tx.clock().now();
                 let since = now - FAILURE_WINDOW;
                 let failures = store::list_failures(tx, &network, since, MOST_FAILURES_OF_A_NETWORK).await?;
-                if let Some(retry_after) = judge(&failures, now) {
+                if let Some(retry_after) = evaluate(&failures, now) {
                     return Ok(Tried::TooMany(retry_after));
                 }
                 if !use_up(tx, code.expose()).await? {

@@ -43,10 +43,10 @@ type Incoming<S> = SplitStream<S>;
 impl Devices {
     /// Serves a device whose token was good, until the connection ends.
     pub(in crate::devices) async fn serve(self, device: Device, socket: WebSocket) {
-        let ground = self.ground();
+        let context = self.context();
         // Before the row is written: what changes it afterwards is noticed.
-        let changes = ground.db.watch(DEVICES);
-        let (connection, frames) = Connection::new(ground.ids.next_ulid(), device);
+        let changes = context.db.watch(DEVICES);
+        let (connection, frames) = Connection::new(context.ids.next_ulid(), device);
         let (mut sink, mut stream) = socket.split();
         let ending = match self.begin(&connection).await {
             Err(ending) => ending,
@@ -75,9 +75,9 @@ impl Devices {
     /// Makes the connection the one in force, in the row and here.
     async fn begin(&self, connection: &Arc<Connection>) -> Result<(), Ending> {
         let _joining = self.connections().join().await;
-        let ground = self.ground();
-        let (id, name, instance) = (connection.device.id.clone(), connection.id.clone(), Arc::clone(&ground.instance));
-        let attached = ground.db.write_relaxed(async move |tx: &mut Tx| {
+        let context = self.context();
+        let (id, name, instance) = (connection.device.id.clone(), connection.id.clone(), Arc::clone(&context.instance));
+        let attached = context.db.write_relaxed(async move |tx: &mut Tx| {
             let is_there = store::attach(tx, &id, &name, &instance).await?;
             tx.touch(DEVICES);
             Ok::<_, agentd_store::StoreError>(is_there)
@@ -96,7 +96,7 @@ impl Devices {
     async fn detach(&self, connection: &Connection) {
         let (id, name) = (connection.device.id.clone(), connection.id.clone());
         let detach = async move |tx: &mut Tx| store::detach(tx, &id, &name).await;
-        if let Err(error) = self.ground().db.write_relaxed(detach).await {
+        if let Err(error) = self.context().db.write_relaxed(detach).await {
             tracing::debug!(%error, "the end of a device's connection was not noted");
         }
     }
@@ -104,7 +104,7 @@ impl Devices {
     /// Answers when the row does not name this connection any more; says now and then that the
     /// device is there.
     async fn stay_in_force(&self, connection: &Connection, mut changes: watch::Receiver<u64>) -> Ending {
-        let db = &self.ground().db;
+        let db = &self.context().db;
         loop {
             let is_change = tokio::select! {
                 changed = changes.changed() => changed.is_ok(),

@@ -56,7 +56,7 @@ pub struct Session {
     pub conversation_id: Option<String>,
     /// The reply's message, where one is kept.
     pub message_id: Option<String>,
-    /// Who keeps the reply; see [`Transcript::name`].
+    /// Who keeps the reply; see [`TurnSink::name`].
     pub transcript: Option<String>,
     pub provider: String,
     pub model: String,

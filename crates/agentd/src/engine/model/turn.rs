@@ -21,7 +21,7 @@ pub enum HistoryMessage {
     Note(String),
 }
 
-/// What was said before the history and is in no summary yet: the [`Transcript`](super::Transcript) is asked for it.
+/// What was said before the history and is in no summary yet: the [`TurnSink`](super::TurnSink) is asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unread {
     /// The keys of the entries around it.
@@ -37,7 +37,7 @@ pub struct StartTurn {
     pub origin: Origin,
     /// What is to be answered stands last.
     pub history: Vec<HistoryMessage>,
-    /// What the [`Transcript`](super::Transcript) calls each entry of the history; may be left out.
+    /// What the [`TurnSink`](super::TurnSink) calls each entry of the history; may be left out.
     pub keys: Vec<u64>,
     /// What stands for still older messages.
     pub summary: Option<String>,
@@ -51,7 +51,7 @@ pub struct StartTurn {
     pub conversation_id: Option<String>,
     /// The reply's message, as the events name it.
     pub message_id: Option<String>,
-    /// The [`Transcript`](super::Transcript) that keeps the reply.
+    /// The [`TurnSink`](super::TurnSink) that keeps the reply.
     pub transcript: Option<&'static str>,
     pub tools: ToolUse,
     /// The longest answer that is of use, in tokens; the settings' limit holds besides.

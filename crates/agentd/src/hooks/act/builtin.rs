@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Attempt, Failure, Work, record};
 use crate::engine::{EngineError, HistoryMessage, Marks, Origin, OriginKind, SessionId, StartTurn, ToolUse};
 use crate::hooks::error::{HookError, error_chain, shortened};
-use crate::hooks::limits::Permit;
+use crate::hooks::limits::HookPermit;
 use crate::hooks::model::{BuiltinAction, HookId};
 use crate::hooks::service::insert_work;
 use crate::hooks::store::deliveries::NewWork;
@@ -66,7 +66,7 @@ impl Work<'_> {
         action: &BuiltinAction,
         event: &Value,
         attempt: u32,
-        permit: &mut Permit,
+        permit: &mut HookPermit,
     ) -> Result<Attempt, HookError> {
         let (hook, claim) = (self.hook, self.claim);
         let done = match action {
@@ -94,7 +94,7 @@ impl Work<'_> {
             }
             BuiltinAction::StartAgent { agent, template, tools } => {
                 // Nobody who had a part in the event can know them.
-                let marks = Marks::new(&hex::encode(self.hooks.ground().entropy.bytes::<8>()));
+                let marks = Marks::new(&hex::encode(self.hooks.context().entropy.bytes::<8>()));
                 let prompt = template.render_marked(event, &marks);
                 self.start_agent(agent, (prompt, event.to_string()), &marks, tools, attempt, permit).await
             }
@@ -150,16 +150,16 @@ impl Work<'_> {
         marks: &Marks,
         tools: &[String],
         attempt: u32,
-        permit: &mut Permit,
+        permit: &mut HookPermit,
     ) -> Result<(), HookError> {
         let agent = self.hooks.dependencies().agents.get(agent).await?;
         let engine = &self.hooks.dependencies().engine;
-        let slot = match engine.try_background_place(&agent, None).await? {
+        let slot = match engine.try_background_permit(&agent, None).await? {
             Some(slot) => slot,
             None => {
                 // What other hooks do must not wait for this one's model.
                 permit.leave_queue();
-                engine.background_place(&agent, None).await?
+                engine.background_permit(&agent, None).await?
             }
         };
         event.truncate(event.floor_char_boundary(EVENT_BYTES));
@@ -197,7 +197,7 @@ impl Work<'_> {
                 depth: claim.depth + 1,
                 given_up: None,
             };
-            let is_new = insert_work(tx, &here.ground().ids, &hook.hook, &work).await?;
+            let is_new = insert_work(tx, &here.context().ids, &hook.hook, &work).await?;
             // Else it has heard of this event by itself.
             let output = Some(json!({"hook_id": target, "called": is_new}));
             record(tx, &claim, &ExecutionResult { output, ..result.clone() }).await?;

@@ -76,7 +76,7 @@ impl Work<'_> {
     fn headers(&self, http: &HttpAction) -> Result<HeaderMap, String> {
         let (hook, claim) = (self.hook, self.claim);
         let secret = hook.secret.as_ref().map_err(Clone::clone)?;
-        let seconds = self.hooks.ground().clock.now().to_jiff().as_second().to_string();
+        let seconds = self.hooks.context().clock.now().to_jiff().as_second().to_string();
         let mut headers = http.headers.clone();
         headers.extend(hook.headers.clone()?);
         headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
@@ -101,7 +101,7 @@ impl Work<'_> {
 
     async fn evaluate(&self, response: Response) -> Option<Problem> {
         let status = response.status();
-        let retry_after = retry_after(response.headers(), Some(self.hooks.ground().clock.now()));
+        let retry_after = retry_after(response.headers(), Some(self.hooks.context().clock.now()));
         let body = beginning(response).await;
         if status.is_success() {
             return None;

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::cache::LoadedHook;
 use super::error::{HookError, shortened};
-use super::limits::Permit;
+use super::limits::HookPermit;
 use super::model::{Action, EXECUTION_LEASE, ExecutionStatus, QUICK, inline_delay};
 use super::service::Hooks;
 use super::store;
@@ -82,7 +82,7 @@ impl<'a> Work<'a> {
 
     /// Does what an execution is about, `attempts` times at most, and records what came of it. The
     /// lease is kept meanwhile; whoever loses it stops, and records nothing.
-    pub(super) async fn execute(&self, attempts: u32, permit: &mut Permit) {
+    pub(super) async fn execute(&self, attempts: u32, permit: &mut HookPermit) {
         let outcome = tokio::select! {
             outcome = self.attempts(attempts, permit) => outcome,
             () = self.keep_lease() => {
@@ -99,7 +99,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    async fn attempts(&self, attempts: u32, permit: &mut Permit) -> Result<(), HookError> {
+    async fn attempts(&self, attempts: u32, permit: &mut HookPermit) -> Result<(), HookError> {
         let mut attempt = 1;
         loop {
             let failure = match self.attempt(attempt, permit).await? {
@@ -143,7 +143,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    async fn attempt(&self, attempt: u32, permit: &mut Permit) -> Result<Attempt, HookError> {
+    async fn attempt(&self, attempt: u32, permit: &mut HookPermit) -> Result<Attempt, HookError> {
         match &self.hook.hook.action {
             Action::Http(http) => {
                 let sent = self.send(http, || permit.count_as_slow()).await;

@@ -44,7 +44,7 @@ impl Work<'_> {
         };
         // A drain waits for it, and cuts it off by ending the daemon.
         let cancelled = CancellationToken::new();
-        match self.hooks.dependencies().runner.run_python(&self.hooks.ground().entropy, job, &cancelled).await {
+        match self.hooks.dependencies().runner.run_python(&self.hooks.context().entropy, job, &cancelled).await {
             Ok(answer) => Attempt::Done(kept(json!({"result": answer.result, "printed": answer.printed}), hook)),
             Err(error) => {
                 let status = match error {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use agentd_base::{Edge, FieldProblem, Problems, Timestamp};
-use agentd_web::{ApiError, ErrorBody, Json, Judge, Judged, Path, Query};
+use agentd_web::{ApiError, ErrorBody, Json, Path, Query, Validate, Validated};
 use axum::extract::State;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
@@ -88,8 +88,8 @@ impl AnalyticsQuery {
     }
 }
 
-impl Judge<Hooks> for AnalyticsQuery {
-    async fn judge(self, hooks: &Hooks) -> Vec<FieldProblem> {
+impl Validate<Hooks> for AnalyticsQuery {
+    async fn validate(self, hooks: &Hooks) -> Vec<FieldProblem> {
         self.span(&hooks.dependencies().settings.timezone()).err().unwrap_or_default()
     }
 }
@@ -104,7 +104,7 @@ impl Judge<Hooks> for AnalyticsQuery {
 pub(super) async fn get_hook_analytics(
     State(hooks): State<Hooks>,
     Path(id): Path<HookId>,
-    Judged(Query(query)): Judged<Query<AnalyticsQuery>>,
+    Validated(Query(query)): Validated<Query<AnalyticsQuery>>,
 ) -> Answer<HookAnalytics> {
     let (start, end) = query.span(&hooks.dependencies().settings.timezone()).map_err(ApiError::invalid)?;
     let period = query.period.unwrap_or_default();

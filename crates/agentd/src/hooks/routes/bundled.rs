@@ -13,9 +13,9 @@ use super::Answer;
 use super::fields::InstallHook;
 use super::views::HookView;
 use crate::events::{CATALOGUE, Category};
-use crate::ground::record_once;
 use crate::hooks::model::{BUNDLED, Hook, HookType};
 use crate::hooks::service::Hooks;
+use crate::runtime::record_once;
 
 /// A hook that can be switched on.
 #[derive(Debug, Serialize, ToSchema)]

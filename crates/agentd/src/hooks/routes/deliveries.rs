@@ -10,9 +10,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
 use super::views::{CountsView, DeliveryView};
-use crate::ground::record_once;
 use crate::hooks::model::{Delivery, DeliveryStatus, HookDeliveryId, HookId};
 use crate::hooks::service::Hooks;
+use crate::runtime::record_once;
 
 /// The newest first.
 #[derive(Debug, Serialize, ToSchema)]

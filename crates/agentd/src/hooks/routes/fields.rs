@@ -1,7 +1,7 @@
 //! What requests say of a hook.
 
 use agentd_base::{FieldProblem, Patch};
-use agentd_web::Judge;
+use agentd_web::Validate;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -75,10 +75,10 @@ impl From<CreateHook> for HookChange {
     }
 }
 
-impl Judge<Hooks> for CreateHook {
+impl Validate<Hooks> for CreateHook {
     const DEPENDENT: &'static [(&'static str, &'static [&'static str])] = &[("hook_type", &["config", "source_code"])];
 
-    async fn judge(self, hooks: &Hooks) -> Vec<FieldProblem> {
+    async fn validate(self, hooks: &Hooks) -> Vec<FieldProblem> {
         hooks.problems(self.hook_type, self.into()).await
     }
 }

@@ -1,7 +1,7 @@
 //! Hooks themselves, and what they did.
 
 use agentd_base::{Edge, FieldProblem, Page, PageLimits, Problems, Timestamp};
-use agentd_web::{ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, Judge, Judged, Path, Query};
+use agentd_web::{ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Validate, Validated};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -10,10 +10,10 @@ use utoipa::{IntoParams, ToSchema};
 use super::Answer;
 use super::fields::{CreateHook, UpdateHook};
 use super::views::{ExecutionView, HookView};
-use crate::ground::record_once;
 use crate::hooks::model::{Execution, ExecutionStatus, Hook, HookId};
 use crate::hooks::service::Hooks;
 use crate::hooks::test_run;
+use crate::runtime::record_once;
 
 /// Every hook, the oldest first.
 #[derive(Debug, Serialize, ToSchema)]
@@ -43,7 +43,7 @@ pub(super) async fn list_hooks(State(hooks): State<Hooks>, caller: Caller) -> An
 pub(super) async fn create_hook(
     State(hooks): State<Hooks>,
     once: IdempotencyKey,
-    Judged(Json(fields)): Judged<Json<CreateHook>>,
+    Validated(Json(fields)): Validated<Json<CreateHook>>,
 ) -> ApiResult<(StatusCode, Json<HookView>)> {
     let recorder = record_once(&once, StatusCode::CREATED, |hook: &Hook| HookView::from(hook));
     let hook = hooks.create(fields.hook_type, fields.into(), recorder).await?;
@@ -148,8 +148,8 @@ pub(super) struct ExecutionQuery {
     offset: Option<i64>,
 }
 
-impl Judge<Hooks> for ExecutionQuery {
-    async fn judge(self, _: &Hooks) -> Vec<FieldProblem> {
+impl Validate<Hooks> for ExecutionQuery {
+    async fn validate(self, _: &Hooks) -> Vec<FieldProblem> {
         let mut problems = Problems::new();
         Timestamp::read_field("since", self.since.as_deref(), Edge::First, &mut problems);
         problems.into_result().err().unwrap_or_default()
@@ -166,7 +166,7 @@ impl Judge<Hooks> for ExecutionQuery {
 pub(super) async fn list_hook_executions(
     State(hooks): State<Hooks>,
     Path(id): Path<HookId>,
-    Judged(Query(query)): Judged<Query<ExecutionQuery>>,
+    Validated(Query(query)): Validated<Query<ExecutionQuery>>,
 ) -> Answer<HookExecutionList> {
     let mut problems = Problems::new();
     let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);

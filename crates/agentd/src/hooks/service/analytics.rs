@@ -106,7 +106,7 @@ impl Hooks {
         end: Option<Timestamp>,
     ) -> Result<Analytics, HookError> {
         // What ended at this very moment is in it.
-        let end = end.unwrap_or_else(|| self.ground().clock.now() + Duration::from_micros(1));
+        let end = end.unwrap_or_else(|| self.context().clock.now() + Duration::from_micros(1));
         let start = start.unwrap_or_else(|| match period {
             Period::Hourly => end - DAY,
             Period::Daily => end - DAY * 30,
@@ -127,7 +127,7 @@ impl Hooks {
         for (at, found) in figures::list_figures(&mut read, id, figures::period_of(start), end).await? {
             counted.by_period.insert(at, found);
         }
-        let now = self.ground().clock.now();
+        let now = self.context().clock.now();
         // A period that begins with the edge is whole, and so is one of which nothing lies behind the edge yet.
         let is_cut = |edge: &Timestamp| figures::period_of(*edge) < *edge && *edge <= now;
         let cut: BTreeSet<Timestamp> =

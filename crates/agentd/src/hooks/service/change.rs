@@ -50,8 +50,8 @@ impl Hooks {
         recorder: Recorder<Hook>,
     ) -> Result<Hook, HookError> {
         let agents = self.agents_by_name().await?;
-        let ground = self.ground();
-        let mut hook = Hook::empty(HookId::generate(&ground.ids), hook_type, ground.clock.now());
+        let context = self.context();
+        let mut hook = Hook::empty(HookId::generate(&context.ids), hook_type, context.clock.now());
         let invalid = |problems| HookError::Invalid { problems };
         let secrets = wanted.apply(&mut hook, |name| agents.get(name).cloned()).map_err(invalid)?;
         self.check_address(&hook, None)?;
@@ -74,7 +74,7 @@ impl Hooks {
     /// What is wrong with a change, made to a hook of which nothing else is known.
     pub(in crate::hooks) async fn problems(&self, hook_type: HookType, wanted: HookChange) -> Vec<FieldProblem> {
         let Ok(agents) = self.agents_by_name().await else { return Vec::new() };
-        let mut hook = Hook::empty(HookId::from("hook"), hook_type, self.ground().clock.now());
+        let mut hook = Hook::empty(HookId::from("hook"), hook_type, self.context().clock.now());
         let problems = wanted.apply(&mut hook, |name| agents.get(name).cloned()).err().unwrap_or_default();
         match self.check_address(&hook, None) {
             Err(HookError::Invalid { problems: more }) => problems.into_iter().chain(more).collect(),

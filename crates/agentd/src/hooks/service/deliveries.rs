@@ -109,7 +109,7 @@ impl Hooks {
     /// `NotFound`, `NotHttp`, or the database is away.
     pub async fn test_delivery(&self, id: HookId, recorder: Recorder<Delivery>) -> Result<Delivery, HookError> {
         let here = self.clone();
-        let (event, delivery) = (EventId::generate(&self.ground().ids), HookDeliveryId::generate(&self.ground().ids));
+        let (event, delivery) = (EventId::generate(&self.context().ids), HookDeliveryId::generate(&self.context().ids));
         let queue_it = async move |tx: &mut Tx| {
             let cache = here.cache(tx).await?;
             let hook = cache.find(&id).ok_or_else(|| HookError::not_found(id.as_str()))?;

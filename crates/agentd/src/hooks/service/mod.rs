@@ -27,9 +27,9 @@ use super::store::queue::QueueKind;
 use super::store::{self, Version};
 use crate::agents::Agents;
 use crate::engine::Engine;
-use crate::ground::{Ground, NextDue};
 use crate::memory::Memory;
 use crate::notify::Notify;
+use crate::runtime::{AppContext, NextDue};
 use crate::settings::Settings;
 use crate::skills::CodeRunner;
 
@@ -78,7 +78,7 @@ pub(super) struct Passed {
 }
 
 struct Inner {
-    ground: Ground,
+    context: AppContext,
     dependencies: HookDependencies,
     owner: GuardedClient,
     steered: GuardedClient,
@@ -106,10 +106,10 @@ impl std::fmt::Debug for Hooks {
 impl Hooks {
     /// Starts listening for the outbox's signal; what happens then is the workers'.
     #[must_use]
-    pub fn new(ground: &Ground, dependencies: HookDependencies) -> Self {
+    pub fn new(context: &AppContext, dependencies: HookDependencies) -> Self {
         let policy = dependencies.settings.policy();
         let hooks = Self(Arc::new(Inner {
-            ground: ground.clone(),
+            context: context.clone(),
             owner: GuardedClient::new(policy.clone(), Trust::Owner),
             steered: GuardedClient::new(policy, Trust::Steered),
             dependencies,
@@ -122,7 +122,7 @@ impl Hooks {
             next_due: Default::default(),
             counters: Counters::default(),
         }));
-        tokio::spawn(wake_on_events(ground.clone(), hooks.read_wake()));
+        tokio::spawn(wake_on_events(context.clone(), hooks.read_wake()));
         hooks
     }
 
@@ -165,12 +165,12 @@ impl Hooks {
         format!("{}{note}", error_chain(error))
     }
 
-    pub(super) fn ground(&self) -> &Ground {
-        &self.0.ground
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
     }
 
     pub(super) fn db(&self) -> &Db {
-        &self.0.ground.db
+        &self.0.context.db
     }
 
     pub(super) fn dependencies(&self) -> &HookDependencies {
@@ -270,17 +270,17 @@ impl Hooks {
         let database = store::find_version(&mut read).await?.database;
         let after = self.reader_position(&mut read, &database).await?;
         let oldest = read.events_after(after, 1).await?;
-        let now = self.ground().clock.now();
+        let now = self.context().clock.now();
         Ok(oldest.first().map(|event| now.since(event.created_at)).unwrap_or_default())
     }
 }
 
 /// Passes the outbox's signal on to the reader until the daemon drains.
-async fn wake_on_events(ground: Ground, wake: Arc<Wake>) {
-    let mut events = ground.db.watch_outbox();
+async fn wake_on_events(context: AppContext, wake: Arc<Wake>) {
+    let mut events = context.db.watch_outbox();
     loop {
         tokio::select! {
-            () = ground.draining.cancelled() => return,
+            () = context.draining.cancelled() => return,
             changed = events.changed() => if changed.is_err() { return },
         }
         wake.notify_one();

@@ -122,7 +122,7 @@ impl CapacityMonitor {
         let (mut waiting, mut behind) = (queue::count_waiting(&mut read, limit).await?, HashSet::new());
         if waiting >= limit {
             let cache = hooks.cache(&mut read).await?;
-            let now = hooks.ground().clock.now();
+            let now = hooks.context().clock.now();
             // After a start everybody has some time to catch up.
             let late = (now.since(self.since) >= BEHIND).then(|| now - BEHIND);
             (waiting, behind) = tell_apart(&mut read, &cache, late, limit).await?;

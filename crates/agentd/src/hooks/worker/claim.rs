@@ -7,13 +7,13 @@ use agentd_base::Timestamp;
 use agentd_store::{Durability, Tx};
 
 use super::LONGEST_WAIT;
-use crate::ground::until_due;
 use crate::hooks::cache::{HookCache, LoadedHook};
 use crate::hooks::error::HookError;
-use crate::hooks::limits::{Permit, QueueLimits};
+use crate::hooks::limits::{HookPermit, QueueLimits};
 use crate::hooks::model::HookId;
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::{self, Backlog, Claim, QueueKind};
+use crate::runtime::until_due;
 
 /// Something that is to be done here.
 pub(super) struct Task {
@@ -21,14 +21,14 @@ pub(super) struct Task {
     pub(super) claim: Claim,
     /// It shows whether a receiver is back.
     pub(super) is_probe: bool,
-    pub(super) permit: Permit,
+    pub(super) permit: HookPermit,
 }
 
 /// A hook that has something due, and a permit for each row that is to be claimed.
 struct Waiting {
     hook: Arc<LoadedHook>,
     backlog: Backlog,
-    permits: Vec<Permit>,
+    permits: Vec<HookPermit>,
 }
 
 /// How much of a hook is to be claimed.
@@ -51,7 +51,7 @@ pub(super) async fn claim_due(hooks: &Hooks, queue: QueueKind, lease: Duration) 
         let mut read = hooks.db().read().await?;
         (hooks.cache(&mut read).await?, queue::list_backlogs(&mut read, queue).await?)
     };
-    let now = hooks.ground().clock.now();
+    let now = hooks.context().clock.now();
     // Closed circuits and those that may be tried are alike in this.
     let due =
         |backlog: &Backlog| backlog.open_until.map_or(backlog.due_at, |open_until| open_until.max(backlog.due_at));
@@ -65,7 +65,7 @@ pub(super) async fn claim_due(hooks: &Hooks, queue: QueueKind, lease: Duration) 
         return Ok(Vec::new());
     }
     let quotas: Vec<Quota> = waiting.iter().map(|one| one.quota(&cache)).collect();
-    let owner = Arc::clone(&hooks.ground().instance);
+    let owner = Arc::clone(&hooks.context().instance);
     let claim = async move |tx: &mut Tx| {
         let mut claims = Vec::with_capacity(quotas.len());
         for quota in &quotas {
@@ -87,7 +87,7 @@ pub(super) async fn claim_due(hooks: &Hooks, queue: QueueKind, lease: Duration) 
 /// The end of a round that found nothing to claim: waits for a permit that is given back, at most until something is
 /// due. Answers whether anything is under way.
 pub(super) async fn rest(hooks: &Hooks, queue: QueueKind) -> bool {
-    let due = until_due(hooks.next_due(queue).at(), hooks.ground().clock.now());
+    let due = until_due(hooks.next_due(queue).at(), hooks.context().clock.now());
     let longest = due.map_or(LONGEST_WAIT, |wait| wait.min(LONGEST_WAIT));
     hooks.limits().of(queue).settle(&hooks.wake_of(queue), longest).await
 }

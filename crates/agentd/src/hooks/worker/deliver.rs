@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 use super::INTERVAL;
 use super::claim::{Task, claim_due, rest};
 use super::record::{Attempted, Recorder};
-use crate::ground::{Worker, WorkerError};
 use crate::hooks::act::Work;
 use crate::hooks::model::{Action, DELIVERY_LEASE, Sent};
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::QueueKind;
+use crate::runtime::{Worker, WorkerError};
 
 /// Claims deliveries that are due and sends them, many at once.
 #[derive(Debug)]
@@ -79,6 +79,6 @@ async fn deliver(hooks: &Hooks, recorder: &Arc<Recorder>, task: Task) {
         Action::Broken(problem) => Sent::impossible(problem),
         Action::Python(_) | Action::Builtin(_) => Sent::impossible("the hook sends nothing"),
     };
-    let jitter = hooks.ground().entropy.unit();
+    let jitter = hooks.context().entropy.unit();
     recorder.record(Attempted { hook, claim, is_probe, sent, jitter }, permit);
 }

@@ -10,11 +10,11 @@ use tokio::sync::Notify;
 
 use super::INTERVAL;
 use super::claim::{Task, claim_due, rest};
-use crate::ground::{Worker, WorkerError};
 use crate::hooks::act::Work;
 use crate::hooks::model::EXECUTION_LEASE;
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::QueueKind;
+use crate::runtime::{Worker, WorkerError};
 
 /// Claims executions that are due, and those that a daemon left behind, and carries them out, a few at once.
 #[derive(Debug)]

@@ -10,12 +10,12 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
-use crate::ground::{Worker, WorkerError};
 use crate::hooks::error::HookError;
 use crate::hooks::model::{DELETED, DeliveryStatus, HookId};
 use crate::hooks::service::Hooks;
 use crate::hooks::store;
 use crate::hooks::store::{deliveries, executions, figures, queue};
+use crate::runtime::{Worker, WorkerError};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const BATCH: u32 = 500;
@@ -76,7 +76,7 @@ impl Worker for PurgeHooks {
 impl PurgeHooks {
     async fn run(&self) -> Result<bool, HookError> {
         let db = self.hooks.db();
-        let now = self.hooks.ground().clock.now();
+        let now = self.hooks.context().clock.now();
         let expiry = deliveries::next_expiry(&mut db.read().await?).await?;
         let mut released = 0;
         if expiry.is_some_and(|expiry| expiry <= now) {

@@ -19,7 +19,6 @@ use tokio::time::Instant;
 
 use super::INTERVAL;
 use super::capacity::{Capacity, CapacityMonitor, GIVEN_UP};
-use crate::ground::{Worker, WorkerError};
 use crate::hooks::cache::{HookCache, LoadedHook};
 use crate::hooks::error::HookError;
 use crate::hooks::model::{HookDeliveryId, MAX_DEPTH, event_body};
@@ -28,6 +27,7 @@ use crate::hooks::store;
 use crate::hooks::store::deliveries::{self, NewWork};
 use crate::hooks::store::executions;
 use crate::hooks::store::queue::QueueKind;
+use crate::runtime::{Worker, WorkerError};
 
 /// What a hook sends is known by this header.
 const DELIVERY_HEADER: &str = "x-svc-delivery";
@@ -46,7 +46,7 @@ pub struct ReadEvents {
 impl ReadEvents {
     #[must_use]
     pub fn new(hooks: Hooks) -> Self {
-        let monitor = CapacityMonitor::new(hooks.ground().clock.now());
+        let monitor = CapacityMonitor::new(hooks.context().clock.now());
         Self { hooks, monitor, cursor_moved: Mutex::default() }
     }
 }
@@ -189,7 +189,7 @@ async fn take_batch(hooks: &Hooks, tx: &mut Tx, page: &Page, capacity: &Capacity
         matched.push((event, body.to_string(), listening));
     }
     let depths = depths_of(tx, matched.iter().map(|(event, _, _)| *event)).await?;
-    let (ids, mut queued) = (&hooks.ground().ids, Vec::new());
+    let (ids, mut queued) = (&hooks.context().ids, Vec::new());
     for ((event, payload, listening), depth) in matched.iter().zip(depths) {
         for hook in listening {
             let work = NewWork {

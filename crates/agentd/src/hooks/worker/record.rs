@@ -10,7 +10,7 @@ use agentd_store::{Durability, StoreError, Tx};
 use parking_lot::Mutex;
 
 use crate::hooks::cache::LoadedHook;
-use crate::hooks::limits::Permit;
+use crate::hooks::limits::HookPermit;
 use crate::hooks::model::{DeliveryResult, DeliveryStatus, FAILURES_TO_OPEN, HookId, Sent, circuit_pause};
 use crate::hooks::service::Hooks;
 use crate::hooks::store;
@@ -41,7 +41,7 @@ pub(super) struct Recorder {
 
 #[derive(Debug, Default)]
 struct Results {
-    waiting: Vec<(Attempted, Permit)>,
+    waiting: Vec<(Attempted, HookPermit)>,
     is_writing: bool,
 }
 
@@ -66,7 +66,7 @@ impl Recorder {
 
     /// Hands in what a delivery came to. Its permit is given back only when that is written: what is sent and not recorded
     /// would be sent again after a crash.
-    pub(super) fn record(self: &Arc<Self>, attempted: Attempted, permit: Permit) {
+    pub(super) fn record(self: &Arc<Self>, attempted: Attempted, permit: HookPermit) {
         if self.add(attempted, permit) {
             let recorder = Arc::clone(self);
             tokio::spawn(async move { recorder.write_results().await });
@@ -107,14 +107,14 @@ impl Recorder {
     }
 
     /// Answers whether somebody must begin to write.
-    fn add(&self, attempted: Attempted, permit: Permit) -> bool {
+    fn add(&self, attempted: Attempted, permit: HookPermit) -> bool {
         let mut results = self.results.lock();
         results.waiting.push((attempted, permit));
         !std::mem::replace(&mut results.is_writing, true)
     }
 
     /// All that waits; `None` when nothing does, and then the next result needs a writer of its own.
-    fn take(&self) -> Option<(Vec<Attempted>, Vec<Permit>)> {
+    fn take(&self) -> Option<(Vec<Attempted>, Vec<HookPermit>)> {
         let mut results = self.results.lock();
         if results.waiting.is_empty() {
             results.is_writing = false;

@@ -65,7 +65,7 @@ pub(super) async fn check(memory: &Memory, check: &mut MemoryCheck) -> Result<()
     let mut suspects = BTreeSet::new();
     let mut after = 0;
     loop {
-        let mut read = memory.ground().db.read().await?;
+        let mut read = memory.context().db.read().await?;
         let rows = indexed_rows_after(&mut read, after, BATCH).await?;
         let Some(last) = rows.last() else { break };
         after = last.number;
@@ -105,7 +105,7 @@ async fn look_again(memory: &Memory, suspects: &BTreeSet<i64>) -> Result<Vec<(i6
     let suspects: Vec<i64> = suspects.iter().copied().collect();
     let mut faults = Vec::new();
     for numbers in suspects.chunks(BATCH as usize) {
-        let mut read = memory.ground().db.read().await?;
+        let mut read = memory.context().db.read().await?;
         let rows = indexed_rows(&mut read, numbers).await?;
         let batch = with_vectors(&mut read, rows, &index).await?;
         drop(read);

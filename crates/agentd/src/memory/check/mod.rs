@@ -49,7 +49,7 @@ impl Memory {
         let mut check = MemoryCheck::default();
         index::check(self, &mut check).await?;
         // One state of the database for all sums.
-        let mut read = self.ground().db.read_snapshot().await?;
+        let mut read = self.context().db.read_snapshot().await?;
         let recounted = recounted_figures(&mut read).await?;
         let mut stored = stored_figures(&mut read).await?;
         stored.retain(|(kind, _), _| is_counted_by_rows(kind));

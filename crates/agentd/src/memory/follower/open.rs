@@ -19,14 +19,14 @@ impl Follower {
         let mut model = inner.embedding.model_id().await;
         if model.is_none() {
             // So that vectors stay comparable while no model is there.
-            model = vectors::newest_model(&mut inner.ground.db.read().await?).await?;
+            model = vectors::newest_model(&mut inner.context.db.read().await?).await?;
         }
         let options =
             IndexOptions { dimensions: inner.embedding.dimensions(), embedding_model: model.unwrap_or_default() };
-        let folder = inner.ground.data_dir.indexes();
-        inner.ground.data_dir.make_folder(&folder).map_err(|source| MemoryError::IndexFolder { source })?;
+        let folder = inner.context.data_dir.indexes();
+        inner.context.data_dir.make_folder(&folder).map_err(|source| MemoryError::IndexFolder { source })?;
         let (index, opened) = blocking(move || open_free(&folder, &options)).await?;
-        let database_id = inner.ground.db.database_id().await?;
+        let database_id = inner.context.db.database_id().await?;
         let cursor = opened.cursor.as_deref().and_then(|cursor| serde_json::from_slice::<Cursor>(cursor).ok());
         let cursor = cursor.filter(|cursor| cursor.database_id == database_id);
         if let OpenState::Rebuilt { reason } = &opened.state {
@@ -48,7 +48,7 @@ impl Follower {
                 following.is_flushed = false;
             }
             state => {
-                let remembered = count_episodes(&mut inner.ground.db.read().await?, None).await?;
+                let remembered = count_episodes(&mut inner.context.db.read().await?, None).await?;
                 match state {
                     // Damage was told above.
                     OpenState::Rebuilt { .. } => {}

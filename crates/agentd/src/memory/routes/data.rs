@@ -62,7 +62,7 @@ pub(super) struct MemoryExport {
     ))),
 )]
 pub(super) async fn export_memory(State(memory): State<Memory>) -> Result<Response, ApiError> {
-    let now = memory.ground().clock.now();
+    let now = memory.context().clock.now();
     let head = format!("{{\"format\":1,\"exported_at\":\"{now}\",\"episodes\":[");
     let written = Written::default();
     let episodes = entries(memory.export(), |episode: &Episode| EpisodeView::from(episode), &written);

@@ -1,16 +1,16 @@
 //! Episodes: making, showing, deleting them.
 
 use agentd_base::{Edge, FieldProblem, Page, PageLimits, Problems, Timestamp};
-use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Judge, Judged, Path, Query};
+use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query, Validate, Validated};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{Answer, EpisodeView};
-use crate::ground::record_once;
 use crate::memory::model::{Episode, NewEpisode};
 use crate::memory::service::{CreateEpisode, EpisodeFilter, Memory, Related};
+use crate::runtime::record_once;
 
 const LIMITS: PageLimits = PageLimits { default: 20, maximum: 100 };
 const RELATED_LIMITS: PageLimits = PageLimits { default: 10, maximum: 100 };
@@ -27,11 +27,11 @@ pub(super) struct EpisodeFields {
     #[serde(default)]
     #[schema(max_length = 64)]
     source: Option<String>,
-    /// How much it matters; judged from the text when left out.
+    /// How much it matters; estimated from the text when left out.
     #[serde(default)]
     #[schema(minimum = 0.0, maximum = 1.0)]
     importance: Option<f64>,
-    /// Whether it is bad or good; judged from the text when left out.
+    /// Whether it is bad or good; estimated from the text when left out.
     #[serde(default)]
     #[schema(minimum = -1.0, maximum = 1.0)]
     valence: Option<f64>,
@@ -71,8 +71,8 @@ impl EpisodeFields {
     }
 }
 
-impl Judge<Memory> for EpisodeFields {
-    async fn judge(self, _: &Memory) -> Vec<FieldProblem> {
+impl Validate<Memory> for EpisodeFields {
+    async fn validate(self, _: &Memory) -> Vec<FieldProblem> {
         match self.checked() {
             Ok(wanted) => wanted.episode.checked().err().unwrap_or_default(),
             Err(problems) => problems,
@@ -142,7 +142,7 @@ pub(super) async fn list_episodes(
 pub(super) async fn create_episode(
     State(memory): State<Memory>,
     once: IdempotencyKey,
-    Judged(Json(fields)): Judged<Json<EpisodeFields>>,
+    Validated(Json(fields)): Validated<Json<EpisodeFields>>,
 ) -> ApiResult<(StatusCode, Json<EpisodeView>)> {
     let recorder = record_once(&once, StatusCode::CREATED, |episode: &Episode| EpisodeView::from(episode));
     let episode = memory.create(fields.checked().map_err(ApiError::invalid)?, recorder).await?;

@@ -8,9 +8,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Answer;
-use crate::ground::record_once;
 use crate::memory::jobs::{Job, JobState, JobStatus, Tally};
 use crate::memory::service::Memory;
+use crate::runtime::record_once;
 
 /// What came of it. Asked again, with nothing new, everything is 0.
 #[derive(Debug, Serialize, ToSchema)]

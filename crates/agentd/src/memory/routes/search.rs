@@ -1,7 +1,7 @@
 //! Finding what was remembered.
 
 use agentd_base::{Edge, FieldProblem, Page, PageLimits, Problems, Timestamp};
-use agentd_web::{ApiError, ErrorBody, Json, Judge, Judged, Query};
+use agentd_web::{ApiError, ErrorBody, Json, Query, Validate, Validated};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -58,8 +58,8 @@ impl SearchQuery {
     }
 }
 
-impl Judge<Memory> for SearchQuery {
-    async fn judge(self, _: &Memory) -> Vec<FieldProblem> {
+impl Validate<Memory> for SearchQuery {
+    async fn validate(self, _: &Memory) -> Vec<FieldProblem> {
         self.checked().err().unwrap_or_default()
     }
 }
@@ -103,7 +103,7 @@ pub(super) struct SearchAnswer {
 )]
 pub(super) async fn search_memory(
     State(memory): State<Memory>,
-    Judged(Query(query)): Judged<Query<SearchQuery>>,
+    Validated(Query(query)): Validated<Query<SearchQuery>>,
 ) -> Answer<SearchAnswer> {
     let search = query.checked().map_err(ApiError::invalid)?;
     let (mode, page) = (search.mode, search.page);

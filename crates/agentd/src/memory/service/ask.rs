@@ -1,4 +1,4 @@
-//! One question to an agent's model, aside from any conversation.
+//! One question to an agent's model, outside any conversation.
 
 use std::sync::Arc;
 use std::time::Duration;

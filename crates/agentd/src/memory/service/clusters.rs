@@ -69,7 +69,7 @@ impl Memory {
             let memory = memory.clone();
             async move {
                 let numbers: Vec<i64> = rows.iter().map(number).collect();
-                let mut ids = episodes::ids_by_number(&mut memory.ground().db.read().await?, &numbers).await?;
+                let mut ids = episodes::ids_by_number(&mut memory.context().db.read().await?, &numbers).await?;
                 Ok(numbers.iter().filter_map(|number| ids.remove(number)).collect())
             }
         })
@@ -97,7 +97,7 @@ impl Memory {
         let total = members.len() as u64;
         let offset = usize::try_from(page.offset).unwrap_or(usize::MAX);
         let numbers: Vec<i64> = members.iter().rev().skip(offset).take(page.limit as usize).map(number).collect();
-        Ok((episodes::episodes_by_number(&mut self.ground().db.read().await?, &numbers).await?, total))
+        Ok((episodes::episodes_by_number(&mut self.context().db.read().await?, &numbers).await?, total))
     }
 
     async fn clustered(&self, scope: Scope) -> Result<(Arc<Index>, Arc<Clustered>), MemoryError> {
@@ -114,7 +114,7 @@ impl Memory {
     }
 
     async fn labels(&self, clustered: &Clustered) -> Result<Vec<ClusterLabel>, MemoryError> {
-        let mut read = self.ground().db.read().await?;
+        let mut read = self.context().db.read().await?;
         let mut texts: Vec<Vec<String>> = Vec::new();
         for (place, size) in clustered.sizes().iter().enumerate() {
             let gap = size.div_ceil(READ_FOR_WORDS).max(1);

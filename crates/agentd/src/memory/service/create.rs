@@ -35,7 +35,7 @@ pub struct Remember {
     pub source: String,
     /// What it is made from.
     pub origin: String,
-    /// `None`: judged from the text.
+    /// `None`: estimated from the text.
     pub importance: Option<f64>,
     pub topics: Vec<String>,
 }
@@ -135,7 +135,7 @@ impl Memory {
         let model = embedded.as_ref().map(|embedded| embedded.model.clone());
         let prepared = self.prepare(new, embedded);
         let here = self.clone();
-        let stored = self.ground().db.write(async move |tx: &mut Tx| {
+        let stored = self.context().db.write(async move |tx: &mut Tx| {
             let stored = here.insert(tx, &prepared).await?;
             also(tx, stored.as_ref()).await?;
             Ok::<_, MemoryError>(stored)
@@ -157,8 +157,9 @@ impl Memory {
         if embedded.is_none() {
             self.embed_wake().notify_one();
         }
-        let now = self.ground().clock.now();
-        let judged = (new.importance.is_none() || new.valence.is_none()).then(|| agentd_entities::judge(&new.content));
+        let now = self.context().clock.now();
+        let judged =
+            (new.importance.is_none() || new.valence.is_none()).then(|| agentd_entities::evaluate(&new.content));
         let share = |said: Option<f64>, judged: Option<f64>| Millionths::of(said.or(judged).unwrap_or_default());
         let found = match self.rules().entity_extraction {
             EntityExtraction::Off => None,
@@ -171,7 +172,7 @@ impl Memory {
         };
         let episode = Episode {
             number: 0,
-            id: EpisodeId::generate(&self.ground().ids),
+            id: EpisodeId::generate(&self.context().ids),
             agent_id: new.agent_id,
             source: new.source.unwrap_or_else(|| MANUAL.to_owned()),
             importance: share(new.importance, judged.as_ref().map(|judged| judged.importance)),

@@ -100,14 +100,14 @@ impl Memory {
         if !rules.enabled || rules.entity_extraction != EntityExtraction::Llm {
             return Ok(false);
         }
-        let now = self.ground().clock.now();
+        let now = self.context().clock.now();
         if self.0.extract_again.lock().is_some_and(|again| again > now) {
             return Ok(false);
         }
         // An agent whose model does not answer holds the others back no longer than this.
         let mut silent: Vec<AgentId> = Vec::new();
         while silent.len() < SILENT_AGENTS {
-            let mut read = self.ground().db.read().await?;
+            let mut read = self.context().db.read().await?;
             let next = entities::of_agent_not_extracted_by(&mut read, BY_MODEL, &silent).await?;
             drop(read);
             let Some((number, id, content)) = next else { return Ok(false) };
@@ -144,7 +144,7 @@ impl Memory {
             Some(found) => entities::replace_found(tx, episode, BY_MODEL, found).await.map(|_| ()),
             None => entities::keep_found(tx, episode, BY_MODEL).await,
         };
-        Ok(self.ground().db.write::<_, StoreError, _>(store).await?)
+        Ok(self.context().db.write::<_, StoreError, _>(store).await?)
     }
 }
 

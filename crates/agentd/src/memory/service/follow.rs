@@ -91,7 +91,7 @@ impl Memory {
     }
 
     async fn begin_run(&self) -> Result<Run, MemoryError> {
-        let now = self.ground().clock.now();
+        let now = self.context().clock.now();
         let (through, looked_back_at) = {
             let followed = self.0.followed.lock();
             (followed.through, followed.looked_back_at)
@@ -101,7 +101,7 @@ impl Memory {
             (Some(through), Some(at)) => ((through - OVERLAP).min(at.min(now) - LOOK_BACK), Some(now)),
             _ => {
                 let job = Job::Consolidate.as_str();
-                let row = jobs::find_job(&mut self.ground().db.read().await?, job).await?;
+                let row = jobs::find_job(&mut self.context().db.read().await?, job).await?;
                 let finished = row.filter(|row| row.finished_at.is_some()).and_then(|row| row.started_at);
                 (finished.unwrap_or(Timestamp::from_micros(0)) - LOOK_BACK, Some(now))
             }
@@ -158,7 +158,7 @@ impl Memory {
                 }
                 Ok::<_, MemoryError>(())
             };
-            self.ground().db.write(advance).await?;
+            self.context().db.write(advance).await?;
         }
         Ok(unfinished)
     }

@@ -45,7 +45,7 @@ impl Memory {
             tx.touch(MEMORY);
             Ok(())
         };
-        self.ground().db.write(delete).await?;
+        self.context().db.write(delete).await?;
         self.settle().await;
         Ok(())
     }
@@ -60,7 +60,7 @@ impl Memory {
             toggles::record_emptied(tx).await?;
             episodes::delete_all(tx).await
         };
-        let cleared = self.ground().db.write::<_, StoreError, _>(clear).await?;
+        let cleared = self.context().db.write::<_, StoreError, _>(clear).await?;
         self.settle().await;
         Ok(cleared)
     }

@@ -39,7 +39,7 @@ impl Memory {
     /// Sums a conversation up as it stands, without what was deleted from memory; what was made of it before is
     /// replaced.
     pub(super) async fn sum_up(&self, talk: &Talk, may_ask: &mut bool) -> Result<Tally, MemoryError> {
-        let mut read = self.ground().db.read().await?;
+        let mut read = self.context().db.read().await?;
         let known = talks::find_talks(&mut read, &[talk.id.as_str()]).await?;
         drop(read);
         let before = known.get(&talk.id).copied().unwrap_or_default();
@@ -57,7 +57,7 @@ impl Memory {
             spoken.speaker != Speaker::Stranger && spoken.at >= since && !spoken.text.trim().is_empty()
         });
         let origins: Vec<String> = spoken.iter().map(|spoken| message_origin(&spoken.id)).collect();
-        let deleted = forgotten::find_forgotten(&mut self.ground().db.read().await?, &origins).await?;
+        let deleted = forgotten::find_forgotten(&mut self.context().db.read().await?, &origins).await?;
         leave_out(&mut spoken, &deleted);
         let has_owner_spoken = spoken.iter().any(|spoken| spoken.speaker == Speaker::Owner);
         let mut text = None;
@@ -77,7 +77,7 @@ impl Memory {
             let text = in_short(text.trim(), INSIGHT_CHARACTERS);
             // A title may be the beginning of what was deleted.
             let content = if deleted.is_empty() { format!("{}: {text}", talk.title) } else { text };
-            let judged = agentd_entities::judge(&content);
+            let judged = agentd_entities::evaluate(&content);
             let new = NewEpisode {
                 agent_id: Some(agent.id.clone()),
                 content,
@@ -125,7 +125,7 @@ impl Memory {
             }
             Ok(tally)
         };
-        let tally = self.ground().db.write(store).await?;
+        let tally = self.context().db.write(store).await?;
         self.settle().await;
         Ok(tally)
     }
@@ -203,7 +203,7 @@ fn most_telling(spoken: &[Spoken]) -> Option<String> {
     let sentences = spoken.iter().flat_map(|spoken| sentences(&spoken.text));
     let mut judged: Vec<(usize, f64, &str)> = sentences
         .enumerate()
-        .map(|(place, sentence)| (place, agentd_entities::judge(sentence).importance, sentence))
+        .map(|(place, sentence)| (place, agentd_entities::evaluate(sentence).importance, sentence))
         .filter(|(_, importance, sentence)| *importance >= TELLING_SENTENCE && !sentence.ends_with('?'))
         .collect();
     judged.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));

@@ -37,11 +37,11 @@ use super::settings::MemorySettings;
 use super::source::ConversationSource;
 use crate::agents::{AgentId, Agents};
 use crate::engine::Engine;
-use crate::ground::Ground;
+use crate::runtime::AppContext;
 use crate::settings::Settings;
 
 struct Inner {
-    ground: Ground,
+    context: AppContext,
     settings: Settings,
     agents: Agents,
     embedding: Embedding,
@@ -51,7 +51,7 @@ struct Inner {
     embed_wake: Arc<Notify>,
     engine: Engine,
     source: Arc<dyn ConversationSource>,
-    /// Places for turns that recall.
+    /// Permits for turns that recall.
     recalling: Arc<Semaphore>,
     /// What recalling came to and is not written down yet.
     noted: parking_lot::Mutex<VecDeque<Noted>>,
@@ -83,19 +83,19 @@ impl std::fmt::Debug for Memory {
 impl Memory {
     #[must_use]
     pub fn new(
-        ground: Ground,
+        context: AppContext,
         settings: Settings,
         agents: Agents,
         engine: Engine,
         source: Arc<dyn ConversationSource>,
         embedder: Arc<dyn Embedder>,
     ) -> Self {
-        let embedding = Embedding::new(embedder, ground.db.clone());
+        let embedding = Embedding::new(embedder, context.db.clone());
         let memory = Self(Arc::new(Inner {
-            follower: Follower::new(ground.clone(), embedding.clone()),
+            follower: Follower::new(context.clone(), embedding.clone()),
             clusterings: Clusterings::default(),
             embed_wake: Arc::default(),
-            ground,
+            context,
             settings,
             agents,
             embedding,
@@ -115,8 +115,8 @@ impl Memory {
         memory
     }
 
-    pub(super) fn ground(&self) -> &Ground {
-        &self.0.ground
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
     }
 
     pub(super) fn settings(&self) -> &Settings {

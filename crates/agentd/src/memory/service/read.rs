@@ -70,7 +70,7 @@ impl Memory {
     /// # Errors
     /// `NotFound`, or the store's refusal.
     pub async fn get(&self, id: &str) -> Result<Episode, MemoryError> {
-        let found = episodes::find_episode(&mut self.ground().db.read().await?, &EpisodeId::from(id)).await?;
+        let found = episodes::find_episode(&mut self.context().db.read().await?, &EpisodeId::from(id)).await?;
         found.ok_or_else(|| MemoryError::NotFound { id: id.to_owned() })
     }
 
@@ -87,7 +87,7 @@ impl Memory {
             return self.list_cluster(cluster, agent.as_ref(), page).await;
         }
         let agent = agent.as_ref().map(crate::agents::AgentId::as_str);
-        let mut read = self.ground().db.read_snapshot().await?;
+        let mut read = self.context().db.read_snapshot().await?;
         let total = count_episodes(&mut read, agent).await?;
         Ok((episodes::list_episodes(&mut read, agent, page).await?, total))
     }
@@ -112,7 +112,7 @@ impl Memory {
             }
             near => near?,
         };
-        let mut read = self.ground().db.read().await?;
+        let mut read = self.context().db.read().await?;
         let sharing = entities::sharing_entities(&mut read, episode.number, RELATED_CANDIDATES).await?;
         // Half for the meaning, half for how many of its entities another one has.
         let mine = episode.entities.len().max(1);
@@ -149,7 +149,7 @@ impl Memory {
     /// # Errors
     /// The store's refusal.
     pub async fn graph(&self, limit: u32) -> Result<Graph, MemoryError> {
-        let mut read = self.ground().db.read_snapshot().await?;
+        let mut read = self.context().db.read_snapshot().await?;
         let (entities, relations) =
             entities::graph(&mut read, limit, limit.saturating_mul(RELATIONS_PER_ENTITY)).await?;
         let figures = figures(&mut read).await?;
@@ -175,7 +175,7 @@ impl Memory {
         let all = futures_util::stream::try_unfold(0, move |after| {
             let (memory, showing) = (memory.clone(), Arc::clone(&showing));
             async move {
-                let mut read = memory.ground().db.read().await?;
+                let mut read = memory.context().db.read().await?;
                 let page = entities::entities_after(&mut read, after, GRAPH_PAGE).await?;
                 showing.lock().extend(page.iter().map(|entity| entity.number));
                 Ok(page.last().map(|last| last.number).map(|last| (page, last)))
@@ -185,7 +185,7 @@ impl Memory {
         let among_them = futures_util::stream::try_unfold(RelationPlace::default(), move |after| {
             let (memory, shown) = (memory.clone(), Arc::clone(&shown));
             async move {
-                let mut read = memory.ground().db.read().await?;
+                let mut read = memory.context().db.read().await?;
                 let mut page = entities::relations_after(&mut read, &after, GRAPH_PAGE).await?;
                 let Some(last) = page.last().map(|(place, _)| place.clone()) else { return Ok(None) };
                 let shown = shown.lock();
@@ -200,7 +200,7 @@ impl Memory {
     /// # Errors
     /// The store's refusal.
     pub async fn statistics(&self) -> Result<Statistics, MemoryError> {
-        let figures = figures(&mut self.ground().db.read().await?).await?;
+        let figures = figures(&mut self.context().db.read().await?).await?;
         let episodes = count(figures.get(Figure::Episodes));
         let named = |figure| figures.by_name(figure).map(|(name, amount)| (name.to_owned(), count(amount))).collect();
         let mut importance = [0; 10];
@@ -229,7 +229,7 @@ impl Memory {
             let memory = memory.clone();
             async move {
                 let Some(after) = after else { return Ok(None) };
-                let mut read = memory.ground().db.read().await?;
+                let mut read = memory.context().db.read().await?;
                 let page = episodes::episodes_after(&mut read, after, EXPORT_PAGE).await?;
                 let next = page.last().map(|last| last.number);
                 Ok(next.map(|next| (page, Some(next))))

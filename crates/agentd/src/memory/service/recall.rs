@@ -110,7 +110,7 @@ impl Memory {
         limit: usize,
     ) -> Result<Option<Recalled>, MemoryError> {
         let agent = &request.agent.id;
-        if !episodes::has_any_for(&mut self.ground().db.read().await?, agent).await? {
+        if !episodes::has_any_for(&mut self.context().db.read().await?, agent).await? {
             return Ok(None);
         }
         let index = self.follower().current().await?;
@@ -118,7 +118,7 @@ impl Memory {
         let vector = self.meaning_in_time(&index, &text, agent).await;
         let candidates = self.candidates(index, text, vector, agent, limit * CANDIDATES).await?;
         let numbers: Vec<i64> = candidates.iter().map(|(number, _)| *number).collect();
-        let mut read = self.ground().db.read().await?;
+        let mut read = self.context().db.read().await?;
         let found = episodes::episodes_by_number(&mut read, &numbers).await?;
         let feedback = recalls::feedback_of(&mut read, &numbers).await?;
         let of_number: HashMap<i64, Candidate> = candidates.into_iter().collect();
@@ -228,12 +228,12 @@ impl Memory {
                         recalls::count_access(tx, &turn.memories).await?;
                         tx.emit(recalled_event(turn)).await?;
                     }
-                    Noted::Answered(turn) => judge(tx, turn, &mut counts).await?,
+                    Noted::Answered(turn) => count_use(tx, turn, &mut counts).await?,
                 }
             }
             counts.write(tx).await
         };
-        self.ground().db.write::<_, StoreError, _>(write).await?;
+        self.context().db.write::<_, StoreError, _>(write).await?;
         Ok(!self.0.noted.lock().is_empty())
     }
 }
@@ -291,7 +291,7 @@ fn recalled_event(turn: &ToldTurn) -> NewEvent {
 }
 
 /// Counts what an answer made use of.
-async fn judge(tx: &mut Tx, turn: &AnsweredTurn, counts: &mut CountChanges) -> Result<(), StoreError> {
+async fn count_use(tx: &mut Tx, turn: &AnsweredTurn, counts: &mut CountChanges) -> Result<(), StoreError> {
     let mut told = episodes::episodes_by_id(tx, &turn.told.memories).await?;
     // In one order for everybody, so that two transactions never wait for each other.
     told.sort_by_key(|episode| episode.number);

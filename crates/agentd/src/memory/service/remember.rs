@@ -57,7 +57,7 @@ impl Memory {
         talk: &Talk,
         is_asked_for: bool,
     ) -> Result<(Tally, bool), MemoryError> {
-        let mut read = self.ground().db.read().await?;
+        let mut read = self.context().db.read().await?;
         let known = talks::find_talks(&mut read, &[talk.id.as_str()]).await?;
         drop(read);
         let before = known.get(&talk.id).copied().unwrap_or_default();
@@ -137,7 +137,7 @@ impl Memory {
             true => Ok(()),
             false => Err(MemoryError::Overtaken),
         };
-        self.ground().db.write(advance).await
+        self.context().db.write(advance).await
     }
 
     /// Stores an episode or takes it into the one that it repeats, and notes how far the conversation was
@@ -170,7 +170,7 @@ impl Memory {
             };
             Ok(here.insert(tx, prepared).await?.is_some())
         };
-        let is_new = self.ground().db.write(keep).await?;
+        let is_new = self.context().db.write(keep).await?;
         if is_new {
             self.settle().await;
         }
@@ -202,7 +202,7 @@ impl Memory {
         };
         let hits = self.follower().ask(&index, compare).await?;
         let numbers: Vec<i64> = hits.iter().map(|hit| i64::try_from(hit.row.0).unwrap_or(0)).collect();
-        let mut found = episodes::episodes_by_number(&mut self.ground().db.read().await?, &numbers).await?;
+        let mut found = episodes::episodes_by_number(&mut self.context().db.read().await?, &numbers).await?;
         found.retain(|other| other.superseded_by.is_none() && before.is_none_or(|before| other.number < before));
         let fingerprint = Fingerprint::of(content);
         let same =
@@ -217,7 +217,7 @@ impl Memory {
         place: i64,
         limit: u32,
     ) -> Result<Option<(i64, Tally)>, MemoryError> {
-        let batch = episodes::list_comparable(&mut self.ground().db.read().await?, place, limit).await?;
+        let batch = episodes::list_comparable(&mut self.context().db.read().await?, place, limit).await?;
         let Some(last) = batch.last().map(|last| last.number) else { return Ok(None) };
         let mut tally = Tally::default();
         for episode in batch {
@@ -235,7 +235,7 @@ impl Memory {
                 tx.touch(MEMORY);
                 Ok::<_, MemoryError>(episodes::delete_episode(tx, &episode).await?)
             };
-            if self.ground().db.write(merge).await? {
+            if self.context().db.write(merge).await? {
                 tally.merged += 1;
                 self.settle().await;
             }
@@ -256,7 +256,7 @@ impl Memory {
         let next = talks.last().map(|last| (last.updated_at, last.id.clone()));
         let is_last = talks.len() < limit as usize;
         let ids: Vec<&str> = talks.iter().map(|talk| talk.id.as_str()).collect();
-        let known = talks::find_talks(&mut self.ground().db.read().await?, &ids).await?;
+        let known = talks::find_talks(&mut self.context().db.read().await?, &ids).await?;
         let known_of = |talk: Talk| {
             let known = known.get(&talk.id).copied().unwrap_or_default();
             (talk, known)

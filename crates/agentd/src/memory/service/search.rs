@@ -103,7 +103,7 @@ impl Memory {
             .map(|hit| (i64::try_from(hit.row.0).unwrap_or(0), f64::from(hit.score).clamp(0.0, 1.0)))
             .collect();
         let numbers: Vec<i64> = searched.hits.iter().map(|hit| i64::try_from(hit.row.0).unwrap_or(0)).collect();
-        let found = episodes::episodes_by_number(&mut self.ground().db.read().await?, &numbers).await?;
+        let found = episodes::episodes_by_number(&mut self.context().db.read().await?, &numbers).await?;
         let mut highlighter = Highlighter::new(&search.text);
         let hits = found
             .into_iter()

@@ -15,9 +15,9 @@ impl Memory {
     /// Follows the settings until the daemon drains: what they say is done now, not when a worker looks next.
     pub(super) fn follow_settings(&self) {
         let (inner, settings) = (Arc::downgrade(&self.0), self.0.settings.clone());
-        let draining = self.ground().draining.clone();
+        let draining = self.context().draining.clone();
         let work = move || follow(inner.clone(), settings.watch(), draining.clone());
-        self.ground().supervise("memory.settings", work);
+        self.context().supervise("memory.settings", work);
     }
 
     /// Since when what is said is remembered by itself; `None`: it is not. What was said before, while that was
@@ -36,7 +36,7 @@ impl Memory {
     }
 
     async fn on_since(&self, toggle: Toggle, is_on: bool) -> Result<Option<Timestamp>, MemoryError> {
-        let (was_on, since) = toggles::find_state(&mut self.ground().db.read().await?, toggle).await?;
+        let (was_on, since) = toggles::find_state(&mut self.context().db.read().await?, toggle).await?;
         if was_on == is_on {
             return Ok(is_on.then_some(since));
         }
@@ -44,7 +44,7 @@ impl Memory {
             toggles::set_toggle(tx, toggle, is_on).await?;
             Ok::<_, MemoryError>(toggles::find_state(tx, toggle).await?.1)
         };
-        let since = self.ground().db.write(note).await?;
+        let since = self.context().db.write(note).await?;
         Ok(is_on.then_some(since))
     }
 

@@ -46,7 +46,7 @@ impl Held {
         self.row.tally.add(tally);
         self.save().await?;
         self.steps_left = self.steps_left.saturating_sub(1);
-        Ok(self.steps_left > 0 && !self.memory.ground().draining.is_cancelled())
+        Ok(self.steps_left > 0 && !self.memory.context().draining.is_cancelled())
     }
 
     async fn save(&self) -> Result<(), MemoryError> {
@@ -55,7 +55,7 @@ impl Held {
             true => Ok(()),
             false => Err(MemoryError::Overtaken),
         };
-        self.memory.ground().db.write(save).await
+        self.memory.context().db.write(save).await
     }
 }
 
@@ -92,9 +92,9 @@ impl Memory {
             return Ok(false);
         }
         let job = Job::Consolidate;
-        let row = jobs::find_job(&mut self.ground().db.read().await?, job.as_str()).await?;
+        let row = jobs::find_job(&mut self.context().db.read().await?, job.as_str()).await?;
         let interval = Duration::from_secs(u64::from(minutes) * 60);
-        if row.and_then(|row| row.finished_at).is_some_and(|at| at + interval > self.ground().clock.now()) {
+        if row.and_then(|row| row.finished_at).is_some_and(|at| at + interval > self.context().clock.now()) {
             return Ok(false);
         }
         let Some(held) = self.claim(job, BACKGROUND_STEPS).await? else { return Ok(false) };
@@ -102,9 +102,9 @@ impl Memory {
     }
 
     async fn claim(&self, job: Job, steps_left: usize) -> Result<Option<Held>, MemoryError> {
-        let owner = self.ground().instance.to_string();
+        let owner = self.context().instance.to_string();
         let claim = async move |tx: &mut Tx| jobs::claim_job(tx, job.as_str(), &owner, LEASE).await;
-        let row = self.ground().db.write::<_, StoreError, _>(claim).await?;
+        let row = self.context().db.write::<_, StoreError, _>(claim).await?;
         Ok(row.map(|row| Held { memory: self.clone(), row, tally: Tally::default(), steps_left }))
     }
 
@@ -114,7 +114,7 @@ impl Memory {
             tokio::time::sleep(HEARTBEAT).await;
             let held = row.clone();
             let renew = async move |tx: &mut Tx| jobs::renew_lease(tx, &held, LEASE).await;
-            match self.ground().db.write_relaxed::<_, StoreError, _>(renew).await {
+            match self.context().db.write_relaxed::<_, StoreError, _>(renew).await {
                 Ok(true) => {}
                 Ok(false) => return MemoryError::Overtaken,
                 // The database may be back before the lease is over.
@@ -156,7 +156,7 @@ impl Memory {
             }
             Ok::<_, StoreError>(())
         };
-        self.ground().db.write(release).await?;
+        self.context().db.write(release).await?;
         done.map(|is_finished| (held.tally, is_finished))
     }
 
@@ -208,13 +208,13 @@ impl Memory {
     async fn forget_missing_talks(&self) -> Result<(), MemoryError> {
         let mut after = String::new();
         loop {
-            let page = talks::list_talks(&mut self.ground().db.read().await?, &after, TALKS_A_PAGE).await?;
+            let page = talks::list_talks(&mut self.context().db.read().await?, &after, TALKS_A_PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after.clone_from(last);
             let missing = self.source().missing(&page).await?;
             if !missing.is_empty() {
                 let delete = async move |tx: &mut Tx| talks::delete_talks(tx, &missing).await;
-                self.ground().db.write::<_, StoreError, _>(delete).await?;
+                self.context().db.write::<_, StoreError, _>(delete).await?;
             }
         }
     }
@@ -238,12 +238,12 @@ impl Memory {
     }
 
     async fn backfill(&self, held: &mut Held) -> Result<bool, MemoryError> {
-        let mut read = self.ground().db.read().await?;
+        let mut read = self.context().db.read().await?;
         held.row.total = held.row.done + entities::count_not_extracted_by(&mut read, RULES).await?;
         drop(read);
         let mut after = 0;
         loop {
-            let mut read = self.ground().db.read().await?;
+            let mut read = self.context().db.read().await?;
             let batch = entities::not_extracted_by(&mut read, RULES, after, EPISODES_AT_ONCE).await?;
             drop(read);
             let Some((last, _)) = batch.last() else { return Ok(true) };
@@ -259,7 +259,7 @@ impl Memory {
                 }
                 Ok::<_, StoreError>(with_entities)
             };
-            tally.created = self.ground().db.write(store).await?;
+            tally.created = self.context().db.write(store).await?;
             tally.skipped = tally.processed - tally.created;
             held.row.done += count;
             if !held.step(tally).await? {
@@ -273,8 +273,8 @@ impl Memory {
     /// # Errors
     /// The store's refusal.
     pub async fn jobs(&self) -> Result<Vec<JobState>, MemoryError> {
-        let now = self.ground().clock.now();
-        let mut read = self.ground().db.read().await?;
+        let now = self.context().clock.now();
+        let mut read = self.context().db.read().await?;
         let rows = jobs::list_jobs(&mut read).await?;
         let state = |job: &Job| match rows.iter().find(|row| row.name == job.as_str()) {
             None => idle(job.as_str()),
@@ -314,12 +314,12 @@ impl Memory {
         if !rules.enabled {
             return Ok(false);
         }
-        let mut read = self.ground().db.read().await?;
+        let mut read = self.context().db.read().await?;
         let least = crate::memory::model::Millionths::of(rules.min_importance);
         let mut gone = episodes::list_unimportant(&mut read, least, AT_ONCE).await?;
         let untouched_since = (rules.retention_days > 0).then(|| {
             let kept = Duration::from_secs(u64::from(rules.retention_days) * 24 * 60 * 60);
-            self.ground().clock.now() - kept
+            self.context().clock.now() - kept
         });
         if let Some(since) = untouched_since {
             let old = episodes::list_untouched_since(&mut read, since, AT_ONCE).await?;
@@ -342,7 +342,7 @@ impl Memory {
             tx.touch(crate::memory::follower::MEMORY);
             Ok::<_, StoreError>(())
         };
-        self.ground().db.write(forget).await?;
+        self.context().db.write(forget).await?;
         self.settle().await;
         Ok(true)
     }

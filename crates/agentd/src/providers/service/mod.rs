@@ -19,9 +19,9 @@ use url::Url;
 
 use super::error::ProviderError;
 use super::local::{LocalBackend, LocalOptions};
-use super::model::{Candidates, Choice, LOCAL, ModelWish, Outcome, PriceTable, ResolvedModel, choose, known_ids};
+use super::model::{Candidates, Choice, LOCAL, ModelPreference, Outcome, PriceTable, ResolvedModel, choose, known_ids};
 use super::store;
-use crate::ground::Ground;
+use crate::runtime::AppContext;
 use crate::settings::{Settings, Vault, VaultError};
 pub use key::PreparedProvider;
 
@@ -74,14 +74,14 @@ fn canonical(id: &str) -> Result<&'static str, ProviderError> {
 impl Providers {
     /// Costs nothing until the first call.
     #[must_use]
-    pub fn new(ground: &Ground, settings: Settings, local: LocalOptions, prices: PriceTable) -> Self {
+    pub fn new(context: &AppContext, settings: Settings, local: LocalOptions, prices: PriceTable) -> Self {
         Self(Arc::new(Inner {
-            db: ground.db.clone(),
-            clock: ground.clock.clone(),
-            ids: ground.ids.clone(),
+            db: context.db.clone(),
+            clock: context.clock.clone(),
+            ids: context.ids.clone(),
             vault: settings.vault().clone(),
             client: GuardedClient::new(settings.policy(), Trust::Owner),
-            configured: Snapshot::new(&ground.db, &[store::PROVIDERS]),
+            configured: Snapshot::new(&context.db, &[store::PROVIDERS]),
             outcomes: Mutex::default(),
             settings,
             local,
@@ -94,7 +94,7 @@ impl Providers {
     ///
     /// # Errors
     /// `NoModel`, with what is missing and what would mend it.
-    pub async fn resolve(&self, wish: ModelWish) -> Result<ResolvedModel, ProviderError> {
+    pub async fn resolve(&self, preference: ModelPreference) -> Result<ResolvedModel, ProviderError> {
         self.0.settings.refresh().await?;
         let agent = self.0.settings.agent();
         let configured = self.configured().await?;
@@ -102,9 +102,9 @@ impl Providers {
         let candidates = Candidates {
             vendors: usable.map(|provider| (provider.vendor, provider.default_model.clone())).collect(),
             local: &|| self.0.local.find(agent.local_model.as_deref()).map(|path| file_name(&path)),
-            default: ModelWish::new(agent.default_provider.as_deref(), agent.default_model.as_deref()),
+            default: ModelPreference::new(agent.default_provider.as_deref(), agent.default_model.as_deref()),
         };
-        let choice = choose(wish, &candidates).map_err(ProviderError::no_model)?;
+        let choice = choose(preference, &candidates).map_err(ProviderError::no_model)?;
         let (vendor, model) = match choice {
             Choice::Local => return self.resolve_local(agent.local_model.as_deref()),
             Choice::Vendor { vendor, model } => (vendor, model),

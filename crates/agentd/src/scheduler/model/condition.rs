@@ -116,10 +116,10 @@ pub(in crate::scheduler) fn fault(expression: &str, job: &Job) -> Option<String>
     let next_run_at = job.schedule.recurs().then_some(now);
     let begun = Job { last_run_at: Some(now), next_run_at, run_count: 0, ..job.clone() };
     if condition.evaluate(&values(&begun, example_run(job), 0, now)).is_err() {
-        return Some(format!("cannot be judged before the first run, when `run_count` is 0: {error}"));
+        return Some(format!("cannot be evaluated before the first run, when `run_count` is 0: {error}"));
     }
     Some(format!(
-        "cannot be judged before the first run, when `last_run` and `job.last_run_at` are null: {error}; begin with \
+        "cannot be evaluated before the first run, when `last_run` and `job.last_run_at` are null: {error}; begin with \
          `last_run == null || …`"
     ))
 }
@@ -152,7 +152,7 @@ fn example_run(job: &Job) -> Value {
 }
 
 /// Whether a run may begin. Takes some milliseconds at most.
-pub(in crate::scheduler) fn judge(
+pub(in crate::scheduler) fn evaluate(
     expression: &str,
     job: &Job,
     last_run: Option<(&Run, Option<&RunDelivery>)>,

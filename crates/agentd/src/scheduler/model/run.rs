@@ -24,7 +24,7 @@ const CUT_OFF: &str =
     "The daemon was stopped before the attempt was complete; what its tools did until then stays done.";
 
 named!(RunStatus {
-    /// Waits for its time, its place, or its next attempt.
+    /// Waits for its time, its permit, or its next attempt.
     Pending = "pending",
     Running = "running",
     Success = "success",

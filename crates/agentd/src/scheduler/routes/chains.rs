@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
-use crate::ground::record_once;
+use crate::runtime::record_once;
 use crate::scheduler::model::{
     Chain, ChainCause, ChainEdge, ChainId, ChainRun, ChainRunId, ChainRunStatus, JobId, RunId, RunStatus,
 };

@@ -2,7 +2,7 @@
 
 use agentd_base::{FieldProblem, Patch};
 use agentd_schedule::{MisfirePolicy, ScheduleSpec};
-use agentd_web::Judge;
+use agentd_web::Validate;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -102,10 +102,10 @@ impl From<CreateJobBody> for CreateJob {
     }
 }
 
-impl Judge<Scheduler> for CreateJobBody {
+impl Validate<Scheduler> for CreateJobBody {
     const DEPENDENT: &'static [(&'static str, &'static [&'static str])] = OF_SCHEDULE_TYPE;
 
-    async fn judge(self, scheduler: &Scheduler) -> Vec<FieldProblem> {
+    async fn validate(self, scheduler: &Scheduler) -> Vec<FieldProblem> {
         let wanted = CreateJob::from(self);
         let mut problems = scheduler.agent_problems(&wanted).await;
         problems.extend(scheduler.checked(AgentId::from("agent"), &wanted.fields).err().unwrap_or_default());
@@ -187,10 +187,10 @@ impl From<UpdateJobBody> for UpdateJob {
     }
 }
 
-impl Judge<Scheduler> for UpdateJobBody {
+impl Validate<Scheduler> for UpdateJobBody {
     const DEPENDENT: &'static [(&'static str, &'static [&'static str])] = OF_SCHEDULE_TYPE;
 
-    async fn judge(self, scheduler: &Scheduler) -> Vec<FieldProblem> {
+    async fn validate(self, scheduler: &Scheduler) -> Vec<FieldProblem> {
         let mut fields = UpdateJob::from(self).fields;
         // What a change leaves out is there already.
         let there = || Some("there".to_owned());

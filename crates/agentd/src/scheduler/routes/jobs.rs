@@ -2,7 +2,7 @@
 
 use agentd_base::{Page, PageLimits, Problems, Timestamp};
 use agentd_schedule::{Language, MisfirePolicy, ScheduleSpec};
-use agentd_web::{ApiError, Caller, ErrorBody, IdempotencyKey, Json, Judged, Path, Query, Scope};
+use agentd_web::{ApiError, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Scope, Validated};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use utoipa::{IntoParams, ToSchema};
 use super::Answer;
 use super::job_bodies::{CreateJobBody, UpdateJobBody};
 use crate::agents::AgentId;
-use crate::ground::record_once;
 use crate::notify::Target;
 use crate::projects::ProjectId;
+use crate::runtime::record_once;
 use crate::scheduler::model::{
     DeliveryRule, Job, JobCondition, JobExecutionMode, JobId, JobStatus, OverlapPolicy, RetryRule,
 };
@@ -155,7 +155,7 @@ pub(super) async fn list_jobs(
 pub(super) async fn create_job(
     State(scheduler): State<Scheduler>,
     once: IdempotencyKey,
-    Judged(Json(body)): Judged<Json<CreateJobBody>>,
+    Validated(Json(body)): Validated<Json<CreateJobBody>>,
 ) -> Result<(StatusCode, Json<JobView>), ApiError> {
     let language = language(&scheduler);
     let recorder = record_once(&once, StatusCode::CREATED, move |job: &Job| JobView::new(job, language));
@@ -186,7 +186,7 @@ pub(super) async fn get_job(
 pub(super) async fn update_job(
     State(scheduler): State<Scheduler>,
     Path(id): Path<JobId>,
-    Judged(Json(body)): Judged<Json<UpdateJobBody>>,
+    Validated(Json(body)): Validated<Json<UpdateJobBody>>,
 ) -> Answer<JobView> {
     let job = scheduler.update(&id, body.into()).await?;
     Ok(Json(JobView::new(&job, language(&scheduler))))

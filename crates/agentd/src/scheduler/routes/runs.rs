@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
 use crate::engine::SessionId;
-use crate::ground::record_once;
+use crate::runtime::record_once;
 use crate::scheduler::model::{JobId, Run, RunCause, RunDelivery, RunId, RunStatus};
 use crate::scheduler::service::Scheduler;
 

@@ -21,11 +21,11 @@ impl Scheduler {
     /// `Invalid` (a circle, an unknown job), or the store's refusal.
     pub async fn create_chain(&self, wanted: NewChain, recorder: Recorder<Chain>) -> Result<Chain, SchedulerError> {
         let chain = Chain {
-            id: ChainId::generate(&self.0.ground.ids),
+            id: ChainId::generate(&self.0.context.ids),
             name: wanted.name.trim().to_owned(),
             jobs: wanted.jobs,
             edges: wanted.edges,
-            created_at: self.0.ground.clock.now(),
+            created_at: self.0.context.clock.now(),
         };
         let mut problems = Problems::new();
         chain.check(&mut problems);
@@ -41,13 +41,13 @@ impl Scheduler {
             recorder.record(tx, &chain).await?;
             Ok(chain.clone())
         };
-        self.0.ground.db.write(work).await
+        self.0.context.db.write(work).await
     }
 
     /// # Errors
     /// `ChainNotFound`, or the store's refusal.
     pub async fn get_chain(&self, id: &ChainId) -> Result<Chain, SchedulerError> {
-        let found = chains::find_chain(&mut self.0.ground.db.read().await?, id).await?;
+        let found = chains::find_chain(&mut self.0.context.db.read().await?, id).await?;
         found.ok_or_else(|| SchedulerError::no_chain(id.as_str()))
     }
 
@@ -56,7 +56,7 @@ impl Scheduler {
     /// # Errors
     /// The store's refusal.
     pub async fn list_chains(&self, page: Page) -> Result<(Vec<Chain>, u64), SchedulerError> {
-        Ok(chains::list_chains(&mut self.0.ground.db.read_snapshot().await?, page).await?)
+        Ok(chains::list_chains(&mut self.0.context.db.read_snapshot().await?, page).await?)
     }
 
     /// Deletes a chain and the record of its runs. Jobs, and runs that are under way, stay.
@@ -68,7 +68,7 @@ impl Scheduler {
         let work = async move |tx: &mut Tx| {
             if chains::delete_chain(tx, &id).await? { Ok(()) } else { Err(SchedulerError::no_chain(id.as_str())) }
         };
-        self.0.ground.db.write(work).await
+        self.0.context.db.write(work).await
     }
 
     /// Begins a run of the chain with all its roots.
@@ -90,7 +90,7 @@ impl Scheduler {
             recorder.record(tx, &run).await?;
             Ok::<_, SchedulerError>(run)
         };
-        let run = self.0.ground.db.write(work).await?;
+        let run = self.0.context.db.write(work).await?;
         self.0.run_wake.notify_one();
         Ok(run)
     }
@@ -100,7 +100,7 @@ impl Scheduler {
     /// # Errors
     /// `ChainNotFound`, or the store's refusal.
     pub async fn list_chain_runs(&self, id: &ChainId, page: Page) -> Result<(Vec<ChainRun>, u64), SchedulerError> {
-        let mut read = self.0.ground.db.read_snapshot().await?;
+        let mut read = self.0.context.db.read_snapshot().await?;
         let Some(chain) = chains::find_chain(&mut read, id).await? else {
             return Err(SchedulerError::no_chain(id.as_str()));
         };

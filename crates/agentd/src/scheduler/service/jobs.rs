@@ -98,7 +98,7 @@ impl Scheduler {
             recorder.record(tx, &job).await?;
             Ok(job)
         };
-        let job = self.0.ground.db.write(work).await?;
+        let job = self.0.context.db.write(work).await?;
         self.0.tick_wake.notify_one();
         Ok(job)
     }
@@ -134,7 +134,7 @@ impl Scheduler {
         agent: AgentId,
         fields: &JobFields,
     ) -> Result<(Job, UrlSecrets), Vec<FieldProblem>> {
-        let now = self.0.ground.clock.now();
+        let now = self.0.context.clock.now();
         let mut problems = Problems::new();
         let schedule = match &fields.schedule {
             Some(spec) => self.read_schedule(spec, now, &mut problems),
@@ -143,7 +143,7 @@ impl Scheduler {
                 None
             }
         };
-        let id = JobId::generate(&self.0.ground.ids);
+        let id = JobId::generate(&self.0.context.ids);
         // Checked with any schedule, so that every bad field is named at once.
         let stand_in = schedule.clone().map_or_else(|| ScheduleSpec::every(1).check(&self.zone()), Ok)?;
         let mut job = Job::blank(id, agent, stand_in, now);
@@ -163,8 +163,8 @@ impl Scheduler {
         let Ok(target) = rule.channel.parse::<Target>() else { return };
         let fault = match &target {
             Target::Webhook(url) => {
-                let judged = self.0.settings.policy().current().check_url(url, Trust::Owner);
-                judged.err().map(|refusal| refusal.to_string())
+                let evaluated = self.0.settings.policy().current().check_url(url, Trust::Owner);
+                evaluated.err().map(|refusal| refusal.to_string())
             }
             // What is wrong with the target as such is told already.
             _ => self.0.notify.fault_of(&target).filter(|_| target.fault().is_none()),
@@ -244,7 +244,7 @@ impl Scheduler {
             write_url_secrets(tx, vault, &jobs::secret_scope(&job.id), &url).await?;
             Ok::<_, SchedulerError>(job)
         };
-        let job = self.0.ground.db.write(work).await?;
+        let job = self.0.context.db.write(work).await?;
         self.0.tick_wake.notify_one();
         Ok(job)
     }
@@ -257,7 +257,7 @@ impl Scheduler {
         let in_clear = |job: &Job| SealedUrl::of_stored(&job.delivery.as_ref()?.channel);
         let mut after = String::new();
         loop {
-            let batch = jobs::list_after(&mut self.0.ground.db.read().await?, &after, SEALED_A_BATCH).await?;
+            let batch = jobs::list_after(&mut self.0.context.db.read().await?, &after, SEALED_A_BATCH).await?;
             let Some((last, _)) = batch.last() else { return Ok(()) };
             after.clone_from(last);
             // One that cannot be read is left as it is.
@@ -272,7 +272,7 @@ impl Scheduler {
                     let scope = jobs::secret_scope(&job.id);
                     Ok::<_, SchedulerError>(write_url_secrets(tx, &vault, &scope, &sealed.secrets).await?)
                 };
-                self.0.ground.db.write(seal).await?;
+                self.0.context.db.write(seal).await?;
             }
         }
     }
@@ -280,7 +280,7 @@ impl Scheduler {
     /// # Errors
     /// `JobNotFound`, or the store's refusal.
     pub async fn get(&self, id: &JobId) -> Result<Job, SchedulerError> {
-        let found = jobs::find_job(&mut self.0.ground.db.read().await?, id).await?;
+        let found = jobs::find_job(&mut self.0.context.db.read().await?, id).await?;
         found.ok_or_else(|| SchedulerError::no_job(id.as_str()))
     }
 
@@ -293,7 +293,7 @@ impl Scheduler {
         if let Some(name) = asked.agent {
             filter.agent = Some(self.0.agents.get(name).await?.id.clone());
         }
-        let mut read = self.0.ground.db.read_snapshot().await?;
+        let mut read = self.0.context.db.read_snapshot().await?;
         if let Some(id) = asked.project {
             filter.project = Some(self.0.projects.get_in(&mut read, id).await?.id);
         }
@@ -319,7 +319,7 @@ impl Scheduler {
             scheduler.stop_open(tx, &open, StopReason::Cancel).await?;
             Ok::<_, SchedulerError>(open)
         };
-        let open = self.0.ground.db.write(work).await?;
+        let open = self.0.context.db.write(work).await?;
         for session in open.iter().filter_map(|run| run.session_id.as_ref()) {
             self.0.engine.await_cancelled(session).await;
         }
@@ -348,7 +348,7 @@ impl Scheduler {
             recorder.record(tx, &job).await?;
             Ok(job)
         };
-        self.0.ground.db.write(work).await
+        self.0.context.db.write(work).await
     }
 
     /// The job is due again, from now on: what it missed while it was paused is not made up for. A job of one date that
@@ -374,7 +374,7 @@ impl Scheduler {
             recorder.record(tx, &job).await?;
             Ok(job)
         };
-        let job = self.0.ground.db.write(work).await?;
+        let job = self.0.context.db.write(work).await?;
         self.0.tick_wake.notify_one();
         Ok(job)
     }

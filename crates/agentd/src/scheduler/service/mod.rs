@@ -24,9 +24,9 @@ use super::model::{Job, Run, RunCause, RunId, RunStatus, StopReason};
 use super::{events, store};
 use crate::agents::{AgentId, Agents, OwnsAgentData};
 use crate::engine::Engine;
-use crate::ground::{Ground, NextDue};
 use crate::notify::Notify;
 use crate::projects::{NamesProjects, ProjectId, Projects};
+use crate::runtime::{AppContext, NextDue};
 use crate::settings::Settings;
 
 pub use chains::NewChain;
@@ -74,7 +74,7 @@ impl RunCounts {
 const PREPARED_AT_ONCE: usize = 8;
 
 struct Inner {
-    ground: Ground,
+    context: AppContext,
     settings: Settings,
     agents: Agents,
     projects: Projects,
@@ -111,7 +111,7 @@ impl std::fmt::Debug for Scheduler {
 impl Scheduler {
     #[must_use]
     pub fn new(
-        ground: Ground,
+        context: AppContext,
         settings: Settings,
         agents: Agents,
         projects: Projects,
@@ -119,7 +119,7 @@ impl Scheduler {
         notify: Notify,
     ) -> Self {
         Self(Arc::new(Inner {
-            ground,
+            context,
             settings,
             agents,
             projects,
@@ -150,9 +150,9 @@ impl Scheduler {
         if !self.0.has_started.swap(false, Ordering::AcqRel) {
             return;
         }
-        let instance = Arc::clone(&self.0.ground.instance);
+        let instance = Arc::clone(&self.0.context.instance);
         let stop = async move |tx: &mut Tx| tx.emit(events::stopped(&instance)).await.map(|_| ());
-        if let Err(error) = self.0.ground.db.write::<_, StoreError, _>(stop).await {
+        if let Err(error) = self.0.context.db.write::<_, StoreError, _>(stop).await {
             tracing::warn!(%error, "that the scheduler stopped is not told");
         }
     }
@@ -168,18 +168,18 @@ impl Scheduler {
     /// # Errors
     /// The store's refusal.
     pub async fn count_active(&self) -> Result<u64, SchedulerError> {
-        Ok(store::statistics::count_active(&mut self.0.ground.db.read().await?).await?)
+        Ok(store::statistics::count_active(&mut self.0.context.db.read().await?).await?)
     }
 
     /// Counts the jobs, for the bound on them.
     pub(super) async fn refresh_known_jobs(&self) -> Result<(), StoreError> {
-        let active = store::statistics::count_active(&mut self.0.ground.db.read().await?).await?;
+        let active = store::statistics::count_active(&mut self.0.context.db.read().await?).await?;
         self.0.known_jobs.store(active, Ordering::Relaxed);
         Ok(())
     }
 
-    pub(super) fn ground(&self) -> &Ground {
-        &self.0.ground
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
     }
 
     pub(super) fn agents(&self) -> &Agents {
@@ -257,14 +257,14 @@ impl Scheduler {
     /// When this month began in the profile's zone.
     pub(super) fn first_of_month(&self) -> Option<Timestamp> {
         let zone = self.zone();
-        let today = zone.wall(self.0.ground.clock.now()).date();
+        let today = zone.wall(self.0.context.clock.now()).date();
         zone.instant(today.first_of_month().to_datetime(jiff::civil::Time::midnight()))
     }
 
     /// A run that is to begin as soon as it can.
     pub(super) fn new_run(&self, job: &Job, cause: RunCause, now: Timestamp) -> Run {
         Run {
-            id: RunId::generate(&self.0.ground.ids),
+            id: RunId::generate(&self.0.context.ids),
             job_id: job.id.clone(),
             agent_id: job.agent_id.clone(),
             scheduled_for: None,

@@ -63,7 +63,7 @@ impl Scheduler {
     /// `NotUnderstood` when neither the grammar nor a model finds one, `NoAnswer` when the model that was asked
     /// gave none, a used-up budget, or the store's refusal.
     pub async fn parse_plain(&self, text: &str) -> Result<PlainSchedule, SchedulerError> {
-        let now = self.0.ground.clock.now();
+        let now = self.0.context.clock.now();
         let zone = self.zone();
         let by_grammar = parse_natural(text, now, &zone, self.language())
             .map(|parsed| self.plain(parsed.schedule, parsed.confidence, ParseMethod::Grammar, now));
@@ -116,7 +116,7 @@ impl Scheduler {
     /// a reason, too.
     #[must_use]
     pub fn validate(&self, kind: ScheduleType, value: &str, timezone: Option<&str>) -> Validation {
-        let now = self.0.ground.clock.now();
+        let now = self.0.context.clock.now();
         let zone = self.zone();
         let refused = |field: &str, message: String| Validation {
             problems: vec![FieldProblem { field: field.to_owned(), message }],

@@ -46,7 +46,7 @@ impl Scheduler {
             recorder.record(tx, &run.id).await?;
             Ok(run.id)
         };
-        let run = self.0.ground.db.write(work).await?;
+        let run = self.0.context.db.write(work).await?;
         self.0.run_wake.notify_one();
         Ok(run)
     }
@@ -56,7 +56,7 @@ impl Scheduler {
     /// # Errors
     /// The store's refusal.
     pub async fn failed_lately(&self, since: Timestamp, limit: u32) -> Result<Vec<FailedRun>, SchedulerError> {
-        let failed = runs::list_failed(&mut self.0.ground.db.read().await?, since, limit).await?;
+        let failed = runs::list_failed(&mut self.0.context.db.read().await?, since, limit).await?;
         let failed = failed.into_iter().map(|(run, job_name, job_goal)| FailedRun { run, job_name, job_goal });
         Ok(failed.collect())
     }
@@ -71,7 +71,7 @@ impl Scheduler {
         status: Option<RunStatus>,
         page: Page,
     ) -> Result<(Vec<Run>, u64), SchedulerError> {
-        let mut read = self.0.ground.db.read_snapshot().await?;
+        let mut read = self.0.context.db.read_snapshot().await?;
         if jobs::find_job(&mut read, job).await?.is_none() {
             return Err(SchedulerError::no_job(job.as_str()));
         }
@@ -81,7 +81,7 @@ impl Scheduler {
     /// # Errors
     /// `JobNotFound`, `RunNotFound`, or the store's refusal.
     pub async fn get_run(&self, job: &JobId, id: &RunId) -> Result<Run, SchedulerError> {
-        let mut read = self.0.ground.db.read().await?;
+        let mut read = self.0.context.db.read().await?;
         if jobs::find_job(&mut read, job).await?.is_none() {
             return Err(SchedulerError::no_job(job.as_str()));
         }
@@ -94,7 +94,7 @@ impl Scheduler {
     /// The store's refusal.
     pub async fn deliveries(&self, runs: &[Run]) -> Result<BTreeMap<RunId, RunDelivery>, SchedulerError> {
         let keys: Vec<String> = runs.iter().map(|run| prompt::message_key(&run.id)).collect();
-        let mut read = self.0.ground.db.read().await?;
+        let mut read = self.0.context.db.read().await?;
         let mut outcomes = self.0.notify.outcomes(&mut read, &keys).await?;
         let of_run = |(run, key): (&Run, &String)| {
             let (status, error) = outcomes.remove(key)?;
@@ -123,7 +123,7 @@ impl Scheduler {
             recorder.record(tx, &stopped).await?;
             Ok(stopped)
         };
-        let stopped = self.0.ground.db.write(work).await?;
+        let stopped = self.0.context.db.write(work).await?;
         if stopped.status.is_over() {
             return Ok(stopped);
         }
@@ -156,6 +156,6 @@ impl Scheduler {
             scheduler.end_attempt(tx, &run, job.as_ref(), outcome, run.attempt).await?;
             Ok::<_, SchedulerError>(())
         };
-        self.0.ground.db.write(work).await
+        self.0.context.db.write(work).await
     }
 }

@@ -58,8 +58,8 @@ impl Scheduler {
     }
 
     async fn activity(&self, days: i64) -> Result<(Vec<Activity>, Timestamp), SchedulerError> {
-        let since = self.0.ground.clock.now() - Duration::from_secs(days.unsigned_abs() * 86_400);
-        let mut found = calendar::activity_since(&mut self.0.ground.db.read().await?, since).await?;
+        let since = self.0.context.clock.now() - Duration::from_secs(days.unsigned_abs() * 86_400);
+        let mut found = calendar::activity_since(&mut self.0.context.db.read().await?, since).await?;
         let sources = self.0.activity.read().clone();
         for source in sources {
             found.extend(source.activity_since(since).await?);
@@ -84,7 +84,7 @@ impl Scheduler {
     /// The store's refusal.
     pub async fn suggestions(&self, language: Language) -> Result<Vec<Suggestion>, SchedulerError> {
         let (activity, _) = self.activity(HABIT_DAYS).await?;
-        Ok(suggestions(&activity, self.0.ground.clock.now(), &self.zone(), language))
+        Ok(suggestions(&activity, self.0.context.clock.now(), &self.zone(), language))
     }
 
     /// The runs of a range that were, and the slots of active jobs that are to come.
@@ -92,8 +92,8 @@ impl Scheduler {
     /// # Errors
     /// The store's refusal.
     pub async fn calendar(&self, from: Timestamp, until: Timestamp) -> Result<Calendar, SchedulerError> {
-        let now = self.0.ground.clock.now();
-        let mut read = self.0.ground.db.read().await?;
+        let now = self.0.context.clock.now();
+        let mut read = self.0.context.db.read().await?;
         let most = u32::try_from(MOST_ENTRIES + 1).unwrap_or(u32::MAX);
         let runs = calendar::list_runs(&mut read, from, until, most).await?;
         let jobs =

@@ -78,10 +78,10 @@ impl Scheduler {
     /// # Errors
     /// The store's refusal.
     pub async fn statistics(&self) -> Result<Statistics, SchedulerError> {
-        let now = self.0.ground.clock.now();
+        let now = self.0.context.clock.now();
         let today =
             self.0.settings.day(now).to_zoned(self.0.settings.timezone()).map_or(now, |day| day.timestamp().into());
-        let mut read = self.0.ground.db.read().await?;
+        let mut read = self.0.context.db.read().await?;
         let figures = statistics::figures_since(&mut read, now - LATELY).await?;
         Ok(Statistics {
             jobs_by_status: statistics::count_jobs(&mut read).await?,
@@ -94,7 +94,7 @@ impl Scheduler {
     /// # Errors
     /// `JobNotFound`, or the store's refusal.
     pub async fn job_statistics(&self, id: &JobId) -> Result<JobStatistics, SchedulerError> {
-        let mut read = self.0.ground.db.read().await?;
+        let mut read = self.0.context.db.read().await?;
         let job = jobs::find_job(&mut read, id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
         let figures = statistics::figures_of_job(&mut read, id).await?;
         let last = runs::find_last_ended(&mut read, id).await?;
@@ -116,11 +116,11 @@ impl Scheduler {
     /// How the scheduler of this daemon does.
     #[must_use]
     pub fn status(&self) -> SchedulerStatus {
-        let now = self.0.ground.clock.now();
+        let now = self.0.context.clock.now();
         let last = Timestamp::from_micros(self.0.last_tick.load(Ordering::Relaxed));
         let regular = last.max(now - TICK_INTERVAL) + TICK_INTERVAL;
         SchedulerStatus {
-            running: !self.0.ground.draining.is_cancelled(),
+            running: !self.0.context.draining.is_cancelled(),
             tick_interval: TICK_INTERVAL,
             next_tick_at: regular.min(self.next_due().max(now)),
             jobs_checked_last_tick: self.0.last_checked.load(Ordering::Relaxed),

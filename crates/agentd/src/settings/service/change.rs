@@ -9,7 +9,7 @@ use agentd_base::{FieldProblem, Patch, SecretUpdate};
 use agentd_store::{Read, Recorder, StoreError, Tx};
 use serde_json::{Map, Value};
 
-use super::{KeepsSettings, Settings, load, other_views, typed, views};
+use super::{PortableSection, Settings, load, other_views, typed, views};
 use crate::settings::avatar;
 use crate::settings::destination::WriteOnly;
 use crate::settings::error::SettingsError;
@@ -19,7 +19,7 @@ use crate::settings::section::{
 use crate::settings::vault::Vault;
 use crate::settings::{ProfileSettings, overlay, store};
 
-/// A change of one section that its schema has been held against; the section's own rules judge it
+/// A change of one section that its schema has been held against; the section's own rules validate it
 /// when it is written.
 #[derive(Clone)]
 pub struct SettingsChange {
@@ -310,7 +310,7 @@ pub(super) async fn write_all(
 
 async fn all_views(
     registry: &Registry,
-    others: &[Arc<dyn KeepsSettings>],
+    others: &[Arc<dyn PortableSection>],
     read: &mut Read,
 ) -> Result<Map<String, Value>, SettingsError> {
     let mut views = views(registry, &load(registry, read).await?.sections);

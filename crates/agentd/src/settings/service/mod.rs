@@ -23,9 +23,9 @@ use super::{
     AgentSettings, EmailSettings, InterfaceSettings, ProactiveSettings, ProfileSettings, SecuritySettings,
     StrategySettings, store,
 };
-use crate::ground::{DataDir, Ground};
+use crate::runtime::{AppContext, DataDir};
 pub use change::{ImportedSettings, SettingsChange, WrittenSettings};
-pub use others::{FindsNamed, KeeperImport, KeepsSettings};
+pub use others::{FindsNamed, KeeperImport, PortableSection};
 
 /// The section of the chat platforms.
 const CHANNELS: &str = "channels";
@@ -54,7 +54,7 @@ struct Inner {
     decoding: Arc<Mutex<()>>,
     changes: watch::Sender<u64>,
     policy: PolicyHandle,
-    others: RwLock<Vec<Arc<dyn KeepsSettings>>>,
+    others: RwLock<Vec<Arc<dyn PortableSection>>>,
     finders: RwLock<Vec<Arc<dyn FindsNamed>>>,
 }
 
@@ -73,15 +73,15 @@ impl Settings {
     ///
     /// # Errors
     /// A section that cannot be read, or the database is away.
-    pub async fn open(ground: &Ground, vault: Vault, registry: Registry) -> Result<Self, SettingsError> {
+    pub async fn open(context: &AppContext, vault: Vault, registry: Registry) -> Result<Self, SettingsError> {
         let registry = Arc::new(registry);
-        let snapshot = Snapshot::new(&ground.db, &[store::SETTINGS]);
+        let snapshot = Snapshot::new(&context.db, &[store::SETTINGS]);
         let loaded = Arc::clone(&registry);
         let state = snapshot.get(async move |read: &mut Read| load(&loaded, read).await).await?;
         let settings = Self(Arc::new(Inner {
-            db: ground.db.clone(),
-            entropy: ground.entropy.clone(),
-            data_dir: Arc::clone(&ground.data_dir),
+            db: context.db.clone(),
+            entropy: context.entropy.clone(),
+            data_dir: Arc::clone(&context.data_dir),
             registry,
             vault,
             snapshot,
@@ -94,13 +94,13 @@ impl Settings {
             finders: RwLock::default(),
         }));
         settings.0.policy.set(settings.security().net_policy());
-        let (followed, draining) = (settings.clone(), ground.draining.clone());
-        ground.supervise("settings.follow", move || follow(followed.clone(), draining.clone()));
+        let (followed, draining) = (settings.clone(), context.draining.clone());
+        context.supervise("settings.follow", move || follow(followed.clone(), draining.clone()));
         Ok(settings)
     }
 
     /// Adds settings that are no section. Called while the daemon is composed.
-    pub fn register(&self, keeper: Arc<dyn KeepsSettings>) {
+    pub fn register(&self, keeper: Arc<dyn PortableSection>) {
         self.0.others.write().push(keeper);
     }
 
@@ -109,7 +109,7 @@ impl Settings {
         self.0.finders.write().push(finder);
     }
 
-    pub(super) fn others(&self) -> Vec<Arc<dyn KeepsSettings>> {
+    pub(super) fn others(&self) -> Vec<Arc<dyn PortableSection>> {
         self.0.others.read().clone()
     }
 
@@ -285,7 +285,10 @@ async fn load(registry: &Registry, read: &mut Read) -> Result<State, SettingsErr
 }
 
 /// The settings that are no section, under their names.
-async fn other_views(others: &[Arc<dyn KeepsSettings>], read: &mut Read) -> Result<Map<String, Value>, SettingsError> {
+async fn other_views(
+    others: &[Arc<dyn PortableSection>],
+    read: &mut Read,
+) -> Result<Map<String, Value>, SettingsError> {
     let mut views = Map::new();
     for keeper in others {
         views.insert(keeper.name().to_owned(), keeper.export(read).await?);

@@ -23,7 +23,7 @@ pub struct KeeperImport {
 }
 
 /// A part of the daemon that keeps settings in rows of its own.
-pub trait KeepsSettings: Send + Sync {
+pub trait PortableSection: Send + Sync {
     /// Its name among the categories.
     fn name(&self) -> &'static str;
 

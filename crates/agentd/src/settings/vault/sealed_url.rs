@@ -41,7 +41,7 @@ pub struct SealedUrl {
 }
 
 /// A credential in a text: its name in the vault, and where it stands.
-struct Place {
+struct CredentialSpan {
     name: String,
     range: Range<usize>,
 }
@@ -127,7 +127,7 @@ pub async fn open_url(
     shown: &str,
 ) -> Result<Result<String, String>, VaultError> {
     let mut url = shown.to_owned();
-    for Place { name, range } in places(shown).into_iter().rev() {
+    for CredentialSpan { name, range } in places(shown).into_iter().rev() {
         // An old row, which holds it in the clear.
         if &shown[range.clone()] != MASK {
             continue;
@@ -150,7 +150,7 @@ pub async fn open_url(
 
 /// Adds the credentials in a url to what is hidden.
 pub fn hide_url_secrets(redactor: &mut Redactor, url: &str) {
-    for Place { range, .. } in places(url) {
+    for CredentialSpan { range, .. } in places(url) {
         redactor.add(&url[range.clone()]);
         redactor.add(&percent_decode_str(&url[range]).decode_utf8_lossy());
     }
@@ -190,13 +190,13 @@ fn server_in(text: &str) -> Option<String> {
 
 /// The credentials in a text with a url, in their order: what stands before the host, and parameters of the query that
 /// are named like a credential.
-fn places(text: &str) -> Vec<Place> {
+fn places(text: &str) -> Vec<CredentialSpan> {
     let mut found = Vec::new();
     let Some(start) = text.find("://").map(|at| at + 3) else { return found };
     let end_of = |from: usize, ends: &[char]| text[from..].find(ends).map_or(text.len(), |at| from + at);
     let authority = end_of(start, &['/', '?', '#', '\\']);
     if let Some(at) = text[start..authority].rfind('@').filter(|at| *at > 0) {
-        found.push(Place { name: format!("{PREFIX}login"), range: start..start + at });
+        found.push(CredentialSpan { name: format!("{PREFIX}login"), range: start..start + at });
     }
     let query_end = end_of(authority, &['#']);
     let Some(query) = text[authority..query_end].find('?').map(|at| authority + at + 1) else { return found };
@@ -210,7 +210,7 @@ fn places(text: &str) -> Vec<Place> {
                 *nth += 1;
                 let nth = if *nth == 1 { String::new() } else { format!("#{nth}") };
                 let value_from = from + name.len() + 1;
-                found.push(Place {
+                found.push(CredentialSpan {
                     name: format!("{PREFIX}{name_shown}{nth}"),
                     range: value_from..value_from + value.len(),
                 });

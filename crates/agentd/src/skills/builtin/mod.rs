@@ -24,7 +24,7 @@ use super::sandbox::CodeRunner;
 use super::schema::InputSchema;
 use super::tool::{Effect, Tool, ToolDescription, ToolError, ToolSource};
 use crate::agents::Agent;
-use crate::ground::Ground;
+use crate::runtime::AppContext;
 use crate::settings::Settings;
 
 use code::CodeTools;
@@ -66,10 +66,10 @@ impl std::fmt::Debug for BuiltinTools {
 
 impl BuiltinTools {
     #[must_use]
-    pub fn new(ground: &Ground, settings: &Settings, runner: CodeRunner) -> Self {
-        let files = Files::new(ground.entropy.clone(), runner.workspace_bounds());
+    pub fn new(context: &AppContext, settings: &Settings, runner: CodeRunner) -> Self {
+        let files = Files::new(context.entropy.clone(), runner.workspace_bounds());
         Self(Arc::new(Inner {
-            db: ground.db.clone(),
+            db: context.db.clone(),
             files: vec![
                 files::read_file(),
                 files::write_file(&files),
@@ -79,7 +79,7 @@ impl BuiltinTools {
             ],
             code: CodeTools::new(runner),
             fetch: http_fetch::http_fetch(settings.policy()),
-            switched_off: Snapshot::new(&ground.db, &[store::BUILTIN_TOOLS]),
+            switched_off: Snapshot::new(&context.db, &[store::BUILTIN_TOOLS]),
             joined: RwLock::default(),
         }))
     }

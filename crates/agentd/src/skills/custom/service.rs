@@ -13,7 +13,7 @@ use super::model::{CustomTool, CustomToolChange, CustomToolId, SecretChanges};
 use super::run::{Means, RunnableTool};
 use super::store;
 use crate::agents::Agent;
-use crate::ground::Ground;
+use crate::runtime::AppContext;
 use crate::settings::{SealedUrl, Settings, Vault, VaultError, open_url, write_url_secrets};
 use crate::skills::Skills;
 use crate::skills::error::SkillError;
@@ -69,14 +69,14 @@ fn scope(id: &CustomToolId) -> String {
 
 impl CustomTools {
     #[must_use]
-    pub fn new(ground: &Ground, settings: &Settings, runner: CodeRunner, skills: Skills) -> Self {
+    pub fn new(context: &AppContext, settings: &Settings, runner: CodeRunner, skills: Skills) -> Self {
         Self(Arc::new(Inner {
-            db: ground.db.clone(),
-            clock: ground.clock.clone(),
-            ids: ground.ids.clone(),
+            db: context.db.clone(),
+            clock: context.clock.clone(),
+            ids: context.ids.clone(),
             vault: settings.vault().clone(),
-            means: Means::new(runner, ground.entropy.clone(), &settings.policy()),
-            loaded: Snapshot::new(&ground.db, &[store::CUSTOM_TOOLS]),
+            means: Means::new(runner, context.entropy.clone(), &settings.policy()),
+            loaded: Snapshot::new(&context.db, &[store::CUSTOM_TOOLS]),
             skills,
         }))
     }

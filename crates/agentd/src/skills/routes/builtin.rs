@@ -8,7 +8,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::{SkillsRoutes, ToggleTool};
-use crate::ground::record_once;
+use crate::runtime::record_once;
 use crate::skills::builtin::BuiltinTool;
 use crate::skills::tool::Effect;
 
@@ -82,8 +82,8 @@ pub(super) async fn toggle_builtin_tool(
     State(state): State<SkillsRoutes>,
     once: IdempotencyKey,
     Path(name): Path<String>,
-    JsonOrNothing(wish): JsonOrNothing<ToggleTool>,
+    JsonOrNothing(toggle): JsonOrNothing<ToggleTool>,
 ) -> ApiResult<Json<BuiltinToolView>> {
     let recorder = record_once(&once, StatusCode::OK, |tool: &BuiltinTool| BuiltinToolView::from(tool.clone()));
-    Ok(Json(state.builtin.toggle(&name, wish.enabled, recorder).await?.into()))
+    Ok(Json(state.builtin.toggle(&name, toggle.enabled, recorder).await?.into()))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use agentd_base::{FieldProblem, HIDDEN, Patch, SecretState, SecretUpdate, Timestamp};
-use agentd_web::{ApiResult, Caller, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Judge, Judged, Path, Scope};
+use agentd_web::{ApiResult, Caller, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Path, Scope, Validate, Validated};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::sent_back::{Change, SentBack};
 use super::{SkillsRoutes, ToggleTool};
-use crate::ground::record_once;
+use crate::runtime::record_once;
 use crate::settings::{UnknownMask, server_of};
 use crate::skills::custom::{
     CustomTool, CustomToolChange, CustomToolId, HttpMethod, HttpRequestChange, ListedTool, ToolKind,
@@ -128,10 +128,10 @@ impl From<CustomToolFields> for CustomToolChange {
     }
 }
 
-impl Judge<SkillsRoutes> for CustomToolFields {
+impl Validate<SkillsRoutes> for CustomToolFields {
     const DEPENDENT: &'static [(&'static str, &'static [&'static str])] = &[("kind", &["source_code", "request"])];
 
-    async fn judge(self, _: &SkillsRoutes) -> Vec<FieldProblem> {
+    async fn validate(self, _: &SkillsRoutes) -> Vec<FieldProblem> {
         CustomToolChange::from(self).problems()
     }
 }
@@ -309,7 +309,7 @@ pub(super) async fn list_custom_tools(
 pub(super) async fn create_custom_tool(
     State(state): State<SkillsRoutes>,
     once: IdempotencyKey,
-    Judged(Json(fields)): Judged<Json<CustomToolFields>>,
+    Validated(Json(fields)): Validated<Json<CustomToolFields>>,
 ) -> ApiResult<(StatusCode, Json<CustomToolView>)> {
     let custom = state.custom.clone();
     let view = move |tool: &CustomTool| CustomToolView::from(custom.unchecked(tool));
@@ -369,10 +369,10 @@ pub(super) async fn toggle_custom_tool(
     State(state): State<SkillsRoutes>,
     once: IdempotencyKey,
     Path(id): Path<String>,
-    JsonOrNothing(wish): JsonOrNothing<ToggleTool>,
+    JsonOrNothing(toggle): JsonOrNothing<ToggleTool>,
 ) -> ApiResult<Json<CustomToolView>> {
     let custom = state.custom.clone();
     let view = move |tool: &CustomTool| CustomToolView::from(custom.unchecked(tool));
     let recorder = record_once(&once, StatusCode::OK, view);
-    Ok(Json(state.custom.toggle(&id, wish.enabled, recorder).await?.into()))
+    Ok(Json(state.custom.toggle(&id, toggle.enabled, recorder).await?.into()))
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::interpreter::Interpreter;
 use super::outcome::CodeOutcome;
 use super::settings::SandboxSettings;
-use crate::ground::Ground;
+use crate::runtime::AppContext;
 use crate::settings::Settings;
 use crate::skills::tool::{ToolCallContext, ToolError};
 use crate::skills::workspace::Bounds;
@@ -69,15 +69,15 @@ impl CodeRunner {
     /// Starts nothing yet. `program` is the daemon's own binary. Where the sandbox cannot even be
     /// prepared, code is refused with the reason.
     #[must_use]
-    pub fn new(ground: &Ground, settings: Settings, spawner: Spawner, program: PathBuf) -> Self {
-        let folder = ground.data_dir.root().join("sandbox").join(machine());
-        let made = ground.data_dir.make_folder(&ground.data_dir.root().join("sandbox"));
+    pub fn new(context: &AppContext, settings: Settings, spawner: Spawner, program: PathBuf) -> Self {
+        let folder = context.data_dir.root().join("sandbox").join(machine());
+        let made = context.data_dir.make_folder(&context.data_dir.root().join("sandbox"));
         let setup = SandboxSetup {
             spawner,
             program,
             init_arguments: vec![INIT_SUBCOMMAND.into()],
             state_directory: folder.clone(),
-            data_directory: ground.data_dir.root().to_path_buf(),
+            data_directory: context.data_dir.root().to_path_buf(),
             control_groups: true,
         };
         let policy = settings.section::<SandboxSettings>().policy();
@@ -89,7 +89,7 @@ impl CodeRunner {
         Self(Arc::new(Inner {
             sandbox,
             settings,
-            entropy: ground.entropy.clone(),
+            entropy: context.entropy.clone(),
             proxy_socket: folder.join("proxy.sock"),
             proxy: Mutex::new(None),
             granted_socket: folder.join("granted.sock"),

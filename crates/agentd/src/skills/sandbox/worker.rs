@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::runner::CodeRunner;
-use crate::ground::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError};
 
 const INTERVAL: Duration = Duration::from_secs(10);
 

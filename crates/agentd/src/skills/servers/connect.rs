@@ -16,7 +16,7 @@ use super::listing::Listing;
 use super::load::{Spec, Way};
 use super::model::ToolServerId;
 use super::reach::StdioReach;
-use crate::ground::DataDir;
+use crate::runtime::DataDir;
 use crate::skills::sandbox::CodeRunner;
 
 /// Vendors take no more tools than this, so no server needs to offer more.

@@ -32,7 +32,7 @@ pub enum ServerStatus {
     Failed,
 }
 
-/// A wish.
+/// A command.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Be connected, as registered here.

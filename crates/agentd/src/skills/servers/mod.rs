@@ -56,4 +56,4 @@ pub use reach::{HttpReach, Reach, StdioReach, TransportKind};
 pub use secrets::SecretChanges;
 pub use service::ToolServers;
 pub use state::{CallCounts, TestReport, ToolServerState};
-pub use worker::KeepToolServers;
+pub use worker::ToolServerMaintenance;

@@ -19,7 +19,7 @@ use super::model::{ToolServer, ToolServerChange, ToolServerId};
 use super::reach::Reach;
 use super::state::{CallCounts, Calls, CountedCall, ToolServerState};
 use super::{secrets, store};
-use crate::ground::Ground;
+use crate::runtime::AppContext;
 use crate::settings::{Settings, Vault};
 use crate::skills::Skills;
 use crate::skills::custom::store::CUSTOM_TOOLS;
@@ -65,16 +65,16 @@ impl std::fmt::Debug for ToolServers {
 
 impl ToolServers {
     #[must_use]
-    pub fn new(ground: &Ground, settings: &Settings, runner: CodeRunner, skills: Skills) -> Self {
+    pub fn new(context: &AppContext, settings: &Settings, runner: CodeRunner, skills: Skills) -> Self {
         Self(Arc::new(Inner {
-            db: ground.db.clone(),
-            clock: ground.clock.clone(),
-            ids: ground.ids.clone(),
-            entropy: ground.entropy.clone(),
+            db: context.db.clone(),
+            clock: context.clock.clone(),
+            ids: context.ids.clone(),
+            entropy: context.entropy.clone(),
             vault: settings.vault().clone(),
-            opener: Arc::new(Opener::new(runner, settings.policy(), Arc::clone(&ground.data_dir))),
+            opener: Arc::new(Opener::new(runner, settings.policy(), Arc::clone(&context.data_dir))),
             loader: Loader::new(settings.vault().clone(), skills),
-            loaded: Snapshot::new(&ground.db, &[store::TOOL_SERVERS, CUSTOM_TOOLS]),
+            loaded: Snapshot::new(&context.db, &[store::TOOL_SERVERS, CUSTOM_TOOLS]),
             links: Mutex::default(),
             supervisors: TaskTracker::new(),
             tests: Semaphore::new(TESTS),

@@ -76,7 +76,7 @@ impl ToolServers {
         let state = link.state();
         let must_wait = state.retry_at.is_some_and(|(at, _)| at > tokio::time::Instant::now());
         if state.session.is_none() && (at_once || !must_wait) {
-            // A full queue holds the wish already.
+            // A full queue holds the command already.
             let _ = link.tell(Command::Connect(Arc::clone(spec)));
         }
     }

@@ -7,14 +7,14 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::service::ToolServers;
-use crate::ground::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError};
 
 const INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub struct KeepToolServers(pub ToolServers);
+pub struct ToolServerMaintenance(pub ToolServers);
 
-impl Worker for KeepToolServers {
+impl Worker for ToolServerMaintenance {
     fn name(&self) -> &'static str {
         "skills.keep_tool_servers"
     }

@@ -49,7 +49,7 @@ const MIN_SECRET_CHARACTERS: usize = 8;
 const MAX_SECRET_CHARACTERS: usize = 256;
 const MAX_NAME_CHARACTERS: usize = 200;
 
-/// A door for signed requests. Its secret is in the vault.
+/// An endpoint for signed requests. Its secret is in the vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
     pub id: WebhookId,

@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::receive::{AcceptedDelivery, refusal};
 use crate::agents::AgentId;
-use crate::ground::record_once;
+use crate::runtime::record_once;
 use crate::webhooks::model::{
     BodyFormat, Delivery, DeliveryStatus, StoredRequest, WebhookDeliveryId, WebhookId, read_body,
 };

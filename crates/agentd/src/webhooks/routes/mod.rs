@@ -4,7 +4,7 @@ mod deliveries;
 mod receive;
 
 use agentd_base::{FieldProblem, Patch, Secret, SecretState, SecretUpdate, Timestamp};
-use agentd_web::{ApiResult, ApiRouter, ErrorBody, IdempotencyKey, Json, Judge, Judged, Path, Routes, routes};
+use agentd_web::{ApiResult, ApiRouter, ErrorBody, IdempotencyKey, Json, Path, Routes, Validate, Validated, routes};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::model::{Webhook, WebhookChange, WebhookId};
 use super::service::{CreatedWebhook, Webhooks};
 use crate::agents::AgentId;
-use crate::ground::record_secret_once;
+use crate::runtime::record_secret_once;
 
 #[must_use]
 pub fn routes() -> Routes<Webhooks> {
@@ -27,7 +27,7 @@ pub fn routes() -> Routes<Webhooks> {
     )
 }
 
-/// A door for signed requests from outside.
+/// An endpoint for signed requests from outside.
 #[derive(Debug, Serialize, ToSchema)]
 struct WebhookFieldsView {
     id: WebhookId,
@@ -64,7 +64,7 @@ impl WebhookFieldsView {
     }
 }
 
-/// A door for signed requests from outside.
+/// An endpoint for signed requests from outside.
 #[derive(Debug, Serialize, ToSchema)]
 struct WebhookView {
     #[serde(flatten)]
@@ -176,14 +176,14 @@ impl From<WebhookUpdateFields> for WebhookChange {
     }
 }
 
-impl Judge<Webhooks> for WebhookFields {
-    async fn judge(self, webhooks: &Webhooks) -> Vec<FieldProblem> {
+impl Validate<Webhooks> for WebhookFields {
+    async fn validate(self, webhooks: &Webhooks) -> Vec<FieldProblem> {
         webhooks.problems(&self.into())
     }
 }
 
-impl Judge<Webhooks> for WebhookUpdateFields {
-    async fn judge(self, webhooks: &Webhooks) -> Vec<FieldProblem> {
+impl Validate<Webhooks> for WebhookUpdateFields {
+    async fn validate(self, webhooks: &Webhooks) -> Vec<FieldProblem> {
         webhooks.problems(&self.into())
     }
 }
@@ -212,7 +212,7 @@ async fn list_webhooks(State(webhooks): State<Webhooks>) -> ApiResult<Json<Webho
 async fn create_webhook(
     State(webhooks): State<Webhooks>,
     once: IdempotencyKey,
-    Judged(Json(fields)): Judged<Json<WebhookFields>>,
+    Validated(Json(fields)): Validated<Json<WebhookFields>>,
 ) -> ApiResult<(StatusCode, Json<WebhookWithSecret>)> {
     let recorder = record_secret_once(&once, |made: &CreatedWebhook| made.webhook.id.to_string());
     let made = webhooks.create(fields.into(), recorder).await?;
@@ -236,7 +236,7 @@ async fn get_webhook(State(webhooks): State<Webhooks>, Path(id): Path<WebhookId>
 async fn update_webhook(
     State(webhooks): State<Webhooks>,
     Path(id): Path<WebhookId>,
-    Judged(Json(fields)): Judged<Json<WebhookUpdateFields>>,
+    Validated(Json(fields)): Validated<Json<WebhookUpdateFields>>,
 ) -> ApiResult<Json<WebhookView>> {
     Ok(Json(WebhookView::new(&webhooks, webhooks.update(&id, fields.into()).await?)))
 }

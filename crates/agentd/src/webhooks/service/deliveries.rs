@@ -21,7 +21,7 @@ impl Webhooks {
         page: Page,
     ) -> Result<(Vec<Delivery>, u64), WebhookError> {
         self.find_known(id).await?;
-        let mut read = self.0.ground.db.read_snapshot().await?;
+        let mut read = self.0.context.db.read_snapshot().await?;
         Ok(deliveries::list_deliveries(&mut read, id, status, page).await?)
     }
 
@@ -35,7 +35,7 @@ impl Webhooks {
         delivery: &WebhookDeliveryId,
     ) -> Result<(Delivery, StoredRequest), WebhookError> {
         self.find_known(id).await?;
-        find_in(&mut self.0.ground.db.read_snapshot().await?, id, delivery).await
+        find_in(&mut self.0.context.db.read_snapshot().await?, id, delivery).await
     }
 
     /// Makes a new delivery of the same request: another event, and another turn where the webhook names
@@ -53,8 +53,8 @@ impl Webhooks {
         if !known.webhook.enabled {
             return Err(WebhookError::Disabled);
         }
-        self.0.admission.check_backlog(&self.0.ground).await?;
-        let (replayed, request) = find_in(&mut self.0.ground.db.read_snapshot().await?, id, delivery).await?;
+        self.0.admission.check_backlog(&self.0.context).await?;
+        let (replayed, request) = find_in(&mut self.0.context.db.read_snapshot().await?, id, delivery).await?;
         let new = NewDelivery {
             webhook: known.webhook.clone(),
             message_id: replayed.message_id,
@@ -64,7 +64,7 @@ impl Webhooks {
         let (delivery, parts) = self.prepare(new);
         let stored = self
             .0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let stored = store_delivery(tx, &delivery, &parts).await?;

@@ -19,12 +19,12 @@ use super::model::{MAX_WEBHOOKS, Webhook, WebhookChange, WebhookId, new_secret, 
 use super::store;
 use crate::agents::{AgentId, Agents};
 use crate::engine::Engine;
-use crate::ground::{Ground, NextDue, Places};
+use crate::runtime::{AppContext, ConcurrencyLimit, NextDue};
 use crate::settings::{Vault, VaultError};
 
 pub use receive::ReceivedRequest;
 
-/// Deliveries that one daemon holds while they wait for a place; more than this stay for others, and for later.
+/// Deliveries that one daemon holds while they wait for a permit; more than this stay for others, and for later.
 const MOST_HELD: usize = 128;
 /// Where secrets are kept, each under the id of its webhook.
 const VAULT_SCOPE: &str = "webhooks";
@@ -36,7 +36,7 @@ pub struct CreatedWebhook {
     pub secret: Secret,
 }
 
-/// A webhook with what requests to it are judged by.
+/// A webhook with what requests to it are verified with.
 #[derive(Debug, Clone)]
 pub(super) struct KnownWebhook {
     pub(super) webhook: Webhook,
@@ -57,7 +57,7 @@ impl KnownWebhooks {
 }
 
 struct Inner {
-    ground: Ground,
+    context: AppContext,
     vault: Vault,
     agents: Agents,
     engine: Engine,
@@ -66,7 +66,7 @@ struct Inner {
     admission: Admission,
     counts: RequestCounts,
     /// For deliveries whose turns are about to begin here.
-    starting: Places,
+    starting: ConcurrencyLimit,
     next_due: NextDue,
     /// Webhooks that got something since it was last looked how much they keep; `None`: nobody knows.
     fed: Mutex<Option<BTreeSet<WebhookId>>>,
@@ -87,23 +87,23 @@ impl std::fmt::Debug for Webhooks {
 impl Webhooks {
     /// `base_url` is how the daemon is reached from outside, without a slash at the end.
     #[must_use]
-    pub fn new(ground: &Ground, vault: Vault, agents: Agents, engine: Engine, base_url: String) -> Self {
+    pub fn new(context: &AppContext, vault: Vault, agents: Agents, engine: Engine, base_url: String) -> Self {
         let webhooks = Self(Arc::new(Inner {
-            ground: ground.clone(),
+            context: context.clone(),
             vault,
             agents,
             engine,
             base_url,
-            known: Snapshot::new(&ground.db, &[store::WEBHOOKS]),
+            known: Snapshot::new(&context.db, &[store::WEBHOOKS]),
             admission: Admission::default(),
             counts: RequestCounts::default(),
-            starting: Places::new(MOST_HELD),
+            starting: ConcurrencyLimit::new(MOST_HELD),
             next_due: NextDue::default(),
             fed: Mutex::default(),
             start_wake: Arc::default(),
             purge_wake: Arc::default(),
         }));
-        tokio::spawn(wake_when_enqueued(ground.clone(), Arc::clone(&webhooks.0.start_wake)));
+        tokio::spawn(wake_when_enqueued(context.clone(), Arc::clone(&webhooks.0.start_wake)));
         webhooks
     }
 
@@ -119,7 +119,7 @@ impl Webhooks {
         self.0.counts.read()
     }
 
-    /// Waits until nothing waits for a place here any more, `limit` at most: when the daemon drains, what waits
+    /// Waits until nothing waits for a permit here any more, `limit` at most: when the daemon drains, what waits
     /// is given back for others, or for the next start.
     pub async fn drain(&self, limit: Duration) {
         if !self.0.starting.drain(limit).await {
@@ -132,7 +132,7 @@ impl Webhooks {
     /// # Errors
     /// The store's refusal.
     pub async fn waiting_turns(&self) -> Result<u64, WebhookError> {
-        let stats = self.0.ground.db.read().await?.queue_stats(QUEUE).await?;
+        let stats = self.0.context.db.read().await?.queue_stats(QUEUE).await?;
         Ok(stats.pending + stats.leased)
     }
 
@@ -145,11 +145,11 @@ impl Webhooks {
         wanted: WebhookChange,
         recorder: Recorder<CreatedWebhook>,
     ) -> Result<CreatedWebhook, WebhookError> {
-        let ground = &self.0.ground;
-        let now = ground.clock.now();
+        let context = &self.0.context;
+        let now = context.clock.now();
         let agent = self.resolve(&wanted.agent).await?;
         let blank = Webhook {
-            id: WebhookId::generate(&ground.ids),
+            id: WebhookId::generate(&context.ids),
             name: String::new(),
             agent_id: None,
             prompt_template: None,
@@ -162,10 +162,10 @@ impl Webhooks {
         let webhook = checked(&blank, &wanted, &agent, now)?;
         let secret = match wanted.secret {
             Patch::Set(SecretUpdate::New(secret)) => secret,
-            _ => new_secret(ground.entropy.bytes()),
+            _ => new_secret(context.entropy.bytes()),
         };
         let (here, made) = (self.clone(), CreatedWebhook { webhook, secret });
-        ground
+        context
             .db
             .write(async move |tx: &mut Tx| {
                 if store::count_webhooks(tx).await? >= MAX_WEBHOOKS {
@@ -188,7 +188,7 @@ impl Webhooks {
         let agent = self.resolve(&change.agent).await?;
         let (here, id) = (self.clone(), id.clone());
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let found = store::find_webhook(tx, &id).await?;
@@ -231,7 +231,7 @@ impl Webhooks {
     pub async fn delete(&self, id: &WebhookId) -> Result<(), WebhookError> {
         let (here, gone) = (self.clone(), id.clone());
         self.0
-            .ground
+            .context
             .db
             .write(async move |tx: &mut Tx| {
                 let now = tx.clock().now();
@@ -293,8 +293,8 @@ impl Webhooks {
         }
     }
 
-    pub(super) fn ground(&self) -> &Ground {
-        &self.0.ground
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
     }
 
     pub(super) fn agents(&self) -> &Agents {
@@ -310,7 +310,7 @@ impl Webhooks {
         &self.0.next_due
     }
 
-    pub(super) fn starting(&self) -> &Places {
+    pub(super) fn starting(&self) -> &ConcurrencyLimit {
         &self.0.starting
     }
 
@@ -344,7 +344,7 @@ async fn load(vault: &Vault, read: &mut Read) -> Result<KnownWebhooks, WebhookEr
 impl Webhooks {
     /// What is wrong with a change whatever webhook it is for.
     pub(super) fn problems(&self, change: &WebhookChange) -> Vec<FieldProblem> {
-        let now = self.0.ground.clock.now();
+        let now = self.0.context.clock.now();
         let any = Webhook {
             id: WebhookId::from("webhook"),
             name: "any".to_owned(),
@@ -381,11 +381,11 @@ fn checked(
 }
 
 /// Passes the queue's signal on to the worker until the daemon drains.
-async fn wake_when_enqueued(ground: Ground, wake: Arc<Notify>) {
-    let mut enqueued = ground.db.watch_queue(QUEUE);
+async fn wake_when_enqueued(context: AppContext, wake: Arc<Notify>) {
+    let mut enqueued = context.db.watch_queue(QUEUE);
     loop {
         tokio::select! {
-            () = ground.draining.cancelled() => return,
+            () = context.draining.cancelled() => return,
             changed = enqueued.changed() => if changed.is_err() { return },
         }
         wake.notify_one();

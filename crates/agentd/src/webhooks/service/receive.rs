@@ -61,9 +61,9 @@ impl Webhooks {
         id: &WebhookId,
         request: ReceivedRequest,
     ) -> Result<(WebhookDeliveryId, bool), WebhookError> {
-        let ground = &self.0.ground;
+        let context = &self.0.context;
         let known = self.find_known(id).await?;
-        let now = ground.clock.now();
+        let now = context.clock.now();
         verify(known.secret.as_ref(), &request.headers, &request.body, now)?;
         if !known.webhook.enabled {
             return Err(WebhookError::Disabled);
@@ -71,7 +71,7 @@ impl Webhooks {
         let named = message_name(&request.headers)
             .map_err(|name| WebhookError::invalid(name, "must be 1 to 255 visible ASCII characters"))?;
         self.0.admission.admit(id, now)?;
-        self.0.admission.check_backlog(ground).await?;
+        self.0.admission.check_backlog(context).await?;
         let new = NewDelivery {
             webhook: known.webhook.clone(),
             message_id: named.as_ref().map(|named| named.id.clone()),
@@ -79,7 +79,7 @@ impl Webhooks {
             request: StoredRequest { headers: kept_headers(&request.headers), body: request.body.to_vec() },
         };
         let (delivery, parts) = self.prepare(new);
-        let stored = ground
+        let stored = context
             .db
             .write(async move |tx: &mut Tx| {
                 if let Some(named) = &named
@@ -110,12 +110,12 @@ impl Webhooks {
 
     /// The row of a new delivery, and what goes with it.
     pub(super) fn prepare(&self, new: NewDelivery) -> (Delivery, Arc<DeliveryParts>) {
-        let ground = &self.0.ground;
+        let context = &self.0.context;
         let NewDelivery { webhook, message_id, replay_of, request } = new;
-        let now = ground.clock.now();
+        let now = context.clock.now();
         let has_turn = webhook.agent_id.is_some();
         let delivery = Delivery {
-            id: WebhookDeliveryId::generate(&ground.ids),
+            id: WebhookDeliveryId::generate(&context.ids),
             webhook_id: webhook.id.clone(),
             message_id,
             replay_of,
@@ -143,7 +143,7 @@ pub(super) struct DeliveryParts {
     agent: Option<String>,
 }
 
-/// The event, the delivery, and the place in the queue where a turn is to begin.
+/// The event, the delivery, and the queue item by which a turn begins.
 pub(super) async fn store_delivery(
     tx: &mut Tx,
     delivery: &Delivery,

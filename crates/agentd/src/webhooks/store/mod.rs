@@ -9,7 +9,7 @@ use agentd_store::{Read, Row, StoreError, Topic, Tx, args};
 use super::model::{Webhook, WebhookId};
 use crate::agents::AgentId;
 
-/// Everything that a request to a webhook is judged by.
+/// Everything that a request to a webhook is verified with.
 pub(super) const WEBHOOKS: Topic = Topic::new("webhooks");
 
 const COLUMNS: &str = "id, name, agent_id, prompt_template, tools, enabled, disabled_reason, created_at, updated_at";

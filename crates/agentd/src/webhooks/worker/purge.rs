@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use crate::ground::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError};
 use crate::webhooks::model::{KEPT, MAX_BYTES, MAX_DELIVERIES, QUEUE, REPEATS_WITHIN, WebhookDeliveryId, WebhookId};
 use crate::webhooks::service::Webhooks;
 use crate::webhooks::store::purge;
@@ -51,16 +51,16 @@ impl PurgeDeliveries {
     }
 
     async fn purge_old(&self) -> Result<bool, WorkerError> {
-        let ground = self.0.ground();
-        let before = ground.clock.now() - KEPT;
-        let old = purge::list_old(&mut ground.db.read().await?, before, DELIVERIES_A_BATCH).await?;
+        let context = self.0.context();
+        let before = context.clock.now() - KEPT;
+        let old = purge::list_old(&mut context.db.read().await?, before, DELIVERIES_A_BATCH).await?;
         self.delete(old).await
     }
 
     async fn purge_surplus(&self) -> Result<bool, WorkerError> {
         let mut has_more = false;
         for webhook in self.0.take_fed().await? {
-            let mut read = self.0.ground().db.read().await?;
+            let mut read = self.0.context().db.read().await?;
             let surplus =
                 purge::list_surplus(&mut read, &webhook, MAX_DELIVERIES, MAX_BYTES, DELIVERIES_A_BATCH).await?;
             drop(read);
@@ -79,37 +79,37 @@ impl PurgeDeliveries {
         }
         let is_full = ids.len() == DELIVERIES_A_BATCH as usize;
         let delete = async move |tx: &mut Tx| purge::delete_deliveries(tx, &ids).await;
-        self.0.ground().db.write(delete).await?;
+        self.0.context().db.write(delete).await?;
         Ok(is_full)
     }
 
     async fn purge_deleted(&self) -> Result<bool, WorkerError> {
-        let db = &self.0.ground().db;
+        let db = &self.0.context().db;
         let Some(webhook) = purge::find_hidden(&mut db.read().await?).await? else { return Ok(false) };
         db.write(async move |tx: &mut Tx| purge_webhook(tx, &webhook).await).await?;
         Ok(true)
     }
 
     async fn purge_messages(&self) -> Result<bool, WorkerError> {
-        let ground = self.0.ground();
-        let before = ground.clock.now() - REPEATS_WITHIN;
-        if !purge::has_old_messages(&mut ground.db.read().await?, before).await? {
+        let context = self.0.context();
+        let before = context.clock.now() - REPEATS_WITHIN;
+        if !purge::has_old_messages(&mut context.db.read().await?, before).await? {
             return Ok(false);
         }
         let delete = async move |tx: &mut Tx| purge::delete_old_messages(tx, before, ROWS_A_BATCH).await;
-        Ok(ground.db.write_relaxed(delete).await? >= u64::from(ROWS_A_BATCH))
+        Ok(context.db.write_relaxed(delete).await? >= u64::from(ROWS_A_BATCH))
     }
 
     /// Places in the queue of turns that began.
     async fn purge_items(&self) -> Result<bool, WorkerError> {
-        let ground = self.0.ground();
-        if ground.db.read().await?.queue_stats(QUEUE).await?.done == 0 {
+        let context = self.0.context();
+        if context.db.read().await?.queue_stats(QUEUE).await?.done == 0 {
             return Ok(false);
         }
         // What ended in this very moment is left for the next time.
-        let before = ground.clock.now();
+        let before = context.clock.now();
         let delete = async move |tx: &mut Tx| tx.purge_queue(QUEUE, ItemStatus::Done, before, ROWS_A_BATCH).await;
-        Ok(ground.db.write_relaxed(delete).await? >= u64::from(ROWS_A_BATCH))
+        Ok(context.db.write_relaxed(delete).await? >= u64::from(ROWS_A_BATCH))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Begins the turns of deliveries, each as soon as it has a place at its provider.
+//! Begins the turns of deliveries, each as soon as it has a permit at its provider.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use serde::Deserialize;
 use tokio::sync::Notify;
 
 use crate::agents::{Agent, AgentError};
-use crate::engine::{BackgroundPlace, EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
-use crate::ground::{Worker, WorkerError, keep_lease};
+use crate::engine::{BackgroundPermit, EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
+use crate::runtime::{Worker, WorkerError, keep_lease};
 use crate::webhooks::model::{Delivery, DeliveryStatus, QUEUE, Webhook, WebhookDeliveryId};
 use crate::webhooks::prompt::tell;
 use crate::webhooks::service::Webhooks;
 use crate::webhooks::store::{self, deliveries};
 use crate::webhooks::turns::TRANSCRIPT;
 
-/// Renewed while a delivery waits for its place, so that a daemon that died holds nothing for long.
+/// Renewed while a delivery waits for its permit, so that a daemon that died holds nothing for long.
 const LEASE: Duration = Duration::from_secs(15);
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// So that the daemon can come to rest while deliveries wait.
@@ -113,17 +113,17 @@ impl Worker for StartTurns {
 
 impl StartTurns {
     async fn run(&self) -> Result<bool, WorkerError> {
-        let ground = self.0.ground();
+        let context = self.0.context();
         let places = self.0.starting();
         let free = places.free();
-        if free > 0 && !ground.draining.is_cancelled() {
-            let due = ground.db.read().await?.next_due(QUEUE).await?;
+        if free > 0 && !context.draining.is_cancelled() {
+            let due = context.db.read().await?.next_due(QUEUE).await?;
             self.0.next_due().note(due);
-            if due.is_some_and(|due| due <= ground.clock.now()) {
+            if due.is_some_and(|due| due <= context.clock.now()) {
                 let limit = u32::try_from(free).unwrap_or(1);
-                for lease in ground.db.claim(QUEUE, &ground.instance, limit, LEASE).await? {
+                for lease in context.db.claim(QUEUE, &context.instance, limit, LEASE).await? {
                     let (place, webhooks) = (places.take(), self.0.clone());
-                    // In a task of its own: waiting for a place takes its time.
+                    // In a task of its own: waiting for a permit takes its time.
                     tokio::spawn(async move {
                         attempt(&webhooks, lease).await;
                         drop(place);
@@ -143,7 +143,7 @@ async fn attempt(webhooks: &Webhooks, lease: Lease) {
         // It has nothing to do with the delivery.
         StartError::Engine(EngineError::Draining) => {
             let release = async move |tx: &mut Tx| tx.release(&lease).await;
-            webhooks.ground().db.write(release).await.map_err(StartError::Store)
+            webhooks.context().db.write(release).await.map_err(StartError::Store)
         }
         error => record_failure(webhooks, lease, error).await,
     };
@@ -158,7 +158,7 @@ async fn attempt(webhooks: &Webhooks, lease: Lease) {
     }
 }
 
-/// Begins the turn of a delivery when there is a place for it. The end of the queue's item, the delivery's row
+/// Begins the turn of a delivery when there is a permit for it. The end of the queue's item, the delivery's row
 /// and the session are one transaction.
 async fn begin(webhooks: &Webhooks, lease: &Lease) -> Result<(), StartError> {
     let Payload { delivery_id } = lease.payload()?;
@@ -172,9 +172,9 @@ async fn begin(webhooks: &Webhooks, lease: &Lease) -> Result<(), StartError> {
         return close(webhooks, lease).await;
     };
     let agent = agent_of(webhooks, &webhook).await?;
-    let request = deliveries::find_request(&mut webhooks.ground().db.read().await?, &delivery.id).await?;
+    let request = deliveries::find_request(&mut webhooks.context().db.read().await?, &delivery.id).await?;
     let request = request.ok_or(StartError::over(DeliveryStatus::Failed, "its request is not kept any more"))?;
-    let told = tell(&webhook, &request, &webhooks.ground().entropy);
+    let told = tell(&webhook, &request, &webhooks.context().entropy);
     let turn = StartTurn {
         origin: Origin::of(OriginKind::Webhook),
         message_id: Some(delivery.id.to_string()),
@@ -196,23 +196,23 @@ async fn begin(webhooks: &Webhooks, lease: &Lease) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Waits for a place at the agent's provider, and keeps the lease meanwhile.
-async fn wait_for_place(webhooks: &Webhooks, lease: &Lease, agent: &Agent) -> Result<BackgroundPlace, StartError> {
+/// Waits for a permit at the agent's provider, and keeps the lease meanwhile.
+async fn wait_for_place(webhooks: &Webhooks, lease: &Lease, agent: &Agent) -> Result<BackgroundPermit, StartError> {
     tokio::select! {
-        place = webhooks.engine().background_place(agent, None) => Ok(place?),
-        lost = keep_lease(&webhooks.ground().db, lease, LEASE, HEARTBEAT) => Err(lost.into()),
+        place = webhooks.engine().background_permit(agent, None) => Ok(place?),
+        lost = keep_lease(&webhooks.context().db, lease, LEASE, HEARTBEAT) => Err(lost.into()),
     }
 }
 
 /// Nothing is left to do about an item of the queue.
 async fn close(webhooks: &Webhooks, lease: &Lease) -> Result<(), StartError> {
     let held = lease.clone();
-    Ok(webhooks.ground().db.write(async move |tx: &mut Tx| tx.complete(&held).await).await?)
+    Ok(webhooks.context().db.write(async move |tx: &mut Tx| tx.complete(&held).await).await?)
 }
 
 /// The delivery that waits and its webhook; `None` when nothing is left to do.
 async fn find_work(webhooks: &Webhooks, id: &WebhookDeliveryId) -> Result<Option<(Webhook, Delivery)>, StartError> {
-    let mut read = webhooks.ground().db.read().await?;
+    let mut read = webhooks.context().db.read().await?;
     let delivery = deliveries::find_delivery(&mut read, id).await?;
     let Some(delivery) = delivery.filter(|delivery| delivery.status == DeliveryStatus::Pending) else {
         return Ok(None);
@@ -252,5 +252,5 @@ async fn record_failure(webhooks: &Webhooks, lease: Lease, error: StartError) ->
         };
         deliveries::update_delayed(tx, &delivery_id, &text).await
     };
-    Ok(webhooks.ground().db.write::<_, StoreError, _>(record).await?)
+    Ok(webhooks.context().db.write::<_, StoreError, _>(record).await?)
 }

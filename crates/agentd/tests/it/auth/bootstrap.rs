@@ -54,7 +54,7 @@ async fn a_session_opens_nothing_before_the_first_key() {
     app.post("/api/auth/register").bearer(&session).json(&account()).send().await.expect_error(409, "account_exists");
     let known = app.post("/api/auth/validate").bearer(&session).send().await.expect_status(200).json();
     assert_eq!(known, json!({"valid": true, "token_type": "session"}));
-    // A session does not close the door that is open to everybody.
+    // A session does not close the route that is open to everybody.
     app.post("/api/auth/keys").bearer(&session).json(&first_key()).send().await.expect_status(200);
     assert_eq!(state(&app).await, (json!(false), json!(false)));
     app.get("/api/auth/keys").bearer(&session).send().await.expect_status(200);

@@ -59,7 +59,7 @@ async fn a_login_sent_twice_begins_one_session() {
         send("one", "correct horse").await.expect_error(409, "already_done");
     }
     send("three", "correct horse").await.expect_status(200);
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let sessions = read.fetch_one("SELECT COUNT(*) FROM user_sessions", agentd_store::args![]).await.expect("a count");
     // The registration's and three more.
     assert_eq!(sessions.first::<u64>().expect("a number"), 4);
@@ -112,7 +112,7 @@ async fn a_wrong_user_and_a_wrong_password_look_alike() {
     for (username, password) in [("nobody", "correct horse"), ("Owner", "correct horse"), ("", ""), ("owner", "")] {
         assert_eq!(shape(attempt(&app, username, password).await), wrong_password, "{username}");
     }
-    // Also when the door has closed.
+    // Also when logging in is closed.
     for _ in 0..5 {
         attempt(&app, "owner", "x").await;
         attempt(&app, "nobody", "x").await;
@@ -239,7 +239,7 @@ async fn old_failures_and_sessions_are_purged() {
     attempt(&app, "nobody", "wrong").await.expect_status(401);
     app.post("/api/auth/ticket").send().await.expect_status(200);
     let rows = async || {
-        let mut read = app.running().ground().db.read().await.expect("a connection");
+        let mut read = app.running().context().db.read().await.expect("a connection");
         let mut counts = Vec::new();
         for table in ["user_sessions", "login_failures", "auth_tickets"] {
             let row = read.fetch_one(format!("SELECT COUNT(*) AS n FROM {table}"), agentd_store::args![]).await;

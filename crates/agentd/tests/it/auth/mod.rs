@@ -35,11 +35,11 @@ fn text(value: &Value, field: &str) -> String {
 
 /// Another process over the same database, as far as credentials go.
 async fn replica(app: &TestApp) -> Auth {
-    let ground = app.running().ground().clone();
-    let vault = Vault::open(&ground.db, &ground.entropy, &ground.data_dir.secret_key()).await.expect("a vault");
-    let settings = Settings::open(&ground, vault, Registry::new()).await.expect("settings");
+    let context = app.running().context().clone();
+    let vault = Vault::open(&context.db, &context.entropy, &context.data_dir.secret_key()).await.expect("a vault");
+    let settings = Settings::open(&context, vault, Registry::new()).await.expect("settings");
     let options = AuthOptions { api_key_required: false, listens_beyond_loopback: false, own_origins: Vec::new() };
-    Auth::new(ground, settings, options)
+    Auth::new(context, settings, options)
 }
 
 async fn replicas(app: &TestApp, count: usize) -> Vec<Auth> {

@@ -122,7 +122,7 @@ async fn a_ticket_opens_one_stream_from_an_address_without_headers() {
     stream(&key).send().await.expect_error(401, "invalid_credential");
 }
 
-/// The door of streams is open to everybody: a made-up ticket must not queue for the one writer.
+/// The route of streams is open to everybody: a made-up ticket must not queue for the one writer.
 #[tokio::test]
 async fn a_ticket_that_is_none_waits_for_no_writer() {
     let app = TestApp::with_owner().await;

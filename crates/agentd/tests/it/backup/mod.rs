@@ -14,13 +14,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use agentd::agents::JudgeAgents;
-use agentd::backup::{Backup, BackupError, Judges, Quiesce, RestoreReport, Unreadable, WhileBusy};
-use agentd::ground::{DataDir, Ground, JudgesRestored, TaskPanics};
+use agentd::agents::ValidateAgents;
+use agentd::backup::{Backup, BackupError, Quiesce, RestoreReport, RestoreValidators, Unreadable, WhileBusy};
 use agentd::hooks::ValidateHooks;
 use agentd::migrations::MIGRATIONS;
-use agentd::scheduler::JudgeJobs;
-use agentd::settings::{JudgeSettings, Registry, Vault};
+use agentd::runtime::{AppContext, DataDir, TaskPanics, ValidateRestored};
+use agentd::scheduler::ValidateJobs;
+use agentd::settings::{Registry, ValidateSettings, Vault};
 use agentd_base::id::IdGenerator;
 use agentd_base::{Entropy, MockClock, Secret, Timestamp, sha256};
 use agentd_store::{DatabaseUrl, Db, DbOptions, StoreError, Tx, args};
@@ -56,14 +56,18 @@ impl Quiesce for Rest {
     }
 }
 
-fn judges() -> Judges {
-    let judges: [Box<dyn JudgesRestored>; 4] =
-        [Box::new(JudgeAgents), Box::new(JudgeSettings(Registry::new())), Box::new(JudgeJobs), Box::new(ValidateHooks)];
-    Arc::new(judges)
+fn validators() -> RestoreValidators {
+    let validators: [Box<dyn ValidateRestored>; 4] = [
+        Box::new(ValidateAgents),
+        Box::new(ValidateSettings(Registry::new())),
+        Box::new(ValidateJobs),
+        Box::new(ValidateHooks),
+    ];
+    Arc::new(validators)
 }
 
 struct Fixture {
-    ground: Ground,
+    context: AppContext,
     backup: Backup,
     vault: Vault,
     rest: Arc<Rest>,
@@ -103,15 +107,16 @@ impl Fixture {
         let data_dir = Arc::new(data_dir);
         let draining = CancellationToken::new();
         let panics = TaskPanics::default();
-        let ground = Ground { db, clock, instance: ids.next_ulid().into(), ids, entropy, data_dir, draining, panics };
+        let context =
+            AppContext { db, clock, instance: ids.next_ulid().into(), ids, entropy, data_dir, draining, panics };
         let rest = Arc::new(Rest::default());
-        let vault = Vault::open(&ground.db, &ground.entropy, &ground.data_dir.secret_key()).await.unwrap();
-        let backup = Backup::new(&ground, vault.clone(), Arc::clone(&rest) as _, judges());
-        Self { ground, backup, vault, rest, _folder: folder, _database: database }
+        let vault = Vault::open(&context.db, &context.entropy, &context.data_dir.secret_key()).await.unwrap();
+        let backup = Backup::new(&context, vault.clone(), Arc::clone(&rest) as _, validators());
+        Self { context, backup, vault, rest, _folder: folder, _database: database }
     }
 
     fn root(&self) -> &Path {
-        self.ground.data_dir.root()
+        self.context.data_dir.root()
     }
 
     fn write(&self, path: &str, content: &[u8]) {
@@ -122,7 +127,7 @@ impl Fixture {
 
     async fn set_mark(&self, text: &str) {
         let text = text.to_owned();
-        self.ground
+        self.context
             .db
             .write(async move |tx: &mut Tx| {
                 tx.execute(
@@ -140,12 +145,12 @@ impl Fixture {
     async fn set_secret(&self, name: &'static str, secret: &str) {
         let (vault, secret) = (self.vault.clone(), Secret::new(secret.to_owned()));
         let keep = async move |tx: &mut Tx| vault.put(tx, "providers", name, &secret).await;
-        self.ground.db.write::<_, StoreError, _>(keep).await.unwrap();
+        self.context.db.write::<_, StoreError, _>(keep).await.unwrap();
     }
 
     /// Names and plaintexts.
     async fn secrets(&self) -> Vec<(String, String)> {
-        let mut read = self.ground.db.read().await.unwrap();
+        let mut read = self.context.db.read().await.unwrap();
         let mut secrets = Vec::new();
         for (scope, name) in self.vault.names(&mut read).await.unwrap() {
             let secret = self.vault.get_in(&mut read, &scope, &name).await.unwrap().unwrap();
@@ -156,7 +161,7 @@ impl Fixture {
 
     /// Everything that a backup carries: rows, files with their modes, links, secrets.
     async fn state(&self) -> Vec<String> {
-        let mut read = self.ground.db.read().await.unwrap();
+        let mut read = self.context.db.read().await.unwrap();
         let rows = read.fetch_all("SELECT consumer FROM cursors ORDER BY consumer", args![]).await.unwrap();
         let mut state: Vec<String> =
             rows.iter().map(|row| format!("row {}", row.get::<String>("consumer").unwrap())).collect();

@@ -41,7 +41,7 @@ fn reordered(line: &serde_json::Value) -> String {
 
 impl Fixture {
     async fn execute(&self, sql: &'static str) {
-        self.ground
+        self.context
             .db
             .write(async move |tx: &mut Tx| tx.execute(sql, args![]).await.map(|_| ()))
             .await

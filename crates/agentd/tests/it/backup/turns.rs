@@ -33,7 +33,7 @@ async fn what_a_killed_restore_left_is_finished_or_forgotten() {
     assert_eq!((fixture.state().await, fixture.leftovers()), (before.clone(), Vec::new()));
 
     // Killed before the database was replaced, then after it.
-    let id = fixture.ground.db.database_id().await.unwrap();
+    let id = fixture.context.db.database_id().await.unwrap();
     for (journal_id, is_finished) in [(id.as_str(), false), ("another", true)] {
         fixture.write("restore-01abc/agents/new/file", b"new");
         fixture.write("restore-01abc/avatars/new", b"new");
@@ -50,7 +50,7 @@ async fn what_a_killed_restore_left_is_finished_or_forgotten() {
 impl Fixture {
     /// The backups of another daemon that shares the data directory and the database.
     fn replica(&self) -> Backup {
-        Backup::new(&self.ground, self.vault.clone(), Arc::new(Rest::default()), judges())
+        Backup::new(&self.context, self.vault.clone(), Arc::new(Rest::default()), validators())
     }
 
     /// A restore whose archive comes as the test sends it.
@@ -126,14 +126,14 @@ async fn a_restore_is_refused_while_other_daemons_work_on_the_database() {
     let url = Secret::new(database.url().to_owned());
     let fixture = filled(Fixture::on(Some(database)).await).await;
     let archive = fixture.archive(None).await;
-    let (db, before) = (&fixture.ground.db, fixture.state().await);
+    let (db, before) = (&fixture.context.db, fixture.state().await);
     let folder = tempfile::tempdir().unwrap();
     let other = Db::open(DbOptions {
         url: DatabaseUrl::parse(Some(&url), folder.path()).unwrap(),
         data_dir: folder.path().to_path_buf(),
-        clock: fixture.ground.clock.clone(),
-        ids: fixture.ground.ids.clone(),
-        entropy: fixture.ground.entropy.clone(),
+        clock: fixture.context.clock.clone(),
+        ids: fixture.context.ids.clone(),
+        entropy: fixture.context.entropy.clone(),
         migrations: MIGRATIONS,
     })
     .await

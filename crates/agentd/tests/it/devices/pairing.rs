@@ -10,7 +10,7 @@ use super::{Socket, behind_proxy, claim, make_code, pair, refusal, shown, try_co
 use crate::support::{TestApp, TestResponse};
 
 async fn count(app: &TestApp, table: &str) -> u64 {
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let row = read.fetch_one(format!("SELECT COUNT(*) FROM {table}"), args![]).await.expect("a row");
     row.first().expect("a number")
 }

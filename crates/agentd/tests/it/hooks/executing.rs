@@ -368,7 +368,7 @@ async fn what_a_killed_daemon_was_doing_is_done_again() {
         )
         .await
     };
-    app.running().ground().db.write::<_, StoreError, _>(leave).await.unwrap();
+    app.running().context().db.write::<_, StoreError, _>(leave).await.unwrap();
     settle(&app).await;
     assert_eq!(only_execution(&app, &id).await["status"], "running");
     app.clock.advance(Duration::from_secs(31));
@@ -385,7 +385,7 @@ async fn what_cannot_be_read_any_more_ends_visibly() {
         tx.execute("UPDATE hooks SET config = '{\"url\": 5}'", args![]).await?;
         tx.execute("UPDATE hook_versions SET version = version + 1", args![]).await
     };
-    app.running().ground().db.write::<_, StoreError, _>(spoil).await.unwrap();
+    app.running().context().db.write::<_, StoreError, _>(spoil).await.unwrap();
     emit(&app, "memory.stored", json!({})).await;
     settle(&app).await;
     let broken = only_execution(&app, &now).await;

@@ -65,7 +65,7 @@ async fn the_secret_lies_nowhere_in_the_open() {
         "config": {"url": "http://127.0.0.1:9/", "secret": SECRET},
     });
     make(&app, hook).await;
-    let mut read = app.running().ground().db.read().await.unwrap();
+    let mut read = app.running().context().db.read().await.unwrap();
     for (table, columns) in [("hooks", "config"), ("secrets", "scope")] {
         let rows =
             read.fetch_all(format!("SELECT {columns} AS text FROM {table}"), agentd_store::args![]).await.unwrap();
@@ -234,7 +234,7 @@ async fn a_hook_hears_what_comes_after_it_and_is_for_it() {
     app.delete("/api/agents/scout").send().await.expect_status(200);
     app.get(&format!("{HOOKS}/{scoped}")).send().await.expect_error(404, "hook_not_found");
     settle(&app).await;
-    let mut read = app.running().ground().db.read().await.unwrap();
+    let mut read = app.running().context().db.read().await.unwrap();
     let left =
         read.fetch_one("SELECT COUNT(*) AS n FROM hook_deliveries WHERE hook_id = $1", agentd_store::args![&scoped]);
     assert_eq!(left.await.unwrap().get::<u64>("n").unwrap(), 0);
@@ -302,7 +302,7 @@ async fn headers_that_carry_a_credential_are_kept_as_the_secret_is() {
     assert_eq!(made["config"]["headers"], shown);
     let path = format!("{HOOKS}/{}", made["id"].as_str().unwrap());
     assert_eq!(authorization(&app, &receiver).await, "Bearer hidden");
-    let mut read = app.running().ground().db.read().await.unwrap();
+    let mut read = app.running().context().db.read().await.unwrap();
     let rows = read.fetch_all("SELECT config FROM hooks", agentd_store::args![]).await.unwrap();
     assert!(rows.iter().all(|row| !row.get::<String>("config").unwrap().contains("hidden")));
     drop(read);
@@ -337,11 +337,11 @@ async fn credentials_of_older_hooks_are_moved_into_the_vault_at_start() {
         let sql = "UPDATE hooks SET config = $2 WHERE id = $1";
         tx.execute(sql, args![made.as_str(), config.clone()]).await
     };
-    app.running().ground().db.write::<_, StoreError, _>(store).await.unwrap();
+    app.running().context().db.write::<_, StoreError, _>(store).await.unwrap();
     app.restart().await;
     let shown = app.get(&format!("{HOOKS}/{id}")).send().await.expect_status(200).json();
     assert_eq!(shown["config"]["headers"], json!({"Cookie": {"set": true}, "X-Own": "1"}));
-    let mut read = app.running().ground().db.read().await.unwrap();
+    let mut read = app.running().context().db.read().await.unwrap();
     let rows = read.fetch_all("SELECT config FROM hooks", args![]).await.unwrap();
     assert!(rows.iter().all(|row| !row.get::<String>("config").unwrap().contains("hidden")));
     drop(read);

@@ -43,13 +43,13 @@ async fn emit_for(app: &TestApp, event_type: &str, data: Value, agent: Option<&s
     let mut event = NewEvent::new(event_type, data);
     event.agent = agent.map(str::to_owned);
     let emit = async move |tx: &mut Tx| tx.emit(event.clone()).await.map(|_| ());
-    app.running().ground().db.write::<_, StoreError, _>(emit).await.unwrap();
+    app.running().context().db.write::<_, StoreError, _>(emit).await.unwrap();
 }
 
 /// How many events there are, and how many of them can be read already: on PostgreSQL those that no transaction of
 /// any other test can still come before.
 async fn outbox(app: &TestApp) -> (usize, usize) {
-    let mut read = app.running().ground().db.read().await.unwrap();
+    let mut read = app.running().context().db.read().await.unwrap();
     let all: u64 =
         read.fetch_one("SELECT COUNT(*) AS events FROM outbox", args![]).await.unwrap().get("events").unwrap();
     let readable = read.events_after(Seq::START, 100_000).await.unwrap().len();

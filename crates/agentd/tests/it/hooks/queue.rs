@@ -222,7 +222,7 @@ async fn leave_behind(app: &TestApp, hook: &str) {
         )
         .await
     };
-    app.running().ground().db.write::<_, StoreError, _>(leave).await.unwrap();
+    app.running().context().db.write::<_, StoreError, _>(leave).await.unwrap();
 }
 
 #[tokio::test]

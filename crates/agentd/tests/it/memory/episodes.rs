@@ -146,7 +146,7 @@ async fn the_graph_is_shown_as_a_whole_unless_a_limit_is_asked_for() {
         }
         Ok::<_, StoreError>(())
     };
-    app.running().ground().db.write(fill).await.expect("a graph");
+    app.running().context().db.write(fill).await.expect("a graph");
     let whole = graph(&app).await;
     let named = |list: &str, name: &str| -> Vec<String> {
         let list = whole[list].as_array().expect("a list");

@@ -239,7 +239,7 @@ async fn an_agents_model_finds_entities_where_that_is_wanted() {
 async fn a_job_is_done_by_one_at_a_time() {
     let talk = unremembered(&[FACT]).await;
     run(&talk.app, GENERATE).await;
-    let holder = talk.app.running().ground().instance.to_string();
+    let holder = talk.app.running().context().instance.to_string();
     let hold = async move |tx: &mut agentd_store::Tx| {
         let until = tx.clock().now() + Duration::from_secs(60);
         tx.execute(
@@ -248,7 +248,7 @@ async fn a_job_is_done_by_one_at_a_time() {
         )
         .await
     };
-    talk.app.running().ground().db.write::<_, agentd_store::StoreError, _>(hold).await.expect("held");
+    talk.app.running().context().db.write::<_, agentd_store::StoreError, _>(hold).await.expect("held");
     talk.app.post("/api/memory/generate-episodes").send().await.expect_error(409, "job_running");
     assert_eq!(job(&talk.app, "generate_episodes").await["status"], "running");
     // Whoever held it is gone.
@@ -289,7 +289,7 @@ async fn the_places_of_deleted_conversations_go() {
     run(&talk.app, CONSOLIDATE).await;
     talk.app.delete(&format!("/api/chat/conversations/{conversation}")).send().await.expect_status(200);
     run(&talk.app, CONSOLIDATE).await;
-    let mut read = talk.app.running().ground().db.read().await.expect("a connection");
+    let mut read = talk.app.running().context().db.read().await.expect("a connection");
     let left: u64 =
         read.fetch_one("SELECT COUNT(*) FROM memory_talks", args![]).await.expect("a row").first().expect("a number");
     assert_eq!(left, 0);

@@ -92,7 +92,7 @@ pub async fn chat(talk: &Talk, conversation: Option<&str>, content: &str) -> Str
 
 /// The data of the events of a type, the oldest first.
 pub async fn events(app: &TestApp, event_type: &str) -> Vec<Value> {
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT data FROM outbox WHERE event_type = $1 ORDER BY seq";
     let rows = read.fetch_all(sql, agentd_store::args![event_type]).await.expect("rows");
     rows.iter().map(|row| row.json::<Value>("data").expect("data")).collect()
@@ -101,5 +101,5 @@ pub async fn events(app: &TestApp, event_type: &str) -> Vec<Value> {
 /// Runs a statement on the daemon's database.
 pub async fn sql(app: &TestApp, text: &'static str, args: fn() -> agentd_store::Args) {
     let write = async move |tx: &mut agentd_store::Tx| tx.execute(text, args()).await;
-    app.running().ground().db.write::<_, agentd_store::StoreError, _>(write).await.expect("it is written");
+    app.running().context().db.write::<_, agentd_store::StoreError, _>(write).await.expect("it is written");
 }

@@ -90,7 +90,7 @@ async fn a_last_attempt_that_nobody_ended_becomes_visible() {
     let app = TestApp::with_owner().await;
     use_server(&app, &server, json!({})).await;
     let id = enqueue(&app, mail("lost").max_attempts(1)).await;
-    let db = &app.running().ground().db;
+    let db = &app.running().context().db;
     let held = db.claim("notify", "a daemon that is gone", 1, Duration::from_secs(30)).await.unwrap();
     assert_eq!(held.len(), 1);
     app.run_workers().await;

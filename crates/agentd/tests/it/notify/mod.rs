@@ -28,7 +28,7 @@ pub fn mail(subject: &str) -> Notification {
 pub async fn enqueue(app: &TestApp, notification: Notification) -> NotificationId {
     let notify = app.running().daemon.notify().clone();
     let work = async move |tx: &mut Tx| Ok::<_, NotifyError>(notify.enqueue(tx, &notification).await?);
-    app.running().ground().db.write(work).await.expect("the message is taken")
+    app.running().context().db.write(work).await.expect("the message is taken")
 }
 
 async fn shown(app: &TestApp, id: &NotificationId) -> Value {
@@ -38,7 +38,7 @@ async fn shown(app: &TestApp, id: &NotificationId) -> Value {
 /// The events of a type, oldest first. Straight from the table: whoever reads by cursor sees on
 /// PostgreSQL only what no transaction of any other test can still come before.
 async fn events(app: &TestApp, event_type: &str) -> Vec<Value> {
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT data FROM outbox WHERE event_type = $1 ORDER BY seq";
     let rows = read.fetch_all(sql, args![event_type]).await.expect("events");
     rows.iter().map(|row| row.json("data").expect("JSON")).collect()

@@ -32,7 +32,7 @@ async fn a_message_is_sent_with_its_change_or_not_at_all() {
         notify.enqueue(tx, &mail("never")).await?;
         Err::<(), _>(NotifyError::NotFound)
     };
-    app.running().ground().db.write(taken_back).await.unwrap_err();
+    app.running().context().db.write(taken_back).await.unwrap_err();
     let id = enqueue(&app, mail("Grüße\r\nBcc: x@example.org").agent("ada")).await;
     assert_eq!(shown(&app, &id).await["status"], "pending");
     app.run_workers().await;
@@ -85,7 +85,7 @@ async fn a_body_has_a_limit() {
         assert!(matches!(notify.enqueue(tx, &large).await, Err(NotifyError::BodyTooLarge { .. })));
         notify.enqueue(tx, &Notification { body: "short".to_owned(), ..large.clone() }).await
     };
-    app.running().ground().db.write(work).await.unwrap();
+    app.running().context().db.write(work).await.unwrap();
     assert_eq!(total(&app, "pending").await, 1);
 }
 

@@ -50,7 +50,7 @@ async fn kills_lose_no_cause_and_repeat_none() {
     process.make_agent("scout").await;
     let due = Clock::system().now() + Duration::from_secs(6);
     for number in 0..JOBS {
-        // A condition that cannot be judged any more when the job is due, so that no model is asked.
+        // A condition that cannot be evaluated any more when the job is due, so that no model is asked.
         let job = json!({
             "name": format!("job {number}"), "goal": "Say how things are.", "agent_id": "scout",
             "schedule": {"type": "at", "datetime": due},

@@ -211,7 +211,7 @@ async fn a_suggestion_is_made_once() {
     advance(app, DAY);
     let again = settled(app).await;
     assert!(again.iter().all(|turn| !causes.contains(&turn["cause_id"].to_string())), "{again:?}");
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT COUNT(*) FROM proactive_turns WHERE agent_id IS NULL AND output IS NULL AND session_id IS NULL";
     let kept: u64 = read.fetch_one(sql, agentd_store::args![]).await.expect("a count").first().expect("a number");
     assert_eq!(kept, causes.len() as u64);

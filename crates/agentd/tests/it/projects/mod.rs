@@ -19,7 +19,7 @@ fn path(project: &Value) -> String {
 
 /// Type and data of the events about projects, oldest first.
 async fn events(app: &TestApp) -> Vec<(String, Value)> {
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT event_type, data FROM outbox WHERE event_type LIKE 'project.%' ORDER BY seq";
     let rows = read.fetch_all(sql, args![]).await.expect("events");
     rows.iter().map(|row| (row.get("event_type").expect("a type"), row.json("data").expect("JSON"))).collect()
@@ -152,7 +152,7 @@ async fn conversations_belong_to_a_project_until_it_is_deleted() {
     let gone = json!({"project_id": garden["id"]});
     app.put(&at(&free)).json(&gone).send().await.expect_error(404, "project_not_found");
     app.run_workers().await;
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let count = async |read: &mut agentd_store::Read, sql: &'static str| {
         read.fetch_one(sql, args![]).await.expect("a count").first::<u64>().expect("a number")
     };
@@ -170,7 +170,7 @@ async fn what_a_turn_uses_is_counted_for_its_project() {
     talk.exchange(&json!({"content": "Roses?", "conversation_id": conversation["id"]})).await;
     let other = talk.exchange(&json!({"content": "Wine?", "agent_id": "scout"})).await;
     assert!(!started(&other, "conversation_id").is_empty());
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT project_id, input_tokens FROM usage ORDER BY id";
     let rows = read.fetch_all(sql, args![]).await.expect("rows");
     let projects: Vec<Option<String>> = rows.iter().map(|row| row.get("project_id").expect("a project")).collect();
@@ -211,7 +211,7 @@ async fn jobs_belong_to_a_project_until_it_is_deleted() {
     app.clock.advance(Duration::from_secs(600));
     app.run_workers().await;
     let used = async || {
-        let mut read = app.running().ground().db.read().await.expect("a connection");
+        let mut read = app.running().context().db.read().await.expect("a connection");
         let rows = read.fetch_all("SELECT project_id FROM usage ORDER BY id", args![]).await.expect("rows");
         let mut used: Vec<Option<String>> = rows.iter().map(|row| row.get("project_id").expect("a project")).collect();
         used.sort();
@@ -227,7 +227,7 @@ async fn jobs_belong_to_a_project_until_it_is_deleted() {
     app.clock.advance(Duration::from_secs(600));
     app.run_workers().await;
     assert_eq!(used().await, [None, None, None, None, None, garden_id]);
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let count = async |read: &mut agentd_store::Read, sql: &'static str| {
         read.fetch_one(sql, args![]).await.expect("a count").first::<u64>().expect("a number")
     };

@@ -29,7 +29,7 @@ async fn a_condition_that_cannot_be_judged_is_not_passed_over_by_the_next_attemp
     }
     let list = runs(app, &job).await;
     assert_eq!(statuses(&list), ["success", "failed"], "{list:?}");
-    assert!(list[1]["error"].as_str().is_some_and(|error| error.starts_with("the condition could not be judged")));
+    assert!(list[1]["error"].as_str().is_some_and(|error| error.starts_with("the condition could not be evaluated")));
     assert_eq!((&list[1]["session_id"], talk.vendor.requests().len()), (&Value::Null, 1), "the goal did not run");
 }
 

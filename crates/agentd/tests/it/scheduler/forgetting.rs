@@ -72,7 +72,7 @@ async fn a_job_keeps_its_newest_thousand_runs() {
         // Looked at every 64 runs.
         tx.execute("UPDATE jobs SET run_count = 63", args![]).await
     };
-    app.running().ground().db.write::<_, StoreError, _>(fill).await.expect("the rows are written");
+    app.running().context().db.write::<_, StoreError, _>(fill).await.expect("the rows are written");
     let newest = trigger(app, &id(&made)).await;
     app.run_workers().await;
     let path = format!("/api/scheduler/jobs/{}/runs?limit=1", id(&made));

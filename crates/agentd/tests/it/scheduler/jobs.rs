@@ -260,7 +260,7 @@ async fn a_deleted_job_is_gone_with_its_runs() {
     advance(app, 6_000);
     app.run_workers().await;
     assert_eq!(talk.vendor.requests().len(), 1, "the run that waited did not begin");
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     for table in ["jobs", "job_runs"] {
         let count: u64 = read
             .fetch_one(format!("SELECT COUNT(*) FROM {table}"), agentd_store::args![])
@@ -286,7 +286,7 @@ async fn jobs_go_with_their_agent() {
     app.run_workers().await;
     assert_eq!(statuses(&runs(app, &id(&stays)).await), ["success"]);
     assert_eq!(talk.vendor.requests().len(), 1);
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let left: u64 = read
         .fetch_one("SELECT COUNT(*) FROM jobs", agentd_store::args![])
         .await

@@ -84,7 +84,7 @@ pub fn at(text: &str) -> Timestamp {
 
 /// Types and data of the events about tasks and the scheduler, the oldest first.
 pub async fn events(app: &TestApp, prefix: &'static str) -> Vec<(String, Value)> {
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT event_type, data FROM outbox WHERE event_type LIKE $1 ORDER BY seq";
     let rows = read.fetch_all(sql, agentd_store::args![format!("{prefix}%")]).await.expect("rows");
     rows.iter().map(|row| (row.get("event_type").expect("a type"), row.json("data").expect("data"))).collect()

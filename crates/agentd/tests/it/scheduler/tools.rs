@@ -86,7 +86,7 @@ async fn what_the_owner_planned_does_not_count_for_the_agents_bound() {
     assert_eq!(ask(&talk).await["status"], "done");
     let as_if =
         async |tx: &mut agentd_store::Tx| tx.execute("UPDATE jobs SET made_by_agent = 1", agentd_store::args![]).await;
-    let db = talk.app.running().ground().db.clone();
+    let db = talk.app.running().context().db.clone();
     db.write::<_, agentd_store::StoreError, _>(as_if).await.expect("written");
     let refused = ask(&talk).await;
     assert!(refused["output"].to_string().contains("100 active jobs by itself"), "{refused}");

@@ -22,6 +22,6 @@ async fn make(app: &TestApp, path: &str, body: Value) -> String {
 /// Every text and number in the database, as a backup holds it.
 async fn dump(app: &TestApp) -> String {
     let mut dump = Vec::new();
-    app.running().ground().db.dump(&mut dump, &[]).await.expect("a dump");
+    app.running().context().db.dump(&mut dump, &[]).await.expect("a dump");
     String::from_utf8(dump).expect("text")
 }

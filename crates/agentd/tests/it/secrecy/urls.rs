@@ -99,7 +99,7 @@ async fn credentials_in_the_url_of_a_hook_are_sealed_shown_masked_and_kept() {
     app.put(&hook).json(&json!({"config": {"url": second.url("/in")}})).send().await.expect_status(200);
     fire().await;
     assert_eq!(last(&second), json!({"authorization": null, "query": null}));
-    let left = app.running().ground().db.read().await.unwrap().fetch_all("SELECT name FROM secrets", args![]).await;
+    let left = app.running().context().db.read().await.unwrap().fetch_all("SELECT name FROM secrets", args![]).await;
     assert_eq!(left.unwrap().len(), 0, "nothing is left of them");
 }
 
@@ -150,7 +150,7 @@ async fn older_rows_are_sealed(occasion: Occasion) {
         }
         Ok::<_, StoreError>(())
     };
-    app.running().ground().db.write(age).await.unwrap();
+    app.running().context().db.write(age).await.unwrap();
     assert!(dump(&app).await.contains(PASSWORD));
     let archive = local(&app, "/local/backup", Body::empty()).await;
     app.restart().await;
@@ -242,7 +242,7 @@ async fn tool_servers_and_tools_keep_the_tokens_in_their_urls_to_themselves() {
     for path in [&mcp, &tool] {
         app.delete(path).send().await.expect_status(200);
     }
-    let left = app.running().ground().db.read().await.unwrap().fetch_all("SELECT name FROM secrets", args![]).await;
+    let left = app.running().context().db.read().await.unwrap().fetch_all("SELECT name FROM secrets", args![]).await;
     assert_eq!(left.unwrap().len(), 0, "nothing is left of them");
 }
 
@@ -276,6 +276,6 @@ async fn messages_keep_the_tokens_in_their_urls_out_of_the_database() {
     // Those of the message go with it.
     app.clock.advance(std::time::Duration::from_secs(31 * 24 * 3600));
     app.run_workers().await;
-    let left = app.running().ground().db.read().await.unwrap().fetch_all("SELECT scope FROM secrets", args![]).await;
+    let left = app.running().context().db.read().await.unwrap().fetch_all("SELECT scope FROM secrets", args![]).await;
     assert_eq!(left.unwrap().len(), 0, "nothing is left of them");
 }

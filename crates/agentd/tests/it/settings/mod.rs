@@ -241,7 +241,7 @@ async fn resets_touch_their_own_group() {
 
 /// Changes a row behind the daemon's back, as a disk or another program would.
 async fn store_raw(app: &TestApp, category: &'static str, value: &'static str) {
-    let db = &app.running().ground().db;
+    let db = &app.running().context().db;
     let work = async move |tx: &mut Tx| {
         tx.execute("DELETE FROM settings WHERE section = $1", args![category]).await?;
         let sql = "INSERT INTO settings (section, value, updated_at) VALUES ($1, $2, 0)";

@@ -84,7 +84,7 @@ async fn a_secret_that_is_gone_is_not_shown_as_set() {
     let hook = app.post("/api/hooks").json(&hook).send().await.expect_status(201).json();
     assert_eq!(hook["config"]["secret"], json!({"set": true}));
     let forget = async |tx: &mut Tx| tx.execute("DELETE FROM secrets", args![]).await;
-    let forgotten: Result<u64, StoreError> = app.running().ground().db.write(forget).await;
+    let forgotten: Result<u64, StoreError> = app.running().context().db.write(forget).await;
     assert_eq!(forgotten.expect("written"), 3);
     app.restart().await;
 

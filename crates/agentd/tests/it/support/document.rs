@@ -1,4 +1,4 @@
-//! The OpenAPI document as a judge: every JSON answer must be one that it describes.
+//! The OpenAPI document as a validator: every JSON answer must be one that it describes.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -98,7 +98,7 @@ fn matches(template: &str, path: &str) -> bool {
 
 pub fn validate(answer: &TestResponse) {
     if answer.method == reqwest::Method::OPTIONS {
-        // Preflights are answered by the doors, not by an operation.
+        // Preflights are answered by the middleware, not by an operation.
         return;
     }
     let Some(operation) = find(answer.method.as_str(), &answer.path) else {

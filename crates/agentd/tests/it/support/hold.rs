@@ -15,7 +15,7 @@ pub struct HeldWrites {
 impl TestApp {
     /// Answers when the writers stand still. Reading goes on.
     pub async fn hold_writes(&self, table: &'static str) -> HeldWrites {
-        let db = self.running().ground().db.clone();
+        let db = self.running().context().db.clone();
         let (release, released) = watch::channel(false);
         let (held, mut is_held) = watch::channel(false);
         let holding = tokio::spawn(async move {

@@ -69,11 +69,11 @@ pub struct TestApp {
 impl Drop for TestApp {
     /// A daemon that is dropped in the middle would go on looking for its PostgreSQL, which is gone.
     fn drop(&mut self) {
-        let Some(running) = self.running.as_ref().filter(|running| running.ground().db.dialect() == Dialect::Postgres)
+        let Some(running) = self.running.as_ref().filter(|running| running.context().db.dialect() == Dialect::Postgres)
         else {
             return;
         };
-        let db = running.ground().db.clone();
+        let db = running.context().db.clone();
         // A runtime of its own: this runs while the test's is busy dropping us.
         let closed = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

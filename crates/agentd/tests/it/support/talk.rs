@@ -61,7 +61,7 @@ impl Talk {
 
     /// Usage rows: provider, source and tokens.
     pub async fn usage(&self) -> Vec<(String, u64, u64)> {
-        let mut read = self.app.running().ground().db.read().await.expect("a connection");
+        let mut read = self.app.running().context().db.read().await.expect("a connection");
         let sql = "SELECT source, input_tokens, output_tokens FROM usage ORDER BY id";
         let rows = read.fetch_all(sql, agentd_store::args![]).await.expect("rows");
         rows.iter()

@@ -153,7 +153,7 @@ async fn secrets_are_write_only_and_go_nowhere_else() {
     assert!(!export.text().contains("very-secret"));
     // Nothing of a deleted server stays.
     app.delete(&path).send().await.expect_status(200);
-    let mut read = app.running().ground().db.read().await.unwrap();
+    let mut read = app.running().context().db.read().await.unwrap();
     let sql = "SELECT COUNT(*) FROM secrets WHERE scope LIKE 'tool_servers.%' AND name LIKE 'header.%'";
     let left: u64 = read.fetch_one(sql, agentd_store::args![]).await.unwrap().first().unwrap();
     assert_eq!(left, 0);

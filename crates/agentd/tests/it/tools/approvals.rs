@@ -132,7 +132,7 @@ async fn park(bench: &Bench, conversation: &str) -> (Value, String) {
 }
 
 async fn wait_until_parked(bench: &Bench, session: &str) {
-    let db = &bench.talk.app.running().ground().db;
+    let db = &bench.talk.app.running().context().db;
     loop {
         let mut read = db.read().await.expect("a connection");
         let sql = "SELECT 1 FROM sessions WHERE id = $1 AND waiting_since IS NOT NULL";
@@ -178,7 +178,7 @@ async fn an_approval_expires_on_time() {
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
     let running = bench.talk.app.running();
     let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
-    running.daemon.workers.spawn(&running.ground().db, &tracker, &draining);
+    running.daemon.workers.spawn(&running.context().db, &tracker, &draining);
     // By then every worker has looked, and rests for its interval.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;

@@ -20,11 +20,11 @@ const RATE: usize = 600;
 
 async fn execute(app: &TestApp, sql: &'static str, args: Args) {
     let work = async move |tx: &mut Tx| tx.execute(sql, args.clone()).await;
-    app.running().ground().db.write::<_, StoreError, _>(work).await.expect("the statement runs");
+    app.running().context().db.write::<_, StoreError, _>(work).await.expect("the statement runs");
 }
 
 async fn count(app: &TestApp, sql: &'static str) -> u64 {
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     read.fetch_one(sql, args![]).await.expect("a count").first().expect("a number")
 }
 
@@ -77,7 +77,7 @@ async fn while_too_much_waits_nothing_more_is_taken() {
 
     // Somebody reads events, and cannot keep up.
     let slow = async |tx: &mut Tx| tx.ensure_cursor("slow", CursorStart::Beginning).await;
-    app.running().ground().db.write::<_, StoreError, _>(slow).await.expect("a cursor");
+    app.running().context().db.write::<_, StoreError, _>(slow).await.expect("a cursor");
     let many = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 100000) \
                 INSERT INTO outbox (id, event_type, data, created_at) \
                 SELECT 'evt_' || n, 'webhook.received', '{}', 0 FROM numbers";

@@ -145,7 +145,7 @@ async fn a_deleted_webhook_leaves_nothing() {
     app.delete(&ci.path()).send().await.expect_error(404, "webhook_not_found");
     app.run_workers().await;
     assert_eq!(other.delivery(&app, &kept).await["status"], "received");
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     for (sql, left) in [
         ("SELECT COUNT(*) FROM webhooks", 1_u64),
         ("SELECT COUNT(*) FROM webhook_deliveries", 1),

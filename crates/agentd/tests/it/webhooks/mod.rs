@@ -86,7 +86,7 @@ impl Sender {
 
 /// `data` of the events that webhooks made, oldest first.
 pub async fn events(app: &TestApp) -> Vec<Value> {
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT data FROM outbox WHERE event_type = 'webhook.received' ORDER BY seq";
     let rows = read.fetch_all(sql, args![]).await.expect("events");
     rows.iter().map(|row| row.json("data").expect("JSON")).collect()

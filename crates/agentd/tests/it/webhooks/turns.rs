@@ -27,7 +27,7 @@ fn build() -> Value {
 
 /// Type and data of the events about turns, oldest first.
 async fn task_events(app: &TestApp) -> Vec<(String, Value)> {
-    let mut read = app.running().ground().db.read().await.expect("a connection");
+    let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT event_type, data FROM outbox WHERE event_type LIKE 'task.%' ORDER BY seq";
     let rows = read.fetch_all(sql, args![]).await.expect("events");
     rows.iter().map(|row| (row.get("event_type").expect("a type"), row.json("data").expect("JSON"))).collect()

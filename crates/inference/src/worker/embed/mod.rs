@@ -7,20 +7,20 @@
 //!
 //! Deliberately absent: choosing among models. The configuration names the only one.
 
-#[cfg(any(feature = "local-model", test))]
-mod lane;
-#[cfg(test)]
-mod lane_tests;
 #[cfg_attr(not(any(feature = "local-model", test)), allow(dead_code, reason = "without an engine nothing is embedded"))]
 mod open;
 mod queue;
+#[cfg(any(feature = "local-model", test))]
+mod serve;
+#[cfg(test)]
+mod serve_tests;
 
 use std::process::ExitCode;
 
 #[cfg(feature = "local-model")]
 pub(crate) use open::Encoder;
 pub(crate) use open::Open;
-pub(crate) use queue::{Lane, Queue};
+pub(crate) use queue::{Queue, QueueKind};
 
 use crate::LocalErrorCode;
 use crate::embedder::EmbedderLimits;
@@ -36,8 +36,8 @@ pub(super) fn take_in(
 ) -> Result<(), Misplaced> {
     match frame {
         ToWorker::Embed { id, is_query, text } => {
-            let lane = if is_query { Lane::Queries } else { Lane::Texts };
-            if !queue.push(Open::new(id, text, is_query, limits), lane) {
+            let kind = if is_query { QueueKind::Queries } else { QueueKind::Texts };
+            if !queue.push(Open::new(id, text, is_query, limits), kind) {
                 outbox.send(&FromWorker::Failed {
                     id,
                     code: LocalErrorCode::Overloaded,
@@ -73,7 +73,7 @@ pub(super) fn run(configuration: &EmbedderConfiguration, queue: &Queue, outbox: 
                 let context_length = u32::try_from(configuration.limits.max_chunk_tokens).unwrap_or(u32::MAX);
                 outbox.send(&FromWorker::Loaded { model_path: path.clone(), context_length });
                 let send = |frame: &FromWorker| outbox.send(frame);
-                lane::serve_all(&|| model.encoder(configuration), queue, text_threads(configuration), &send);
+                serve::serve_all(&|| model.encoder(configuration), queue, text_threads(configuration), &send);
             }
             Err(error) => {
                 while let Some(waiting) = queue.take_any() {

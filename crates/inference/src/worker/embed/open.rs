@@ -16,7 +16,7 @@ use crate::protocol::EmbeddingUsage;
 
 /// Tokens that the encoder puts around each chunk.
 const ADDED_TOKENS: usize = 2;
-/// Steps of reading after which the text goes back into its lane: where chunks are only counted, none
+/// Steps of reading after which the text goes back into its queue: where chunks are only counted, none
 /// of them is slow.
 const STEPS_PER_TURN: usize = 32;
 

@@ -1,6 +1,6 @@
-//! What waits to be embedded, in two lanes: queries and texts.
+//! What waits to be embedded, in two queues: queries and texts.
 //!
-//! A text that is not complete goes back to the end of its lane after each chunk, so that a long one
+//! A text that is not complete goes back to the end of its queue after each chunk, so that a long one
 //! does not keep short ones waiting.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use crate::worker::embed::Open;
 
 /// Which threads take a text. Queries have one of their own, so they never wait for texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum QueueKind {
     Queries,
     Texts,
 }
@@ -24,10 +24,10 @@ struct State {
 }
 
 impl State {
-    fn lane(&mut self, lane: Lane) -> &mut VecDeque<Open> {
-        match lane {
-            Lane::Queries => &mut self.queries,
-            Lane::Texts => &mut self.texts,
+    fn kind(&mut self, kind: QueueKind) -> &mut VecDeque<Open> {
+        match kind {
+            QueueKind::Queries => &mut self.queries,
+            QueueKind::Texts => &mut self.texts,
         }
     }
 }
@@ -44,29 +44,29 @@ impl Queue {
     }
 
     /// Takes a text in; false when too many wait.
-    pub(crate) fn push(&self, text: Open, lane: Lane) -> bool {
+    pub(crate) fn push(&self, text: Open, kind: QueueKind) -> bool {
         let mut state = self.state.lock();
         if state.queries.len() + state.texts.len() >= self.max {
             return false;
         }
-        state.lane(lane).push_back(text);
+        state.kind(kind).push_back(text);
         self.arrived.notify_all();
         true
     }
 
     /// Takes a text back that was begun. There is always room for it.
     #[cfg(any(feature = "local-model", test))]
-    pub(crate) fn put_back(&self, text: Open, lane: Lane) {
-        self.state.lock().lane(lane).push_back(text);
+    pub(crate) fn put_back(&self, text: Open, kind: QueueKind) {
+        self.state.lock().kind(kind).push_back(text);
         self.arrived.notify_all();
     }
 
-    /// Blocks until there is a text in the lane; `None` when there never will be.
+    /// Blocks until there is a text in the queue; `None` when there never will be.
     #[cfg(any(feature = "local-model", test))]
-    pub(crate) fn take(&self, lane: Lane) -> Option<Open> {
+    pub(crate) fn take(&self, kind: QueueKind) -> Option<Open> {
         let mut state = self.state.lock();
         loop {
-            if let Some(text) = state.lane(lane).pop_front() {
+            if let Some(text) = state.kind(kind).pop_front() {
                 return Some(text);
             }
             if state.is_closed {

@@ -217,14 +217,14 @@ impl Chain {
                 else {
                     continue;
                 };
-                let verdict = self.judge(&sources, runs);
+                let verdict = self.evaluate(&sources, runs);
                 said.insert(job, verdict);
             }
         }
         said
     }
 
-    fn judge(&self, sources: &[(&ChainEdge, Said)], runs: &BTreeMap<&JobId, RunStatus>) -> Said {
+    fn evaluate(&self, sources: &[(&ChainEdge, Said)], runs: &BTreeMap<&JobId, RunStatus>) -> Said {
         let taking_part: Vec<_> = sources.iter().copied().filter(|(_, said)| *said != Said::NoPart).collect();
         if taking_part.is_empty() {
             return Said::NoPart;

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::views::ToolServerView;
 use super::{SkillsRoutes, created};
-use crate::ground::record_once;
+use crate::runtime::record_once;
 use crate::skills::servers::{Installation, TransportKind};
 
 /// What a value must look like.

@@ -9,7 +9,7 @@ use axum::extract::State;
 use http::StatusCode;
 
 use super::SkillsRoutes;
-use crate::ground::record_once;
+use crate::runtime::record_once;
 use crate::skills::servers::{ToolServer, ToolServerState};
 use fields::{ToolServerFields, ToolServerPatch};
 use views::{

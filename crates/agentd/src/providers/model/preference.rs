@@ -8,7 +8,7 @@ use super::provider::{LOCAL, known_ids};
 
 /// What a request, an agent, or nobody asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ModelWish {
+pub struct ModelPreference {
     pub provider: Option<String>,
     /// The provider's own name of the model. Where `provider` is not given, `provider/model` is
     /// understood too.
@@ -25,7 +25,7 @@ pub struct ResolvedModel {
     pub context_window: Option<u64>,
 }
 
-impl ModelWish {
+impl ModelPreference {
     /// What a request's `model` says: `provider/model`, or the name of a model alone.
     #[must_use]
     pub fn parse(text: Option<&str>) -> Self {
@@ -38,7 +38,7 @@ impl ModelWish {
         Self { provider: provider.map(str::to_owned), model: model.map(str::to_owned) }.split()
     }
 
-    /// Fills in from a wish of lower rank what this one leaves open. A model is taken over only
+    /// Fills in from a preference of lower rank what this one leaves open. A model is taken over only
     /// together with its provider.
     #[must_use]
     pub fn or(self, lower: Self) -> Self {
@@ -73,8 +73,8 @@ pub(in crate::providers) struct Candidates<'a> {
     /// The model file when the model inside can run, else what would make it run. Looks into
     /// folders, so it is asked only when it matters.
     pub(in crate::providers) local: &'a dyn Fn() -> Result<String, String>,
-    /// The agent settings, which rank below every wish.
-    pub(in crate::providers) default: ModelWish,
+    /// The agent settings, which rank below every preference.
+    pub(in crate::providers) default: ModelPreference,
 }
 
 /// What was chosen.
@@ -86,9 +86,9 @@ pub(in crate::providers) enum Choice {
 
 /// # Errors
 /// A sentence on what is missing and what would mend it.
-pub(in crate::providers) fn choose(wish: ModelWish, candidates: &Candidates<'_>) -> Result<Choice, String> {
-    let wish = wish.or(candidates.default.clone());
-    match (wish.provider, wish.model) {
+pub(in crate::providers) fn choose(preference: ModelPreference, candidates: &Candidates<'_>) -> Result<Choice, String> {
+    let preference = preference.or(candidates.default.clone());
+    match (preference.provider, preference.model) {
         (Some(provider), model) => named(&provider, model, candidates),
         (None, Some(model)) => by_name(&model, candidates),
         (None, None) => match candidates.vendors.first() {
@@ -177,7 +177,7 @@ mod tests {
         Candidates {
             vendors: vendors.iter().map(|vendor| (*vendor, vendor.default_model().to_owned())).collect(),
             local: if local { &|| Ok("small.gguf".to_owned()) } else { &|| Err("run `make models`".to_owned()) },
-            default: ModelWish::default(),
+            default: ModelPreference::default(),
         }
     }
 
@@ -187,12 +187,18 @@ mod tests {
 
     #[test]
     fn higher_wishes_go_first() {
-        let agent = || ModelWish::new(Some("groq"), Some("llama"));
-        assert_eq!(ModelWish::parse(None).or(agent()), agent());
-        assert_eq!(ModelWish::parse(Some("other")).or(agent()), ModelWish::new(Some("groq"), Some("other")));
-        assert_eq!(ModelWish::parse(Some("openai/gpt")).or(agent()), ModelWish::new(Some("openai"), Some("gpt")));
-        assert_eq!(ModelWish::new(Some("groq"), None).or(agent()), agent());
-        let other = ModelWish::new(Some("openai"), None);
+        let agent = || ModelPreference::new(Some("groq"), Some("llama"));
+        assert_eq!(ModelPreference::parse(None).or(agent()), agent());
+        assert_eq!(
+            ModelPreference::parse(Some("other")).or(agent()),
+            ModelPreference::new(Some("groq"), Some("other"))
+        );
+        assert_eq!(
+            ModelPreference::parse(Some("openai/gpt")).or(agent()),
+            ModelPreference::new(Some("openai"), Some("gpt"))
+        );
+        assert_eq!(ModelPreference::new(Some("groq"), None).or(agent()), agent());
+        let other = ModelPreference::new(Some("openai"), None);
         assert_eq!(other.clone().or(agent()), other);
     }
 
@@ -200,16 +206,16 @@ mod tests {
     fn names_with_slashes_belong_to_a_named_provider() {
         let all = candidates(&Vendor::ALL, false);
         assert_eq!(
-            choose(ModelWish::new(Some("groq"), Some("openai/gpt-oss-120b")), &all),
+            choose(ModelPreference::new(Some("groq"), Some("openai/gpt-oss-120b")), &all),
             vendor(Vendor::Groq, "openai/gpt-oss-120b")
         );
         assert_eq!(
-            choose(ModelWish::parse(Some("openrouter/openai/gpt")), &all),
+            choose(ModelPreference::parse(Some("openrouter/openai/gpt")), &all),
             vendor(Vendor::Openrouter, "openai/gpt")
         );
         let only = candidates(&[Vendor::Openrouter], false);
         assert_eq!(
-            choose(ModelWish::parse(Some("meta-llama/llama-3")), &only),
+            choose(ModelPreference::parse(Some("meta-llama/llama-3")), &only),
             vendor(Vendor::Openrouter, "meta-llama/llama-3")
         );
     }
@@ -217,38 +223,38 @@ mod tests {
     #[test]
     fn a_bare_name_goes_to_whom_it_belongs() {
         let two = candidates(&[Vendor::Anthropic, Vendor::Xai], true);
-        assert_eq!(choose(ModelWish::parse(Some("grok-4")), &two), vendor(Vendor::Xai, "grok-4"));
-        assert_eq!(choose(ModelWish::parse(Some("claude-x")), &two), vendor(Vendor::Anthropic, "claude-x"));
-        assert_eq!(choose(ModelWish::parse(Some("small")), &two), Ok(Choice::Local));
-        assert_eq!(choose(ModelWish::parse(Some("small.gguf")), &two), Ok(Choice::Local));
+        assert_eq!(choose(ModelPreference::parse(Some("grok-4")), &two), vendor(Vendor::Xai, "grok-4"));
+        assert_eq!(choose(ModelPreference::parse(Some("claude-x")), &two), vendor(Vendor::Anthropic, "claude-x"));
+        assert_eq!(choose(ModelPreference::parse(Some("small")), &two), Ok(Choice::Local));
+        assert_eq!(choose(ModelPreference::parse(Some("small.gguf")), &two), Ok(Choice::Local));
     }
 
     #[test]
     fn without_a_wish_the_settings_and_then_the_first_decide() {
         let mut some = candidates(&[Vendor::Mistral, Vendor::Xai], true);
-        assert_eq!(choose(ModelWish::default(), &some), vendor(Vendor::Mistral, Vendor::Mistral.default_model()));
-        some.default = ModelWish::new(None, Some("xai/grok-9"));
-        assert_eq!(choose(ModelWish::default(), &some), vendor(Vendor::Xai, "grok-9"));
-        some.default = ModelWish::new(Some("local"), None);
-        assert_eq!(choose(ModelWish::default(), &some), Ok(Choice::Local));
-        assert_eq!(choose(ModelWish::default(), &candidates(&[], true)), Ok(Choice::Local));
+        assert_eq!(choose(ModelPreference::default(), &some), vendor(Vendor::Mistral, Vendor::Mistral.default_model()));
+        some.default = ModelPreference::new(None, Some("xai/grok-9"));
+        assert_eq!(choose(ModelPreference::default(), &some), vendor(Vendor::Xai, "grok-9"));
+        some.default = ModelPreference::new(Some("local"), None);
+        assert_eq!(choose(ModelPreference::default(), &some), Ok(Choice::Local));
+        assert_eq!(choose(ModelPreference::default(), &candidates(&[], true)), Ok(Choice::Local));
     }
 
     #[test]
     fn what_is_missing_is_named_with_its_remedy() {
         let none = candidates(&[], false);
-        for (wish, part) in [
-            (ModelWish::default(), "make models"),
-            (ModelWish::default(), "PUT /api/providers"),
-            (ModelWish::parse(Some("openai/gpt")), "PUT /api/providers/openai/key"),
-            (ModelWish::parse(Some("local/small")), "make models"),
-            (ModelWish::new(Some("nobody"), None), "the providers are anthropic"),
-            (ModelWish::parse(Some("grok-4")), "grok-4"),
+        for (preference, part) in [
+            (ModelPreference::default(), "make models"),
+            (ModelPreference::default(), "PUT /api/providers"),
+            (ModelPreference::parse(Some("openai/gpt")), "PUT /api/providers/openai/key"),
+            (ModelPreference::parse(Some("local/small")), "make models"),
+            (ModelPreference::new(Some("nobody"), None), "the providers are anthropic"),
+            (ModelPreference::parse(Some("grok-4")), "grok-4"),
         ] {
-            let error = choose(wish.clone(), &none).unwrap_err();
+            let error = choose(preference.clone(), &none).unwrap_err();
             assert!(error.contains(part), "{part} in {error}");
         }
-        let error = choose(ModelWish::parse(Some("local/other")), &candidates(&[], true)).unwrap_err();
+        let error = choose(ModelPreference::parse(Some("local/other")), &candidates(&[], true)).unwrap_err();
         assert!(error.contains("small.gguf") && error.contains("local_model"), "{error}");
     }
 }

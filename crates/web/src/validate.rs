@@ -1,8 +1,8 @@
 //! Refusals that name every bad field at once, also those that only the domain knows to be bad.
 //!
 //! A schema says what type and size a field has; rules such as the grammar of a name are the domain's, which asks
-//! them of a whole request. When the schema has refused something, [`Judged`] takes it out, has the domain judge
-//! the rest, and answers both. A request that the schema takes goes on as it is: its domain judges it itself.
+//! them of a whole request. When the schema has refused something, [`Validated`] takes it out, has the domain validate
+//! the rest, and answers both. A request that the schema takes goes on as it is: its domain validates it itself.
 
 use agentd_base::FieldProblem;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -16,23 +16,23 @@ use crate::extract::{Json, Query, deserialized, read_json, read_query};
 use crate::schema::checked;
 
 /// A request whose domain has rules that no schema can say.
-pub trait Judge<S>: Sized {
+pub trait Validate<S>: Sized {
     /// Fields whose rules depend on another, each with the one and those: of these nothing is said while that one is
     /// itself refused.
     const DEPENDENT: &'static [(&'static str, &'static [&'static str])] = &[];
 
     /// Every field that breaks one of them. Fields that the schema refused are left out, or hold some value that
     /// it takes; what is said of those is not passed on. Changes nothing.
-    fn judge(self, state: &S) -> impl Future<Output = Vec<FieldProblem>> + Send;
+    fn validate(self, state: &S) -> impl Future<Output = Vec<FieldProblem>> + Send;
 }
 
 /// [`Json`] or [`Query`], whose refusals also name what the domain's own rules refuse.
 #[derive(Debug, Clone)]
-pub struct Judged<E>(pub E);
+pub struct Validated<E>(pub E);
 
-impl<T, S> FromRequest<S> for Judged<Json<T>>
+impl<T, S> FromRequest<S> for Validated<Json<T>>
 where
-    T: DeserializeOwned + ToSchema + Judge<S> + Send + 'static,
+    T: DeserializeOwned + ToSchema + Validate<S> + Send + 'static,
     S: Send + Sync,
 {
     type Rejection = ApiError;
@@ -47,9 +47,9 @@ where
     }
 }
 
-impl<T, S> FromRequestParts<S> for Judged<Query<T>>
+impl<T, S> FromRequestParts<S> for Validated<Query<T>>
 where
-    T: DeserializeOwned + IntoParams + Judge<S> + Send,
+    T: DeserializeOwned + IntoParams + Validate<S> + Send,
     S: Send + Sync,
 {
     type Rejection = ApiError;
@@ -69,10 +69,10 @@ where
 
 async fn refusal<T, S>(mended: Option<Value>, mut problems: Vec<FieldProblem>, state: &S) -> ApiError
 where
-    T: DeserializeOwned + Judge<S>,
+    T: DeserializeOwned + Validate<S>,
 {
     if let Some(rest) = mended.and_then(|mended| serde_json::from_value::<T>(mended).ok()) {
-        let mut own = rest.judge(state).await;
+        let mut own = rest.validate(state).await;
         let is_named = |field: &str| problems.iter().any(|problem| is_about_same(&problem.field, field));
         let is_moot = |field: &str| {
             let mut dependent = T::DEPENDENT.iter().filter(|(on, _)| is_named(on));
@@ -120,10 +120,10 @@ mod tests {
         tags: Vec<String>,
     }
 
-    impl Judge<()> for Wanted {
+    impl Validate<()> for Wanted {
         const DEPENDENT: &'static [(&'static str, &'static [&'static str])] = &[("owner", &["tags"])];
 
-        async fn judge(self, (): &()) -> Vec<FieldProblem> {
+        async fn validate(self, (): &()) -> Vec<FieldProblem> {
             let mut problems = Problems::new();
             problems.require(self.name == "good", "name", "must be good");
             problems.require(self.owner == "Ada", "owner", "must be Ada");
@@ -140,7 +140,7 @@ mod tests {
     async fn fields(body: &Value) -> String {
         let request =
             Request::builder().header("content-type", "application/json").body(Body::from(body.to_string())).unwrap();
-        match Judged::<Json<Wanted>>::from_request(request, &()).await {
+        match Validated::<Json<Wanted>>::from_request(request, &()).await {
             Ok(_) => "taken".to_owned(),
             Err(error) => error.bad_fields().join(" "),
         }
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(fields(&json!({"name": "bad", "owner": "Ada"})).await, "taken");
         // Nothing at all lacks what is required.
         let nothing = Request::builder().body(Body::empty()).unwrap();
-        let refused = Judged::<Json<Wanted>>::from_request(nothing, &()).await.unwrap_err();
+        let refused = Validated::<Json<Wanted>>::from_request(nothing, &()).await.unwrap_err();
         assert_eq!(refused.bad_fields().join(" "), "name owner");
     }
 
@@ -176,8 +176,8 @@ mod tests {
         day: Option<String>,
     }
 
-    impl Judge<()> for Asked {
-        async fn judge(self, (): &()) -> Vec<FieldProblem> {
+    impl Validate<()> for Asked {
+        async fn validate(self, (): &()) -> Vec<FieldProblem> {
             let mut problems = Problems::new();
             problems.require(self.q != "x" && self.limit != Some(0), "q", "must be more");
             problems.require(self.day.as_deref() != Some("never"), "day", "must be a day");
@@ -189,7 +189,7 @@ mod tests {
     async fn queries_likewise() {
         let fields = async |query: &str| {
             let (mut parts, ()) = Request::builder().uri(format!("/?{query}")).body(()).unwrap().into_parts();
-            let found = Judged::<Query<Asked>>::from_request_parts(&mut parts, &()).await;
+            let found = Validated::<Query<Asked>>::from_request_parts(&mut parts, &()).await;
             found.map_or_else(|error| error.bad_fields().join(" "), |_| "taken".to_owned())
         };
         assert_eq!(fields("q=&limit=0&day=never").await, "q limit day");

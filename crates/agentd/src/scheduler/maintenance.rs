@@ -14,7 +14,7 @@ use super::model::{Run, StopReason};
 use super::service::Scheduler;
 use super::store::{chains, claims, jobs, runs};
 use crate::engine::{EngineError, cancel_session};
-use crate::ground::{NextDue, Worker, WorkerError};
+use crate::runtime::{NextDue, Worker, WorkerError};
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
 const BETWEEN_PURGES: Duration = Duration::from_secs(60);
@@ -27,14 +27,14 @@ const WHILE_WAITING: Duration = Duration::from_secs(60);
 
 /// Needs no lease: doing its work twice changes nothing.
 #[derive(Debug)]
-pub struct KeepRuns {
+pub struct RunMaintenance {
     scheduler: Scheduler,
     last_heartbeat: AtomicI64,
     last_purge: AtomicI64,
     next_overdue: NextDue,
 }
 
-impl KeepRuns {
+impl RunMaintenance {
     #[must_use]
     pub fn new(scheduler: Scheduler) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl KeepRuns {
     }
 }
 
-impl Worker for KeepRuns {
+impl Worker for RunMaintenance {
     fn name(&self) -> &'static str {
         "scheduler.keep"
     }
@@ -78,16 +78,16 @@ fn is_time(last: &AtomicI64, now: Timestamp, pause: Duration) -> bool {
     is_time
 }
 
-impl KeepRuns {
+impl RunMaintenance {
     async fn run(&self) -> Result<bool, WorkerError> {
-        let ground = self.scheduler.ground();
-        let now = ground.clock.now();
+        let context = self.scheduler.context();
+        let now = context.clock.now();
         if *self.scheduler.running().borrow() > 0 && is_time(&self.last_heartbeat, now, HEARTBEAT) {
-            let owner = Arc::clone(&ground.instance);
+            let owner = Arc::clone(&context.instance);
             let renew = async move |tx: &mut Tx| claims::renew_claims(tx, &owner, tx.clock().now() + LEASE).await;
-            ground.db.write_relaxed::<_, StoreError, _>(renew).await?;
+            context.db.write_relaxed::<_, StoreError, _>(renew).await?;
         }
-        let mut read = ground.db.read().await?;
+        let mut read = context.db.read().await?;
         let next = claims::next_deadline(&mut read).await?;
         self.next_overdue.note(next);
         let overdue = match next {
@@ -109,7 +109,7 @@ impl KeepRuns {
                 let chain_runs = chains::purge_chain_runs(tx, before, ROWS_A_BATCH).await?;
                 Ok::<_, StoreError>(is_full || runs.max(chain_runs) >= u64::from(ROWS_A_BATCH))
             };
-            if ground.db.write(purge).await? {
+            if context.db.write(purge).await? {
                 self.last_purge.store(0, Ordering::Relaxed);
                 has_more = true;
             }
@@ -133,7 +133,7 @@ impl KeepRuns {
             runs::request_stop(tx, &id, StopReason::Timeout).await?;
             cancel_session(tx, &session).await
         };
-        self.scheduler.ground().db.write::<_, StoreError, _>(work).await?;
+        self.scheduler.context().db.write::<_, StoreError, _>(work).await?;
         if !is_waiting && let Some(session) = &run.session_id {
             engine.await_cancelled(session).await;
             self.scheduler.settle_lost(run, session).await?;

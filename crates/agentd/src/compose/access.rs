@@ -1,11 +1,11 @@
-//! Who comes in: the network through its doors, the owner on this machine through a private socket.
+//! Who comes in: the network through its middleware, the owner on this machine through a private socket.
 
 use std::net::SocketAddr;
 
 use agentd_store::StoreError;
 use agentd_web::{
-    AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, Doors, Guarded, HostPolicy, Observation,
-    Scope,
+    AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, Guarded, HostPolicy, HttpStack,
+    Observation, Scope,
 };
 use axum::Router;
 use futures_util::future::BoxFuture;
@@ -13,21 +13,21 @@ use futures_util::future::BoxFuture;
 use super::Services;
 use crate::auth::{Auth, AuthError};
 use crate::config::Config;
-use crate::ground::Ground;
 use crate::monitoring::{self, Gate};
+use crate::runtime::AppContext;
 
-/// The network's doors around the routes.
-pub(super) fn behind_doors(
+/// The network's middleware around the routes.
+pub(super) fn with_middleware(
     router: Router,
     services: &Services,
     gate: Gate,
-    ground: &Ground,
+    context: &AppContext,
     config: &Config,
     address: SocketAddr,
 ) -> Guarded<Gate> {
-    let doors = Doors {
+    let stack = HttpStack {
         observation: Observation {
-            ids: ground.ids.clone(),
+            ids: context.ids.clone(),
             observer: services.monitoring.metrics().request_observer(),
         },
         cors: CorsPolicy::new(config.allowed_origins(address)),
@@ -35,7 +35,7 @@ pub(super) fn behind_doors(
         trusted_proxies: config.trusted_proxies.clone(),
         gate,
     };
-    doors.around(router)
+    stack.around(router)
 }
 
 /// The owner on the daemon's own machine: who can open the private socket needs no key.

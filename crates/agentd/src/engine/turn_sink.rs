@@ -31,7 +31,7 @@ impl Settled {
 
 /// Keeps replies: implemented by whoever starts turns, and found by its name when the daemon that
 /// ran a turn is gone.
-pub trait Transcript: Send + Sync {
+pub trait TurnSink: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Keeps the reply, in the transaction that ends the session. May run more than once.

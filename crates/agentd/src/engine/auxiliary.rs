@@ -38,7 +38,7 @@ pub(super) enum Unanswered {
 
 impl Turn {
     /// One call without tools, for an answer of at most about so many tokens.
-    pub(super) async fn ask_aside(&mut self, prompt: Prompt, most: Option<u32>) -> Result<String, Unanswered> {
+    pub(super) async fn ask_auxiliary(&mut self, prompt: Prompt, most: Option<u32>) -> Result<String, Unanswered> {
         let mut options = self.options.clone().with_most_output(&self.session.provider, most);
         options.tools = Arc::default();
         options.is_conversation = false;
@@ -87,7 +87,7 @@ impl Turn {
         let names: Vec<&str> = self.offer.iter().map(|tool| tool.description().name.as_str()).collect();
         let mut prompt = self.prompt.clone();
         prompt.add_note(&format!("{PLANNING} The tools that you can use: {}.", names.join(", ")));
-        let plan = match self.ask_aside(prompt.without_calls(), Some(PLAN_TOKENS)).await {
+        let plan = match self.ask_auxiliary(prompt.without_calls(), Some(PLAN_TOKENS)).await {
             Ok(plan) if !plan.is_empty() => plan,
             Ok(_) => return Ok(None),
             Err(Unanswered::Stopped(stop)) => return Ok(Some(stop)),
@@ -125,7 +125,7 @@ impl Turn {
         let mut prompt = self.prompt.clone().without_calls();
         prompt.messages.push(ModelMessage::Assistant { content: self.log.round_text.clone(), tool_calls: Vec::new() });
         prompt.messages.push(ModelMessage::User { content: REFLECTION.to_owned() });
-        match self.ask_aside(prompt, None).await {
+        match self.ask_auxiliary(prompt, None).await {
             Ok(answer) if answer.is_empty() || answer.trim_end_matches('.').eq_ignore_ascii_case(FINE) => Ok(None),
             Ok(answer) => Ok(Some(answer)),
             Err(Unanswered::Stopped(stop)) => Err(stop),

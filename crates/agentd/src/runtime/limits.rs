@@ -1,5 +1,5 @@
-//! Places for work that runs beside its worker: what has begun is not cut off when the workers stop,
-//! and no more runs at once than there are places.
+//! Concurrency limits for work that runs beside its worker: what has begun is not cut off when the workers stop,
+//! and no more runs at once than the limit allows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use tokio::sync::{Notify, watch};
 
 /// How many may work at once, and how many do. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct ConcurrencyLimit {
     limit: usize,
     taken: Arc<watch::Sender<usize>>,
 }
 
-impl Places {
+impl ConcurrencyLimit {
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { limit, taken: Arc::new(watch::Sender::new(0)) }
@@ -37,32 +37,32 @@ impl Places {
         self.limit.saturating_sub(self.taken())
     }
 
-    /// Takes a place, free or not: who takes asks [`Self::free`] before.
+    /// Takes a permit, free or not: the caller asks [`Self::free`] before.
     #[must_use]
-    pub fn take(&self) -> Place {
+    pub fn take(&self) -> Permit {
         self.taken.send_modify(|taken| *taken += 1);
-        Place(Arc::clone(&self.taken))
+        Permit(Arc::clone(&self.taken))
     }
 
-    /// Takes a place if one is free.
+    /// Takes a permit if one is free.
     #[must_use]
-    pub fn try_take(&self) -> Option<Place> {
+    pub fn try_take(&self) -> Option<Permit> {
         let is_taken = self.taken.send_if_modified(|taken| {
             let is_free = *taken < self.limit;
             *taken += usize::from(is_free);
             is_free
         });
-        is_taken.then(|| Place(Arc::clone(&self.taken)))
+        is_taken.then(|| Permit(Arc::clone(&self.taken)))
     }
 
-    /// The end of a worker's round: `false` when no place is taken, so that there is nothing to wait for.
+    /// The end of a worker's round: `false` when no permit is taken, so that there is nothing to wait for.
     /// Else waits until one is free again, `wake` says that there is more to do, or `longest` is over, so
     /// that the daemon can come to rest meanwhile.
     pub async fn settle(&self, wake: Option<&Notify>, longest: Duration) -> bool {
         Self::settle_any(&[self], wake, longest).await
     }
 
-    /// [`Self::settle`] of a worker that has several kinds of places.
+    /// [`Self::settle`] of a worker that has several limits.
     pub async fn settle_any(all: &[&Self], wake: Option<&Notify>, longest: Duration) -> bool {
         let mut watched = Vec::with_capacity(all.len());
         for places in all {
@@ -90,18 +90,18 @@ impl Places {
         true
     }
 
-    /// Waits until no place is taken, at most for `limit`; answers whether that is so.
+    /// Waits until no permit is taken, at most for `limit`; answers whether that is so.
     pub async fn drain(&self, limit: Duration) -> bool {
         let mut taken = self.taken.subscribe();
         tokio::time::timeout(limit, taken.wait_for(|taken| *taken == 0)).await.is_ok()
     }
 }
 
-/// One of the places; free again when it is dropped.
+/// One permit; given back when it is dropped.
 #[derive(Debug)]
-pub struct Place(Arc<watch::Sender<usize>>);
+pub struct Permit(Arc<watch::Sender<usize>>);
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.send_modify(|taken| *taken -= 1);
     }
@@ -128,7 +128,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_round_ends_when_a_place_is_free_again() {
-        let (places, longest) = (Places::new(2), Duration::from_secs(3600));
+        let (places, longest) = (ConcurrencyLimit::new(2), Duration::from_secs(3600));
         assert!(!places.settle(None, longest).await);
         let (one, two) = (places.take(), places.take());
         assert_eq!((places.taken(), places.free()), (2, 0));
@@ -143,14 +143,15 @@ mod tests {
         assert_eq!(places.free(), 1);
         let three = places.try_take();
         assert!(three.is_some() && places.try_take().is_none());
-        let others = Places::new(1);
+        let others = ConcurrencyLimit::new(1);
         drop(three);
         let both = [&others, &places];
-        let waiting = Places::settle_any(&both, None, longest);
+        let waiting = ConcurrencyLimit::settle_any(&both, None, longest);
         drop(two);
         assert!(!waiting.await, "nothing is taken any more");
         let one = others.take();
-        let waiting = tokio::spawn(async move { Places::settle_any(&[&places, &others], None, longest).await });
+        let waiting =
+            tokio::spawn(async move { ConcurrencyLimit::settle_any(&[&places, &others], None, longest).await });
         tokio::task::yield_now().await;
         drop(one);
         assert!(waiting.await.expect("it ends"));

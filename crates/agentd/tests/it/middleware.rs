@@ -1,4 +1,4 @@
-//! The doors in their order: headers, CORS, host, authentication; and what every error looks like.
+//! The middleware in its order: headers, CORS, host, authentication; and what every error looks like.
 
 use std::time::Duration;
 

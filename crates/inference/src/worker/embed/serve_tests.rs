@@ -1,4 +1,4 @@
-//! The lanes over an encoder without weights: a token for each character, and a vector that says of
+//! The queues over an encoder without weights: a token for each character, and a vector that says of
 //! how many tokens it was made.
 
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use proptest::prelude::*;
 
 use crate::embedder::{EmbeddedText, EmbedderLimits};
 use crate::protocol::FromWorker;
-use crate::worker::embed::lane::serve_all;
 use crate::worker::embed::open::Encoder;
-use crate::worker::embed::{Lane, Open, Queue};
+use crate::worker::embed::serve::serve_all;
+use crate::worker::embed::{Open, Queue, QueueKind};
 use crate::{LocalError, LocalErrorCode};
 
 type BeforeRow = Arc<dyn Fn(&[i32]) + Send + Sync>;
@@ -40,13 +40,13 @@ impl Encoder for Scripted {
 const LIMITS: EmbedderLimits = EmbedderLimits { max_chunk_tokens: 102, overlap_tokens: 0, max_chunks: 3 };
 
 fn push(queue: &Queue, id: u64, text: &str, is_query: bool) {
-    let lane = if is_query { Lane::Queries } else { Lane::Texts };
-    assert!(queue.push(Open::new(id, text.to_owned(), is_query, &LIMITS), lane));
+    let kind = if is_query { QueueKind::Queries } else { QueueKind::Texts };
+    assert!(queue.push(Open::new(id, text.to_owned(), is_query, &LIMITS), kind));
 }
 
 type Answers = Vec<(u64, Result<EmbeddedText, String>)>;
 
-/// The answers in the order in which they were sent, by one thread a lane.
+/// The answers in the order in which they were sent, by one thread a queue.
 fn run(queue: &Queue, before: Option<BeforeRow>) -> Answers {
     let answers = Mutex::new(Vec::new());
     queue.close();
@@ -147,7 +147,7 @@ fn a_full_queue_takes_nothing() {
     let queue = Queue::new(2);
     push(&queue, 1, "a", true);
     push(&queue, 2, "b", false);
-    assert!(!queue.push(Open::new(3, "c".to_owned(), true, &LIMITS), Lane::Queries));
+    assert!(!queue.push(Open::new(3, "c".to_owned(), true, &LIMITS), QueueKind::Queries));
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! The doors around all routes, in their order: request id and span, security headers, CORS, host, gate. They
+//! The middleware around all routes, in its order: request id and span, security headers, CORS, host, gate. They
 //! are one service and not a stack of layers: axum clones each layer of a route with every request,
 //! and these would be most of what a small answer costs.
 
@@ -28,7 +28,7 @@ use crate::observe::Observation;
 use crate::pace::Pace;
 use crate::security_headers::add_security_headers;
 
-/// The route that answered, told to the doors by an answer's extensions.
+/// The route that answered, told to the middleware by an answer's extensions.
 #[derive(Debug, Clone)]
 pub(crate) struct Route(pub(crate) MatchedPath);
 
@@ -45,7 +45,7 @@ pub trait Gate: Send + Sync + 'static {
 
 /// What stands around the routes on the network.
 #[derive(Debug)]
-pub struct Doors<G> {
+pub struct HttpStack<G> {
     pub observation: Observation,
     pub cors: CorsPolicy,
     pub hosts: HostPolicy,
@@ -53,10 +53,10 @@ pub struct Doors<G> {
     pub gate: G,
 }
 
-impl<G: Gate> Doors<G> {
-    /// Puts the doors around a router.
+impl<G: Gate> HttpStack<G> {
+    /// Puts the middleware around a router.
     pub fn around(self, router: Router) -> Guarded<G> {
-        Guarded { doors: Arc::new(self), router }
+        Guarded { stack: Arc::new(self), router }
     }
 
     async fn answer(&self, router: Router, request: Request) -> Response {
@@ -82,7 +82,7 @@ impl<G: Gate> Doors<G> {
             refused.into_response()
         } else {
             match self.gate.admit(request.method(), request.uri().path()) {
-                Ok(_pass) => pace.judge(self.go_in(router, request).await),
+                Ok(_pass) => pace.finish(self.go_in(router, request).await),
                 Err(refused) => refused.into_response(),
             }
         };
@@ -102,16 +102,16 @@ impl<G: Gate> Doors<G> {
     }
 }
 
-/// Routes behind their doors. Cheap to clone.
+/// Routes behind the middleware. Cheap to clone.
 #[derive(Debug)]
 pub struct Guarded<G> {
-    doors: Arc<Doors<G>>,
+    stack: Arc<HttpStack<G>>,
     router: Router,
 }
 
 impl<G> Clone for Guarded<G> {
     fn clone(&self) -> Self {
-        Self { doors: Arc::clone(&self.doors), router: self.router.clone() }
+        Self { stack: Arc::clone(&self.stack), router: self.router.clone() }
     }
 }
 
@@ -125,9 +125,9 @@ impl<G: Gate> Service<Request> for Guarded<G> {
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let Self { doors, router } = self.clone();
+        let Self { stack, router } = self.clone();
         Box::pin(
-            async move { Ok(follow(&doors.observation.ids, request, |request| doors.answer(router, request)).await) },
+            async move { Ok(follow(&stack.observation.ids, request, |request| stack.answer(router, request)).await) },
         )
     }
 }

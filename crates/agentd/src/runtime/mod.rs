@@ -7,8 +7,8 @@ mod backlog;
 mod data_dir;
 mod due;
 mod file_lock;
+mod limits;
 mod once;
-mod places;
 mod purge;
 mod restored;
 mod supervise;
@@ -25,16 +25,16 @@ pub use backlog::{CountEvents, EventBacklog};
 pub use data_dir::{DataDir, DataDirError};
 pub use due::NextDue;
 pub use file_lock::FileLock;
+pub use limits::{ConcurrencyLimit, Permit, keep_lease};
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
-pub use places::{Place, Places, keep_lease};
 pub use purge::{PruneEvents, PurgeAnswers};
-pub use restored::JudgesRestored;
+pub use restored::ValidateRestored;
 pub use supervise::TaskPanics;
 pub use worker::{Worker, WorkerError, WorkerPause, Workers, until_due};
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Ground {
+pub struct AppContext {
     pub db: Db,
     pub clock: Clock,
     pub ids: IdGenerator,
@@ -47,7 +47,7 @@ pub struct Ground {
     pub panics: TaskPanics,
 }
 
-impl Ground {
+impl AppContext {
     /// Spawns a task that the daemon cannot do without: what `work` makes runs until it ends by itself,
     /// and is made anew after a panic.
     pub fn supervise<W, F>(&self, task: &'static str, work: W)

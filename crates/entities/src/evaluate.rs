@@ -35,7 +35,7 @@ const HALF_FELT: f64 = 3.0;
 const LEXICON: &str = include_str!("../data/valence.txt");
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Judgement {
+pub struct Evaluation {
     /// 0 to 1.
     pub importance: f64,
     /// -1 (bad) to 1 (good).
@@ -218,7 +218,7 @@ const SMALL: &[&str] = &[
 
 /// Judges a text. Of a long one only what the extraction reads counts.
 #[must_use]
-pub fn judge(text: &str) -> Judgement {
+pub fn evaluate(text: &str) -> Evaluation {
     let (tokens, extraction) = extract_from(text, None);
     let valence = valence(&tokens);
     let phrases = Phrases::of(&tokens);
@@ -260,7 +260,7 @@ pub fn judge(text: &str) -> Judgement {
     } else {
         BASE + added + valence.abs() * 0.10
     };
-    Judgement { importance: importance.clamp(0.0, 1.0), valence }
+    Evaluation { importance: importance.clamp(0.0, 1.0), valence }
 }
 
 fn valence(text: &Text<'_>) -> f64 {
