@@ -93,6 +93,27 @@ impl Db {
     /// `AlreadyRunning`, `NewerSchema`, `OldSqlite`, `InvalidUrl`, a failed migration, or
     /// `Unavailable`.
     pub async fn open(options: DbOptions) -> Result<Self, StoreError> {
+        Self::open_as(options, false).await
+    }
+
+    /// A SQLite database in `folder` for a while, living by this one's time and ids.
+    pub(crate) async fn open_scratch(
+        &self,
+        folder: &Path,
+        migrations: &'static [Migration],
+    ) -> Result<Self, StoreError> {
+        let options = DbOptions {
+            url: DatabaseUrl::Sqlite { path: folder.join("scratch.db") },
+            data_dir: folder.to_owned(),
+            clock: self.clock().clone(),
+            ids: self.ids().clone(),
+            entropy: self.entropy().clone(),
+            migrations,
+        };
+        Self::open_as(options, true).await
+    }
+
+    async fn open_as(options: DbOptions, is_scratch: bool) -> Result<Self, StoreError> {
         let DbOptions { url, data_dir, clock, ids, entropy, migrations } = options;
         create_private_folder(&data_dir)?;
         let dialect = match &url {
@@ -105,6 +126,8 @@ impl Db {
             ids,
             entropy,
             data_dir,
+            migrations,
+            is_scratch,
             signals: Signals::default(),
             is_outbox_wake_due: AtomicBool::new(false),
             commits: AtomicU64::new(0),
@@ -112,10 +135,8 @@ impl Db {
             idempotency_records: AtomicU64::new(0),
         });
         let backend = match url {
-            DatabaseUrl::Sqlite { path } => Backend::Sqlite(sqlite::open(path, Arc::clone(&shared), migrations).await?),
-            DatabaseUrl::Postgres(url) => {
-                Backend::Postgres(postgres::open(&url, Arc::clone(&shared), migrations).await?)
-            }
+            DatabaseUrl::Sqlite { path } => Backend::Sqlite(sqlite::open(path, Arc::clone(&shared)).await?),
+            DatabaseUrl::Postgres(url) => Backend::Postgres(postgres::open(&url, Arc::clone(&shared)).await?),
         };
         Ok(Self(Arc::new(Inner { shared, backend })))
     }

@@ -24,7 +24,7 @@ pub struct Migration {
 const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
 
 /// Brings a SQLite file up to date.
-pub(crate) async fn sqlite(read: &mut Read, migrations: &'static [Migration]) -> Result<(), StoreError> {
+pub(crate) async fn sqlite(read: &mut Read) -> Result<(), StoreError> {
     let row = match read
         .fetch_one("SELECT MAX(version) AS version, sqlite_version() AS engine FROM schema_migrations", args![])
         .await
@@ -40,9 +40,9 @@ pub(crate) async fn sqlite(read: &mut Read, migrations: &'static [Migration]) ->
         return Err(StoreError::OldSqlite { found: engine });
     }
     let from = row.get::<Option<u32>>("version")?.unwrap_or(0);
-    let pending = pending(from, migrations)?;
+    let pending = pending(from, read.shared.migrations)?;
     let Some(last) = pending.last() else { return Ok(()) };
-    if from > 0 {
+    if from > 0 && !read.shared.is_scratch {
         let path = snapshot_path(read, from, last.version, "db")?;
         let partial = path.with_extension("partial");
         drop(std::fs::remove_file(&partial));
@@ -67,9 +67,9 @@ pub(crate) async fn version(read: &mut Read) -> Result<u32, StoreError> {
 }
 
 /// Brings a PostgreSQL schema up to date. The caller holds the lock that keeps other replicas out.
-pub(crate) async fn postgres(read: &mut Read, migrations: &'static [Migration]) -> Result<(), StoreError> {
+pub(crate) async fn postgres(read: &mut Read) -> Result<(), StoreError> {
     let from = version(read).await?;
-    let pending = pending(from, migrations)?;
+    let pending = pending(from, read.shared.migrations)?;
     if from > 0
         && let Some(last) = pending.last()
     {

@@ -450,6 +450,8 @@ mod tests {
             clock,
             entropy,
             data_dir: std::path::PathBuf::new(),
+            migrations: &[],
+            is_scratch: false,
             signals: Signals::default(),
             is_outbox_wake_due: AtomicBool::new(false),
             commits: AtomicU64::new(0),

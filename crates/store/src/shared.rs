@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy};
 
-use crate::Dialect;
 use crate::topic::Signals;
+use crate::{Dialect, Migration};
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -16,6 +16,9 @@ pub(crate) struct Shared {
     pub(crate) ids: IdGenerator,
     pub(crate) entropy: Entropy,
     pub(crate) data_dir: PathBuf,
+    pub(crate) migrations: &'static [Migration],
+    /// Thrown away soon: nothing of it is copied before its schema changes.
+    pub(crate) is_scratch: bool,
     pub(crate) signals: Signals,
     /// Whether somebody will wake the outbox's watchers soon: one timer is enough for all.
     pub(crate) is_outbox_wake_due: AtomicBool,

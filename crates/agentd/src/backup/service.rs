@@ -253,6 +253,7 @@ impl Backup {
         };
         let sealed: Vec<SealedSecret> = kept.iter().map(|stored| self.seal(stored)).collect();
         let present: Vec<SecretName> = kept.into_iter().map(|stored| stored.name).collect();
+        self.upgrade_database(waiting).await?;
         let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
         // One may have started since.
         self.require_alone().await?;
@@ -286,6 +287,21 @@ impl Backup {
             secrets_present: present,
             secrets_missing: missing,
         })
+    }
+
+    /// Brings the database of an older program's archive to the present schema, while nothing is changed yet.
+    async fn upgrade_database(&self, waiting: &Waiting) -> Result<(), BackupError> {
+        const WHAT: &str = "the database of an older program";
+        let folder = waiting.path();
+        let (dump, upgraded, scratch) = (folder.join(DATABASE), folder.join("upgraded"), folder.join("scratch"));
+        let mut source = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;
+        let mut sink = tokio::fs::File::create(&upgraded).await.map_err(BackupError::files(WHAT))?;
+        let was_needed = self.db.upgrade_dump(&mut source, &mut sink, &scratch).await;
+        if !was_needed.map_err(|error| BackupError::stream(WHAT, error))? {
+            return Ok(());
+        }
+        let replace = move || std::fs::rename(upgraded, dump).and_then(|()| std::fs::remove_dir_all(scratch));
+        blocking(move || replace().map_err(BackupError::files(WHAT))).await
     }
 
     /// After a failure: if the database was replaced, the journal stays for the next try or start.

@@ -39,13 +39,28 @@ where
     R: AsyncRead + Unpin + Send,
     J: AsyncFn(&mut Tx) -> Result<(), StoreError> + Send + 'static,
 {
-    let mut read = db.read().await?;
-    let schema_version = migrate::version(&mut read).await?;
-    let tables = Arc::new(catalog::tables(&mut read).await?);
-    drop(read);
-    let mut lines = Lines { source: BufReader::with_capacity(64 * 1024, source), line: Vec::new(), number: 0 };
-    check_header(&mut lines, schema_version).await?;
+    let known = migrate::version(&mut db.read().await?).await?;
+    let mut lines = Lines::new(source);
+    let made = check_header(&mut lines, known).await?;
+    if made < known {
+        return Err(StoreError::dump(format!(
+            "it was made by an older program (schema {made}, this one has {known}) and has to be upgraded first"
+        )));
+    }
+    let finish = async move |tx: &mut Tx| {
+        start_over(tx).await.map_err(|error| blame_dump(error, "what it holds"))?;
+        validate(tx).await
+    };
+    load_rows(db, lines, finish).await
+}
 
+/// Replaces every row by those that follow the header, and ends the transaction with `finish`.
+pub(super) async fn load_rows<R, F>(db: &Db, mut lines: Lines<R>, finish: F) -> Result<DumpSummary, StoreError>
+where
+    R: AsyncRead + Unpin + Send,
+    F: AsyncFn(&mut Tx) -> Result<(), StoreError> + Send + 'static,
+{
+    let tables = Arc::new(catalog::tables(&mut db.read().await?).await?);
     let (feed, rows) = mpsc::channel(4);
     let rows = Arc::new(Mutex::new(Some(rows)));
     let inserted_tables = Arc::clone(&tables);
@@ -56,7 +71,7 @@ where
         let taken = rows.lock().take();
         let Some(mut rows) = taken else { return Err(StoreError::Contended) };
         insert(tx, &inserted_tables, &mut rows).await.map_err(|error| blame_dump(error, "what it holds"))?;
-        validate(tx).await
+        finish(tx).await
     });
     let feeding = async {
         // Dropping the sender without `End` makes the transaction fail.
@@ -73,13 +88,17 @@ where
     }
 }
 
-struct Lines<R> {
+pub(super) struct Lines<R> {
     source: BufReader<R>,
     line: Vec<u8>,
     number: u64,
 }
 
 impl<R: AsyncRead + Unpin + Send> Lines<R> {
+    pub(super) fn new(source: R) -> Self {
+        Self { source: BufReader::with_capacity(64 * 1024, source), line: Vec::new(), number: 0 }
+    }
+
     /// The next line, or `None` at the end.
     async fn next(&mut self) -> Result<Option<&[u8]>, StoreError> {
         self.line.clear();
@@ -99,32 +118,27 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
     }
 }
 
-async fn check_header<R: AsyncRead + Unpin + Send>(
+/// The schema that the dump was made with, which is at most the one that is known here.
+pub(super) async fn check_header<R: AsyncRead + Unpin + Send>(
     lines: &mut Lines<R>,
-    schema_version: u32,
-) -> Result<(), StoreError> {
+    known: u32,
+) -> Result<u32, StoreError> {
     let not_one = || StoreError::dump("it does not begin like a dump");
     let line = lines.next().await?.ok_or_else(not_one)?;
     let header: Header = serde_json::from_slice(line).map_err(|_| not_one())?;
-    if header.format != FORMAT {
+    let made = header.schema_version;
+    if header.format != FORMAT || made == 0 {
         return Err(not_one());
     }
     if header.format_version > FORMAT_VERSION {
         return Err(StoreError::dump("it was made by a newer program; use that one or a newer one"));
     }
-    let made = header.schema_version;
-    if made > schema_version {
+    if made > known {
         return Err(StoreError::dump(format!(
-            "it was made by a newer program (schema {made}, this one has {schema_version}); use a newer program"
+            "it was made by a newer program (schema {made}, this one has {known}); use a newer program"
         )));
     }
-    if made < schema_version {
-        return Err(StoreError::dump(format!(
-            "it was made by an older program (schema {made}, this one has {schema_version}); load it with a program \
-             of that time and let this one migrate that database"
-        )));
-    }
-    Ok(())
+    Ok(made)
 }
 
 /// Reads table by table and hands rows over in batches.
@@ -227,7 +241,7 @@ fn decode(value: serde_json::Value, kind: Kind) -> Option<Value> {
     })
 }
 
-/// The transaction: out with the old, in with the new.
+/// Out with the old rows, in with the new.
 async fn insert(tx: &mut Tx, tables: &[Table], rows: &mut mpsc::Receiver<Feed>) -> Result<(), StoreError> {
     if tx.dialect() == Dialect::Postgres {
         let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
@@ -243,6 +257,11 @@ async fn insert(tx: &mut Tx, tables: &[Table], rows: &mut mpsc::Receiver<Feed>) 
             None => return Err(StoreError::dump("it was not read to its end")),
         }
     }
+    Ok(())
+}
+
+/// What holds of one state of the database alone is ended: leases, numbers, logs of changes, and its id.
+async fn start_over(tx: &mut Tx) -> Result<(), StoreError> {
     // Whoever held a lease worked for another state of the database.
     tx.execute(
         "UPDATE queue SET status = 'pending', owner = NULL, due_at = run_at, fence = fence + 1 WHERE status = 'leased'",

@@ -11,6 +11,9 @@
 
 pub(crate) mod catalog;
 mod load;
+mod upgrade;
+
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -70,7 +73,7 @@ impl Db {
     ///
     /// # Errors
     /// `StoreError::Dump` when the dump is not one, is cut off, or was made by a program with another
-    /// schema.
+    /// schema; see [`upgrade_dump`](Self::upgrade_dump).
     pub async fn load<R>(&self, source: &mut R) -> Result<DumpSummary, StoreError>
     where
         R: AsyncRead + Unpin + Send,
@@ -89,6 +92,20 @@ impl Db {
         J: AsyncFn(&mut Tx) -> Result<(), StoreError> + Send + 'static,
     {
         load::load(self, source, validate).await
+    }
+
+    /// Writes a dump of an older schema to `sink` as one of this database's schema; answers whether that was needed,
+    /// otherwise nothing is written. In between is a SQLite database in `folder`, which is left there. This database
+    /// is not looked at.
+    ///
+    /// # Errors
+    /// `StoreError::Dump` when the dump is not one, is cut off, is of a newer schema, or has rows that do not fit.
+    pub async fn upgrade_dump<R, W>(&self, source: &mut R, sink: &mut W, folder: &Path) -> Result<bool, StoreError>
+    where
+        R: AsyncRead + Unpin + Send,
+        W: AsyncWrite + Unpin + Send,
+    {
+        upgrade::upgrade(self, source, sink, folder).await
     }
 }
 

@@ -17,7 +17,7 @@ use sqlx::{ConnectOptions, Connection as _, PgConnection};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::job::Job;
-use crate::migrate::{self, Migration};
+use crate::migrate;
 use crate::read::{Connection, Read};
 use crate::shared::Shared;
 use crate::{StoreError, args};
@@ -94,18 +94,14 @@ fn place(options: &PgConnectOptions) -> String {
     }
 }
 
-pub(crate) async fn open(
-    url: &Secret,
-    shared: Arc<Shared>,
-    migrations: &'static [Migration],
-) -> Result<Postgres, StoreError> {
+pub(crate) async fn open(url: &Secret, shared: Arc<Shared>) -> Result<Postgres, StoreError> {
     let options = options(url)?;
     // It has served its purpose, whatever becomes of its goodbye.
     drop(connect(&options).await?.close().await);
     let readers = Readers::new(options.clone());
     let connection = readers.acquire().await?;
     let mut read = Read::new(Connection::Postgres(connection), Arc::clone(&shared), false);
-    prepare(&mut read, migrations).await?;
+    prepare(&mut read).await?;
     drop(read);
     let (jobs, inbox) = mpsc::channel(QUEUE_LENGTH);
     let presence = Arc::new(Presence::default());
@@ -114,19 +110,19 @@ pub(crate) async fn open(
 }
 
 /// One query when there is nothing to do.
-async fn prepare(read: &mut Read, migrations: &'static [Migration]) -> Result<(), StoreError> {
+async fn prepare(read: &mut Read) -> Result<(), StoreError> {
     let sql = format!("SELECT MAX(version) AS version, {} AS is_foreign FROM schema_migrations", renumber::IS_FOREIGN);
     let (version, is_foreign) = match read.fetch_one(sql, args![]).await {
         Ok(row) => (row.get::<Option<u32>>("version")?.unwrap_or(0), row.get("is_foreign")?),
         Err(StoreError::NoTable { .. }) => (0, false),
         Err(error) => return Err(error),
     };
-    if migrate::pending(version, migrations)?.is_empty() && !is_foreign {
+    if migrate::pending(version, read.shared.migrations)?.is_empty() && !is_foreign {
         return Ok(());
     }
     read.run("SELECT pg_advisory_lock($1)".into(), args![PREPARATION_LOCK]).await?;
     let prepared = async {
-        migrate::postgres(read, migrations).await?;
+        migrate::postgres(read).await?;
         renumber::renumber(read).await
     }
     .await;

@@ -14,7 +14,6 @@ use self::readers::Readers;
 use crate::StoreError;
 use crate::job::Job;
 use crate::lock::{DataDirLock, create_private_folder};
-use crate::migrate::Migration;
 use crate::shared::Shared;
 
 /// Jobs that may wait for the writer; more callers wait in line for a place.
@@ -33,18 +32,14 @@ pub(crate) struct Sqlite {
     pub(crate) jobs: mpsc::Sender<Message>,
 }
 
-pub(crate) async fn open(
-    path: PathBuf,
-    shared: Arc<Shared>,
-    migrations: &'static [Migration],
-) -> Result<Sqlite, StoreError> {
+pub(crate) async fn open(path: PathBuf, shared: Arc<Shared>) -> Result<Sqlite, StoreError> {
     let lock = DataDirLock::take(&shared.data_dir)?;
     if let Some(parent) = path.parent() {
         create_private_folder(parent)?;
     }
     let readers = Readers::new(path.clone());
     let (jobs, inbox) = mpsc::channel(QUEUE_LENGTH);
-    writer::start(path, readers.clone(), shared, migrations, inbox, lock).await?;
+    writer::start(path, readers.clone(), shared, inbox, lock).await?;
     Ok(Sqlite { readers, jobs })
 }
 

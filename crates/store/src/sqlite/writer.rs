@@ -24,7 +24,7 @@ use super::{Message, direct};
 use crate::db::mark_transaction_thread;
 use crate::job::{Durability, Job, Outcome};
 use crate::lock::DataDirLock;
-use crate::migrate::{self, Migration};
+use crate::migrate;
 use crate::read::{Connection, Read};
 use crate::shared::Shared;
 use crate::{StoreError, Topic, Tx};
@@ -62,7 +62,6 @@ pub(super) async fn start(
     path: PathBuf,
     readers: Readers,
     shared: Arc<Shared>,
-    migrations: &'static [Migration],
     inbox: mpsc::Receiver<Message>,
     lock: DataDirLock,
 ) -> Result<(), StoreError> {
@@ -73,7 +72,7 @@ pub(super) async fn start(
     let thread_path = path.clone();
     let work = move || {
         mark_transaction_thread();
-        let tx = match runtime.block_on(open(&thread_path, &shared, migrations)) {
+        let tx = match runtime.block_on(open(&thread_path, &shared)) {
             Ok(tx) => tx,
             Err(error) => {
                 drop(lock);
@@ -112,10 +111,10 @@ pub(super) async fn start(
     wait_for_open.await.unwrap_or(Err(StoreError::Closed))
 }
 
-async fn open(path: &Path, shared: &Arc<Shared>, migrations: &'static [Migration]) -> Result<Tx, StoreError> {
+async fn open(path: &Path, shared: &Arc<Shared>) -> Result<Tx, StoreError> {
     let connection = direct::open(path)?;
     let mut read = Read::new(Connection::SqliteWriter(connection), Arc::clone(shared), false);
-    migrate::sqlite(&mut read, migrations).await?;
+    migrate::sqlite(&mut read).await?;
     read.is_transaction = true;
     Ok(Tx::new(read))
 }

@@ -22,12 +22,29 @@ const EXTRA: Migration = Migration {
                CREATE TABLE children (id TEXT PRIMARY KEY NOT NULL, parent TEXT NOT NULL REFERENCES parents (id)); \
                CREATE TABLE keepsakes (id TEXT PRIMARY KEY NOT NULL, sealed BYTEA NOT NULL);",
 };
+/// What a later program adds, which not every row can take.
+const LATER: Migration = Migration {
+    version: EXTRA.version + 1,
+    name: "later",
+    sqlite: "CREATE TABLE later (id TEXT PRIMARY KEY NOT NULL, amount BIGINT NOT NULL CHECK (amount > 0)); \
+             INSERT INTO later (id, amount) SELECT id, amount FROM parents WHERE amount IS NOT NULL; \
+             DROP TABLE keepsakes;",
+    postgres: "CREATE TABLE later (id TEXT PRIMARY KEY NOT NULL, amount BIGINT NOT NULL CHECK (amount > 0)); \
+               INSERT INTO later (id, amount) SELECT id, amount FROM parents WHERE amount IS NOT NULL; \
+               DROP TABLE keepsakes;",
+};
 const PARENTS: Topic = Topic::new("parents");
 const NEVER_TOUCHED: Topic = Topic::new("never touched");
 
 fn migrations() -> &'static [Migration] {
     static ALL: std::sync::LazyLock<Vec<Migration>> =
         std::sync::LazyLock::new(|| OWN_MIGRATIONS.iter().copied().chain([EXTRA]).collect());
+    &ALL
+}
+
+fn later_migrations() -> &'static [Migration] {
+    static ALL: std::sync::LazyLock<Vec<Migration>> =
+        std::sync::LazyLock::new(|| migrations().iter().copied().chain([LATER]).collect());
     &ALL
 }
 
@@ -184,7 +201,8 @@ async fn a_bad_dump_changes_nothing() {
             ("begin like a dump", "{\"hello\":1}\n".to_owned()),
             ("newer program", text.replacen("\"format_version\":1", "\"format_version\":2", 1)),
             ("newer program", text.replacen(&schema, "\"schema_version\":99", 1)),
-            ("older program", text.replacen(&schema, "\"schema_version\":0", 1)),
+            ("older program", text.replacen(&schema, "\"schema_version\":1", 1)),
+            ("begin like a dump", text.replacen(&schema, "\"schema_version\":0", 1)),
             ("cut off", text[..text.len() / 2].to_owned()),
             ("cut off", text[..=last_line].to_owned()),
             ("rows", text.replacen("[\"child\"", "[\"child 1\",\"parent 7\"]\n[\"child 2\"", 1)),
@@ -242,4 +260,64 @@ async fn an_excluded_table_stays_out_and_is_emptied() {
         }
         test_db.end().await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_dump_is_brought_to_the_present_schema() {
+    for from in dialects() {
+        for to in dialects() {
+            let old = TestDb::start_on(from, migrations()).await.unwrap();
+            fill(&old.db).await;
+            let original = dump(&old.db, &[]).await;
+            let new = TestDb::start_on(to, later_migrations()).await.unwrap();
+            let scratch = new.data_dir().join("scratch");
+            let mut upgraded = Vec::new();
+            assert!(new.db.upgrade_dump(&mut original.as_slice(), &mut upgraded, &scratch).await.unwrap());
+            new.db.load(&mut upgraded.as_slice()).await.unwrap();
+            let kept = |line: &String| !line.contains("keepsakes") && !line.contains("\"key\"");
+            let before: Vec<String> = contents(&original).into_iter().filter(kept).collect();
+            let after = contents(&dump(&new.db, &[]).await);
+            for line in before.iter().filter(|line| !line.starts_with("{\"end\"")) {
+                assert!(after.contains(line), "{line} from {from:?} in {to:?}");
+            }
+            let mut read = new.db.read().await.unwrap();
+            let sql = "SELECT COUNT(*) FROM later l JOIN parents p ON p.id = l.id AND p.amount = l.amount";
+            assert_eq!(read.fetch_one(sql, args![]).await.unwrap().first::<i64>().unwrap(), 300);
+            drop(read);
+            assert_eq!(first_events(&new.db, 5).await.len(), 5);
+
+            // One of the present schema is left as it is.
+            let present = dump(&new.db, &[]).await;
+            let mut untouched = Vec::new();
+            assert!(!new.db.upgrade_dump(&mut present.as_slice(), &mut untouched, &scratch).await.unwrap());
+            assert!(untouched.is_empty());
+            old.end().await.unwrap();
+            new.end().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_older_dump_with_rows_that_do_not_fit_is_refused() {
+    let old = TestDb::start_on(Dialect::Sqlite, migrations()).await.unwrap();
+    fill(&old.db).await;
+    let text = String::from_utf8(dump(&old.db, &[]).await).unwrap();
+    let new = TestDb::start_on(Dialect::Sqlite, later_migrations()).await.unwrap();
+    let known = later_migrations().len();
+    for (from, to, reason) in [
+        (i64::MAX.to_string(), "-1".to_owned(), "do not fit the newer schema: migration 4 (later) failed".to_owned()),
+        ("\"parent 7\"]".to_owned(), "\"nobody\"]".to_owned(), broken(&text, "parent 7\"]")),
+        (format!("\"schema_version\":{}", known - 1), format!("\"schema_version\":{}", known + 1), "newer".to_owned()),
+        (format!("\"schema_version\":{}", known - 1), "\"schema_version\":1".to_owned(), "unknown table".to_owned()),
+    ] {
+        assert!(text.contains(&from), "{from}");
+        let scratch = new.data_dir().join(format!("scratch {to}"));
+        let mut upgraded = Vec::new();
+        let changed = text.replacen(&from, &to, 1);
+        let refused = new.db.upgrade_dump(&mut changed.as_bytes(), &mut upgraded, &scratch).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Dump { .. }) && refused.to_string().contains(&reason), "{refused}");
+        assert!(upgraded.is_empty());
+    }
+    old.end().await.unwrap();
+    new.end().await.unwrap();
 }

@@ -3,6 +3,7 @@
 //! Bringing to rest is stood in for; `cli/restore.rs` has the real one.
 
 mod carrying;
+mod older;
 mod refusing;
 mod shapes;
 mod tampering;

@@ -3,14 +3,21 @@
 use super::refusing::repack;
 use super::*;
 
-/// Replaces text in the dump and makes every hash agree again, as an attacker would.
+/// Replaces text in the dump.
 fn tampered(archive: &[u8], from: &str, to: &str) -> Vec<u8> {
+    with_database(archive, |dump| {
+        let text = String::from_utf8(dump).unwrap();
+        assert!(text.contains(from), "{from} in {text}");
+        text.replace(from, to).into_bytes()
+    })
+}
+
+/// Changes the dump and makes every hash agree again, as an attacker would.
+pub(super) fn with_database(archive: &[u8], mut change: impl FnMut(Vec<u8>) -> Vec<u8>) -> Vec<u8> {
     let mut replaced = None;
     repack(archive, |_, path, content| {
         if path == b"database.jsonl" {
-            let text = String::from_utf8(content.clone()).unwrap();
-            assert!(text.contains(from), "{from} in {text}");
-            *content = text.replace(from, to).into_bytes();
+            *content = change(std::mem::take(content));
             replaced = Some((content.len(), hex::encode(sha256(content))));
         } else if path == b"contents.jsonl" {
             let (size, hash) = replaced.clone().expect("the database comes first");
