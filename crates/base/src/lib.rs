@@ -25,5 +25,5 @@ pub use health::{ComponentHealth, HealthCheck, HealthStatus};
 pub use moment::Edge;
 pub use page::{Page, PageLimits};
 pub use patch::Patch;
-pub use redact::{HIDDEN, Redactor};
+pub use redact::{HIDDEN, Redactor, URL_RESERVED};
 pub use secret::{Secret, SecretState, SecretUpdate, sha256};

@@ -6,10 +6,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::Secret;
 
+/// What is encoded in a component of a url: all but the unreserved characters of RFC 3986.
+pub const URL_RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// What stands in place of a secret.
 pub const HIDDEN: &str = "[hidden]";
 /// Shorter values are left.
@@ -193,15 +196,12 @@ impl Form {
 
 /// As a component of a url.
 fn percent_encoded(text: &str, is_lower: bool) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
-            _ if is_lower => encoded.push_str(&format!("%{byte:02x}")),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
+    let pieces = utf8_percent_encode(text, URL_RESERVED);
+    if !is_lower {
+        return pieces.to_string();
     }
-    encoded
+    // What was not encoded has no `%`.
+    pieces.map(|piece| if piece.starts_with('%') { piece.to_ascii_lowercase() } else { piece.to_owned() }).collect()
 }
 
 /// JSON as those write it who keep to ASCII.

@@ -1,12 +1,10 @@
 //! Texts with `{{input.<field>}}` in them, filled with what a model wrote. How a value is written
 //! depends on where it stands, so that it can change nothing but its own place.
 
+use agentd_base::URL_RESERVED;
 use agentd_base::template::{Piece, Template as Pieces, lookup, text_of};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use serde_json::{Map, Value};
-
-/// All but the unreserved characters of RFC 3986.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// A placeholder is the names that lead to a value, the first in the input itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +30,7 @@ impl Template {
 
     /// Values with everything encoded that could mean something in a URL or a form.
     pub(super) fn url_encoded(&self, input: &Map<String, Value>) -> String {
-        self.fill(|names| utf8_percent_encode(&text_of(find(input, names)), RESERVED).to_string())
+        self.fill(|names| utf8_percent_encode(&text_of(find(input, names)), URL_RESERVED).to_string())
     }
 
     /// For a JSON document: within quotes a value becomes part of the text, elsewhere JSON.
