@@ -3,6 +3,7 @@
 //! One folder a domain; `compose` wires them, `lifecycle` runs them, `cli` is how people start
 //! and mend them. ARCHITECTURE.md has the map and the table of allowed edges.
 
+pub mod admission;
 pub mod agents;
 pub mod auth;
 pub mod backup;

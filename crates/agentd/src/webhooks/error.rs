@@ -7,6 +7,7 @@ use agentd_store::StoreError;
 
 use super::model::MAX_WEBHOOKS;
 use super::signature::SignatureProblem;
+use crate::admission::{Outcome, Refusal};
 use crate::agents::AgentError;
 use crate::settings::VaultError;
 
@@ -50,8 +51,31 @@ impl WebhookError {
         Self::DeliveryNotFound { id: id.chars().take(80).collect() }
     }
 
+    /// What became of the request that it refuses.
+    pub(super) fn outcome(&self) -> Outcome {
+        match self {
+            Self::Signature(_) => Outcome::Unsigned,
+            Self::Disabled => Outcome::Disabled,
+            Self::TooFast { .. } | Self::TooFastInAll { .. } => Outcome::RateLimited,
+            Self::Overloaded { .. } => Outcome::Overloaded,
+            Self::NotFound { .. } | Self::Invalid { .. } | Self::KeyReused => Outcome::Invalid,
+            _ => Outcome::Failed,
+        }
+    }
+
     pub(super) fn invalid(field: &str, message: impl Into<String>) -> Self {
         Self::Invalid { problems: vec![FieldProblem { field: field.to_owned(), message: message.into() }] }
+    }
+}
+
+impl From<Refusal> for WebhookError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::TooFast { retry_after } => Self::TooFast { retry_after },
+            Refusal::TooFastInAll { retry_after } => Self::TooFastInAll { retry_after },
+            Refusal::Overloaded { backlog } => Self::Overloaded { backlog },
+            Refusal::Store(error) => Self::Store(error),
+        }
     }
 }
 

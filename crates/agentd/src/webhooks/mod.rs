@@ -32,7 +32,6 @@
 //! Deliberately absent: other verifications than signatures (`channels` verifies platforms), and what
 //! else reacts to the event (`hooks`).
 
-mod admission;
 mod error;
 mod model;
 mod prompt;

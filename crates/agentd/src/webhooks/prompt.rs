@@ -9,13 +9,13 @@ use crate::engine::{HistoryMessage, Marks};
 const QUESTION_CHARACTERS: usize = 2_000;
 
 /// The question of a turn.
-pub(super) struct Told {
+pub(super) struct TurnPrompt {
     pub(super) history: Vec<HistoryMessage>,
     pub(super) question: String,
 }
 
 /// The owner's template, or the whole body, with what came between marks made for this turn alone.
-pub(super) fn tell(webhook: &Webhook, request: &StoredRequest, entropy: &Entropy) -> Told {
+pub(super) fn tell(webhook: &Webhook, request: &StoredRequest, entropy: &Entropy) -> TurnPrompt {
     let marks = Marks::new(&hex::encode(entropy.bytes::<8>()));
     // It was checked when it was saved; one of another version of the daemon may not be.
     let template = webhook.prompt_template.as_deref().and_then(|text| Template::parse(text).ok());
@@ -29,5 +29,5 @@ pub(super) fn tell(webhook: &Webhook, request: &StoredRequest, entropy: &Entropy
         webhook.name, marks.begin, marks.end
     );
     let question = told.chars().take(QUESTION_CHARACTERS).collect();
-    Told { history: vec![HistoryMessage::Note(rules), HistoryMessage::User(told)], question }
+    TurnPrompt { history: vec![HistoryMessage::Note(rules), HistoryMessage::User(told)], question }
 }

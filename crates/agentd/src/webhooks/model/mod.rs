@@ -1,6 +1,5 @@
 //! Webhooks and their deliveries.
 
-mod rate;
 mod request;
 mod template;
 
@@ -13,11 +12,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub(super) use rate::{Bucket, Rate};
 pub use request::StoredRequest;
 pub(super) use request::{BodyFormat, is_kept_header, read_body};
 pub(super) use template::Template;
 
+use crate::admission::{Limits, Rate};
 use crate::agents::AgentId;
 use crate::engine::{check_tools, distinct_tools};
 
@@ -37,6 +36,15 @@ agentd_store::stored_ids!(WebhookId, WebhookDeliveryId);
 pub(super) const QUEUE: &str = "webhooks";
 /// They are kept in memory with their secrets.
 pub(super) const MAX_WEBHOOKS: usize = 1_000;
+/// How many requests are let in, and how many of their turns may wait for their beginning.
+pub(super) const LIMITS: Limits = Limits {
+    of_one: Rate { per_minute: 600 },
+    in_all: Rate { per_minute: 6_000 },
+    senders: MAX_WEBHOOKS,
+    queue: QUEUE,
+    max_waiting: 10_000,
+    queue_is_full: "too many deliveries wait for their agents",
+};
 /// Deliveries are kept for 30 days.
 pub(super) const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A webhook keeps so many deliveries at most, and so many bytes of what came; the newest stay.

@@ -12,11 +12,10 @@ use agentd_store::{Read, Recorder, Snapshot, Tx};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::admission::{Admission, RequestCounts};
 use super::error::WebhookError;
-use super::model::QUEUE;
-use super::model::{MAX_WEBHOOKS, Webhook, WebhookChange, WebhookId, new_secret, secret_problem};
+use super::model::{LIMITS, MAX_WEBHOOKS, QUEUE, Webhook, WebhookChange, WebhookId, new_secret, secret_problem};
 use super::store;
+use crate::admission::{Admission, OutcomeCounts};
 use crate::agents::{AgentId, Agents};
 use crate::engine::Engine;
 use crate::runtime::{AppContext, ConcurrencyLimit, NextDue};
@@ -63,8 +62,8 @@ struct Inner {
     engine: Engine,
     base_url: String,
     known: Snapshot<KnownWebhooks>,
-    admission: Admission,
-    counts: RequestCounts,
+    admission: Admission<WebhookId>,
+    counts: OutcomeCounts,
     /// For deliveries whose turns are about to begin here.
     starting: ConcurrencyLimit,
     next_due: NextDue,
@@ -95,8 +94,8 @@ impl Webhooks {
             engine,
             base_url,
             known: Snapshot::new(&context.db, &[store::WEBHOOKS]),
-            admission: Admission::default(),
-            counts: RequestCounts::default(),
+            admission: Admission::new(LIMITS),
+            counts: OutcomeCounts::default(),
             starting: ConcurrencyLimit::new(MOST_HELD),
             next_due: NextDue::default(),
             fed: Mutex::default(),

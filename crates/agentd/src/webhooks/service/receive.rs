@@ -8,7 +8,7 @@ use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use super::Webhooks;
-use crate::webhooks::admission::Outcome;
+use crate::admission::Outcome;
 use crate::webhooks::error::WebhookError;
 use crate::webhooks::model::QUEUE;
 use crate::webhooks::model::{
@@ -50,7 +50,7 @@ impl Webhooks {
         self.0.counts.count(match &received {
             Ok((_, true)) => Outcome::Accepted,
             Ok((_, false)) => Outcome::Repeated,
-            Err(error) => Outcome::of(error),
+            Err(error) => error.outcome(),
         });
         received.map(|(delivery, _)| delivery)
     }

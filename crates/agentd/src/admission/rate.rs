@@ -6,8 +6,8 @@ use agentd_base::Timestamp;
 
 /// So many in a minute, all at once or spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Rate {
-    pub(crate) per_minute: u32,
+pub struct Rate {
+    pub per_minute: u32,
 }
 
 impl Rate {
@@ -18,13 +18,13 @@ impl Rate {
 
 /// What is left of a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Bucket {
+pub(super) struct Bucket {
     tokens: f64,
     at: Timestamp,
 }
 
 impl Bucket {
-    pub(crate) fn full(rate: Rate, now: Timestamp) -> Self {
+    pub(super) fn full(rate: Rate, now: Timestamp) -> Self {
         Self { tokens: f64::from(rate.per_minute), at: now }
     }
 
@@ -32,7 +32,7 @@ impl Bucket {
     ///
     /// # Errors
     /// How long it takes until there is one.
-    pub(crate) fn take(&mut self, rate: Rate, now: Timestamp) -> Result<(), Duration> {
+    pub(super) fn take(&mut self, rate: Rate, now: Timestamp) -> Result<(), Duration> {
         // A clock that was set back adds nothing, and what it adds later is not added twice.
         let gained = now.since(self.at).as_secs_f64() / rate.seconds_a_token();
         self.tokens = (self.tokens + gained).min(f64::from(rate.per_minute));
@@ -46,7 +46,7 @@ impl Bucket {
     }
 
     /// Puts a token back that was not used.
-    pub(crate) fn put_back(&mut self) {
+    pub(super) fn put_back(&mut self) {
         self.tokens += 1.0;
     }
 }
