@@ -1,5 +1,7 @@
 //! Folding: one form for all spellings of a word (case, accents of Latin letters, apostrophes).
 //! Other scripts keep their marks, which carry meaning there.
+//!
+//! Not the folding of the search index: by this one stored entities are the same, and apostrophes are part of names.
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 

@@ -3,6 +3,8 @@
 //!
 //! A line break ends a sentence unless the next line starts in lower case. Addresses (of the web, of
 //! mail, of files) are one opaque token: nothing is found inside them.
+//!
+//! Not the analysis of the search index: case, marks and sentences are evidence here, and nothing is stemmed.
 
 use std::ops::Range;
 

@@ -4,6 +4,8 @@
 //! trigrams, each hashed to a dimension and a sign. Texts that share words lie close together, texts
 //! that share none do not; what a text means beyond its words it does not know. A test that needs
 //! that needs [`LocalEmbedder`](super::LocalEmbedder).
+//!
+//! Words and stems are its own: those of the search index would hide in tests what that gets wrong.
 
 use std::path::Path;
 use std::sync::Arc;

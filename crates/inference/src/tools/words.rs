@@ -2,6 +2,8 @@
 //!
 //! The thesaurus holds everyday words in groups of one meaning. It names no tool; it is what lets
 //! "will it rain" meet a tool that says "weather forecast".
+//!
+//! Not the stemmer of the search index: the thesaurus was made, and the choice of tools measured, with this one.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

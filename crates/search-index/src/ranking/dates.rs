@@ -1,4 +1,5 @@
-//! The date that a query names, if it names a month: `in May 2023`, `on 7 May`, `since June 3rd`.
+//! The date that a query names, if it names a month: `in May 2023`, `on 7 May`, `since June 3rd`. Words are read as
+//! they stand: terms are stemmed, and overlap.
 
 const MONTHS: [&str; 12] = [
     "january",
