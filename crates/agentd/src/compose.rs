@@ -286,8 +286,9 @@ pub async fn compose(
     let devices = Devices::new(context.clone(), chat.clone());
     skills.register(Arc::new(devices.clone()));
     let embedder = config.embedder.clone().unwrap_or_else(|| Arc::new(local_embedder.clone()));
-    let talks = Arc::new(chat.clone());
-    let memory = Memory::new(context.clone(), settings.clone(), agents.clone(), engine.clone(), talks, embedder);
+    let conversations = Arc::new(chat.clone());
+    let memory =
+        Memory::new(context.clone(), settings.clone(), agents.clone(), engine.clone(), conversations, embedder);
     agents.register(Arc::new(memory.clone()));
     engine.set_recall(Arc::new(memory.clone()));
     engine.observe(Arc::new(memory.clone()));

@@ -19,12 +19,12 @@ mod error;
 mod model;
 mod projects;
 mod purge;
+mod recent;
 mod remembered;
 mod routes;
 mod service;
 mod sse;
 mod store;
-mod talk;
 mod title;
 
 pub use error::ChatError;

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use super::model::{ConversationId, Message, MessageStatus, Role};
 use super::service::Chat;
 use super::store;
-use crate::memory::{ConversationSource, Speaker, Spoken, SpokenPage, Talk};
+use crate::memory::{ConversationRef, ConversationSource, Speaker, Utterance, UtterancePage};
 
 /// Of longer messages memory sees the beginning.
 const MESSAGE_CHARACTERS: usize = 8_000;
@@ -21,33 +21,33 @@ impl ConversationSource for Chat {
         since: Timestamp,
         after: &'t str,
         limit: u32,
-    ) -> BoxFuture<'t, Result<Vec<Talk>, StoreError>> {
+    ) -> BoxFuture<'t, Result<Vec<ConversationRef>, StoreError>> {
         async move {
             let mut read = self.context().db.read().await?;
             let found = store::list_changed_from(&mut read, since, after, limit).await?;
-            let talk = |conversation: super::model::Conversation| Talk {
+            let reference = |conversation: super::model::Conversation| ConversationRef {
                 id: conversation.id.to_string(),
                 agent_id: conversation.agent_id,
                 title: conversation.title,
                 revision: conversation.revision,
                 updated_at: conversation.updated_at,
             };
-            Ok(found.into_iter().map(talk).collect())
+            Ok(found.into_iter().map(reference).collect())
         }
         .boxed()
     }
 
-    fn spoken_after<'t>(
+    fn utterances_after<'t>(
         &'t self,
         conversation: &'t str,
         position: u64,
         limit: u32,
-    ) -> BoxFuture<'t, Result<SpokenPage, StoreError>> {
+    ) -> BoxFuture<'t, Result<UtterancePage, StoreError>> {
         async move {
             let id = ConversationId::from(conversation);
             let mut read = self.context().db.read().await?;
             let (messages, is_last) = store::list_settled_after(&mut read, &id, position, limit).await?;
-            Ok(SpokenPage { spoken: messages.into_iter().map(spoken).collect(), is_last })
+            Ok(UtterancePage { utterances: messages.into_iter().map(utterance).collect(), is_last })
         }
         .boxed()
     }
@@ -63,7 +63,7 @@ impl ConversationSource for Chat {
 }
 
 /// Only owners write here so far; what a channel or webhook brings is a stranger's.
-fn spoken(message: Message) -> Spoken {
+fn utterance(message: Message) -> Utterance {
     let mut tools: Vec<String> = Vec::new();
     for call in message.rounds.iter().flat_map(|round| &round.calls) {
         // A plan is shown as a step, and is no tool.
@@ -78,7 +78,7 @@ fn spoken(message: Message) -> Spoken {
     // What a reply ends with is its conclusion; before that it says what it is about to do.
     let last = message.rounds.last().map(|round| round.text.trim()).filter(|text| !text.is_empty());
     let text = last.unwrap_or(&message.content);
-    Spoken {
+    Utterance {
         text: text.chars().take(MESSAGE_CHARACTERS).collect(),
         id: message.id.to_string(),
         position: message.position,

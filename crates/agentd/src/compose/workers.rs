@@ -9,8 +9,8 @@ use crate::engine::SessionMaintenance;
 use crate::evolution::{CountTurns, ProposeChanges};
 use crate::hooks::{DeliverHooks, ExecuteHooks, PurgeHooks, ReadEvents};
 use crate::memory::{
-    ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, PruneChanges, RememberTalks,
-    WarmIndex, WriteRecalls,
+    ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, PruneChanges,
+    RememberConversations, WarmIndex, WriteRecalls,
 };
 use crate::notify::{DeliverNotifications, PurgeNotifications};
 use crate::proactive::StartProactive;
@@ -53,7 +53,7 @@ pub(super) fn add_all(
     workers.add(EmbedEpisodes(services.memory.clone()));
     workers.add(PruneChanges(services.memory.clone()));
     workers.add(WriteRecalls(services.memory.clone()));
-    workers.add(RememberTalks(services.memory.clone()));
+    workers.add(RememberConversations(services.memory.clone()));
     workers.add(ConsolidateConversations(services.memory.clone()));
     workers.add(ForgetEpisodes(services.memory.clone()));
     workers.add(ExtractEntities(services.memory.clone()));

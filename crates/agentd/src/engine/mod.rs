@@ -81,7 +81,7 @@ pub use model::{
     OriginKind, Reply, Round, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse, Unread, check_tools,
     distinct_tools,
 };
-pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, ToldTurn};
+pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, RecalledTurn};
 pub use service::Engine;
 pub use store::{cancel_in_conversation, cancel_session, find_running_in_conversation, forget_sessions};
 pub use turn_sink::{Settled, TurnObserver, TurnSink};

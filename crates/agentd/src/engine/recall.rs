@@ -1,4 +1,4 @@
-//! What a turn is told of what its agent remembers, and what becomes of that.
+//! What a turn is shown of what its agent remembers, and what becomes of that.
 //!
 //! Recalling runs beside the transaction that stores the turn and has [`LIMIT`] for it; a turn never
 //! waits longer, and goes without when it fails. What is recalled is kept with the turn, so that a turn
@@ -33,43 +33,43 @@ pub struct RecallRequest {
     pub question: String,
     /// What the model reads of the conversation anyway, or the beginning of it.
     pub known: Vec<String>,
-    /// What may be told takes about so many tokens at most.
+    /// What may be recalled takes about so many tokens at most.
     pub max_tokens: u64,
 }
 
 /// What an agent remembers about a question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recalled {
-    /// What the model is told.
+    /// What the model is shown.
     pub note: String,
     pub question: String,
-    /// The ids of what is told, the most relevant first.
+    /// The ids of what is in it, the most relevant first.
     pub memories: Vec<String>,
 }
 
-/// A turn that was told something.
+/// A turn for which something was recalled.
 #[derive(Debug, Clone)]
-pub struct ToldTurn {
+pub struct RecalledTurn {
     pub agent_id: AgentId,
     pub session_id: SessionId,
     pub memories: Vec<String>,
 }
 
-/// A turn that was told something and came to its end.
+/// A turn for which something was recalled, at its end.
 #[derive(Debug, Clone)]
 pub struct AnsweredTurn {
-    pub told: ToldTurn,
+    pub recalled: RecalledTurn,
     pub question: String,
     pub answer: String,
 }
 
-/// What agents remember. `told` and `answered` stand in the turn's way, so they only take note.
+/// What agents remember. `recalled` and `answered` stand in the turn's way, so they only take note.
 pub trait Recall: Send + Sync {
     /// What the agent remembers about the question; `None` when that is nothing. May be dropped.
     fn recall(&self, request: RecallRequest) -> BoxFuture<'static, Option<Recalled>>;
 
-    /// The turn is stored, and its model is told.
-    fn told(&self, turn: ToldTurn);
+    /// The turn is stored, and its model is shown what was recalled.
+    fn recalled(&self, turn: RecalledTurn);
 
     /// The turn is over, with an answer.
     fn answered(&self, turn: AnsweredTurn);
@@ -78,19 +78,19 @@ pub trait Recall: Send + Sync {
 pub(super) type Recalling = BoxFuture<'static, Option<Recalled>>;
 
 impl Inner {
-    fn told_turn(session: &Session, recalled: &Recalled) -> ToldTurn {
-        ToldTurn {
+    fn recalled_turn(session: &Session, recalled: &Recalled) -> RecalledTurn {
+        RecalledTurn {
             agent_id: session.agent_id.clone(),
             session_id: session.id.clone(),
             memories: recalled.memories.clone(),
         }
     }
 
-    /// Hears of the end of a turn that was told something.
+    /// Hears of the end of a turn for which something was recalled.
     pub(super) fn answered(&self, session: &Session, status: SessionStatus, recalled: Option<Recalled>, answer: &str) {
         let (Some(recalled), Some(recall), SessionStatus::Done) = (recalled, self.recall(), status) else { return };
-        let told = Self::told_turn(session, &recalled);
-        recall.answered(AnsweredTurn { told, question: recalled.question, answer: answer.to_owned() });
+        let turn = Self::recalled_turn(session, &recalled);
+        recall.answered(AnsweredTurn { recalled: turn, question: recalled.question, answer: answer.to_owned() });
     }
 }
 
@@ -140,9 +140,9 @@ impl Turn {
     }
 
     /// Tells that the turn is stored.
-    pub(super) fn note_told(&self) {
+    pub(super) fn note_recalled(&self) {
         if let (Some(recalled), Some(recall)) = (&self.recalled, self.engine.recall()) {
-            recall.told(Inner::told_turn(&self.session, recalled));
+            recall.recalled(Inner::recalled_turn(&self.session, recalled));
         }
     }
 }

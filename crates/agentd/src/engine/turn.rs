@@ -205,7 +205,7 @@ impl Turn {
             let recalled = recalling.await;
             self.take_recalled(recalled, is_prepared);
         }
-        self.note_told();
+        self.note_recalled();
         if is_prepared {
             let call = call.unwrap_or_else(|| self.call());
             self.go_on(call, end).await;

@@ -24,10 +24,10 @@ mod model;
 mod prompt;
 mod service;
 mod store;
-mod talk;
+mod utterance;
 mod worker;
 
 pub use error::EvolutionError;
 pub use service::Evolution;
-pub use talk::{Author, RecentTalk, Said};
+pub use utterance::{Author, RecentUtterances, Utterance};
 pub use worker::{CountTurns, ProposeChanges};

@@ -12,7 +12,7 @@ pub(super) const PROPOSAL_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 pub(super) const MAX_INSTRUCTIONS_CHARACTERS: usize = 20_000;
 const MAX_REASON_CHARACTERS: usize = 500;
 /// How much of what was said the model is shown.
-pub(super) const MAX_TALK_CHARACTERS: usize = 12_000;
+pub(super) const MAX_UTTERANCE_CHARACTERS: usize = 12_000;
 /// When asking failed; about half a day in all.
 pub(super) const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(60), multiplier: 3.0, cap: Duration::from_secs(6 * 60 * 60), jitter: 0.2 };

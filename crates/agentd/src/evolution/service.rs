@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::model::{PROPOSAL_TTL, Proposal, TURNS};
 use super::store;
-use super::talk::RecentTalk;
+use super::utterance::RecentUtterances;
 use crate::agents::{Agent, AgentId, Agents, EvolutionChoice, OwnsAgentData, ReplaceInstructions, VersionSource};
 use crate::engine::{
     Approval, ApprovalStatus, DecidesApproval, Engine, RequestApproval, Session, SessionStatus, TurnObserver,
@@ -39,7 +39,7 @@ struct Inner {
     context: AppContext,
     agents: Agents,
     engine: Engine,
-    talk: Arc<dyn RecentTalk>,
+    utterances: Arc<dyn RecentUtterances>,
     counted: Mutex<HashMap<AgentId, u32>>,
     count_wake: Arc<Notify>,
     /// When the counts were last written down.
@@ -62,12 +62,12 @@ impl std::fmt::Debug for Evolution {
 
 impl Evolution {
     #[must_use]
-    pub fn new(context: AppContext, agents: Agents, engine: Engine, talk: Arc<dyn RecentTalk>) -> Self {
+    pub fn new(context: AppContext, agents: Agents, engine: Engine, utterances: Arc<dyn RecentUtterances>) -> Self {
         Self(Arc::new(Inner {
             context,
             agents,
             engine,
-            talk,
+            utterances,
             counted: Mutex::default(),
             count_wake: Arc::default(),
             counted_at: Mutex::default(),
@@ -224,8 +224,8 @@ impl Evolution {
         &self.0.engine
     }
 
-    pub(super) fn talk(&self) -> &dyn RecentTalk {
-        &*self.0.talk
+    pub(super) fn utterances(&self) -> &dyn RecentUtterances {
+        &*self.0.utterances
     }
 
     pub(super) fn count_wake(&self) -> Arc<Notify> {

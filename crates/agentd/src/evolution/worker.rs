@@ -11,9 +11,9 @@ use serde::Deserialize;
 use tokio::sync::Notify;
 
 use super::error::EvolutionError;
-use super::model::{Answer, BACKOFF, MAX_ATTEMPTS, MAX_TALK_CHARACTERS, Proposal, TURNS, read_answer};
+use super::model::{Answer, BACKOFF, MAX_ATTEMPTS, MAX_UTTERANCE_CHARACTERS, Proposal, TURNS, read_answer};
 use super::service::{Evolution, KIND, QUEUE, REST, is_made_from};
-use super::talk::{Author, Said};
+use super::utterance::{Author, Utterance};
 use super::{prompt, store};
 use crate::agents::{Agent, AgentError, AgentId, EvolutionChoice};
 use crate::engine::{HistoryMessage, SessionId, StartTurn};
@@ -129,7 +129,7 @@ struct Material {
     /// Turns that were counted when it was read.
     turns: u64,
     read_at: Timestamp,
-    talk: Vec<Said>,
+    utterances: Vec<Utterance>,
 }
 
 async fn consider(evolution: &Evolution, lease: &Lease) -> Result<(), EvolutionError> {
@@ -174,18 +174,18 @@ async fn gather(evolution: &Evolution, id: &AgentId) -> Result<Option<Material>,
     if waits && agent.evolution_choice == EvolutionChoice::Check {
         return Ok(None);
     }
-    let mut talk = evolution.talk().newest(id, progress.considered_at, MAX_TALK_CHARACTERS).await?;
+    let mut utterances = evolution.utterances().newest(id, progress.considered_at, MAX_UTTERANCE_CHARACTERS).await?;
     if agent.evolution_choice == EvolutionChoice::Auto {
-        talk.retain(|said| said.author != Author::Stranger);
+        utterances.retain(|one| one.author != Author::Stranger);
     }
-    let has_owner = talk.iter().any(|said| said.author == Author::Owner);
-    Ok(has_owner.then_some(Material { agent, turns: progress.turns, read_at, talk }))
+    let has_owner = utterances.iter().any(|one| one.author == Author::Owner);
+    Ok(has_owner.then_some(Material { agent, turns: progress.turns, read_at, utterances }))
 }
 
 async fn ask(evolution: &Evolution, lease: &Lease, material: &Material) -> Result<String, EvolutionError> {
     let history = vec![
         HistoryMessage::Note(prompt::RULES.to_owned()),
-        HistoryMessage::User(prompt::question(material.agent.instructions(), &material.talk)),
+        HistoryMessage::User(prompt::question(material.agent.instructions(), &material.utterances)),
     ];
     let turn =
         StartTurn { max_output_tokens: Some(MOST_OUTPUT), ..StartTurn::aside(Arc::clone(&material.agent), history) };

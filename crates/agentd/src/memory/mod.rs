@@ -26,13 +26,13 @@ mod jobs;
 mod model;
 mod relevance;
 mod routes;
+mod selection;
 mod service;
 mod settings;
 mod source;
 mod store;
 mod tools;
 mod worker;
-mod worth;
 
 pub use check::{Disagreement, MemoryCheck};
 pub use error::MemoryError;
@@ -40,9 +40,9 @@ pub use model::FROM_HOOKS;
 pub use routes::{local_routes, routes};
 pub use service::{Memory, Remember};
 pub use settings::MemorySettings;
-pub use source::{ConversationSource, Speaker, Spoken, SpokenPage, Talk};
+pub use source::{ConversationRef, ConversationSource, Speaker, Utterance, UtterancePage};
 pub use tools::MemoryTools;
 pub use worker::{
-    ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, PruneChanges, RememberTalks,
-    WarmIndex, WriteRecalls,
+    ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, PruneChanges,
+    RememberConversations, WarmIndex, WriteRecalls,
 };

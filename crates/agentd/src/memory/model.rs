@@ -69,10 +69,10 @@ pub struct Episode {
 pub const FROM_HOOKS: &str = "hook";
 
 impl Episode {
-    /// Whether agents are told of it: what is theirs, and what the owner stored for all of them. What a hook stored for
+    /// Whether agents are shown it: what is theirs, and what the owner stored for all of them. What a hook stored for
     /// no agent may be a stranger's words, and is there only for who looks through the memory.
     #[must_use]
-    pub(in crate::memory) fn is_told_to_agents(&self) -> bool {
+    pub(in crate::memory) fn is_shown_to_agents(&self) -> bool {
         self.agent_id.is_some() || self.source != FROM_HOOKS
     }
 }

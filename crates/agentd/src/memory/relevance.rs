@@ -1,7 +1,7 @@
-//! What is worth recalling for a question, and whether an answer made use of it. Pure rules.
+//! What is relevant to a question, and whether an answer made use of it. Pure rules.
 //!
 //! - Small talk recalls nothing ([`Question::of`]).
-//! - An episode is told only when it means something near to the question ([`NEAR`]), or holds a third of
+//! - An episode is recalled only when it means something near to the question ([`NEAR`]), or holds a third of
 //!   the question's telling words ([`SHARED_WORDS`]); of a long question eight words count.
 //! - An answer made use of an episode when it holds what the episode says beyond the question: one of its
 //!   names or numbers, or a quarter of its telling words and at least two; or when half of what the answer says
@@ -61,7 +61,7 @@ impl Question {
         Some(Self { words })
     }
 
-    /// Whether a text is worth telling for this question.
+    /// Whether a text is relevant to this question.
     #[allow(clippy::cast_precision_loss, reason = "counts of words")]
     pub(super) fn is_met_by(&self, content: &str, cosine: Option<f32>) -> bool {
         if cosine.is_some_and(|cosine| cosine >= NEAR) {

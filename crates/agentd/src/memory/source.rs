@@ -6,9 +6,9 @@ use futures_util::future::BoxFuture;
 
 use crate::agents::AgentId;
 
-/// A conversation that something was said in.
+/// A conversation that memory reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Talk {
+pub struct ConversationRef {
     pub id: String,
     pub agent_id: AgentId,
     pub title: String,
@@ -26,9 +26,9 @@ pub enum Speaker {
     Stranger,
 }
 
-/// A message of a turn that is over.
+/// What was said in one message of a turn that is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spoken {
+pub struct Utterance {
     /// The message's id.
     pub id: String,
     pub position: u64,
@@ -42,10 +42,10 @@ pub struct Spoken {
     pub at: Timestamp,
 }
 
-/// Some of what was said, in order.
+/// Some utterances of a conversation, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SpokenPage {
-    pub spoken: Vec<Spoken>,
+pub struct UtterancePage {
+    pub utterances: Vec<Utterance>,
     /// Nothing follows that is over.
     pub is_last: bool,
 }
@@ -59,16 +59,16 @@ pub trait ConversationSource: Send + Sync {
         since: Timestamp,
         after: &'t str,
         limit: u32,
-    ) -> BoxFuture<'t, Result<Vec<Talk>, StoreError>>;
+    ) -> BoxFuture<'t, Result<Vec<ConversationRef>, StoreError>>;
 
     /// What was said in a conversation after a position, in order, at most `limit` messages and fewer where
     /// they are very long, but never none. An exchange whose reply is still being written is not among them.
-    fn spoken_after<'t>(
+    fn utterances_after<'t>(
         &'t self,
         conversation: &'t str,
         position: u64,
         limit: u32,
-    ) -> BoxFuture<'t, Result<SpokenPage, StoreError>>;
+    ) -> BoxFuture<'t, Result<UtterancePage, StoreError>>;
 
     /// Those of `conversations` that are not there any more.
     fn missing<'t>(&'t self, conversations: &'t [String]) -> BoxFuture<'t, Result<Vec<String>, StoreError>>;

@@ -191,8 +191,8 @@ impl MemoryTool {
             }
             view
         };
-        let told = || found.hits.iter().map(|hit| &hit.episode).filter(|episode| episode.is_told_to_agents());
-        let memories: Vec<Value> = told().map(view).collect();
+        let shown = || found.hits.iter().map(|hit| &hit.episode).filter(|episode| episode.is_shown_to_agents());
+        let memories: Vec<Value> = shown().map(view).collect();
         let total = found.total.saturating_sub((found.hits.len() - memories.len()) as u64);
         Ok(ToolOutput::json(json!({"memories": memories, "total": total})))
     }

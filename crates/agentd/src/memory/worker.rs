@@ -190,7 +190,7 @@ worker!(
 );
 worker!(
     /// Remembers what was said in turns that have ended.
-    RememberTalks, "memory.remember", 60, Some(Memory::remember_wake), follow_talks
+    RememberConversations, "memory.remember", 60, Some(Memory::remember_wake), follow_conversations
 );
 worker!(
     /// Goes through all conversations from time to time.

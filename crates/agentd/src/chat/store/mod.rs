@@ -81,7 +81,7 @@ pub(super) use cuts::{
     MessageCut, cut_messages, delete_cut, delete_cut_off, find_last_beyond, find_position, list_cut_off, list_cuts,
 };
 
-pub(super) use recent::{list_changed_from, list_changed_since, list_living, list_settled_after, list_spoken_since};
+pub(super) use recent::{list_changed_from, list_changed_since, list_excerpts_since, list_living, list_settled_after};
 
 /// Where the title of a conversation comes from.
 #[derive(Debug, Clone, Copy)]

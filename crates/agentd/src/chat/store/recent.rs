@@ -11,7 +11,7 @@ use crate::chat::model::{Conversation, ConversationId, Message, Role};
 
 /// The beginning of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::chat) struct Spoken {
+pub(in crate::chat) struct MessageExcerpt {
     pub(in crate::chat) role: Role,
     pub(in crate::chat) text: String,
     pub(in crate::chat) at: Timestamp,
@@ -34,13 +34,13 @@ pub(in crate::chat) async fn list_changed_since(
 
 /// The newest that owner and agent said in a conversation, newest first, each cut to its first
 /// `characters`.
-pub(in crate::chat) async fn list_spoken_since(
+pub(in crate::chat) async fn list_excerpts_since(
     read: &mut Read,
     id: &ConversationId,
     since: Timestamp,
     limit: u32,
     characters: u32,
-) -> Result<Vec<Spoken>, StoreError> {
+) -> Result<Vec<MessageExcerpt>, StoreError> {
     let sql = format!(
         "SELECT role, SUBSTR(content, 1, CAST($4 AS INTEGER)) AS text, created_at FROM messages WHERE conversation_id = $1 \
          AND created_at > $2 AND role <> 'system' AND status = 'complete' AND content <> '' AND {IS_KEPT} \
@@ -49,7 +49,7 @@ pub(in crate::chat) async fn list_spoken_since(
     let rows = read.fetch_all(sql, args![id, since, limit, characters]).await?;
     rows.iter()
         .map(|row| {
-            Ok(Spoken {
+            Ok(MessageExcerpt {
                 role: named(row, "role", Role::from_stored)?,
                 text: row.get("text")?,
                 at: row.get("created_at")?,

@@ -6,22 +6,22 @@ use agentd_base::Timestamp;
 use agentd_store::Tx;
 
 use super::Memory;
-use super::remember::{DueTalks, MESSAGES_AT_ONCE};
+use super::remember::{DueConversations, MESSAGES_AT_ONCE};
 use crate::engine::{Session, SessionStatus, TurnObserver};
 use crate::memory::error::MemoryError;
 use crate::memory::jobs::Job;
-use crate::memory::source::Talk;
-use crate::memory::store::talks::TalkProgress;
-use crate::memory::store::{jobs, talks};
+use crate::memory::source::ConversationRef;
+use crate::memory::store::conversations::ConversationProgress;
+use crate::memory::store::{conversations, jobs};
 
 /// A change of another daemon may be stored so much later than the time it bears. As often everything is looked
 /// at again that changed since it was done last.
 const LOOK_BACK: Duration = Duration::from_secs(60);
 /// Changes of this daemon are stored nearly in the order of their times.
 const OVERLAP: Duration = Duration::from_millis(100);
-const TALKS_A_PAGE: u32 = 100;
+const CONVERSATIONS_A_PAGE: u32 = 100;
 /// Conversations that are gone over together, before other workers have their turn.
-const TALKS_AT_ONCE: usize = 32;
+const CONVERSATIONS_AT_ONCE: usize = 32;
 /// Pages without anything new before that.
 const PAGES: usize = 20;
 
@@ -58,7 +58,7 @@ impl Memory {
     /// Remembers what was said in conversations that changed lately; answers whether there is more. How
     /// far each conversation was gone through is stored; a call goes on where the one before it stood, so
     /// that what is there is read once and not again with each of many turns.
-    pub(in crate::memory) async fn follow_talks(&self) -> Result<bool, MemoryError> {
+    pub(in crate::memory) async fn follow_conversations(&self) -> Result<bool, MemoryError> {
         if self.storing_since().await?.is_none() {
             return Ok(false);
         }
@@ -70,12 +70,15 @@ impl Memory {
         };
         for _ in 0..PAGES {
             let (since, after) = &run.place;
-            let DueTalks { mut due, next, is_last } =
-                self.due_talks(*since, after, TALKS_A_PAGE, |talk, known| known.revision < talk.revision).await?;
-            let is_whole = due.len() <= TALKS_AT_ONCE;
-            due.truncate(TALKS_AT_ONCE);
-            let last = due.last().map(|(talk, _)| (talk.updated_at, talk.id.clone()));
-            let unfinished = self.remember_talks(due).await?;
+            let DueConversations { mut due, next, is_last } = self
+                .due_conversations(*since, after, CONVERSATIONS_A_PAGE, |conversation, known| {
+                    known.revision < conversation.revision
+                })
+                .await?;
+            let is_whole = due.len() <= CONVERSATIONS_AT_ONCE;
+            due.truncate(CONVERSATIONS_AT_ONCE);
+            let last = due.last().map(|(conversation, _)| (conversation.updated_at, conversation.id.clone()));
+            let unfinished = self.remember_conversations(due).await?;
             run.unfinished = run.unfinished.into_iter().chain(unfinished).min();
             let is_new = last.is_some();
             run.place = if is_whole { next } else { last }.unwrap_or(run.place);
@@ -122,39 +125,50 @@ impl Memory {
 
     /// Goes over the next messages of some conversations. Answers when the first of those changed that there is
     /// more of.
-    async fn remember_talks(&self, due: Vec<(Talk, TalkProgress)>) -> Result<Option<Timestamp>, MemoryError> {
+    async fn remember_conversations(
+        &self,
+        due: Vec<(ConversationRef, ConversationProgress)>,
+    ) -> Result<Option<Timestamp>, MemoryError> {
         let mut unfinished = None;
-        let mut note = |talk: &Talk| {
-            unfinished = Some(unfinished.map_or(talk.updated_at, |first: Timestamp| first.min(talk.updated_at)));
+        let mut note = |conversation: &ConversationRef| {
+            unfinished =
+                Some(unfinished.map_or(conversation.updated_at, |first: Timestamp| first.min(conversation.updated_at)));
         };
         let mut read = Vec::with_capacity(due.len());
-        for (talk, before) in due {
-            let page = self.source().spoken_after(&talk.id, before.through, MESSAGES_AT_ONCE).await?;
-            read.push((talk, before, page));
+        for (conversation, before) in due {
+            let page = self.source().utterances_after(&conversation.id, before.through, MESSAGES_AT_ONCE).await?;
+            read.push((conversation, before, page));
         }
         // Only now: what was read was said before, and it may have been switched off meanwhile.
         let Some(since) = self.storing_since().await? else { return Ok(None) };
         let mut passed = Vec::new();
-        for (talk, before, page) in read {
+        for (conversation, before, page) in read {
             if !page.is_last {
-                note(&talk);
+                note(&conversation);
             }
-            let Some(gone_over) = self.go_over(&talk, before, page, since).await? else { continue };
-            if gone_over.worth.is_empty() {
-                passed.push((talk, gone_over));
+            let Some(gone_over) = self.go_over(&conversation, before, page, since).await? else { continue };
+            if gone_over.episodes.is_empty() {
+                passed.push((conversation, gone_over));
                 continue;
             }
-            match self.take_in(&talk, gone_over).await {
+            match self.take_in(&conversation, gone_over).await {
                 Ok(_) => {}
-                Err(MemoryError::Overtaken) => note(&talk),
+                Err(MemoryError::Overtaken) => note(&conversation),
                 Err(error) => return Err(error),
             }
         }
         if !passed.is_empty() {
             // Whoever was faster with one of them has gone over it.
             let advance = async move |tx: &mut Tx| {
-                for (talk, gone_over) in &passed {
-                    talks::advance(tx, &talk.id, &talk.agent_id, gone_over.before, gone_over.after).await?;
+                for (conversation, gone_over) in &passed {
+                    conversations::advance(
+                        tx,
+                        &conversation.id,
+                        &conversation.agent_id,
+                        gone_over.before,
+                        gone_over.after,
+                    )
+                    .await?;
                 }
                 Ok::<_, MemoryError>(())
             };

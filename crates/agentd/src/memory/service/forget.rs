@@ -8,7 +8,7 @@ use crate::agents::{AgentId, OwnsAgentData};
 use crate::memory::error::MemoryError;
 use crate::memory::follower::MEMORY;
 use crate::memory::model::{Episode, EpisodeId};
-use crate::memory::store::{EPISODES, agents, episodes, forgotten, talks, toggles};
+use crate::memory::store::{EPISODES, agents, conversations, episodes, forgotten, toggles};
 
 impl Memory {
     /// Forgets one episode, with all that hangs on it.
@@ -94,7 +94,7 @@ impl OwnsAgentData for Memory {
         limit: u32,
     ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
         Box::pin(async move {
-            let mut noted = talks::delete_of_agent(tx, agent, limit.min(500)).await?;
+            let mut noted = conversations::delete_of_agent(tx, agent, limit.min(500)).await?;
             noted += forgotten::delete_of_agent(tx, agent, limit.min(500)).await?;
             // What an older version hid is still counted.
             agents::leave_out(tx, agent).await?;

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::Memory;
 use crate::agents::AgentId;
-use crate::engine::{AnsweredTurn, Recall, RecallRequest, Recalled, ToldTurn};
+use crate::engine::{AnsweredTurn, Recall, RecallRequest, Recalled, RecalledTurn};
 use crate::memory::error::MemoryError;
 use crate::memory::follower::agent_key;
 use crate::memory::model::Episode;
@@ -25,12 +25,12 @@ use crate::memory::store::{episodes, recalls};
 const EMBEDDING_LIMIT: Duration = Duration::from_millis(250);
 /// Turns that recall at once; others wait for them, as long as they may.
 pub(super) const AT_ONCE: usize = 8;
-/// Candidates for each episode that may be told.
+/// Candidates for each episode that may be recalled.
 const CANDIDATES: usize = 4;
 /// Of a long question the beginning is searched for.
 const QUESTION_CHARACTERS: usize = 2_000;
-/// Of a long episode the beginning is told.
-const TOLD_CHARACTERS: usize = 600;
+/// Of a long episode the beginning is shown.
+const EPISODE_CHARACTERS: usize = 600;
 /// About so many characters are a token.
 const TOKEN_CHARACTERS: u64 = 4;
 /// What waits to be written down; more is not counted.
@@ -47,7 +47,7 @@ const CLOSING: &str = "</memories>";
 /// What recalling has to be written down for.
 #[derive(Debug)]
 pub(super) enum Noted {
-    Told(ToldTurn),
+    Recalled(RecalledTurn),
     Answered(AnsweredTurn),
 }
 
@@ -82,8 +82,8 @@ impl Recall for Memory {
         .boxed()
     }
 
-    fn told(&self, turn: ToldTurn) {
-        self.note(Noted::Told(turn));
+    fn recalled(&self, turn: RecalledTurn) {
+        self.note(Noted::Recalled(turn));
     }
 
     fn answered(&self, mut turn: AnsweredTurn) {
@@ -137,7 +137,7 @@ impl Memory {
         let mut chosen: Vec<Episode> = ranked.into_iter().map(|(_, episode)| episode).collect();
         self.prefer_newer(&mut read, &mut chosen).await?;
         drop(read);
-        chosen.retain(Episode::is_told_to_agents);
+        chosen.retain(Episode::is_shown_to_agents);
         chosen.truncate(limit);
         Ok(note(&chosen, request.max_tokens).map(|(note, memories)| Recalled {
             note,
@@ -224,7 +224,7 @@ impl Memory {
             let mut counts = CountChanges::default();
             for noted in &batch {
                 match noted {
-                    Noted::Told(turn) => {
+                    Noted::Recalled(turn) => {
                         recalls::count_access(tx, &turn.memories).await?;
                         tx.emit(recalled_event(turn)).await?;
                     }
@@ -238,7 +238,7 @@ impl Memory {
     }
 }
 
-/// An episode that may be told.
+/// An episode that may be recalled.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     score: f32,
@@ -252,7 +252,7 @@ fn is_known(known: &[String], episode: &Episode) -> bool {
     known.iter().any(|text| text.contains(beginning))
 }
 
-/// What the model is told, and the ids of what is in it.
+/// What the model is shown, and the ids of what is in it.
 fn note(chosen: &[Episode], max_tokens: u64) -> Option<(String, Vec<String>)> {
     let budget = usize::try_from(max_tokens.saturating_mul(TOKEN_CHARACTERS)).unwrap_or(usize::MAX);
     let mut text = OPENING.to_owned();
@@ -272,7 +272,7 @@ fn note(chosen: &[Episode], max_tokens: u64) -> Option<(String, Vec<String>)> {
 
 /// One line, quoted as JSON: what is remembered cannot end the quote, nor the list.
 fn line(episode: &Episode) -> String {
-    let content: String = episode.content.chars().take(TOLD_CHARACTERS).collect();
+    let content: String = episode.content.chars().take(EPISODE_CHARACTERS).collect();
     let more = if content.len() < episode.content.len() { " …" } else { "" };
     let quoted = serde_json::Value::String(content + more).to_string().replace('<', "\\u003c");
     let day = episode.occurred_at.to_string();
@@ -281,7 +281,7 @@ fn line(episode: &Episode) -> String {
     format!("\n- {day}{outdated}: {quoted}")
 }
 
-fn recalled_event(turn: &ToldTurn) -> NewEvent {
+fn recalled_event(turn: &RecalledTurn) -> NewEvent {
     let data = json!({
         "agent_id": turn.agent_id,
         "episode_ids": turn.memories,
@@ -292,10 +292,10 @@ fn recalled_event(turn: &ToldTurn) -> NewEvent {
 
 /// Counts what an answer made use of.
 async fn count_use(tx: &mut Tx, turn: &AnsweredTurn, counts: &mut CountChanges) -> Result<(), StoreError> {
-    let mut told = episodes::episodes_by_id(tx, &turn.told.memories).await?;
+    let mut recalled = episodes::episodes_by_id(tx, &turn.recalled.memories).await?;
     // In one order for everybody, so that two transactions never wait for each other.
-    told.sort_by_key(|episode| episode.number);
-    for episode in &told {
+    recalled.sort_by_key(|episode| episode.number);
+    for episode in &recalled {
         let is_used = is_used(&episode.content, &turn.question, &turn.answer);
         recalls::count_feedback(tx, episode.number, is_used).await?;
         counts.add(Figure::Recalled, "", 1);

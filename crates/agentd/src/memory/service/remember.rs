@@ -12,10 +12,10 @@ use crate::memory::error::MemoryError;
 use crate::memory::follower::{MEMORY, agent_key};
 use crate::memory::jobs::Tally;
 use crate::memory::model::NewEpisode;
-use crate::memory::source::{Speaker, SpokenPage, Talk};
-use crate::memory::store::talks::TalkProgress;
-use crate::memory::store::{episodes, talks};
-use crate::memory::worth::worth_remembering;
+use crate::memory::selection::select_episode;
+use crate::memory::source::{ConversationRef, Speaker, UtterancePage};
+use crate::memory::store::conversations::ConversationProgress;
+use crate::memory::store::{conversations, episodes};
 
 /// Messages of a conversation that are gone over at once.
 pub(super) const MESSAGES_AT_ONCE: u32 = 16;
@@ -24,18 +24,18 @@ const COMPARED: usize = 10;
 /// What was made of some messages of a conversation.
 pub(super) struct GoneOver {
     /// How far the conversation was gone through before them.
-    pub(super) before: TalkProgress,
+    pub(super) before: ConversationProgress,
     /// And with them.
-    pub(super) after: TalkProgress,
+    pub(super) after: ConversationProgress,
     /// What is to be remembered, with the positions of the messages.
-    pub(super) worth: Vec<(u64, NewEpisode)>,
+    pub(super) episodes: Vec<(u64, NewEpisode)>,
     /// How many messages there were.
     count: u64,
 }
 
 /// A page of conversations, those of them that something is to be done with, each with how far that is.
-pub(in crate::memory) struct DueTalks {
-    pub(super) due: Vec<(Talk, TalkProgress)>,
+pub(in crate::memory) struct DueConversations {
+    pub(super) due: Vec<(ConversationRef, ConversationProgress)>,
     /// Where to look on; `None` where nothing was found.
     pub(super) next: Option<(Timestamp, String)>,
     /// Nothing follows.
@@ -52,25 +52,25 @@ enum Fate {
 impl Memory {
     /// Goes over the next messages of a conversation; answers whether there are more. Whoever asks for it means also
     /// what was said while nothing was remembered by itself.
-    pub(in crate::memory) async fn remember_talk(
+    pub(in crate::memory) async fn remember_conversation(
         &self,
-        talk: &Talk,
+        conversation: &ConversationRef,
         is_asked_for: bool,
     ) -> Result<(Tally, bool), MemoryError> {
         let mut read = self.context().db.read().await?;
-        let known = talks::find_talks(&mut read, &[talk.id.as_str()]).await?;
+        let known = conversations::find_progress(&mut read, &[conversation.id.as_str()]).await?;
         drop(read);
-        let before = known.get(&talk.id).copied().unwrap_or_default();
-        if before.revision >= talk.revision {
+        let before = known.get(&conversation.id).copied().unwrap_or_default();
+        if before.revision >= conversation.revision {
             return Ok((Tally::default(), false));
         }
-        let page = self.source().spoken_after(&talk.id, before.through, MESSAGES_AT_ONCE).await?;
+        let page = self.source().utterances_after(&conversation.id, before.through, MESSAGES_AT_ONCE).await?;
         let has_more = !page.is_last;
         // Only now: what was read was said before, and it may have been switched off meanwhile.
         let since = if is_asked_for { self.remembering_since().await? } else { self.storing_since().await? };
         let Some(since) = since else { return Ok((Tally::default(), false)) };
-        match self.go_over(talk, before, page, since).await? {
-            Some(gone_over) => Ok((self.take_in(talk, gone_over).await?, has_more)),
+        match self.go_over(conversation, before, page, since).await? {
+            Some(gone_over) => Ok((self.take_in(conversation, gone_over).await?, has_more)),
             None => Ok((Tally::default(), false)),
         }
     }
@@ -78,45 +78,49 @@ impl Memory {
     /// Judges what was said at `since` or later; `None` where the agent is gone.
     pub(super) async fn go_over(
         &self,
-        talk: &Talk,
-        before: TalkProgress,
-        page: SpokenPage,
+        conversation: &ConversationRef,
+        before: ConversationProgress,
+        page: UtterancePage,
         since: Timestamp,
     ) -> Result<Option<GoneOver>, MemoryError> {
-        let agent = match self.0.agents.get(talk.agent_id.as_str()).await {
+        let agent = match self.0.agents.get(conversation.agent_id.as_str()).await {
             Ok(agent) => agent,
             Err(AgentError::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let min_importance = self.rules().min_importance;
         let mut asked = "";
-        let mut worth: Vec<(u64, NewEpisode)> = Vec::new();
-        for spoken in &page.spoken {
-            if spoken.speaker == Speaker::Owner {
-                asked = &spoken.text;
+        let mut selected: Vec<(u64, NewEpisode)> = Vec::new();
+        for utterance in &page.utterances {
+            if utterance.speaker == Speaker::Owner {
+                asked = &utterance.text;
             }
-            let new = worth_remembering(spoken, asked, &agent, min_importance).filter(|_| spoken.at >= since);
-            worth.extend(new.and_then(|new| new.checked().ok()).map(|new| (spoken.position, new)));
+            let new = select_episode(utterance, asked, &agent, min_importance).filter(|_| utterance.at >= since);
+            selected.extend(new.and_then(|new| new.checked().ok()).map(|new| (utterance.position, new)));
         }
-        let after = TalkProgress {
-            through: page.spoken.last().map_or(before.through, |last| last.position),
-            revision: if page.is_last { talk.revision } else { before.revision },
+        let after = ConversationProgress {
+            through: page.utterances.last().map_or(before.through, |last| last.position),
+            revision: if page.is_last { conversation.revision } else { before.revision },
             ..before
         };
-        Ok(Some(GoneOver { before, after, worth, count: page.spoken.len() as u64 }))
+        Ok(Some(GoneOver { before, after, episodes: selected, count: page.utterances.len() as u64 }))
     }
 
-    /// Stores what is worth it, and how far the conversation was gone through.
-    pub(super) async fn take_in(&self, talk: &Talk, gone_over: GoneOver) -> Result<Tally, MemoryError> {
-        let GoneOver { before, after, worth, count } = gone_over;
-        let texts: Vec<String> = worth.iter().map(|(_, new)| new.content.clone()).collect();
+    /// Stores what is to be remembered, and how far the conversation was gone through.
+    pub(super) async fn take_in(
+        &self,
+        conversation: &ConversationRef,
+        gone_over: GoneOver,
+    ) -> Result<Tally, MemoryError> {
+        let GoneOver { before, after, episodes: selected, count } = gone_over;
+        let texts: Vec<String> = selected.iter().map(|(_, new)| new.content.clone()).collect();
         let mut embedded = self.embedding().texts_or_none(texts).await.into_iter();
         let mut tally = Tally { processed: count, ..Tally::default() };
         let mut progress = before;
-        for (position, new) in worth {
+        for (position, new) in selected {
             let prepared = self.prepare(new, embedded.next().flatten());
-            let after = TalkProgress { through: position, ..progress };
-            if self.keep(talk, prepared, (progress, after)).await? {
+            let after = ConversationProgress { through: position, ..progress };
+            if self.keep(conversation, prepared, (progress, after)).await? {
                 tally.created += 1;
             } else {
                 tally.merged += 1;
@@ -125,14 +129,26 @@ impl Memory {
         }
         tally.skipped = tally.processed - tally.created - tally.merged;
         if after != progress {
-            self.advance(talk, progress, after).await?;
+            self.advance(conversation, progress, after).await?;
         }
         Ok(tally)
     }
 
-    async fn advance(&self, talk: &Talk, before: TalkProgress, after: TalkProgress) -> Result<(), MemoryError> {
-        let talk = talk.clone();
-        let advance = async move |tx: &mut Tx| match talks::advance(tx, &talk.id, &talk.agent_id, before, after).await?
+    async fn advance(
+        &self,
+        conversation: &ConversationRef,
+        before: ConversationProgress,
+        after: ConversationProgress,
+    ) -> Result<(), MemoryError> {
+        let conversation = conversation.clone();
+        let advance = async move |tx: &mut Tx| match conversations::advance(
+            tx,
+            &conversation.id,
+            &conversation.agent_id,
+            before,
+            after,
+        )
+        .await?
         {
             true => Ok(()),
             false => Err(MemoryError::Overtaken),
@@ -144,18 +160,19 @@ impl Memory {
     /// gone through, in one transaction. Answers whether it is a new one.
     async fn keep(
         &self,
-        talk: &Talk,
+        conversation: &ConversationRef,
         prepared: Prepared,
-        (before, after): (TalkProgress, TalkProgress),
+        (before, after): (ConversationProgress, ConversationProgress),
     ) -> Result<bool, MemoryError> {
-        let repeated = self.find_repeated(&talk.agent_id, &prepared.episode.content, prepared.vector(), None).await?;
+        let repeated =
+            self.find_repeated(&conversation.agent_id, &prepared.episode.content, prepared.vector(), None).await?;
         let fate = match repeated {
             Some(number) => Fate::Repeats(number, prepared),
             None => Fate::New(prepared),
         };
-        let (here, talk) = (self.clone(), talk.clone());
+        let (here, conversation) = (self.clone(), conversation.clone());
         let keep = async move |tx: &mut Tx| {
-            if !talks::advance(tx, &talk.id, &talk.agent_id, before, after).await? {
+            if !conversations::advance(tx, &conversation.id, &conversation.agent_id, before, after).await? {
                 return Err(MemoryError::Overtaken);
             }
             let prepared = match &fate {
@@ -245,23 +262,27 @@ impl Memory {
 
     /// Conversations in which something was said that was not gone over, among those that changed at
     /// `since` or later.
-    pub(in crate::memory) async fn due_talks(
+    pub(in crate::memory) async fn due_conversations(
         &self,
         since: Timestamp,
         after: &str,
         limit: u32,
-        is_due: fn(&Talk, TalkProgress) -> bool,
-    ) -> Result<DueTalks, MemoryError> {
-        let talks = self.source().changed_since(since, after, limit).await?;
-        let next = talks.last().map(|last| (last.updated_at, last.id.clone()));
-        let is_last = talks.len() < limit as usize;
-        let ids: Vec<&str> = talks.iter().map(|talk| talk.id.as_str()).collect();
-        let known = talks::find_talks(&mut self.context().db.read().await?, &ids).await?;
-        let known_of = |talk: Talk| {
-            let known = known.get(&talk.id).copied().unwrap_or_default();
-            (talk, known)
+        is_due: fn(&ConversationRef, ConversationProgress) -> bool,
+    ) -> Result<DueConversations, MemoryError> {
+        let conversations = self.source().changed_since(since, after, limit).await?;
+        let next = conversations.last().map(|last| (last.updated_at, last.id.clone()));
+        let is_last = conversations.len() < limit as usize;
+        let ids: Vec<&str> = conversations.iter().map(|conversation| conversation.id.as_str()).collect();
+        let known = conversations::find_progress(&mut self.context().db.read().await?, &ids).await?;
+        let known_of = |conversation: ConversationRef| {
+            let known = known.get(&conversation.id).copied().unwrap_or_default();
+            (conversation, known)
         };
-        let due = talks.into_iter().map(known_of).filter(|(talk, known)| is_due(talk, *known)).collect();
-        Ok(DueTalks { due, next, is_last })
+        let due = conversations
+            .into_iter()
+            .map(known_of)
+            .filter(|(conversation, known)| is_due(conversation, *known))
+            .collect();
+        Ok(DueConversations { due, next, is_last })
     }
 }

@@ -8,15 +8,15 @@ use agentd_store::{NewEvent, Recorder, StoreError, Tx};
 use serde_json::json;
 
 use super::Memory;
-use super::remember::DueTalks;
+use super::remember::DueConversations;
 use crate::memory::entities::{RULES, find_entities};
 use crate::memory::error::MemoryError;
 use crate::memory::jobs::{Job, JobState, JobStatus, Tally};
 use crate::memory::settings::EntityExtraction;
-use crate::memory::source::Talk;
+use crate::memory::source::ConversationRef;
+use crate::memory::store::conversations::{self, ConversationProgress};
 use crate::memory::store::counts::count_episodes;
 use crate::memory::store::jobs::{self, JobRow};
-use crate::memory::store::talks::{self, TalkProgress};
 use crate::memory::store::{entities, episodes, vectors};
 
 /// After a daemon's sudden end another one may go on with its work when this is over.
@@ -24,8 +24,8 @@ const LEASE: Duration = Duration::from_secs(20);
 /// A step may take longer than the lease: a model answers in it.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Conversations of one run; a run that finds more leaves them to the next.
-const MOST_TALKS: usize = 20_000;
-const TALKS_A_PAGE: u32 = 200;
+const MAX_CONVERSATIONS: usize = 20_000;
+const CONVERSATIONS_A_PAGE: u32 = 200;
 const EPISODES_AT_ONCE: u32 = 50;
 /// Steps of a run that nobody waits for, before other workers have their turn.
 const BACKGROUND_STEPS: usize = 8;
@@ -161,12 +161,16 @@ impl Memory {
     }
 
     /// The conversations that are due, the longest unchanged first.
-    async fn all_due(&self, is_due: fn(&Talk, TalkProgress) -> bool) -> Result<Vec<Talk>, MemoryError> {
+    async fn all_due(
+        &self,
+        is_due: fn(&ConversationRef, ConversationProgress) -> bool,
+    ) -> Result<Vec<ConversationRef>, MemoryError> {
         let mut all = Vec::new();
         let (mut since, mut after) = (Timestamp::from_micros(0), String::new());
-        while all.len() < MOST_TALKS {
-            let DueTalks { due, next, is_last } = self.due_talks(since, &after, TALKS_A_PAGE, is_due).await?;
-            all.extend(due.into_iter().map(|(talk, _)| talk));
+        while all.len() < MAX_CONVERSATIONS {
+            let DueConversations { due, next, is_last } =
+                self.due_conversations(since, &after, CONVERSATIONS_A_PAGE, is_due).await?;
+            all.extend(due.into_iter().map(|(conversation, _)| conversation));
             let Some(next) = next.filter(|_| !is_last) else { break };
             (since, after) = next;
         }
@@ -174,11 +178,11 @@ impl Memory {
     }
 
     async fn consolidate(&self, held: &mut Held, is_asked_for: bool) -> Result<bool, MemoryError> {
-        let due = self.all_due(|talk, known| known.revision < talk.revision).await?;
+        let due = self.all_due(|conversation, known| known.revision < conversation.revision).await?;
         held.row.total = held.row.done + due.len() as u64;
-        for talk in due {
+        for conversation in due {
             loop {
-                let (tally, has_more) = match self.remember_talk(&talk, is_asked_for).await {
+                let (tally, has_more) = match self.remember_conversation(&conversation, is_asked_for).await {
                     Ok(remembered) => remembered,
                     // What follows turns that end was faster, with this part of it.
                     Err(MemoryError::Overtaken) => (Tally::default(), true),
@@ -193,7 +197,7 @@ impl Memory {
                 }
             }
         }
-        self.forget_missing_talks().await?;
+        self.forget_missing_conversations().await?;
         // What was given from outside is only touched when somebody asks for it.
         while is_asked_for && let Some((place, tally)) = self.merge_repeated(held.row.place, EPISODES_AT_ONCE).await? {
             held.row.place = place;
@@ -205,27 +209,29 @@ impl Memory {
     }
 
     /// Forgets how far conversations were gone through that are not there any more.
-    async fn forget_missing_talks(&self) -> Result<(), MemoryError> {
+    async fn forget_missing_conversations(&self) -> Result<(), MemoryError> {
         let mut after = String::new();
         loop {
-            let page = talks::list_talks(&mut self.context().db.read().await?, &after, TALKS_A_PAGE).await?;
+            let page =
+                conversations::list_conversations(&mut self.context().db.read().await?, &after, CONVERSATIONS_A_PAGE)
+                    .await?;
             let Some(last) = page.last() else { return Ok(()) };
             after.clone_from(last);
             let missing = self.source().missing(&page).await?;
             if !missing.is_empty() {
-                let delete = async move |tx: &mut Tx| talks::delete_talks(tx, &missing).await;
+                let delete = async move |tx: &mut Tx| conversations::delete_conversations(tx, &missing).await;
                 self.context().db.write::<_, StoreError, _>(delete).await?;
             }
         }
     }
 
     async fn generate(&self, held: &mut Held) -> Result<bool, MemoryError> {
-        let due = self.all_due(|talk, known| known.insight_revision < talk.revision).await?;
+        let due = self.all_due(|conversation, known| known.insight_revision < conversation.revision).await?;
         held.row.total = held.row.done + due.len() as u64;
         // One that does not answer now is not asked again for every conversation.
         let mut may_ask = true;
-        for talk in due {
-            let tally = match self.sum_up(&talk, &mut may_ask).await {
+        for conversation in due {
+            let tally = match self.sum_up(&conversation, &mut may_ask).await {
                 Err(MemoryError::Overtaken) => Tally::default(),
                 summed => summed?,
             };

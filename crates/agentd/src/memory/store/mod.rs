@@ -2,6 +2,7 @@
 //! search indexes, and counted, in the same transaction.
 
 pub(super) mod agents;
+pub(super) mod conversations;
 pub(super) mod counts;
 pub(super) mod entities;
 pub(super) mod episodes;
@@ -10,7 +11,6 @@ pub(super) mod forgotten;
 pub(super) mod jobs;
 pub(super) mod recalls;
 pub(super) mod recount;
-pub(super) mod talks;
 pub(super) mod toggles;
 pub(super) mod vectors;
 

@@ -1,11 +1,11 @@
-//! What of a conversation is worth remembering. Pure rules.
+//! Which messages of a conversation become episodes. Pure rules.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use super::model::NewEpisode;
 use super::relevance::telling;
-use super::source::{Speaker, Spoken};
+use super::source::{Speaker, Utterance};
 use crate::agents::Agent;
 
 /// The source of what was said in conversations.
@@ -38,31 +38,31 @@ pub(super) fn message_origin(message: &str) -> String {
     format!("message:{message}")
 }
 
-/// What to remember of a message; `asked` is what the owner said last. `None`: nothing.
-pub(super) fn worth_remembering(
-    spoken: &Spoken,
+/// The episode that a message becomes; `asked` is what the owner said last. `None`: nothing.
+pub(super) fn select_episode(
+    utterance: &Utterance,
     asked: &str,
     agent: &Agent,
     min_importance: f64,
 ) -> Option<NewEpisode> {
-    let text = spoken.text.trim();
+    let text = utterance.text.trim();
     let judged = agentd_entities::evaluate(text);
     if text.is_empty() || judged.importance < min_importance {
         return None;
     }
-    let content = match spoken.speaker {
+    let content = match utterance.speaker {
         Speaker::Stranger => return None,
         Speaker::Owner if text.ends_with('?') && judged.importance <= PLAIN_QUESTION => return None,
         Speaker::Owner if agentd_entities::only_asks(text) => return None,
         Speaker::Owner => text.to_owned(),
         Speaker::Agent => {
-            let is_conclusion = !spoken.tools.is_empty() || judged.importance >= CONCLUSION;
+            let is_conclusion = !utterance.tools.is_empty() || judged.importance >= CONCLUSION;
             // What it did counts whatever it says of it; what it remembered is remembered.
-            let has_acted = spoken.tools.iter().any(|tool| !tool.starts_with("memory_"));
-            if !spoken.is_complete || !is_conclusion || !has_acted && is_echo(text, asked) {
+            let has_acted = utterance.tools.iter().any(|tool| !tool.starts_with("memory_"));
+            if !utterance.is_complete || !is_conclusion || !has_acted && is_echo(text, asked) {
                 return None;
             }
-            let used = match spoken.tools.as_slice() {
+            let used = match utterance.tools.as_slice() {
                 [] => String::new(),
                 tools => format!(" (used {})", tools.join(", ")),
             };
@@ -73,10 +73,10 @@ pub(super) fn worth_remembering(
         agent_id: Some(agent.id.clone()),
         content,
         source: Some(CONVERSATION.to_owned()),
-        origin: Some(message_origin(&spoken.id)),
+        origin: Some(message_origin(&utterance.id)),
         importance: Some(judged.importance),
         valence: Some(judged.valence),
-        occurred_at: Some(spoken.at),
+        occurred_at: Some(utterance.at),
         ..NewEpisode::default()
     })
 }

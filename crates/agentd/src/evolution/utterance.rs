@@ -17,7 +17,7 @@ pub enum Author {
 
 /// Something that was said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct Utterance {
     /// The same for everything in one conversation.
     pub conversation_id: String,
     pub author: Author,
@@ -27,7 +27,7 @@ pub struct Said {
 }
 
 /// Who keeps conversations.
-pub trait RecentTalk: Send + Sync {
+pub trait RecentUtterances: Send + Sync {
     /// The newest of what was said with an agent after `since`, about `max_characters` of it at most,
     /// conversation by conversation, and oldest first within each.
     fn newest<'t>(
@@ -35,5 +35,5 @@ pub trait RecentTalk: Send + Sync {
         agent: &'t AgentId,
         since: Option<Timestamp>,
         max_characters: usize,
-    ) -> BoxFuture<'t, Result<Vec<Said>, StoreError>>;
+    ) -> BoxFuture<'t, Result<Vec<Utterance>, StoreError>>;
 }

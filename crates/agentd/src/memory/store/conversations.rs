@@ -8,7 +8,7 @@ use super::placeholders;
 use crate::agents::AgentId;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct TalkProgress {
+pub(crate) struct ConversationProgress {
     /// The position of the last message that was gone over.
     pub through: u64,
     /// Of the conversation when its last message then was gone over.
@@ -18,7 +18,10 @@ pub(crate) struct TalkProgress {
 }
 
 /// Of those conversations that were looked at before.
-pub(crate) async fn find_talks(read: &mut Read, ids: &[&str]) -> Result<HashMap<String, TalkProgress>, StoreError> {
+pub(crate) async fn find_progress(
+    read: &mut Read,
+    ids: &[&str],
+) -> Result<HashMap<String, ConversationProgress>, StoreError> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
@@ -31,7 +34,7 @@ pub(crate) async fn find_talks(read: &mut Read, ids: &[&str]) -> Result<HashMap<
     let rows = read.fetch_all(sql, args).await?;
     rows.iter()
         .map(|row| {
-            let progress = TalkProgress {
+            let progress = ConversationProgress {
                 through: row.get("through")?,
                 revision: row.get("revision")?,
                 insight_revision: row.get("insight_revision")?,
@@ -46,8 +49,8 @@ pub(crate) async fn advance(
     tx: &mut Tx,
     conversation: &str,
     agent: &AgentId,
-    before: TalkProgress,
-    after: TalkProgress,
+    before: ConversationProgress,
+    after: ConversationProgress,
 ) -> Result<bool, StoreError> {
     let moved = tx
         .execute(
@@ -82,12 +85,12 @@ pub(crate) async fn delete_of_agent(tx: &mut Tx, agent: &AgentId, limit: u32) ->
 }
 
 /// Conversations that were gone through, in the order of their ids.
-pub(crate) async fn list_talks(read: &mut Read, after: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+pub(crate) async fn list_conversations(read: &mut Read, after: &str, limit: u32) -> Result<Vec<String>, StoreError> {
     let sql = "SELECT conversation_id FROM memory_talks WHERE conversation_id > $1 ORDER BY conversation_id LIMIT $2";
     read.fetch_all(sql, args![after, limit]).await?.iter().map(|row| row.get("conversation_id")).collect()
 }
 
-pub(crate) async fn delete_talks(tx: &mut Tx, ids: &[String]) -> Result<(), StoreError> {
+pub(crate) async fn delete_conversations(tx: &mut Tx, ids: &[String]) -> Result<(), StoreError> {
     if ids.is_empty() {
         return Ok(());
     }
