@@ -39,7 +39,7 @@ fn blame_rows(error: StoreError) -> StoreError {
         _ => return error,
     };
     match cause {
-        Some(cause) if cause.is_unavailable() => error,
+        Some(cause) if cause.is_unavailable() => cause.clone(),
         Some(cause) => StoreError::dump(format!("its rows do not fit the newer schema: {error}: {cause}")),
         None => StoreError::dump(format!("its rows do not fit the newer schema: {error}")),
     }
