@@ -3,6 +3,7 @@
 mod chains;
 mod jobs;
 mod parse;
+mod pauses;
 mod runs;
 mod smart;
 mod statistics;

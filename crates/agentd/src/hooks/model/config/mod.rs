@@ -1,6 +1,10 @@
 //! What a hook does, as its `config` says. A config is checked once, when it is saved, and kept in the form in which
 //! it is shown: with every default written out, and without its secret.
 
+mod fields;
+
+use fields::Fields;
+
 use std::time::Duration;
 
 use agentd_base::{Backoff, Problems};
@@ -106,83 +110,6 @@ pub(in crate::hooks) fn parse(
         HookType::Builtin => builtin(&mut fields).map(Action::Builtin),
     }?;
     Some((fields.kept, action))
-}
-
-/// Reads a config field by field.
-struct Fields<'a> {
-    given: &'a Map<String, Value>,
-    problems: &'a mut Problems,
-    kept: Map<String, Value>,
-}
-
-impl Fields<'_> {
-    fn refuse(&mut self, name: &str, message: impl Into<String>) {
-        self.problems.add(format!("config.{name}"), message);
-    }
-
-    fn value(&self, name: &str) -> Option<Value> {
-        self.given.get(name).filter(|value| !value.is_null()).cloned()
-    }
-
-    fn keep(&mut self, name: &str, value: impl Into<Value>) {
-        self.kept.insert(name.to_owned(), value.into());
-    }
-
-    fn text(&mut self, name: &str) -> Option<String> {
-        match self.value(name)? {
-            Value::String(text) if !text.trim().is_empty() => {
-                self.keep(name, text.clone());
-                Some(text)
-            }
-            _ => {
-                self.refuse(name, "must be a text");
-                None
-            }
-        }
-    }
-
-    fn required_text(&mut self, name: &str) -> Option<String> {
-        if self.value(name).is_none() {
-            self.refuse(name, "is required");
-            return None;
-        }
-        self.text(name)
-    }
-
-    fn template(&mut self, name: &str) -> Option<Template> {
-        let text = self.required_text(name)?;
-        Template::parse(&text).map_err(|message| self.refuse(name, message)).ok()
-    }
-
-    fn number(&mut self, name: &str, default: f64, least: f64, most: f64) -> Option<f64> {
-        let number = match self.value(name) {
-            None => Some(default),
-            Some(value) => value.as_f64().filter(|number| (least..=most).contains(number)),
-        };
-        match number {
-            Some(number) => {
-                // A whole number is shown as one.
-                #[allow(clippy::cast_possible_truncation, reason = "bounded by `most`, and whole")]
-                let shown = if number.fract() == 0.0 { json!(number as i64) } else { json!(number) };
-                self.keep(name, shown);
-            }
-            None => self.refuse(name, format!("must be a number from {least} to {most}")),
-        }
-        number
-    }
-
-    fn boolean(&mut self, name: &str, default: bool) -> Option<bool> {
-        match self.value(name).unwrap_or(Value::Bool(default)) {
-            Value::Bool(value) => {
-                self.keep(name, value);
-                Some(value)
-            }
-            _ => {
-                self.refuse(name, "must be true or false");
-                None
-            }
-        }
-    }
 }
 
 fn http(fields: &mut Fields<'_>) -> Option<HttpAction> {

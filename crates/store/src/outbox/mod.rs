@@ -4,18 +4,19 @@
 //! only when nothing can commit before it any more; so nothing ever appears behind a cursor.
 //! Notifications only wake; the rows are the truth.
 
-use std::fmt;
-use std::sync::Arc;
+mod seq;
+mod settle;
+
+pub use seq::Seq;
+use settle::wake_soon;
+
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use agentd_base::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::read::Read;
 use crate::row::Row;
 use crate::rows::batch_of;
-use crate::shared::Shared;
 use crate::topic::Topic;
 use crate::{Args, Db, Dialect, StoreError, Tx, args};
 
@@ -28,53 +29,6 @@ crate::stored_ids!(EventId);
 
 /// Bumped when events were committed.
 pub(crate) const OUTBOX: Topic = Topic::new("store.outbox");
-
-/// When to look again for events that are committed but not final: soon, since most transactions are short, and then
-/// less and less often, since some are not.
-const FIRST_LOOK: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(32);
-
-/// An event's place in the order of all events. Opaque: compare and store it, compute nothing. A
-/// restored backup numbers anew, see [`Db::database_id`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Seq {
-    pub(crate) transaction: i64,
-    pub(crate) number: i64,
-}
-
-impl Seq {
-    /// Before every event.
-    pub const START: Self = Self { transaction: 0, number: 0 };
-}
-
-impl fmt::Display for Seq {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.transaction, self.number)
-    }
-}
-
-impl std::str::FromStr for Seq {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parsed = text.split_once('-').and_then(|(transaction, number)| {
-            Some(Self { transaction: transaction.parse().ok()?, number: number.parse().ok()? })
-        });
-        parsed.ok_or_else(|| "not the place of an event".to_owned())
-    }
-}
-
-impl Serialize for Seq {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Seq {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
-}
 
 /// An event to be emitted.
 #[derive(Debug, Clone)]
@@ -391,26 +345,6 @@ impl Tx {
     }
 }
 
-fn pause_after(looks: u32) -> Duration {
-    FIRST_LOOK.saturating_mul(1 << looks.min(16)).min(LONGEST_PAUSE)
-}
-
-/// Wakes the watchers after a moment, once, however many readers ask for it meanwhile: each of them
-/// is woken, and would ask again.
-fn wake_soon(shared: &Arc<Shared>) {
-    if shared.is_outbox_wake_due.swap(true, Ordering::AcqRel) {
-        return;
-    }
-    let pause = pause_after(shared.outbox_looks.fetch_add(1, Ordering::Relaxed));
-    let shared = Arc::clone(shared);
-    tokio::spawn(async move {
-        tokio::time::sleep(pause).await;
-        // First, so that who reads too early once more is woken once more.
-        shared.is_outbox_wake_due.store(false, Ordering::Release);
-        shared.signals.bump(OUTBOX.name());
-    });
-}
-
 impl Db {
     /// Tells when there may be new events. It only wakes: look into the outbox, and also look every
     /// few seconds without it.
@@ -422,47 +356,5 @@ impl Db {
     /// Wakes everyone who watches the outbox in this process.
     pub fn wake_outbox(&self) {
         self.shared().signals.bump(OUTBOX.name());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-
-    use agentd_base::id::IdGenerator;
-    use agentd_base::{Clock, Entropy};
-
-    use super::*;
-    use crate::topic::Signals;
-
-    #[test]
-    fn who_looks_in_vain_looks_less_and_less_often() {
-        let pauses: Vec<u128> = [0, 1, 2, 3, 4, 5, u32::MAX].map(|looks| pause_after(looks).as_millis()).to_vec();
-        assert_eq!(pauses, [2, 4, 8, 16, 32, 32, 32]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn readers_that_look_too_early_share_one_timer() {
-        let (clock, entropy) = (Clock::system(), Entropy::seeded(1));
-        let shared = Arc::new(Shared {
-            dialect: Dialect::Postgres,
-            ids: IdGenerator::new(clock.clone(), entropy.clone()),
-            clock,
-            entropy,
-            data_dir: std::path::PathBuf::new(),
-            signals: Signals::default(),
-            is_outbox_wake_due: AtomicBool::new(false),
-            commits: AtomicU64::new(0),
-            outbox_looks: AtomicU32::new(0),
-            idempotency_records: AtomicU64::new(0),
-        });
-        let signal = shared.signals.signal(OUTBOX.name());
-        for wakes in 1..=3 {
-            for _ in 0..100 {
-                wake_soon(&shared);
-            }
-            tokio::time::sleep(LONGEST_PAUSE * 2).await;
-            assert_eq!(signal.generation(), wakes);
-        }
     }
 }

@@ -6,11 +6,17 @@
 //! was too long once begins there, and so does everything for a while when the disk is slow, because SQLite does
 //! not look at the clock while it waits for a page.
 
+mod batch;
+mod time_limit;
+
+use batch::Batch;
+use time_limit::TimeLimit;
+
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::stream::BoxStream;
@@ -361,38 +367,6 @@ impl Streaming<'_> {
     }
 }
 
-/// Rows on their way from the thread that reads them.
-struct Batch {
-    rows: Vec<Result<Row, StoreError>>,
-    bytes: usize,
-    sender: mpsc::Sender<Vec<Result<Row, StoreError>>>,
-}
-
-impl Batch {
-    fn new(sender: mpsc::Sender<Vec<Result<Row, StoreError>>>) -> Self {
-        Self { rows: Vec::new(), bytes: 0, sender }
-    }
-
-    /// Whether somebody still wants more.
-    fn push(&mut self, row: Row) -> bool {
-        self.bytes += row.values.iter().map(Value::size).sum::<usize>();
-        self.rows.push(Ok(row));
-        if self.rows.len() < BATCH_ROWS && self.bytes < BATCH_BYTES {
-            return true;
-        }
-        self.bytes = 0;
-        self.sender.blocking_send(std::mem::take(&mut self.rows)).is_ok()
-    }
-
-    fn end(mut self, read: Result<(), StoreError>) {
-        self.rows.extend(read.err().map(Err));
-        if !self.rows.is_empty() {
-            // An error means that nobody wants them.
-            let _ = self.sender.blocking_send(self.rows);
-        }
-    }
-}
-
 impl Drop for Reader {
     fn drop(&mut self) {
         let Some(held) = self.held.take() else { return };
@@ -412,57 +386,5 @@ impl Drop for Awaited {
         if let Some(limit) = self.0.take() {
             limit.is_abandoned.store(true, Ordering::Relaxed);
         }
-    }
-}
-
-/// How long a statement may hold the thread that it runs on.
-#[derive(Debug)]
-struct TimeLimit {
-    epoch: Instant,
-    /// Nanoseconds after `epoch`; [`NEVER`] while nothing is limited.
-    until: AtomicU64,
-    was_over: AtomicBool,
-    /// Nobody waits any more; the connection is not used again.
-    is_abandoned: AtomicBool,
-}
-
-const NEVER: u64 = u64::MAX;
-
-impl TimeLimit {
-    fn new() -> Self {
-        Self {
-            epoch: Instant::now(),
-            until: AtomicU64::new(NEVER),
-            was_over: AtomicBool::new(false),
-            is_abandoned: AtomicBool::new(false),
-        }
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(NEVER - 1)
-    }
-
-    fn begin(&self) {
-        self.was_over.store(false, Ordering::Relaxed);
-        self.until.store(self.now() + INLINE.as_nanos() as u64, Ordering::Relaxed);
-    }
-
-    /// Asked by SQLite as it goes.
-    fn is_over(&self) -> bool {
-        if self.is_abandoned.load(Ordering::Relaxed) {
-            return true;
-        }
-        let until = self.until.load(Ordering::Relaxed);
-        let is_over = until != NEVER && self.now() >= until;
-        if is_over {
-            self.was_over.store(true, Ordering::Relaxed);
-        }
-        is_over
-    }
-
-    /// Lifts the limit; answers whether it was met.
-    fn end(&self) -> bool {
-        self.until.store(NEVER, Ordering::Relaxed);
-        self.was_over.load(Ordering::Relaxed)
     }
 }
