@@ -10,7 +10,7 @@ TOOL_SERVERS := .tool-servers
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-queue chaos chaos-hooks chaos-replicas replicas
+.PHONY: help module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-queue chaos chaos-hooks chaos-replicas replicas
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -42,6 +42,9 @@ check: tools ## Format, lints, licences and sources of dependencies
 
 events-guide: ## Write docs/guide/events.md from the catalogue of events
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- events::
+
+module-graph: ## Draw the picture of the daemon's modules in ARCHITECTURE.md
+	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- tidy::the_picture
 
 security: tools ## Try to break out of the sandbox, and to reach addresses that must not be reached
 	$(call say,addresses and tricks)

@@ -17,7 +17,12 @@ stop() {
 }
 trap stop EXIT
 run "$binaries/initdb" -D "$folder/data" -U agentd -A trust --no-sync >/dev/null
-# Nothing here outlives the command, so nothing needs to reach the disk, unless that is what is measured.
-run "$binaries/pg_ctl" -D "$folder/data" -s -w -l "$folder/log" -o "-c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories=$folder -c fsync=${AGENTD_POSTGRES_FSYNC:-off} -c full_page_writes=${AGENTD_POSTGRES_FSYNC:-off} -c max_connections=300" start
+# Nothing here outlives the command, so nothing needs to reach the disk or to be tidied up, unless that is what is
+# measured.
+speed=""
+if [ "${AGENTD_POSTGRES_FSYNC:-off}" = off ]; then
+  speed="-c synchronous_commit=off -c wal_level=minimal -c max_wal_senders=0 -c autovacuum=off -c jit=off -c max_wal_size=8GB -c shared_buffers=256MB"
+fi
+run "$binaries/pg_ctl" -D "$folder/data" -s -w -l "$folder/log" -o "-c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories=$folder -c fsync=${AGENTD_POSTGRES_FSYNC:-off} -c full_page_writes=${AGENTD_POSTGRES_FSYNC:-off} -c max_connections=300 $speed" start
 export AGENTD_TEST_DATABASE_URL="postgres://agentd@127.0.0.1:$port/postgres"
 "$@"

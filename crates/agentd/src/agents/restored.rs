@@ -5,9 +5,9 @@ use agentd_store::{Read, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 
+use super::model::Purge;
 use super::model::{AgentId, is_svc_name};
 use super::store;
-use super::worker::Purge;
 use crate::runtime::ValidateRestored;
 
 /// Holds restored agents against what creating one takes.

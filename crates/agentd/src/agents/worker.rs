@@ -7,14 +7,13 @@ use agentd_base::{Backoff, Timestamp};
 use agentd_store::{ItemStatus, Lease, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use serde::Deserialize;
 use tokio::sync::Notify;
 
-use super::model::AgentId;
+use super::model::Purge;
 use super::service::Agents;
 use super::store;
 use super::store::PURGE_QUEUE;
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 const LEASE: Duration = Duration::from_secs(60);
 const FILES_A_BATCH: usize = 500;
@@ -27,12 +26,6 @@ const BACKOFF: Backoff =
 /// The worker behind [`Agents::delete`].
 #[derive(Debug)]
 pub struct PurgeAgents(pub Agents);
-
-#[derive(Debug, Deserialize)]
-pub(super) struct Purge {
-    pub(super) agent_id: AgentId,
-    pub(super) svc_name: String,
-}
 
 impl Worker for PurgeAgents {
     fn name(&self) -> &'static str {
@@ -47,18 +40,18 @@ impl Worker for PurgeAgents {
         Some(self.0.purge_wake())
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         self.run().boxed()
     }
 }
 
 impl PurgeAgents {
-    async fn run(&self) -> Result<bool, WorkerError> {
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.0.context();
         let claimed = context.db.claim(PURGE_QUEUE, &context.instance, 1, LEASE).await?;
-        let Some(lease) = claimed.into_iter().next() else { return Ok(false) };
+        let Some(lease) = claimed.into_iter().next() else { return Ok(WorkerReport::IDLE) };
         match self.purge(&lease).await {
-            Ok(()) => Ok(true),
+            Ok(()) => Ok(WorkerReport::more(1)),
             Err(error) => {
                 let text = error.to_string();
                 let failed = async move |tx: &mut Tx| tx.fail(&lease, &text, &BACKOFF).await.map(|_| ());

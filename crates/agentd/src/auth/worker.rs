@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 
 use super::service::Auth;
 use super::store;
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// Writes the noted uses of keys, off the path of the requests that used them.
 #[derive(Debug, Clone)]
@@ -26,8 +26,8 @@ impl Worker for KeyUseWriter {
         Some(self.0.uses().wake())
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
-        Box::pin(async move { Ok(self.0.uses().write(&self.0.context().db).await?) })
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
+        Box::pin(async move { Ok(WorkerReport::more(self.0.uses().write(&self.0.context().db).await?)) })
     }
 }
 
@@ -49,12 +49,12 @@ impl Worker for LoginPurge {
         Duration::from_secs(60)
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         Box::pin(async move {
             let context = self.0.context();
             let forget_before = context.clock.now() - self.0.login_policy().window;
             if !store::has_expired(&mut context.db.read().await?, forget_before, MOST_FAILURES).await? {
-                return Ok(false);
+                return Ok(WorkerReport::IDLE);
             }
             let work = async move |tx: &mut Tx| {
                 let counts = [
@@ -63,7 +63,7 @@ impl Worker for LoginPurge {
                     store::failures::delete_older(tx, forget_before, BATCH).await?,
                     store::failures::delete_surplus(tx, MOST_FAILURES, BATCH).await?,
                 ];
-                Ok::<_, agentd_store::StoreError>(counts.contains(&u64::from(BATCH)))
+                Ok::<_, agentd_store::StoreError>(WorkerReport::batches(&counts, BATCH))
             };
             Ok(context.db.write_relaxed(work).await?)
         })

@@ -94,6 +94,15 @@ fn cipher(passphrase: &Secret, salt: &[u8], memory_kib: u32, passes: u32) -> Opt
     Some(XChaCha20Poly1305::new(&Key::from(key)))
 }
 
+pub(super) fn check_length(passphrase: Option<&Secret>) -> Result<(), BackupError> {
+    match passphrase {
+        Some(text) if text.expose().chars().count() < MIN_PASSPHRASE => {
+            Err(BackupError::ShortPassphrase { minimum: MIN_PASSPHRASE })
+        }
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

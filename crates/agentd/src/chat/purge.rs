@@ -13,7 +13,7 @@ use super::deletion::{MESSAGES_A_BATCH, ROWS_A_BATCH, purge_conversation};
 use super::service::Chat;
 use super::store::{self, MessageCut};
 use crate::engine::{find_running_in_conversation, forget_sessions};
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 const CONVERSATIONS_A_BATCH: u32 = 20;
 
@@ -35,23 +35,23 @@ impl Worker for PurgeConversations {
         Some(self.0.purge_wake())
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         self.run().boxed()
     }
 }
 
 impl PurgeConversations {
-    async fn run(&self) -> Result<bool, WorkerError> {
-        let has_purged = self.purge_hidden().await?;
-        Ok(self.purge_cuts().await? || has_purged)
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
+        let purged = self.purge_hidden().await? + self.purge_cuts().await?;
+        Ok(WorkerReport { items: purged, has_more: purged > 0 })
     }
 
     /// Looks past those whose reply has not ended yet: they must not hold up the others.
-    async fn purge_hidden(&self) -> Result<bool, WorkerError> {
+    async fn purge_hidden(&self) -> Result<u64, WorkerError> {
         let db = &self.0.context().db;
         let mut last = None;
-        let mut has_purged = false;
-        while !has_purged {
+        let mut purged = 0;
+        while purged == 0 {
             let mut ready = Vec::new();
             let mut read = db.read().await?;
             let hidden = store::list_hidden(&mut read, last.as_ref(), CONVERSATIONS_A_BATCH).await?;
@@ -67,20 +67,20 @@ impl PurgeConversations {
             for id in ready {
                 // No reply begins in a conversation that is hidden.
                 db.write(async move |tx: &mut Tx| purge_conversation(tx, &id).await).await?;
-                has_purged = true;
+                purged += 1;
             }
         }
-        Ok(has_purged)
+        Ok(purged)
     }
 
-    async fn purge_cuts(&self) -> Result<bool, WorkerError> {
+    async fn purge_cuts(&self) -> Result<u64, WorkerError> {
         let db = &self.0.context().db;
         let cuts = store::list_cuts(&mut db.read().await?, CONVERSATIONS_A_BATCH).await?;
-        let has_purged = !cuts.is_empty();
+        let purged = cuts.len() as u64;
         for cut in cuts {
             db.write(async move |tx: &mut Tx| purge_cut(tx, &cut).await).await?;
         }
-        Ok(has_purged)
+        Ok(purged)
     }
 }
 

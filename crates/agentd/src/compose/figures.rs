@@ -8,7 +8,7 @@ use crate::engine::{Engine, Session, SessionStatus, TurnObserver};
 use crate::hooks::Hooks;
 use crate::monitoring::{CountBy, Family, FamilyKind, Metrics, Sample, source};
 use crate::providers::Providers;
-use crate::runtime::{EventBacklog, TaskPanics};
+use crate::runtime::{EventBacklog, TaskPanics, WorkerRecord, WorkerRecords};
 use crate::scheduler::{RunStatus, Scheduler};
 use crate::skills::ToolServers;
 use crate::webhooks::Webhooks;
@@ -325,6 +325,48 @@ pub(super) fn register_panics(metrics: &Metrics, panics: &TaskPanics) {
             async move { Ok(counts.into_iter().map(sample).collect()) }
         },
     ));
+}
+
+/// Registers what background workers did.
+pub(super) fn register_workers(metrics: &Metrics, records: &WorkerRecords) {
+    let family = |name, help, kind| Family { name, help, kind, labels: &["worker"] };
+    type Read = fn(&WorkerRecord) -> Option<f64>;
+    let families: [(Family, Read); 3] = [
+        (
+            family(
+                "svc_worker_items_total",
+                "What background workers handled: items claimed, written or purged, since the daemon started.",
+                FamilyKind::Counter,
+            ),
+            |record| Some(float(record.items)),
+        ),
+        (
+            family(
+                "svc_worker_failures_total",
+                "Passes of background workers that failed and were begun again, since the daemon started.",
+                FamilyKind::Counter,
+            ),
+            |record| Some(float(record.failures)),
+        ),
+        (
+            family(
+                "svc_worker_last_success_timestamp_seconds",
+                "When a background worker last ended a pass without a failure.",
+                FamilyKind::Gauge,
+            ),
+            |record| record.last_success.map(|at| at.as_micros() as f64 / 1e6),
+        ),
+    ];
+    for (family, read) in families {
+        let records = records.clone();
+        metrics.add_source(source(family, move || {
+            let sample = |(worker, record): (&str, WorkerRecord)| {
+                read(&record).map(|value| Sample { labels: vec![worker.to_owned()], value })
+            };
+            let samples: Vec<Sample> = records.all().into_iter().filter_map(sample).collect();
+            async move { Ok(samples) }
+        }));
+    }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a figure for people and graphs")]

@@ -13,27 +13,42 @@ use crate::{
     scheduler, settings, setup, skills, web_ui, webhooks,
 };
 
-/// The routes of every domain, their states given.
-pub(super) fn routes(services: &Services) -> Routes {
-    Routes::new()
-        .merge(web_ui::routes().with_state(Pages { document }))
-        .merge(monitoring::routes().with_state(services.monitoring.clone()))
-        .merge(settings::routes().with_state(services.settings.clone()))
-        .merge(auth::routes().with_state(services.auth.clone()))
-        .merge(providers::routes().with_state(services.providers.clone()))
-        .merge(agents::routes().with_state(services.agents.clone()))
-        .merge(skills::routes().with_state(services.tools.clone()))
-        .merge(projects::routes().with_state(services.projects.clone()))
-        .merge(chat::routes().with_state(services.chat.clone()))
-        .merge(devices::routes().with_state(services.devices.clone()))
-        .merge(setup::routes().with_state(services.setup.clone()))
-        .merge(notify::routes().with_state(services.notify.clone()))
-        .merge(channels::routes().with_state(services.settings.settings.clone()))
-        .merge(memory::routes().with_state(services.memory.clone()))
-        .merge(scheduler::routes().with_state(services.scheduler.clone()))
-        .merge(proactive::routes().with_state(services.proactive.clone()))
-        .merge(webhooks::routes().with_state(services.webhooks.clone()))
-        .merge(hooks::routes().with_state(services.hooks.clone()))
+/// Every domain that answers requests, once: with the state of its handlers.
+macro_rules! domains {
+    ($($domain:ident => $state:expr,)+) => {
+        /// The routes of every domain, their states given.
+        pub(super) fn routes(services: &Services) -> Routes {
+            Routes::new()$(.merge($domain::routes().with_state({
+                let state: fn(&Services) -> _ = $state;
+                state(services)
+            })))+
+        }
+
+        fn documents() -> Vec<OpenApi> {
+            vec![$($domain::routes().into_document()),+]
+        }
+    };
+}
+
+domains! {
+    web_ui => |_services| Pages { document },
+    monitoring => |services| services.monitoring.clone(),
+    settings => |services| services.settings.clone(),
+    auth => |services| services.auth.clone(),
+    providers => |services| services.providers.clone(),
+    agents => |services| services.agents.clone(),
+    skills => |services| services.tools.clone(),
+    projects => |services| services.projects.clone(),
+    chat => |services| services.chat.clone(),
+    devices => |services| services.devices.clone(),
+    setup => |services| services.setup.clone(),
+    notify => |services| services.notify.clone(),
+    channels => |services| services.settings.settings.clone(),
+    memory => |services| services.memory.clone(),
+    scheduler => |services| services.scheduler.clone(),
+    proactive => |services| services.proactive.clone(),
+    webhooks => |services| services.webhooks.clone(),
+    hooks => |services| services.hooks.clone(),
 }
 
 /// Names of schemas that stand for one thing here and for another there: one of them would be lost.
@@ -47,26 +62,9 @@ fn clashing<'d>(document: &'d OpenApi, part: &OpenApi) -> Vec<&'d str> {
 /// The OpenAPI document, from the code alone.
 #[must_use]
 pub fn document() -> OpenApi {
-    let mut document = web_ui::routes().into_document();
-    for part in [
-        monitoring::routes().into_document(),
-        settings::routes().into_document(),
-        auth::routes().into_document(),
-        providers::routes().into_document(),
-        agents::routes().into_document(),
-        skills::routes().into_document(),
-        projects::routes().into_document(),
-        chat::routes().into_document(),
-        devices::routes().into_document(),
-        setup::routes().into_document(),
-        notify::routes().into_document(),
-        channels::routes().into_document(),
-        memory::routes().into_document(),
-        scheduler::routes().into_document(),
-        proactive::routes().into_document(),
-        webhooks::routes().into_document(),
-        hooks::routes().into_document(),
-    ] {
+    let mut documents = documents().into_iter();
+    let mut document = documents.next().unwrap_or_default();
+    for part in documents {
         debug_assert!(
             clashing(&document, &part).is_empty(),
             "two schemas of one name: {:?}",

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use super::model::FAILURE_WINDOW;
 use super::service::Devices;
 use super::store;
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 const BATCH: u32 = 500;
 /// Wrong tries beyond this many are forgotten, the oldest first.
@@ -27,12 +27,12 @@ impl Worker for PurgePairing {
         Duration::from_secs(60)
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         Box::pin(async move {
             let context = self.0.context();
             let before = context.clock.now() - FAILURE_WINDOW;
             if !store::has_expired(&mut context.db.read().await?, before, MOST_FAILURES).await? {
-                return Ok(false);
+                return Ok(WorkerReport::IDLE);
             }
             let purge = async move |tx: &mut Tx| {
                 let counts = [
@@ -40,7 +40,7 @@ impl Worker for PurgePairing {
                     store::delete_older_failures(tx, before, BATCH).await?,
                     store::delete_surplus_failures(tx, MOST_FAILURES, BATCH).await?,
                 ];
-                Ok::<_, StoreError>(counts.contains(&u64::from(BATCH)))
+                Ok::<_, StoreError>(WorkerReport::batches(&counts, BATCH))
             };
             Ok(context.db.write_relaxed(purge).await?)
         })

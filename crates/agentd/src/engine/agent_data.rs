@@ -3,10 +3,10 @@
 use agentd_store::{StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture, join_all};
 
-use super::live::Stop;
-use super::service::{CANCEL_LIMIT, Engine};
-use super::store;
 use crate::agents::{AgentId, OwnsAgentData};
+use crate::engine::live::Stop;
+use crate::engine::service::{CANCEL_LIMIT, Engine};
+use crate::engine::store;
 
 const DELETED: &str = "the agent was deleted";
 

@@ -11,22 +11,21 @@
 //! whole input is shown, and held against its hash again before the tool gets it; a tool that was
 //! changed meanwhile is another one, and must be asked for again.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{Page, Timestamp};
 use agentd_store::{Read, StoreError, Tx};
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{BoxFuture, LocalBoxFuture};
 use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::error::EngineError;
-use super::model::{Approval, ApprovalId, ApprovalStatus, Session, fingerprint};
-use super::service::Inner;
-use super::store::approvals as store;
 use crate::agents::AgentId;
-use crate::runtime::{AppContext, NextDue};
+use crate::engine::error::EngineError;
+use crate::engine::model::{Approval, ApprovalId, ApprovalStatus, Session, SessionId, fingerprint};
+use crate::engine::store::approvals as store;
+use crate::runtime::{AppContext, NextDue, WorkerReport};
 use crate::settings::Settings;
 
 /// The kind of those that a turn asks for.
@@ -67,12 +66,15 @@ pub trait DecidesApproval: Send + Sync {
     }
 }
 
+/// Lets the turn of a session go on.
+pub(super) type WakeTurn = Arc<dyn Fn(SessionId) -> BoxFuture<'static, Result<(), EngineError>> + Send + Sync>;
+
 /// Every approval. Cheap to clone.
 #[derive(Clone)]
 pub struct Approvals {
     context: AppContext,
     settings: Settings,
-    engine: Weak<Inner>,
+    wake: WakeTurn,
     deciders: Arc<RwLock<Vec<Arc<dyn DecidesApproval>>>>,
     /// A turn asks for something: it may expire before what the worker waits for.
     asked: Arc<Notify>,
@@ -86,9 +88,9 @@ impl std::fmt::Debug for Approvals {
 }
 
 impl Approvals {
-    pub(super) fn new(context: AppContext, settings: Settings, engine: Weak<Inner>) -> Self {
+    pub(super) fn new(context: AppContext, settings: Settings, wake: WakeTurn) -> Self {
         let deciders = Arc::default();
-        Self { context, settings, engine, deciders, asked: Arc::default(), next_look: Arc::default() }
+        Self { context, settings, wake, deciders, asked: Arc::default(), next_look: Arc::default() }
     }
 
     /// Registers who acts on a kind. Called while the daemon is composed.
@@ -261,8 +263,8 @@ impl Approvals {
 
     /// Wakes the turn that waited. Should that fail, the worker finds it.
     async fn go_on(&self, approval: &Approval) {
-        let (Some(session), Some(engine)) = (&approval.session_id, self.engine.upgrade()) else { return };
-        if let Err(error) = super::park::wake(&engine, session).await {
+        let Some(session) = &approval.session_id else { return };
+        if let Err(error) = (self.wake)(session.clone()).await {
             tracing::warn!(%session, %error, "a turn that was approved goes on later");
         }
     }
@@ -273,7 +275,7 @@ impl Approvals {
     }
 
     /// Lets overdue ones expire and forgets old answers; answers whether there may be more.
-    pub(super) async fn sweep(&self) -> Result<bool, EngineError> {
+    pub(super) async fn sweep(&self) -> Result<WorkerReport, EngineError> {
         let here = self.clone();
         let expired = self
             .context
@@ -291,6 +293,6 @@ impl Approvals {
         for approval in &expired {
             self.go_on(approval).await;
         }
-        Ok(expired.len() == EXPIRED_A_BATCH as usize)
+        Ok(WorkerReport::batch(expired.len(), EXPIRED_A_BATCH))
     }
 }

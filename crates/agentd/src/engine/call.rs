@@ -10,7 +10,7 @@ use agentd_llm::{
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 
-use super::context::{Prompt, estimate_tokens};
+use crate::engine::prompt::{Prompt, estimate_tokens};
 use crate::providers::LOCAL;
 
 /// The pause before the second attempt when the provider names none.

@@ -3,8 +3,8 @@
 use agentd_base::{DomainError, ErrorKind};
 use agentd_store::StoreError;
 
-use super::model::{ApprovalStatus, SessionId, SessionStatus};
 use crate::agents::AgentError;
+use crate::engine::model::{ApprovalStatus, SessionId, SessionStatus};
 use crate::providers::ProviderError;
 
 #[derive(Debug, thiserror::Error)]

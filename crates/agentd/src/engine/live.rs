@@ -6,9 +6,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::error::EngineError;
-use super::model::{SessionEvent, SessionId};
 use crate::agents::AgentId;
+use crate::engine::error::EngineError;
+use crate::engine::model::{SessionEvent, SessionId};
 
 /// More turns at once are refused.
 pub(super) const MAX_TURNS: usize = 2_048;

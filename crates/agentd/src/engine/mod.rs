@@ -45,44 +45,34 @@
 
 mod agent_data;
 mod approvals;
-mod auxiliary;
-mod background;
 mod call;
-mod compaction;
-mod context;
-mod ending;
 mod error;
-mod follow;
 mod holder;
-mod leases;
 mod live;
 mod model;
-mod park;
-mod persist;
-mod prepare;
+mod permits;
+mod prompt;
 mod recall;
-mod recovery;
 mod service;
 mod session;
-mod settle;
+mod state;
 mod store;
-mod tool_round;
 mod tools;
 mod turn;
 mod turn_sink;
 mod worker;
 
 pub use approvals::{Approvals, DecidesApproval, RequestApproval};
-pub use background::BackgroundPermit;
-pub use compaction::MAX_HISTORY;
 pub use error::EngineError;
 pub use model::{
     Approval, ApprovalId, ApprovalStatus, CallRecord, CallStatus, EventKind, HistoryMessage, Marks, NoAnswer, Origin,
     OriginKind, Reply, Round, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse, Unread, check_tools,
     distinct_tools,
 };
+pub use permits::BackgroundPermit;
 pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, RecalledTurn};
 pub use service::Engine;
 pub use store::{cancel_in_conversation, cancel_session, find_running_in_conversation, forget_sessions};
+pub use turn::MAX_HISTORY;
 pub use turn_sink::{Settled, TurnObserver, TurnSink};
 pub use worker::SessionMaintenance;

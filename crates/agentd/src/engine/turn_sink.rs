@@ -3,7 +3,7 @@
 use agentd_store::{StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture};
 
-use super::model::{HistoryMessage, NoAnswer, Reply, Session, SessionStatus};
+use crate::engine::model::{HistoryMessage, NoAnswer, Reply, Session, SessionStatus};
 
 /// What becomes of a turn that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

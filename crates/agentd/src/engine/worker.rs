@@ -9,9 +9,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::service::Engine;
-use super::{recovery, store};
-use crate::runtime::{Worker, WorkerError};
+use crate::engine::service::Engine;
+use crate::engine::session::recovery;
+use crate::engine::store;
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// How long the log of a session is kept after its end.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -40,33 +41,34 @@ impl Worker for SessionMaintenance {
         Some(Arc::clone(self.0.approvals().asked()))
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         self.run().boxed()
     }
 }
 
 impl SessionMaintenance {
-    async fn run(&self) -> Result<bool, WorkerError> {
-        let has_abandoned = recovery::interrupt_abandoned(self.0.inner()).await?;
-        let has_overdue = self.0.approvals().sweep().await?;
-        let has_decided = self.0.wake_decided().await?;
-        let has_ended = self.forget_ended().await?;
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
+        let abandoned = recovery::interrupt_abandoned(self.0.inner()).await?;
+        let overdue = self.0.approvals().sweep().await?;
+        let decided = self.0.wake_decided().await?;
+        let ended = self.forget_ended().await?;
         // A conversation is blocked until what it waits for has expired. Leases run out without a word, so this is
         // never idle for long.
         let latest = self.0.inner().context.clock.now() + INTERVAL;
         let expiry = self.0.approvals().next_expiry().await?;
         self.0.approvals().next_look().note(Some(expiry.map_or(latest, |expiry| expiry.min(latest))));
-        Ok(has_ended || has_abandoned || has_overdue || has_decided)
+        Ok(ended.and(abandoned).and(overdue).and(decided))
     }
 
-    async fn forget_ended(&self) -> Result<bool, WorkerError> {
+    async fn forget_ended(&self) -> Result<WorkerReport, WorkerError> {
         let context = &self.0.inner().context;
         let before = context.clock.now() - KEPT;
         let ended = store::list_ended(&mut context.db.read().await?, before, SESSIONS_A_BATCH).await?;
         if ended.is_empty() {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
+        let items = ended.len();
         context.db.write(async move |tx: &mut Tx| store::delete_sessions(tx, &ended, ROWS_A_BATCH).await).await?;
-        Ok(true)
+        Ok(WorkerReport::more(items))
     }
 }

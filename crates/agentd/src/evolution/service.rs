@@ -18,7 +18,7 @@ use crate::agents::{Agent, AgentId, Agents, EvolutionChoice, OwnsAgentData, Repl
 use crate::engine::{
     Approval, ApprovalStatus, DecidesApproval, Engine, RequestApproval, Session, SessionStatus, TurnObserver,
 };
-use crate::runtime::{AppContext, ConcurrencyLimit, NextDue};
+use crate::runtime::{AppContext, ConcurrencyLimit, NextDue, WorkerReport};
 
 /// Agents that are asked at once: owners' own turns matter more.
 const AT_ONCE: usize = 2;
@@ -79,15 +79,16 @@ impl Evolution {
 
     /// Writes down what was counted, a batch of agents; answers whether there is more. Agents that have
     /// talked enough are put into the queue.
-    pub(super) async fn write_counts(&self) -> Result<bool, StoreError> {
+    pub(super) async fn write_counts(&self) -> Result<WorkerReport, StoreError> {
         let batch: Arc<Vec<(AgentId, u32)>> = {
             let mut counted = self.0.counted.lock();
             let ids: Vec<AgentId> = counted.keys().take(COUNTED_A_BATCH).cloned().collect();
             Arc::new(ids.into_iter().filter_map(|id| counted.remove_entry(&id)).collect())
         };
         if batch.is_empty() {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
+        let items = batch.len() as u64;
         *self.0.counted_at.lock() = Some(self.0.context.clock.now());
         let (here, written) = (self.clone(), Arc::clone(&batch));
         let written = self
@@ -107,7 +108,7 @@ impl Evolution {
                 if is_due {
                     self.0.propose_wake.notify_one();
                 }
-                Ok(!self.0.counted.lock().is_empty())
+                Ok(WorkerReport { items, has_more: !self.0.counted.lock().is_empty() })
             }
             Err(error) => {
                 for (agent, turns) in batch.iter() {
@@ -202,8 +203,8 @@ impl Evolution {
         }
         loop {
             match self.write_counts().await {
-                Ok(true) => {}
-                Ok(false) => return,
+                Ok(report) if report.has_more => {}
+                Ok(_) => return,
                 Err(error) => {
                     tracing::warn!(%error, "the turns of the last minute are not counted for evolution");
                     return;

@@ -90,7 +90,7 @@ impl Action {
                     "properties": {
                         "content": {"type": "string", "minLength": 1, "maxLength": 4000},
                         "importance": {"type": "number", "minimum": 0, "maximum": 1,
-                            "description": "Left out: estimated from the text"},
+                            "description": "Left out: judged from the text"},
                         "topics": {"type": "array", "items": {"type": "string", "maxLength": 100}, "maxItems": 10},
                     },
                     "required": ["content"],

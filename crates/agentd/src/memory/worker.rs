@@ -14,7 +14,7 @@ use super::error::MemoryError;
 use super::follower::MEMORY;
 use super::service::Memory;
 use super::store::{EPISODES, counts, vectors};
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// Writes what the index holds in memory to disk, so that a start has little to catch up on.
 #[derive(Debug)]
@@ -29,12 +29,8 @@ impl Worker for FlushIndex {
         Duration::from_secs(10)
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
-        async {
-            self.0.follower().flush().await?;
-            Ok(false)
-        }
-        .boxed()
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
+        async { Ok(WorkerReport::done(u64::from(self.0.follower().flush().await?))) }.boxed()
     }
 }
 
@@ -52,13 +48,13 @@ impl Worker for WarmIndex {
         Duration::from_secs(24 * 60 * 60)
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async {
             let remembered = counts::count_episodes(&mut self.0.context().db.read().await?, None).await?;
             if remembered > 0 {
                 self.0.follower().warm().await?;
             }
-            Ok(false)
+            Ok(WorkerReport::done(u64::from(remembered > 0)))
         }
         .boxed()
     }
@@ -81,13 +77,13 @@ impl Worker for PruneChanges {
         Duration::from_secs(60 * 60)
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async {
             let log: ChangeLog = EPISODES;
             let context = self.0.context();
             let before = context.clock.now() - CHANGES_KEPT;
             let prune = async move |tx: &mut Tx| tx.prune_changes(log, before, PRUNED_AT_ONCE).await;
-            Ok(context.db.write(prune).await? >= u64::from(PRUNED_AT_ONCE))
+            Ok(WorkerReport::batch(context.db.write(prune).await?, PRUNED_AT_ONCE))
         }
         .boxed()
     }
@@ -115,30 +111,31 @@ impl Worker for EmbedEpisodes {
         Some(self.0.embed_wake())
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async { Ok(self.run().await?) }.boxed()
     }
 }
 
 impl EmbedEpisodes {
-    async fn run(&self) -> Result<bool, MemoryError> {
+    async fn run(&self) -> Result<WorkerReport, MemoryError> {
         let memory = &self.0;
-        let Some(model) = memory.embedding().model_id().await else { return Ok(false) };
+        let Some(model) = memory.embedding().model_id().await else { return Ok(WorkerReport::IDLE) };
         memory.follower().check_model().await?;
         let mut read = memory.context().db.read().await?;
         let waiting = vectors::without_vectors_of(&mut read, &model, EMBEDDED_AT_ONCE).await?;
         drop(read);
         if waiting.is_empty() {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
         let (numbers, texts): (Vec<i64>, Vec<String>) = waiting.into_iter().unzip();
         let embedded = match memory.embedding().texts(texts).await {
             Ok(embedded) => embedded,
             Err(error) if matches!(error.code, LocalErrorCode::ModelMissing | LocalErrorCode::UnsupportedCpu) => {
-                return Ok(false);
+                return Ok(WorkerReport::IDLE);
             }
             Err(error) => return Err(MemoryError::NoEmbedder { reason: error.message }),
         };
+        let items = numbers.len();
         let store = async move |tx: &mut Tx| {
             for (number, embedded) in numbers.iter().zip(&embedded) {
                 if !vectors::is_there(tx, *number).await? {
@@ -152,7 +149,7 @@ impl EmbedEpisodes {
         };
         memory.context().db.write(store).await?;
         memory.settle().await;
-        Ok(true)
+        Ok(WorkerReport::more(items))
     }
 }
 
@@ -177,7 +174,7 @@ macro_rules! worker {
                 wake.map(|wake| wake(&self.0))
             }
 
-            fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+            fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
                 async { Ok(self.0.$work().await?) }.boxed()
             }
         }

@@ -8,12 +8,13 @@ use agentd_store::{ItemStatus, Lease, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
+use tracing::Instrument as _;
 
 use super::model::{BACKOFF, KEPT, NotificationId, NotificationStatus, StoredNotification};
 use super::service::{Notify, QUEUE, add_lost_item, emit_ended};
 use super::store;
 use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry};
-use crate::runtime::{Worker, WorkerError, keep_lease};
+use crate::runtime::{Worker, WorkerError, WorkerReport, claim_span, keep_lease};
 
 /// Renewed while a message is on its way, so that a daemon that died holds nothing for long.
 const LEASE: Duration = Duration::from_secs(30);
@@ -51,29 +52,33 @@ impl Worker for DeliverNotifications {
         Some(self.0.wake())
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         self.run().boxed()
     }
 }
 
 impl DeliverNotifications {
-    async fn run(&self) -> Result<bool, WorkerError> {
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.0.context();
         let places = self.0.places();
         let free = places.free();
+        let mut items = 0;
         let due = context.db.read().await?.next_due(QUEUE).await?;
         self.0.next_due().note(due);
         if free > 0 && due.is_some_and(|due| due <= context.clock.now()) {
             let limit = u32::try_from(free).unwrap_or(1);
             for lease in context.db.claim(QUEUE, &context.instance, limit, LEASE).await? {
+                items += 1;
                 let (place, notify) = (places.take(), self.0.clone());
-                tokio::spawn(async move {
+                let span = claim_span(&lease);
+                let work = async move {
                     attempt(&notify, lease).await;
                     drop(place);
-                });
+                };
+                tokio::spawn(work.instrument(span));
             }
         }
-        Ok(places.settle(None, LONGEST_WAIT).await)
+        Ok(WorkerReport { items, has_more: places.settle(None, LONGEST_WAIT).await })
     }
 }
 
@@ -176,25 +181,27 @@ impl Worker for PurgeNotifications {
         Duration::from_secs(60)
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         self.run().boxed()
     }
 }
 
 impl PurgeNotifications {
-    async fn run(&self) -> Result<bool, WorkerError> {
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.0.context();
         let now = context.clock.now();
+        let mut settled = 0;
         let mut read = context.db.read().await?;
         for (id, item) in store::list_stale(&mut read, now - STALE, BATCH).await? {
             let status = read.find_item(&item).await?.map(|item| item.status);
             if !matches!(status, Some(ItemStatus::Pending | ItemStatus::Leased)) {
                 context.db.write(async move |tx: &mut Tx| settle(tx, &id).await).await?;
+                settled += 1;
             }
         }
         drop(read);
         let ended = store::list_ended(&mut context.db.read().await?, now - KEPT, BATCH).await?;
-        let is_full = ended.len() == BATCH as usize;
+        let report = WorkerReport::batch(ended.len(), BATCH).and(WorkerReport::done(settled));
         if !ended.is_empty() {
             let forget = async move |tx: &mut Tx| {
                 for (id, item) in &ended {
@@ -205,7 +212,7 @@ impl PurgeNotifications {
             };
             context.db.write(forget).await?;
         }
-        Ok(is_full)
+        Ok(report)
     }
 }
 

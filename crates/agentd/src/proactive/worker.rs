@@ -14,7 +14,7 @@ use super::turns::TRANSCRIPT;
 use super::{prompt, store};
 use crate::agents::{Agent, AgentError};
 use crate::engine::{EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// How long turns about failed runs are kept: as long as the runs.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
@@ -61,38 +61,39 @@ impl Worker for StartProactive {
         (!self.0.settings().proactive().enabled).then_some(Timestamp::from_micros(i64::MAX))
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         self.run().boxed()
     }
 }
 
 impl StartProactive {
-    async fn run(&self) -> Result<bool, WorkerError> {
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
         let proactive = &self.0;
         let context = proactive.context();
         let now = context.clock.now();
-        let has_more = self.purge(now - KEPT).await?;
+        let mut report = self.purge(now - KEPT).await?;
         if context.draining.is_cancelled() || !proactive.may_begin(now) {
-            return Ok(has_more);
+            return Ok(report);
         }
         let mut is_done = true;
         for cause in proactive.causes(now).await? {
             is_done &= self.consider(&cause, now).await?;
+            report.items += 1;
         }
         if is_done {
             proactive.note_suggestions(now);
         }
-        Ok(has_more)
+        Ok(report)
     }
 
-    /// Forgets what has had its time; answers whether there may be more of it.
-    async fn purge(&self, before: Timestamp) -> Result<bool, WorkerError> {
+    /// Forgets what has had its time.
+    async fn purge(&self, before: Timestamp) -> Result<WorkerReport, WorkerError> {
         let db = &self.0.context().db;
         if !store::has_old(&mut db.read().await?, before).await? {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
         let purge = async move |tx: &mut Tx| store::purge_turns(tx, before, ROWS_A_BATCH).await;
-        Ok(db.write_relaxed::<_, StoreError, _>(purge).await? >= u64::from(ROWS_A_BATCH))
+        Ok(WorkerReport::batch(db.write_relaxed::<_, StoreError, _>(purge).await?, ROWS_A_BATCH))
     }
 
     /// Begins a turn about a cause if its agent may; answers whether there is nothing more to do about it today.

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::service::Projects;
 use super::store;
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 const ROWS_A_BATCH: u32 = 500;
 
@@ -32,15 +32,15 @@ impl Worker for PurgeProjects {
         Some(self.0.purge_wake())
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         self.run().boxed()
     }
 }
 
 impl PurgeProjects {
-    async fn run(&self) -> Result<bool, WorkerError> {
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
         let db = &self.0.context().db;
-        let Some(id) = store::find_hidden(&mut db.read().await?).await? else { return Ok(false) };
+        let Some(id) = store::find_hidden(&mut db.read().await?).await? else { return Ok(WorkerReport::IDLE) };
         let namers = self.0.namers();
         let purge = async move |tx: &mut Tx| {
             for namer in &namers {
@@ -52,6 +52,6 @@ impl PurgeProjects {
             Ok::<_, StoreError>(())
         };
         db.write(purge).await?;
-        Ok(true)
+        Ok(WorkerReport::more(1))
     }
 }

@@ -11,7 +11,8 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Worker, WorkerError};
+use super::Worker;
+use super::report::{WorkerError, WorkerReport};
 
 /// How often they are counted, or later where counting takes long.
 const COUNTED_EVERY: Duration = Duration::from_secs(1);
@@ -72,7 +73,7 @@ impl Worker for CountEvents {
         Some(Timestamp::from_micros(i64::MAX))
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         Box::pin(async move {
             let mut read = self.db.read().await?;
             let begun = Instant::now();
@@ -86,7 +87,7 @@ impl Worker for CountEvents {
                     "so many events wait to be read that requests which would add to them are refused"
                 );
             }
-            Ok(false)
+            Ok(WorkerReport::IDLE)
         })
     }
 }

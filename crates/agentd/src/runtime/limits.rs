@@ -107,6 +107,12 @@ impl Drop for Permit {
     }
 }
 
+/// The span of the work on an item that was claimed.
+#[must_use]
+pub fn claim_span(lease: &Lease) -> tracing::Span {
+    tracing::info_span!("claim", item = %lease.id)
+}
+
 /// Renews the lease on an item of a queue every `heartbeat`, and answers when it is lost.
 pub async fn keep_lease(db: &Db, lease: &Lease, extension: Duration, heartbeat: Duration) -> StoreError {
     loop {

@@ -10,6 +10,7 @@ mod file_lock;
 mod limits;
 mod once;
 mod purge;
+mod report;
 mod restored;
 mod supervise;
 mod worker;
@@ -25,12 +26,13 @@ pub use backlog::{CountEvents, EventBacklog};
 pub use data_dir::{DataDir, DataDirError};
 pub use due::NextDue;
 pub use file_lock::FileLock;
-pub use limits::{ConcurrencyLimit, Permit, keep_lease};
+pub use limits::{ConcurrencyLimit, Permit, claim_span, keep_lease};
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
 pub use purge::{PruneEvents, PurgeAnswers};
+pub use report::{WorkerError, WorkerRecord, WorkerRecords, WorkerReport};
 pub use restored::ValidateRestored;
 pub use supervise::TaskPanics;
-pub use worker::{Worker, WorkerError, WorkerPause, Workers, until_due};
+pub use worker::{Worker, WorkerPause, Workers, until_due};
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]

@@ -9,7 +9,8 @@ use std::time::Duration;
 use agentd_store::{Db, StoreError, Tx};
 use futures_util::future::BoxFuture;
 
-use super::{Worker, WorkerError};
+use super::Worker;
+use super::report::{WorkerError, WorkerReport};
 
 const BATCH: u32 = 500;
 /// Events that every consumer has read are kept this long, for people who look back.
@@ -28,10 +29,10 @@ impl Worker for PurgeAnswers {
         Duration::from_secs(600)
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         Box::pin(async move {
             let purged = self.0.write(async |tx: &mut Tx| Ok::<_, StoreError>(tx.purge_answers(BATCH).await?)).await?;
-            Ok(purged >= u64::from(BATCH))
+            Ok(WorkerReport::batch(purged, BATCH))
         })
     }
 }
@@ -49,11 +50,11 @@ impl Worker for PruneEvents {
         Duration::from_secs(600)
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         Box::pin(async move {
             let before = self.0.clock().now() - EVENTS_ARE_KEPT_FOR;
             let prune = async move |tx: &mut Tx| Ok::<_, StoreError>(tx.prune_outbox(before, BATCH).await?);
-            Ok(self.0.write(prune).await? >= u64::from(BATCH))
+            Ok(WorkerReport::batch(self.0.write(prune).await?, BATCH))
         })
     }
 }

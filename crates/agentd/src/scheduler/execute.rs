@@ -21,7 +21,7 @@ use super::store::{claims, jobs, runs};
 use crate::agents::{Agent, AgentError};
 use crate::engine::{EngineError, HistoryMessage, Origin, SessionId, StartTurn};
 use crate::notify::NotifyError;
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// Renewed every ten seconds, so that a daemon that died holds nothing for long.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
@@ -65,13 +65,13 @@ impl Worker for StartRuns {
         Some(self.scheduler.run_wake())
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         self.run().boxed()
     }
 }
 
 impl StartRuns {
-    async fn run(&self) -> Result<bool, WorkerError> {
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
         let scheduler = &self.scheduler;
         let context = scheduler.context();
         if context.db.dialect() == Dialect::Sqlite && !self.has_voided.load(Ordering::Acquire) {
@@ -85,12 +85,16 @@ impl StartRuns {
         let free = MOST_HELD.saturating_sub(before).min(RUNS_A_BATCH);
         let due = claims::next_claimable(&mut context.db.read().await?).await?;
         scheduler.note_next_claim(due);
-        if free > 0 && due.is_some_and(|due| due <= context.clock.now()) && self.claim(free).await? == free {
-            return Ok(true);
+        let mut items = 0;
+        if free > 0 && due.is_some_and(|due| due <= context.clock.now()) {
+            items = self.claim(free).await? as u64;
+            if items == free as u64 {
+                return Ok(WorkerReport::more(items));
+            }
         }
         let now_running = *running.borrow_and_update();
         if now_running == 0 {
-            return Ok(false);
+            return Ok(WorkerReport::done(items));
         }
         let wake = scheduler.run_wake();
         tokio::select! {
@@ -98,7 +102,7 @@ impl StartRuns {
             () = wake.notified() => {}
             () = tokio::time::sleep(LONGEST_WAIT) => {}
         }
-        Ok(true)
+        Ok(WorkerReport { items, has_more: true })
     }
 
     async fn claim(&self, limit: usize) -> Result<usize, WorkerError> {

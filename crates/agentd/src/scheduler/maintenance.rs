@@ -14,7 +14,7 @@ use super::model::{Run, StopReason};
 use super::service::Scheduler;
 use super::store::{chains, claims, jobs, runs};
 use crate::engine::{EngineError, cancel_session};
-use crate::runtime::{NextDue, Worker, WorkerError};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
 const BETWEEN_PURGES: Duration = Duration::from_secs(60);
@@ -63,7 +63,7 @@ impl Worker for RunMaintenance {
         Some(self.next_overdue.at().min(last_purge + BETWEEN_PURGES))
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         self.run().boxed()
     }
 }
@@ -79,7 +79,7 @@ fn is_time(last: &AtomicI64, now: Timestamp, pause: Duration) -> bool {
 }
 
 impl RunMaintenance {
-    async fn run(&self) -> Result<bool, WorkerError> {
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.scheduler.context();
         let now = context.clock.now();
         if *self.scheduler.running().borrow() > 0 && is_time(&self.last_heartbeat, now, HEARTBEAT) {
@@ -98,23 +98,24 @@ impl RunMaintenance {
         for run in &overdue {
             self.end_overdue(run, now).await?;
         }
-        let mut has_more = overdue.len() == OVERDUE_A_BATCH as usize;
+        let mut report = WorkerReport::batch(overdue.len(), OVERDUE_A_BATCH);
         if is_time(&self.last_purge, now, BETWEEN_PURGES) {
             self.scheduler.refresh_known_jobs().await?;
             let purge = async move |tx: &mut Tx| {
-                let is_full = jobs::purge_deleted(tx, ROWS_A_BATCH).await?;
+                let jobs = jobs::purge_deleted(tx, ROWS_A_BATCH).await?;
                 let before = now - KEPT;
                 let runs = runs::purge_runs(tx, before, ROWS_A_BATCH).await?;
                 runs::purge_gone(tx, now).await?;
                 let chain_runs = chains::purge_chain_runs(tx, before, ROWS_A_BATCH).await?;
-                Ok::<_, StoreError>(is_full || runs.max(chain_runs) >= u64::from(ROWS_A_BATCH))
+                Ok::<_, StoreError>(WorkerReport::batches(&[jobs, runs, chain_runs], ROWS_A_BATCH))
             };
-            if context.db.write(purge).await? {
+            let purged = context.db.write(purge).await?;
+            if purged.has_more {
                 self.last_purge.store(0, Ordering::Relaxed);
-                has_more = true;
             }
+            report = report.and(purged);
         }
-        Ok(has_more)
+        Ok(report)
     }
 
     async fn end_overdue(&self, run: &Run, now: Timestamp) -> Result<(), WorkerError> {

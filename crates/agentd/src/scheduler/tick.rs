@@ -15,7 +15,7 @@ use super::model::slots::{self, Open, Plan, PlannedSlot};
 use super::model::{Job, JobId, JobStatus, Run, RunCause, RunStatus, StopReason};
 use super::service::{Scheduler, TICK_INTERVAL};
 use super::store::{jobs, runs, statistics};
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// One statement's worth of waiting for everybody else.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
@@ -46,13 +46,13 @@ impl Worker for Tick {
         Some(self.0.tick_wake())
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         self.run().boxed()
     }
 }
 
 impl Tick {
-    async fn run(&self) -> Result<bool, WorkerError> {
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
         let scheduler = &self.0;
         let context = scheduler.context();
         if scheduler.note_started() {
@@ -67,7 +67,7 @@ impl Tick {
         let now = context.clock.now();
         if due.is_none_or(|due| due > now) {
             scheduler.note_tick(now, 0, due);
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
         let handing_out = scheduler.clone();
         let work = async move |tx: &mut Tx| handing_out.hand_out(tx).await;
@@ -77,7 +77,7 @@ impl Tick {
             scheduler.run_wake().notify_one();
         }
         // What is locked elsewhere is somebody else's, so none taken means none left.
-        Ok(checked > 0)
+        Ok(WorkerReport { items: checked as u64, has_more: checked > 0 })
     }
 }
 

@@ -15,7 +15,6 @@ use super::builtin::store::list_switched_off;
 use super::custom::store::list_custom_tools;
 use super::custom::{CustomTool, CustomToolChange, CustomTools, HttpMethod, HttpRequestChange, ToolKind};
 use super::error::SkillError;
-use super::routes::SkillsRoutes;
 use super::servers::{Reach, ToolServer, ToolServerChange, ToolServerError, ToolServers, TransportKind};
 use crate::settings::{KeeperImport, PortableSection, SealedUrl, UnknownMask, server_of};
 
@@ -259,8 +258,7 @@ pub struct PortableSkills {
 
 impl PortableSkills {
     #[must_use]
-    pub fn new(skills: &SkillsRoutes) -> Self {
-        let SkillsRoutes { builtin, custom, servers, .. } = skills;
+    pub fn new(builtin: &BuiltinTools, custom: &CustomTools, servers: &ToolServers) -> Self {
         Self { builtin: builtin.clone(), custom: custom.clone(), servers: servers.clone() }
     }
 

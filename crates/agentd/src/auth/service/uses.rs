@@ -51,16 +51,16 @@ impl KeyUses {
     }
 
     /// Writes what was noted; `true` when something was.
-    pub(crate) async fn write(&self, db: &Db) -> Result<bool, StoreError> {
+    pub(crate) async fn write(&self, db: &Db) -> Result<usize, StoreError> {
         let noted: Vec<(Hash, Timestamp)> = self.pending.lock().drain().collect();
         if noted.is_empty() {
-            return Ok(false);
+            return Ok(0);
         }
         db.write_relaxed(async move |tx: &mut Tx| {
             for (hash, used_at) in &noted {
                 store::keys::update_last_used(tx, hash, *used_at, *used_at - WRITTEN_EVERY).await?;
             }
-            Ok(true)
+            Ok(noted.len())
         })
         .await
     }

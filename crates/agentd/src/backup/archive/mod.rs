@@ -1,6 +1,7 @@
 //! The archive: written and read as a stream, on a thread that may block.
 
 mod contents;
+mod entry;
 mod pipe;
 mod read;
 mod sparse;

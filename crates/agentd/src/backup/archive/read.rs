@@ -11,6 +11,7 @@ use flate2::read::GzDecoder;
 use tar::EntryType;
 
 use super::contents::{ContentsWriter, Hashing, is_same};
+use super::entry::{UNPACKED, broken, long_text, unpacking, whole_text};
 use super::sparse::{self, Extent, SparseHeader};
 use super::unpacked::{Attributes, Room, Unpacking};
 use crate::backup::error::BackupError;
@@ -21,11 +22,9 @@ use crate::backup::model::{
 use crate::backup::sealing::MAX_SEALED_BYTES;
 
 const MAX_MANIFEST_BYTES: u64 = 4 * 1024 * 1024;
-const UNPACKED: &str = "the unpacked archive";
 /// Longer than any path that Linux takes.
 /// The kernel takes no longer target of a link.
 const MAX_LINK_BYTES: usize = 4095;
-const MAX_NAME_BYTES: u64 = 64 * 1024;
 
 /// What an archive holds, after all of it was read and every hash agreed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,30 +128,6 @@ fn read(
     // The check sum of the compression stands at its very end.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;
     reader.finish()
-}
-
-fn whole_text(entry: &mut impl Read) -> Result<Vec<u8>, BackupError> {
-    let mut text = Vec::new();
-    entry.take(MAX_NAME_BYTES).read_to_end(&mut text).map_err(broken)?;
-    Ok(text)
-}
-
-fn long_text(entry: &mut impl Read) -> Result<Vec<u8>, BackupError> {
-    let mut text = whole_text(entry)?;
-    while text.last() == Some(&0) {
-        text.pop();
-    }
-    Ok(text)
-}
-
-fn broken(error: io::Error) -> BackupError {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof => BackupError::archive("it is cut off"),
-        io::ErrorKind::StorageFull | io::ErrorKind::PermissionDenied | io::ErrorKind::QuotaExceeded => {
-            BackupError::files(UNPACKED)(error)
-        }
-        _ => BackupError::archive(format!("it is damaged or no archive of this program ({error})")),
-    }
 }
 
 struct Reader {
@@ -387,14 +362,5 @@ impl Reader {
         }
         let summary = ArchiveSummary { manifest, files: self.files, links: self.link_count, bytes: self.bytes };
         Ok(Unpacked { summary, secrets: self.secrets })
-    }
-}
-
-fn unpacking(path: &Path, error: io::Error) -> BackupError {
-    match error.kind() {
-        io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            BackupError::archive(format!("`{}` stands twice in it or its folder is missing", shown(path)))
-        }
-        _ => BackupError::files(format!("`{}`", shown(path)))(error),
     }
 }

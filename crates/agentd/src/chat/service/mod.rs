@@ -3,31 +3,25 @@
 mod activity;
 mod send;
 mod sessions;
+mod sink;
 mod welcome;
 
 use std::sync::Arc;
 
 use agentd_base::{Page, Patch};
-use agentd_store::{Recorder, StoreError, Tx};
+use agentd_store::{Recorder, Tx};
 use futures_util::Stream;
-use futures_util::future::{BoxFuture, LocalBoxFuture};
 use tokio::sync::Notify;
 
-use super::deletion::purge_conversation;
 use super::error::ChatError;
 use super::model::{Conversation, ConversationId, Cut, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
 use super::store;
 use super::store::{ConversationFilter, MessageCut, TitleSource};
 use super::title::{UNTITLED, title_from};
-use crate::agents::{AgentError, AgentId, Agents, OwnsAgentData};
-use crate::engine::{
-    Engine, HistoryMessage, Reply, SessionEvent, SessionId, Settled, TurnSink, cancel_in_conversation,
-    find_running_in_conversation,
-};
+use crate::agents::{AgentError, AgentId, Agents};
+use crate::engine::{Engine, SessionEvent, SessionId, cancel_in_conversation, find_running_in_conversation};
 use crate::projects::Projects;
 use crate::runtime::AppContext;
-
-use send::history_message;
 
 pub use send::SendMessage;
 
@@ -373,72 +367,4 @@ fn checked_title(title: &str) -> Result<String, ChatError> {
 
 fn require_text(field: &str, text: &str) -> Result<(), ChatError> {
     if text.trim().is_empty() { Err(ChatError::invalid(field, "must not be empty")) } else { Ok(()) }
-}
-
-impl TurnSink for Chat {
-    fn name(&self) -> &'static str {
-        TRANSCRIPT
-    }
-
-    fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<Settled, StoreError>> {
-        Box::pin(async move {
-            let (Some(conversation), Some(message)) = (&reply.conversation_id, &reply.message_id) else {
-                return Ok(Settled::Ended);
-            };
-            let now = tx.clock().now();
-            store::settle_reply(tx, conversation, message, &reply.content, &reply.rounds, reply.status.into(), now)
-                .await?;
-            Ok(Settled::Ended)
-        })
-    }
-
-    fn keep_summary<'t>(
-        &'t self,
-        tx: &'t mut Tx,
-        conversation_id: &'t str,
-        summary: &'t str,
-        through: u64,
-    ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
-        Box::pin(store::set_summary(tx, conversation_id, summary, through))
-    }
-
-    fn said_between<'t>(
-        &'t self,
-        conversation_id: &'t str,
-        after: u64,
-        before: u64,
-    ) -> BoxFuture<'t, Result<Vec<(u64, HistoryMessage)>, StoreError>> {
-        Box::pin(async move {
-            let mut read = self.0.context.db.read().await?;
-            let messages = store::list_between(&mut read, conversation_id, after, before).await?;
-            Ok(messages.into_iter().map(|message| (message.position, history_message(message))).collect())
-        })
-    }
-}
-
-impl OwnsAgentData for Chat {
-    fn name(&self) -> &'static str {
-        "conversations"
-    }
-
-    /// Nothing to write: a conversation is out of sight with its agent.
-    fn hide<'t>(&'t self, _tx: &'t mut Tx, _agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn purge<'t>(
-        &'t self,
-        tx: &'t mut Tx,
-        agent: &'t AgentId,
-        limit: u32,
-    ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
-        Box::pin(async move {
-            // A batch of a conversation is up to 100 messages with their logs.
-            let conversations = store::list_of_agent(tx, agent, (limit / 100).max(1)).await?;
-            for id in &conversations {
-                purge_conversation(tx, id).await?;
-            }
-            Ok(!conversations.is_empty())
-        })
-    }
 }

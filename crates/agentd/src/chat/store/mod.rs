@@ -1,6 +1,8 @@
 //! Rows of conversations and messages.
 
+mod append;
 mod cuts;
+mod deletion;
 mod recent;
 pub(super) mod sessions;
 pub(super) mod written;
@@ -10,7 +12,7 @@ use agentd_store::{Args, Read, Row, StoreError, Tx, ValueError, args};
 
 use super::model::{Conversation, ConversationId, Message, MessageStatus};
 use crate::agents::{AgentId, is_living};
-use crate::engine::{Round, SessionId, Unread};
+use crate::engine::{Round, Unread};
 use crate::projects::{ProjectId, living_project};
 
 const MESSAGE: &str = "id, conversation_id, position, role, content, rounds, status, session_id, created_at";
@@ -77,8 +79,12 @@ fn message(row: &Row) -> Result<Message, StoreError> {
     })
 }
 
+pub(super) use append::{insert_exchange, insert_message, reserve_messages, reserve_next};
 pub(super) use cuts::{
     MessageCut, cut_messages, delete_cut, delete_cut_off, find_last_beyond, find_position, list_cut_off, list_cuts,
+};
+pub(super) use deletion::{
+    delete_conversation, delete_through, hide_conversation, list_hidden, list_of_agent, list_oldest, release_project,
 };
 
 pub(super) use recent::{list_changed_from, list_changed_since, list_excerpts_since, list_living, list_settled_after};
@@ -195,93 +201,6 @@ pub(super) async fn update_conversation(
     Ok(updated == 1)
 }
 
-/// Makes room for messages behind those that `revision` stands for; answers whether it still does.
-pub(super) async fn reserve_messages(
-    tx: &mut Tx,
-    id: &ConversationId,
-    revision: u64,
-    count: u64,
-    title: &str,
-    now: Timestamp,
-) -> Result<bool, StoreError> {
-    let reserved = tx
-        .execute(
-            format!(
-                "UPDATE conversations SET revision = revision + $3, message_count = message_count + $3, \
-                 updated_at = $4, title = CASE WHEN title_source = 'default' THEN $5 ELSE title END, \
-                 title_source = CASE WHEN title_source = 'default' THEN 'rule' ELSE title_source END \
-                 WHERE id = $1 AND revision = $2 AND {}",
-                is_visible()
-            ),
-            args![id, revision, count, now, title],
-        )
-        .await?;
-    Ok(reserved == 1)
-}
-
-/// Makes room for one message, whatever stands there; answers its position, or `None` when the
-/// conversation is not there.
-pub(super) async fn reserve_next(
-    tx: &mut Tx,
-    id: &ConversationId,
-    title: Option<&str>,
-    now: Timestamp,
-) -> Result<Option<u64>, StoreError> {
-    let row = tx
-        .fetch_optional(
-            format!(
-                "UPDATE conversations SET revision = revision + 1, message_count = message_count + 1, \
-                 updated_at = $2, title = CASE WHEN title_source = 'default' AND $4 = 1 THEN $3 ELSE title END, \
-                 title_source = CASE WHEN title_source = 'default' AND $4 = 1 THEN 'rule' ELSE title_source END \
-                 WHERE id = $1 AND {} RETURNING revision",
-                is_visible()
-            ),
-            args![id, now, title.unwrap_or_default(), title.is_some()],
-        )
-        .await?;
-    row.map(|row| row.get("revision")).transpose()
-}
-
-pub(super) async fn insert_message(tx: &mut Tx, message: &Message) -> Result<(), StoreError> {
-    tx.execute(
-        "INSERT INTO messages (id, conversation_id, position, role, content, status, session_id, created_at) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-        args![
-            &message.id,
-            &message.conversation_id,
-            message.position,
-            message.role.as_str(),
-            &message.content,
-            message.status.as_str(),
-            &message.session_id,
-            message.created_at
-        ],
-    )
-    .await
-    .map(|_| ())
-}
-
-/// A question and the reply that is to come, in one statement.
-pub(super) async fn insert_exchange(tx: &mut Tx, question: &Message, reply: &Message) -> Result<(), StoreError> {
-    tx.execute(
-        "INSERT INTO messages (id, conversation_id, position, role, content, status, session_id, created_at) \
-         VALUES ($1, $2, $3, 'user', $4, 'complete', $5, $6), ($7, $2, $8, 'assistant', '', 'running', $9, $6)",
-        args![
-            &question.id,
-            &question.conversation_id,
-            question.position,
-            &question.content,
-            &question.session_id,
-            question.created_at,
-            &reply.id,
-            reply.position,
-            &reply.session_id
-        ],
-    )
-    .await
-    .map(|_| ())
-}
-
 /// Characters of messages that are read at once; single ones may be longer.
 const MAX_CHARACTERS: u32 = 8 << 20;
 
@@ -380,10 +299,6 @@ pub(super) async fn settle_reply(
     .map(|_| ())
 }
 
-pub(super) async fn delete_through(tx: &mut Tx, id: &ConversationId, position: u64) -> Result<u64, StoreError> {
-    tx.execute("DELETE FROM messages WHERE conversation_id = $1 AND position <= $2", args![id, position]).await
-}
-
 /// Keeps a summary, unless a newer one is there.
 pub(super) async fn set_summary(
     tx: &mut Tx,
@@ -397,65 +312,4 @@ pub(super) async fn set_summary(
     )
     .await
     .map(|_| ())
-}
-
-/// Takes a conversation out of sight; answers whether it was there.
-pub(super) async fn hide_conversation(tx: &mut Tx, id: &ConversationId, now: Timestamp) -> Result<bool, StoreError> {
-    let hidden = tx
-        .execute(format!("UPDATE conversations SET deleted_at = $2 WHERE id = $1 AND {}", is_visible()), args![id, now])
-        .await?;
-    Ok(hidden == 1)
-}
-
-/// Deleted conversations whose rows are still there, those behind `after` in the order in which they
-/// were deleted.
-pub(super) async fn list_hidden(
-    read: &mut Read,
-    after: Option<&(Timestamp, ConversationId)>,
-    limit: u32,
-) -> Result<Vec<(Timestamp, ConversationId)>, StoreError> {
-    let sql = "SELECT deleted_at, id FROM conversations WHERE deleted_at >= $1 AND (deleted_at > $1 OR id > $2) \
-               ORDER BY deleted_at, id LIMIT $3";
-    let (at, id) = after.map_or((Timestamp::from_micros(0), ""), |(at, id)| (*at, id.as_str()));
-    let rows = read.fetch_all(sql, args![at, id, limit]).await?;
-    rows.iter().map(|row| Ok((row.get("deleted_at")?, row.get("id")?))).collect()
-}
-
-pub(super) async fn list_of_agent(
-    read: &mut Read,
-    agent: &AgentId,
-    limit: u32,
-) -> Result<Vec<ConversationId>, StoreError> {
-    let rows = read.fetch_all("SELECT id FROM conversations WHERE agent_id = $1 LIMIT $2", args![agent, limit]).await?;
-    rows.iter().map(|row| row.get("id")).collect()
-}
-
-/// The oldest messages of a conversation, with the logs that belong to them.
-pub(super) async fn list_oldest(
-    read: &mut Read,
-    id: &ConversationId,
-    limit: u32,
-) -> Result<Vec<(u64, Option<SessionId>)>, StoreError> {
-    let rows = read
-        .fetch_all(
-            "SELECT position, session_id FROM messages WHERE conversation_id = $1 ORDER BY position LIMIT $2",
-            args![id, limit],
-        )
-        .await?;
-    rows.iter().map(|row| Ok((row.get("position")?, row.get("session_id")?))).collect()
-}
-
-/// Takes a deleted project off up to `limit` conversations; answers how many.
-pub(super) async fn release_project(tx: &mut Tx, project: &ProjectId, limit: u32) -> Result<u64, StoreError> {
-    tx.execute(
-        "UPDATE conversations SET project_id = NULL WHERE id IN \
-         (SELECT id FROM conversations WHERE project_id = $1 LIMIT $2)",
-        args![project, limit],
-    )
-    .await
-}
-
-pub(super) async fn delete_conversation(tx: &mut Tx, id: &ConversationId) -> Result<(), StoreError> {
-    tx.execute("DELETE FROM message_cuts WHERE conversation_id = $1", args![id]).await?;
-    tx.execute("DELETE FROM conversations WHERE id = $1", args![id]).await.map(|_| ())
 }

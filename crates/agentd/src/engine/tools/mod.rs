@@ -1,3 +1,4 @@
-//! The tools of a turn: what they answer.
+//! The tools of a turn: how they run, and what they answer.
 
 pub(super) mod cut;
+pub(super) mod run;

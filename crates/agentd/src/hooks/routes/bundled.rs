@@ -13,7 +13,7 @@ use super::Answer;
 use super::fields::InstallHook;
 use super::views::HookView;
 use crate::events::{CATALOGUE, Category};
-use crate::hooks::model::{BUNDLED, Hook, HookType};
+use crate::hooks::model::{BUNDLED, BundledHook, Hook, HookType};
 use crate::hooks::service::Hooks;
 use crate::runtime::record_once;
 
@@ -38,6 +38,23 @@ pub(super) struct BundledView {
     installed: u64,
 }
 
+impl BundledView {
+    fn new(bundled: &'static BundledHook, installed: u64) -> Self {
+        Self {
+            id: bundled.id,
+            name: bundled.name,
+            description: bundled.description,
+            event_type: bundled.event_type,
+            hook_type: bundled.hook_type,
+            config: bundled.config(),
+            filter_expr: bundled.filter_expr(),
+            source_code: bundled.source_code,
+            required: bundled.required,
+            installed,
+        }
+    }
+}
+
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BundledHookList {
     hooks: Vec<BundledView>,
@@ -48,26 +65,11 @@ pub(super) struct BundledHookList {
 #[utoipa::path(get, path = "/api/hooks/bundled", tag = "hooks", responses((status = 200, body = BundledHookList)))]
 pub(super) async fn list_bundled_hooks(State(hooks): State<Hooks>) -> Answer<BundledHookList> {
     let mut installed: BTreeMap<String, u64> = BTreeMap::new();
-    for hook in hooks.list().await? {
-        if let Some(id) = hook.bundled_id {
-            *installed.entry(id).or_default() += 1;
-        }
+    for id in hooks.list().await?.into_iter().filter_map(|hook| hook.bundled_id) {
+        *installed.entry(id).or_default() += 1;
     }
-    let hooks: Vec<BundledView> = BUNDLED
-        .iter()
-        .map(|bundled| BundledView {
-            id: bundled.id,
-            name: bundled.name,
-            description: bundled.description,
-            event_type: bundled.event_type,
-            hook_type: bundled.hook_type,
-            config: bundled.config(),
-            filter_expr: bundled.filter_expr(),
-            source_code: bundled.source_code,
-            required: bundled.required,
-            installed: installed.get(bundled.id).copied().unwrap_or_default(),
-        })
-        .collect();
+    let view = |bundled| BundledView::new(bundled, installed.get(bundled.id).copied().unwrap_or_default());
+    let hooks: Vec<BundledView> = BUNDLED.iter().map(view).collect();
     Ok(Json(BundledHookList { total: hooks.len(), hooks }))
 }
 

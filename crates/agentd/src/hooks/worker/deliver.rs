@@ -15,7 +15,7 @@ use crate::hooks::act::Work;
 use crate::hooks::model::{Action, DELIVERY_LEASE, Sent};
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::QueueKind;
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// Claims deliveries that are due and sends them, many at once.
 #[derive(Debug)]
@@ -48,27 +48,29 @@ impl Worker for DeliverHooks {
         Some(self.hooks.wake_of(QueueKind::Deliveries))
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         self.run().boxed()
     }
 }
 
 impl DeliverHooks {
-    async fn run(&self) -> Result<bool, WorkerError> {
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
         // What ended since then may be due again earlier than was seen.
         let had_work = self.hooks.limits().of(QueueKind::Deliveries).is_in_use();
         let claimed = claim_due(&self.hooks, QueueKind::Deliveries, DELIVERY_LEASE)
             .await
             .inspect_err(|_| self.hooks.invalidate_cache())?;
         if claimed.is_empty() {
-            return Ok(rest(&self.hooks, QueueKind::Deliveries).await || had_work);
+            let has_more = rest(&self.hooks, QueueKind::Deliveries).await || had_work;
+            return Ok(WorkerReport { items: 0, has_more });
         }
+        let items = claimed.len();
         for task in claimed {
             let (hooks, recorder) = (self.hooks.clone(), Arc::clone(&self.recorder));
             // In a task of its own: what has begun is not cut off when the workers stop.
             tokio::spawn(async move { deliver(&hooks, &recorder, task).await });
         }
-        Ok(true)
+        Ok(WorkerReport::more(items))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::hooks::act::Work;
 use crate::hooks::model::EXECUTION_LEASE;
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::QueueKind;
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// Claims executions that are due, and those that a daemon left behind, and carries them out, a few at once.
 #[derive(Debug)]
@@ -37,20 +37,22 @@ impl Worker for ExecuteHooks {
         Some(self.0.wake_of(QueueKind::Executions))
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         self.run().boxed()
     }
 }
 
 impl ExecuteHooks {
-    async fn run(&self) -> Result<bool, WorkerError> {
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
         let had_work = self.0.limits().of(QueueKind::Executions).is_in_use();
         let claimed = claim_due(&self.0, QueueKind::Executions, EXECUTION_LEASE)
             .await
             .inspect_err(|_| self.0.invalidate_cache())?;
         if claimed.is_empty() {
-            return Ok(rest(&self.0, QueueKind::Executions).await || had_work);
+            let has_more = rest(&self.0, QueueKind::Executions).await || had_work;
+            return Ok(WorkerReport { items: 0, has_more });
         }
+        let items = claimed.len();
         for task in claimed {
             let hooks = self.0.clone();
             // In a task of its own: what has begun is not cut off when the workers stop.
@@ -65,6 +67,6 @@ impl ExecuteHooks {
                 }
             });
         }
-        Ok(true)
+        Ok(WorkerReport::more(items))
     }
 }

@@ -15,7 +15,7 @@ use crate::hooks::model::{DELETED, DeliveryStatus, HookId};
 use crate::hooks::service::Hooks;
 use crate::hooks::store;
 use crate::hooks::store::{deliveries, executions, figures, queue};
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const BATCH: u32 = 500;
@@ -68,13 +68,13 @@ impl Worker for PurgeHooks {
         Some(round.next_expiry.map_or(round.next_at, |expiry| expiry.min(round.next_at)))
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async { Ok(self.run().await?) }.boxed()
     }
 }
 
 impl PurgeHooks {
-    async fn run(&self) -> Result<bool, HookError> {
+    async fn run(&self) -> Result<WorkerReport, HookError> {
         let db = self.hooks.db();
         let now = self.hooks.context().clock.now();
         let expiry = deliveries::next_expiry(&mut db.read().await?).await?;
@@ -93,13 +93,14 @@ impl PurgeHooks {
             self.begin_round(now).await?;
         }
         let next = self.round.lock().left.pop_front();
-        let Some((id, is_deleted)) = next else { return Ok(released >= u64::from(BATCH)) };
+        let Some((id, is_deleted)) = next else { return Ok(WorkerReport::batch(released, BATCH)) };
         let hook = id.clone();
         let purge = async move |tx: &mut Tx| purge(tx, &hook, is_deleted, now).await;
-        if db.write_locking(Durability::Relaxed, purge).await? {
+        let (purged, has_more) = db.write_locking(Durability::Relaxed, purge).await?;
+        if has_more {
             self.round.lock().left.push_front((id, is_deleted));
         }
-        Ok(true)
+        Ok(WorkerReport { items: released + purged, has_more: true })
     }
 
     async fn begin_round(&self, now: Timestamp) -> Result<(), HookError> {
@@ -116,12 +117,12 @@ impl PurgeHooks {
     }
 }
 
-/// A batch of what is to go of a hook; whether there may be more.
-async fn purge(tx: &mut Tx, id: &HookId, is_deleted: bool, now: Timestamp) -> Result<bool, StoreError> {
-    let mut most = 0;
+/// A batch of what is to go of a hook; how many rows went, and whether there may be more.
+async fn purge(tx: &mut Tx, id: &HookId, is_deleted: bool, now: Timestamp) -> Result<(u64, bool), StoreError> {
+    let mut counts = Vec::new();
     if is_deleted {
-        most = most.max(deliveries::close_deliveries(tx, id, DELETED, BATCH).await?);
-        most = most.max(executions::close_executions(tx, id, DELETED, BATCH).await?);
+        counts.push(deliveries::close_deliveries(tx, id, DELETED, BATCH).await?);
+        counts.push(executions::close_executions(tx, id, DELETED, BATCH).await?);
         // An attempt may have failed while the hook was being deleted.
         queue::close_circuit(tx, id).await?;
     }
@@ -131,15 +132,15 @@ async fn purge(tx: &mut Tx, id: &HookId, is_deleted: bool, now: Timestamp) -> Re
     ] {
         let surplus = deliveries::find_surplus(tx, status, id, keep).await?;
         let before = surplus.map_or(now - kept, |surplus| surplus.max(now - kept));
-        most = most.max(deliveries::delete_ended(tx, status, id, before, BATCH).await?);
+        counts.push(deliveries::delete_ended(tx, status, id, before, BATCH).await?);
     }
     let surplus = executions::find_surplus(tx, id, MOST_EXECUTIONS).await?;
     let before = surplus.map_or(now - EXECUTIONS_KEPT, |surplus| surplus.max(now - EXECUTIONS_KEPT));
     let before = if is_deleted { Timestamp::from_micros(i64::MAX) } else { before };
-    most = most.max(executions::delete_ended(tx, id, before, BATCH).await?);
-    if is_deleted && most == 0 && !deliveries::has_any(tx, id).await? {
+    counts.push(executions::delete_ended(tx, id, before, BATCH).await?);
+    if is_deleted && counts.iter().all(|count| *count == 0) && !deliveries::has_any(tx, id).await? {
         figures::delete_of_hook(tx, id).await?;
         store::delete_hook(tx, id).await?;
     }
-    Ok(most >= u64::from(BATCH))
+    Ok((counts.iter().sum(), counts.iter().any(|count| *count >= u64::from(BATCH))))
 }

@@ -27,7 +27,7 @@ use crate::hooks::store;
 use crate::hooks::store::deliveries::{self, NewWork};
 use crate::hooks::store::executions;
 use crate::hooks::store::queue::QueueKind;
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// What a hook sends is known by this header.
 const DELIVERY_HEADER: &str = "x-svc-delivery";
@@ -69,7 +69,7 @@ impl Worker for ReadEvents {
         Some(self.hooks.read_wake())
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async { Ok(self.run().await.inspect_err(|_| self.hooks.invalidate_cache())?) }.boxed()
     }
 }
@@ -98,10 +98,10 @@ struct Batch {
 }
 
 impl ReadEvents {
-    async fn run(&self) -> Result<bool, HookError> {
+    async fn run(&self) -> Result<WorkerReport, HookError> {
         let capacity = self.monitor.capacity(&self.hooks).await?;
         if capacity.rows == 0 {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
         let (cache, page) = {
             let mut read = self.hooks.db().read_snapshot().await?;
@@ -111,12 +111,13 @@ impl ReadEvents {
             let events = read.events_after(after, EVENTS_A_BATCH).await?;
             (cache, Page { database, after, events })
         };
-        let Some(last) = page.events.last().map(|event| event.seq) else { return Ok(false) };
+        let Some(last) = page.events.last().map(|event| event.seq) else { return Ok(WorkerReport::IDLE) };
+        let items = page.events.len();
         let is_heard = |event: &Event| wanted(&cache, event).is_some();
         if !page.events.iter().any(is_heard) {
             let is_full = page.is_full();
             self.pass(&page.database, last, is_full).await?;
-            return Ok(is_full);
+            return Ok(WorkerReport { items: items as u64, has_more: is_full });
         }
         let here = self.hooks.clone();
         let take = async move |tx: &mut Tx| take_batch(&here, tx, &page, &capacity).await;
@@ -128,7 +129,7 @@ impl ReadEvents {
                 self.hooks.wake_of(queue).notify_one();
             }
         }
-        Ok(batch.has_more)
+        Ok(WorkerReport { items: items as u64, has_more: batch.has_more })
     }
 
     /// Notes that nobody listens to what comes before.

@@ -64,6 +64,17 @@ impl From<&Cluster> for ClusterView {
     }
 }
 
+impl ClusterQuery {
+    fn count(&self) -> Result<usize, ApiError> {
+        let mut problems = Problems::new();
+        let wanted = self.n.map_or(Some(DEFAULT_CLUSTERS), |n| usize::try_from(n).ok());
+        let count = wanted.filter(|count| (MIN_CLUSTERS..=MAX_CLUSTERS).contains(count));
+        problems.require(count.is_some(), "n", format!("must be between {MIN_CLUSTERS} and {MAX_CLUSTERS}"));
+        problems.into_result().map_err(ApiError::invalid)?;
+        Ok(count.unwrap_or(DEFAULT_CLUSTERS))
+    }
+}
+
 /// Groups of episodes that mean something alike
 ///
 /// The same memory always falls into the same clusters. Streamed: they name every episode.
@@ -78,12 +89,7 @@ pub(super) async fn list_memory_clusters(
     State(memory): State<Memory>,
     Query(query): Query<ClusterQuery>,
 ) -> Result<Response, ApiError> {
-    let mut problems = Problems::new();
-    let wanted = query.n.map_or(Some(DEFAULT_CLUSTERS), |n| usize::try_from(n).ok());
-    let count = wanted.filter(|count| (MIN_CLUSTERS..=MAX_CLUSTERS).contains(count));
-    problems.require(count.is_some(), "n", format!("must be between {MIN_CLUSTERS} and {MAX_CLUSTERS}"));
-    problems.into_result().map_err(ApiError::invalid)?;
-    let (clusters, total) = memory.clusters(count.unwrap_or(DEFAULT_CLUSTERS), query.agent_id.as_deref()).await?;
+    let (clusters, total) = memory.clusters(query.count()?, query.agent_id.as_deref()).await?;
     let mut pieces: Vec<Pieces> = Vec::new();
     for (place, cluster) in clusters.iter().enumerate() {
         // The list of its episodes comes last, and is written as it is read.

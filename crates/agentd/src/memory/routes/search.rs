@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{Answer, EpisodeView};
+use crate::memory::service::SearchHit;
 use crate::memory::service::{Memory, Search, SearchMode};
 
 const LIMITS: PageLimits = PageLimits { default: 10, maximum: 100 };
@@ -89,6 +90,17 @@ pub(super) struct SearchAnswer {
     degraded: bool,
 }
 
+impl From<SearchHit> for SearchResult {
+    fn from(hit: SearchHit) -> Self {
+        Self {
+            score: hit.score,
+            source: hit.episode.source.clone(),
+            highlights: hit.highlights,
+            episode: EpisodeView::from(&hit.episode),
+        }
+    }
+}
+
 /// Find what was remembered
 ///
 /// `keyword` ranks by words (BM25, stemmed and folded), `semantic` by meaning, `hybrid` by both. Equal
@@ -108,18 +120,12 @@ pub(super) async fn search_memory(
     let search = query.checked().map_err(ApiError::invalid)?;
     let (mode, page) = (search.mode, search.page);
     let found = memory.search(&search).await?;
-    let result = |hit: crate::memory::service::SearchHit| SearchResult {
-        score: hit.score,
-        source: hit.episode.source.clone(),
-        highlights: hit.highlights,
-        episode: EpisodeView::from(&hit.episode),
-    };
     Ok(Json(SearchAnswer {
         query: search.text,
         mode,
         limit: page.limit,
         offset: page.offset,
-        results: found.hits.into_iter().map(result).collect(),
+        results: found.hits.into_iter().map(SearchResult::from).collect(),
         total: found.total,
         degraded: found.degraded,
     }))

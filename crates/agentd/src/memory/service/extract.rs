@@ -13,6 +13,7 @@ use crate::memory::entities::BY_MODEL;
 use crate::memory::error::MemoryError;
 use crate::memory::settings::EntityExtraction;
 use crate::memory::store::entities::{self, EntityKey, Found, FoundEntity};
+use crate::runtime::WorkerReport;
 
 const TEXT_CHARACTERS: usize = 8_000;
 const MOST_ENTITIES: usize = 50;
@@ -95,14 +96,14 @@ fn read_answer(answer: &str, text: &str) -> Option<Found> {
 impl Memory {
     /// Lets an agent's model go over the oldest episode that only rules have gone over; answers whether
     /// there may be another one to go over now.
-    pub(in crate::memory) async fn extract_by_model(&self) -> Result<bool, MemoryError> {
+    pub(in crate::memory) async fn extract_by_model(&self) -> Result<WorkerReport, MemoryError> {
         let rules = self.rules();
         if !rules.enabled || rules.entity_extraction != EntityExtraction::Llm {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
         let now = self.context().clock.now();
         if self.0.extract_again.lock().is_some_and(|again| again > now) {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
         // An agent whose model does not answer holds the others back no longer than this.
         let mut silent: Vec<AgentId> = Vec::new();
@@ -110,7 +111,7 @@ impl Memory {
             let mut read = self.context().db.read().await?;
             let next = entities::of_agent_not_extracted_by(&mut read, BY_MODEL, &silent).await?;
             drop(read);
-            let Some((number, id, content)) = next else { return Ok(false) };
+            let Some((number, id, content)) = next else { return Ok(WorkerReport::IDLE) };
             let agent = match self.0.agents.get(id.as_str()).await {
                 Ok(agent) => agent,
                 Err(AgentError::NotFound { .. }) => {
@@ -128,11 +129,11 @@ impl Memory {
                 }
                 Some(answer) => {
                     self.take_answer(number, &answer, &content).await?;
-                    return Ok(true);
+                    return Ok(WorkerReport::more(1));
                 }
             }
         }
-        Ok(false)
+        Ok(WorkerReport::IDLE)
     }
 
     async fn take_answer(&self, episode: i64, answer: &str, content: &str) -> Result<(), MemoryError> {

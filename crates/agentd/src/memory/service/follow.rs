@@ -13,6 +13,7 @@ use crate::memory::jobs::Job;
 use crate::memory::source::ConversationRef;
 use crate::memory::store::conversations::ConversationProgress;
 use crate::memory::store::{conversations, jobs};
+use crate::runtime::WorkerReport;
 
 /// A change of another daemon may be stored so much later than the time it bears. As often everything is looked
 /// at again that changed since it was done last.
@@ -55,12 +56,12 @@ impl TurnObserver for Memory {
 }
 
 impl Memory {
-    /// Remembers what was said in conversations that changed lately; answers whether there is more. How
+    /// Remembers what was said in conversations that changed lately. How
     /// far each conversation was gone through is stored; a call goes on where the one before it stood, so
     /// that what is there is read once and not again with each of many turns.
-    pub(in crate::memory) async fn follow_conversations(&self) -> Result<bool, MemoryError> {
+    pub(in crate::memory) async fn follow_conversations(&self) -> Result<WorkerReport, MemoryError> {
         if self.storing_since().await?.is_none() {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
         // Lost with an error, after which everything since the last whole run is looked at again.
         let run = self.0.followed.lock().run.take();
@@ -68,6 +69,7 @@ impl Memory {
             Some(run) => run,
             None => self.begin_run().await?,
         };
+        let mut items = 0;
         for _ in 0..PAGES {
             let (since, after) = &run.place;
             let DueConversations { mut due, next, is_last } = self
@@ -78,19 +80,20 @@ impl Memory {
             let is_whole = due.len() <= CONVERSATIONS_AT_ONCE;
             due.truncate(CONVERSATIONS_AT_ONCE);
             let last = due.last().map(|(conversation, _)| (conversation.updated_at, conversation.id.clone()));
+            items += due.len() as u64;
             let unfinished = self.remember_conversations(due).await?;
             run.unfinished = run.unfinished.into_iter().chain(unfinished).min();
             let is_new = last.is_some();
             run.place = if is_whole { next } else { last }.unwrap_or(run.place);
             if is_whole && is_last {
-                return Ok(self.end_run(&run));
+                return Ok(WorkerReport { items, has_more: self.end_run(&run) });
             }
             if is_new {
                 break;
             }
         }
         self.0.followed.lock().run = Some(run);
-        Ok(true)
+        Ok(WorkerReport { items, has_more: true })
     }
 
     async fn begin_run(&self) -> Result<Run, MemoryError> {

@@ -175,8 +175,8 @@ impl Memory {
     pub async fn close(&self) {
         loop {
             match self.write_noted().await {
-                Ok(true) => {}
-                Ok(false) => break,
+                Ok(report) if report.has_more => {}
+                Ok(_) => break,
                 Err(error) => {
                     tracing::warn!(%error, "what agents recalled last is not counted");
                     break;

@@ -20,6 +20,7 @@ use crate::memory::model::Episode;
 use crate::memory::relevance::{Question, cosine, feedback_factor, is_used};
 use crate::memory::store::counts::{CountChanges, Figure};
 use crate::memory::store::{episodes, recalls};
+use crate::runtime::WorkerReport;
 
 /// A question is embedded within this time, or its words have to do.
 const EMBEDDING_LIMIT: Duration = Duration::from_millis(250);
@@ -211,15 +212,16 @@ impl Memory {
 
     /// Writes down what recalling came to, a batch of it; answers whether there is more. Each turn is
     /// written once or, when the daemon is killed before, never.
-    pub(in crate::memory) async fn write_noted(&self) -> Result<bool, MemoryError> {
+    pub(in crate::memory) async fn write_noted(&self) -> Result<WorkerReport, MemoryError> {
         let batch: Vec<Noted> = {
             let mut waiting = self.0.noted.lock();
             let count = waiting.len().min(WRITTEN_AT_ONCE);
             waiting.drain(..count).collect()
         };
         if batch.is_empty() {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
+        let items = batch.len() as u64;
         let write = async move |tx: &mut Tx| {
             let mut counts = CountChanges::default();
             for noted in &batch {
@@ -234,7 +236,7 @@ impl Memory {
             counts.write(tx).await
         };
         self.context().db.write::<_, StoreError, _>(write).await?;
-        Ok(!self.0.noted.lock().is_empty())
+        Ok(WorkerReport { items, has_more: !self.0.noted.lock().is_empty() })
     }
 }
 

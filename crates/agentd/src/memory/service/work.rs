@@ -18,6 +18,7 @@ use crate::memory::store::conversations::{self, ConversationProgress};
 use crate::memory::store::counts::count_episodes;
 use crate::memory::store::jobs::{self, JobRow};
 use crate::memory::store::{entities, episodes, vectors};
+use crate::runtime::WorkerReport;
 
 /// After a daemon's sudden end another one may go on with its work when this is over.
 const LEASE: Duration = Duration::from_secs(20);
@@ -86,19 +87,20 @@ impl Memory {
     }
 
     /// Goes through conversations when that is due, a few steps of it; answers whether there is more.
-    pub(in crate::memory) async fn consolidate_when_due(&self) -> Result<bool, MemoryError> {
+    pub(in crate::memory) async fn consolidate_when_due(&self) -> Result<WorkerReport, MemoryError> {
         let minutes = self.rules().consolidate_interval_minutes;
         if self.storing_since().await?.is_none() || minutes == 0 {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
         let job = Job::Consolidate;
         let row = jobs::find_job(&mut self.context().db.read().await?, job.as_str()).await?;
         let interval = Duration::from_secs(u64::from(minutes) * 60);
         if row.and_then(|row| row.finished_at).is_some_and(|at| at + interval > self.context().clock.now()) {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
-        let Some(held) = self.claim(job, BACKGROUND_STEPS).await? else { return Ok(false) };
-        self.do_held(job, held, None).await.map(|(_, is_finished)| !is_finished)
+        let Some(held) = self.claim(job, BACKGROUND_STEPS).await? else { return Ok(WorkerReport::IDLE) };
+        let (_, is_finished) = self.do_held(job, held, None).await?;
+        Ok(WorkerReport { items: 1, has_more: !is_finished })
     }
 
     async fn claim(&self, job: Job, steps_left: usize) -> Result<Option<Held>, MemoryError> {
@@ -314,11 +316,11 @@ impl Memory {
     }
 
     /// Forgets what has had its time, a batch; answers whether there may be more.
-    pub(in crate::memory) async fn forget_by_rules(&self) -> Result<bool, MemoryError> {
+    pub(in crate::memory) async fn forget_by_rules(&self) -> Result<WorkerReport, MemoryError> {
         const AT_ONCE: u32 = 50;
         let rules = self.rules();
         if !rules.enabled {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
         let mut read = self.context().db.read().await?;
         let least = crate::memory::model::Millionths::of(rules.min_importance);
@@ -335,9 +337,10 @@ impl Memory {
         }
         drop(read);
         if gone.is_empty() {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
         gone.sort_by_key(|episode| episode.number);
+        let items = gone.len();
         let forget = async move |tx: &mut Tx| {
             for episode in &gone {
                 // Recalled or raised meanwhile: it stays.
@@ -350,7 +353,7 @@ impl Memory {
         };
         self.context().db.write(forget).await?;
         self.settle().await;
-        Ok(true)
+        Ok(WorkerReport::more(items))
     }
 }
 

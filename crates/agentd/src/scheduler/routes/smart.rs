@@ -1,6 +1,6 @@
 //! What the owner's habits say, and what a calendar shows.
 
-use agentd_base::{Edge, Problems, Timestamp};
+use agentd_base::{Edge, FieldProblem, Problems, Timestamp};
 use agentd_schedule::{ScheduleSpec, Zone};
 use agentd_web::{ApiError, Json, Query};
 use axum::extract::State;
@@ -11,8 +11,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
 use crate::agents::AgentId;
-use crate::scheduler::model::{JobId, RunId, RunStatus};
-use crate::scheduler::service::Scheduler;
+use crate::scheduler::model::{JobId, RunId};
+use crate::scheduler::service::{CalendarEntry, Scheduler};
 
 /// The longest range of a calendar, in days.
 const MOST_DAYS: u64 = 92;
@@ -126,6 +126,46 @@ pub(super) struct CalendarView {
     truncated: bool,
 }
 
+impl CalendarQuery {
+    fn range(&self, scheduler: &Scheduler) -> Result<(Timestamp, Timestamp), Vec<FieldProblem>> {
+        let zone = scheduler.zone();
+        let mut problems = Problems::new();
+        let start = bound("start", self.start.as_deref(), &zone, &mut problems).or_else(|| scheduler.first_of_month());
+        let mut end = bound("end", self.end.as_deref(), &zone, &mut problems);
+        if self.end.is_none() {
+            end = start.and_then(|start| zone.instant(zone.wall(start).checked_add(DEFAULT_DAYS.days()).ok()?));
+            problems.require(
+                start.is_none() || end.is_some(),
+                "end",
+                "is required where 31 days later no year has four digits",
+            );
+        }
+        if let (Some(start), Some(end)) = (start, end) {
+            problems.require(start < end, "end", "must lie after start");
+            problems.require(
+                end.since(start).as_secs() <= (MOST_DAYS + 1) * 86_400,
+                "end",
+                "lies 92 days after start at most",
+            );
+        }
+        problems.into_result()?;
+        Ok((start.unwrap_or_default(), end.unwrap_or_default()))
+    }
+}
+
+impl From<CalendarEntry> for CalendarEntryView {
+    fn from(entry: CalendarEntry) -> Self {
+        Self {
+            job_id: entry.job_id,
+            agent_id: entry.agent_id,
+            name: entry.name,
+            at: entry.at,
+            status: entry.run.as_ref().map_or("scheduled", |(_, status)| status.as_str()).to_owned(),
+            run_id: entry.run.map(|(id, _)| id),
+        }
+    }
+}
+
 /// What ran and what will run in a range
 #[utoipa::path(
     get, path = "/api/scheduler/calendar-data", tag = "scheduler", params(CalendarQuery),
@@ -135,42 +175,13 @@ pub(super) async fn get_calendar_data(
     State(scheduler): State<Scheduler>,
     Query(query): Query<CalendarQuery>,
 ) -> Answer<CalendarView> {
-    let zone = scheduler.zone();
-    let mut problems = Problems::new();
-    let start = bound("start", query.start.as_deref(), &zone, &mut problems).or_else(|| scheduler.first_of_month());
-    let mut end = bound("end", query.end.as_deref(), &zone, &mut problems);
-    if query.end.is_none() {
-        end = start.and_then(|start| zone.instant(zone.wall(start).checked_add(DEFAULT_DAYS.days()).ok()?));
-        problems.require(
-            start.is_none() || end.is_some(),
-            "end",
-            "is required where 31 days later no year has four digits",
-        );
-    }
-    if let (Some(start), Some(end)) = (start, end) {
-        problems.require(start < end, "end", "must lie after start");
-        problems.require(
-            end.since(start).as_secs() <= (MOST_DAYS + 1) * 86_400,
-            "end",
-            "lies 92 days after start at most",
-        );
-    }
-    problems.into_result().map_err(ApiError::invalid)?;
-    let (start, end) = (start.unwrap_or_default(), end.unwrap_or_default());
+    let (start, end) = query.range(&scheduler).map_err(ApiError::invalid)?;
     let calendar = scheduler.calendar(start, end).await?;
-    let entries = calendar.entries.into_iter().map(|entry| CalendarEntryView {
-        job_id: entry.job_id,
-        agent_id: entry.agent_id,
-        name: entry.name,
-        at: entry.at,
-        status: entry.run.as_ref().map_or("scheduled", |(_, status): &(RunId, RunStatus)| status.as_str()).to_owned(),
-        run_id: entry.run.map(|(id, _)| id),
-    });
     Ok(Json(CalendarView {
         start,
         end,
         timezone: calendar.zone.name().to_owned(),
-        entries: entries.collect(),
+        entries: calendar.entries.into_iter().map(CalendarEntryView::from).collect(),
         truncated: calendar.truncated,
     }))
 }

@@ -3,6 +3,7 @@
 mod chains;
 mod jobs;
 mod parse;
+mod pauses;
 mod runs;
 mod smart;
 mod statistics;
@@ -320,7 +321,7 @@ impl OwnsAgentData for Scheduler {
         _agent: &'t AgentId,
         limit: u32,
     ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
-        Box::pin(store::jobs::purge_deleted(tx, limit))
+        Box::pin(async move { Ok(store::jobs::purge_deleted(tx, limit).await? >= u64::from(limit)) })
     }
 }
 

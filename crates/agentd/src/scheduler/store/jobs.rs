@@ -275,8 +275,8 @@ pub(in crate::scheduler) async fn hide_of_agent(
     tx.execute(sql, args![agent, now]).await.map(|_| ())
 }
 
-/// Deletes up to about `limit` rows of deleted jobs, runs first; answers whether more may be left.
-pub(in crate::scheduler) async fn purge_deleted(tx: &mut Tx, limit: u32) -> Result<bool, StoreError> {
+/// Deletes up to about `limit` rows of deleted jobs, runs first; answers how many.
+pub(in crate::scheduler) async fn purge_deleted(tx: &mut Tx, limit: u32) -> Result<u64, StoreError> {
     let sql = "SELECT id FROM jobs WHERE deleted_at IS NOT NULL ORDER BY deleted_at LIMIT $1";
     let ids: Vec<JobId> =
         tx.fetch_all(sql, args![limit]).await?.iter().map(|row| row.get("id")).collect::<Result<_, _>>()?;
@@ -285,12 +285,12 @@ pub(in crate::scheduler) async fn purge_deleted(tx: &mut Tx, limit: u32) -> Resu
         let deleted = runs::delete_of_job(tx, id, left).await?;
         left = left.saturating_sub(deleted + 1);
         if left == 0 {
-            return Ok(true);
+            return Ok(u64::from(limit));
         }
         Vault::clear_scope(tx, &secret_scope(id)).await?;
         tx.execute("DELETE FROM jobs WHERE id = $1", args![id]).await?;
     }
-    Ok(ids.len() == limit as usize)
+    Ok(u64::from(limit) - left)
 }
 
 /// Jobs that are there, by id, each with what its row reads as; for holding them against the rules.

@@ -11,10 +11,10 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::builtin::BuiltinTools;
-use super::custom::CustomTools;
+use super::builtin::{BuiltinTool, BuiltinTools};
+use super::custom::{CustomTools, ListedTool};
 use super::sandbox::CodeRunner;
-use super::servers::{ServerStatus, ToolServers};
+use super::servers::{ServerStatus, ToolServerState, ToolServers};
 use super::service::MAX_TOOLS;
 use crate::settings::Settings;
 
@@ -75,6 +75,39 @@ struct ToolServerEntry {
     url: String,
 }
 
+impl From<BuiltinTool> for SkillEntry {
+    fn from(tool: BuiltinTool) -> Self {
+        Self {
+            url: format!("/api/settings/skills/builtin/{}/toggle", tool.description.name),
+            name: tool.description.name,
+            enabled: tool.enabled,
+            available: tool.problem.is_none(),
+        }
+    }
+}
+
+impl From<ListedTool> for SkillEntry {
+    fn from(listed: ListedTool) -> Self {
+        Self {
+            url: format!("/api/settings/skills/custom/{}", listed.tool.id),
+            name: listed.tool.name.clone(),
+            enabled: listed.tool.enabled,
+            available: listed.problem.is_none(),
+        }
+    }
+}
+
+impl From<ToolServerState> for ToolServerEntry {
+    fn from(listed: ToolServerState) -> Self {
+        Self {
+            url: format!("/api/settings/skills/mcp/{}", listed.server.id),
+            name: listed.server.name.clone(),
+            status: listed.status,
+            tools: listed.tools.len(),
+        }
+    }
+}
+
 /// What agents can do, at a glance.
 #[derive(Debug, Serialize, ToSchema)]
 struct SkillsView {
@@ -93,42 +126,9 @@ struct SkillsView {
 #[utoipa::path(get, path = "/api/settings/skills", operation_id = "get_skills", tag = "skills",
     responses((status = 200, body = SkillsView)))]
 async fn get_skills(State(state): State<SkillsRoutes>) -> ApiResult<Json<SkillsView>> {
-    let builtin: Vec<SkillEntry> = state
-        .builtin
-        .list()
-        .await?
-        .into_iter()
-        .map(|tool| SkillEntry {
-            url: format!("/api/settings/skills/builtin/{}/toggle", tool.description.name),
-            name: tool.description.name,
-            enabled: tool.enabled,
-            available: tool.problem.is_none(),
-        })
-        .collect();
-    let custom: Vec<SkillEntry> = state
-        .custom
-        .list()
-        .await?
-        .into_iter()
-        .map(|listed| SkillEntry {
-            url: format!("/api/settings/skills/custom/{}", listed.tool.id),
-            name: listed.tool.name.clone(),
-            enabled: listed.tool.enabled,
-            available: listed.problem.is_none(),
-        })
-        .collect();
-    let servers: Vec<ToolServerEntry> = state
-        .servers
-        .list()
-        .await?
-        .into_iter()
-        .map(|listed| ToolServerEntry {
-            url: format!("/api/settings/skills/mcp/{}", listed.server.id),
-            name: listed.server.name.clone(),
-            status: listed.status,
-            tools: listed.tools.len(),
-        })
-        .collect();
+    let builtin: Vec<SkillEntry> = state.builtin.list().await?.into_iter().map(SkillEntry::from).collect();
+    let custom: Vec<SkillEntry> = state.custom.list().await?.into_iter().map(SkillEntry::from).collect();
+    let servers: Vec<ToolServerEntry> = state.servers.list().await?.into_iter().map(ToolServerEntry::from).collect();
     let offered = servers.iter().filter(|server| server.status != ServerStatus::Disabled);
     let of_servers: usize = offered.map(|server| server.tools).sum();
     let usable = builtin.iter().chain(&custom).filter(|entry| entry.enabled && entry.available).count() + of_servers;

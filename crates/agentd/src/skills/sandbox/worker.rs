@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::runner::CodeRunner;
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -23,10 +23,10 @@ impl Worker for CheckSandbox {
         INTERVAL
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async move {
             self.0.prove().await;
-            Ok(false)
+            Ok(WorkerReport::done(1))
         }
         .boxed()
     }

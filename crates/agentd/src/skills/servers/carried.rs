@@ -101,6 +101,6 @@ impl ToolServers {
     /// # Errors
     /// The database is away.
     pub(in crate::skills) async fn follow_import(&self) -> Result<(), ToolServerError> {
-        self.look_after().await
+        self.look_after().await.map(|_| ())
     }
 }

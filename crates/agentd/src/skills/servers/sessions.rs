@@ -192,17 +192,19 @@ impl ToolServers {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn look_after(&self) -> Result<(), ToolServerError> {
+    pub async fn look_after(&self) -> Result<usize, ToolServerError> {
         let links: Vec<(ToolServerId, Arc<Link>)> =
             self.0.links.lock().by_id.iter().map(|(id, link)| (id.clone(), Arc::clone(link))).collect();
         if links.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
+        let mut told = 0;
         let (loaded, now) = (self.loaded().await?, self.0.clock.now());
         for (id, link) in links {
             let Some(found) = loaded.find(id.as_str()).filter(|found| found.server.enabled) else {
                 self.forget(&id);
                 let _ = link.tell(Command::Close);
+                told += 1;
                 continue;
             };
             let state = link.state();
@@ -218,8 +220,9 @@ impl ToolServers {
             };
             // A full queue has been seen to by the next time.
             let _ = link.tell(command);
+            told += 1;
         }
-        Ok(())
+        Ok(told)
     }
 
     fn is_check_due(&self, id: &ToolServerId, now: Timestamp) -> bool {

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::service::ToolServers;
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 const INTERVAL: Duration = Duration::from_secs(5);
 
@@ -23,11 +23,7 @@ impl Worker for ToolServerMaintenance {
         INTERVAL
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
-        async move {
-            self.0.look_after().await?;
-            Ok(false)
-        }
-        .boxed()
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
+        async move { Ok(WorkerReport::done(self.0.look_after().await?)) }.boxed()
     }
 }

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use crate::runtime::{Worker, WorkerError};
+use crate::runtime::{Worker, WorkerError, WorkerReport};
 use crate::webhooks::model::{KEPT, MAX_BYTES, MAX_DELIVERIES, QUEUE, REPEATS_WITHIN, WebhookDeliveryId, WebhookId};
 use crate::webhooks::service::Webhooks;
 use crate::webhooks::store::purge;
@@ -36,80 +36,79 @@ impl Worker for PurgeDeliveries {
         Some(self.0.purge_wake())
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<bool, WorkerError>> {
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         self.run().boxed()
     }
 }
 
 impl PurgeDeliveries {
-    async fn run(&self) -> Result<bool, WorkerError> {
-        let mut has_more = self.purge_old().await?;
-        has_more |= self.purge_surplus().await?;
-        has_more |= self.purge_deleted().await?;
-        has_more |= self.purge_messages().await?;
-        Ok(self.purge_items().await? || has_more)
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
+        let old = self.purge_old().await?.and(self.purge_surplus().await?);
+        let deleted = self.purge_deleted().await?;
+        Ok(old.and(deleted).and(self.purge_messages().await?).and(self.purge_items().await?))
     }
 
-    async fn purge_old(&self) -> Result<bool, WorkerError> {
+    async fn purge_old(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.0.context();
         let before = context.clock.now() - KEPT;
         let old = purge::list_old(&mut context.db.read().await?, before, DELIVERIES_A_BATCH).await?;
         self.delete(old).await
     }
 
-    async fn purge_surplus(&self) -> Result<bool, WorkerError> {
-        let mut has_more = false;
+    async fn purge_surplus(&self) -> Result<WorkerReport, WorkerError> {
+        let mut report = WorkerReport::IDLE;
         for webhook in self.0.take_fed().await? {
             let mut read = self.0.context().db.read().await?;
             let surplus =
                 purge::list_surplus(&mut read, &webhook, MAX_DELIVERIES, MAX_BYTES, DELIVERIES_A_BATCH).await?;
             drop(read);
-            if self.delete(surplus).await? {
+            let deleted = self.delete(surplus).await?;
+            if deleted.has_more {
                 self.0.note_fed(&webhook);
-                has_more = true;
             }
+            report = report.and(deleted);
         }
-        Ok(has_more)
+        Ok(report)
     }
 
-    /// Deletes these; answers whether they were a whole batch.
-    async fn delete(&self, ids: Vec<WebhookDeliveryId>) -> Result<bool, WorkerError> {
+    /// Deletes these: there may be more if they were a whole batch.
+    async fn delete(&self, ids: Vec<WebhookDeliveryId>) -> Result<WorkerReport, WorkerError> {
         if ids.is_empty() {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
-        let is_full = ids.len() == DELIVERIES_A_BATCH as usize;
+        let report = WorkerReport::batch(ids.len(), DELIVERIES_A_BATCH);
         let delete = async move |tx: &mut Tx| purge::delete_deliveries(tx, &ids).await;
         self.0.context().db.write(delete).await?;
-        Ok(is_full)
+        Ok(report)
     }
 
-    async fn purge_deleted(&self) -> Result<bool, WorkerError> {
+    async fn purge_deleted(&self) -> Result<WorkerReport, WorkerError> {
         let db = &self.0.context().db;
-        let Some(webhook) = purge::find_hidden(&mut db.read().await?).await? else { return Ok(false) };
+        let Some(webhook) = purge::find_hidden(&mut db.read().await?).await? else { return Ok(WorkerReport::IDLE) };
         db.write(async move |tx: &mut Tx| purge_webhook(tx, &webhook).await).await?;
-        Ok(true)
+        Ok(WorkerReport::more(1))
     }
 
-    async fn purge_messages(&self) -> Result<bool, WorkerError> {
+    async fn purge_messages(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.0.context();
         let before = context.clock.now() - REPEATS_WITHIN;
         if !purge::has_old_messages(&mut context.db.read().await?, before).await? {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
         let delete = async move |tx: &mut Tx| purge::delete_old_messages(tx, before, ROWS_A_BATCH).await;
-        Ok(context.db.write_relaxed(delete).await? >= u64::from(ROWS_A_BATCH))
+        Ok(WorkerReport::batch(context.db.write_relaxed(delete).await?, ROWS_A_BATCH))
     }
 
     /// Places in the queue of turns that began.
-    async fn purge_items(&self) -> Result<bool, WorkerError> {
+    async fn purge_items(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.0.context();
         if context.db.read().await?.queue_stats(QUEUE).await?.done == 0 {
-            return Ok(false);
+            return Ok(WorkerReport::IDLE);
         }
         // What ended in this very moment is left for the next time.
         let before = context.clock.now();
         let delete = async move |tx: &mut Tx| tx.purge_queue(QUEUE, ItemStatus::Done, before, ROWS_A_BATCH).await;
-        Ok(context.db.write_relaxed(delete).await? >= u64::from(ROWS_A_BATCH))
+        Ok(WorkerReport::batch(context.db.write_relaxed(delete).await?, ROWS_A_BATCH))
     }
 }
 

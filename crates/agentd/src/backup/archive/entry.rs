@@ -1,0 +1,43 @@
+//! Small parts of an archive's entries, and what is said of broken ones.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::backup::error::BackupError;
+use crate::backup::model::shown;
+
+pub(super) const UNPACKED: &str = "the unpacked archive";
+pub(super) const MAX_NAME_BYTES: u64 = 64 * 1024;
+
+pub(super) fn whole_text(entry: &mut impl Read) -> Result<Vec<u8>, BackupError> {
+    let mut text = Vec::new();
+    entry.take(MAX_NAME_BYTES).read_to_end(&mut text).map_err(broken)?;
+    Ok(text)
+}
+
+pub(super) fn long_text(entry: &mut impl Read) -> Result<Vec<u8>, BackupError> {
+    let mut text = whole_text(entry)?;
+    while text.last() == Some(&0) {
+        text.pop();
+    }
+    Ok(text)
+}
+
+pub(super) fn broken(error: io::Error) -> BackupError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => BackupError::archive("it is cut off"),
+        io::ErrorKind::StorageFull | io::ErrorKind::PermissionDenied | io::ErrorKind::QuotaExceeded => {
+            BackupError::files(UNPACKED)(error)
+        }
+        _ => BackupError::archive(format!("it is damaged or no archive of this program ({error})")),
+    }
+}
+
+pub(super) fn unpacking(path: &Path, error: io::Error) -> BackupError {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            BackupError::archive(format!("`{}` stands twice in it or its folder is missing", shown(path)))
+        }
+        _ => BackupError::files(format!("`{}`", shown(path)))(error),
+    }
+}

@@ -1,0 +1,363 @@
+//! Wires the domains: which service gets what, which trait is implemented by whom. The only
+//! module that knows them all.
+
+mod access;
+mod activity;
+mod figures;
+mod old_urls;
+mod rest;
+mod routes;
+mod workers;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use agentd_inference::embedder::{EmbedderOptions, LocalEmbedder};
+use agentd_inference::{LocalModel, LocalModelOptions};
+use agentd_process::Spawner;
+use agentd_web::{Guarded, IdempotencyGuard, catch_panic};
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+
+use crate::agents::{Agents, ValidateAgents};
+use crate::auth::{Auth, AuthOptions};
+use crate::backup::{Backup, RestoreValidators, WhileBusy, local_routes};
+use crate::channels::ChannelSettings;
+use crate::chat::Chat;
+use crate::config::Config;
+use crate::devices::Devices;
+use crate::engine::Engine;
+use crate::evolution::Evolution;
+use crate::hooks::{HookDependencies, Hooks, ValidateHooks};
+use crate::lifecycle::{LocalRouter, StartError};
+use crate::memory::{self, Memory, MemorySettings, MemoryTools};
+use crate::monitoring::{Gate, Monitoring, Readiness, refuse_unless_ready};
+use crate::notify::{Notify, NotifyOptions};
+use crate::proactive::Proactive;
+use crate::projects::Projects;
+use crate::providers::{LocalOptions, PriceTable, Providers};
+use crate::runtime::{AppContext, EventBacklog, StoredLedger, ValidateRestored, Workers};
+use crate::scheduler::{Scheduler, SchedulerTools, ValidateJobs};
+use crate::settings::{Registry, Settings, SettingsRoutes, ValidateSettings, Vault};
+use crate::setup::Setup;
+use crate::skills::{
+    BuiltinTools, CodeRunner, CustomTools, PortableSkills, SandboxSettings, Skills, SkillsRoutes, ToolServers,
+};
+use crate::webhooks::Webhooks;
+use access::{Bootstrap, OwnerAlone, with_middleware};
+use old_urls::OldUrls;
+pub use routes::document;
+use routes::routes;
+
+/// A composed daemon: what answers, and what works in the background.
+#[derive(Clone)]
+pub struct Daemon {
+    /// The API behind its middleware.
+    pub router: Guarded<Gate>,
+    /// The API for the owner on the daemon's own machine, without the network's middleware.
+    pub local_router: LocalRouter,
+    pub workers: Workers,
+    services: Services,
+}
+
+impl std::fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Daemon").field("workers", &self.workers).finish_non_exhaustive()
+    }
+}
+
+/// Every service, cheap to clone.
+#[derive(Clone)]
+struct Services {
+    monitoring: Monitoring,
+    backup: Backup,
+    settings: SettingsRoutes,
+    auth: Auth,
+    providers: Providers,
+    agents: Agents,
+    projects: Projects,
+    skills: Skills,
+    tools: SkillsRoutes,
+    engine: Engine,
+    chat: Chat,
+    evolution: Evolution,
+    devices: Devices,
+    setup: Setup,
+    notify: Notify,
+    scheduler: Scheduler,
+    proactive: Proactive,
+    memory: Memory,
+    webhooks: Webhooks,
+    hooks: Hooks,
+    embedder: LocalEmbedder,
+}
+
+/// What an agent said about itself is stored within this time, once its turn has ended.
+const EVOLUTION_DRAIN: Duration = Duration::from_secs(1);
+/// Runs and deliveries that wait for a permit at a provider are given back within this time.
+const WAITING_DRAIN: Duration = Duration::from_secs(1);
+/// The model inside is unloaded after this long without work.
+const IDLE_UNLOAD: Duration = Duration::from_secs(300);
+
+impl Daemon {
+    /// Brings running work to its end; a reply or message that takes longer than `grace` is
+    /// interrupted.
+    pub async fn drain(&self, grace: Duration) {
+        let services = &self.services;
+        tokio::join!(services.engine.drain(grace), services.notify.drain(grace), services.hooks.drain(grace));
+        tokio::join!(services.scheduler.drain(WAITING_DRAIN), services.webhooks.drain(WAITING_DRAIN));
+        self.services.evolution.drain(EVOLUTION_DRAIN).await;
+        // After the replies, which may use their tools to the end.
+        self.services.devices.drain().await;
+        tokio::join!(
+            self.services.tools.servers.shut_down(),
+            self.services.providers.shut_down(),
+            self.services.memory.close(),
+            self.services.embedder.shutdown()
+        );
+    }
+
+    /// How many replies are being written here.
+    #[must_use]
+    pub fn running_turns(&self) -> usize {
+        self.services.engine.running_turns()
+    }
+
+    /// What agents can do; a program that embeds the daemon may add to it.
+    #[must_use]
+    pub fn skills(&self) -> &Skills {
+        &self.services.skills
+    }
+
+    /// Jobs and their runs.
+    #[must_use]
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.services.scheduler
+    }
+
+    /// Durable sending, for what enqueues messages from outside of a request.
+    #[must_use]
+    pub fn notify(&self) -> &Notify {
+        &self.services.notify
+    }
+
+    /// Whether no API key was ever made.
+    pub async fn is_bootstrapping(&self) -> bool {
+        self.services.auth.bootstrap_state().await.is_ok_and(|state| state.bootstrap_mode)
+    }
+}
+
+/// Every category of settings.
+fn registry() -> Registry {
+    Registry::new().with::<ChannelSettings>().with::<SandboxSettings>().with::<MemorySettings>()
+}
+
+/// What rows from an archive must pass.
+fn validators(registry: &Registry) -> RestoreValidators {
+    let validators: [Box<dyn ValidateRestored>; 4] = [
+        Box::new(ValidateAgents),
+        Box::new(ValidateSettings(registry.clone())),
+        Box::new(ValidateJobs),
+        Box::new(ValidateHooks),
+    ];
+    Arc::new(validators)
+}
+
+/// The sources of tools that skills has itself.
+fn tools(context: &AppContext, settings: &Settings, skills: &Skills, runner: &CodeRunner) -> SkillsRoutes {
+    let builtin = BuiltinTools::new(context, settings, runner.clone());
+    let custom = CustomTools::new(context, settings, runner.clone(), skills.clone());
+    skills.register(Arc::new(builtin.clone()));
+    let servers = ToolServers::new(context, settings, runner.clone(), skills.clone());
+    skills.register(Arc::new(custom.clone()));
+    skills.register(Arc::new(servers.clone()));
+    let tools = SkillsRoutes { builtin, custom, servers, runner: runner.clone(), settings: settings.clone() };
+    settings.register(Arc::new(PortableSkills::new(&tools.builtin, &tools.custom, &tools.servers)));
+    tools
+}
+
+/// Wires everything over an open context. `while_busy` is what to do while another daemon on the
+/// same data directory restores.
+///
+/// # Errors
+/// What a domain cannot start without is missing.
+pub async fn compose(
+    context: AppContext,
+    config: &Config,
+    address: SocketAddr,
+    readiness: Readiness,
+    while_busy: WhileBusy,
+) -> Result<Daemon, StartError> {
+    let key_file = config.secret_key_file.clone().unwrap_or_else(|| context.data_dir.secret_key());
+    let vault = Vault::open(&context.db, &context.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
+    let hashing_key = vault.hashing_key();
+    let mut workers = Workers::new(context.panics.clone(), context.clock.clone());
+    let rest = rest::Rest::new(readiness.clone(), workers.pause());
+    let registry = registry();
+    let backup = Backup::new(&context, vault.clone(), Arc::new(rest.clone()), validators(&registry));
+    // Before anybody reads what it may still have to put in place.
+    backup.finish_interrupted(while_busy).await.map_err(|e| StartError::domain(&e))?;
+    let settings = Settings::open(&context, vault, registry).await.map_err(|e| StartError::domain(&e))?;
+    let options = AuthOptions {
+        api_key_required: config.api_key_required,
+        listens_beyond_loopback: !address.ip().is_loopback(),
+        own_origins: config.allowed_origins(address),
+    };
+    let auth = Auth::new(context.clone(), settings.clone(), options);
+    if let Some(path) = &config.bootstrap_api_key_file {
+        auth.adopt_bootstrap_key_file(path).await.map_err(|e| StartError::domain(&e))?;
+    }
+    let program = match &config.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe().map_err(|e| StartError::domain(&e))?,
+    };
+    let spawner = Spawner::start().map_err(|e| StartError::domain(&e))?;
+    let runner = CodeRunner::new(&context, settings.clone(), spawner.clone(), program.clone());
+    let inference_worker = || vec!["inference-worker".into()];
+    let local_embedder = LocalEmbedder::new(EmbedderOptions::new(
+        config.embedding_model_paths(),
+        program.clone(),
+        inference_worker(),
+        spawner.clone(),
+        context.entropy.clone(),
+    ));
+    let mut local = LocalModelOptions::new(program, inference_worker(), spawner, context.entropy.clone());
+    local.idle_unload = IDLE_UNLOAD;
+    // `make models` puts the weights beside the sources, where `make run` starts the daemon.
+    let beside_sources = std::path::absolute("models").map_err(|e| StartError::domain(&e))?;
+    let folders = vec![context.data_dir.models(), beside_sources];
+    let local = LocalOptions { model: LocalModel::new(local), folders };
+    let prices = PriceTable::load(&context.data_dir.root().join("prices.toml")).map_err(|e| StartError::domain(&e))?;
+    let providers = Providers::new(&context, settings.clone(), local, prices);
+    let agents = Agents::new(context.clone(), settings.clone());
+    settings.register_finder(Arc::new(providers.clone()));
+    settings.register_finder(Arc::new(agents.clone()));
+    let skills = Skills::new(&runner);
+    let tools = tools(&context, &settings, &skills, &runner);
+    let engine = Engine::new(context.clone(), settings.clone(), agents.clone(), providers.clone(), skills.clone());
+    let projects = Projects::new(context.clone());
+    let chat = Chat::new(context.clone(), agents.clone(), projects.clone(), engine.clone());
+    projects.register(Arc::new(chat.clone()));
+    // Conversations before sessions: their purge takes the logs along.
+    agents.register(Arc::new(chat.clone()));
+    agents.register(Arc::new(engine.clone()));
+    engine.register(Arc::new(chat.clone()));
+    let evolution = Evolution::new(context.clone(), agents.clone(), engine.clone(), Arc::new(chat.clone()));
+    agents.register(Arc::new(evolution.clone()));
+    engine.observe(Arc::new(evolution.clone()));
+    engine.approvals().register(Arc::new(evolution.clone()));
+    let notify_options =
+        NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
+    let notify = Notify::new(&context, settings.clone(), notify_options);
+    settings.register_finder(Arc::new(notify.clone()));
+    let scheduler = Scheduler::new(
+        context.clone(),
+        settings.clone(),
+        agents.clone(),
+        projects.clone(),
+        engine.clone(),
+        notify.clone(),
+    );
+    projects.register(Arc::new(scheduler.clone()));
+    agents.register(Arc::new(scheduler.clone()));
+    engine.register(Arc::new(scheduler.clone()));
+    scheduler.observe_owner(Arc::new(activity::WrittenMessages(chat.clone())));
+    let proactive = Proactive::new(
+        context.clone(),
+        settings.clone(),
+        agents.clone(),
+        engine.clone(),
+        notify.clone(),
+        scheduler.clone(),
+    );
+    agents.register(Arc::new(proactive.clone()));
+    engine.register(Arc::new(proactive.clone()));
+    let base_url = config.reached_at(address);
+    let vault = settings.vault().clone();
+    let webhooks = Webhooks::new(&context, vault, agents.clone(), engine.clone(), base_url);
+    agents.register(Arc::new(webhooks.clone()));
+    engine.register(Arc::new(webhooks.clone()));
+    let bootstrap = Arc::new(Bootstrap(auth.clone()));
+    let monitoring = Monitoring::new(&context.db, &context.clock, readiness.clone(), bootstrap, Vec::new());
+    // Before turns are found cut off, which are counted, too.
+    figures::register(monitoring.metrics(), &auth, &providers, &engine);
+    engine.recover().await.map_err(|e| StartError::domain(&e))?;
+    let devices = Devices::new(context.clone(), chat.clone());
+    skills.register(Arc::new(devices.clone()));
+    let embedder = config.embedder.clone().unwrap_or_else(|| Arc::new(local_embedder.clone()));
+    let conversations = Arc::new(chat.clone());
+    let memory =
+        Memory::new(context.clone(), settings.clone(), agents.clone(), engine.clone(), conversations, embedder);
+    agents.register(Arc::new(memory.clone()));
+    engine.set_recall(Arc::new(memory.clone()));
+    engine.observe(Arc::new(memory.clone()));
+    tools.builtin.join(Arc::new(MemoryTools::new(memory.clone())));
+    tools.builtin.join(Arc::new(SchedulerTools::new(&scheduler)));
+    let setup = Setup::new(context.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
+    let dependencies = HookDependencies {
+        settings: settings.clone(),
+        agents: agents.clone(),
+        engine: engine.clone(),
+        memory: memory.clone(),
+        notify: notify.clone(),
+        runner: runner.clone(),
+        waiting_limit: config.hook_waiting_limit,
+    };
+    let hooks = Hooks::new(&context, dependencies);
+    agents.register(Arc::new(hooks.clone()));
+    let old_urls =
+        OldUrls { hooks: hooks.clone(), tools: tools.clone(), scheduler: scheduler.clone(), notify: notify.clone() };
+    old_urls.seal().await?;
+    figures::register_tool_servers(monitoring.metrics(), &tools.servers);
+    figures::register_scheduler(monitoring.metrics(), &scheduler);
+    figures::register_panics(monitoring.metrics(), &context.panics);
+    figures::register_workers(monitoring.metrics(), &workers.records());
+    figures::register_devices(monitoring.metrics(), &devices);
+    figures::register_webhooks(monitoring.metrics(), &webhooks);
+    figures::register_hooks(monitoring.metrics(), &hooks);
+    let backlog = EventBacklog::new(config.event_backlog_limit);
+    figures::register_backlog(monitoring.metrics(), &backlog);
+    let counted = backlog.clone();
+    rest.set_parts(engine.clone(), devices.clone(), old_urls);
+    let settings = SettingsRoutes { settings, clock: context.clock.clone() };
+    let services = Services {
+        monitoring,
+        backup,
+        settings,
+        auth: auth.clone(),
+        providers,
+        agents,
+        projects,
+        skills,
+        tools,
+        engine,
+        chat,
+        evolution,
+        devices,
+        setup,
+        notify,
+        scheduler,
+        proactive,
+        memory,
+        webhooks,
+        hooks,
+        embedder: local_embedder,
+    };
+    let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(context.db.clone())), hashing_key));
+    let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
+    let gate = Gate { readiness, backlog };
+    let router = with_middleware(open, &services, gate.clone(), &context, config, address);
+    let local = services.clone();
+    let make: Box<dyn FnOnce() -> Router + Send> = Box::new(move || {
+        routes(&local)
+            .mount(Arc::new(OwnerAlone), &guard)
+            .layer(from_fn_with_state(gate, refuse_unless_ready))
+            // Behind no gate: a restore is what closes it.
+            .merge(local_routes(local.backup.clone()))
+            .merge(memory::local_routes(local.memory.clone()))
+            .layer(from_fn(catch_panic))
+    });
+    workers::add_all(&mut workers, &services, &context, counted, runner);
+    Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
+}

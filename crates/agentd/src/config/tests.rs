@@ -1,0 +1,131 @@
+use super::*;
+
+#[test]
+fn defaults_listen_on_loopback_alone() {
+    let config = Config::from_source(ConfigSource::default()).unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:7878");
+    assert_eq!(config.base_url, "http://127.0.0.1:7878");
+    assert!(!config.api_key_required);
+}
+
+#[test]
+fn names_every_bad_value_at_once() {
+    let source = ConfigSource {
+        host: Some("everywhere".into()),
+        port: Some("70000".into()),
+        api_key_required: Some("perhaps".into()),
+        database_url: Some(Secret::new("mysql://x".into())),
+        base_url: Some("agents.example".into()),
+        cors_origins: Some("https://ok.example, nonsense, https://x.example/path".into()),
+        allowed_hosts: Some("a.example,https://b.example".into()),
+        trusted_proxies: Some("10.0.0.0/99".into()),
+        log: Some("agentd=loud=very".into()),
+        log_format: Some("xml".into()),
+        secret_key_file: Some("/".into()),
+        embedding_model: Some("/".into()),
+        ..ConfigSource::default()
+    };
+    let ConfigError(problems) = Config::from_source(source).unwrap_err();
+    for name in [
+        "SVC_HOST",
+        "SVC_PORT",
+        "SVC_API_KEY_REQUIRED",
+        "SVC_DATABASE_URL",
+        "SVC_BASE_URL",
+        "`nonsense`",
+        "x.example/path",
+        "SVC_ALLOWED_HOSTS",
+        "SVC_TRUSTED_PROXIES",
+        "SVC_LOG ",
+        "SVC_LOG_FORMAT",
+        "SVC_SECRET_KEY_FILE",
+        "SVC_EMBEDDING_MODEL",
+    ] {
+        assert!(problems.iter().any(|problem| problem.contains(name)), "{name} in {problems:?}");
+    }
+}
+
+#[test]
+fn the_embedding_model_is_the_named_one_or_that_in_the_folders_of_models() {
+    let source = ConfigSource { data_dir: Some("/data".into()), ..ConfigSource::default() };
+    let paths = Config::from_source(source.clone()).unwrap().embedding_model_paths();
+    assert_eq!(paths[0], PathBuf::from("/data/models/all-minilm-l6-v2-q8_0.gguf"));
+    assert!(paths.len() == 2 && paths[1].is_absolute() && paths[1].ends_with("models/all-minilm-l6-v2-q8_0.gguf"));
+    let named = ConfigSource { embedding_model: Some("/m/own.gguf".into()), ..source };
+    let config = Config::from_source(named.clone()).unwrap();
+    assert_eq!(config.embedding_model_paths(), [PathBuf::from("/m/own.gguf")]);
+    let empty = ConfigSource { embedding_model: Some("".into()), ..named };
+    assert!(Config::from_source(empty).unwrap_err().0[0].contains("SVC_EMBEDDING_MODEL"));
+}
+
+#[test]
+fn a_database_has_a_host() {
+    for (url, is_valid) in [
+        ("postgres://db.example", true),
+        ("postgres://u:p@db.example:5432/agentd?sslmode=require", true),
+        ("postgres://[::1]:5432/x", true),
+        ("postgresql://u@%2Fvar%2Frun/agentd", true),
+        ("postgres:///agentd?host=/var/run/postgresql", true),
+        ("postgres://", false),
+        ("postgres:///agentd", false),
+        ("postgres://u:p@/agentd", false),
+        ("postgres://:5432/agentd", false),
+        ("postgres:///agentd?host=", false),
+    ] {
+        let source = ConfigSource { database_url: Some(Secret::new(url.into())), ..ConfigSource::default() };
+        assert_eq!(Config::from_source(source).is_ok(), is_valid, "{url}");
+    }
+}
+
+#[test]
+fn a_misspelt_level_is_no_filter() {
+    for (log, is_valid) in [
+        ("info", true),
+        ("WARN", true),
+        ("off", true),
+        ("agentd=debug", true),
+        ("warn,agentd=trace,sqlx=off", true),
+        ("agentd[request]=debug", true),
+        ("loud", false),
+        ("info,verbose", false),
+        ("agentd", false),
+        ("agentd=loud", false),
+    ] {
+        let config = Config::from_source(ConfigSource { log: Some(log.into()), ..ConfigSource::default() });
+        assert_eq!(config.is_ok(), is_valid, "{log}");
+    }
+}
+
+#[test]
+fn a_base_url_names_a_host() {
+    let source = ConfigSource { base_url: Some("https://agents.example:8443/".into()), ..ConfigSource::default() };
+    let config = Config::from_source(source).unwrap();
+    assert_eq!(config.base_url, "https://agents.example:8443");
+    assert_eq!(config.host_names(), ["agents.example"]);
+}
+
+#[test]
+fn an_origin_is_what_a_browser_writes() {
+    for (base_url, origin) in [
+        ("https://agents.example:443", "https://agents.example"),
+        ("http://Agents.Example:80/", "http://agents.example"),
+        ("https://agents.example/daemon/", "https://agents.example"),
+        ("https://agents.example:8443/daemon", "https://agents.example:8443"),
+        ("http://[::1]:80", "http://[::1]"),
+    ] {
+        let source = ConfigSource {
+            base_url: Some(base_url.into()),
+            cors_origins: Some("https://UI.example:443/".into()),
+            ..ConfigSource::default()
+        };
+        let config = Config::from_source(source).unwrap();
+        let origins = config.allowed_origins(config.listen);
+        assert!(origins.iter().any(|found| found == origin), "{origin} in {origins:?}");
+        assert!(origins.iter().any(|found| found == "https://ui.example"), "{origins:?}");
+        assert!(!config.base_url.ends_with('/'));
+    }
+    for base_url in ["https:agents.example", "https://u:p@agents.example", "https://a.example/?x", "ftp://a.example"] {
+        let source = ConfigSource { base_url: Some(base_url.into()), ..ConfigSource::default() };
+        assert!(Config::from_source(source).is_err(), "{base_url}");
+    }
+}

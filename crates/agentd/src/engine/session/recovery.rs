@@ -1,0 +1,111 @@
+//! Sessions whose daemon is gone: their replies are kept as far as they were shown.
+
+use std::sync::Arc;
+
+use agentd_llm::{Usage, UsageSource};
+use agentd_store::{Dialect, StoreError, Tx};
+
+use crate::engine::error::EngineError;
+use crate::engine::model::{NoAnswer, Reply, Session, SessionEvent, SessionStatus, close_calls};
+use crate::engine::prompt::estimate_tokens;
+use crate::engine::session::log::{StoredLog, read_log};
+use crate::engine::state::EngineState;
+use crate::engine::store;
+use crate::runtime::WorkerReport;
+
+pub(in crate::engine) const INTERRUPTED: &str =
+    "The daemon was stopped before the reply was complete; what was written is kept. Send the message again.";
+const SESSIONS_A_BATCH: usize = 50;
+/// More than all replicas together run.
+const MAX_RUNNING: u32 = 50_000;
+
+/// Ends running sessions that nobody holds any more; answers whether there may be more. With one
+/// database for this daemon alone, whatever it does not run itself is nobody's.
+pub(in crate::engine) async fn interrupt_abandoned(engine: &Arc<EngineState>) -> Result<WorkerReport, EngineError> {
+    let is_alone = engine.context.db.dialect() == Dialect::Sqlite;
+    let now = engine.context.clock.now();
+    let mut read = engine.context.db.read().await?;
+    let mut abandoned = store::list_running(&mut read, MAX_RUNNING).await?;
+    abandoned.retain(|(session, lease_until)| {
+        // Of our own, those that run are known by memory.
+        let is_held = match *session.owner == *engine.holder.as_str() {
+            true => engine.live.find(&session.id).is_some(),
+            false => !is_alone && *lease_until >= now && !engine.holder.knows_dead(&session.owner),
+        };
+        !is_held
+    });
+    let has_more = abandoned.len() > SESSIONS_A_BATCH;
+    let items = abandoned.len().min(SESSIONS_A_BATCH) as u64;
+    drop(read);
+    for (session, _) in abandoned.into_iter().take(SESSIONS_A_BATCH) {
+        if put_back(engine, &session).await? {
+            continue;
+        }
+        // Read before the transaction: should its owner write once more after all, the number of
+        // our last event is taken and nothing changes.
+        let log = read_log(&mut engine.context.db.read().await?, &session).await?;
+        match interrupt(engine, session, log).await {
+            // It is held after all.
+            Err(EngineError::Store(StoreError::Unique { .. })) => {}
+            other => other?,
+        }
+    }
+    Ok(WorkerReport { items, has_more })
+}
+
+/// A turn that was taken up after its approval and had done nothing yet waits again.
+async fn put_back(engine: &Arc<EngineState>, session: &Session) -> Result<bool, EngineError> {
+    let (id, owner) = (session.id.clone(), session.owner.clone());
+    let put_back = async move |tx: &mut Tx| {
+        let now = tx.clock().now();
+        store::parked::put_back(tx, &id, &owner, now).await
+    };
+    Ok(engine.context.db.write::<_, StoreError, _>(put_back).await?)
+}
+
+async fn interrupt(engine: &Arc<EngineState>, session: Session, log: StoredLog) -> Result<(), EngineError> {
+    let (here, began) = (Arc::clone(engine), session.clone());
+    let StoredLog { content, mut rounds, last_seq } = log;
+    close_calls(&mut rounds);
+    let ended = engine
+        .context
+        .db
+        .write(async move |tx: &mut Tx| {
+            let ended =
+                store::end_session(tx, &session.id, &session.owner, SessionStatus::Interrupted, Some("internal"))
+                    .await?;
+            if !ended {
+                return Ok(false);
+            }
+            store::insert_events(tx, &session.id, &[SessionEvent::error(last_seq + 1, "internal", INTERRUPTED)])
+                .await?;
+            // Its prompt was most likely read, whether or not an answer had begun.
+            let usage = Usage {
+                input_tokens: session.prompt_tokens_estimate,
+                output_tokens: estimate_tokens(&content),
+                source: UsageSource::Estimated,
+                ..Usage::default()
+            };
+            here.record_usage(tx, &session, usage).await?;
+            let now = tx.clock().now();
+            store::approvals::cancel_of_session(tx, &session.id, now).await?;
+            let reply = Reply {
+                session_id: session.id.clone(),
+                conversation_id: session.conversation_id.clone(),
+                message_id: session.message_id.clone(),
+                content: content.clone(),
+                rounds: rounds.clone(),
+                status: SessionStatus::Interrupted,
+                error: Some(NoAnswer { code: "internal".to_owned(), message: INTERRUPTED.to_owned() }),
+            };
+            let spent = session.prompt_tokens_estimate + estimate_tokens(&content);
+            here.settle(tx, &session, &reply, spent).await?;
+            Ok::<_, EngineError>(true)
+        })
+        .await?;
+    if ended {
+        tracing::warn!(session = %began.id, "a reply was cut off when its daemon ended; it is marked as interrupted");
+        engine.ended(&began, SessionStatus::Interrupted, None);
+    }
+    Ok(())
+}

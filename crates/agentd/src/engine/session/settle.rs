@@ -1,0 +1,109 @@
+//! What comes of a turn besides its log: the tokens it took, and what whoever asked for it keeps.
+
+use std::sync::Arc;
+
+use agentd_llm::Usage;
+use agentd_store::{StoreError, Tx};
+
+use crate::engine::model::{HistoryMessage, Reply, Session};
+use crate::engine::session::task_events;
+use crate::engine::state::EngineState;
+use crate::engine::turn_sink::{Settled, TurnSink};
+use crate::providers::ModelCall;
+
+impl EngineState {
+    /// Gives a summary to whoever keeps the conversation.
+    pub(in crate::engine) async fn keep_summary(
+        &self,
+        session: &Session,
+        summary: String,
+        through: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let (Some(conversation_id), Some(through)) = (session.conversation_id.clone(), through) else { return Ok(()) };
+        let Some(keeper) = self.transcript(session) else { return Ok(()) };
+        let keep = async move |tx: &mut Tx| keeper.keep_summary(tx, &conversation_id, &summary, through).await;
+        self.context.db.write(keep).await
+    }
+
+    /// What was said in the conversation after and before two entries, from whoever keeps it.
+    pub(in crate::engine) async fn said_between(
+        &self,
+        session: &Session,
+        after: u64,
+        before: u64,
+    ) -> Result<Vec<(u64, HistoryMessage)>, StoreError> {
+        match (&session.conversation_id, self.transcript(session)) {
+            (Some(conversation_id), Some(keeper)) => keeper.said_between(conversation_id, after, before).await,
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn transcript(&self, session: &Session) -> Option<Arc<dyn TurnSink>> {
+        let name = session.transcript.as_deref()?;
+        self.sinks.read().iter().find(|keeper| keeper.name() == name).cloned()
+    }
+
+    pub(in crate::engine) async fn record_usage(
+        &self,
+        tx: &mut Tx,
+        session: &Session,
+        usage: Usage,
+    ) -> Result<(), StoreError> {
+        let call = ModelCall {
+            provider: session.provider.clone(),
+            model: session.model.clone(),
+            usage,
+            agent_id: Some(session.agent_id.to_string()),
+            project_id: session.project_id.clone(),
+            conversation_id: session.conversation_id.clone(),
+            session_id: Some(session.id.to_string()),
+        };
+        self.providers.record_usage(tx, call).await
+    }
+
+    /// For sessions that are gone: the tokens count, whose they were is no longer known.
+    pub(in crate::engine) async fn record_usage_of_nobody(
+        &self,
+        tx: &mut Tx,
+        session: &Session,
+        usage: Usage,
+    ) -> Result<(), StoreError> {
+        let call = ModelCall {
+            provider: session.provider.clone(),
+            model: session.model.clone(),
+            usage,
+            agent_id: None,
+            project_id: session.project_id.clone(),
+            conversation_id: None,
+            session_id: None,
+        };
+        self.providers.record_usage(tx, call).await
+    }
+
+    /// Gives the reply to whoever keeps it, and tells of the end. Answers what became of the turn.
+    pub(in crate::engine) async fn settle(
+        &self,
+        tx: &mut Tx,
+        session: &Session,
+        reply: &Reply,
+        total_tokens: u64,
+    ) -> Result<Settled, StoreError> {
+        let settled = match (&session.transcript, self.transcript(session)) {
+            (None, _) => Settled::Ended,
+            (Some(_), Some(keeper)) => keeper.settle(tx, reply).await?,
+            (Some(name), None) => {
+                tracing::error!(transcript = name, "nobody keeps the replies of a session");
+                Settled::Ended
+            }
+        };
+        match &settled {
+            Settled::Ended => task_events::emit_ended(tx, session, reply, total_tokens).await?,
+            Settled::EndedFor(reason) => {
+                let reply = Reply { error: Some(reason.clone()), ..reply.clone() };
+                task_events::emit_ended(tx, session, &reply, total_tokens).await?;
+            }
+            Settled::Repeated | Settled::RepeatedFor(_) => {}
+        }
+        Ok(settled)
+    }
+}

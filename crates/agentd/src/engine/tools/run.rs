@@ -1,0 +1,43 @@
+//! Runs one call of a tool, whatever becomes of it.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use serde_json::{Map, Value};
+
+use super::cut::{outcome_of, too_long_to_read};
+use crate::engine::model::Outcome;
+use crate::skills::{Skills, Tool, ToolCallContext, ToolError};
+
+/// One call, within its time limit; a panic is a failure of the tool alone.
+pub(in crate::engine) async fn run_tool(
+    skills: &Skills,
+    tool: &dyn Tool,
+    input: Map<String, Value>,
+    context: ToolCallContext,
+) -> Outcome {
+    let limit = tool.description().time_limit;
+    let cancelled = context.cancelled.clone();
+    let (workspace, call_id) = (context.workspace.clone(), context.call_id.clone());
+    let call = AssertUnwindSafe(tool.call(input, context)).catch_unwind();
+    let result = match tokio::time::timeout(limit, call).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(ToolError::Failed("the tool broke down; the daemon's log says more".to_owned())),
+        Err(_) => {
+            cancelled.cancel();
+            Err(ToolError::TimedOut(limit))
+        }
+    };
+    let long = result.as_ref().ok().and_then(too_long_to_read);
+    let kept = match long {
+        Some(text) => match skills.keep_output(&workspace, &call_id, &text).await {
+            Ok(kept) => Some(kept),
+            Err(error) => {
+                tracing::warn!(call = call_id, %error, "a long result is not kept whole");
+                None
+            }
+        },
+        None => None,
+    };
+    outcome_of(result, kept)
+}

@@ -1,0 +1,96 @@
+//! What a turn has written so far, and how it comes to its end.
+
+use agentd_llm::{FinishReason, ModelError, ToolCall, Usage};
+
+use crate::engine::call::CallEvent;
+use crate::engine::error::EngineError;
+use crate::engine::live::Stop;
+use crate::engine::model::SessionEvent;
+
+/// Pieces that wait for the store; at this many the model is read no further.
+const MAX_WAITING: usize = 512;
+/// A reply longer than this is cut off.
+const MAX_REPLY_BYTES: usize = 8 << 20;
+/// More calls in one answer are not heard.
+const MAX_CALLS: usize = 64;
+
+/// Tokens of all the calls of a turn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(in crate::engine) struct Spent {
+    pub(in crate::engine) input_tokens: u64,
+    pub(in crate::engine) output_tokens: u64,
+}
+
+/// How the model's part ended.
+pub(in crate::engine) enum End {
+    Finished,
+    Failed(ModelError),
+    Stopped(Stop),
+    TooLong,
+    /// The provider let no word of the answer through.
+    Filtered,
+    TooManyRounds(u32),
+}
+
+/// Why a turn cannot be brought to its end, with what is not counted yet.
+pub(in crate::engine) type GivenUp = (EngineError, Vec<Usage>);
+
+/// What was said. `waiting` is what is not stored yet.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Log {
+    pub(in crate::engine) text: String,
+    /// Of the present round.
+    pub(in crate::engine) round_text: String,
+    pub(in crate::engine) next_seq: u64,
+    pub(in crate::engine) waiting: Vec<SessionEvent>,
+    pub(in crate::engine) calls: Vec<ToolCall>,
+}
+
+impl Log {
+    pub(in crate::engine) fn new() -> Self {
+        Self { next_seq: 1, ..Self::default() }
+    }
+
+    /// The next number.
+    pub(in crate::engine) fn number(&mut self) -> u64 {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        seq
+    }
+
+    /// Takes what the model said; answers the end, if it is one.
+    pub(in crate::engine) fn take(&mut self, event: Option<CallEvent>) -> Option<End> {
+        match event? {
+            CallEvent::Text(text) => {
+                // The one character that PostgreSQL cannot store.
+                let mut text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
+                self.round_text.push_str(&text);
+                if self.round_text.len() == text.len() && !self.text.is_empty() {
+                    // Words of different rounds are different paragraphs.
+                    text.insert_str(0, "\n\n");
+                }
+                let seq = self.number();
+                self.waiting.push(SessionEvent::token(seq, &text));
+                self.text.push_str(&text);
+                (self.text.len() > MAX_REPLY_BYTES).then_some(End::TooLong)
+            }
+            CallEvent::ToolCall(call) => {
+                if self.calls.len() < MAX_CALLS {
+                    self.calls.push(call);
+                }
+                None
+            }
+            CallEvent::End(Ok(finish)) => match finish.reason {
+                FinishReason::ContentFilter if self.round_text.trim().is_empty() && self.calls.is_empty() => {
+                    Some(End::Filtered)
+                }
+                _ => Some(End::Finished),
+            },
+            CallEvent::End(Err(error)) => Some(End::Failed(error)),
+        }
+    }
+
+    pub(in crate::engine) fn has_room(&self) -> bool {
+        self.waiting.len() < MAX_WAITING
+    }
+}

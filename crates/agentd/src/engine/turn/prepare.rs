@@ -1,0 +1,172 @@
+//! What a turn begins with: its model, its tools, its prompt and its row.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_llm::{ModelBackend, ToolDefinition};
+use agentd_store::{StoreError, Tx};
+
+use super::{Log, Spent, Turn};
+use crate::agents::Agent;
+use crate::engine::call::CallOptions;
+use crate::engine::error::EngineError;
+use crate::engine::live::RunningTurn;
+use crate::engine::model::{Session, SessionId, SessionStatus, StartTurn, ToolUse, Unread};
+use crate::engine::prompt::Prompt;
+use crate::engine::state::{EngineState, LEASE};
+use crate::engine::store;
+use crate::providers::ModelPreference;
+use crate::skills::{Effect, Offer, ToolDescription};
+
+/// A turn before it is counted and has a row.
+pub(in crate::engine) struct Prepared {
+    pub(in crate::engine) session: Session,
+    agent: Arc<Agent>,
+    backend: Arc<dyn ModelBackend>,
+    window: Option<u64>,
+    options: CallOptions,
+    prompt: Prompt,
+    offer: Offer,
+    tools: ToolUse,
+    keys: Vec<u64>,
+    unread: Option<Unread>,
+    question: Option<String>,
+}
+
+impl Prepared {
+    pub(in crate::engine) fn into_turn(self, engine: Arc<EngineState>, running: RunningTurn) -> Turn {
+        let mut turn = Turn {
+            engine,
+            session: Arc::new(self.session),
+            agent: self.agent,
+            running,
+            backend: self.backend,
+            options: self.options,
+            window: self.window,
+            prompt: self.prompt,
+            offer: self.offer,
+            tools: self.tools,
+            log: Log::new(),
+            rounds: Vec::new(),
+            logged: Vec::new(),
+            keys: self.keys,
+            unread: self.unread,
+            unrecorded: Vec::new(),
+            shortenings: 0,
+            spent: Spent::default(),
+            has_asked: false,
+            question: self.question,
+            recalled: None,
+        };
+        // What becomes a summary must not be left out before.
+        if !turn.must_compact() {
+            turn.fit_prompt();
+        }
+        turn
+    }
+}
+
+impl EngineState {
+    pub(in crate::engine) async fn prepare(self: &Arc<Self>, turn: StartTurn) -> Result<Prepared, EngineError> {
+        if self.context.draining.is_cancelled() {
+            return Err(EngineError::Draining);
+        }
+        self.providers.check_budget().await?;
+        let profile = &turn.agent.profile;
+        let preference = ModelPreference::parse(turn.model.as_deref())
+            .or(ModelPreference::new(profile.provider.as_deref(), profile.model.as_deref()));
+        let resolved = self.providers.resolve(preference).await?;
+        let offer = self.offer(&turn.agent, &turn.tools).await;
+        let mut prompt = Prompt::new(self.agents.system_prompt(&turn.agent), turn.history, !offer.is_empty());
+        let options = self.call_options(resolved.model.clone(), &offer, turn.conversation_id.is_some());
+        let options = options.with_most_output(&resolved.provider, turn.max_output_tokens);
+        prompt.set_summary(turn.summary);
+        let session = Session {
+            id: SessionId::generate(&self.context.ids),
+            agent_id: turn.agent.id.clone(),
+            origin: turn.origin,
+            project_id: turn.project_id,
+            conversation_id: turn.conversation_id,
+            message_id: turn.message_id,
+            transcript: turn.transcript.map(str::to_owned),
+            provider: resolved.provider,
+            model: resolved.model,
+            prompt_tokens_estimate: prompt.tokens(),
+            status: SessionStatus::Running,
+            error_code: None,
+            owner: self.holder.as_str().to_owned(),
+            started_at: self.context.clock.now(),
+            completed_at: None,
+            waiting_since: None,
+        };
+        Ok(Prepared {
+            session,
+            agent: turn.agent,
+            backend: resolved.backend,
+            window: resolved.context_window,
+            options,
+            prompt,
+            offer,
+            tools: turn.tools,
+            keys: turn.keys,
+            unread: turn.unread,
+            question: turn.recall,
+        })
+    }
+}
+
+impl EngineState {
+    /// The tools of a turn.
+    pub(in crate::engine) async fn offer(&self, agent: &Agent, tools: &ToolUse) -> Offer {
+        match tools {
+            ToolUse::None => Offer::default(),
+            ToolUse::ReadingOnly => self.skills.offer(agent).await.reading_only(),
+            ToolUse::ReadingAnd(named) => {
+                let is_wanted = |tool: &ToolDescription| tool.effect == Effect::Reads || named.contains(&tool.name);
+                self.skills.offer(agent).await.filtered(is_wanted)
+            }
+            ToolUse::Asking | ToolUse::Free => self.skills.offer(agent).await,
+        }
+    }
+
+    pub(in crate::engine) fn call_options(&self, model: String, offer: &Offer, is_conversation: bool) -> CallOptions {
+        let settings = self.settings.agent();
+        CallOptions {
+            model,
+            temperature: settings.temperature,
+            max_output_tokens: settings.max_output_tokens,
+            is_conversation,
+            timeout: Duration::from_secs(u64::from(settings.request_timeout_seconds)),
+            tools: offer
+                .iter()
+                .map(|tool| {
+                    let description = tool.description();
+                    ToolDefinition {
+                        name: description.name.clone(),
+                        description: description.description.clone(),
+                        input_schema: description.input_schema.written().clone(),
+                    }
+                })
+                .collect(),
+        }
+    }
+
+    pub(in crate::engine) fn max_parallel_tools(&self) -> usize {
+        self.settings.strategy().max_parallel_tools as usize
+    }
+
+    pub(in crate::engine) async fn insert(&self, tx: &mut Tx, session: &Session) -> Result<(), EngineError> {
+        if !self.agents.is_alive(tx, &session.agent_id).await? {
+            return Err(EngineError::AgentGone);
+        }
+        let lease_until = tx.clock().now() + LEASE;
+        if store::insert_session(tx, session, lease_until).await? {
+            return Ok(());
+        }
+        let conversation_id = session.conversation_id.clone().unwrap_or_default();
+        match store::find_running_in_conversation(tx, &conversation_id).await? {
+            Some(session_id) => Err(EngineError::TurnInProgress { conversation_id, session_id }),
+            None => Err(StoreError::Contended.into()),
+        }
+    }
+}

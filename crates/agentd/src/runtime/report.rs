@@ -1,0 +1,100 @@
+//! What background workers did: of one call, and since the daemon started.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use agentd_base::Timestamp;
+use parking_lot::Mutex;
+
+/// What a worker failed with; it is logged, and the worker runs again later.
+pub type WorkerError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What one call of a worker did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerReport {
+    /// Items it handled: claimed, delivered, written, purged.
+    pub items: u64,
+    /// There may be more to do at once.
+    pub has_more: bool,
+}
+
+impl WorkerReport {
+    /// Nothing was done, and there is nothing to do.
+    pub const IDLE: Self = Self { items: 0, has_more: false };
+
+    /// All there was.
+    #[must_use]
+    pub fn done(items: impl TryInto<u64>) -> Self {
+        Self { items: items.try_into().unwrap_or(u64::MAX), has_more: false }
+    }
+
+    /// There is more where any of it was done.
+    #[must_use]
+    pub fn more(items: impl TryInto<u64>) -> Self {
+        let report = Self::done(items);
+        Self { has_more: report.items > 0, ..report }
+    }
+
+    /// There is more where a whole batch was done.
+    #[must_use]
+    pub fn batch(items: impl TryInto<u64>, limit: u32) -> Self {
+        let report = Self::done(items);
+        Self { has_more: report.items >= u64::from(limit), ..report }
+    }
+
+    /// Several batches of one limit.
+    #[must_use]
+    pub fn batches(counts: &[u64], limit: u32) -> Self {
+        counts.iter().fold(Self::IDLE, |sum, count| sum.and(Self::batch(*count, limit)))
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { items: self.items + other.items, has_more: self.has_more || other.has_more }
+    }
+}
+
+/// What a worker did since the daemon started.
+#[derive(Debug, Clone, Default)]
+pub struct WorkerRecord {
+    pub items: u64,
+    pub failures: u64,
+    /// Failures since it last succeeded.
+    pub failures_in_a_row: u64,
+    pub last_success: Option<Timestamp>,
+    /// What it failed with last, whether or not it has succeeded since.
+    pub last_error: Option<String>,
+}
+
+/// The record of every worker by its name: as many as there are workers. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct WorkerRecords(Arc<Mutex<BTreeMap<&'static str, WorkerRecord>>>);
+
+impl WorkerRecords {
+    #[must_use]
+    pub fn all(&self) -> Vec<(&'static str, WorkerRecord)> {
+        self.0.lock().iter().map(|(worker, record)| (*worker, record.clone())).collect()
+    }
+
+    pub(super) fn expect(&self, worker: &'static str) {
+        self.0.lock().entry(worker).or_default();
+    }
+
+    pub(super) fn note(&self, worker: &'static str, now: Timestamp, outcome: &Result<WorkerReport, WorkerError>) {
+        let mut records = self.0.lock();
+        let record = records.entry(worker).or_default();
+        match outcome {
+            Ok(report) => {
+                record.items += report.items;
+                record.failures_in_a_row = 0;
+                record.last_success = Some(now);
+            }
+            Err(error) => {
+                record.failures += 1;
+                record.failures_in_a_row += 1;
+                record.last_error = Some(error.to_string());
+            }
+        }
+    }
+}

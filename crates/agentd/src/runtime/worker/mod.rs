@@ -1,0 +1,216 @@
+//! Background workers: each does one bounded piece of work a call and reports what it did. In the daemon a loop
+//! drives each and keeps its record; in tests the test does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::{Clock, Timestamp};
+use agentd_store::Db;
+use futures_util::future::BoxFuture;
+use tokio::sync::{Notify, OwnedRwLockWriteGuard, RwLock};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use crate::runtime::report::{WorkerError, WorkerRecords, WorkerReport};
+use crate::runtime::supervise::{TaskPanics, supervise};
+
+/// Idempotent and leased: a worker may be killed anywhere and run anywhere else.
+pub trait Worker: Send + Sync + 'static {
+    fn name(&self) -> &'static str;
+
+    /// How long to wait at most before looking again when nothing wakes it.
+    fn interval(&self) -> Duration;
+
+    /// Wakes the worker before its interval is over.
+    fn wake(&self) -> Option<Arc<Notify>> {
+        None
+    }
+
+    /// Asked after a round that found nothing to do: nothing is due before this, unless something is
+    /// written. Until then the worker is left alone, however short its interval is, where it can be told
+    /// whether something was written; an idle daemon then does nothing at all. When that time comes the worker is
+    /// there, however long its interval is. None: not known.
+    fn idle_until(&self) -> Option<Timestamp> {
+        None
+    }
+
+    /// Does one bounded piece of work.
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>>;
+}
+
+/// Every worker of the daemon.
+#[derive(Clone)]
+pub struct Workers {
+    all: Vec<Arc<dyn Worker>>,
+    pause: WorkerPause,
+    panics: TaskPanics,
+    records: WorkerRecords,
+    clock: Clock,
+}
+
+/// Holds all workers still. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct WorkerPause(Arc<RwLock<()>>);
+
+impl WorkerPause {
+    /// Waits until no worker is at work; none begins until the answer is dropped.
+    pub async fn begin(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.0).write_owned().await
+    }
+}
+
+impl std::fmt::Debug for Workers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.all.iter().map(|worker| worker.name())).finish()
+    }
+}
+
+impl Workers {
+    /// None yet. Their panics are counted in `panics`.
+    #[must_use]
+    pub fn new(panics: TaskPanics, clock: Clock) -> Self {
+        Self { all: Vec::new(), pause: WorkerPause::default(), panics, records: WorkerRecords::default(), clock }
+    }
+
+    pub fn add(&mut self, worker: impl Worker) {
+        self.records.expect(worker.name());
+        self.all.push(Arc::new(worker));
+    }
+
+    /// What each of them did since the daemon started.
+    #[must_use]
+    pub fn records(&self) -> WorkerRecords {
+        self.records.clone()
+    }
+
+    /// What holds them all still, for a restore.
+    #[must_use]
+    pub fn pause(&self) -> WorkerPause {
+        self.pause.clone()
+    }
+
+    /// Runs every worker until none has anything left to do. For tests.
+    ///
+    /// # Errors
+    /// The first failure of a worker.
+    pub async fn run_until_idle(&self) -> Result<(), WorkerError> {
+        loop {
+            let mut is_busy = false;
+            for worker in &self.all {
+                let _at_work = self.pause.0.read().await;
+                let outcome = worker.run_once().await;
+                self.records.note(worker.name(), self.clock.now(), &outcome);
+                is_busy |= outcome?.has_more;
+            }
+            if !is_busy {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What wakes a worker. For tests.
+    #[must_use]
+    pub fn wake_of(&self, name: &str) -> Option<Arc<Notify>> {
+        self.all.iter().find(|worker| worker.name() == name).and_then(|worker| worker.wake())
+    }
+
+    /// Starts a loop for each worker over `db`; they end when `draining` is cancelled.
+    pub fn spawn(&self, db: &Db, tracker: &TaskTracker, draining: &CancellationToken) {
+        for worker in &self.all {
+            let (worker, pause, signal) = (Arc::clone(worker), self.pause.clone(), draining.clone());
+            let (name, db) = (worker.name(), db.clone());
+            let records = self.records.clone();
+            let work = move || drive(Arc::clone(&worker), db.clone(), pause.clone(), records.clone(), signal.clone());
+            tracker.spawn(supervise(name, self.panics.clone(), draining.clone(), work));
+        }
+    }
+}
+
+/// Nobody waits for the first round, and the start needs the processor for itself.
+const BEFORE_FIRST_ROUND: Duration = Duration::from_millis(250);
+
+async fn drive(
+    worker: Arc<dyn Worker>,
+    db: Db,
+    pause: WorkerPause,
+    records: WorkerRecords,
+    draining: CancellationToken,
+) {
+    const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+    let mut failures = 0u32;
+    tokio::select! {
+        () = draining.cancelled() => return,
+        () = tokio::time::sleep(BEFORE_FIRST_ROUND) => {}
+    }
+    loop {
+        let work = async {
+            let _at_work = pause.0.read().await;
+            worker.run_once().await
+        };
+        let work = work.instrument(tracing::info_span!("worker", worker = worker.name()));
+        let seen = db.version();
+        let outcome = tokio::select! {
+            () = draining.cancelled() => return,
+            outcome = work => outcome,
+        };
+        records.note(worker.name(), db.clock().now(), &outcome);
+        let (mut may_rest, mut has_failed) = (false, false);
+        let wait = match outcome {
+            Ok(report) if report.has_more => {
+                failures = 0;
+                tokio::task::yield_now().await;
+                continue;
+            }
+            Ok(_) => {
+                failures = 0;
+                may_rest = seen.is_some();
+                worker.interval()
+            }
+            Err(error) => {
+                has_failed = true;
+                failures = failures.saturating_add(1);
+                tracing::warn!(worker = worker.name(), %error, failures, "a background worker failed and will run again");
+                worker.interval().max(Duration::from_secs(1)).saturating_mul(failures.min(32)).min(LONGEST_PAUSE)
+            }
+        };
+        let wake = worker.wake();
+        let woken = async {
+            match &wake {
+                Some(notify) => notify.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        let rested = async {
+            let nap = |longest| if has_failed { longest } else { nap(&*worker, db.clock().now(), longest) };
+            tokio::time::sleep(nap(wait)).await;
+            let is_idle = || worker.idle_until().is_some_and(|until| until > db.clock().now());
+            while may_rest && db.version() == seen && is_idle() {
+                tokio::time::sleep(nap(worker.interval())).await;
+            }
+        };
+        tokio::select! {
+            () = draining.cancelled() => return,
+            () = woken => {}
+            () = rested => {}
+        }
+    }
+}
+
+/// How long to sleep before looking again: `longest`, but not past the time when something is due.
+fn nap(worker: &dyn Worker, now: Timestamp, longest: Duration) -> Duration {
+    worker.idle_until().and_then(|due| until_due(due, now)).map_or(longest, |wait| wait.min(longest))
+}
+
+/// How long to wait for what is due at `due`; None when that is over, so that waiting does not help.
+#[must_use]
+pub fn until_due(due: Timestamp, now: Timestamp) -> Option<Duration> {
+    /// Timers are no finer.
+    const LEAST: Duration = Duration::from_millis(5);
+    /// It may have come about while nobody looked.
+    const JUST_NOW: Duration = Duration::from_millis(20);
+    (due > now - JUST_NOW).then(|| due.since(now).max(LEAST))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use agentd_store::testing::TestDb;
+use agentd_store::{Dialect, OWN_MIGRATIONS, StoreError, Tx};
+
+use super::*;
+
+async fn sqlite() -> TestDb {
+    TestDb::start_on(Dialect::Sqlite, OWN_MIGRATIONS).await.expect("a database")
+}
+
+/// Goes wrong on its first run.
+struct Frail {
+    runs: AtomicU32,
+    second: Arc<Notify>,
+}
+
+impl Worker for Frail {
+    fn name(&self) -> &'static str {
+        "frail"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
+        Box::pin(async {
+            assert!(self.runs.fetch_add(1, Ordering::SeqCst) > 0, "the first run goes wrong");
+            self.second.notify_one();
+            Ok(WorkerReport::IDLE)
+        })
+    }
+}
+
+/// Finds nothing, and nothing is due within the hour.
+struct Resting {
+    runs: Arc<AtomicU32>,
+    due: Timestamp,
+}
+
+impl Worker for Resting {
+    fn name(&self) -> &'static str {
+        "resting"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_millis(5)
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        Some(self.due)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async { Ok(WorkerReport::IDLE) })
+    }
+}
+
+#[tokio::test]
+async fn a_worker_rests_until_something_is_written_or_due() {
+    let test = sqlite().await;
+    // What the migrations changed counts with the first commit.
+    test.db.check().await.expect("a row is written");
+    let (runs, due) = (Arc::new(AtomicU32::new(0)), test.clock.clock().now() + Duration::from_secs(3600));
+    let mut workers = Workers::new(TaskPanics::default(), test.clock.clock());
+    workers.add(Resting { runs: Arc::clone(&runs), due });
+    let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
+    workers.spawn(&test.db, &tracker, &draining);
+    let ran = async |times: u32| {
+        while runs.load(Ordering::SeqCst) < times {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    ran(1).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    test.db.write(async |_: &mut Tx| Ok::<_, StoreError>(())).await.expect("nothing was written");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(runs.load(Ordering::SeqCst), 1, "what changes nothing wakes nobody");
+    test.db.check().await.expect("a row is written");
+    ran(2).await;
+    test.clock.advance(Duration::from_secs(3600));
+    ran(5).await;
+    draining.cancel();
+    tracker.close();
+    tracker.wait().await;
+}
+
+/// Nothing to do before a time, which it notes when it runs.
+struct Punctual {
+    due: Timestamp,
+    clock: agentd_base::Clock,
+    late_by: tokio::sync::mpsc::UnboundedSender<Duration>,
+}
+
+impl Worker for Punctual {
+    fn name(&self) -> &'static str {
+        "punctual"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(3600)
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        Some(self.due)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
+        let now = self.clock.now();
+        if now >= self.due {
+            self.late_by.send(now.since(self.due)).expect("the test waits");
+        }
+        Box::pin(async { Ok(WorkerReport::IDLE) })
+    }
+}
+
+#[tokio::test]
+async fn a_worker_is_there_when_something_is_due() {
+    let test = sqlite().await;
+    let (late_by, mut was_late_by) = tokio::sync::mpsc::unbounded_channel();
+    let clock = test.clock.clock();
+    let due = clock.now() + Duration::from_millis(400);
+    let mut workers = Workers::new(TaskPanics::default(), test.clock.clock());
+    workers.add(Punctual { due, clock, late_by });
+    let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
+    workers.spawn(&test.db, &tracker, &draining);
+    tokio::time::sleep(Duration::from_millis(350)).await;
+    test.clock.advance(Duration::from_millis(400));
+    let late = tokio::time::timeout(Duration::from_secs(30), was_late_by.recv()).await;
+    assert_eq!(late.expect("its interval is not waited for"), Some(Duration::ZERO));
+    draining.cancel();
+    tracker.close();
+    tracker.wait().await;
+}
+
+#[test]
+fn what_is_over_is_not_waited_for() {
+    let now = Timestamp::parse("2026-01-05T09:00:00Z").expect("a time");
+    let wait = |milliseconds: i64| until_due(Timestamp::from_micros(now.as_micros() + milliseconds * 1000), now);
+    assert_eq!(wait(200), Some(Duration::from_millis(200)));
+    assert_eq!((wait(1), wait(-10)), (Some(Duration::from_millis(5)), Some(Duration::from_millis(5))));
+    assert_eq!(wait(-21), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_panicked_works_again() {
+    let (second, panics) = (Arc::new(Notify::new()), TaskPanics::default());
+    let mut workers = Workers::new(panics.clone(), Clock::system());
+    workers.add(Frail { runs: AtomicU32::new(0), second: Arc::clone(&second) });
+    let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
+    workers.spawn(&sqlite().await.db, &tracker, &draining);
+    second.notified().await;
+    assert_eq!(panics.counts(), [("frail", 1)]);
+    draining.cancel();
+    tracker.close();
+    tracker.wait().await;
+}

@@ -1,0 +1,40 @@
+//! Rows on their way to whoever streams them.
+
+use tokio::sync::mpsc;
+
+use super::{BATCH_BYTES, BATCH_ROWS};
+use crate::StoreError;
+use crate::row::Row;
+use crate::value::Value;
+
+/// Rows on their way from the thread that reads them.
+pub(super) struct Batch {
+    rows: Vec<Result<Row, StoreError>>,
+    bytes: usize,
+    sender: mpsc::Sender<Vec<Result<Row, StoreError>>>,
+}
+
+impl Batch {
+    pub(super) fn new(sender: mpsc::Sender<Vec<Result<Row, StoreError>>>) -> Self {
+        Self { rows: Vec::new(), bytes: 0, sender }
+    }
+
+    /// Whether somebody still wants more.
+    pub(super) fn push(&mut self, row: Row) -> bool {
+        self.bytes += row.values.iter().map(Value::size).sum::<usize>();
+        self.rows.push(Ok(row));
+        if self.rows.len() < BATCH_ROWS && self.bytes < BATCH_BYTES {
+            return true;
+        }
+        self.bytes = 0;
+        self.sender.blocking_send(std::mem::take(&mut self.rows)).is_ok()
+    }
+
+    pub(super) fn end(mut self, read: Result<(), StoreError>) {
+        self.rows.extend(read.err().map(Err));
+        if !self.rows.is_empty() {
+            // An error means that nobody wants them.
+            let _ = self.sender.blocking_send(self.rows);
+        }
+    }
+}
