@@ -46,7 +46,7 @@ struct Inner {
     counted_at: Mutex<Option<Timestamp>>,
     propose_wake: Arc<Notify>,
     /// How many agents are being asked here.
-    places: ConcurrencyLimit,
+    permits: ConcurrencyLimit,
     next_due: NextDue,
 }
 
@@ -72,7 +72,7 @@ impl Evolution {
             count_wake: Arc::default(),
             counted_at: Mutex::default(),
             propose_wake: Arc::default(),
-            places: ConcurrencyLimit::new(AT_ONCE),
+            permits: ConcurrencyLimit::new(AT_ONCE),
             next_due: NextDue::default(),
         }))
     }
@@ -198,7 +198,7 @@ impl Evolution {
     /// Waits until nobody is asked any more, and writes down what was counted. The engine was drained
     /// before.
     pub async fn drain(&self, grace: Duration) {
-        if !self.0.places.drain(grace).await {
+        if !self.0.permits.drain(grace).await {
             tracing::warn!("an agent that is asked what it learned will be asked again");
         }
         loop {
@@ -242,8 +242,8 @@ impl Evolution {
         &self.0.next_due
     }
 
-    pub(super) fn places(&self) -> &ConcurrencyLimit {
-        &self.0.places
+    pub(super) fn permits(&self) -> &ConcurrencyLimit {
+        &self.0.permits
     }
 }
 

@@ -9,7 +9,6 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use tokio::sync::Notify;
-use tracing::Instrument as _;
 
 use super::error::EvolutionError;
 use super::model::{Answer, BACKOFF, MAX_ATTEMPTS, MAX_UTTERANCE_CHARACTERS, Proposal, TURNS, read_answer};
@@ -18,7 +17,7 @@ use super::utterance::{Author, Utterance};
 use super::{prompt, store};
 use crate::agents::{Agent, AgentError, AgentId, EvolutionChoice};
 use crate::engine::{HistoryMessage, SessionId, StartTurn};
-use crate::runtime::{Worker, WorkerError, WorkerReport, claim_span, keep_lease};
+use crate::runtime::{Claims, Worker, WorkerError, WorkerReport, keep_lease};
 
 /// Renewed while the model is asked, so that a daemon that died holds nothing for long.
 const LEASE: Duration = Duration::from_secs(60);
@@ -86,26 +85,22 @@ impl Worker for ProposeChanges {
 
 impl ProposeChanges {
     async fn run(&self) -> Result<WorkerReport, WorkerError> {
-        let context = self.0.context();
-        let places = self.0.places();
-        let free = places.free();
-        let mut items = 0;
-        let due = context.db.read().await?.next_due(QUEUE).await?;
-        self.0.next_due().note(due);
-        if free > 0 && due.is_some_and(|due| due <= context.clock.now()) {
-            let limit = u32::try_from(free).unwrap_or(1);
-            for lease in context.db.claim(QUEUE, &context.instance, limit, LEASE).await? {
-                items += 1;
-                let (place, evolution) = (places.take(), self.0.clone());
-                let span = claim_span(&lease);
-                let work = async move {
-                    attempt(&evolution, lease).await;
-                    drop(place);
-                };
-                tokio::spawn(work.instrument(span));
-            }
-        }
-        Ok(WorkerReport { items, has_more: places.settle(None, LONGEST_WAIT).await })
+        let claims = Claims {
+            context: self.0.context(),
+            queue: QUEUE,
+            permits: self.0.permits(),
+            next_due: self.0.next_due(),
+            lease: LEASE,
+            wake: None,
+            longest_wait: LONGEST_WAIT,
+        };
+        let evolution = &self.0;
+        claims
+            .begin(|lease| {
+                let evolution = evolution.clone();
+                async move { attempt(&evolution, lease).await }
+            })
+            .await
     }
 }
 

@@ -48,7 +48,7 @@ struct Inner {
     email: Arc<Email>,
     transports: Transports,
     /// For messages on their way.
-    places: ConcurrencyLimit,
+    permits: ConcurrencyLimit,
     next_due: NextDue,
     wake: Arc<tokio::sync::Notify>,
 }
@@ -59,7 +59,7 @@ pub struct Notify(Arc<Inner>);
 
 impl std::fmt::Debug for Notify {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Notify").field("places", &self.0.places).finish_non_exhaustive()
+        f.debug_struct("Notify").field("permits", &self.0.permits).finish_non_exhaustive()
     }
 }
 
@@ -76,7 +76,7 @@ impl Notify {
             settings,
             email: Arc::clone(&email),
             transports: Transports::default(),
-            places: ConcurrencyLimit::new(AT_ONCE),
+            permits: ConcurrencyLimit::new(AT_ONCE),
             next_due: NextDue::default(),
             wake: Arc::default(),
         }));
@@ -120,8 +120,8 @@ impl Notify {
         &self.0.next_due
     }
 
-    pub(super) fn places(&self) -> &ConcurrencyLimit {
-        &self.0.places
+    pub(super) fn permits(&self) -> &ConcurrencyLimit {
+        &self.0.permits
     }
 
     pub(super) fn wake(&self) -> Arc<tokio::sync::Notify> {
@@ -264,7 +264,7 @@ impl Notify {
     /// Waits until nothing is on its way any more, at most for `limit`. What is cut off then is
     /// sent again after its lease.
     pub async fn drain(&self, limit: Duration) {
-        if !self.0.places.drain(limit).await {
+        if !self.0.permits.drain(limit).await {
             tracing::warn!("some messages were still being sent and are cut off; they will be tried again");
         }
     }

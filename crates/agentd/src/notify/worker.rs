@@ -8,13 +8,12 @@ use agentd_store::{ItemStatus, Lease, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
-use tracing::Instrument as _;
 
 use super::model::{BACKOFF, KEPT, NotificationId, NotificationStatus, StoredNotification};
 use super::service::{Notify, QUEUE, add_lost_item, emit_ended};
 use super::store;
 use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry};
-use crate::runtime::{Worker, WorkerError, WorkerReport, claim_span, keep_lease};
+use crate::runtime::{Claims, Worker, WorkerError, WorkerReport, keep_lease};
 
 /// Renewed while a message is on its way, so that a daemon that died holds nothing for long.
 const LEASE: Duration = Duration::from_secs(30);
@@ -59,26 +58,22 @@ impl Worker for DeliverNotifications {
 
 impl DeliverNotifications {
     async fn run(&self) -> Result<WorkerReport, WorkerError> {
-        let context = self.0.context();
-        let places = self.0.places();
-        let free = places.free();
-        let mut items = 0;
-        let due = context.db.read().await?.next_due(QUEUE).await?;
-        self.0.next_due().note(due);
-        if free > 0 && due.is_some_and(|due| due <= context.clock.now()) {
-            let limit = u32::try_from(free).unwrap_or(1);
-            for lease in context.db.claim(QUEUE, &context.instance, limit, LEASE).await? {
-                items += 1;
-                let (place, notify) = (places.take(), self.0.clone());
-                let span = claim_span(&lease);
-                let work = async move {
-                    attempt(&notify, lease).await;
-                    drop(place);
-                };
-                tokio::spawn(work.instrument(span));
-            }
-        }
-        Ok(WorkerReport { items, has_more: places.settle(None, LONGEST_WAIT).await })
+        let claims = Claims {
+            context: self.0.context(),
+            queue: QUEUE,
+            permits: self.0.permits(),
+            next_due: self.0.next_due(),
+            lease: LEASE,
+            wake: None,
+            longest_wait: LONGEST_WAIT,
+        };
+        let notify = &self.0;
+        claims
+            .begin(|lease| {
+                let notify = notify.clone();
+                async move { attempt(&notify, lease).await }
+            })
+            .await
     }
 }
 

@@ -8,10 +8,10 @@ use agentd_store::Lease;
 use tokio::sync::Notify;
 use tracing::Instrument as _;
 
+use super::AppContext;
 use super::due::NextDue;
-use super::limits::ConcurrencyLimit;
+use super::limits::{ConcurrencyLimit, claim_span};
 use super::report::{WorkerError, WorkerReport};
-use super::{AppContext, claim_span};
 
 /// How the items of a queue are claimed.
 #[derive(Debug)]

@@ -108,8 +108,7 @@ impl Drop for Permit {
 }
 
 /// The span of the work on an item that was claimed.
-#[must_use]
-pub fn claim_span(lease: &Lease) -> tracing::Span {
+pub(super) fn claim_span(lease: &Lease) -> tracing::Span {
     tracing::info_span!("claim", item = %lease.id)
 }
 

@@ -4,6 +4,7 @@
 //! Deliberately absent: anything that knows a domain.
 
 mod backlog;
+mod claims;
 mod data_dir;
 mod due;
 mod file_lock;
@@ -23,10 +24,11 @@ use agentd_store::Db;
 use tokio_util::sync::CancellationToken;
 
 pub use backlog::{CountEvents, EventBacklog};
+pub use claims::Claims;
 pub use data_dir::{DataDir, DataDirError};
 pub use due::NextDue;
 pub use file_lock::FileLock;
-pub use limits::{ConcurrencyLimit, Permit, claim_span, keep_lease};
+pub use limits::{ConcurrencyLimit, Permit, keep_lease};
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
 pub use purge::{PruneEvents, PurgeAnswers};
 pub use report::{WorkerError, WorkerRecord, WorkerRecords, WorkerReport};

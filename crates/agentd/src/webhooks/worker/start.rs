@@ -9,11 +9,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use tokio::sync::Notify;
-use tracing::Instrument as _;
 
 use crate::agents::{Agent, AgentError};
 use crate::engine::{BackgroundPermit, EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
-use crate::runtime::{Worker, WorkerError, WorkerReport, claim_span, keep_lease};
+use crate::runtime::{Claims, Worker, WorkerError, WorkerReport, keep_lease};
 use crate::webhooks::model::{Delivery, DeliveryStatus, QUEUE, Webhook, WebhookDeliveryId};
 use crate::webhooks::prompt::tell;
 use crate::webhooks::service::Webhooks;
@@ -114,29 +113,22 @@ impl Worker for StartTurns {
 
 impl StartTurns {
     async fn run(&self) -> Result<WorkerReport, WorkerError> {
-        let context = self.0.context();
-        let places = self.0.starting();
-        let free = places.free();
-        let mut items = 0;
-        if free > 0 && !context.draining.is_cancelled() {
-            let due = context.db.read().await?.next_due(QUEUE).await?;
-            self.0.next_due().note(due);
-            if due.is_some_and(|due| due <= context.clock.now()) {
-                let limit = u32::try_from(free).unwrap_or(1);
-                for lease in context.db.claim(QUEUE, &context.instance, limit, LEASE).await? {
-                    items += 1;
-                    let (place, webhooks) = (places.take(), self.0.clone());
-                    // In a task of its own: waiting for a permit takes its time.
-                    let span = claim_span(&lease);
-                    let work = async move {
-                        attempt(&webhooks, lease).await;
-                        drop(place);
-                    };
-                    tokio::spawn(work.instrument(span));
-                }
-            }
-        }
-        Ok(WorkerReport { items, has_more: places.settle(Some(&self.0.start_wake()), LONGEST_WAIT).await })
+        let claims = Claims {
+            context: self.0.context(),
+            queue: QUEUE,
+            permits: self.0.starting(),
+            next_due: self.0.next_due(),
+            lease: LEASE,
+            wake: Some(self.0.start_wake()),
+            longest_wait: LONGEST_WAIT,
+        };
+        let webhooks = &self.0;
+        claims
+            .begin(|lease| {
+                let webhooks = webhooks.clone();
+                async move { attempt(&webhooks, lease).await }
+            })
+            .await
     }
 }
 
