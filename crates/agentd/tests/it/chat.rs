@@ -1,13 +1,11 @@
 //! Conversations over HTTP.
 
-use std::time::Duration;
-
 use agentd_llm::Gate;
 use agentd_llm::fake::{Reply, Script};
 use serde_json::{Value, json};
 
-use crate::support::TestApp;
 use crate::support::talk::{COUNTED, Talk, create_agent, read_tokens, started};
+use crate::support::{Eventually, TestApp};
 
 async fn create(app: &TestApp, body: Value) -> Value {
     app.post("/api/chat/conversations").json(&body).send().await.expect_status(201).json()
@@ -339,8 +337,9 @@ async fn a_welcome_whose_client_went_away_is_written_anew() {
     let talk = Talk::with(Script::queue([never, Reply::text(["Hello Ada!"], COUNTED)])).await;
     let ask = || talk.app.post("/api/chat/welcome").header("idempotency-key", "w").json(&json!({})).send();
     let asked = async {
+        let mut eventually = Eventually::new();
         while talk.vendor.requests().is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            eventually.look_again().await;
         }
     };
     tokio::select! {
@@ -351,11 +350,9 @@ async fn a_welcome_whose_client_went_away_is_written_anew() {
     talk.vendor.aborted(1).await;
     let mut answer = ask().await;
     // The first request may still be under way for a moment.
-    for _ in 0..500 {
-        if answer.json()["code"] != "still_under_way" {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    let mut eventually = Eventually::new();
+    while answer.json()["code"] == "still_under_way" {
+        eventually.look_again().await;
         answer = ask().await;
     }
     let answer = answer.expect_status(200);

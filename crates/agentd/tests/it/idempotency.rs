@@ -1,16 +1,15 @@
 //! `Idempotency-Key` where it is hard: in the race, with large bodies, with bodies that break off.
 
-use std::time::Duration;
-
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::TestApp;
 use crate::support::talk::Talk;
+use crate::support::{Eventually, TestApp};
 
 async fn until(is_so: impl Fn() -> bool) {
+    let mut eventually = Eventually::new();
     while !is_so() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
 }
 

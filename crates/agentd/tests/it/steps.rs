@@ -8,9 +8,9 @@ use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{Gate, ToolCall, Vendor};
 use serde_json::{Value, json};
 
-use crate::support::TestProcess;
 use crate::support::request::{EventStream, ServerEvent};
 use crate::support::talk::{COUNTED, started};
+use crate::support::{Eventually, TestProcess};
 
 /// A service on this machine that a tool calls, and that answers when it is let.
 struct Service {
@@ -123,8 +123,9 @@ async fn until(stream: &mut EventStream, kind: &str) -> Vec<ServerEvent> {
 }
 
 async fn until_called(scene: &Scene, calls: usize) {
+    let mut eventually = Eventually::new();
     while scene.service.calls() < calls {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
 }
 
@@ -195,6 +196,7 @@ async fn while_it_waits_for_approval() {
     let asked = events.last().expect("the request").data["approval_id"].clone();
     // Whether or not the turn was put aside by now: a kill before that interrupts it.
     let parked = async {
+        let mut eventually = Eventually::new();
         loop {
             let path = format!("/api/chat/approvals/{}", asked.as_str().expect("an id"));
             let listed = scene.process.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
@@ -202,7 +204,7 @@ async fn while_it_waits_for_approval() {
             if scene.process.log().contains("a turn waits for an approval") {
                 return path;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            eventually.look_again().await;
         }
     };
     let path = parked.await;

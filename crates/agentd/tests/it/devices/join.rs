@@ -4,16 +4,15 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{ToolCall, Vendor};
 use serde_json::{Value, json};
 
-use crate::support::TestProcess;
 use crate::support::process::BINARY;
 use crate::support::request::{ServerEvent, token_text};
 use crate::support::talk::COUNTED;
+use crate::support::{Eventually, TestProcess};
 
 /// The machine, ended with the test.
 struct Machine(Option<Child>);
@@ -62,13 +61,13 @@ async fn until_offered(process: &TestProcess, folder: &Path) -> Value {
 }
 
 async fn until(process: &TestProcess, folder: &Path, is_seen: impl Fn(&Value) -> bool) -> Value {
-    for _ in 0..3_000 {
+    let mut eventually = Eventually::new();
+    loop {
         if let Some(device) = devices(process).await.into_iter().find(&is_seen) {
             return device;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        eventually.look_again_at(&said(folder)).await;
     }
-    panic!("it never came to that: {}\n{:?}", said(folder), devices(process).await);
 }
 
 async fn exchange(process: &TestProcess) -> Vec<ServerEvent> {
@@ -112,7 +111,8 @@ async fn a_machine_joins_works_comes_back_and_is_removed() {
     };
     let mut machine = join(&protection);
     // Where this machine has no sandbox the shell is refused, and the code is as good as before.
-    for _ in 0..3_000 {
+    let mut eventually = Eventually::new();
+    loop {
         if said(folder).contains("offers no sandbox") {
             assert_eq!(machine.ended().await, Some(1));
             assert!(devices(&process).await.is_empty());
@@ -123,7 +123,7 @@ async fn a_machine_joins_works_comes_back_and_is_removed() {
         if !devices(&process).await.is_empty() {
             break;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        eventually.look_again().await;
     }
     let device = until_offered(&process, folder).await;
     assert_eq!(device["tools"][0]["name"], "device_workshop_shell");

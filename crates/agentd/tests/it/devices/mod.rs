@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::support::{TestApp, TestResponse, record};
+use crate::support::{Eventually, TestApp, TestResponse, record};
 
 /// A frame that has not come by then never comes.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -58,14 +58,14 @@ pub async fn shown(app: &TestApp, id: &str) -> Value {
 
 /// Waits until the list shows a device as it should be.
 pub async fn until_shown(app: &TestApp, id: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    for _ in 0..2_000 {
+    let mut eventually = Eventually::new();
+    loop {
         let device = shown(app, id).await;
         if is_so(&device) {
             return device;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
-    panic!("{} never was as expected", shown(app, id).await);
 }
 
 /// The device's end of its socket.

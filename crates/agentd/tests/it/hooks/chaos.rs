@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 use super::receiver::{Answer, Receiver};
-use crate::support::TestProcess;
+use crate::support::{Eventually, TestProcess};
 
 /// `make chaos` asks for more of both.
 const KILLS: &str = "AGENTD_TEST_HOOK_KILLS";
@@ -89,17 +89,19 @@ async fn kills_lose_no_delivery() {
         wanted.iter().all(|id| ids.contains(id.as_str())).then_some(times)
     };
     let begun = tokio::time::Instant::now();
+    let mut eventually = Eventually::new();
     let times = loop {
         if let Some(times) = arrived(&told) {
             break times;
         }
         assert!(begun.elapsed() < STUCK, "deliveries are missing: {} of {}", receiver.received().len(), told.len());
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        eventually.look_again().await;
     };
     println!("{hook}: {} events, {} requests", times.len(), times.values().sum::<usize>());
     let doubled: usize = times.values().map(|count| count - 1).sum();
     assert!(doubled <= kills * AT_ONCE, "{doubled} came twice");
     // The last lease is over soon after the last kill.
+    let mut eventually = Eventually::new();
     loop {
         let stats =
             process.get("/api/hooks/deliveries/queue-stats").send().await.expect_status(200).json()["stats"].clone();
@@ -108,6 +110,6 @@ async fn kills_lose_no_delivery() {
             break;
         }
         assert!(begun.elapsed() < STUCK, "something is left: {stats}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        eventually.look_again().await;
     }
 }

@@ -12,9 +12,9 @@ use super::code::{app_without_sandbox, python};
 use super::receiver::{Answer, Receiver};
 use super::{HOOKS, SECRET, deliveries, emit, executions, make, only_execution, queued, settle};
 use crate::scheduler::AtWork;
-use crate::support::TestApp;
 use crate::support::request::ServerEvent;
 use crate::support::talk::{COUNTED, Talk};
+use crate::support::{Eventually, TestApp};
 use crate::webhooks::Sender;
 use crate::webhooks::turns::{Source, offered};
 
@@ -183,18 +183,12 @@ async fn an_agent_of_a_hook_asks_before_it_uses_what_the_hook_names() {
         let list = app.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
         list["approvals"].get(0).cloned()
     };
-    let mut looked = 0;
+    let mut eventually = Eventually::new();
     let approval = loop {
         if let Some(approval) = waiting().await {
             break approval;
         }
-        looked += 1;
-        assert!(
-            looked < 2_000,
-            "nothing asks: {:?}",
-            talk.vendor.requests().last().map(|request| request.body.clone())
-        );
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        eventually.look_again_at(&talk.vendor.requests().last().map(|request| request.body.clone())).await;
     };
     assert_eq!((&approval["tool"], &approval["input"]), (&json!("act"), &json!({"word": "x"})));
     let tools = offered(&talk.vendor.requests()[0].body);
@@ -225,16 +219,18 @@ async fn agents_of_hooks_take_their_places_and_stand_in_nobodys_way() {
         emit(app, "memory.stored", json!({"n": number})).await;
     }
     let asked = async |count: usize| {
+        let mut eventually = Eventually::new();
         while talk.vendor.requests().len() < count {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            eventually.look_again().await;
         }
     };
     asked(8).await;
     // 16 wait for their provider, as many as work at once; other hooks go on all the same.
     let other = make(app, inline(&receiver)).await;
     emit(app, "memory.stored", json!({"n": 4})).await;
+    let mut eventually = Eventually::new();
     while executions(app, &other).await["executions"][0]["status"] != "success" {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
     let mut begun = 0;
     for starter in &starters {

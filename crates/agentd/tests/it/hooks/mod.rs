@@ -11,13 +11,11 @@ mod managing;
 mod queue;
 pub mod receiver;
 
-use std::time::Duration;
-
 use agentd_store::{NewEvent, Seq, StoreError, Tx, args};
 use receiver::Receiver;
 use serde_json::{Value, json};
 
-use crate::support::TestApp;
+use crate::support::{Eventually, TestApp};
 
 const HOOKS: &str = "/api/hooks";
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -59,12 +57,13 @@ async fn outbox(app: &TestApp) -> (usize, usize) {
 /// Runs the workers until every event was read and nothing is left to do now.
 pub async fn settle(app: &TestApp) {
     loop {
+        let mut eventually = Eventually::new();
         let before = loop {
             let (all, readable) = outbox(app).await;
             if all == readable {
                 break all;
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            eventually.look_again().await;
         };
         app.run_workers().await;
         if outbox(app).await.0 == before {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{enqueue, events, mail, shown, use_server};
 use crate::support::smtp::{Behaviour, SmtpServer};
-use crate::support::{TestApp, TestProcess};
+use crate::support::{Eventually, TestApp, TestProcess};
 
 /// A daemon inside the test on the data of a process.
 async fn on_the_data_of(process: &TestProcess) -> TestApp {
@@ -38,12 +38,13 @@ async fn a_kill_loses_no_mail_and_repeats_only_what_was_never_confirmed() {
     process.spawn().await;
     server.wait_for_sessions(3).await;
     server.wait_for(2).await;
+    let mut eventually = Eventually::new();
     let sent = loop {
         let sent = process.get("/api/notifications?status=sent").send().await.expect_status(200).json();
         if sent["total"] == 1 {
             break sent["notifications"][0]["id"].clone();
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        eventually.look_again().await;
     };
     process.kill();
     let unconfirmed: Vec<String> = server.received().iter().map(|mail| mail.header("Message-ID").to_owned()).collect();

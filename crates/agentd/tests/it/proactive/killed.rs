@@ -7,7 +7,7 @@ use agentd_llm::fake::FakeVendor;
 use agentd_llm::{Gate, Vendor};
 
 use super::*;
-use crate::support::TestProcess;
+use crate::support::{Eventually, TestProcess};
 
 const JOBS: usize = 20;
 
@@ -58,12 +58,13 @@ async fn kills_lose_no_cause_and_repeat_none() {
         });
         process.post("/api/scheduler/jobs").json(&job).send().await.expect_status(201);
     }
+    let mut eventually = Eventually::new();
     loop {
         let failed = process.get("/api/scheduler/jobs?status=failed").send().await.expect_status(200).json();
         if failed["count"] == JOBS {
             break;
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        eventually.look_again().await;
     }
     assert_eq!(vendor.requests().len(), 0);
     let quiet = json!({"start": "00:00", "end": "00:00"});
@@ -78,13 +79,14 @@ async fn kills_lose_no_cause_and_repeat_none() {
         process.kill();
         process.spawn().await;
     }
+    let mut eventually = Eventually::new();
     let turns = loop {
         let list = process.get("/api/scheduler/proactive?limit=200").send().await.expect_status(200).json();
         let turns = list["turns"].as_array().expect("turns").clone();
         if turns.len() == JOBS && turns.iter().all(|turn| turn["status"] != "running") {
             break turns;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        eventually.look_again().await;
     };
     let causes: BTreeSet<&str> = turns.iter().filter_map(|turn| turn["cause_id"].as_str()).collect();
     assert_eq!(causes.len(), JOBS, "each once");

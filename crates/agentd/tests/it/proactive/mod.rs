@@ -10,8 +10,8 @@ use agentd_llm::fake::{DocumentedFailure, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::scheduler::{self, advance, at, events, every, id, runs, statuses, types, with};
-use crate::support::TestApp;
 use crate::support::talk::{COUNTED, Talk, create_agent, turn_on};
+use crate::support::{Eventually, TestApp};
 
 const HOUR: u64 = 3_600;
 const DAY: u64 = 24 * HOUR;
@@ -51,12 +51,13 @@ async fn list(app: &TestApp) -> Vec<Value> {
 /// Lets the workers work and every turn come to its end; answers the turns, the newest first.
 async fn settled(app: &TestApp) -> Vec<Value> {
     app.run_workers().await;
+    let mut eventually = Eventually::new();
     loop {
         let turns = list(app).await;
         if turns.iter().all(|turn| turn["status"] != "running") {
             return turns;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
 }
 

@@ -5,8 +5,8 @@ use agentd_llm::fake::{DocumentedFailure, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, every, id, job, run, runs, statuses, trigger, until, with};
-use crate::support::TestApp;
 use crate::support::talk::{COUNTED, Talk, create_agent, turn_on};
+use crate::support::{Eventually, TestApp};
 
 async fn app() -> TestApp {
     let app = TestApp::with_owner().await;
@@ -28,12 +28,13 @@ fn once(time: &str) -> Value {
 }
 
 async fn until_closed(app: &TestApp, id: &str) -> Value {
+    let mut eventually = Eventually::new();
     loop {
         let found = job(app, id).await;
         if ["completed", "failed"].contains(&found["status"].as_str().expect("a status")) {
             return found;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
 }
 
@@ -44,11 +45,12 @@ async fn under_way() -> (Talk, Gate, AtWork, String, String) {
     let job = id(&create(&talk.app, &once("2026-01-05T10:00:00Z")).await);
     advance(&talk.app, 3_600);
     let at_work = AtWork::start(&talk.app);
+    let mut eventually = Eventually::new();
     let first = loop {
         if let Some(run) = runs(&talk.app, &job).await.first() {
             break id(run);
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        eventually.look_again().await;
     };
     until(&talk.app, &job, &first, |run| !run["session_id"].is_null()).await;
     (talk, gate, at_work, job, first)
@@ -121,11 +123,12 @@ async fn a_slot_that_waits_does_not_begin_after_a_pause() {
     let _at_work = AtWork::start(app);
     until(app, &made, &first, |run| !run["session_id"].is_null()).await;
     advance(app, 600);
+    let mut eventually = Eventually::new();
     let waiting = loop {
         if let Some(run) = runs(app, &made).await.iter().find(|run| run["cause"] == "schedule") {
             break id(run);
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        eventually.look_again().await;
     };
     app.post(&format!("/api/scheduler/jobs/{made}/pause")).send().await.expect_status(200);
     let stopped = run(app, &made, &waiting).await;

@@ -7,8 +7,8 @@ use agentd_llm::Vendor;
 use agentd_llm::fake::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
-use crate::support::TestProcess;
 use crate::support::talk::COUNTED;
+use crate::support::{Eventually, TestProcess};
 
 const JOBS: usize = 24;
 /// How often the daemon is killed; `make chaos` asks for more.
@@ -45,12 +45,13 @@ async fn every_slot_has_one_run_whoever_is_killed() {
         process.spawn().await;
         tokio::time::sleep(Duration::from_millis(700)).await;
     }
+    let mut eventually = Eventually::new();
     let all = loop {
         let all = jobs(&process).await;
         if all.iter().all(|job| job["status"] != "active") {
             break all;
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        eventually.look_again().await;
     };
     assert_eq!(all.len(), JOBS);
     for job in &all {

@@ -22,7 +22,7 @@ use std::time::Duration;
 use agentd_base::Timestamp;
 use serde_json::{Value, json};
 
-use crate::support::TestApp;
+use crate::support::{Eventually, TestApp};
 
 /// A job that is due every ten minutes.
 pub fn every(seconds: i64) -> Value {
@@ -119,11 +119,12 @@ impl Drop for AtWork {
 
 /// Waits until a run is as it should be.
 pub async fn until(app: &TestApp, job: &str, run_id: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let mut eventually = Eventually::new();
     loop {
         let found = run(app, job, run_id).await;
         if is_so(&found) {
             return found;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
 }

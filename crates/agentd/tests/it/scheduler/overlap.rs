@@ -5,8 +5,8 @@ use agentd_llm::fake::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, every, id, runs, statuses, trigger, until, with};
-use crate::support::TestApp;
 use crate::support::talk::{COUNTED, Talk};
+use crate::support::{Eventually, TestApp};
 
 /// A run that goes on until the gate is opened, and the slot after it.
 async fn overlapped(policy: &str) -> (Talk, Gate, AtWork, String, String) {
@@ -23,22 +23,24 @@ async fn overlapped(policy: &str) -> (Talk, Gate, AtWork, String, String) {
 }
 
 async fn wait_for_runs(app: &TestApp, job: &str, count: usize) -> Vec<Value> {
+    let mut eventually = Eventually::new();
     loop {
         let runs = runs(app, job).await;
         if runs.len() >= count {
             return runs;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
 }
 
 async fn wait_until_over(app: &TestApp, job: &str) -> Vec<Value> {
+    let mut eventually = Eventually::new();
     loop {
         let runs = runs(app, job).await;
         if !statuses(&runs).iter().any(|status| ["pending", "running"].contains(status)) {
             return runs;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
 }
 

@@ -5,6 +5,7 @@ use agentd_llm::fake::{DocumentedFailure, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, events, every, id, job, run, runs, statuses, trigger, types, until, with};
+use crate::support::Eventually;
 use crate::support::talk::{COUNTED, Talk, turn_on};
 
 fn good() -> Reply {
@@ -233,8 +234,9 @@ async fn a_provider_is_asked_a_few_at_a_time() {
     }
     advance(app, 600);
     let at_work = AtWork::start(app);
+    let mut eventually = Eventually::new();
     while talk.vendor.requests().len() < 8 {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
     for job in &ids {
         let run = runs(app, job).await.remove(0);

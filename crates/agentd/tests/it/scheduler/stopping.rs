@@ -6,8 +6,8 @@ use agentd_llm::{Gate, ToolCall};
 use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, events, every, id, run, runs, statuses, trigger, types, until, with};
-use crate::support::TestApp;
 use crate::support::talk::{COUNTED, Talk};
+use crate::support::{Eventually, TestApp};
 
 fn gated(gate: &Gate) -> Script {
     Script::always(Reply::text(["Fine."], COUNTED).gated(gate))
@@ -20,16 +20,16 @@ fn cancel_path(job: &str, run: &str) -> String {
 /// The metrics, once so many turns ended like that.
 async fn until_counted(app: &TestApp, status: &str, turns: u32) -> String {
     let line = format!("svc_tasks_total{{status=\"{status}\"}} {turns}\n");
-    for _ in 0..500 {
+    let mut eventually = Eventually::new();
+    loop {
         // They are up to a second old.
         advance(app, 1);
         let figures = app.get("/api/metrics/prometheus").send().await.text();
         if figures.contains(&line) {
             return figures;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        eventually.look_again().await;
     }
-    panic!("there are not {turns} turns that ended as {status}");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 pub mod database;
 pub mod document;
+pub mod eventually;
 pub mod folder;
 pub mod hold;
 pub mod process;
@@ -26,6 +27,7 @@ use agentd_store::{Dialect, StoreError};
 use serde_json::json;
 
 pub use database::ScratchDatabase;
+pub use eventually::Eventually;
 pub use folder::TestFolder;
 pub use process::TestProcess;
 pub use request::{TestRequest, TestResponse};

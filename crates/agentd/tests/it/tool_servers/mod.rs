@@ -15,11 +15,10 @@ mod registering;
 mod web;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::TestApp;
+use crate::support::{Eventually, TestApp};
 
 const SERVERS: &str = "/api/settings/skills/mcp";
 
@@ -71,15 +70,14 @@ async fn status(app: &TestApp, id: &str) -> Value {
 
 /// Waits until the status is as wanted.
 async fn until(app: &TestApp, id: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    let mut last = Value::Null;
-    for _ in 0..1200 {
-        last = status(app, id).await;
-        if is_so(&last) {
-            return last;
+    let mut eventually = Eventually::new();
+    loop {
+        let seen = status(app, id).await;
+        if is_so(&seen) {
+            return seen;
         }
-        tokio::time::sleep(Duration::from_millis(25)).await;
+        eventually.look_again_at(&(what, &seen)).await;
     }
-    panic!("not {what}: {last}");
 }
 
 /// The processes whose command line has all these parts.
@@ -96,24 +94,24 @@ fn processes(parts: &[&str]) -> Vec<u32> {
 
 /// Waits until no such process is left.
 async fn until_gone(parts: &[&str]) {
-    for _ in 0..1200 {
+    let mut eventually = Eventually::new();
+    loop {
         if processes(parts).is_empty() {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(25)).await;
+        eventually.look_again().await;
     }
-    panic!("processes are left: {:?}", processes(parts));
 }
 
 /// Waits until this process has ended. In a container it may stay a zombie, for want of an init.
 async fn until_ended(id: u64) {
-    for _ in 0..1200 {
+    let mut eventually = Eventually::new();
+    loop {
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
         let state = stat.rsplit_once(") ").map(|(_, rest)| rest.chars().next());
         if matches!(state, None | Some(Some('Z' | 'X'))) {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(25)).await;
+        eventually.look_again().await;
     }
-    panic!("the process {id} still runs");
 }

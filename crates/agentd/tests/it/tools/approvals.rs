@@ -4,6 +4,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::*;
+use crate::support::Eventually;
 
 #[tokio::test]
 async fn what_was_approved_is_what_runs() {
@@ -60,11 +61,12 @@ async fn a_rejection_is_told_to_the_model() {
 }
 
 async fn wait_for_pending(bench: &Bench) -> Value {
+    let mut eventually = Eventually::new();
     loop {
         if let Some(first) = bench.pending().await.first() {
             return first.clone();
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
 }
 
@@ -133,13 +135,14 @@ async fn park(bench: &Bench, conversation: &str) -> (Value, String) {
 
 async fn wait_until_parked(bench: &Bench, session: &str) {
     let db = &bench.talk.app.running().context().db;
+    let mut eventually = Eventually::new();
     loop {
         let mut read = db.read().await.expect("a connection");
         let sql = "SELECT 1 FROM sessions WHERE id = $1 AND waiting_since IS NOT NULL";
         if read.fetch_optional(sql, agentd_store::args![session]).await.expect("a row").is_some() {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Sender, ci, metric};
 use crate::support::talk::{COUNTED, create_agent};
-use crate::support::{TestApp, TestProcess};
+use crate::support::{Eventually, TestApp, TestProcess};
 
 const JSON: &str = "application/json";
 /// What one webhook takes in a minute.
@@ -193,8 +193,9 @@ async fn kills_lose_nothing_that_was_accepted() {
         let list = process.get(&path(query)).send().await.expect_status(200).json();
         list["total"].as_u64().expect("a number")
     };
+    let mut eventually = Eventually::new();
     while total("?status=pending").await + total("?status=running").await > 0 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        eventually.look_again().await;
     }
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
     for (message, id) in &accepted {

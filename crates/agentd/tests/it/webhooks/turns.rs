@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 
 use super::Sender;
 use crate::scheduler::{AtWork, create, every, id, trigger, until};
-use crate::support::TestApp;
 use crate::support::talk::{COUNTED, Talk, create_agent, use_vendor};
+use crate::support::{Eventually, TestApp};
 
 fn scouts() -> Value {
     json!({"name": "ci", "agent_id": "scout", "prompt_template": "A build of {{body.repo.name}} ended: {{body.status}}."})
@@ -286,8 +286,9 @@ async fn turns_take_their_places_at_the_provider() {
     let job = create(app, &every(600)).await;
     let at_work = AtWork::start(app);
     let running = async || ci.deliveries(app, "?status=running").await["total"].as_u64().expect("a number");
+    let mut eventually = Eventually::new();
     while running().await < 8 || talk.vendor.requests().len() < 8 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
     let run = trigger(app, &id(&job)).await;
     until(app, &id(&job), &run, |run| run["status"] == "running").await;
@@ -295,8 +296,9 @@ async fn turns_take_their_places_at_the_provider() {
     assert_eq!(ci.deliveries(app, "?status=pending").await["total"], 4);
     gate.open();
     for id in &ids {
+        let mut eventually = Eventually::new();
         while ci.delivery(app, id).await["status"] != "success" {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            eventually.look_again().await;
         }
     }
     until(app, &id(&job), &run, |run| run["status"] == "success").await;
@@ -313,8 +315,9 @@ async fn what_waits_for_a_place_is_given_back_by_a_daemon_that_stops() {
         ci.send(&talk.app, &build()).await;
     }
     let at_work = AtWork::start(&talk.app);
+    let mut eventually = Eventually::new();
     while talk.vendor.requests().len() < 8 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        eventually.look_again().await;
     }
     drop(at_work);
     let waiting = ci.deliveries(&talk.app, "?status=pending").await;

@@ -6,14 +6,13 @@ mod round_trip;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{ToolCall, Vendor};
 use serde_json::{Value, json};
 
-use crate::support::TestProcess;
 use crate::support::talk::COUNTED;
+use crate::support::{Eventually, TestProcess};
 
 struct Bench {
     process: TestProcess,
@@ -75,13 +74,10 @@ fn close(path: &Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o000)).expect("closed");
 }
 
-/// Whether it becomes so within half a minute.
-async fn comes_true(is_so: impl Fn() -> bool) -> bool {
-    for _ in 0..3_000 {
-        if is_so() {
-            return true;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+/// Waits until it is so.
+async fn until(is_so: impl Fn() -> bool) {
+    let mut eventually = Eventually::new();
+    while !is_so() {
+        eventually.look_again().await;
     }
-    false
 }
