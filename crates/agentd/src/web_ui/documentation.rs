@@ -1,16 +1,33 @@
 //! `/api/openapi.json`, and the page that shows it.
 
-use std::sync::{Arc, OnceLock};
+use std::io::Read;
+use std::sync::OnceLock;
 
 use agentd_web::{ApiError, ApiResult, Path};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderValue, StatusCode};
-use utoipa_swagger_ui::Config;
+use flate2::read::GzDecoder;
+use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY};
+use http::{HeaderMap, StatusCode};
 
 use super::Pages;
+
+const PAGE: &str = include_str!("documentation.html");
+const INITIALIZER: &str = include_str!("documentation.js");
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const CACHED: &str = "public, max-age=86400";
+
+/// Files of Swagger UI by name, with their types, as the build packed them.
+const FILES: [(&str, &str, &[u8]); 3] = [
+    ("swagger-ui.css", "text/css; charset=utf-8", include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui.css.gz"))),
+    ("swagger-ui-bundle.js", SCRIPT, include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui-bundle.js.gz"))),
+    (
+        "swagger-ui-standalone-preset.js",
+        SCRIPT,
+        include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui-standalone-preset.js.gz")),
+    ),
+];
 
 /// The OpenAPI document of this daemon.
 #[utoipa::path(
@@ -34,30 +51,26 @@ pub(super) async fn get_openapi(State(pages): State<Pages>) -> Response {
     tag = "service",
     responses((status = 200, description = "The page", body = String, content_type = "text/html")),
 )]
-pub(super) async fn show_docs() -> ApiResult<Response> {
-    file("index.html")
+pub(super) async fn show_docs() -> Response {
+    ([(CONTENT_TYPE, "text/html; charset=utf-8"), (CACHE_CONTROL, "no-cache")], PAGE).into_response()
 }
 
-pub(super) async fn show_file(Path(path): Path<String>) -> ApiResult<Response> {
-    file(&path)
-}
-
-fn file(path: &str) -> ApiResult<Response> {
-    // The page refers to its files by relative names, which need the folder to be named.
-    let config = Arc::new(Config::from("/api/openapi.json"));
-    let found = utoipa_swagger_ui::serve(path, config).ok().flatten();
-    let Some(found) = found else {
+pub(super) async fn show_file(Path(file): Path<String>, headers: HeaderMap) -> ApiResult<Response> {
+    if file == "index.html" {
+        return Ok(show_docs().await);
+    }
+    if file == "swagger-initializer.js" {
+        return Ok(([(CONTENT_TYPE, SCRIPT), (CACHE_CONTROL, CACHED)], INITIALIZER).into_response());
+    }
+    let Some((_, content_type, packed)) = FILES.iter().find(|(name, ..)| *name == file) else {
         return Err(ApiError::new(StatusCode::NOT_FOUND, "not_found", "There is no such file; open /api/docs"));
     };
-    let content_type =
-        HeaderValue::from_str(&found.content_type).unwrap_or(HeaderValue::from_static("application/octet-stream"));
-    let mut bytes = found.bytes.into_owned();
-    if path == "index.html" {
-        let page = String::from_utf8_lossy(&bytes)
-            .replace("./", "/api/docs/")
-            .replace("href=\"index.css\"", "href=\"/api/docs/index.css\"");
-        bytes = page.into_bytes();
+    let head = [(CONTENT_TYPE, *content_type), (CACHE_CONTROL, CACHED), (VARY, "accept-encoding")];
+    let accepted = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if accepted.split(',').any(|coding| coding.trim().eq_ignore_ascii_case("gzip")) {
+        return Ok((head, [(CONTENT_ENCODING, "gzip")], *packed).into_response());
     }
-    let cache = if path == "index.html" { "no-cache" } else { "public, max-age=86400" };
-    Ok(([(CONTENT_TYPE, content_type), (CACHE_CONTROL, HeaderValue::from_static(cache))], bytes).into_response())
+    let mut content = Vec::new();
+    GzDecoder::new(*packed).read_to_end(&mut content).map_err(|error| ApiError::internal(&error))?;
+    Ok((head, content).into_response())
 }

@@ -29,7 +29,8 @@ async fn the_served_document_is_the_committed_one() {
     assert!(page.text().contains("swagger-ui"));
     for file in ["swagger-ui.css", "swagger-ui-bundle.js", "swagger-initializer.js"] {
         assert!(page.text().contains(file), "{file} is on the page");
-        app.get(&format!("/api/docs/{file}")).send().await.expect_status(200);
+        let plain = app.get(&format!("/api/docs/{file}")).send().await.expect_status(200);
+        assert_eq!(plain.header("content-encoding"), None, "{file}");
     }
     app.get("/api/docs/../../etc/passwd").send().await;
     app.get("/api/docs/no-such-file").send().await.expect_status(404);
