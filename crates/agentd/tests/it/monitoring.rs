@@ -92,6 +92,9 @@ async fn the_figures_are_there_and_count() {
         "svc_build_info",
         "svc_queue_depth",
         "svc_worker_panics_total",
+        "svc_worker_items_total",
+        "svc_worker_failures_total",
+        "svc_worker_last_success_timestamp_seconds",
         "svc_http_requests_total",
         "svc_http_request_duration_seconds",
         "process_resident_memory_bytes",
@@ -200,6 +203,25 @@ async fn tokens_of_many_models_are_counted_once() {
         let calls: usize = 30 + (1..=round).map(|round| 10 * round).sum::<usize>();
         assert_eq!(shown().await, 10.0 * calls as f64, "after round {round}");
     }
+}
+
+#[tokio::test]
+async fn what_workers_did_is_counted() {
+    let app = TestApp::with_owner().await;
+    let agent = json!({"svc_name": "scout", "user_name": "Owner", "archetype": "assistant"});
+    app.post("/api/agents").json(&agent).send().await.expect_status(201);
+    app.delete("/api/agents/scout").send().await.expect_status(200);
+    let items = r#"svc_worker_items_total{worker="agents.purge"}"#;
+    let success = r#"svc_worker_last_success_timestamp_seconds{worker="agents.purge"}"#;
+    let before = scrape(&app).await;
+    assert_eq!((value(&before, items), value(&before, success)), (Some(0.0), None));
+    app.run_workers().await;
+    let after = scrape(&app).await;
+    assert!(value(&after, items).is_some_and(|items| items >= 1.0), "{after}");
+    let at = value(&after, success).expect("it succeeded");
+    let now = app.running().context().clock.now().as_micros() as f64 / 1e6;
+    assert!((now - at).abs() < 60.0, "{at}");
+    assert_eq!(value(&after, r#"svc_worker_failures_total{worker="agents.purge"}"#), Some(0.0));
 }
 
 /// What the daemon cannot do without is supervised, and says so before anything goes wrong.
