@@ -10,28 +10,32 @@ use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 /// Of the archive's files those that a browser is sent; `web_ui` has the page itself.
 const FILES: [&str; 3] = ["swagger-ui.css", "swagger-ui-bundle.js", "swagger-ui-standalone-preset.js"];
 
-fn main() {
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Outcome<()> {
     println!("cargo::rerun-if-changed=build.rs");
-    pack_swagger_ui();
+    pack_swagger_ui()?;
     if std::env::var("PROFILE").is_ok_and(|profile| profile == "release") {
         link_small();
     }
+    Ok(())
 }
 
-fn pack_swagger_ui() {
-    let folder = std::env::var_os("OUT_DIR").expect("a folder for what is built");
-    let mut archive = zip::ZipArchive::new(Cursor::new(SWAGGER_UI_VENDORED)).expect("an archive");
+fn pack_swagger_ui() -> Outcome<()> {
+    let folder = std::env::var("OUT_DIR")?;
+    let mut archive = zip::ZipArchive::new(Cursor::new(SWAGGER_UI_VENDORED))?;
+    let names: Vec<_> = archive.file_names().flatten().map(|name| name.into_owned()).collect();
     for file in FILES {
         let suffix = format!("/dist/{file}");
-        let names: Vec<_> = archive.file_names().flatten().map(|name| name.into_owned()).collect();
-        let name = names.iter().find(|name| name.ends_with(&suffix)).expect("the file");
+        let name = names.iter().find(|name| name.ends_with(&suffix)).ok_or("the archive lacks a file")?;
         let mut content = Vec::new();
-        archive.by_name(name).expect("the file").read_to_end(&mut content).expect("readable");
-        let packed = std::fs::File::create(Path::new(&folder).join(format!("{file}.gz"))).expect("a file");
+        archive.by_name(name)?.read_to_end(&mut content)?;
+        let packed = std::fs::File::create(Path::new(&folder).join(format!("{file}.gz")))?;
         let mut packer = GzEncoder::new(packed, Compression::best());
-        packer.write_all(&content).expect("packed");
-        packer.finish().expect("packed");
+        packer.write_all(&content)?;
+        packer.finish()?;
     }
+    Ok(())
 }
 
 /// Functions that came out the same are one, and relocations take a bit each: a tenth of the program. Only where the
@@ -45,6 +49,7 @@ fn link_small() {
         return;
     }
     println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
+    #[allow(clippy::disallowed_methods, reason = "the build has no daemon that could outlive it")]
     let library = std::process::Command::new("getconf").arg("GNU_LIBC_VERSION").output();
     let version = library.map(|found| String::from_utf8_lossy(&found.stdout).into_owned()).unwrap_or_default();
     let minor = version.trim().rsplit('.').next().and_then(|minor| minor.parse::<u32>().ok());
