@@ -93,7 +93,7 @@ bench: tools models ## Measure what docs/benchmarks.md quotes (takes minutes)
 export MODEL
 bench-local-tools: tools models ## Measure how well a model inside calls tools: MODEL=path takes any GGUF
 	$(call say,building)
-	cargo build --release --package agentd-bench --features local-model --bin local_tools
+	cargo build --release --package agentd-bench --features local-model,embedded --bin local_tools
 	$(call say,tool calls)
 	target/release/local_tools "$${MODEL:-$(MODELS)/$(WRITER)}" $(if $(VERBOSE),--verbose)
 

@@ -1,14 +1,14 @@
 //! How well the model inside calls tools, without a network.
 //!
 //! A list of small everyday tasks, `bench/data/local_tools.json`, goes through the daemon's own way
-//! (`agentd_inference::tools`, the inference process, this program again) with all tools offered for
-//! each: the daemon's own as it describes them (`bench/data/builtin_tools.json`, which a test of the
+//! (`agentd::providers::LocalBackend`, the inference process, this program again) with all tools offered
+//! for each: the daemon's own as it describes them (`bench/data/builtin_tools.json`, which a test of the
 //! daemon holds to that), and some that others might bring. A call is valid when its input, held against the tool's schema once more, is accepted; it is
 //! right when tool and input are what the task expects. A task that no tool fits is right when nothing
 //! is called. The part `tune` was looked at while the rules were written; `held` and `fresh` were only
 //! counted, and `fresh` has tools and words of its own, written after the rules.
 //!
-//!     cargo run --release -p agentd-bench --features local-model --bin local_tools -- MODEL.gguf [--verbose] [--part tune|held|fresh]
+//!     cargo run --release -p agentd-bench --features local-model,embedded --bin local_tools -- MODEL.gguf [--verbose] [--part tune|held|fresh]
 
 #![allow(
     clippy::print_stdout,
@@ -21,12 +21,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use agentd::providers::LocalBackend;
 use agentd_base::{Clock, Entropy};
-use agentd_inference::tools::{PastCall, ToolSpec, call, decide};
 use agentd_inference::{LocalModel, LocalModelOptions, worker};
+use agentd_llm::{ModelBackend, ModelEvent, ModelMessage, ModelRequest, Schema, ToolCall, ToolDefinition};
+use agentd_local_tools::{PastCall, ToolSpec, decide};
 use agentd_process::Spawner;
+use futures_util::StreamExt;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -130,18 +133,12 @@ async fn run(path: &Path, suite: &Suite, verbose: bool, only: Option<&str>) {
     let spawner = Spawner::start().expect("a thread");
     let program = std::env::current_exe().expect("the path of this program");
     let model = LocalModel::new(LocalModelOptions::new(program, vec![WORKER.into()], spawner, Entropy::system()));
-    let offered = |half: &str| -> Vec<ToolSpec> {
-        let tools = suite.tools.iter().filter(|tool| tool.only.as_deref().is_none_or(|only| only == half));
-        let spec = |tool: &Tool| ToolSpec {
-            name: tool.name.clone(),
-            description: tool.description.clone(),
-            input_schema: tool.input_schema.clone(),
-        };
-        tools.map(spec).collect()
+    let backend = LocalBackend::new(model.clone(), path.to_path_buf());
+    let offered = |half: &str| -> Vec<&Tool> {
+        suite.tools.iter().filter(|tool| tool.only.as_deref().is_none_or(|only| only == half)).collect()
     };
     // Loading the file is not what is measured.
-    let warm = decide(&offered("tune"), "Use Python to print hello", &[]).expect("a tool for this");
-    call(&model, path, warm).await.expect("the model inside");
+    ask(&backend, &[], vec![user("Say hello")]).await;
 
     let (mut total, mut total_fitting) = (Row::default(), Row::default());
     for half in ["tune", "held", "fresh"] {
@@ -151,7 +148,7 @@ async fn run(path: &Path, suite: &Suite, verbose: bool, only: Option<&str>) {
         let tools = offered(half);
         let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
         for task in suite.tasks.iter().filter(|task| task.half == half) {
-            let row = measure(&model, path, &tools, task, verbose).await;
+            let row = measure(&backend, &tools, task, verbose).await;
             rows.entry(task.tool.as_deref().unwrap_or(NONE)).or_default().add(&row);
         }
         println!("\npart `{half}`");
@@ -192,26 +189,48 @@ fn shares(row: &Row, fitting: &Row) {
     );
 }
 
-async fn measure(model: &LocalModel, path: &Path, tools: &[ToolSpec], task: &Task, verbose: bool) -> Row {
-    let past: Vec<PastCall> = task
-        .after
-        .iter()
-        .map(|past| PastCall {
-            name: past.tool.clone(),
-            input: past.input.clone(),
-            result: past.result.clone(),
-            failed: false,
-        })
-        .collect();
-    let started = Instant::now();
-    let made = match decide(tools, &task.say, &past) {
-        Some(plan) => Some(call(model, path, plan).await.expect("the model inside")),
-        None => None,
+fn user(text: &str) -> ModelMessage {
+    ModelMessage::User { content: text.to_owned() }
+}
+
+/// The first call of the reply, if it makes one, and how many tokens the model wrote for it.
+async fn ask(backend: &LocalBackend, tools: &[&Tool], messages: Vec<ModelMessage>) -> (Option<ToolCall>, u64) {
+    let definition = |tool: &&Tool| ToolDefinition {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        input_schema: Schema::new(&tool.input_schema),
     };
+    let request = ModelRequest {
+        model: String::new(),
+        system: None,
+        messages,
+        tools: tools.iter().map(definition).collect(),
+        temperature: Some(0.0),
+        max_output_tokens: None,
+        is_conversation: true,
+        timeout: Duration::from_secs(600),
+    };
+    let mut events = backend.generate(request).await.expect("the model inside");
+    let mut made = None;
+    while let Some(event) = events.next().await {
+        match event.expect("the model inside") {
+            ModelEvent::ToolCall(call) => made = made.or(Some(call)),
+            ModelEvent::Finished(finish) => return (made, finish.usage.output_tokens),
+            // Rules come before the reply: once there is text, no call follows.
+            ModelEvent::Text(_) | ModelEvent::Reasoning(_) => return (None, 0),
+        }
+    }
+    (made, 0)
+}
+
+async fn measure(backend: &LocalBackend, tools: &[&Tool], task: &Task, verbose: bool) -> Row {
+    let started = Instant::now();
+    let (made, tokens) =
+        if is_decided(tools, task) { ask(backend, tools, conversation(task)).await } else { (None, 0) };
     let mut row = Row { tasks: 1, seconds: started.elapsed().as_secs_f64(), ..Row::default() };
-    let written = made.as_ref().is_some_and(|made| made.output_tokens > 0);
+    let written = made.is_some() && tokens > 0;
     row.written_by_model = u32::from(written);
-    let made = made.and_then(|made| made.input.map(|input| (made.tool, input)));
+    let made = made.map(|call| (call.name, call.input));
     if let Some((tool, input)) = &made {
         row.called = 1;
         let schema = tools.iter().find(|offered| offered.name == *tool).map(|offered| &offered.input_schema);
@@ -227,6 +246,38 @@ async fn measure(model: &LocalModel, path: &Path, tools: &[ToolSpec], task: &Tas
         println!("{} {:?} -> {answer}{author}", if right { "ok   " } else { "WRONG" }, task.say);
     }
     row
+}
+
+/// Whether the rules would make a call. Where they would not, a reply in words is not waited for.
+fn is_decided(tools: &[&Tool], task: &Task) -> bool {
+    let spec = |tool: &&Tool| ToolSpec {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        input_schema: tool.input_schema.clone(),
+    };
+    let past = |past: &Past| PastCall {
+        name: past.tool.clone(),
+        input: past.input.clone(),
+        result: past.result.clone(),
+        failed: false,
+    };
+    let past: Vec<PastCall> = task.after.iter().map(past).collect();
+    decide(&tools.iter().map(spec).collect::<Vec<_>>(), &task.say, &past).is_some()
+}
+
+fn conversation(task: &Task) -> Vec<ModelMessage> {
+    let mut messages = vec![user(&task.say)];
+    for (at, past) in task.after.iter().enumerate() {
+        let call = ToolCall::new(format!("call_{at}"), past.tool.clone(), past.input.clone());
+        messages.push(ModelMessage::Assistant { content: String::new(), tool_calls: vec![call.clone()] });
+        messages.push(ModelMessage::Tool {
+            call_id: call.id,
+            name: call.name,
+            content: past.result.clone(),
+            is_error: false,
+        });
+    }
+    messages
 }
 
 /// Exactly the expected arguments, each with a value that its expectation allows.

@@ -21,7 +21,7 @@ const MAX_REPETITIONS: u64 = 1000;
 ///
 /// # Errors
 /// `Invalid`, with a sentence.
-pub(crate) fn check(schema: &Value) -> Result<(), LocalError> {
+pub fn check(schema: &Value) -> Result<(), LocalError> {
     let mut nodes = 0;
     visit(schema, 0, &mut nodes)?;
     // Counted only once it is known to be shallow.

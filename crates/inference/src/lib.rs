@@ -9,8 +9,6 @@
 //! Invariants: every request ends, with a whole reply or with one error, whatever the process does;
 //! queues and buffers are bounded; nothing here blocks the runtime.
 //!
-//! [`tools`] decides on tool calls for such a model, which has none of its own.
-//!
 //! Deliberately absent: the daemon's own model interface (it adapts to this one), choosing and
 //! downloading model files, the prompts of conversations, and where vectors are kept.
 
@@ -19,13 +17,13 @@ pub mod embedder;
 mod grammar_schema;
 mod local;
 pub mod protocol;
-pub mod tools;
 mod types;
 pub mod worker;
 
 use std::path::Path;
 
 pub use embedder::{Embedder, LocalEmbedder};
+pub use grammar_schema::check as check_grammar_schema;
 pub use local::{LocalModel, LocalModelOptions, LocalState, LocalStatus, LocalStream};
 pub use types::{ChatMessage, ChatRole, FinishReason, GenerateRequest, LocalError, LocalErrorCode, LocalEvent};
 

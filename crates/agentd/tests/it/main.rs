@@ -24,6 +24,7 @@ mod hooks;
 mod idempotency;
 mod kill;
 mod lifecycle;
+mod local_tools;
 mod log;
 mod memory;
 mod middleware;

@@ -15,4 +15,3 @@ mod embedder_scripted;
 mod orphans;
 mod real;
 mod scripted;
-mod tools;

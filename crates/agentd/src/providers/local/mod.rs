@@ -1,9 +1,9 @@
 //! The model inside the daemon: its file, and the trait that every model answers to.
 //!
-//! It has no tool calls of its own; where tools are offered, [`tools`] says whether one is called.
+//! It has no tool calls of its own; where tools are offered, [`rules`] says whether one is called.
 //! Without tools, and where none fits, a reply is the model's own, piece by piece.
 
-mod tools;
+mod rules;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -112,7 +112,7 @@ impl LocalBackend {
     }
 
     fn request(&self, request: ModelRequest, is_small: bool) -> GenerateRequest {
-        let mut messages = tools::conversation(request.messages);
+        let mut messages = rules::conversation(request.messages);
         let is_guided = is_small && request.is_conversation;
         if is_guided && !messages.iter().any(|message| message.role == ChatRole::Assistant) {
             let [question, answer] = EXAMPLE;
@@ -143,7 +143,7 @@ impl ModelBackend for LocalBackend {
             }
             let is_small = self.is_small().await;
             // What a small model is not let retell.
-            if let Some(text) = tools::retold(&request.messages).filter(|_| is_small) {
+            if let Some(text) = rules::retold(&request.messages).filter(|_| is_small) {
                 let usage = Usage { source: UsageSource::Provider, ..spent };
                 let finish = ModelEvent::Finished(Finish { reason: FinishReason::Stop, usage });
                 return Ok(stream::iter([Ok(ModelEvent::Text(text)), Ok(finish)]).boxed() as ModelStream);
@@ -178,21 +178,21 @@ impl LocalBackend {
         deadline: Instant,
         limit: Duration,
     ) -> Result<Option<(Option<ToolCall>, Usage)>, ModelError> {
-        let Some(asked) = tools::asked(request) else { return Ok(None) };
+        let Some(asked) = rules::asked(request) else { return Ok(None) };
         let messages = request.messages.len();
         let decided = tokio::task::spawn_blocking(move || asked.next_call()).await;
         let plan = decided.map_err(|error| {
             ModelError::new(ModelErrorCode::Internal, "choosing a tool for the model inside failed").with_source(error)
         })?;
         let Some(plan) = plan else { return Ok(None) };
-        match timeout_at(deadline, tools::make_call(&self.model, &self.path, plan, messages)).await {
-            Ok(Ok((call, called))) => {
+        match timeout_at(deadline, rules::make_call(&self.model, &self.path, plan, messages)).await {
+            Ok(Ok(called)) => {
                 let usage = Usage {
                     input_tokens: called.input_tokens.into(),
                     output_tokens: called.output_tokens.into(),
                     ..Usage::default()
                 };
-                Ok(Some((call, usage)))
+                Ok(Some((called.call, usage)))
             }
             Ok(Err(error)) => Err(failure(error)),
             Err(_) => Err(too_slow(limit)),

@@ -1,77 +1,30 @@
-//! Carries a plan out: asks the model for what is open, and checks the whole.
-
-use std::path::Path;
+//! From what the model wrote to the whole input of a call.
 
 use serde_json::{Map, Value};
 
-use super::plan::Plan;
-use super::prompt;
-use crate::{LocalError, LocalErrorCode, LocalEvent, LocalModel};
+use crate::plan::Plan;
+use crate::prompt;
 
 const MAX_TEXT_CHARACTERS: usize = 4000;
 
-/// What came of a plan.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Called {
-    pub tool: String,
-    /// Valid against the tool's schema; `None` when the model did not get there, and words follow.
-    pub input: Option<Value>,
-    /// What the model read and wrote for it; 0 when everything stood in the message.
-    pub input_tokens: u32,
-    pub output_tokens: u32,
-}
-
-/// The input of the call that `plan` is for. Dropping the future cancels the model's part.
-///
-/// # Errors
-/// When the model inside is not there or overloaded. A grammar that it refuses, and a reply that
-/// cannot be used, are no errors: then there is no input.
-pub async fn call(model: &LocalModel, model_path: &Path, plan: Plan) -> Result<Called, LocalError> {
-    let mut called = Called { tool: plan.tool.clone(), input: None, input_tokens: 0, output_tokens: 0 };
-    let written = if plan.is_complete() {
-        Map::new()
-    } else {
-        match model.generate(prompt::request(&plan, model_path)).collect_text().await {
-            Ok((text, end)) => {
-                if let LocalEvent::Finished { input_tokens, output_tokens, .. } = end {
-                    (called.input_tokens, called.output_tokens) = (input_tokens, output_tokens);
-                }
-                match prompt::only_text(&plan) {
-                    Some((parameter, _)) => {
-                        plain(&text).map(|text| (parameter.name.clone(), text)).into_iter().collect()
-                    }
-                    None => parse(&text).unwrap_or_default(),
-                }
+impl Plan {
+    /// The input of the call, with the model's `reply` to [`Plan::prompt`] (nothing, where there is none);
+    /// `None` when the tool's schema does not accept what that makes.
+    #[must_use]
+    pub fn input(&self, reply: &str) -> Option<Value> {
+        let written = match prompt::only_text(self) {
+            Some((parameter, _)) => plain(reply).map(|text| (parameter.name.clone(), text)).into_iter().collect(),
+            None => parse(reply).unwrap_or_default(),
+        };
+        let mut input = self.values.clone();
+        for (name, value) in written {
+            if self.open.iter().any(|(parameter, _)| parameter.name == name) {
+                input.insert(name, value);
             }
-            Err(error)
-                if matches!(
-                    error.code,
-                    LocalErrorCode::Invalid | LocalErrorCode::Internal | LocalErrorCode::ContextLength
-                ) =>
-            {
-                tracing::debug!(tool = plan.tool, %error, "the model inside could not write the input of a tool");
-                return Ok(called);
-            }
-            Err(error) => return Err(error),
         }
-    };
-    called.input = finish(&plan, written);
-    if called.input.is_none() {
-        tracing::debug!(tool = plan.tool, "the model inside wrote no input that the tool's schema accepts");
+        let input = Value::Object(input);
+        self.accepts(&input).then_some(input)
     }
-    Ok(called)
-}
-
-/// The whole input, if it is valid.
-fn finish(plan: &Plan, written: Map<String, Value>) -> Option<Value> {
-    let mut input = plan.values.clone();
-    for (name, value) in written {
-        if plan.open.iter().any(|(parameter, _)| parameter.name == name) {
-            input.insert(name, value);
-        }
-    }
-    let input = Value::Object(input);
-    plan.accepts(&input).then_some(input)
 }
 
 /// A reply that is a text: without the fence that many models put around code, and never empty.

@@ -1,10 +1,10 @@
 //! What kind of sentence a message is: an order, a question, a wish for knowledge, a remark.
 
-use super::literals::Message;
-use super::words::{Word, actions};
+use crate::literals::Message;
+use crate::words::{Word, actions};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RequestKind {
+pub(crate) enum RequestKind {
     /// "Read notes.txt", "could you run the tests".
     Order,
     /// "What is in docs?"
@@ -19,11 +19,11 @@ pub(super) enum RequestKind {
 
 /// A message's kind, and the groups of its main verb (0 where there is none).
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mood {
-    pub(super) kind: RequestKind,
-    pub(super) verb: u32,
+pub(crate) struct Mood {
+    pub(crate) kind: RequestKind,
+    pub(crate) verb: u32,
     /// The verb leads an order, so another one cannot be meant.
-    pub(super) is_told: bool,
+    pub(crate) is_told: bool,
 }
 
 const COURTESY: &[&[&str]] = &[
@@ -127,7 +127,7 @@ const PERSONS: &[&str] = &[
     "that", "this", "you",
 ];
 
-pub(super) fn mood(message: &Message) -> Mood {
+pub(crate) fn mood(message: &Message) -> Mood {
     let words = &message.words;
     let knows = KNOWLEDGE.iter().any(|opening| begins(words, opening));
     let mut from = 0;

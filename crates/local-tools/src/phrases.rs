@@ -2,18 +2,18 @@
 
 use std::ops::Range;
 
-use super::literals::{Kind, Literal, Message};
-use super::words::{Word, number_word, unit};
+use crate::literals::{Kind, Literal, Message};
+use crate::words::{Word, number_word, unit};
 
 /// A piece of a message, cleaned, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) text: String,
-    pub(super) range: Range<usize>,
+pub(crate) struct Piece {
+    pub(crate) text: String,
+    pub(crate) range: Range<usize>,
 }
 
 impl Piece {
-    pub(super) fn of(literal: &Literal) -> Self {
+    pub(crate) fn of(literal: &Literal) -> Self {
         Self { text: literal.value.clone(), range: literal.range.clone() }
     }
 }
@@ -27,7 +27,7 @@ const MAX_PHRASE_BYTES: usize = 2000;
 
 /// Where a phrase that begins at `from` ends: before a mark, or before a word that leads to
 /// something else (a path, a count), or at the end.
-pub(super) fn phrase_end(message: &Message, from: usize, stops: &[&str]) -> usize {
+pub(crate) fn phrase_end(message: &Message, from: usize, stops: &[&str]) -> usize {
     let text = &message.text;
     let mut end = text.len();
     for (offset, character) in text[from..].char_indices() {
@@ -87,7 +87,7 @@ fn leads_away(message: &Message, word: &Word) -> bool {
 }
 
 /// The text of a range without what surrounds it, or `None` when nothing is left.
-pub(super) fn clean(message: &Message, range: Range<usize>) -> Option<Piece> {
+pub(crate) fn clean(message: &Message, range: Range<usize>) -> Option<Piece> {
     let raw = message.text.get(range.clone())?;
     let trimmed_start = raw.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ':' | ',' | '-' | '='));
     let start = range.end - trimmed_start.len();
@@ -105,7 +105,7 @@ pub(super) fn clean(message: &Message, range: Range<usize>) -> Option<Piece> {
 }
 
 /// The position after a sequence of words, which may have spaces or a colon between them.
-pub(super) fn after_cue(message: &Message, cue: &[&str]) -> Option<usize> {
+pub(crate) fn after_cue(message: &Message, cue: &[&str]) -> Option<usize> {
     let words = &message.words;
     (0..words.len().saturating_sub(cue.len().saturating_sub(1))).find_map(|at| {
         let here = &words[at..at + cue.len()];
@@ -116,7 +116,7 @@ pub(super) fn after_cue(message: &Message, cue: &[&str]) -> Option<usize> {
 }
 
 /// The text after the first colon that a space or line follows, outside literals.
-pub(super) fn after_colon(message: &Message) -> Option<Piece> {
+pub(crate) fn after_colon(message: &Message) -> Option<Piece> {
     let text = &message.text;
     let at = text.char_indices().find(|&(at, character)| {
         character == ':'
@@ -132,7 +132,7 @@ pub(super) fn after_colon(message: &Message) -> Option<Piece> {
 }
 
 /// Strips words such as "the word" from the front of a phrase.
-pub(super) fn strip_lead(message: &Message, range: Range<usize>, leads: &[&str]) -> Range<usize> {
+pub(crate) fn strip_lead(message: &Message, range: Range<usize>, leads: &[&str]) -> Range<usize> {
     let mut start = range.start;
     for word in message.words.iter().filter(|word| word.start >= range.start && word.end <= range.end) {
         if leads.contains(&word.lower.as_str()) && message.text[start..word.start].trim().is_empty() {
@@ -163,7 +163,7 @@ const NAMING: &[&str] = &[
 ];
 
 /// What is to be replaced, and by what.
-pub(super) fn replacement(message: &Message) -> Option<(Piece, Piece)> {
+pub(crate) fn replacement(message: &Message) -> Option<(Piece, Piece)> {
     let verbs: [(&[&str], &[&str]); 9] = [
         (&["replace"], &["with", "by"]),
         (&["swap"], &["for", "with"]),
@@ -215,7 +215,7 @@ pub(super) fn replacement(message: &Message) -> Option<(Piece, Piece)> {
 }
 
 /// A run of words that each begin with a capital letter, from `at` on.
-pub(super) fn name_at(message: &Message, at: usize) -> Option<Piece> {
+pub(crate) fn name_at(message: &Message, at: usize) -> Option<Piece> {
     let mut range: Option<Range<usize>> = None;
     for word in message.words.iter().filter(|word| word.start >= at) {
         let joined = range.as_ref().map_or(at, |range| range.end);
@@ -232,14 +232,14 @@ pub(super) fn name_at(message: &Message, at: usize) -> Option<Piece> {
 
 /// A number, the unit behind it, and where it stands.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Quantity {
-    pub(super) value: f64,
-    pub(super) unit: Option<(String, usize)>,
-    pub(super) range: Range<usize>,
+pub(crate) struct Quantity {
+    pub(crate) value: f64,
+    pub(crate) unit: Option<(String, usize)>,
+    pub(crate) range: Range<usize>,
 }
 
 /// Every number of the message, small numbers as words included.
-pub(super) fn quantities(message: &Message) -> Vec<Quantity> {
+pub(crate) fn quantities(message: &Message) -> Vec<Quantity> {
     let mut found = Vec::new();
     for literal in message.literals.iter().filter(|literal| literal.kind == Kind::Number && !literal.quoted) {
         if let Some(value) = super::literals::number(&literal.value) {

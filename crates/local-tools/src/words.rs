@@ -10,17 +10,17 @@ use std::sync::LazyLock;
 
 /// One word of a text, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Word {
-    pub(super) lower: String,
-    pub(super) stem: String,
+pub(crate) struct Word {
+    pub(crate) lower: String,
+    pub(crate) stem: String,
     /// Written with a capital first letter.
-    pub(super) capital: bool,
-    pub(super) start: usize,
-    pub(super) end: usize,
+    pub(crate) capital: bool,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
 }
 
 /// The words of `text`: letters and digits, with apostrophes and hyphens inside.
-pub(super) fn words(text: &str) -> Vec<Word> {
+pub(crate) fn words(text: &str) -> Vec<Word> {
     let mut found = Vec::new();
     let mut start = None;
     for (at, character) in text.char_indices().chain([(text.len(), ' ')]) {
@@ -52,7 +52,7 @@ fn word(text: &str, start: usize) -> Word {
 }
 
 /// The stems of an identifier: `get_weather`, `getWeather` and `get-weather` give the same.
-pub(super) fn identifier_stems(name: &str) -> Vec<String> {
+pub(crate) fn identifier_stems(name: &str) -> Vec<String> {
     let mut spaced = String::with_capacity(name.len() + 4);
     let mut before_lower = false;
     for character in name.chars() {
@@ -66,7 +66,7 @@ pub(super) fn identifier_stems(name: &str) -> Vec<String> {
 }
 
 /// Cuts English endings. Wrong now and then, and the same way on both sides of a comparison.
-pub(super) fn stem(lower: &str) -> String {
+pub(crate) fn stem(lower: &str) -> String {
     let mut stem = lower.strip_suffix("'s").or_else(|| lower.strip_suffix("n't")).unwrap_or(lower).to_owned();
     let long = |text: &str, than: usize| text.chars().count() > than;
     if !stem.is_ascii() {
@@ -108,7 +108,7 @@ pub(super) fn stem(lower: &str) -> String {
 }
 
 /// Words that say nothing about what is wanted.
-pub(super) fn is_filler(lower: &str) -> bool {
+pub(crate) fn is_filler(lower: &str) -> bool {
     FILLERS.contains(&lower)
 }
 
@@ -210,7 +210,7 @@ static THING_GROUPS: LazyLock<HashMap<String, u32>> = LazyLock::new(|| groups(TH
 const _: () = assert!(ACTIONS.len() <= 32 && THINGS.len() <= 32, "a bit for each group");
 
 /// How well a word of a message meets a word of a tool: 1 the same, less of the same meaning, 0 none.
-pub(super) fn likeness(ours: &str, theirs: &str) -> f32 {
+pub(crate) fn likeness(ours: &str, theirs: &str) -> f32 {
     let things = |word: &str| THING_GROUPS.get(word).copied().unwrap_or_default();
     if ours == theirs {
         1.0
@@ -222,12 +222,12 @@ pub(super) fn likeness(ours: &str, theirs: &str) -> f32 {
 }
 
 /// The groups of [`ACTIONS`] that a stem belongs to, as bits.
-pub(super) fn actions(stem: &str) -> u32 {
+pub(crate) fn actions(stem: &str) -> u32 {
     ACTION_GROUPS.get(stem).copied().unwrap_or_default()
 }
 
 /// Small numbers as words.
-pub(super) fn number_word(lower: &str) -> Option<i64> {
+pub(crate) fn number_word(lower: &str) -> Option<i64> {
     const NAMES: &[&str] =
         &["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
     match lower {
@@ -241,7 +241,7 @@ pub(super) fn number_word(lower: &str) -> Option<i64> {
 }
 
 /// The group of names of one unit of measurement that `lower` belongs to.
-pub(super) fn unit(lower: &str) -> Option<usize> {
+pub(crate) fn unit(lower: &str) -> Option<usize> {
     let singular = stem(lower);
     UNITS.iter().position(|names| names.iter().any(|name| *name == lower || stem(name) == singular))
 }

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::tools::fill::Filled;
-use crate::tools::form::Parameter;
-use crate::tools::literals::{Kind, Message};
-use crate::tools::phrases::{Piece, after_colon, after_cue, clean, phrase_end, strip_lead};
-use crate::tools::words::{Word, actions, is_filler, stem};
+use crate::fill::Filled;
+use crate::form::Parameter;
+use crate::literals::{Kind, Message};
+use crate::phrases::{Piece, after_colon, after_cue, clean, phrase_end, strip_lead};
+use crate::words::{Word, actions, is_filler, stem};
 
 use super::texts::{free, quoted};
 

@@ -3,13 +3,13 @@
 use agentd_json_schema::Schema;
 use serde_json::{Map, Value};
 
-use super::fill::Background;
-use super::form::{FormError, Parameter, parameters};
-use super::literals::Message;
-use super::rank::{Fit, Profile, Rarity, THRESHOLD, fit};
-use super::request_kind::mood;
-use super::role::Role;
-use super::words::{Word, actions};
+use crate::fill::Background;
+use crate::form::{FormError, Parameter, parameters};
+use crate::literals::Message;
+use crate::rank::{Fit, Profile, Rarity, THRESHOLD, fit};
+use crate::request_kind::mood;
+use crate::role::Role;
+use crate::words::{Word, actions};
 
 /// More tools than this are not looked at.
 const MAX_TOOLS: usize = 128;
@@ -44,12 +44,12 @@ pub struct PastCall {
 #[derive(Debug)]
 pub struct Plan {
     pub tool: String,
-    pub(super) description: String,
+    pub(crate) description: String,
     /// The part of the message that is being carried out.
-    pub(super) request: String,
-    pub(super) values: Map<String, Value>,
-    pub(super) open: Vec<(Parameter, Role)>,
-    pub(super) schema: Schema,
+    pub(crate) request: String,
+    pub(crate) values: Map<String, Value>,
+    pub(crate) open: Vec<(Parameter, Role)>,
+    pub(crate) schema: Schema,
 }
 
 impl Plan {

@@ -1,9 +1,9 @@
 //! Quotations, programs, command lines, and what is to be looked for.
 
-use crate::tools::fill::Filled;
-use crate::tools::literals::{Kind, Literal, Message, looks_like_code};
-use crate::tools::phrases::{Piece, after_colon, after_cue, clean, phrase_end, strip_lead};
-use crate::tools::words::is_filler;
+use crate::fill::Filled;
+use crate::literals::{Kind, Literal, Message, looks_like_code};
+use crate::phrases::{Piece, after_colon, after_cue, clean, phrase_end, strip_lead};
+use crate::words::is_filler;
 
 pub(super) fn quoted<'m>(message: &'m Message, filled: &'m Filled) -> impl Iterator<Item = &'m Literal> {
     message.literals.iter().filter(|literal| literal.quoted && filled.is_free(&literal.range))

@@ -9,61 +9,61 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use super::extract;
-use super::form::{Parameter, Shape};
-use super::literals::{Kind, Message};
-use super::role::{Role, role};
+use crate::extract;
+use crate::form::{Parameter, Shape};
+use crate::literals::{Kind, Message};
+use crate::role::{Role, role};
 
 /// How sure a filled form makes that its tool is meant.
 mod evidence {
-    pub(super) const URL: f32 = 3.0;
-    pub(super) const CALCULATION: f32 = 2.5;
-    pub(super) const UNITS: f32 = 3.0;
-    pub(super) const REPLACEMENT: f32 = 2.5;
-    pub(super) const PATH: f32 = 1.2;
-    pub(super) const CODE: f32 = 1.5;
-    pub(super) const PERSON: f32 = 0.8;
-    pub(super) const PLACE: f32 = 1.0;
-    pub(super) const TEXT: f32 = 0.5;
-    pub(super) const QUOTED_QUERY: f32 = 1.0;
+    pub(crate) const URL: f32 = 3.0;
+    pub(crate) const CALCULATION: f32 = 2.5;
+    pub(crate) const UNITS: f32 = 3.0;
+    pub(crate) const REPLACEMENT: f32 = 2.5;
+    pub(crate) const PATH: f32 = 1.2;
+    pub(crate) const CODE: f32 = 1.5;
+    pub(crate) const PERSON: f32 = 0.8;
+    pub(crate) const PLACE: f32 = 1.0;
+    pub(crate) const TEXT: f32 = 0.5;
+    pub(crate) const QUOTED_QUERY: f32 = 1.0;
     /// Any word behind "in" or "of" is a guess.
-    pub(super) const GUESS: f32 = -1.0;
-    pub(super) const CHOICE: f32 = 0.4;
-    pub(super) const COUNT: f32 = 0.4;
+    pub(crate) const GUESS: f32 = -1.0;
+    pub(crate) const CHOICE: f32 = 0.4;
+    pub(crate) const COUNT: f32 = 0.4;
 }
 
 /// What is known from outside the message.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Background<'a> {
+pub(crate) struct Background<'a> {
     /// A path that was named earlier in the same request.
-    pub(super) last_path: Option<&'a str>,
+    pub(crate) last_path: Option<&'a str>,
     /// What the last call answered.
-    pub(super) last_result: Option<&'a str>,
+    pub(crate) last_result: Option<&'a str>,
     /// Whether the model may make something up: only when it was told to do something.
-    pub(super) may_compose: bool,
+    pub(crate) may_compose: bool,
 }
 
 /// A form as far as the message fills it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Filled {
-    pub(super) values: Map<String, Value>,
+pub(crate) struct Filled {
+    pub(crate) values: Map<String, Value>,
     /// For the model to write.
-    pub(super) open: Vec<(Parameter, Role)>,
+    pub(crate) open: Vec<(Parameter, Role)>,
     /// Required, and nowhere to be had.
-    pub(super) missing: usize,
-    pub(super) evidence: f32,
+    pub(crate) missing: usize,
+    pub(crate) evidence: f32,
     /// The tool has a parameter for a path, so that "in …" may name one.
-    pub(super) has_path: bool,
+    pub(crate) has_path: bool,
     used: Vec<Range<usize>>,
 }
 
 impl Filled {
-    pub(super) fn is_free(&self, range: &Range<usize>) -> bool {
+    pub(crate) fn is_free(&self, range: &Range<usize>) -> bool {
         !self.used.iter().any(|used| used.start < range.end && range.start < used.end)
     }
 
     /// Where the first piece begins that was taken behind `at`.
-    pub(super) fn next_used(&self, at: usize) -> Option<usize> {
+    pub(crate) fn next_used(&self, at: usize) -> Option<usize> {
         self.used.iter().map(|used| used.start).filter(|&start| start >= at).min()
     }
 
@@ -74,12 +74,12 @@ impl Filled {
     }
 
     /// A number that goes with a parameter.
-    pub(super) fn put_number(&mut self, parameter: &Parameter, value: Value, range: Range<usize>) {
+    pub(crate) fn put_number(&mut self, parameter: &Parameter, value: Value, range: Range<usize>) {
         self.take(parameter, value, Some(range), evidence::COUNT);
     }
 
     /// What stands in the message and this tool has no use for.
-    pub(super) fn unused(&self, message: &Message) -> f32 {
+    pub(crate) fn unused(&self, message: &Message) -> f32 {
         let mut weight = 0.0;
         for literal in message.literals.iter().filter(|literal| self.is_free(&literal.range)) {
             weight += match literal.kind {
@@ -103,7 +103,7 @@ impl Filled {
     }
 }
 
-pub(super) fn fill(parameters: &[Parameter], message: &Message, background: Background<'_>) -> Filled {
+pub(crate) fn fill(parameters: &[Parameter], message: &Message, background: Background<'_>) -> Filled {
     let mut filled = Filled::default();
     let mut roles: Vec<(&Parameter, Role)> = parameters.iter().map(|parameter| (parameter, role(parameter))).collect();
     roles.sort_by_key(|(_, role)| *role);

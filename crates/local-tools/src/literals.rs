@@ -4,11 +4,11 @@
 
 use std::ops::Range;
 
-use super::words::{Word, unit, words};
+use crate::words::{Word, unit, words};
 
 /// What a literal looks like. Quoted text is classified by what is inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Between fences of three backticks.
     Fence,
     /// `http://` or `https://`.
@@ -30,32 +30,32 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Literal {
-    pub(super) kind: Kind,
-    pub(super) quoted: bool,
+pub(crate) struct Literal {
+    pub(crate) kind: Kind,
+    pub(crate) quoted: bool,
     /// Without its quotes.
-    pub(super) value: String,
+    pub(crate) value: String,
     /// With its quotes.
-    pub(super) range: Range<usize>,
+    pub(crate) range: Range<usize>,
 }
 
 impl Literal {
-    pub(super) fn is_path(&self) -> bool {
+    pub(crate) fn is_path(&self) -> bool {
         matches!(self.kind, Kind::File | Kind::Folder | Kind::Path)
     }
 }
 
 /// A message, taken apart once for all tools.
 #[derive(Debug)]
-pub(super) struct Message {
-    pub(super) text: String,
-    pub(super) literals: Vec<Literal>,
+pub(crate) struct Message {
+    pub(crate) text: String,
+    pub(crate) literals: Vec<Literal>,
     /// Without those inside literals (numbers and identifiers aside).
-    pub(super) words: Vec<Word>,
+    pub(crate) words: Vec<Word>,
 }
 
 impl Message {
-    pub(super) fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let literals = literals(text);
         let hides = |literal: &Literal| literal.quoted || !matches!(literal.kind, Kind::Number | Kind::Identifier);
         let hidden = |word: &Word| {
@@ -67,21 +67,21 @@ impl Message {
         Self { text: text.to_owned(), literals, words }
     }
 
-    pub(super) fn slice(&self, range: &Range<usize>) -> &str {
+    pub(crate) fn slice(&self, range: &Range<usize>) -> &str {
         self.text.get(range.clone()).unwrap_or_default()
     }
 
     /// The word that begins at or after `at`.
-    pub(super) fn word_after(&self, at: usize) -> Option<&Word> {
+    pub(crate) fn word_after(&self, at: usize) -> Option<&Word> {
         self.words.iter().find(|word| word.start >= at)
     }
 
     /// The words before `at`, nearest first.
-    pub(super) fn words_before(&self, at: usize) -> impl Iterator<Item = &Word> {
+    pub(crate) fn words_before(&self, at: usize) -> impl Iterator<Item = &Word> {
         self.words.iter().rev().filter(move |word| word.end <= at)
     }
 
-    pub(super) fn literal_at(&self, at: usize) -> Option<&Literal> {
+    pub(crate) fn literal_at(&self, at: usize) -> Option<&Literal> {
         self.literals.iter().find(|literal| literal.range.start == at)
     }
 }
@@ -254,7 +254,7 @@ fn identifier(token: &str) -> Option<Kind> {
 }
 
 /// A number as people write it: `1,000`, `3.5`, `-2`.
-pub(super) fn number(token: &str) -> Option<f64> {
+pub(crate) fn number(token: &str) -> Option<f64> {
     let digits = token.trim_end_matches(['%', '°']);
     let unsigned = digits.strip_prefix(['-', '+']).unwrap_or(digits);
     if !unsigned.starts_with(|c: char| c.is_ascii_digit())
@@ -269,7 +269,7 @@ pub(super) fn number(token: &str) -> Option<f64> {
 }
 
 /// Whether a text looks like a program rather than a command line or prose.
-pub(super) fn looks_like_code(text: &str) -> bool {
+pub(crate) fn looks_like_code(text: &str) -> bool {
     let calls = text
         .char_indices()
         .any(|(at, c)| c == '(' && at > 0 && text[..at].ends_with(|b: char| b.is_alphanumeric() || b == '_'));

@@ -22,11 +22,11 @@ struct Token {
 
 /// An expression, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Calculation {
-    pub(super) expression: String,
-    pub(super) range: Range<usize>,
+pub(crate) struct Calculation {
+    pub(crate) expression: String,
+    pub(crate) range: Range<usize>,
     /// It could also be a date, a range, or a telephone number: `555-0199`.
-    pub(super) doubtful: bool,
+    pub(crate) doubtful: bool,
 }
 
 /// A verb, what links its numbers, the sign, and whether they change places.
@@ -36,7 +36,7 @@ const MAX_TOKENS: usize = 400;
 const MAX_DEPTH: usize = 32;
 
 /// The longest calculation of `text`.
-pub(super) fn calculation(text: &str) -> Option<Calculation> {
+pub(crate) fn calculation(text: &str) -> Option<Calculation> {
     let tokens = tokens(text);
     let mut best: Option<Calculation> = None;
     for start in 0..tokens.len() {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{PastCall, Plan, ToolSpec, decide, refusal};
+use crate::{PastCall, Plan, ToolSpec, decide, refusal};
 
 fn tool(name: &str, description: &str, input_schema: Value) -> ToolSpec {
     ToolSpec { name: name.to_owned(), description: description.to_owned(), input_schema }
@@ -46,8 +46,7 @@ fn called(message: &str) -> Option<(String, Value)> {
 
 /// The daemon's own tools, as it describes them; a test of the daemon holds the file to that.
 fn builtin_tools() -> Vec<ToolSpec> {
-    let described: Vec<Value> =
-        serde_json::from_str(include_str!("../../../../bench/data/builtin_tools.json")).unwrap();
+    let described: Vec<Value> = serde_json::from_str(include_str!("../../../bench/data/builtin_tools.json")).unwrap();
     let text = |tool: &Value, field: &str| tool[field].as_str().unwrap().to_owned();
     described
         .iter()
@@ -93,7 +92,7 @@ fn the_daemons_own_tools_are_called() {
 /// The tasks of the benchmark, as far as no model is needed: which tool, if any.
 #[test]
 fn the_tasks_of_the_benchmark_find_their_tools() {
-    let suite: Value = serde_json::from_str(include_str!("../../../../bench/data/local_tools.json")).unwrap();
+    let suite: Value = serde_json::from_str(include_str!("../../../bench/data/local_tools.json")).unwrap();
     let text = |value: &Value, field: &str| value[field].as_str().unwrap().to_owned();
     let tasks = suite["tasks"].as_array().unwrap();
     let mut wrong = Vec::new();
@@ -262,7 +261,7 @@ proptest! {
         let offered = [tool("set_it", "Set it. \"set it\"", schema.clone())];
         if let Some(plan) = decide(&offered, &message, &[]) {
             for (parameter, _) in &plan.open {
-                prop_assert!(crate::grammar_schema::check(&parameter.shape.grammar()).is_ok(), "{:?}", parameter.shape);
+                prop_assert!(agentd_inference::check_grammar_schema(&parameter.shape.grammar()).is_ok(), "{:?}", parameter.shape);
             }
             if plan.is_complete() {
                 prop_assert!(jsonschema::is_valid(&schema, &Value::Object(plan.values)));

@@ -1,10 +1,10 @@
 //! Things that are somewhere or someone: addresses, paths, places, people.
 
-use crate::tools::fill::Filled;
-use crate::tools::literals::{Kind, Literal, Message};
-use crate::tools::phrases::{Piece, name_at};
-use crate::tools::role::Wants;
-use crate::tools::words::{Word, actions, is_filler, stem};
+use crate::fill::Filled;
+use crate::literals::{Kind, Literal, Message};
+use crate::phrases::{Piece, name_at};
+use crate::role::Wants;
+use crate::words::{Word, actions, is_filler, stem};
 
 fn free<'m>(message: &'m Message, filled: &'m Filled) -> impl Iterator<Item = &'m Literal> {
     message.literals.iter().filter(|literal| filled.is_free(&literal.range))
@@ -73,7 +73,7 @@ fn named(message: &Message, filled: &Filled, wants: Wants) -> Option<Piece> {
             // "the folder photos", but not "the folder two levels deep".
             let bare = next.filter(|next| {
                 is_named
-                    || (crate::tools::words::number_word(&next.lower).is_none()
+                    || (crate::words::number_word(&next.lower).is_none()
                         && actions(&next.stem) == 0
                         && !is_filler(&next.lower))
             });

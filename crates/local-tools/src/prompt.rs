@@ -3,46 +3,62 @@
 //! One open text is asked for as plain text: any text is a JSON string, and small models lose the
 //! thread in escapes and braces. Everything else is written under a grammar.
 
-use std::path::Path;
+use serde_json::Value;
 
-use super::form::{Parameter, Shape, object_grammar};
-use super::plan::Plan;
-use super::role::Role;
-use crate::{ChatMessage, GenerateRequest};
+use crate::form::{Parameter, Shape, object_grammar};
+use crate::plan::Plan;
+use crate::role::Role;
 
 const MAX_TEXT_TOKENS: u32 = 200;
 /// Room for the longest object that the grammar allows in practice.
 const MAX_OBJECT_TOKENS: u32 = 320;
 
 /// The one text that is open, where it is the only thing that is.
-pub(super) fn only_text(plan: &Plan) -> Option<(&Parameter, Role)> {
+pub(crate) fn only_text(plan: &Plan) -> Option<(&Parameter, Role)> {
     match plan.open.as_slice() {
         [(parameter, role)] if matches!(parameter.shape, Shape::Text { .. }) => Some((parameter, *role)),
         _ => None,
     }
 }
 
-/// The request for what is open in `plan`.
-pub(super) fn request(plan: &Plan, model_path: &Path) -> GenerateRequest {
-    let (system, messages) = match only_text(plan) {
-        Some((parameter, role)) => text(plan, parameter, role),
-        None => object(plan),
-    };
-    let mut request = GenerateRequest::new(model_path, system, messages);
-    request.temperature = 0.0;
-    if only_text(plan).is_some() {
-        request.max_output_tokens = Some(MAX_TEXT_TOKENS);
-        request.stop = vec!["\nTask:".to_owned()];
-    } else {
-        request.max_output_tokens = Some(MAX_OBJECT_TOKENS);
-        let fields = plan.open.iter().map(|(parameter, _)| (parameter.name.as_str(), &parameter.shape));
-        request.grammar_schema = Some(object_grammar(fields));
+/// What a model is asked, at temperature 0.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt {
+    pub system: String,
+    /// Questions and answers before the one that counts.
+    pub examples: Vec<(String, String)>,
+    pub question: String,
+    pub max_output_tokens: u32,
+    /// Texts that end the reply.
+    pub stop: Vec<String>,
+    /// A JSON Schema that the reply must satisfy.
+    pub grammar_schema: Option<Value>,
+}
+
+impl Plan {
+    /// The prompt for what is open; `None` when nothing is.
+    #[must_use]
+    pub fn prompt(&self) -> Option<Prompt> {
+        if self.is_complete() {
+            return None;
+        }
+        Some(match only_text(self) {
+            Some((parameter, role)) => text(self, parameter, role),
+            None => object(self),
+        })
     }
-    request
 }
 
 /// Small models follow a few examples more than any words.
-fn text(plan: &Plan, parameter: &Parameter, role: Role) -> (String, Vec<ChatMessage>) {
+fn text(plan: &Plan, parameter: &Parameter, role: Role) -> Prompt {
+    let prompt = |system: String, examples: Vec<(String, String)>, question: String| Prompt {
+        system,
+        examples,
+        question,
+        max_output_tokens: MAX_TEXT_TOKENS,
+        stop: vec!["\nTask:".to_owned()],
+        grammar_schema: None,
+    };
     let (system, label, examples): (&str, &str, &[(&str, &str)]) = match role {
         Role::Code => (
             "You write short programs that print their result.",
@@ -68,20 +84,15 @@ fn text(plan: &Plan, parameter: &Parameter, role: Role) -> (String, Vec<ChatMess
         _ => {
             let asked = if parameter.description.is_empty() { &parameter.name } else { &parameter.description };
             let system = format!("You write short texts ({asked}). Answer with the text alone.");
-            return (system, vec![ChatMessage::user(&plan.request)]);
+            return prompt(system, Vec::new(), plan.request.clone());
         }
     };
-    let ask = |task: &str| ChatMessage::user(format!("Task: {task}\n{label}:"));
-    let mut messages = Vec::with_capacity(2 * examples.len() + 1);
-    for (task, answer) in examples {
-        messages.push(ask(task));
-        messages.push(ChatMessage::assistant(*answer));
-    }
-    messages.push(ask(&plan.request));
-    (system.to_owned(), messages)
+    let ask = |task: &str| format!("Task: {task}\n{label}:");
+    let examples = examples.iter().map(|(task, answer)| (ask(task), (*answer).to_owned())).collect();
+    prompt(system.to_owned(), examples, ask(&plan.request))
 }
 
-fn object(plan: &Plan) -> (String, Vec<ChatMessage>) {
+fn object(plan: &Plan) -> Prompt {
     let wanted: Vec<String> = plan
         .open
         .iter()
@@ -95,5 +106,13 @@ fn object(plan: &Plan) -> (String, Vec<ChatMessage>) {
         plan.tool,
         plan.description.trim_end()
     );
-    (system, vec![ChatMessage::user(format!("Task: {}\nWrite: {}", plan.request, wanted.join(", ")))])
+    let fields = plan.open.iter().map(|(parameter, _)| (parameter.name.as_str(), &parameter.shape));
+    Prompt {
+        system,
+        examples: Vec::new(),
+        question: format!("Task: {}\nWrite: {}", plan.request, wanted.join(", ")),
+        max_output_tokens: MAX_OBJECT_TOKENS,
+        stop: Vec::new(),
+        grammar_schema: Some(object_grammar(fields)),
+    }
 }

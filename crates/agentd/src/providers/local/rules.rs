@@ -1,4 +1,5 @@
-//! Tool calls of the model inside: which one comes next, and the conversation as it reads it.
+//! Tool calls by rules, for a model inside that has none of its own: which one comes next, and the
+//! conversation as such a model reads it.
 //!
 //! Invariants: only what the person wrote last decides on a call, so nothing that a page, a file or
 //! another tool says leads to one; at most one call an answer; what the schema refuses is not called.
@@ -6,9 +7,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use agentd_inference::tools::{Called, PastCall, Plan, ToolSpec, call, decide};
-use agentd_inference::{ChatMessage, LocalError, LocalModel};
+use agentd_inference::{ChatMessage, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel};
 use agentd_llm::{ModelMessage, ModelRequest, ToolCall};
+use agentd_local_tools::{PastCall, Plan, Prompt, ToolSpec, decide};
 
 /// A longer result is cut: it shares a small window with the conversation and the answer.
 const MAX_RESULT_CHARACTERS: usize = 6000;
@@ -45,17 +46,67 @@ pub(super) fn asked(request: &ModelRequest) -> Option<Asked> {
     Some(Asked { tools, question: content.clone(), past: past_calls(&request.messages[at + 1..]) })
 }
 
-/// Carries `plan` out. The id follows what the vendors' clients make where a vendor gives none.
+/// What came of a plan.
+#[derive(Debug, Default)]
+pub(super) struct Called {
+    /// `None` when the model wrote no input that the tool's schema accepts: then words follow.
+    pub(super) call: Option<ToolCall>,
+    /// What the model read and wrote for it; 0 when everything stood in the message.
+    pub(super) input_tokens: u32,
+    pub(super) output_tokens: u32,
+}
+
+/// Carries `plan` out. The id follows what the vendors' clients make where a vendor gives none. Dropping
+/// the future cancels the model's part.
+///
+/// A grammar that the model refuses, and a reply that cannot be used, are no errors: then there is no call.
 pub(super) async fn make_call(
     model: &LocalModel,
     path: &Path,
     plan: Plan,
     messages: usize,
-) -> Result<(Option<ToolCall>, Called), LocalError> {
-    let called = call(model, path, plan).await?;
-    let made =
-        called.input.clone().map(|input| ToolCall::new(format!("call_{messages}_0"), called.tool.clone(), input));
-    Ok((made, called))
+) -> Result<Called, LocalError> {
+    let mut called = Called::default();
+    let mut reply = String::new();
+    if let Some(prompt) = plan.prompt() {
+        match model.generate(generate_request(prompt, path)).collect_text().await {
+            Ok((text, end)) => {
+                if let LocalEvent::Finished { input_tokens, output_tokens, .. } = end {
+                    (called.input_tokens, called.output_tokens) = (input_tokens, output_tokens);
+                }
+                reply = text;
+            }
+            Err(error) if is_of_request(error.code) => {
+                tracing::debug!(tool = plan.tool, %error, "the model inside could not write the input of a tool");
+                return Ok(called);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let input = plan.input(&reply);
+    if input.is_none() {
+        tracing::debug!(tool = plan.tool, "the model inside wrote no input that the tool's schema accepts");
+    }
+    called.call = input.map(|input| ToolCall::new(format!("call_{messages}_0"), plan.tool, input));
+    Ok(called)
+}
+
+fn is_of_request(code: LocalErrorCode) -> bool {
+    matches!(code, LocalErrorCode::Invalid | LocalErrorCode::Internal | LocalErrorCode::ContextLength)
+}
+
+fn generate_request(prompt: Prompt, path: &Path) -> GenerateRequest {
+    let examples = prompt.examples.into_iter();
+    let mut messages: Vec<ChatMessage> =
+        examples.flat_map(|(question, answer)| [ChatMessage::user(question), ChatMessage::assistant(answer)]).collect();
+    messages.push(ChatMessage::user(prompt.question));
+    GenerateRequest {
+        temperature: 0.0,
+        max_output_tokens: Some(prompt.max_output_tokens),
+        stop: prompt.stop,
+        grammar_schema: prompt.grammar_schema,
+        ..GenerateRequest::new(path, prompt.system, messages)
+    }
 }
 
 fn last_question(messages: &[ModelMessage]) -> Option<usize> {

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::fill::{Background, Filled, fill};
-use super::form::Parameter;
-use super::literals::Message;
-use super::request_kind::{Mood, RequestKind};
-use super::words::{actions, identifier_stems, is_filler, likeness, words};
+use crate::fill::{Background, Filled, fill};
+use crate::form::Parameter;
+use crate::literals::Message;
+use crate::request_kind::{Mood, RequestKind};
+use crate::words::{actions, identifier_stems, is_filler, likeness, words};
 
 /// Below this no tool is meant.
-pub(super) const THRESHOLD: f32 = 2.4;
+pub(crate) const THRESHOLD: f32 = 2.4;
 
 const NAME: f32 = 1.8;
 const NAME_LIMIT: f32 = 3.2;
@@ -29,7 +29,7 @@ const OPEN: f32 = -0.4;
 
 /// A tool as the ranking sees it.
 #[derive(Debug)]
-pub(super) struct Profile {
+pub(crate) struct Profile {
     name: Vec<String>,
     description: Vec<String>,
     verbs: u32,
@@ -38,7 +38,7 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    pub(super) fn new(name: &str, description: &str, parameters: &[Parameter]) -> Self {
+    pub(crate) fn new(name: &str, description: &str, parameters: &[Parameter]) -> Self {
         let description: String = description.chars().take(2000).collect();
         let text = Message::new(&description);
         let name = identifier_stems(name);
@@ -63,10 +63,10 @@ impl Profile {
 
 /// How many of the offered tools use a word: what all have tells none from another.
 #[derive(Debug, Default)]
-pub(super) struct Rarity(HashMap<String, f32>);
+pub(crate) struct Rarity(HashMap<String, f32>);
 
 impl Rarity {
-    pub(super) fn of<'p>(profiles: impl Iterator<Item = &'p Profile>) -> Self {
+    pub(crate) fn of<'p>(profiles: impl Iterator<Item = &'p Profile>) -> Self {
         let mut counts: HashMap<String, f32> = HashMap::new();
         for profile in profiles {
             for term in profile.name.iter().chain(&profile.description) {
@@ -83,12 +83,12 @@ impl Rarity {
 
 /// A tool that fits, how well, and its form as far as it is filled.
 #[derive(Debug)]
-pub(super) struct Fit {
-    pub(super) score: f32,
-    pub(super) filled: Filled,
+pub(crate) struct Fit {
+    pub(crate) score: f32,
+    pub(crate) filled: Filled,
 }
 
-pub(super) fn fit(
+pub(crate) fn fit(
     profile: &Profile,
     parameters: &[Parameter],
     rarity: &Rarity,

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use crate::tools::arithmetic::calculation;
-use crate::tools::fill::Filled;
-use crate::tools::form::{Parameter, Shape, truncate};
-use crate::tools::literals::Message;
-use crate::tools::phrases::{Piece, Quantity, quantities};
-use crate::tools::role::Role;
-use crate::tools::words::{is_filler, stem, unit, words};
+use crate::arithmetic::calculation;
+use crate::fill::Filled;
+use crate::form::{Parameter, Shape, truncate};
+use crate::literals::Message;
+use crate::phrases::{Piece, Quantity, quantities};
+use crate::role::Role;
+use crate::words::{is_filler, stem, unit, words};
 
 pub(crate) fn expression(message: &Message, filled: &Filled) -> Option<Piece> {
     let found = calculation(&message.text)?;

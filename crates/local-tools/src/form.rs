@@ -8,16 +8,16 @@
 use agentd_json_schema::SchemaError;
 use serde_json::{Map, Value, json};
 
-use super::words::{identifier_stems, is_filler, words};
+use crate::words::{identifier_stems, is_filler, words};
 
 /// Larger schemas are refused unread.
-pub(super) const MAX_SCHEMA_BYTES: usize = 64 * 1024;
+pub(crate) const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 const MAX_DEPTH: usize = 8;
 const MAX_NODES: usize = 512;
 const MAX_PARAMETERS: usize = 48;
 const MAX_CHOICES: usize = 256;
 /// Longest text that the model is let write.
-pub(super) const MAX_TEXT: u64 = 600;
+pub(crate) const MAX_TEXT: u64 = 600;
 const MAX_ITEMS: u64 = 8;
 
 /// Why a tool cannot be offered to the model inside.
@@ -36,7 +36,7 @@ pub enum FormError {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Text {
         min: u64,
         max: Option<u64>,
@@ -63,15 +63,15 @@ pub(super) enum Shape {
 
 /// One thing to be filled in.
 #[derive(Debug, Clone)]
-pub(super) struct Parameter {
-    pub(super) name: String,
-    pub(super) description: String,
-    pub(super) required: bool,
-    pub(super) shape: Shape,
-    pub(super) default: Option<Value>,
+pub(crate) struct Parameter {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) required: bool,
+    pub(crate) shape: Shape,
+    pub(crate) default: Option<Value>,
     /// Of the name, in order.
-    pub(super) stems: Vec<String>,
-    pub(super) description_stems: Vec<String>,
+    pub(crate) stems: Vec<String>,
+    pub(crate) description_stems: Vec<String>,
 }
 
 struct Reader<'s> {
@@ -80,7 +80,7 @@ struct Reader<'s> {
 }
 
 /// What `schema` asks for, required parameters first.
-pub(super) fn parameters(schema: &Value) -> Result<Vec<Parameter>, FormError> {
+pub(crate) fn parameters(schema: &Value) -> Result<Vec<Parameter>, FormError> {
     if encoded_length(schema) > MAX_SCHEMA_BYTES {
         return Err(FormError::TooLarge);
     }
@@ -139,7 +139,7 @@ pub(super) fn parameters(schema: &Value) -> Result<Vec<Parameter>, FormError> {
 }
 
 /// The length of `value` as JSON, counted no further than is of interest.
-pub(crate) fn encoded_length(value: &Value) -> usize {
+fn encoded_length(value: &Value) -> usize {
     struct Counter(usize);
     impl std::io::Write for Counter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -272,7 +272,7 @@ fn text() -> Shape {
 
 impl Shape {
     /// The JSON Schema that the grammar is made of: ours, bounded, whatever the tool's says.
-    pub(super) fn grammar(&self) -> Value {
+    pub(crate) fn grammar(&self) -> Value {
         match self {
             Self::Text { min, max, .. } => {
                 json!({"type": "string", "minLength": (*min).max(u64::from(max.is_none_or(|max| max > 0))), "maxLength": max.unwrap_or(MAX_TEXT).min(MAX_TEXT)})
@@ -298,14 +298,14 @@ impl Shape {
 }
 
 /// An object of exactly these fields.
-pub(super) fn object_grammar<'f>(fields: impl Iterator<Item = (&'f str, &'f Shape)>) -> Value {
+pub(crate) fn object_grammar<'f>(fields: impl Iterator<Item = (&'f str, &'f Shape)>) -> Value {
     let properties: Map<String, Value> = fields.map(|(name, shape)| (name.to_owned(), shape.grammar())).collect();
     let required: Vec<String> = properties.keys().cloned().collect();
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "the value was clamped, and float casts saturate")]
-pub(super) fn truncate(value: f64) -> i64 {
+pub(crate) fn truncate(value: f64) -> i64 {
     value as i64
 }
 

@@ -1,11 +1,11 @@
 //! What a parameter is for, as far as its name, description and type tell.
 
-use super::form::{Parameter, Shape};
-use super::words::{stem, unit, words};
+use crate::form::{Parameter, Shape};
+use crate::words::{stem, unit, words};
 
 /// What a path may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Wants {
+pub(crate) enum Wants {
     File,
     Folder,
     Either,
@@ -13,7 +13,7 @@ pub(super) enum Wants {
 
 /// In the order in which they take their piece of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Role {
+pub(crate) enum Role {
     Old,
     New,
     FromUnit,
@@ -33,7 +33,7 @@ pub(super) enum Role {
     Other,
 }
 
-pub(super) fn role(parameter: &Parameter) -> Role {
+pub(crate) fn role(parameter: &Parameter) -> Role {
     let any = |stems: &[String], wanted: &[&str]| wanted.iter().any(|word| stems.contains(&stem(word)));
     let has = |wanted: &[&str]| any(&parameter.stems, wanted);
     let only = |wanted: &[&str]| parameter.stems.len() == 1 && has(wanted);
