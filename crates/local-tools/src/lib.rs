@@ -1,4 +1,5 @@
-//! Tool calls for models that have none of their own: decided outside the model, written under a grammar.
+//! Tool calls decided outside the model and written under a grammar, for models that have none of their own. Today
+//! every local model is served so, also one whose chat template knows tools.
 //!
 //! A small model neither knows when to call a tool nor writes its input without mistakes. So here a
 //! deterministic ranking over the offered tools ([`decide`]) says whether one fits the last message
