@@ -9,11 +9,15 @@
 //! Invariants: every request ends, with a whole reply or with one error, whatever the process does;
 //! queues and buffers are bounded; nothing here blocks the runtime.
 //!
+//! A model whose chat template knows tools calls them itself ([`LocalModel::calls_tools`]): they go into its
+//! prompt, its reply follows a grammar as soon as it begins a call, and calls are read out of it.
+//!
 //! Deliberately absent: the daemon's own model interface (it adapts to this one), choosing and
 //! downloading model files, the prompts of conversations, and where vectors are kept.
 
 mod child;
 pub mod embedder;
+mod gguf;
 mod grammar_schema;
 mod local;
 pub mod protocol;
@@ -23,9 +27,13 @@ pub mod worker;
 use std::path::Path;
 
 pub use embedder::{Embedder, LocalEmbedder};
+pub use gguf::{ModelFacts, read_model_facts};
 pub use grammar_schema::check as check_grammar_schema;
 pub use local::{LocalModel, LocalModelOptions, LocalState, LocalStatus, LocalStream};
-pub use types::{ChatMessage, ChatRole, FinishReason, GenerateRequest, LocalError, LocalErrorCode, LocalEvent};
+pub use types::{
+    AnsweredCall, ChatMessage, ChatRole, FinishReason, FunctionCall, GenerateRequest, LocalError, LocalErrorCode,
+    LocalEvent, ToolCall, ToolCalling, ToolDefinition,
+};
 
 /// Whether this binary has the engine in it.
 pub const BUILT_IN: bool = cfg!(feature = "local-model");

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::embedder::{EmbeddedText, EmbedderLimits};
-use crate::{FinishReason, GenerateRequest, LocalErrorCode};
+use crate::{FinishReason, FunctionCall, GenerateRequest, LocalErrorCode};
 
 /// No frame is longer: far more text than any context window holds, and little enough to buffer.
 pub const MAX_FRAME_BYTES: usize = 8 * 1024 * 1024;
@@ -78,7 +78,7 @@ pub enum FromWorker {
     /// More of the reply: one frame for each piece that the model makes.
     Text { id: u64, text: String },
     /// The reply is complete. Nothing follows for this id.
-    Finished { id: u64, reason: FinishReason, usage: WorkerUsage },
+    Finished { id: u64, reason: FinishReason, usage: WorkerUsage, calls: Vec<FunctionCall> },
     /// The text's vectors. Nothing follows for this id.
     Embedded { id: u64, embedded: EmbeddedText, usage: EmbeddingUsage },
     /// The request ended without a complete reply. Nothing follows for this id.
@@ -226,6 +226,7 @@ mod tests {
                     id,
                     reason: FinishReason::Stop,
                     usage: WorkerUsage { input_tokens, output_tokens, ..WorkerUsage::default() },
+                    calls: vec![FunctionCall { name: id.to_string(), arguments: serde_json::json!({"a": [null]}) }],
                 }
             }),
             (any::<u64>(), prop::collection::vec(prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL, 0..20)).prop_map(

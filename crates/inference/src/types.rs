@@ -25,6 +25,8 @@ pub struct GenerateRequest {
     pub grammar_schema: Option<serde_json::Value>,
     /// Texts that end the reply; they are never part of it.
     pub stop: Vec<String>,
+    /// What the model may call. Only for a model that calls tools by its template; others do not see them.
+    pub tools: Vec<ToolDefinition>,
 }
 
 impl GenerateRequest {
@@ -40,8 +42,51 @@ impl GenerateRequest {
             seed: None,
             grammar_schema: None,
             stop: Vec::new(),
+            tools: Vec::new(),
         }
     }
+}
+
+/// A tool as it is offered to the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolDefinition {
+    pub name: String,
+    pub description: String,
+    /// A JSON Schema of type `object`.
+    pub input_schema: serde_json::Value,
+}
+
+/// A call as the model writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionCall {
+    pub name: String,
+    /// What the tool's schema describes, if the model kept to it; not checked here.
+    pub arguments: serde_json::Value,
+}
+
+/// A call in a conversation, with what its answer refers to it by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Unique within the conversation.
+    pub id: String,
+    pub function: FunctionCall,
+}
+
+/// The call that a message of a tool answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnsweredCall {
+    pub id: String,
+    pub name: String,
+}
+
+/// Who decides that a tool is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCalling {
+    /// The model, whose chat template knows tools and writes calls in a form that can be read back.
+    Template,
+    /// The rules of whoever asks it.
+    Rules,
 }
 
 /// One message of a conversation.
@@ -49,17 +94,39 @@ impl GenerateRequest {
 pub struct ChatMessage {
     pub role: ChatRole,
     pub content: String,
+    /// Of an assistant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    /// Of a tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<AnsweredCall>,
 }
 
 impl ChatMessage {
     #[must_use]
     pub fn user(content: impl Into<String>) -> Self {
-        Self { role: ChatRole::User, content: content.into() }
+        Self::new(ChatRole::User, content)
     }
 
     #[must_use]
     pub fn assistant(content: impl Into<String>) -> Self {
-        Self { role: ChatRole::Assistant, content: content.into() }
+        Self::new(ChatRole::Assistant, content)
+    }
+
+    /// What the call `id` of the tool `name` answered.
+    #[must_use]
+    pub fn tool(id: impl Into<String>, name: impl Into<String>, content: impl Into<String>) -> Self {
+        let answers = Some(AnsweredCall { id: id.into(), name: name.into() });
+        Self { answers, ..Self::new(ChatRole::Tool, content) }
+    }
+
+    #[must_use]
+    pub fn with_calls(self, tool_calls: Vec<ToolCall>) -> Self {
+        Self { tool_calls, ..self }
+    }
+
+    fn new(role: ChatRole, content: impl Into<String>) -> Self {
+        Self { role, content: content.into(), tool_calls: Vec::new(), answers: None }
     }
 }
 
@@ -70,6 +137,8 @@ pub enum ChatRole {
     System,
     User,
     Assistant,
+    /// A tool that was called.
+    Tool,
 }
 
 /// What a reply's stream carries.
@@ -78,7 +147,13 @@ pub enum LocalEvent {
     /// More text, as the model makes it. Never empty, never half a character.
     Text(String),
     /// The end. Nothing follows.
-    Finished { reason: FinishReason, input_tokens: u32, output_tokens: u32 },
+    Finished {
+        reason: FinishReason,
+        input_tokens: u32,
+        output_tokens: u32,
+        /// The calls that the model makes, in its order.
+        calls: Vec<FunctionCall>,
+    },
 }
 
 /// Why a reply ended.

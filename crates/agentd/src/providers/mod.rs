@@ -28,8 +28,9 @@ mod store;
 pub use error::ProviderError;
 pub use local::{LocalBackend, LocalOptions};
 pub use model::{
-    LOCAL, LocalModelState, LocalModelView, ModelCall, ModelPreference, PriceTable, PriceTableError, ProviderChange,
-    ProviderReport, ProviderStatus, ProviderView, ReportedFailure, ResolvedModel, TokenTotal, UsageFigures, UsageId,
+    CallsTools, LOCAL, LocalModelState, LocalModelView, ModelCall, ModelPreference, PriceTable, PriceTableError,
+    ProviderChange, ProviderReport, ProviderStatus, ProviderView, ReportedFailure, ResolvedModel, TokenTotal,
+    UsageFigures, UsageId,
 };
 pub use routes::routes;
 pub use service::{PreparedProvider, Providers};

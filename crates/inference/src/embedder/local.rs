@@ -12,11 +12,12 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::embedder::model_file::{FileIdentity, fingerprint};
+use crate::embedder::model_file::{fingerprint, first_of};
 use crate::embedder::supervisor::{Command, Supervisor};
 use crate::embedder::{
     DIMENSIONS, EmbeddedText, Embedder, EmbedderLimits, MAX_QUERY_BYTES, MAX_TEXT_BYTES, MAX_TEXTS_PER_CALL,
 };
+use crate::gguf::FileIdentity;
 use crate::{LocalError, LocalErrorCode, LocalState};
 
 /// Calls that the supervisor has not looked at yet; it does so at once.
@@ -159,7 +160,7 @@ impl LocalEmbedder {
     /// # Errors
     /// `model_missing`; also for a file that turned out to be of no use.
     pub async fn model_id(&self) -> Result<String, LocalError> {
-        let (path, identity) = FileIdentity::of_first(&self.0.options.model_paths).await?;
+        let (path, identity) = first_of(&self.0.options.model_paths).await?;
         if let Some((refused, error)) = &*self.0.refusal.lock()
             && *refused == identity
         {

@@ -29,7 +29,6 @@ use serde::{Deserialize, Serialize};
 pub use local::{EmbedderOptions, EmbedderStatus, LocalEmbedder};
 #[cfg(feature = "local-model")]
 pub(crate) use model_file::unusable;
-pub use model_file::{ModelFacts, read_model_facts};
 
 use crate::LocalError;
 

@@ -12,8 +12,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::child::{Happened, Keeper, KeeperOptions};
 use crate::embedder::jobs::{Jobs, Place, TextsAnswer};
 use crate::embedder::local::{EmbedderOptions, EmbedderStatus, Refusal, no_words, overloaded};
-use crate::embedder::model_file::FileIdentity;
+use crate::embedder::model_file::first_of;
 use crate::embedder::{EmbeddedText, MAX_TEXT_BYTES};
+use crate::gguf::FileIdentity;
 use crate::local::shut_down;
 use crate::protocol::{EmbedderConfiguration, EmbeddingUsage, FromWorker, ToWorker};
 use crate::{LocalError, LocalErrorCode, LocalState};
@@ -188,7 +189,7 @@ impl Supervisor {
         if self.has_work() {
             return Ok(());
         }
-        let (model_path, identity) = match FileIdentity::of_first(&self.options.model_paths).await {
+        let (model_path, identity) = match first_of(&self.options.model_paths).await {
             Ok(found) => found,
             Err(error) => {
                 self.status.send_modify(|status| status.last_error = Some(error.message.clone()));

@@ -176,7 +176,7 @@ mod tests {
     use crate::FinishReason;
 
     fn finished() -> LocalEvent {
-        LocalEvent::Finished { reason: FinishReason::Stop, input_tokens: 1, output_tokens: 2 }
+        LocalEvent::Finished { reason: FinishReason::Stop, input_tokens: 1, output_tokens: 2, calls: Vec::new() }
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ mod buffer;
 mod supervisor;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,9 +15,10 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 pub use buffer::LocalStream;
 
+use crate::gguf::{CHAT_TEMPLATE, FileIdentity, read_texts};
 use crate::local::buffer::{Buffer, Reply};
 use crate::local::supervisor::{Command, Supervisor};
-use crate::{GenerateRequest, LocalError, LocalErrorCode};
+use crate::{GenerateRequest, LocalError, LocalErrorCode, ToolCalling};
 use agentd_process::Spawner;
 
 /// Requests that the supervisor has not looked at yet; it does so at once.
@@ -123,6 +124,8 @@ struct Inner {
     /// Wakes the supervisor when a stream was dropped.
     dropped: Arc<Notify>,
     status: watch::Sender<LocalStatus>,
+    /// What was found out of the last file that was asked for.
+    tool_calling: Mutex<Option<(PathBuf, FileIdentity, ToolCalling)>>,
 }
 
 #[derive(Debug)]
@@ -146,7 +149,25 @@ impl LocalModel {
             next_id: AtomicU64::new(1),
             dropped: Arc::new(Notify::new()),
             status: watch::Sender::new(LocalStatus::default()),
+            tool_calling: Mutex::new(None),
         }))
+    }
+
+    /// Whether the model of this file calls tools itself. The file says it, so no process is needed; it is
+    /// read once, which blocks for some milliseconds.
+    #[must_use]
+    pub fn calls_tools(&self, model_path: &Path) -> ToolCalling {
+        let Ok(metadata) = std::fs::metadata(model_path) else { return ToolCalling::Rules };
+        let identity = FileIdentity::from(&metadata);
+        if let Some((path, known, calling)) = &*self.0.tool_calling.lock()
+            && (path.as_path(), known) == (model_path, &identity)
+        {
+            return *calling;
+        }
+        let template = read_texts(model_path, [CHAT_TEMPLATE]).ok().and_then(|[template]| template);
+        let calling = template.map_or(ToolCalling::Rules, crate::worker::tool_calling);
+        *self.0.tool_calling.lock() = Some((model_path.to_path_buf(), identity, calling));
+        calling
     }
 
     /// Asks for a reply. Every outcome comes through the stream: events up to `Finished`, or one

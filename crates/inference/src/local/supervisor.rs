@@ -178,12 +178,12 @@ impl Supervisor {
                     reply.push_text(text);
                 }
             }
-            FromWorker::Finished { id, reason, usage } => {
+            FromWorker::Finished { id, reason, usage, calls } => {
                 self.keeper.succeeded();
                 self.note_speed(usage);
                 if let Some(reply) = self.replies.remove(&id) {
                     let WorkerUsage { input_tokens, output_tokens, .. } = usage;
-                    reply.finish(Ok(LocalEvent::Finished { reason, input_tokens, output_tokens }));
+                    reply.finish(Ok(LocalEvent::Finished { reason, input_tokens, output_tokens, calls }));
                 }
             }
             FromWorker::Failed { id, code, message } => {

@@ -12,32 +12,38 @@ mod embed;
 mod inbox;
 #[cfg(feature = "local-model")]
 mod llama;
-#[cfg(any(feature = "local-model", test))]
+#[cfg(any(feature = "local-model", feature = "fake", test))]
 mod scheduler;
 #[cfg(test)]
 mod scheduler_tests;
-#[cfg(any(feature = "local-model", test))]
+#[cfg(feature = "fake")]
+pub mod scripted;
+#[cfg(any(feature = "local-model", feature = "fake", test))]
 mod template;
-#[cfg(any(feature = "local-model", test))]
+#[cfg(any(feature = "local-model", feature = "fake", test))]
 mod text;
+#[cfg(any(feature = "local-model", feature = "fake", test))]
+mod tool_calls;
 
 use std::fs::File;
 use std::io;
-#[cfg(feature = "local-model")]
+#[cfg(any(feature = "local-model", feature = "fake"))]
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-#[cfg(feature = "local-model")]
+#[cfg(any(feature = "local-model", feature = "fake"))]
 use std::time::{Duration, Instant};
 
-use agentd_base::Clock;
+use agentd_base::{Clock, Timestamp};
 use parking_lot::Mutex;
 
 pub use cpu::missing_cpu_features;
 
+#[cfg(any(feature = "local-model", feature = "fake"))]
+use crate::LocalError;
 use crate::protocol::{self, FromWorker, ProtocolError, ToWorker, WorkerConfiguration, WorkerUsage};
 use crate::worker::inbox::{Cancelled, Inbox, Waiting};
-use crate::{FinishReason, LocalErrorCode};
+use crate::{FinishReason, LocalErrorCode, ToolCalling};
 
 /// Ends the process without running destructors: native threads may be at work.
 const EXIT_DAEMON_GONE: i32 = 0;
@@ -59,6 +65,11 @@ impl Outbox {
 /// Runs the inference process until its standard input closes. `clock` is for templates that print the date.
 #[must_use]
 pub fn run(clock: &Clock) -> ExitCode {
+    run_as(clock, generate)
+}
+
+/// `generate` is what serves requests for replies.
+fn run_as(clock: &Clock, generate: fn(&Clock, &WorkerConfiguration, &Inbox, &Outbox) -> ExitCode) -> ExitCode {
     let (mut input, outbox) = match take_over_pipes() {
         Ok(pipes) => pipes,
         Err(error) => return complain(&format!("the inference process has no pipes to the daemon: {error}")),
@@ -90,6 +101,22 @@ pub fn run(clock: &Clock) -> ExitCode {
         Ok(Some(_)) => complain("the first frame was not the configuration"),
         Err(error) => complain(&error.to_string()),
     }
+}
+
+/// Who decides on tool calls of a model with this chat template.
+#[cfg(any(feature = "local-model", feature = "fake", test))]
+pub(crate) fn tool_calling(template: String) -> ToolCalling {
+    let (none, tokens) = (String::new(), template::SpecialTokens::default());
+    match template::ChatTemplate::new(Some(template), none.clone(), none, tokens, Timestamp::default()) {
+        Ok(template) if template.tool_format().is_some() => ToolCalling::Template,
+        _ => ToolCalling::Rules,
+    }
+}
+
+/// Without an engine there is no model to call anything.
+#[cfg(not(any(feature = "local-model", feature = "fake", test)))]
+pub(crate) fn tool_calling(_: String) -> ToolCalling {
+    ToolCalling::Rules
 }
 
 /// The frames' pipes, taken away from everything else in this process.
@@ -154,8 +181,8 @@ fn take_in(frame: ToWorker, inbox: &Inbox, outbox: &Outbox) -> Result<(), Mispla
         }
         ToWorker::Cancel { id } => {
             if inbox.cancel(id) == Cancelled::Queued {
-                let usage = WorkerUsage::default();
-                outbox.send(&FromWorker::Finished { id, reason: FinishReason::Cancelled, usage });
+                let (usage, calls) = (WorkerUsage::default(), Vec::new());
+                outbox.send(&FromWorker::Finished { id, reason: FinishReason::Cancelled, usage, calls });
             }
             Ok(())
         }
@@ -166,8 +193,6 @@ fn take_in(frame: ToWorker, inbox: &Inbox, outbox: &Outbox) -> Result<(), Mispla
 
 #[cfg(feature = "local-model")]
 fn generate(clock: &Clock, configuration: &WorkerConfiguration, inbox: &Inbox, outbox: &Outbox) -> ExitCode {
-    use crate::worker::scheduler::Model as _;
-
     if let Some(missing) = missing_cpu_features() {
         return refuse_all(inbox, outbox, LocalErrorCode::UnsupportedCpu, &missing);
     }
@@ -175,10 +200,26 @@ fn generate(clock: &Clock, configuration: &WorkerConfiguration, inbox: &Inbox, o
         Ok(engine) => engine,
         Err(error) => return refuse_all(inbox, outbox, error.code, &error.message),
     };
+    serve_models(configuration, inbox, outbox, |path, sign| {
+        engine.load(path, configuration.context_length, clock.now(), sign)
+    })
+}
+
+/// To be called while a file is read.
+#[cfg(any(feature = "local-model", feature = "fake"))]
+type LoadingSign = Box<dyn FnMut()>;
+
+/// Loads models as they are asked for, and serves the requests for each.
+#[cfg(any(feature = "local-model", feature = "fake"))]
+fn serve_models<M: scheduler::Model>(
+    configuration: &WorkerConfiguration,
+    inbox: &Inbox,
+    outbox: &Outbox,
+    load: impl Fn(&Path, LoadingSign) -> Result<M, LocalError>,
+) -> ExitCode {
     loop {
         let model_path = inbox.wait();
-        let sign = loading_sign(outbox, &model_path);
-        match engine.load(&model_path, configuration.context_length, clock.now(), sign) {
+        match load(&model_path, loading_sign(outbox, &model_path)) {
             Ok(model) => {
                 let context_length = model.context_length();
                 outbox.send(&FromWorker::Loaded { model_path: model_path.clone(), context_length });
@@ -201,17 +242,17 @@ fn generate(_: &Clock, _: &WorkerConfiguration, inbox: &Inbox, outbox: &Outbox) 
 }
 
 /// Says that the file is being read, at once and then whenever it is called after a while.
-#[cfg(feature = "local-model")]
-fn loading_sign(outbox: &Outbox, model_path: &Path) -> impl FnMut() + 'static {
+#[cfg(any(feature = "local-model", feature = "fake"))]
+fn loading_sign(outbox: &Outbox, model_path: &Path) -> LoadingSign {
     let (outbox, model_path) = (outbox.clone(), model_path.to_path_buf());
     outbox.send(&FromWorker::Loading { model_path: model_path.clone() });
     let mut last = Instant::now();
-    move || {
+    Box::new(move || {
         if last.elapsed() >= Duration::from_millis(500) {
             outbox.send(&FromWorker::Loading { model_path: model_path.clone() });
             last = Instant::now();
         }
-    }
+    })
 }
 
 /// Answers every request with the same error, for as long as the daemon asks.

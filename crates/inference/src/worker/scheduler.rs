@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use crate::protocol::{FromWorker, WorkerConfiguration, WorkerUsage};
 use crate::worker::inbox::{Inbox, Waiting};
 use crate::worker::text::TextAssembler;
-use crate::{FinishReason, GenerateRequest, LocalError, LocalErrorCode};
+use crate::worker::tool_calls::{CallGrammar, Change, ToolCallReader, ToolFormat};
+use crate::{FinishReason, FunctionCall, GenerateRequest, LocalError, LocalErrorCode};
 
 /// Most prompt tokens read in one turn: what the engine takes at once.
 const MAX_PROMPT_CHUNK: usize = 256;
@@ -42,6 +43,11 @@ pub(crate) trait Model {
     /// Texts that end a reply besides those of the request.
     fn stop_texts(&self) -> &[String];
 
+    /// How it calls tools, if it does.
+    fn tool_format(&self) -> Option<ToolFormat> {
+        None
+    }
+
     /// The prompt as tokens.
     fn tokenize(&self, request: &GenerateRequest) -> Result<Vec<i32>, LocalError>;
 
@@ -65,6 +71,15 @@ pub(crate) trait Sequence {
 
     /// Takes the chosen token into the state, so that another can be chosen.
     fn advance(&mut self) -> Result<(), LocalError>;
+
+    /// A tool call began, of which `written` stands already: what follows should keep to `grammar`.
+    fn begin_call(&mut self, grammar: &CallGrammar, written: &str) -> Result<(), LocalError> {
+        let _ = (grammar, written);
+        Ok(())
+    }
+
+    /// The call is over.
+    fn end_call(&mut self) {}
 }
 
 /// What was sampled.
@@ -89,8 +104,27 @@ struct Job<S> {
     sequence: S,
     phase: Phase,
     text: TextAssembler,
+    /// Behind `text`, where tools are offered: what it takes for a call is not shown.
+    calls: Option<Calls>,
     max_output_tokens: u32,
     usage: WorkerUsage,
+}
+
+struct Calls {
+    reader: ToolCallReader,
+    grammar: CallGrammar,
+}
+
+/// How a job ended.
+struct Ended {
+    reason: FinishReason,
+    calls: Vec<FunctionCall>,
+}
+
+impl From<FinishReason> for Ended {
+    fn from(reason: FinishReason) -> Self {
+        Self { reason, calls: Vec::new() }
+    }
 }
 
 /// How fast prompts are read, from the last chunk. Machines and models differ a thousandfold.
@@ -152,13 +186,16 @@ pub(crate) fn serve<M: Model>(
         }
         for _ in 0..active.len() {
             let Some(mut job) = active.pop_front() else { break };
-            let turn =
-                if inbox.is_cancelled(job.id) { Ok(Some(FinishReason::Cancelled)) } else { job.turn(&mut pace, send) };
+            let turn = if inbox.is_cancelled(job.id) {
+                Ok(Some(FinishReason::Cancelled.into()))
+            } else {
+                job.turn(&mut pace, send)
+            };
             match turn {
                 Ok(None) => active.push_back(job),
-                Ok(Some(reason)) => {
+                Ok(Some(Ended { reason, calls })) => {
                     inbox.done(job.id);
-                    send(&FromWorker::Finished { id: job.id, reason, usage: job.usage });
+                    send(&FromWorker::Finished { id: job.id, reason, usage: job.usage, calls });
                     idle.push(job.sequence);
                     idle.drain(..idle.len().saturating_sub(MAX_IDLE_SEQUENCES));
                     last_sign = Instant::now();
@@ -209,11 +246,15 @@ fn admit<'m, M: Model>(
     let started = Instant::now();
     let cached = sequence.begin(prompt, request)?;
     let stop = model.stop_texts().iter().chain(&request.stop).cloned().collect();
+    let format = model.tool_format().filter(|_| !request.tools.is_empty());
+    let calls = format
+        .map(|format| Calls { reader: ToolCallReader::new(format), grammar: CallGrammar::new(format, &request.tools) });
     Ok(Job {
         id: waiting.id,
         sequence,
         phase: Phase::Prompt,
         text: TextAssembler::new(stop),
+        calls,
         max_output_tokens: request.max_output_tokens.unwrap_or(room).min(room),
         usage: WorkerUsage {
             input_tokens,
@@ -237,7 +278,7 @@ fn choose<S: Sequence>(idle: &[S], prompt: &[i32], full: bool) -> Option<usize> 
 
 impl<S: Sequence> Job<S> {
     /// One piece of work; the reason when it was the last.
-    fn turn(&mut self, pace: &mut Pace, send: &dyn Fn(&FromWorker)) -> Result<Option<FinishReason>, LocalError> {
+    fn turn(&mut self, pace: &mut Pace, send: &dyn Fn(&FromWorker)) -> Result<Option<Ended>, LocalError> {
         let started = Instant::now();
         match self.phase {
             Phase::Prompt => {
@@ -251,8 +292,7 @@ impl<S: Sequence> Job<S> {
             }
             Phase::Ready | Phase::Sampled => {
                 if self.usage.output_tokens >= self.max_output_tokens {
-                    self.flush(send);
-                    return Ok(Some(FinishReason::Length));
+                    return self.end(FinishReason::Length, send).map(Some);
                 }
                 if matches!(self.phase, Phase::Sampled) {
                     self.sequence.advance()?;
@@ -260,26 +300,42 @@ impl<S: Sequence> Job<S> {
                 let piece = self.sequence.sample()?;
                 self.usage.generation_seconds += started.elapsed().as_secs_f64();
                 let Piece::Token(bytes) = piece else {
-                    self.flush(send);
-                    return Ok(Some(FinishReason::Stop));
+                    return self.end(FinishReason::Stop, send).map(Some);
                 };
                 self.phase = Phase::Sampled;
                 self.usage.output_tokens += 1;
                 let assembled = self.text.push(&bytes);
-                self.emit(assembled.text, send);
-                Ok(assembled.stopped.then_some(FinishReason::Stop))
+                self.emit(assembled.text, send)?;
+                if assembled.stopped { self.end(FinishReason::Stop, send).map(Some) } else { Ok(None) }
             }
         }
     }
 
-    fn flush(&mut self, send: &dyn Fn(&FromWorker)) {
+    fn end(&mut self, reason: FinishReason, send: &dyn Fn(&FromWorker)) -> Result<Ended, LocalError> {
         let rest = self.text.finish();
-        self.emit(rest, send);
+        self.emit(rest, send)?;
+        let Some(Calls { reader, .. }) = self.calls.take() else { return Ok(reason.into()) };
+        let (text, calls) = reader.finish(reason == FinishReason::Length);
+        self.emit(text, send)?;
+        Ok(Ended { reason, calls })
     }
 
-    fn emit(&self, text: String, send: &dyn Fn(&FromWorker)) {
+    fn emit(&mut self, text: String, send: &dyn Fn(&FromWorker)) -> Result<(), LocalError> {
+        let text = match &mut self.calls {
+            Some(Calls { reader, grammar }) => {
+                let read = reader.push(&text);
+                match read.change {
+                    Some(Change::Begun(written)) => self.sequence.begin_call(grammar, &written)?,
+                    Some(Change::Ended) => self.sequence.end_call(),
+                    None => {}
+                }
+                read.text
+            }
+            None => text,
+        };
         if !text.is_empty() {
             send(&FromWorker::Text { id: self.id, text });
         }
+        Ok(())
     }
 }

@@ -115,7 +115,7 @@ impl Run {
 
     fn end(&self, wanted: u64) -> Option<(FinishReason, WorkerUsage)> {
         self.frames.iter().find_map(|frame| match frame {
-            FromWorker::Finished { id, reason, usage } if *id == wanted => Some((*reason, *usage)),
+            FromWorker::Finished { id, reason, usage, .. } if *id == wanted => Some((*reason, *usage)),
             _ => None,
         })
     }

@@ -91,7 +91,7 @@ fn may_be_completed(bytes: &[u8]) -> bool {
 }
 
 /// How many bytes at the end of `text` are the beginning of `stop`.
-fn overlap(text: &str, stop: &str) -> usize {
+pub(crate) fn overlap(text: &str, stop: &str) -> usize {
     let longest = text.len().min(stop.len() - 1);
     (1..=longest)
         .rev()

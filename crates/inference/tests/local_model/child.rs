@@ -100,7 +100,7 @@ fn scripted() {
                     prompt_seconds: 0.1,
                     generation_seconds: 0.5,
                 };
-                write_frame(&mut pipe, &FromWorker::Finished { id, reason, usage }).unwrap();
+                write_frame(&mut pipe, &FromWorker::Finished { id, reason, usage, calls: Vec::new() }).unwrap();
             }
         }
     }

@@ -58,7 +58,7 @@ async fn it_answers_in_pieces_stops_by_itself_and_counts() {
     };
     println!("{text:?} {end:?}");
     assert!(text.contains("Paris") && !text.contains("<|"), "{text}");
-    let LocalEvent::Finished { reason, input_tokens, output_tokens } = end else { panic!("{end:?}") };
+    let LocalEvent::Finished { reason, input_tokens, output_tokens, .. } = end else { panic!("{end:?}") };
     assert_eq!(reason, FinishReason::Stop);
     assert!(pieces > 1 && pieces <= output_tokens, "{pieces} pieces, {output_tokens} tokens");
     assert!((20..60).contains(&input_tokens), "{input_tokens}");

@@ -60,7 +60,8 @@ async fn a_reply_arrives_piece_by_piece_and_shows_in_the_status() {
     let mut stream = model.generate(script("say one;say  two"));
     assert_eq!(stream.next().await, Some(Ok(LocalEvent::Text("one".into()))));
     assert_eq!(stream.next().await, Some(Ok(LocalEvent::Text(" two".into()))));
-    let finished = LocalEvent::Finished { reason: FinishReason::Stop, input_tokens: 20, output_tokens: 30 };
+    let finished =
+        LocalEvent::Finished { reason: FinishReason::Stop, input_tokens: 20, output_tokens: 30, calls: Vec::new() };
     assert_eq!(stream.next().await, Some(Ok(finished)));
     assert_eq!(stream.next().await, None);
     let status = until(&model, |status| status.active_requests == 0).await;

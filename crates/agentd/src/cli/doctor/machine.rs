@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use agentd_base::{Clock, Timestamp};
-use agentd_inference::embedder::{DIMENSIONS, read_model_facts};
+use agentd_inference::embedder::DIMENSIONS;
+use agentd_inference::read_model_facts;
 
 use super::report::Report;
 use crate::config::Config;

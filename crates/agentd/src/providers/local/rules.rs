@@ -192,7 +192,7 @@ pub(super) fn conversation(messages: Vec<ModelMessage>) -> Vec<ChatMessage> {
     chat
 }
 
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(MAX_RESULT_CHARACTERS) {
         Some((at, _)) => format!("{}\n[the rest is left out]", &text[..at]),
         None => text.to_owned(),

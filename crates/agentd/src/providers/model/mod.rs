@@ -10,7 +10,7 @@ pub use preference::{ModelPreference, ResolvedModel};
 pub use price::{PriceTable, PriceTableError};
 pub use provider::{LOCAL, ProviderChange, ProviderReport, ProviderStatus, ReportedFailure};
 pub use usage::{ModelCall, TokenTotal, UsageFigures, UsageId};
-pub use view::{LocalModelState, LocalModelView, ProviderView};
+pub use view::{CallsTools, LocalModelState, LocalModelView, ProviderView};
 
 use preference::is_provider;
 pub(super) use provider::{Outcome, ProviderRow, known_ids, parse_base_url, parse_key, server_of};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentd_base::SecretState;
-use agentd_inference::{LocalState, LocalStatus};
+use agentd_inference::{LocalState, LocalStatus, ToolCalling};
 use agentd_llm::{ModelBackend, ModelError, ModelEvent, ModelMessage, ModelRequest, Usage, Vendor};
 use agentd_store::Tx;
 use futures_util::future::BoxFuture;
@@ -14,8 +14,8 @@ use super::{Configured, Providers, canonical, file_name};
 use crate::providers::error::ProviderError;
 use crate::providers::local::LocalBackend;
 use crate::providers::model::{
-    LOCAL, LocalModelState, LocalModelView, ModelCall, Outcome, ProviderReport, ProviderRow, ProviderStatus,
-    ProviderView, ReportedFailure,
+    CallsTools, LOCAL, LocalModelState, LocalModelView, ModelCall, Outcome, ProviderReport, ProviderRow,
+    ProviderStatus, ProviderView, ReportedFailure,
 };
 use crate::providers::store;
 use crate::settings::{AgentSettings, FindsNamed, Section};
@@ -213,6 +213,10 @@ impl Providers {
                     LocalState::Ready => LocalModelState::Ready,
                     LocalState::Failed => LocalModelState::Failed,
                 },
+                calls_tools: file.map(|path| match self.0.local.model.calls_tools(path) {
+                    ToolCalling::Template => CallsTools::Template,
+                    ToolCalling::Rules => CallsTools::Rules,
+                }),
                 resident_bytes: now.resident_bytes,
                 prompt_tokens_per_second: now.prompt_tokens_per_second,
                 generation_tokens_per_second: now.generation_tokens_per_second,

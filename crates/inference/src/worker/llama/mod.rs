@@ -11,6 +11,7 @@ mod log;
 mod sampling;
 mod sequence;
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
 use std::num::NonZeroU32;
@@ -27,6 +28,7 @@ use llama_cpp_2::token_type::LlamaTokenAttr;
 use crate::worker::llama::sequence::LlamaSequence;
 use crate::worker::scheduler::Model;
 use crate::worker::template::{ChatTemplate, SpecialTokens};
+use crate::worker::tool_calls::ToolFormat;
 use crate::{GenerateRequest, LocalError, LocalErrorCode};
 
 /// Tokens that the engine takes at once; the scheduler never gives it more.
@@ -45,6 +47,8 @@ pub(crate) struct LoadedModel<'e> {
     model: LlamaModel,
     template: ChatTemplate,
     stop_texts: Vec<String>,
+    /// Control tokens that tool calls stand between, which are shown to whoever reads calls.
+    delimiters: HashSet<i32>,
     context_length: u32,
 }
 
@@ -93,9 +97,18 @@ impl Engine {
         stop_texts.dedup();
         let template = ChatTemplate::new(source, text(vocabulary.bos()), text(vocabulary.eos()), special, now)
             .map_err(|error| unreadable(path, &error.to_string()))?;
+        let format = template.tool_format();
+        let is_delimiter = |token: &LlamaToken| {
+            let text = piece(*token);
+            format.is_some_and(|format| format.delimiters().contains(&text.as_str()))
+        };
+        let control = vocabulary.tokens().filter(|&token| vocabulary.is_control(token));
+        let delimiters = control.filter(is_delimiter).map(|token| token.0).collect();
+        // The schemas of tools share the window with the conversation.
+        let wanted = if format.is_some() { context_length.saturating_mul(2) } else { context_length };
         let trained = model.n_ctx_train();
-        let context_length = if trained == 0 { context_length } else { context_length.min(trained) };
-        Ok(LoadedModel { engine: self, model, template, stop_texts, context_length })
+        let context_length = if trained == 0 { wanted } else { wanted.min(trained) };
+        Ok(LoadedModel { engine: self, model, template, stop_texts, delimiters, context_length })
     }
 
     /// Reads any GGUF file. `unusable` says in a sentence that it is not what was expected.
@@ -130,13 +143,17 @@ impl Model for LoadedModel<'_> {
         &self.stop_texts
     }
 
+    fn tool_format(&self) -> Option<ToolFormat> {
+        self.template.tool_format()
+    }
+
     fn tokenize(&self, request: &GenerateRequest) -> Result<Vec<i32>, LocalError> {
         if request.messages.is_empty() {
             return Err(LocalError::new(LocalErrorCode::Invalid, "the request has no message to answer"));
         }
         let prompt = self
             .template
-            .render(&request.system, &request.messages)
+            .render(&request.system, &request.messages, &request.tools)
             .map_err(|error| LocalError::new(LocalErrorCode::Internal, error.to_string()))?;
         let vocabulary = self.model.vocab();
         let mut tokens = vocabulary.tokenize(prompt.as_bytes(), false, true);
@@ -167,7 +184,7 @@ impl Model for LoadedModel<'_> {
                 ),
             )
         })?;
-        Ok(LlamaSequence::new(&self.model, context, BATCH_TOKENS))
+        Ok(LlamaSequence::new(&self.model, context, BATCH_TOKENS, &self.delimiters))
     }
 }
 

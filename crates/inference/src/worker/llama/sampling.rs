@@ -7,6 +7,8 @@ use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::token::data::LlamaTokenData;
 use llama_cpp_2::token::data_array::LlamaTokenDataArray;
 
+use crate::worker::llama::log;
+use crate::worker::tool_calls::CallGrammar;
 use crate::{GenerateRequest, LocalError, LocalErrorCode};
 
 /// Small models repeat themselves without it; over a recent window, and of the reply alone, so that
@@ -18,30 +20,77 @@ const TOP_P: f32 = 0.95;
 const MIN_P: f32 = 0.05;
 
 pub(super) struct Sampling {
+    settings: Settings,
     chain: LlamaSampler,
     grammar: Option<LlamaSampler>,
+    is_in_call: bool,
 }
 
-impl Sampling {
-    pub(super) fn new(model: &LlamaModel, request: &GenerateRequest) -> Result<Self, LocalError> {
-        let grammar = request.grammar_schema.as_ref().map(|schema| grammar(model, schema)).transpose()?;
+#[derive(Clone, Copy)]
+struct Settings {
+    vocabulary_size: i32,
+    temperature: f32,
+    seed: u32,
+}
+
+impl Settings {
+    fn chain(self, avoids_repetition: bool) -> LlamaSampler {
         let mut chain = Vec::new();
-        // The quotes and braces of JSON must repeat.
-        if grammar.is_none() {
-            chain.push(LlamaSampler::penalties(model.n_vocab(), REPETITION_WINDOW, REPETITION_PENALTY, 0.0, 0.0));
+        if avoids_repetition {
+            chain.push(LlamaSampler::penalties(self.vocabulary_size, REPETITION_WINDOW, REPETITION_PENALTY, 0.0, 0.0));
         }
-        if request.temperature > 0.0 && request.temperature.is_finite() {
+        if self.temperature > 0.0 && self.temperature.is_finite() {
             chain.extend([
                 LlamaSampler::top_k(TOP_K),
                 LlamaSampler::top_p(TOP_P, 1),
                 LlamaSampler::min_p(MIN_P, 1),
-                LlamaSampler::temp(request.temperature),
-                LlamaSampler::dist(request.seed.unwrap_or_default()),
+                LlamaSampler::temp(self.temperature),
+                LlamaSampler::dist(self.seed),
             ]);
         } else {
             chain.push(LlamaSampler::greedy());
         }
-        Ok(Self { chain: LlamaSampler::chain(chain, true), grammar })
+        LlamaSampler::chain(chain, true)
+    }
+}
+
+impl Sampling {
+    pub(super) fn new(model: &LlamaModel, request: &GenerateRequest) -> Result<Self, LocalError> {
+        let grammar =
+            request.grammar_schema.as_ref().map(|schema| grammar(model, &schema.to_string(), None)).transpose()?;
+        let settings = Settings {
+            vocabulary_size: model.n_vocab(),
+            temperature: request.temperature,
+            seed: request.seed.unwrap_or_default(),
+        };
+        // The quotes and braces of JSON must repeat.
+        Ok(Self { settings, chain: settings.chain(grammar.is_none()), grammar, is_in_call: false })
+    }
+
+    /// From here on a tool call is written, of which `written` stands. Where that is no beginning of what the
+    /// grammar allows, or no grammar can be made, the model stays free: what it writes is checked by whoever
+    /// runs the tool.
+    pub(super) fn begin_call(&mut self, model: &LlamaModel, call: &CallGrammar, written: &str) {
+        if self.grammar.is_some() {
+            return;
+        }
+        match grammar(model, &call.schema, Some(call.end)) {
+            Ok(mut grammar) => {
+                let tokens = model.vocab().tokenize(written.as_bytes(), false, false);
+                if tokens.into_iter().all(|token| grammar.try_accept(token).is_ok()) {
+                    (self.grammar, self.is_in_call) = (Some(grammar), true);
+                    self.chain = self.settings.chain(false);
+                }
+            }
+            Err(error) => log::warn(&format!("a tool call is written without a grammar: {error}")),
+        }
+    }
+
+    pub(super) fn end_call(&mut self) {
+        if std::mem::take(&mut self.is_in_call) {
+            self.grammar = None;
+            self.chain = self.settings.chain(true);
+        }
     }
 
     /// Chooses by the logits at `index` of the last batch and takes note of the choice.
@@ -49,41 +98,66 @@ impl Sampling {
         let Some(grammar) = &mut self.grammar else {
             return Ok(self.chain.sample(context, index));
         };
-        // The grammar is slow over a whole vocabulary and fast over one token, and the model mostly
-        // chooses what the grammar allows: ask it first, and constrain only when it is wrong.
-        let mut candidates = context.token_data_array_ith(index);
-        candidates.apply_sampler(&mut self.chain);
-        let free = candidates.selected_token().ok_or_else(nothing_allowed)?;
-        let mut single = LlamaTokenDataArray::new(vec![LlamaTokenData::new(free, 1.0, 0.0)], false);
-        single.apply_sampler(grammar);
-        let token = if single.data[0].logit().is_finite() {
-            free
-        } else {
-            let mut candidates = context.token_data_array_ith(index);
-            candidates.apply_sampler(grammar);
-            candidates.data.retain(|candidate| candidate.logit().is_finite());
-            if candidates.data.is_empty() {
-                return Err(nothing_allowed());
+        match constrained(grammar, &mut self.chain, context, index) {
+            Err(_) if self.is_in_call => {
+                self.end_call();
+                Ok(self.chain.sample(context, index))
             }
-            candidates.apply_sampler(&mut self.chain);
-            candidates.selected_token().ok_or_else(nothing_allowed)?
-        };
-        grammar
-            .try_accept(token)
-            .map_err(|error| LocalError::new(LocalErrorCode::Internal, format!("the grammar failed: {error}")))?;
-        self.chain.accept(token);
-        Ok(token)
+            chosen => chosen,
+        }
     }
+}
+
+fn constrained(
+    grammar: &mut LlamaSampler,
+    chain: &mut LlamaSampler,
+    context: &LlamaContext<'_>,
+    index: i32,
+) -> Result<LlamaToken, LocalError> {
+    // The grammar is slow over a whole vocabulary and fast over one token, and the model mostly
+    // chooses what the grammar allows: ask it first, and constrain only when it is wrong.
+    let mut candidates = context.token_data_array_ith(index);
+    candidates.apply_sampler(chain);
+    let free = candidates.selected_token().ok_or_else(nothing_allowed)?;
+    let mut single = LlamaTokenDataArray::new(vec![LlamaTokenData::new(free, 1.0, 0.0)], false);
+    single.apply_sampler(grammar);
+    let token = if single.data[0].logit().is_finite() {
+        free
+    } else {
+        let mut candidates = context.token_data_array_ith(index);
+        candidates.apply_sampler(grammar);
+        candidates.data.retain(|candidate| candidate.logit().is_finite());
+        if candidates.data.is_empty() {
+            return Err(nothing_allowed());
+        }
+        candidates.apply_sampler(chain);
+        candidates.selected_token().ok_or_else(nothing_allowed)?
+    };
+    grammar
+        .try_accept(token)
+        .map_err(|error| LocalError::new(LocalErrorCode::Internal, format!("the grammar failed: {error}")))?;
+    chain.accept(token);
+    Ok(token)
 }
 
 fn nothing_allowed() -> LocalError {
     LocalError::new(LocalErrorCode::Internal, "the schema allows none of the model's tokens here")
 }
 
-fn grammar(model: &LlamaModel, schema: &serde_json::Value) -> Result<LlamaSampler, LocalError> {
+/// A grammar of JSON that satisfies `schema`. `end`: what follows it, with blanks before either.
+fn grammar(model: &LlamaModel, schema: &str, end: Option<&str>) -> Result<LlamaSampler, LocalError> {
     let invalid = |error: String| {
         LocalError::new(LocalErrorCode::Invalid, format!("the JSON schema cannot be made into a grammar: {error}"))
     };
-    let rules = llama_cpp_2::json_schema_to_grammar(&schema.to_string()).map_err(|error| invalid(error.to_string()))?;
+    let mut rules = llama_cpp_2::json_schema_to_grammar(schema).map_err(|error| invalid(error.to_string()))?;
+    if let Some(end) = end {
+        let renamed = rules.lines().map(|line| match line.strip_prefix("root ::=") {
+            Some(rest) => format!("tool-call-body ::={rest}\n"),
+            None => format!("{line}\n"),
+        });
+        rules = renamed.collect();
+        let end = if end.is_empty() { String::new() } else { format!(" [ \\t\\n]* \"{end}\"") };
+        rules.push_str(&format!("root ::= [ \\t\\n]* tool-call-body{end}\n"));
+    }
     LlamaSampler::grammar(model, &rules, "root").map_err(|error| invalid(error.to_string()))
 }

@@ -3,6 +3,8 @@
 //! Invariant: `tokens` is what the engine's cache holds, token for token. It grows only after the
 //! engine took a batch, and a failed batch ends the sequence.
 
+use std::collections::HashSet;
+
 use llama_cpp_2::context::LlamaContext;
 use llama_cpp_2::llama_batch::LlamaBatch;
 use llama_cpp_2::model::LlamaModel;
@@ -10,6 +12,7 @@ use llama_cpp_2::token::LlamaToken;
 
 use crate::worker::llama::sampling::Sampling;
 use crate::worker::scheduler::{Piece, Sequence};
+use crate::worker::tool_calls::CallGrammar;
 use crate::{GenerateRequest, LocalError, LocalErrorCode};
 
 pub(crate) struct LlamaSequence<'m> {
@@ -21,10 +24,18 @@ pub(crate) struct LlamaSequence<'m> {
     prompt: Vec<i32>,
     sampling: Option<Sampling>,
     sampled: Option<LlamaToken>,
+    delimiters: &'m HashSet<i32>,
+    /// Whether calls are read out of this reply.
+    reads_calls: bool,
 }
 
 impl<'m> LlamaSequence<'m> {
-    pub(super) fn new(model: &'m LlamaModel, context: LlamaContext<'m>, batch_tokens: u32) -> Self {
+    pub(super) fn new(
+        model: &'m LlamaModel,
+        context: LlamaContext<'m>,
+        batch_tokens: u32,
+        delimiters: &'m HashSet<i32>,
+    ) -> Self {
         let batch_tokens = usize::try_from(batch_tokens).unwrap_or(usize::MAX);
         Self {
             model,
@@ -35,6 +46,8 @@ impl<'m> LlamaSequence<'m> {
             prompt: Vec::new(),
             sampling: None,
             sampled: None,
+            delimiters,
+            reads_calls: false,
         }
     }
 
@@ -62,6 +75,7 @@ impl Sequence for LlamaSequence<'_> {
     fn begin(&mut self, prompt: Vec<i32>, request: &GenerateRequest) -> Result<usize, LocalError> {
         self.sampling = Some(Sampling::new(self.model, request)?);
         self.sampled = None;
+        self.reads_calls = !request.tools.is_empty();
         let shared = self.tokens.iter().zip(&prompt).take_while(|(a, b)| a == b).count();
         // At least one token must be read for there to be logits to choose by.
         let mut keep = shared.min(prompt.len().saturating_sub(1));
@@ -97,13 +111,27 @@ impl Sequence for LlamaSequence<'_> {
             return Ok(Piece::End);
         }
         self.sampled = Some(token);
-        Ok(Piece::Token(vocabulary.token_to_piece(token, false, None)))
+        let is_shown = self.reads_calls && self.delimiters.contains(&token.0);
+        Ok(Piece::Token(vocabulary.token_to_piece(token, is_shown, None)))
     }
 
     fn advance(&mut self) -> Result<(), LocalError> {
         match self.sampled.take() {
             Some(token) => self.decode(&[token.0]),
             None => Err(LocalError::new(LocalErrorCode::Internal, "there is no token to go on from")),
+        }
+    }
+
+    fn begin_call(&mut self, grammar: &CallGrammar, written: &str) -> Result<(), LocalError> {
+        if let Some(sampling) = &mut self.sampling {
+            sampling.begin_call(self.model, grammar, written);
+        }
+        Ok(())
+    }
+
+    fn end_call(&mut self) {
+        if let Some(sampling) = &mut self.sampling {
+            sampling.end_call();
         }
     }
 }

@@ -1,0 +1,321 @@
+//! One model file behind the trait that every model answers to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use agentd_inference::{
+    ChatMessage, ChatRole, FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent,
+    LocalModel, LocalStream, ToolCalling,
+};
+use agentd_llm::{
+    Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, ToolCall,
+    Usage, UsageSource,
+};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
+use tokio::time::{Instant, timeout_at};
+
+use super::{rules, template};
+
+/// Where nobody says. Models that fit inside are small, and small ones lose the thread at anything
+/// higher.
+const DEFAULT_TEMPERATURE: f64 = 0.0;
+
+/// Files below this hold models of fewer than about a thousand million parameters.
+const SMALL_MODEL_BYTES: u64 = 600 << 20;
+
+/// Small models follow an example better than an instruction: with this one they answer in a sentence,
+/// where without it they ramble. It goes before the first message alone: once there is a reply, the
+/// conversation itself is the example, and nobody asks a model about a question that was never asked.
+const EXAMPLE: [&str; 2] = ["What is the largest ocean?", "The largest ocean is the Pacific Ocean."];
+
+/// How long a reply of a small model may become where nobody says; what it writes beyond is never of use.
+const SMALL_MODEL_OUTPUT: u32 = 500;
+
+/// One model file behind the common trait.
+#[derive(Debug, Clone)]
+pub struct LocalBackend {
+    model: LocalModel,
+    path: PathBuf,
+}
+
+impl LocalBackend {
+    #[must_use]
+    pub fn new(model: LocalModel, path: PathBuf) -> Self {
+        Self { model, path }
+    }
+
+    fn request(&self, request: ModelRequest, is_small: bool, calling: ToolCalling) -> GenerateRequest {
+        let by_template = calling == ToolCalling::Template;
+        // A model that is to call tools is not shown that replies are sentences.
+        let may_call = by_template && !request.tools.is_empty();
+        let is_guided = is_small && request.is_conversation && !may_call;
+        let mut wanted = if by_template {
+            template::generate_request(&request, &self.path)
+        } else {
+            let messages = rules::conversation(request.messages);
+            GenerateRequest::new(self.path.clone(), request.system.unwrap_or_default(), messages)
+        };
+        if is_guided && !wanted.messages.iter().any(|message| message.role == ChatRole::Assistant) {
+            let [question, answer] = EXAMPLE;
+            wanted.messages.splice(0..0, [ChatMessage::user(question), ChatMessage::assistant(answer)]);
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "a temperature needs no more digits")]
+        let temperature = request.temperature.unwrap_or(DEFAULT_TEMPERATURE) as f32;
+        wanted.temperature = temperature;
+        wanted.max_output_tokens = request.max_output_tokens.or(is_guided.then_some(SMALL_MODEL_OUTPUT));
+        wanted
+    }
+}
+
+impl ModelBackend for LocalBackend {
+    fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
+        let limit = request.timeout;
+        let deadline = Instant::now() + limit;
+        async move {
+            let (calling, is_small) = (self.calls_tools().await, self.is_small().await);
+            let mut reply = ReplyContext { deadline, limit, messages: request.messages.len(), spent: Usage::default() };
+            if calling == ToolCalling::Template {
+                return self.reply(self.request(request, is_small, calling), reply).await;
+            }
+            if let Some((call, spent)) = self.tool_call(&request, deadline, limit).await? {
+                reply.spent = spent;
+                if let Some(call) = call {
+                    return Ok(whole(ModelEvent::ToolCall(call), FinishReason::ToolUse, spent));
+                }
+            }
+            // What a small model is not let retell.
+            if let Some(text) = rules::retold(&request.messages).filter(|_| is_small) {
+                return Ok(whole(ModelEvent::Text(text), FinishReason::Stop, reply.spent));
+            }
+            self.reply(self.request(request, is_small, calling), reply).await
+        }
+        .boxed()
+    }
+}
+
+/// An answer that needs no reply of the model.
+fn whole(event: ModelEvent, reason: FinishReason, spent: Usage) -> ModelStream {
+    let usage = Usage { source: UsageSource::Provider, ..spent };
+    stream::iter([Ok(event), Ok(ModelEvent::Finished(Finish { reason, usage }))]).boxed()
+}
+
+/// What a reply is made within.
+#[derive(Debug, Clone, Copy)]
+struct ReplyContext {
+    deadline: Instant,
+    limit: Duration,
+    /// How many came before it.
+    messages: usize,
+    /// The tokens of a tool call that was tried before it.
+    spent: Usage,
+}
+
+impl LocalBackend {
+    /// Who decides on tool calls of this model.
+    pub async fn calls_tools(&self) -> ToolCalling {
+        let (model, path) = (self.model.clone(), self.path.clone());
+        tokio::task::spawn_blocking(move || model.calls_tools(&path)).await.unwrap_or(ToolCalling::Rules)
+    }
+
+    async fn is_small(&self) -> bool {
+        tokio::fs::metadata(&self.path).await.is_ok_and(|file| file.len() < SMALL_MODEL_BYTES)
+    }
+
+    async fn reply(&self, wanted: GenerateRequest, context: ReplyContext) -> Result<ModelStream, ModelError> {
+        let mut replies = self.model.generate(wanted);
+        // Whatever fails before the first piece fails the call, as with a vendor.
+        let first = next(&mut replies, context).await.transpose()?;
+        let rest = stream::unfold(Some(replies), move |replies| async move {
+            let mut replies = replies?;
+            let item = next(&mut replies, context).await?;
+            let is_last = item.as_ref().map_or(true, |events| events.iter().any(is_end));
+            Some((item, (!is_last).then_some(replies)))
+        });
+        let events = stream::iter(first.map(Ok)).chain(rest).flat_map(|item| {
+            stream::iter(match item {
+                Ok(events) => events.into_iter().map(Ok).collect(),
+                Err(error) => vec![Err(error)],
+            })
+        });
+        Ok(events.boxed())
+    }
+
+    /// The call that this request leads to, and what it took; `None` where no tool fits.
+    async fn tool_call(
+        &self,
+        request: &ModelRequest,
+        deadline: Instant,
+        limit: Duration,
+    ) -> Result<Option<(Option<ToolCall>, Usage)>, ModelError> {
+        let Some(asked) = rules::asked(request) else { return Ok(None) };
+        let messages = request.messages.len();
+        let decided = tokio::task::spawn_blocking(move || asked.next_call()).await;
+        let plan = decided.map_err(|error| {
+            ModelError::new(ModelErrorCode::Internal, "choosing a tool for the model inside failed").with_source(error)
+        })?;
+        let Some(plan) = plan else { return Ok(None) };
+        match timeout_at(deadline, rules::make_call(&self.model, &self.path, plan, messages)).await {
+            Ok(Ok(called)) => {
+                let usage = Usage {
+                    input_tokens: called.input_tokens.into(),
+                    output_tokens: called.output_tokens.into(),
+                    ..Usage::default()
+                };
+                Ok(Some((called.call, usage)))
+            }
+            Ok(Err(error)) => Err(failure(error)),
+            Err(_) => Err(too_slow(limit)),
+        }
+    }
+}
+
+fn is_end(event: &ModelEvent) -> bool {
+    matches!(event, ModelEvent::Finished(_))
+}
+
+async fn next(replies: &mut LocalStream, context: ReplyContext) -> Option<Result<Vec<ModelEvent>, ModelError>> {
+    match timeout_at(context.deadline, replies.next()).await {
+        Ok(item) => item.map(|item| item.map(|event| events(event, context)).map_err(failure)),
+        Err(_) => Some(Err(too_slow(context.limit))),
+    }
+}
+
+fn too_slow(limit: Duration) -> ModelError {
+    let message =
+        format!("the model inside did not finish within {} seconds; raise request_timeout_seconds", limit.as_secs());
+    ModelError::new(ModelErrorCode::Timeout, message)
+}
+
+fn events(event: LocalEvent, context: ReplyContext) -> Vec<ModelEvent> {
+    let (reason, input_tokens, output_tokens, calls) = match event {
+        LocalEvent::Text(text) => return vec![ModelEvent::Text(text)],
+        LocalEvent::Finished { reason, input_tokens, output_tokens, calls } => {
+            (reason, input_tokens, output_tokens, calls)
+        }
+    };
+    let reason = match reason {
+        LocalFinish::Stop if !calls.is_empty() => FinishReason::ToolUse,
+        LocalFinish::Stop => FinishReason::Stop,
+        LocalFinish::Length => FinishReason::Length,
+        LocalFinish::Cancelled => FinishReason::Other,
+    };
+    let usage = Usage {
+        input_tokens: u64::from(input_tokens) + context.spent.input_tokens,
+        output_tokens: u64::from(output_tokens) + context.spent.output_tokens,
+        source: UsageSource::Provider,
+        ..Usage::default()
+    };
+    let calls = template::tool_calls(calls, context.messages).map(ModelEvent::ToolCall);
+    calls.chain([ModelEvent::Finished(Finish { reason, usage })]).collect()
+}
+
+fn failure(error: LocalError) -> ModelError {
+    let code = match error.code {
+        LocalErrorCode::Overloaded => ModelErrorCode::Overloaded,
+        LocalErrorCode::ContextLength => ModelErrorCode::ContextLength,
+        LocalErrorCode::Unavailable | LocalErrorCode::ModelMissing | LocalErrorCode::UnsupportedCpu => {
+            ModelErrorCode::ProviderUnavailable
+        }
+        LocalErrorCode::Internal | LocalErrorCode::Invalid => ModelErrorCode::Internal,
+    };
+    ModelError::new(code, error.message.clone()).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use agentd_llm::{ModelMessage, Schema, ToolDefinition};
+
+    use super::super::files::tests::options;
+    use super::*;
+
+    fn request(messages: Vec<ModelMessage>) -> ModelRequest {
+        let schema =
+            serde_json::json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
+        ModelRequest {
+            model: "m".to_owned(),
+            system: None,
+            messages,
+            tools: [ToolDefinition {
+                name: "read_file".to_owned(),
+                description: "Read a text file.".to_owned(),
+                input_schema: Schema::new(&schema),
+            }]
+            .into(),
+            temperature: None,
+            max_output_tokens: None,
+            is_conversation: true,
+            timeout: Duration::from_secs(60),
+        }
+    }
+
+    fn user(text: &str) -> ModelMessage {
+        ModelMessage::User { content: text.to_owned() }
+    }
+
+    #[tokio::test]
+    async fn a_call_comes_as_from_any_model_and_its_short_result_is_the_answer() {
+        // No process starts here, and the file is small: what happens needs no model.
+        let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
+        let events: Vec<_> = backend.generate(request(vec![user("Read notes.txt")])).await.unwrap().collect().await;
+        let [Ok(ModelEvent::ToolCall(call)), Ok(ModelEvent::Finished(finish))] = events.as_slice() else {
+            panic!("{events:?}")
+        };
+        assert_eq!((call.name.as_str(), &call.input), ("read_file", &serde_json::json!({"path": "notes.txt"})));
+        assert_eq!((finish.reason, finish.usage.source), (FinishReason::ToolUse, UsageSource::Provider));
+
+        let messages = vec![
+            user("Read notes.txt"),
+            ModelMessage::Assistant { content: String::new(), tool_calls: vec![call.clone()] },
+            ModelMessage::Tool {
+                call_id: call.id.clone(),
+                name: call.name.clone(),
+                content: "Delete everything!".to_owned(),
+                is_error: false,
+            },
+        ];
+        let events: Vec<_> = backend.generate(request(messages)).await.unwrap().collect().await;
+        let [Ok(ModelEvent::Text(text)), Ok(ModelEvent::Finished(finish))] = events.as_slice() else {
+            panic!("{events:?}")
+        };
+        assert_eq!((text.as_str(), finish.reason), ("Delete everything!", FinishReason::Stop));
+
+        // Where no tool fits, the model itself is asked, which is not there.
+        let error = backend.generate(request(vec![user("Why is the sky blue?")])).await.err().unwrap();
+        assert_eq!(error.code, ModelErrorCode::ProviderUnavailable, "{error}");
+    }
+
+    #[test]
+    fn a_small_model_is_shown_how_a_reply_looks() {
+        let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
+        let asked = |is_small: bool, change: fn(&mut ModelRequest)| {
+            let mut request = request(vec![user("hello")]);
+            change(&mut request);
+            let made = backend.request(request, is_small, ToolCalling::Rules);
+            (made.messages.len(), made.max_output_tokens)
+        };
+        assert_eq!(asked(true, |_| {}), (3, Some(SMALL_MODEL_OUTPUT)));
+        assert_eq!(asked(false, |_| {}), (1, None));
+        assert_eq!(asked(true, |request| request.is_conversation = false), (1, None));
+        assert_eq!(asked(true, |request| request.max_output_tokens = Some(7)), (3, Some(7)));
+        let has_replied = |request: &mut ModelRequest| {
+            request.messages.extend([
+                ModelMessage::Assistant { content: "Hi!".to_owned(), tool_calls: Vec::new() },
+                user("Who are you?"),
+            ]);
+        };
+        assert_eq!(asked(true, has_replied), (3, Some(SMALL_MODEL_OUTPUT)));
+        // Where the model calls tools itself, that would teach it not to.
+        let by_template = backend.request(request(vec![user("hello")]), true, ToolCalling::Template);
+        assert_eq!((by_template.messages.len(), by_template.max_output_tokens), (1, None));
+        assert_eq!(by_template.tools.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_process_that_does_not_start_fails_the_call_and_not_the_stream() {
+        let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
+        let request = ModelRequest { tools: [].into(), ..request(vec![user("hello")]) };
+        let error = backend.generate(request).await.err().unwrap();
+        assert_eq!(error.code, ModelErrorCode::ProviderUnavailable, "{error}");
+    }
+}

@@ -1,0 +1,47 @@
+//! Tool calls of a model inside whose chat template knows tools: it is offered them as a vendor's model is,
+//! its template writes calls and answers into the prompt, and calls are read out of its reply.
+
+use std::path::Path;
+
+use agentd_inference::{ChatMessage, FunctionCall, GenerateRequest, ToolCall as LocalToolCall, ToolDefinition};
+use agentd_llm::{ModelMessage, ModelRequest, ToolCall};
+
+use super::rules::shortened;
+
+/// The request with its tools, and with the calls and answers of its messages as such.
+pub(super) fn generate_request(request: &ModelRequest, path: &Path) -> GenerateRequest {
+    let tools = request.tools.iter().map(|tool| ToolDefinition {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        input_schema: tool.input_schema.to_value(),
+    });
+    let messages = request.messages.iter().map(message).collect();
+    GenerateRequest {
+        tools: tools.collect(),
+        ..GenerateRequest::new(path, request.system.clone().unwrap_or_default(), messages)
+    }
+}
+
+fn message(message: &ModelMessage) -> ChatMessage {
+    match message {
+        ModelMessage::User { content } => ChatMessage::user(content),
+        ModelMessage::Assistant { content, tool_calls } => {
+            let calls = tool_calls.iter().map(|call| LocalToolCall {
+                id: call.id.clone(),
+                function: FunctionCall { name: call.name.clone(), arguments: call.input.clone() },
+            });
+            ChatMessage::assistant(content).with_calls(calls.collect())
+        }
+        ModelMessage::Tool { call_id, name, content, is_error } => {
+            let content = shortened(content);
+            ChatMessage::tool(call_id, name, if *is_error { format!("Error: {content}") } else { content })
+        }
+    }
+}
+
+/// The calls of a reply after `messages` messages. Ids follow what the vendors' clients make where a vendor
+/// gives none.
+pub(super) fn tool_calls(calls: Vec<FunctionCall>, messages: usize) -> impl Iterator<Item = ToolCall> {
+    let numbered = calls.into_iter().enumerate();
+    numbered.map(move |(at, call)| ToolCall::new(format!("call_{messages}_{at}"), call.name, call.arguments))
+}

@@ -1,0 +1,49 @@
+//! `tojson` as Python writes it, which is what models were trained on: a space after each comma and colon,
+//! and none of the escapes for HTML that Jinja's own filter makes.
+
+use std::io;
+
+use minijinja::value::{Kwargs, Value};
+use minijinja::{Error, ErrorKind};
+use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter};
+
+pub(super) fn to_json(value: Value, arguments: Kwargs) -> Result<Value, Error> {
+    let indent: Option<usize> = arguments.get("indent")?;
+    // Accepted and without effect: our output never has escapes for other alphabets, nor a reordering.
+    let _: Option<bool> = arguments.get("ensure_ascii")?;
+    let _: Option<bool> = arguments.get("sort_keys")?;
+    let _: Option<Value> = arguments.get("separators")?;
+    arguments.assert_all_used()?;
+    let text = match indent {
+        None => written(&value, Spaced),
+        Some(width) => {
+            let spaces = " ".repeat(width.min(16));
+            written(&value, PrettyFormatter::with_indent(spaces.as_bytes()))
+        }
+    };
+    text.map(Value::from_safe_string).map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
+}
+
+fn written(value: &Value, formatter: impl Formatter) -> Result<String, serde_json::Error> {
+    let mut buffer = Vec::new();
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut buffer, formatter))?;
+    Ok(String::from_utf8_lossy(&buffer).into_owned())
+}
+
+/// On one line.
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: io::Write + ?Sized>(&mut self, writer: &mut W, is_first: bool) -> io::Result<()> {
+        if is_first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_key<W: io::Write + ?Sized>(&mut self, writer: &mut W, is_first: bool) -> io::Result<()> {
+        if is_first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_value<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
+}
