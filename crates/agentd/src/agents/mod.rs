@@ -15,6 +15,7 @@
 
 mod error;
 mod model;
+mod parts;
 mod prompt;
 mod restored;
 mod routes;
@@ -29,4 +30,3 @@ pub use restored::ValidateAgents;
 pub use routes::{AgentFields, AgentView, routes};
 pub use service::{Agents, OwnsAgentData, ReplaceInstructions};
 pub use store::is_living;
-pub use worker::PurgeAgents;

@@ -25,7 +25,7 @@ const BACKOFF: Backoff =
 
 /// The worker behind [`Agents::delete`].
 #[derive(Debug)]
-pub struct PurgeAgents(pub Agents);
+pub(super) struct PurgeAgents(pub Agents);
 
 impl Worker for PurgeAgents {
     fn name(&self) -> &'static str {

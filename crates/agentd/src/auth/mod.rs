@@ -23,6 +23,7 @@
 
 mod error;
 mod model;
+mod parts;
 mod routes;
 mod service;
 mod store;
@@ -35,4 +36,3 @@ pub use model::{
 };
 pub use routes::{CreatedKey, RegisterRequest, RegisteredUser, routes};
 pub use service::{Auth, AuthOptions, CREDENTIALS};
-pub use worker::{KeyUseWriter, LoginPurge};

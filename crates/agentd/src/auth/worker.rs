@@ -11,7 +11,7 @@ use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// Writes the noted uses of keys, off the path of the requests that used them.
 #[derive(Debug, Clone)]
-pub struct KeyUseWriter(pub Auth);
+pub(super) struct KeyUseWriter(pub Auth);
 
 impl Worker for KeyUseWriter {
     fn name(&self) -> &'static str {
@@ -38,7 +38,7 @@ const MOST_FAILURES: u32 = 50_000;
 /// Deletes expired sessions and tickets, and failed logins that count no more. Needs no lease:
 /// deleting twice is deleting once.
 #[derive(Debug, Clone)]
-pub struct LoginPurge(pub Auth);
+pub(super) struct LoginPurge(pub Auth);
 
 impl Worker for LoginPurge {
     fn name(&self) -> &'static str {

@@ -17,6 +17,7 @@
 mod deletion;
 mod error;
 mod model;
+mod parts;
 mod projects;
 mod purge;
 mod recent;
@@ -29,6 +30,5 @@ mod title;
 
 pub use error::ChatError;
 pub use model::{Conversation, ConversationId, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
-pub use purge::PurgeConversations;
 pub use routes::routes;
 pub use service::{Chat, CreateConversation, SendMessage};

@@ -20,7 +20,7 @@ const CONVERSATIONS_A_BATCH: u32 = 20;
 /// The worker behind the deletion of conversations. It needs no lease: what it deletes was deleted
 /// already, and deleting it twice changes nothing.
 #[derive(Debug)]
-pub struct PurgeConversations(pub Chat);
+pub(super) struct PurgeConversations(pub Chat);
 
 impl Worker for PurgeConversations {
     fn name(&self) -> &'static str {

@@ -3,11 +3,9 @@
 
 mod access;
 mod activity;
-mod figures;
 mod old_urls;
 mod rest;
 mod routes;
-mod workers;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -37,7 +35,7 @@ use crate::notify::{Notify, NotifyOptions};
 use crate::proactive::Proactive;
 use crate::projects::Projects;
 use crate::providers::{LocalOptions, PriceTable, Providers};
-use crate::runtime::{AppContext, EventBacklog, StoredLedger, ValidateRestored, Workers};
+use crate::runtime::{AppContext, Base, Domain, EventBacklog, StoredLedger, ValidateRestored, Workers};
 use crate::scheduler::{Scheduler, SchedulerTools, ValidateJobs};
 use crate::settings::{Registry, Settings, SettingsRoutes, ValidateSettings, Vault};
 use crate::setup::Setup;
@@ -91,6 +89,34 @@ struct Services {
     webhooks: Webhooks,
     hooks: Hooks,
     embedder: LocalEmbedder,
+}
+
+impl Services {
+    /// Adds what every domain has besides its routes.
+    fn hand_over(&self, workers: &mut Workers, base: &Base) {
+        let domains: [&dyn Domain; 16] = [
+            base,
+            &self.auth,
+            &self.providers,
+            &self.agents,
+            &self.chat,
+            &self.projects,
+            &self.devices,
+            &self.engine,
+            &self.tools,
+            &self.evolution,
+            &self.notify,
+            &self.scheduler,
+            &self.proactive,
+            &self.memory,
+            &self.webhooks,
+            &self.hooks,
+        ];
+        for domain in domains {
+            domain.add_workers(workers);
+            domain.add_metrics(self.monitoring.metrics());
+        }
+    }
 }
 
 /// What an agent said about itself is stored within this time, once its turn has ended.
@@ -280,9 +306,6 @@ pub async fn compose(
     engine.register(Arc::new(webhooks.clone()));
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let monitoring = Monitoring::new(&context.db, &context.clock, readiness.clone(), bootstrap, Vec::new());
-    // Before turns are found cut off, which are counted, too.
-    figures::register(monitoring.metrics(), &auth, &providers, &engine);
-    engine.recover().await.map_err(|e| StartError::domain(&e))?;
     let devices = Devices::new(context.clone(), chat.clone());
     skills.register(Arc::new(devices.clone()));
     let embedder = config.embedder.clone().unwrap_or_else(|| Arc::new(local_embedder.clone()));
@@ -309,16 +332,7 @@ pub async fn compose(
     let old_urls =
         OldUrls { hooks: hooks.clone(), tools: tools.clone(), scheduler: scheduler.clone(), notify: notify.clone() };
     old_urls.seal().await?;
-    figures::register_tool_servers(monitoring.metrics(), &tools.servers);
-    figures::register_scheduler(monitoring.metrics(), &scheduler);
-    figures::register_panics(monitoring.metrics(), &context.panics);
-    figures::register_workers(monitoring.metrics(), &workers.records());
-    figures::register_devices(monitoring.metrics(), &devices);
-    figures::register_webhooks(monitoring.metrics(), &webhooks);
-    figures::register_hooks(monitoring.metrics(), &hooks);
     let backlog = EventBacklog::new(config.event_backlog_limit);
-    figures::register_backlog(monitoring.metrics(), &backlog);
-    let counted = backlog.clone();
     rest.set_parts(engine.clone(), devices.clone(), old_urls);
     let settings = SettingsRoutes { settings, clock: context.clock.clone() };
     let services = Services {
@@ -344,6 +358,12 @@ pub async fn compose(
         hooks,
         embedder: local_embedder,
     };
+    let base = Base {
+        db: context.db.clone(),
+        backlog: backlog.clone(),
+        panics: context.panics.clone(),
+        records: workers.records(),
+    };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(context.db.clone())), hashing_key));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
     let gate = Gate { readiness, backlog };
@@ -358,6 +378,8 @@ pub async fn compose(
             .merge(memory::local_routes(local.memory.clone()))
             .layer(from_fn(catch_panic))
     });
-    workers::add_all(&mut workers, &services, &context, counted, runner);
+    services.hand_over(&mut workers, &base);
+    // Turns that were cut off are counted, too, and heard of by whoever observes.
+    services.engine.recover().await.map_err(|e| StartError::domain(&e))?;
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

@@ -26,6 +26,7 @@
 mod connection;
 mod error;
 mod model;
+mod parts;
 mod routes;
 mod service;
 mod session;
@@ -37,4 +38,3 @@ pub use error::DeviceError;
 pub use model::{Device, DeviceId, PairingCodeId};
 pub use routes::routes;
 pub use service::{Devices, IssuedCode, Paired};
-pub use worker::PurgePairing;

@@ -16,7 +16,7 @@ const MOST_FAILURES: u32 = 10_000;
 
 /// Deletes a batch a call. Needs no lease: deleting twice is deleting once.
 #[derive(Debug, Clone)]
-pub struct PurgePairing(pub Devices);
+pub(super) struct PurgePairing(pub Devices);
 
 impl Worker for PurgePairing {
     fn name(&self) -> &'static str {

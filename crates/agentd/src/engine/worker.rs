@@ -22,7 +22,7 @@ const ROWS_A_BATCH: u32 = 500;
 
 /// Keeps the sessions in order; needs no lease, because doing its work twice changes nothing.
 #[derive(Debug)]
-pub struct SessionMaintenance(pub Engine);
+pub(super) struct SessionMaintenance(pub Engine);
 
 impl Worker for SessionMaintenance {
     fn name(&self) -> &'static str {

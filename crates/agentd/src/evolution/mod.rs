@@ -21,6 +21,7 @@
 
 mod error;
 mod model;
+mod parts;
 mod prompt;
 mod service;
 mod store;
@@ -30,4 +31,3 @@ mod worker;
 pub use error::EvolutionError;
 pub use service::Evolution;
 pub use utterance::{Author, RecentUtterances, Utterance};
-pub use worker::{CountTurns, ProposeChanges};

@@ -32,7 +32,7 @@ const MOST_OUTPUT: u32 = 30_000;
 
 /// Writes down how many turns this daemon has counted.
 #[derive(Debug)]
-pub struct CountTurns(pub Evolution);
+pub(super) struct CountTurns(pub Evolution);
 
 impl Worker for CountTurns {
     fn name(&self) -> &'static str {
@@ -54,7 +54,7 @@ impl Worker for CountTurns {
 
 /// Asks agents what they learned, a few at once.
 #[derive(Debug)]
-pub struct ProposeChanges(pub Evolution);
+pub(super) struct ProposeChanges(pub Evolution);
 
 #[derive(Deserialize)]
 struct Payload {

@@ -49,6 +49,7 @@ mod cache;
 mod error;
 mod limits;
 mod model;
+mod parts;
 mod restored;
 mod routes;
 mod service;
@@ -64,4 +65,3 @@ pub use model::{
 pub use restored::ValidateHooks;
 pub use routes::routes;
 pub use service::{Analytics, DeliveryCounts, DeliveryEnds, HookDependencies, Hooks, Period, Totals};
-pub use worker::{DeliverHooks, ExecuteHooks, PurgeHooks, ReadEvents};

@@ -24,6 +24,7 @@ mod error;
 mod follower;
 mod jobs;
 mod model;
+mod parts;
 mod relevance;
 mod routes;
 mod selection;
@@ -42,7 +43,3 @@ pub use service::{Memory, Remember};
 pub use settings::MemorySettings;
 pub use source::{ConversationRef, ConversationSource, Speaker, Utterance, UtterancePage};
 pub use tools::MemoryTools;
-pub use worker::{
-    ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, PruneChanges,
-    RememberConversations, WarmIndex, WriteRecalls,
-};

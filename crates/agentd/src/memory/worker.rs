@@ -18,7 +18,7 @@ use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// Writes what the index holds in memory to disk, so that a start has little to catch up on.
 #[derive(Debug)]
-pub struct FlushIndex(pub Memory);
+pub(super) struct FlushIndex(pub Memory);
 
 impl Worker for FlushIndex {
     fn name(&self) -> &'static str {
@@ -37,7 +37,7 @@ impl Worker for FlushIndex {
 /// Makes the index ready after a start, so that the first search does not wait for that; daemons that
 /// remember nothing have nothing to make ready.
 #[derive(Debug)]
-pub struct WarmIndex(pub Memory);
+pub(super) struct WarmIndex(pub Memory);
 
 impl Worker for WarmIndex {
     fn name(&self) -> &'static str {
@@ -66,7 +66,7 @@ const PRUNED_AT_ONCE: u32 = 1_000;
 
 /// Forgets changes that every index should have followed by now.
 #[derive(Debug)]
-pub struct PruneChanges(pub Memory);
+pub(super) struct PruneChanges(pub Memory);
 
 impl Worker for PruneChanges {
     fn name(&self) -> &'static str {
@@ -96,7 +96,7 @@ const EMBEDDED_AT_ONCE: u32 = 64;
 ///
 /// Idempotent: an episode that two daemons embed gets the same vectors twice.
 #[derive(Debug)]
-pub struct EmbedEpisodes(pub Memory);
+pub(super) struct EmbedEpisodes(pub Memory);
 
 impl Worker for EmbedEpisodes {
     fn name(&self) -> &'static str {
@@ -158,7 +158,7 @@ macro_rules! worker {
     ($(#[$meta:meta])* $type:ident, $name:literal, $seconds:expr, $wake:expr, $work:ident) => {
         $(#[$meta])*
         #[derive(Debug)]
-        pub struct $type(pub Memory);
+        pub(super) struct $type(pub Memory);
 
         impl Worker for $type {
             fn name(&self) -> &'static str {

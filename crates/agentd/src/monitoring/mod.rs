@@ -8,10 +8,9 @@
 //! Deliberately absent: sampling in the background. What can be read is read when somebody asks.
 //!
 //! What monitoring wants to know of domains that it may not name comes through the traits
-//! [`ReportsBootstrap`], [`MetricSource`] and `agentd_base::HealthCheck`, wired in `compose`.
+//! [`ReportsBootstrap`], `runtime::Domain` and `agentd_base::HealthCheck`, wired in `compose`.
 
 mod error;
-mod metrics;
 mod model;
 mod probe;
 mod readiness;
@@ -20,7 +19,6 @@ mod service;
 mod store;
 
 pub use error::NotReady;
-pub use metrics::{CountBy, Family, FamilyKind, MetricSource, Metrics, Sample, SourceError, source};
 pub use model::{ApiIndex, HealthView, LivenessView, PublicHealthView, ReadinessView};
 pub use readiness::{Phase, Readiness, RestoreGuard};
 pub use routes::{Gate, refuse_unless_ready, routes, starting_routes};

@@ -10,17 +10,10 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
 
 use super::error::NotReady;
+use crate::runtime::is_fresh;
 
-/// An answer is good for this long.
-pub(super) const FRESH_FOR: Duration = Duration::from_secs(1);
 /// A component that takes longer is away.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
-
-/// Whether something that was read at `then` may still be shown at `now`. A clock that was set
-/// back makes it stale rather than eternal.
-pub(super) fn is_fresh(then: Timestamp, now: Timestamp) -> bool {
-    then <= now && now.since(then) < FRESH_FOR
-}
 
 type Outcome = Result<(), NotReady>;
 
@@ -157,12 +150,12 @@ mod tests {
         }
         assert_eq!(switch.asked.load(Ordering::SeqCst), 1);
         switch.is_away.store(true, Ordering::SeqCst);
-        clock.advance(FRESH_FOR);
+        clock.advance(Duration::from_secs(1));
         let gone = NotReady::Component { code: "database_unavailable", message: "gone".to_owned() };
         assert_eq!(probe.outcome().await, Err(gone.clone()));
         assert_eq!(probe.last_outcome(), Err(gone));
         switch.is_away.store(false, Ordering::SeqCst);
-        clock.advance(FRESH_FOR);
+        clock.advance(Duration::from_secs(1));
         assert_eq!(probe.outcome().await, Ok(()));
         assert_eq!(switch.asked.load(Ordering::SeqCst), 3);
         clock.set(Timestamp::from_micros(1_700_000_000_000_000));

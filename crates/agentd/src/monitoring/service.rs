@@ -9,11 +9,11 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::error::NotReady;
-use super::metrics::{Family, FamilyKind, Metrics, Sample, source};
 use super::model::{ApiIndex, DEGRADED, HEALTHY, HealthView, LivenessView, PublicHealthView, ReadinessView, VERSION};
 use super::probe::{DatabaseCheck, Probe};
 use super::readiness::{Phase, Readiness};
 use super::store;
+use crate::runtime::{Family, Metrics, Sample};
 
 /// The domain that knows credentials says whether bootstrap mode is on.
 pub trait ReportsBootstrap: Send + Sync {
@@ -51,7 +51,7 @@ impl Monitoring {
     ) -> Self {
         checks.insert(0, Arc::new(DatabaseCheck(db.clone())));
         let metrics = Arc::new(Metrics::new(clock.clone()));
-        metrics.add_source(queue_depth(db.clone()));
+        add_queue_depths(&metrics, db);
         Self { readiness, probe: Arc::new(Probe::new(clock.clone(), checks)), metrics, bootstrap }
     }
 
@@ -135,23 +135,12 @@ pub(super) fn health_of(readiness: &Readiness, is_database_there: bool) -> Healt
     HealthView { status, version: VERSION, uptime_seconds: readiness.uptime().as_secs() }
 }
 
-fn queue_depth(db: Db) -> impl super::metrics::MetricSource {
-    let family = Family {
-        name: "svc_queue_depth",
-        help: "Items of the durable queues that wait (pending), are worked on (leased) or were given up (dead_letter).",
-        kind: FamilyKind::Gauge,
-        labels: &["queue", "status"],
-    };
-    source(family, move || {
-        let db = db.clone();
-        async move {
-            let depths = store::list_queue_depths(&mut db.read().await?).await?;
-            #[allow(clippy::cast_precision_loss, reason = "a figure for people and graphs")]
-            let sample = |(queue, status, items): (String, String, i64)| Sample {
-                labels: vec![queue, status],
-                value: items as f64,
-            };
-            Ok(depths.into_iter().map(sample).collect())
-        }
-    })
+fn add_queue_depths(metrics: &Metrics, db: &Db) {
+    let help =
+        "Items of the durable queues that wait (pending), are worked on (leased) or were given up (dead_letter).";
+    let family = Family::gauge("svc_queue_depth", help).by(&["queue", "status"]);
+    metrics.read(family, db, async |db| {
+        let depths = store::list_queue_depths(&mut db.read().await?).await?;
+        Ok(depths.into_iter().map(|(queue, status, items)| Sample::of(vec![queue, status], items)).collect())
+    });
 }

@@ -4,7 +4,7 @@ use agentd_store::{Read, StoreError, args};
 
 /// How many items wait, are worked on or were given up, by queue. Finished ones are not counted:
 /// they are many and say nothing.
-pub(super) async fn list_queue_depths(read: &mut Read) -> Result<Vec<(String, String, i64)>, StoreError> {
+pub(super) async fn list_queue_depths(read: &mut Read) -> Result<Vec<(String, String, u64)>, StoreError> {
     let rows = read
         .fetch_all(
             "SELECT queue, status, COUNT(*) AS items FROM queue WHERE status IN ('pending', 'leased') \

@@ -30,6 +30,7 @@
 mod email;
 mod error;
 mod model;
+mod parts;
 mod routes;
 mod service;
 mod store;
@@ -46,4 +47,3 @@ pub use model::{
 pub use routes::routes;
 pub use service::{Notify, NotifyOptions};
 pub use transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};
-pub use worker::{DeliverNotifications, PurgeNotifications};

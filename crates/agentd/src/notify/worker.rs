@@ -27,7 +27,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// Claims what is due and sends it, a few at once.
 #[derive(Debug)]
-pub struct DeliverNotifications(pub Notify);
+pub(super) struct DeliverNotifications(pub Notify);
 
 #[derive(Deserialize)]
 struct Payload {
@@ -159,7 +159,7 @@ async fn record(
 /// Forgets what ended long ago, and finds messages whose last attempt ended with the daemon that
 /// made it.
 #[derive(Debug)]
-pub struct PurgeNotifications(pub Notify);
+pub(super) struct PurgeNotifications(pub Notify);
 
 const BATCH: u32 = 100;
 /// Longer than a message can be on its way.

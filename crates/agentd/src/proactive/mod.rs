@@ -23,6 +23,7 @@
 
 mod error;
 mod model;
+mod parts;
 mod prompt;
 mod routes;
 mod service;
@@ -34,4 +35,3 @@ pub use error::ProactiveError;
 pub use model::{Cause, CauseKind, ProactiveTurn, ProactiveTurnId, TurnStatus};
 pub use routes::routes;
 pub use service::Proactive;
-pub use worker::StartProactive;

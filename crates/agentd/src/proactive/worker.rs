@@ -22,7 +22,7 @@ const ROWS_A_BATCH: u32 = 500;
 
 /// Needs no lease: a turn begins with its row, and of several daemons one writes that.
 #[derive(Debug)]
-pub struct StartProactive(pub Proactive);
+pub(super) struct StartProactive(pub Proactive);
 
 /// Why a turn did not begin.
 enum NoTurn {

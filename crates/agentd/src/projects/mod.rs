@@ -14,6 +14,7 @@
 
 mod error;
 mod model;
+mod parts;
 mod routes;
 mod service;
 mod store;
@@ -24,4 +25,3 @@ pub use model::{Project, ProjectChange, ProjectId, ProjectStatus};
 pub use routes::routes;
 pub use service::{NamesProjects, Projects};
 pub use store::living_project;
-pub use worker::PurgeProjects;

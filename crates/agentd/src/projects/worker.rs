@@ -17,7 +17,7 @@ const ROWS_A_BATCH: u32 = 500;
 /// The worker behind the deletion of projects. It needs no lease: what it does was decided already, and
 /// doing it twice changes nothing.
 #[derive(Debug)]
-pub struct PurgeProjects(pub Projects);
+pub(super) struct PurgeProjects(pub Projects);
 
 impl Worker for PurgeProjects {
     fn name(&self) -> &'static str {

@@ -21,6 +21,7 @@
 mod error;
 mod local;
 mod model;
+mod parts;
 mod routes;
 mod service;
 mod store;

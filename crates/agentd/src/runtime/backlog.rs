@@ -46,7 +46,7 @@ impl EventBacklog {
 
 /// Counts what waits. Every daemon does so for itself.
 #[derive(Debug)]
-pub struct CountEvents {
+pub(super) struct CountEvents {
     db: Db,
     backlog: EventBacklog,
     took: Mutex<Duration>,
@@ -54,7 +54,7 @@ pub struct CountEvents {
 
 impl CountEvents {
     #[must_use]
-    pub fn new(db: Db, backlog: EventBacklog) -> Self {
+    pub(super) fn new(db: Db, backlog: EventBacklog) -> Self {
         Self { db, backlog, took: Mutex::default() }
     }
 }

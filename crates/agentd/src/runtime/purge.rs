@@ -18,7 +18,7 @@ const EVENTS_ARE_KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Deletes a batch a call.
 #[derive(Debug, Clone)]
-pub struct PurgeAnswers(pub Db);
+pub(super) struct PurgeAnswers(pub Db);
 
 impl Worker for PurgeAnswers {
     fn name(&self) -> &'static str {
@@ -39,7 +39,7 @@ impl Worker for PurgeAnswers {
 
 /// Deletes a batch of old events a call, never one that a consumer has still to read.
 #[derive(Debug, Clone)]
-pub struct PruneEvents(pub Db);
+pub(super) struct PruneEvents(pub Db);
 
 impl Worker for PruneEvents {
     fn name(&self) -> &'static str {

@@ -35,14 +35,14 @@ const SHORT_DELAY: Duration = Duration::from_secs(5);
 
 /// Claims runs that are due and carries them out, many at once.
 #[derive(Debug)]
-pub struct StartRuns {
+pub(super) struct StartRuns {
     scheduler: Scheduler,
     has_voided: AtomicBool,
 }
 
 impl StartRuns {
     #[must_use]
-    pub fn new(scheduler: Scheduler) -> Self {
+    pub(super) fn new(scheduler: Scheduler) -> Self {
         Self { scheduler, has_voided: AtomicBool::new(false) }
     }
 }

@@ -27,7 +27,7 @@ const WHILE_WAITING: Duration = Duration::from_secs(60);
 
 /// Needs no lease: doing its work twice changes nothing.
 #[derive(Debug)]
-pub struct RunMaintenance {
+pub(super) struct RunMaintenance {
     scheduler: Scheduler,
     last_heartbeat: AtomicI64,
     last_purge: AtomicI64,
@@ -36,7 +36,7 @@ pub struct RunMaintenance {
 
 impl RunMaintenance {
     #[must_use]
-    pub fn new(scheduler: Scheduler) -> Self {
+    pub(super) fn new(scheduler: Scheduler) -> Self {
         Self {
             scheduler,
             last_heartbeat: AtomicI64::new(0),

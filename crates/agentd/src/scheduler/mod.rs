@@ -46,6 +46,7 @@ mod execute;
 mod maintenance;
 mod markdown;
 mod model;
+mod parts;
 mod prompt;
 mod restored;
 mod routes;
@@ -56,8 +57,6 @@ mod tools;
 
 pub use activity::{ACTIVITY_QUARTER_MICROS, Activity, ActivitySource};
 pub use error::SchedulerError;
-pub use execute::StartRuns;
-pub use maintenance::RunMaintenance;
 pub use model::{
     BaseDelay, Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
     ConditionType, DeliveryChange, DeliveryRule, FailedRun, HourOfWeek, Job, JobCondition, JobExecutionMode, JobFields,

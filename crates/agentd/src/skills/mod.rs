@@ -17,6 +17,7 @@ mod custom;
 mod error;
 mod offer;
 mod output;
+mod parts;
 mod portable;
 mod routes;
 mod sandbox;

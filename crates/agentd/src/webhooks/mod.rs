@@ -34,6 +34,7 @@
 
 mod error;
 mod model;
+mod parts;
 mod prompt;
 mod routes;
 mod service;
@@ -46,4 +47,3 @@ pub use error::WebhookError;
 pub use model::{Delivery, DeliveryStatus, StoredRequest, Webhook, WebhookChange, WebhookDeliveryId, WebhookId};
 pub use routes::routes;
 pub use service::{CreatedWebhook, ReceivedRequest, Webhooks};
-pub use worker::{PurgeDeliveries, StartTurns};

@@ -34,7 +34,9 @@ use std::sync::Arc;
 #[cfg(any(feature = "local-model", feature = "fake"))]
 use std::time::{Duration, Instant};
 
-use agentd_base::{Clock, Timestamp};
+use agentd_base::Clock;
+#[cfg(any(feature = "local-model", feature = "fake"))]
+use agentd_base::Timestamp;
 use parking_lot::Mutex;
 
 pub use cpu::missing_cpu_features;

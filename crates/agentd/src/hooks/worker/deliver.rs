@@ -19,14 +19,14 @@ use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// Claims deliveries that are due and sends them, many at once.
 #[derive(Debug)]
-pub struct DeliverHooks {
+pub(crate) struct DeliverHooks {
     hooks: Hooks,
     recorder: Arc<Recorder>,
 }
 
 impl DeliverHooks {
     #[must_use]
-    pub fn new(hooks: Hooks) -> Self {
+    pub(crate) fn new(hooks: Hooks) -> Self {
         Self { recorder: Recorder::new(hooks.clone()), hooks }
     }
 }

@@ -18,7 +18,7 @@ use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// Claims executions that are due, and those that a daemon left behind, and carries them out, a few at once.
 #[derive(Debug)]
-pub struct ExecuteHooks(pub Hooks);
+pub(crate) struct ExecuteHooks(pub Hooks);
 
 impl Worker for ExecuteHooks {
     fn name(&self) -> &'static str {

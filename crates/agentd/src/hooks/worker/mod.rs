@@ -10,10 +10,10 @@ mod record;
 
 use std::time::Duration;
 
-pub use deliver::DeliverHooks;
-pub use execute::ExecuteHooks;
-pub use purge::PurgeHooks;
-pub use read::ReadEvents;
+pub(super) use deliver::DeliverHooks;
+pub(super) use execute::ExecuteHooks;
+pub(super) use purge::PurgeHooks;
+pub(super) use read::ReadEvents;
 
 /// A transaction of the reader ends with the event that brings it to so many rows.
 const ROWS_A_BATCH: usize = 500;

@@ -33,7 +33,7 @@ const MOST_EXECUTIONS: u64 = 10_000;
 
 /// Needs no lease: what it does is as right when it is done twice.
 #[derive(Debug)]
-pub struct PurgeHooks {
+pub(crate) struct PurgeHooks {
     hooks: Hooks,
     round: Mutex<Round>,
 }
@@ -49,7 +49,7 @@ struct Round {
 
 impl PurgeHooks {
     #[must_use]
-    pub fn new(hooks: Hooks) -> Self {
+    pub(crate) fn new(hooks: Hooks) -> Self {
         Self { hooks, round: Mutex::default() }
     }
 }

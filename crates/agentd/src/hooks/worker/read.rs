@@ -37,7 +37,7 @@ const CURSOR_FOLLOWS: Duration = Duration::from_secs(5);
 
 /// Matches events with hooks.
 #[derive(Debug)]
-pub struct ReadEvents {
+pub(crate) struct ReadEvents {
     hooks: Hooks,
     monitor: CapacityMonitor,
     cursor_moved: Mutex<Option<Instant>>,
@@ -45,7 +45,7 @@ pub struct ReadEvents {
 
 impl ReadEvents {
     #[must_use]
-    pub fn new(hooks: Hooks) -> Self {
+    pub(crate) fn new(hooks: Hooks) -> Self {
         let monitor = CapacityMonitor::new(hooks.context().clock.now());
         Self { hooks, monitor, cursor_moved: Mutex::default() }
     }

@@ -3,5 +3,5 @@
 mod purge;
 mod start;
 
-pub use purge::PurgeDeliveries;
-pub use start::StartTurns;
+pub(super) use purge::PurgeDeliveries;
+pub(super) use start::StartTurns;

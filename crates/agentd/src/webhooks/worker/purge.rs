@@ -21,7 +21,7 @@ const ROWS_A_BATCH: u32 = 500;
 /// Deletes a batch of each kind a call. Needs no lease: what goes was decided already, and deleting
 /// twice is deleting once.
 #[derive(Debug)]
-pub struct PurgeDeliveries(pub Webhooks);
+pub(crate) struct PurgeDeliveries(pub Webhooks);
 
 impl Worker for PurgeDeliveries {
     fn name(&self) -> &'static str {

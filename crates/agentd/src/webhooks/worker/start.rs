@@ -32,7 +32,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The worker behind turns of webhooks.
 #[derive(Debug)]
-pub struct StartTurns(pub Webhooks);
+pub(crate) struct StartTurns(pub Webhooks);
 
 #[derive(Deserialize)]
 struct Payload {

@@ -8,6 +8,7 @@ mod source;
 mod text;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use agentd_base::{Clock, Timestamp};
 use agentd_web::RequestObserver;
@@ -16,12 +17,21 @@ use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
 pub use count::CountBy;
-pub use source::{Family, FamilyKind, MetricSource, Sample, SourceError, source};
+pub use source::{Family, FamilyKind, MetricSource, Sample, SourceError};
 
-use super::probe::is_fresh;
 use http::HttpMetrics;
-use source::Registered;
+use source::{FunctionSource, Registered};
 use text::Text;
+
+/// How long an answer to the public stands, which anybody may ask for.
+const FRESH_FOR: Duration = Duration::from_secs(1);
+
+/// Whether something that was read at `then` may still be shown at `now`. A clock that was set
+/// back makes it stale rather than eternal.
+#[must_use]
+pub fn is_fresh(then: Timestamp, now: Timestamp) -> bool {
+    then <= now && now.since(then) < FRESH_FOR
+}
 
 /// What the recorded figures are read from. Cheap to share behind an `Arc`.
 pub struct Metrics {
@@ -57,8 +67,20 @@ impl Metrics {
     }
 
     /// Adds figures that are read when somebody asks for them.
-    pub fn add_source(&self, source: impl MetricSource + 'static) {
+    fn add_source(&self, source: impl MetricSource + 'static) {
         self.sources.write().push(Arc::new(Registered::new(Box::new(source))));
+    }
+
+    /// Adds figures of `owner` that `read` gets when somebody asks for them. It must be cheap: the endpoint is
+    /// public, though asked only once a second.
+    pub fn read<T, F, R>(&self, family: Family, owner: &T, read: F)
+    where
+        T: Clone + Send + Sync + 'static,
+        F: Fn(T) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Vec<Sample>, SourceError>> + Send + 'static,
+    {
+        let owner = owner.clone();
+        self.add_source(FunctionSource::new(family, move || read(owner.clone())));
     }
 
     /// Adds a counter with one label, whose values are all known; the domain keeps the handle.
@@ -86,7 +108,7 @@ impl Metrics {
         let mut text = Text::default();
         text.family("svc_build_info", "The running program; always 1.", "gauge");
         let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
-        text.sample("svc_build_info", &[("version", super::model::VERSION), ("profile", profile)], 1.0);
+        text.sample("svc_build_info", &[("version", env!("CARGO_PKG_VERSION")), ("profile", profile)], 1.0);
         process::write(&mut text, self.started_at);
         self.http.write(&mut text);
         let sources = self.sources.read().clone();

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -37,18 +38,51 @@ pub struct Sample {
     pub value: f64,
 }
 
+impl Family {
+    #[must_use]
+    pub const fn counter(name: &'static str, help: &'static str) -> Self {
+        Self { name, help, kind: FamilyKind::Counter, labels: &[] }
+    }
+
+    #[must_use]
+    pub const fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self { name, help, kind: FamilyKind::Gauge, labels: &[] }
+    }
+
+    #[must_use]
+    pub const fn by(self, labels: &'static [&'static str]) -> Self {
+        Self { labels, ..self }
+    }
+}
+
 impl Sample {
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "a figure for people and graphs")]
+    pub fn of(labels: Vec<String>, count: u64) -> Self {
+        Self { labels, value: count as f64 }
+    }
+
     /// The value of a family without labels.
     #[must_use]
-    pub fn plain(value: f64) -> Vec<Self> {
-        vec![Self { labels: Vec::new(), value }]
+    pub fn one(count: u64) -> Vec<Self> {
+        vec![Self::of(Vec::new(), count)]
+    }
+
+    /// The same for one that is a time.
+    #[must_use]
+    pub fn seconds(time: Duration) -> Vec<Self> {
+        vec![Self { labels: Vec::new(), value: time.as_secs_f64() }]
+    }
+
+    /// The values of a family with one label.
+    pub fn each<'l>(counts: impl IntoIterator<Item = (&'l str, u64)>) -> Vec<Self> {
+        counts.into_iter().map(|(label, count)| Self::of(vec![label.to_owned()], count)).collect()
     }
 }
 
 /// Why a source has nothing to say now. It is left out of that scrape and logged.
 pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Implemented, or made with [`source`], where a domain meets monitoring.
 pub trait MetricSource: Send + Sync {
     fn family(&self) -> &Family;
 
@@ -57,17 +91,15 @@ pub trait MetricSource: Send + Sync {
 }
 
 /// A source from a function.
-pub fn source<F, R>(family: Family, read: F) -> impl MetricSource
-where
-    F: Fn() -> R + Send + Sync + 'static,
-    R: Future<Output = Result<Vec<Sample>, SourceError>> + Send + 'static,
-{
-    FunctionSource { family, read }
-}
-
-struct FunctionSource<F> {
+pub(super) struct FunctionSource<F> {
     family: Family,
     read: F,
+}
+
+impl<F> FunctionSource<F> {
+    pub(super) fn new(family: Family, read: F) -> Self {
+        Self { family, read }
+    }
 }
 
 impl<F, R> MetricSource for FunctionSource<F>
@@ -175,7 +207,7 @@ mod tests {
         Family { name: "tokens_total", help: "h", kind: FamilyKind::Counter, labels: &["model", "type"] };
 
     fn registered(family: Family) -> Registered {
-        Registered::new(Box::new(source(family, || async { Ok(Vec::new()) })))
+        Registered::new(Box::new(FunctionSource::new(family, || async { Ok(Vec::new()) })))
     }
 
     proptest! {
@@ -204,7 +236,9 @@ mod tests {
     #[test]
     fn a_counter_goes_on_after_its_source_began_anew() {
         let registered = registered(Family { labels: &[], ..TOKENS });
-        let show = |value| registered.bounded(TOKENS, Sample::plain(value)).first().map(|line| line.value);
+        let show = |value| {
+            registered.bounded(TOKENS, vec![Sample { labels: Vec::new(), value }]).first().map(|line| line.value)
+        };
         assert_eq!(show(100.0), Some(100.0));
         assert_eq!(show(20.0), Some(120.0));
         assert_eq!(show(25.0), Some(125.0));

@@ -1,0 +1,12 @@
+//! What this domain has besides its routes.
+
+use super::service::Evolution;
+use super::worker::{CountTurns, ProposeChanges};
+use crate::runtime::{Domain, Workers};
+
+impl Domain for Evolution {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(CountTurns(self.clone()));
+        workers.add(ProposeChanges(self.clone()));
+    }
+}

@@ -1,0 +1,72 @@
+//! What every domain hands over besides its routes, and what the daemon has of its own.
+
+use agentd_base::Timestamp;
+use agentd_store::Db;
+
+use super::backlog::{CountEvents, EventBacklog};
+use super::metrics::{Family, Metrics, Sample};
+use super::purge::{PruneEvents, PurgeAnswers};
+use super::report::{WorkerRecord, WorkerRecords};
+use super::supervise::TaskPanics;
+use super::worker::Workers;
+
+/// A domain, as the whole daemon sees it.
+pub trait Domain {
+    /// Adds what works in the background.
+    fn add_workers(&self, workers: &mut Workers) {
+        let _ = workers;
+    }
+
+    /// Adds the figures that are kept of it.
+    fn add_metrics(&self, metrics: &Metrics) {
+        let _ = metrics;
+    }
+}
+
+/// What serves all domains alike.
+#[derive(Debug)]
+pub struct Base {
+    pub db: Db,
+    pub backlog: EventBacklog,
+    pub panics: TaskPanics,
+    pub records: WorkerRecords,
+}
+
+impl Domain for Base {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(PurgeAnswers(self.db.clone()));
+        workers.add(PruneEvents(self.db.clone()));
+        workers.add(CountEvents::new(self.db.clone(), self.backlog.clone()));
+    }
+
+    fn add_metrics(&self, metrics: &Metrics) {
+        let help = "Events that wait for the hooks that hear them, counted up to what makes requests be refused.";
+        metrics.read(Family::gauge("svc_events_unread", help), &self.backlog, async |backlog| {
+            Ok(Sample::one(backlog.unread()))
+        });
+        let help =
+            "Panics of background workers, each of which began anew; more than none is a mistake in the program.";
+        let family = Family::counter("svc_worker_panics_total", help).by(&["worker"]);
+        metrics.read(family, &self.panics, async |panics| Ok(Sample::each(panics.counts())));
+        let help = "What background workers handled: items claimed, written or purged, since the daemon started.";
+        let family = Family::counter("svc_worker_items_total", help).by(&["worker"]);
+        metrics.read(family, &self.records, async |records| Ok(Sample::each(each(&records, |record| record.items))));
+        let help = "Passes of background workers that failed and were begun again, since the daemon started.";
+        let family = Family::counter("svc_worker_failures_total", help).by(&["worker"]);
+        metrics.read(family, &self.records, async |records| Ok(Sample::each(each(&records, |record| record.failures))));
+        let help = "When a background worker last ended a pass without a failure.";
+        let family = Family::gauge("svc_worker_last_success_timestamp_seconds", help).by(&["worker"]);
+        metrics.read(family, &self.records, async |records| {
+            let ended = records.all().into_iter().filter_map(|(worker, record)| Some((worker, record.last_success?)));
+            let sample = |(worker, at): (&str, Timestamp)| Sample {
+                labels: vec![worker.to_owned()],
+                value: at.as_micros() as f64 / 1e6,
+            };
+            Ok(ended.map(sample).collect())
+        });
+    }
+}
+
+fn each(records: &WorkerRecords, read: fn(&WorkerRecord) -> u64) -> impl Iterator<Item = (&'static str, u64)> {
+    records.all().into_iter().map(move |(worker, record)| (worker, read(&record)))
+}
