@@ -25,6 +25,7 @@ pub mod notify;
 pub mod proactive;
 pub mod projects;
 pub mod providers;
+pub mod rollups;
 pub mod runtime;
 pub mod scheduler;
 pub mod settings;

@@ -44,4 +44,5 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!(23, "memory_forgotten", "0023_memory_forgotten"),
     migration!(24, "device_conversations", "0024_device_conversations"),
     migration!(25, "memory_toggles", "0025_memory_toggles"),
+    migration!(26, "rollups", "0026_rollups"),
 ];

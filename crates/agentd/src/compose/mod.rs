@@ -35,6 +35,7 @@ use crate::notify::{Notify, NotifyOptions};
 use crate::proactive::Proactive;
 use crate::projects::Projects;
 use crate::providers::{LocalOptions, PriceTable, Providers};
+use crate::rollups::Rollups;
 use crate::runtime::{AppContext, Base, Domain, EventBacklog, StoredLedger, ValidateRestored, Workers};
 use crate::scheduler::{Scheduler, SchedulerTools, ValidateJobs};
 use crate::settings::{Registry, Settings, SettingsRoutes, ValidateSettings, Vault};
@@ -69,6 +70,7 @@ impl std::fmt::Debug for Daemon {
 #[derive(Clone)]
 struct Services {
     monitoring: Monitoring,
+    rollups: Rollups,
     backup: Backup,
     settings: SettingsRoutes,
     auth: Auth,
@@ -94,8 +96,9 @@ struct Services {
 impl Services {
     /// Adds what every domain has besides its routes.
     fn hand_over(&self, workers: &mut Workers, base: &Base) {
-        let domains: [&dyn Domain; 16] = [
+        let domains: [&dyn Domain; 17] = [
             base,
+            &self.rollups,
             &self.auth,
             &self.providers,
             &self.agents,
@@ -134,6 +137,9 @@ impl Daemon {
         tokio::join!(services.engine.drain(grace), services.notify.drain(grace), services.hooks.drain(grace));
         tokio::join!(services.scheduler.drain(WAITING_DRAIN), services.webhooks.drain(WAITING_DRAIN));
         self.services.evolution.drain(EVOLUTION_DRAIN).await;
+        if let Err(error) = services.rollups.flush(true).await {
+            tracing::warn!(%error, "what was measured in the last minute is lost");
+        }
         // After the replies, which may use their tools to the end.
         self.services.devices.drain().await;
         tokio::join!(
@@ -230,6 +236,7 @@ pub async fn compose(
         listens_beyond_loopback: !address.ip().is_loopback(),
         own_origins: config.allowed_origins(address),
     };
+    let rollups = Rollups::new(&context, settings.clone());
     let auth = Auth::new(context.clone(), settings.clone(), options);
     if let Some(path) = &config.bootstrap_api_key_file {
         auth.adopt_bootstrap_key_file(path).await.map_err(|e| StartError::domain(&e))?;
@@ -305,7 +312,7 @@ pub async fn compose(
     agents.register(Arc::new(webhooks.clone()));
     engine.register(Arc::new(webhooks.clone()));
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
-    let monitoring = Monitoring::new(&context.db, &context.clock, readiness.clone(), bootstrap, Vec::new());
+    let monitoring = Monitoring::new(&context, readiness.clone(), bootstrap, Vec::new());
     let devices = Devices::new(context.clone(), chat.clone());
     skills.register(Arc::new(devices.clone()));
     let embedder = config.embedder.clone().unwrap_or_else(|| Arc::new(local_embedder.clone()));
@@ -337,6 +344,7 @@ pub async fn compose(
     let settings = SettingsRoutes { settings, clock: context.clock.clone() };
     let services = Services {
         monitoring,
+        rollups,
         backup,
         settings,
         auth: auth.clone(),

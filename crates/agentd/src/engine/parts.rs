@@ -2,20 +2,31 @@
 
 use std::sync::Arc;
 
-use super::model::{Session, SessionStatus};
+use agentd_base::Clock;
+
+use super::model::{OriginKind, Session, SessionStatus};
 use super::service::Engine;
 use super::turn_sink::TurnObserver;
 use super::worker::SessionMaintenance;
-use crate::runtime::{CountBy, Domain, Family, Metrics, Workers};
+use crate::runtime::{CountBy, Domain, Family, Metrics, Recorder, Series, Workers};
 
 const ENDS: &[&str] = &["completed", "failed", "timeout", "cancelled", "interrupted"];
 
-/// Counts the turns of this process, and those that it found cut off, by how they ended.
-struct CountEnds(Arc<CountBy>);
+/// Counts the turns of this process, and those that it found cut off, by how they ended, and measures them.
+struct MeasureTurns {
+    ends: Arc<CountBy>,
+    recorder: Recorder,
+    clock: Clock,
+}
 
-impl TurnObserver for CountEnds {
-    fn turn_ended(&self, _session: &Session, status: SessionStatus, reason: Option<&str>) {
-        self.0.count(match status {
+impl TurnObserver for MeasureTurns {
+    fn turn_ended(&self, session: &Session, status: SessionStatus, reason: Option<&str>) {
+        if session.origin.kind != OriginKind::Aside && status != SessionStatus::Running {
+            let elapsed = self.clock.now().since(session.started_at);
+            let is_error = matches!(status, SessionStatus::Failed | SessionStatus::Interrupted);
+            self.recorder.record(Series::Turn, "", elapsed, is_error);
+        }
+        self.ends.count(match status {
             // A run whose time is up is stopped as if somebody had cancelled it.
             SessionStatus::Cancelled if reason == Some("timeout") => "timeout",
             SessionStatus::Done => "completed",
@@ -35,6 +46,7 @@ impl Domain for Engine {
     fn add_metrics(&self, metrics: &Metrics) {
         let help = "Turns of agents by how they ended, since the daemon started.";
         let family = Family::counter("svc_tasks_total", help).by(&["status"]);
-        self.observe(Arc::new(CountEnds(metrics.add_counter(family, ENDS))));
+        let (recorder, clock) = (self.inner().context.recorder.clone(), self.inner().context.clock.clone());
+        self.observe(Arc::new(MeasureTurns { ends: metrics.add_counter(family, ENDS), recorder, clock }));
     }
 }

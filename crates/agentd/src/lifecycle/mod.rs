@@ -32,7 +32,7 @@ use crate::compose::{Daemon, compose};
 use crate::config::{Config, own_origin};
 use crate::migrations::MIGRATIONS;
 use crate::monitoring::Readiness;
-use crate::runtime::{AppContext, DataDir, TaskPanics};
+use crate::runtime::{AppContext, DataDir, Recorder, TaskPanics};
 
 pub use clock::{ClockAgreement, compare_clocks, require_clock_agreement};
 pub use error::StartError;
@@ -87,6 +87,7 @@ async fn open_context(
         data_dir: Arc::new(data_dir),
         draining: CancellationToken::new(),
         panics: TaskPanics::default(),
+        recorder: Recorder::default(),
     })
 }
 

@@ -4,6 +4,7 @@ use agentd_store::{Read, Row, StoreError, Topic, Tx, args};
 use jiff::civil::Date;
 
 use super::model::{Outcome, ProviderRow, ProviderStatus, TokenTotal, UsageRow};
+use crate::rollups::{self, UsageEntry};
 
 /// What backends are made of: keys, base URLs, default models. Not what calls said.
 pub(super) const PROVIDERS: Topic = Topic::new("providers");
@@ -71,8 +72,8 @@ pub(super) async fn insert_usage(tx: &mut Tx, row: &UsageRow) -> Result<(), Stor
     let (call, usage) = (&row.call, &row.call.usage);
     tx.execute(
         "INSERT INTO usage (id, at, day, provider, model, agent_id, conversation_id, session_id, input_tokens, \
-         output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, source, cost_micro_usd, project_id) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
+         output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, source, cost_micro_usd, project_id, origin, key_id) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
         args![
             row.id.as_str(),
             row.at,
@@ -89,10 +90,28 @@ pub(super) async fn insert_usage(tx: &mut Tx, row: &UsageRow) -> Result<(), Stor
             usage.reasoning_tokens,
             row.source(),
             row.cost_micro_usd,
-            call.project_id.as_deref()
+            call.project_id.as_deref(),
+            call.origin,
+            call.key_id.as_deref()
         ],
     )
     .await?;
+    let entry = UsageEntry {
+        at: row.at,
+        provider: &call.provider,
+        model: &call.model,
+        agent_id: call.agent_id.as_deref().unwrap_or_default(),
+        project_id: call.project_id.as_deref().unwrap_or_default(),
+        origin: call.origin,
+        key_id: call.key_id.as_deref().unwrap_or_default(),
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
+        cache_read_tokens: usage.cache_read_tokens,
+        cache_write_tokens: usage.cache_write_tokens,
+        reasoning_tokens: usage.reasoning_tokens,
+        cost_micro_usd: row.cost_micro_usd,
+    };
+    rollups::add_usage(tx, &entry).await?;
     add_to_totals(tx, row).await
 }
 

@@ -13,6 +13,7 @@ mod metrics;
 mod once;
 mod parts;
 mod purge;
+mod recorder;
 mod report;
 mod restored;
 mod supervise;
@@ -34,6 +35,7 @@ pub use limits::{ConcurrencyLimit, Permit, keep_lease};
 pub use metrics::{CountBy, Family, FamilyKind, MetricSource, Metrics, Sample, SourceError, is_fresh};
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
 pub use parts::{Base, Domain};
+pub use recorder::{Latency, Recorded, Recorder, Series};
 pub use report::{WorkerError, WorkerRecord, WorkerRecords, WorkerReport};
 pub use restored::ValidateRestored;
 pub use supervise::TaskPanics;
@@ -52,6 +54,7 @@ pub struct AppContext {
     /// Cancelled when the daemon begins to drain: streams end, workers stop claiming.
     pub draining: CancellationToken,
     pub panics: TaskPanics,
+    pub recorder: Recorder,
 }
 
 impl AppContext {

@@ -16,6 +16,7 @@ use super::store::{chains, claims, jobs, runs};
 use super::{events, prompt};
 use crate::engine::{NoAnswer, Reply, Settled, TurnSink, cancel_session};
 use crate::notify::NotifyError;
+use crate::rollups::{self, Counter};
 use crate::settings::{VaultError, open_url};
 
 /// Who keeps the replies of runs.
@@ -103,6 +104,10 @@ impl Scheduler {
             return Ok(Settled::Ended);
         }
         self.counts().count(outcome.status);
+        let has_failed = matches!(outcome.status, RunStatus::Failed | RunStatus::Timeout);
+        let is_run = outcome.status != RunStatus::Skipped;
+        let counted = [(Counter::Runs, "", is_run.into()), (Counter::FailedRuns, "", has_failed.into())];
+        rollups::count(tx, &counted).await?;
         self.follow_up(tx, run, job, &outcome).await?;
         Ok(Settled::Ended)
     }

@@ -1,7 +1,7 @@
 //! Messages: send, inject, truncate; and the welcome.
 
 use agentd_base::Timestamp;
-use agentd_web::{ApiResult, DoneAnew, ErrorBody, IdempotencyKey, Json, ReattachTo};
+use agentd_web::{ApiResult, Caller, CallerKind, DoneAnew, ErrorBody, IdempotencyKey, Json, ReattachTo};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -104,6 +104,20 @@ pub(super) struct Welcome {
     message: String,
 }
 
+impl StreamMessage {
+    fn sent_by(self, caller: &Caller) -> SendMessage {
+        SendMessage {
+            content: self.content,
+            conversation_id: self.conversation_id.map(ConversationId::from),
+            agent: self.agent_id,
+            model: self.model,
+            execution_mode: None,
+            device: None,
+            key_id: (caller.kind == CallerKind::ApiKey).then(|| caller.credential_id.to_string()),
+        }
+    }
+}
+
 /// Send a message; the answer is the reply as Server-Sent Events
 ///
 /// Events, each with its number as `id`: `start {conversation_id, message_id, session_id}`, `token {content}` for each
@@ -123,6 +137,7 @@ pub(super) struct Welcome {
         (status = 429, body = ErrorBody, description = "The token budget is used up")))]
 pub(super) async fn stream_message(
     State(chat): State<Chat>,
+    caller: Caller,
     once: IdempotencyKey,
     again: Option<Extension<ReattachTo>>,
     Json(message): Json<StreamMessage>,
@@ -130,14 +145,7 @@ pub(super) async fn stream_message(
     let session = match again {
         Some(Extension(ReattachTo(id))) => chat.session(&id.into()).await?.id,
         None => {
-            let message = SendMessage {
-                content: message.content,
-                conversation_id: message.conversation_id.map(ConversationId::from),
-                agent: message.agent_id,
-                model: message.model,
-                execution_mode: None,
-                device: None,
-            };
+            let message = message.sent_by(&caller);
             chat.send(message, record_stream_once(&once, |session: &SessionId| session.to_string())).await?
         }
     };

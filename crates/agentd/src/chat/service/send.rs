@@ -11,7 +11,8 @@ use super::super::title::title_from;
 use super::{Chat, TRANSCRIPT, require_text};
 use crate::agents::Agent;
 use crate::engine::{
-    EngineError, HistoryMessage, MAX_HISTORY, Origin, SessionId, StartTurn, Unread, find_running_in_conversation,
+    EngineError, HistoryMessage, MAX_HISTORY, Origin, OriginKind, SessionId, StartTurn, Unread,
+    find_running_in_conversation,
 };
 
 /// More of a conversation is not read at once. The engine makes a summary of the older half before it has so many.
@@ -34,6 +35,8 @@ pub struct SendMessage {
     pub execution_mode: Option<ExecutionMode>,
     /// The id of the device that says it: it knows the conversations that it began, and no others. `None`: the owner.
     pub device: Option<String>,
+    /// The API key with which it is sent.
+    pub key_id: Option<String>,
 }
 
 /// Where a message goes.
@@ -158,7 +161,10 @@ impl Chat {
         let reply = new_message(Role::Assistant, 2, String::new(), MessageStatus::Running);
         let turn = StartTurn {
             agent,
-            origin: Origin::chat(),
+            origin: match message.device {
+                Some(_) => Origin::of(OriginKind::Device),
+                None => Origin::chat(message.key_id.clone()),
+            },
             history,
             keys,
             unread,

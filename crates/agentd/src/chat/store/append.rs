@@ -5,6 +5,7 @@ use agentd_store::{StoreError, Tx, args};
 
 use super::super::model::{ConversationId, Message};
 use super::is_visible;
+use crate::rollups::{self, Counter};
 
 /// Makes room for messages behind those that `revision` stands for; answers whether it still does.
 pub(in crate::chat) async fn reserve_messages(
@@ -68,8 +69,8 @@ pub(in crate::chat) async fn insert_message(tx: &mut Tx, message: &Message) -> R
             message.created_at
         ],
     )
-    .await
-    .map(|_| ())
+    .await?;
+    rollups::count(tx, &[(Counter::Messages, "", 1)]).await
 }
 
 /// A question and the reply that is to come, in one statement.
@@ -93,6 +94,6 @@ pub(in crate::chat) async fn insert_exchange(
             &reply.session_id
         ],
     )
-    .await
-    .map(|_| ())
+    .await?;
+    rollups::count(tx, &[(Counter::Messages, "", 2)]).await
 }

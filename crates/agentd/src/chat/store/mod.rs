@@ -14,6 +14,7 @@ use super::model::{Conversation, ConversationId, Message, MessageStatus};
 use crate::agents::{AgentId, is_living};
 use crate::engine::{Round, Unread};
 use crate::projects::{ProjectId, living_project};
+use crate::rollups::{self, Counter};
 
 const MESSAGE: &str = "id, conversation_id, position, role, content, rounds, status, session_id, created_at";
 /// The condition of a message that was not cut off.
@@ -129,8 +130,8 @@ pub(super) async fn insert_conversation(
             conversation.device_id.as_deref()
         ],
     )
-    .await
-    .map(|_| ())
+    .await?;
+    rollups::count(tx, &[(Counter::Conversations, "", 1)]).await
 }
 
 pub(super) async fn find_conversation(

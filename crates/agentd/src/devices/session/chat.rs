@@ -33,6 +33,7 @@ pub(super) async fn talk(chat: Chat, connection: Arc<Connection>, said: Said) {
         // A device is another place than the owner's own: what acts asks first.
         execution_mode: Some(ExecutionMode::ApprovalRequired),
         device: Some(connection.device.id.to_string()),
+        key_id: None,
     };
     let session = match chat.send(message, Recorder::none()).await {
         Ok(session) => session,

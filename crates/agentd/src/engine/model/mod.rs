@@ -17,4 +17,4 @@ pub use session::{Session, SessionId, SessionStatus};
 pub use turn::{HistoryMessage, NoAnswer, Reply, StartTurn, ToolUse, Unread, check_tools, distinct_tools};
 
 pub(super) use approval::fingerprint;
-pub(super) use rounds::{CallProgress, Outcome, close_calls};
+pub(super) use rounds::{CallProgress, Outcome, PLAN, close_calls};

@@ -3,9 +3,11 @@
 /// What kind of thing asked for a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OriginKind {
-    /// A message of the owner or of a device.
+    /// A message of the owner.
     #[default]
     Chat,
+    /// A message that came over a device.
+    Device,
     Scheduler,
     Webhook,
     Hook,
@@ -17,13 +19,22 @@ pub enum OriginKind {
 }
 
 impl OriginKind {
-    const ALL: [Self; 7] =
-        [Self::Chat, Self::Scheduler, Self::Webhook, Self::Hook, Self::Channel, Self::Proactive, Self::Aside];
+    const ALL: [Self; 8] = [
+        Self::Chat,
+        Self::Device,
+        Self::Scheduler,
+        Self::Webhook,
+        Self::Hook,
+        Self::Channel,
+        Self::Proactive,
+        Self::Aside,
+    ];
 
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Chat => "chat",
+            Self::Device => "device",
             Self::Scheduler => "scheduler",
             Self::Webhook => "webhook",
             Self::Hook => "hook",
@@ -44,17 +55,20 @@ pub struct Origin {
     pub kind: OriginKind,
     pub job_id: Option<String>,
     pub run_id: Option<String>,
+    /// The API key that asked, where one did.
+    pub key_id: Option<String>,
 }
 
 impl Origin {
     #[must_use]
     pub fn of(kind: OriginKind) -> Self {
-        Self { kind, job_id: None, run_id: None }
+        Self { kind, job_id: None, run_id: None, key_id: None }
     }
 
+    /// A message of the owner, sent with this key if it was one.
     #[must_use]
-    pub fn chat() -> Self {
-        Self::of(OriginKind::Chat)
+    pub fn chat(key_id: Option<String>) -> Self {
+        Self { key_id, ..Self::of(OriginKind::Chat) }
     }
 
     #[must_use]
@@ -65,6 +79,16 @@ impl Origin {
     /// A run of a job. That it waits was told by the scheduler, when it was planned.
     #[must_use]
     pub fn run(job_id: impl Into<String>, run_id: impl Into<String>) -> Self {
-        Self { kind: OriginKind::Scheduler, job_id: Some(job_id.into()), run_id: Some(run_id.into()) }
+        let (job_id, run_id) = (Some(job_id.into()), Some(run_id.into()));
+        Self { job_id, run_id, ..Self::of(OriginKind::Scheduler) }
+    }
+
+    /// What began it, as usage is shown by.
+    #[must_use]
+    pub fn source(&self) -> &'static str {
+        match self.kind {
+            OriginKind::Aside => "api",
+            kind => kind.as_str(),
+        }
     }
 }

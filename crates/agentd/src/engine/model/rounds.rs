@@ -39,6 +39,16 @@ pub struct CallRecord {
     pub status: CallStatus,
 }
 
+/// The name under which a plan stands among the steps of a reply.
+pub(in crate::engine) const PLAN: &str = "plan";
+
+impl CallRecord {
+    /// Whether a tool was run for it; of a plan, which is kept as a call, none was.
+    pub(in crate::engine) fn has_begun(&self) -> bool {
+        self.tool != PLAN && matches!(self.status, CallStatus::Done | CallStatus::Failed | CallStatus::Unknown)
+    }
+}
+
 /// Words, and the calls that followed them. The last round of a reply has words alone.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {

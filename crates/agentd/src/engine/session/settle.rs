@@ -5,11 +5,12 @@ use std::sync::Arc;
 use agentd_llm::Usage;
 use agentd_store::{StoreError, Tx};
 
-use crate::engine::model::{HistoryMessage, Reply, Session};
+use crate::engine::model::{CallStatus, HistoryMessage, Reply, Session, SessionStatus};
 use crate::engine::session::task_events;
 use crate::engine::state::EngineState;
 use crate::engine::turn_sink::{Settled, TurnSink};
 use crate::providers::ModelCall;
+use crate::rollups::{self, Counter};
 
 impl EngineState {
     /// Gives a summary to whoever keeps the conversation.
@@ -55,6 +56,8 @@ impl EngineState {
             usage,
             agent_id: Some(session.agent_id.to_string()),
             project_id: session.project_id.clone(),
+            origin: session.origin.source(),
+            key_id: session.origin.key_id.clone(),
             conversation_id: session.conversation_id.clone(),
             session_id: Some(session.id.to_string()),
         };
@@ -74,6 +77,8 @@ impl EngineState {
             usage,
             agent_id: None,
             project_id: session.project_id.clone(),
+            origin: session.origin.source(),
+            key_id: session.origin.key_id.clone(),
             conversation_id: None,
             session_id: None,
         };
@@ -96,6 +101,9 @@ impl EngineState {
                 Settled::Ended
             }
         };
+        if matches!(settled, Settled::Ended | Settled::EndedFor(_)) {
+            count_turn(tx, session, reply).await?;
+        }
         match &settled {
             Settled::Ended => task_events::emit_ended(tx, session, reply, total_tokens).await?,
             Settled::EndedFor(reason) => {
@@ -106,4 +114,22 @@ impl EngineState {
         }
         Ok(settled)
     }
+}
+
+/// A turn and its calls of tools, by all that they are shown by.
+async fn count_turn(tx: &mut Tx, session: &Session, reply: &Reply) -> Result<(), StoreError> {
+    let agent = session.agent_id.as_str();
+    let has_failed = reply.status != SessionStatus::Done;
+    let mut counted = vec![
+        (Counter::Turns, agent, 1),
+        (Counter::FailedTurns, agent, has_failed.into()),
+        (Counter::TurnsByOrigin, session.origin.source(), 1),
+    ];
+    for call in reply.rounds.iter().flat_map(|round| &round.calls).filter(|call| call.has_begun()) {
+        let has_failed = call.status == CallStatus::Failed;
+        counted.push((Counter::ToolCalls, call.tool.as_str(), 1));
+        counted.push((Counter::FailedToolCalls, call.tool.as_str(), has_failed.into()));
+        counted.push((Counter::ToolCallsByAgent, agent, 1));
+    }
+    rollups::count(tx, &counted).await
 }

@@ -17,7 +17,7 @@ pub(super) const CANCELS: Topic = Topic::new("engine.cancels");
 /// Rows a statement, largest first: a bounded number of statement texts is prepared once each.
 const BATCHES: [usize; 4] = [64, 16, 4, 1];
 
-const COLUMNS: &str = "id, agent_id, origin, job_id, run_id, project_id, conversation_id, message_id, transcript, \
+const COLUMNS: &str = "id, agent_id, origin, job_id, run_id, key_id, project_id, conversation_id, message_id, transcript, \
     provider, model, \
     prompt_tokens_estimate, status, error_code, owner, started_at, completed_at, waiting_since";
 
@@ -29,6 +29,7 @@ fn session(row: &Row) -> Result<Session, StoreError> {
             kind: OriginKind::from_stored(&row.get::<String>("origin")?),
             job_id: row.get("job_id")?,
             run_id: row.get("run_id")?,
+            key_id: row.get("key_id")?,
         },
         project_id: row.get("project_id")?,
         conversation_id: row.get("conversation_id")?,
@@ -51,8 +52,8 @@ pub(super) async fn insert_session(tx: &mut Tx, session: &Session, lease_until: 
     let inserted = tx
         .execute(
             "INSERT INTO sessions (id, agent_id, conversation_id, message_id, transcript, provider, model, \
-             prompt_tokens_estimate, status, owner, lease_until, started_at, origin, job_id, run_id, project_id) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING",
+             prompt_tokens_estimate, status, owner, lease_until, started_at, origin, job_id, run_id, project_id, key_id) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT DO NOTHING",
             args![
                 &session.id,
                 &session.agent_id,
@@ -68,7 +69,8 @@ pub(super) async fn insert_session(tx: &mut Tx, session: &Session, lease_until: 
                 session.origin.kind.as_str(),
                 &session.origin.job_id,
                 &session.origin.run_id,
-                session.project_id.as_deref()
+                session.project_id.as_deref(),
+                &session.origin.key_id
             ],
         )
         .await?;

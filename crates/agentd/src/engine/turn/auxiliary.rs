@@ -10,12 +10,10 @@ use serde_json::json;
 use super::{GivenUp, Turn, stopped};
 use crate::engine::call::{Call, CallEvent};
 use crate::engine::live::Stop;
-use crate::engine::model::{CallProgress, CallStatus, Outcome, Round, SessionEvent};
+use crate::engine::model::{CallProgress, CallStatus, Outcome, PLAN, Round, SessionEvent};
 use crate::engine::prompt::Prompt;
 use crate::settings::Planning;
 
-/// The name under which a plan stands among the steps of a reply.
-pub(in crate::engine) const PLAN: &str = "plan";
 /// More of such an answer is not read.
 const MAX_CHARACTERS: usize = 16_000;
 /// A request of so many characters, or with so many sentences, is worth a plan.

@@ -1,11 +1,13 @@
 //! What a turn has written so far, and how it comes to its end.
 
+use agentd_base::{Clock, Timestamp};
 use agentd_llm::{FinishReason, ModelError, ToolCall, Usage};
 
 use crate::engine::call::CallEvent;
 use crate::engine::error::EngineError;
 use crate::engine::live::Stop;
 use crate::engine::model::SessionEvent;
+use crate::runtime::{Recorder, Series};
 
 /// Pieces that wait for the store; at this many the model is read no further.
 const MAX_WAITING: usize = 512;
@@ -44,6 +46,23 @@ pub(in crate::engine) struct Log {
     pub(in crate::engine) next_seq: u64,
     pub(in crate::engine) waiting: Vec<SessionEvent>,
     pub(in crate::engine) calls: Vec<ToolCall>,
+    /// Until the first word.
+    pub(in crate::engine) first_token: Option<FirstToken>,
+}
+
+/// Measures how long the first word took.
+#[derive(Debug)]
+pub(in crate::engine) struct FirstToken {
+    pub(in crate::engine) recorder: Recorder,
+    pub(in crate::engine) clock: Clock,
+    pub(in crate::engine) began_at: Timestamp,
+}
+
+impl FirstToken {
+    fn came(self) {
+        let elapsed = self.clock.now().since(self.began_at);
+        self.recorder.record(Series::FirstToken, "", elapsed, false);
+    }
 }
 
 impl Log {
@@ -62,6 +81,9 @@ impl Log {
     pub(in crate::engine) fn take(&mut self, event: Option<CallEvent>) -> Option<End> {
         match event? {
             CallEvent::Text(text) => {
+                if let Some(first) = self.first_token.take() {
+                    first.came();
+                }
                 // The one character that PostgreSQL cannot store.
                 let mut text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
                 self.round_text.push_str(&text);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use agentd_llm::{ModelBackend, ToolDefinition};
 use agentd_store::{StoreError, Tx};
 
+use super::log::FirstToken;
 use super::{Log, Spent, Turn};
 use crate::agents::Agent;
 use crate::engine::call::CallOptions;
@@ -35,6 +36,11 @@ pub(in crate::engine) struct Prepared {
 
 impl Prepared {
     pub(in crate::engine) fn into_turn(self, engine: Arc<EngineState>, running: RunningTurn) -> Turn {
+        let first_token = FirstToken {
+            recorder: engine.context.recorder.clone(),
+            clock: engine.context.clock.clone(),
+            began_at: self.session.started_at,
+        };
         let mut turn = Turn {
             engine,
             session: Arc::new(self.session),
@@ -46,7 +52,7 @@ impl Prepared {
             prompt: self.prompt,
             offer: self.offer,
             tools: self.tools,
-            log: Log::new(),
+            log: Log { first_token: Some(first_token), ..Log::new() },
             rounds: Vec::new(),
             logged: Vec::new(),
             keys: self.keys,

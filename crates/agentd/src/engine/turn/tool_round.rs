@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 use agentd_llm::{ModelError, ModelErrorCode, Usage};
 use agentd_store::Tx;
@@ -11,13 +12,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use super::auxiliary::PLAN;
 use super::{End, GivenUp, Turn, stopped};
 use crate::engine::error::EngineError;
-use crate::engine::model::{Approval, CallProgress, Outcome, Round, SessionEvent};
+use crate::engine::model::{Approval, CallProgress, CallStatus, Outcome, PLAN, Round, SessionEvent};
 use crate::engine::session::persist::persist;
 use crate::engine::store;
 use crate::engine::tools::run::run_tool;
+use crate::runtime::Series;
 use crate::skills::{InputSchema, ToolCallContext};
 
 /// What follows a round of tools.
@@ -266,7 +267,14 @@ impl Turn {
             }
         };
         let skills = self.engine.skills.clone();
-        let work = async move { (index, run_tool(&skills, tool.as_ref(), input, context).await) };
+        let recorder = self.engine.context.recorder.clone();
+        let work = async move {
+            let began = Instant::now();
+            let outcome = run_tool(&skills, tool.as_ref(), input, context).await;
+            let has_failed = outcome.status == CallStatus::Failed;
+            recorder.record(Series::Tool, &tool.description().name, began.elapsed(), has_failed);
+            (index, outcome)
+        };
         running.spawn(work.in_current_span());
     }
 

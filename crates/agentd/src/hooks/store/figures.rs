@@ -6,6 +6,7 @@ use agentd_base::Timestamp;
 use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, rows_of};
 
 use crate::hooks::model::HookId;
+use crate::rollups::{self, Counter};
 
 /// What one row counts: fine enough for the days of every time zone.
 pub(in crate::hooks) const PERIOD: Duration = Duration::from_secs(15 * 60);
@@ -58,6 +59,9 @@ pub(in crate::hooks) async fn add_all_figures(
     ended: &[(&HookId, &str, Figures)],
 ) -> Result<(), StoreError> {
     const COLUMN_COUNT: usize = 6;
+    let failed = ended.iter().map(|(_, _, figures)| figures.failed).sum::<u64>();
+    let all = failed + ended.iter().map(|(_, _, figures)| figures.succeeded).sum::<u64>();
+    rollups::count(tx, &[(Counter::Deliveries, "", all), (Counter::DeadLetters, "", failed)]).await?;
     let start = period_of(tx.clock().now());
     let mut left = ended;
     while !left.is_empty() {

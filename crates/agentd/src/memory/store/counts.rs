@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use agentd_store::{Args, Read, StoreError, Tx, args};
 
 use crate::memory::model::{Episode, Millionths, importance_bucket};
+use crate::rollups::{self, Counter};
 
 /// What is counted; most have a figure for each name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,15 +59,20 @@ impl Figure {
 
 /// Changes of figures, gathered and written at once.
 #[derive(Debug, Default)]
-pub(crate) struct CountChanges(BTreeMap<(Figure, String), i64>);
+pub(crate) struct CountChanges {
+    by_figure: BTreeMap<(Figure, String), i64>,
+    /// Episodes that came.
+    came: u64,
+}
 
 impl CountChanges {
     pub(crate) fn add(&mut self, figure: Figure, name: &str, amount: i64) {
-        *self.0.entry((figure, name.to_owned())).or_default() += amount;
+        *self.by_figure.entry((figure, name.to_owned())).or_default() += amount;
     }
 
     /// An episode that came (`sign` 1) or went (-1).
     pub(crate) fn episode(&mut self, episode: &Episode, sign: i64) {
+        self.came += u64::from(sign > 0);
         self.add(Figure::Episodes, "", sign);
         if let Some(agent) = &episode.agent_id {
             self.add(Figure::EpisodesOfAgent, agent.as_str(), sign);
@@ -83,7 +89,8 @@ impl CountChanges {
 
     /// In one order for everybody, so that two transactions never wait for each other.
     pub(crate) async fn write(self, tx: &mut Tx) -> Result<(), StoreError> {
-        let changes: Vec<_> = self.0.into_iter().filter(|(_, amount)| *amount != 0).collect();
+        rollups::count(tx, &[(Counter::Episodes, "", self.came)]).await?;
+        let changes: Vec<_> = self.by_figure.into_iter().filter(|(_, amount)| *amount != 0).collect();
         for batch in changes.chunks(50) {
             let mut args = Args::new();
             let mut sql = "INSERT INTO memory_counts (kind, name, amount) VALUES ".to_owned();

@@ -20,6 +20,10 @@ pub struct ModelCall {
     pub usage: Usage,
     pub agent_id: Option<String>,
     pub project_id: Option<String>,
+    /// What asked for it: `chat`, `scheduler` and so on.
+    pub origin: &'static str,
+    /// The API key with which it was asked for.
+    pub key_id: Option<String>,
     pub conversation_id: Option<String>,
     pub session_id: Option<String>,
 }

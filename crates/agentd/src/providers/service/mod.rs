@@ -21,7 +21,7 @@ use super::error::ProviderError;
 use super::local::{LocalBackend, LocalOptions};
 use super::model::{Candidates, Choice, LOCAL, ModelPreference, Outcome, PriceTable, ResolvedModel, choose, known_ids};
 use super::store;
-use crate::runtime::AppContext;
+use crate::runtime::{AppContext, Recorder};
 use crate::settings::{Settings, Vault, VaultError};
 pub use key::PreparedProvider;
 
@@ -40,6 +40,7 @@ struct Configured {
 struct Inner {
     db: Db,
     clock: Clock,
+    recorder: Recorder,
     ids: IdGenerator,
     settings: Settings,
     vault: Vault,
@@ -62,6 +63,12 @@ impl std::fmt::Debug for Providers {
     }
 }
 
+impl Providers {
+    pub(super) fn recorder(&self) -> &Recorder {
+        &self.0.recorder
+    }
+}
+
 /// The id as the program writes it.
 fn canonical(id: &str) -> Result<&'static str, ProviderError> {
     if id == LOCAL {
@@ -78,6 +85,7 @@ impl Providers {
         Self(Arc::new(Inner {
             db: context.db.clone(),
             clock: context.clock.clone(),
+            recorder: context.recorder.clone(),
             ids: context.ids.clone(),
             vault: settings.vault().clone(),
             client: GuardedClient::new(settings.policy(), Trust::Owner),

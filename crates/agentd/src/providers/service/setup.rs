@@ -130,6 +130,8 @@ impl Providers {
             usage,
             agent_id: None,
             project_id: None,
+            origin: "api",
+            key_id: None,
             conversation_id: None,
             session_id: None,
         };

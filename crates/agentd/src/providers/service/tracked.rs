@@ -1,12 +1,14 @@
 //! A backend that notes how each of its calls ended.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use agentd_llm::{ModelBackend, ModelError, ModelEvent, ModelRequest, ModelStream};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 
 use super::Providers;
+use crate::runtime::Series;
 
 /// What [`Providers::resolve`] hands out, so that nobody who calls a model can forget to report.
 pub(super) struct TrackedBackend {
@@ -27,15 +29,21 @@ impl ModelBackend for TrackedBackend {
     fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
         async move {
             let (providers, provider, file) = (self.providers.clone(), self.provider, self.file.clone());
+            let (recorder, began) = (providers.recorder().clone(), Instant::now());
             let events = match self.inner.generate(request).await {
                 Ok(events) => events,
                 Err(error) => {
+                    recorder.record(Series::ModelCall, provider, began.elapsed(), true);
                     providers.report_outcome_of(provider, file, Err(&error)).await;
                     return Err(error);
                 }
             };
             let tracked = events.then(move |event| {
                 let (providers, file) = (providers.clone(), file.clone());
+                let is_error = event.is_err();
+                if is_error || matches!(event, Ok(ModelEvent::Finished(_))) {
+                    recorder.record(Series::ModelCall, provider, began.elapsed(), is_error);
+                }
                 async move {
                     match &event {
                         Ok(ModelEvent::Finished(_)) => providers.report_outcome_of(provider, file, Ok(())).await,

@@ -7,10 +7,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use agentd_web::RequestObserver;
+use arc_swap::ArcSwap;
 use http::{Method, StatusCode};
-use parking_lot::RwLock;
 
 use super::text::Text;
+use crate::runtime::recorder::{Recorder, Series};
 
 /// Upper bounds of the histogram, in seconds.
 const BOUNDS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -30,32 +31,50 @@ struct Latency {
     sum_us: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct MethodMetrics {
+    /// `GET /api/agents`
+    label: Box<str>,
     by_class: [AtomicU64; CLASSES.len()],
     latency: Latency,
+}
+
+impl MethodMetrics {
+    fn new(method: &str, route: &str) -> Self {
+        Self { label: format!("{method} {route}").into(), by_class: Default::default(), latency: Latency::default() }
+    }
 }
 
 type RouteMetrics = [OnceLock<Box<MethodMetrics>>; METHODS.len()];
 
 #[derive(Debug, Default)]
 pub(super) struct HttpMetrics {
-    routes: RwLock<HashMap<Box<str>, Arc<RouteMetrics>>>,
+    routes: ArcSwap<HashMap<Box<str>, Arc<RouteMetrics>>>,
+    recorder: Recorder,
 }
 
 impl HttpMetrics {
+    pub(super) fn new(recorder: Recorder) -> Self {
+        Self { recorder, ..Self::default() }
+    }
+
     fn route(&self, route: &str) -> Arc<RouteMetrics> {
-        if let Some(found) = self.routes.read().get(route) {
+        if let Some(found) = self.routes.load().get(route) {
             return Arc::clone(found);
         }
-        let mut routes = self.routes.write();
-        let name = if routes.len() < MAX_ROUTES || routes.contains_key(route) { route } else { OTHER_ROUTE };
-        Arc::clone(routes.entry(name.into()).or_default())
+        self.routes.rcu(|known| {
+            let mut known = HashMap::clone(known);
+            let name = if known.len() < MAX_ROUTES { route } else { OTHER_ROUTE };
+            known.entry(name.into()).or_default();
+            known
+        });
+        let known = self.routes.load();
+        known.get(route).or_else(|| known.get(OTHER_ROUTE)).map(Arc::clone).unwrap_or_default()
     }
 
     pub(super) fn write(&self, text: &mut Text) {
         let mut routes: Vec<_> =
-            self.routes.read().iter().map(|(name, route)| (name.clone(), Arc::clone(route))).collect();
+            self.routes.load().iter().map(|(name, route)| (name.clone(), Arc::clone(route))).collect();
         routes.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
         let recorded = || {
             routes.iter().flat_map(|(name, route)| {
@@ -91,11 +110,12 @@ impl RequestObserver for HttpMetrics {
         let position = METHODS.iter().position(|name| *name == method.as_str()).unwrap_or(METHODS.len() - 1);
         let metrics = self.route(route);
         let Some(slot) = metrics.get(position) else { return };
-        let metrics = slot.get_or_init(Box::default);
+        let metrics = slot.get_or_init(|| Box::new(MethodMetrics::new(METHODS[position], route)));
         if let Some(count) = metrics.by_class.get(usize::from(status.as_u16() / 100).saturating_sub(1)) {
             count.fetch_add(1, Ordering::Relaxed);
         }
         metrics.latency.record(elapsed);
+        self.recorder.record(Series::Request, &metrics.label, elapsed, status.is_server_error());
     }
 }
 
@@ -176,7 +196,7 @@ mod tests {
             let method = Method::from_bytes(format!("M{number}").as_bytes()).unwrap();
             metrics.observe(&method, &format!("/{number}"), StatusCode::OK, Duration::ZERO);
         }
-        assert_eq!(metrics.routes.read().len(), MAX_ROUTES + 1);
+        assert_eq!(metrics.routes.load().len(), MAX_ROUTES + 1);
         let text = text(&metrics);
         assert!(text.contains(r#"svc_http_requests_total{route="other",method="other",status="2xx"} 50"#));
         assert!(!text.contains("M1"));

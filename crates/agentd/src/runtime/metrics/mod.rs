@@ -23,6 +23,8 @@ use http::HttpMetrics;
 use source::{FunctionSource, Registered};
 use text::Text;
 
+use super::recorder::Recorder;
+
 /// How long an answer to the public stands, which anybody may ask for.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
@@ -50,11 +52,11 @@ impl std::fmt::Debug for Metrics {
 
 impl Metrics {
     #[must_use]
-    pub fn new(clock: Clock) -> Self {
+    pub fn new(clock: Clock, recorder: Recorder) -> Self {
         Self {
             started_at: clock.now(),
             clock,
-            http: Arc::default(),
+            http: Arc::new(HttpMetrics::new(recorder)),
             sources: RwLock::default(),
             last: Mutex::new(None),
         }

@@ -19,7 +19,7 @@ use agentd::agents::ValidateAgents;
 use agentd::backup::{Backup, BackupError, Quiesce, RestoreReport, RestoreValidators, Unreadable, WhileBusy};
 use agentd::hooks::ValidateHooks;
 use agentd::migrations::MIGRATIONS;
-use agentd::runtime::{AppContext, DataDir, TaskPanics, ValidateRestored};
+use agentd::runtime::{AppContext, DataDir, Recorder, TaskPanics, ValidateRestored};
 use agentd::scheduler::ValidateJobs;
 use agentd::settings::{Registry, ValidateSettings, Vault};
 use agentd_base::id::IdGenerator;
@@ -108,8 +108,17 @@ impl Fixture {
         let data_dir = Arc::new(data_dir);
         let draining = CancellationToken::new();
         let panics = TaskPanics::default();
-        let context =
-            AppContext { db, clock, instance: ids.next_ulid().into(), ids, entropy, data_dir, draining, panics };
+        let context = AppContext {
+            db,
+            clock,
+            instance: ids.next_ulid().into(),
+            ids,
+            entropy,
+            data_dir,
+            draining,
+            panics,
+            recorder: Recorder::default(),
+        };
         let rest = Arc::new(Rest::default());
         let vault = Vault::open(&context.db, &context.entropy, &context.data_dir.secret_key()).await.unwrap();
         let backup = Backup::new(&context, vault.clone(), Arc::clone(&rest) as _, validators());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agentd_base::{Clock, DomainError, HealthCheck};
+use agentd_base::{DomainError, HealthCheck};
 use agentd_store::{Db, StoreError};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -13,7 +13,7 @@ use super::model::{ApiIndex, DEGRADED, HEALTHY, HealthView, LivenessView, Public
 use super::probe::{DatabaseCheck, Probe};
 use super::readiness::{Phase, Readiness};
 use super::store;
-use crate::runtime::{Family, Metrics, Sample};
+use crate::runtime::{AppContext, Family, Metrics, Sample};
 
 /// The domain that knows credentials says whether bootstrap mode is on.
 pub trait ReportsBootstrap: Send + Sync {
@@ -43,16 +43,15 @@ impl Monitoring {
     /// `checks` are the domains' own; the database's comes with monitoring.
     #[must_use]
     pub fn new(
-        db: &Db,
-        clock: &Clock,
+        context: &AppContext,
         readiness: Readiness,
         bootstrap: Arc<dyn ReportsBootstrap>,
         mut checks: Vec<Arc<dyn HealthCheck>>,
     ) -> Self {
-        checks.insert(0, Arc::new(DatabaseCheck(db.clone())));
-        let metrics = Arc::new(Metrics::new(clock.clone()));
-        add_queue_depths(&metrics, db);
-        Self { readiness, probe: Arc::new(Probe::new(clock.clone(), checks)), metrics, bootstrap }
+        checks.insert(0, Arc::new(DatabaseCheck(context.db.clone())));
+        let metrics = Arc::new(Metrics::new(context.clock.clone(), context.recorder.clone()));
+        add_queue_depths(&metrics, &context.db);
+        Self { readiness, probe: Arc::new(Probe::new(context.clock.clone(), checks)), metrics, bootstrap }
     }
 
     /// Where the domains' figures are registered.
