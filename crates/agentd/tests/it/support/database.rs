@@ -24,7 +24,7 @@ impl ScratchDatabase {
         let server = std::env::var("AGENTD_TEST_DATABASE_URL").ok()?;
         let template = TEMPLATE.get_or_init(|| make_template(&server)).await;
         let name = format!("it_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        run(&server, format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
+        run(&server, format!("CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")).await;
         let url = address(&server, &name);
         Some(Self { server, name, url })
     }
