@@ -1,0 +1,199 @@
+//! The mouse: clicks, hovering, the wheel, dragging.
+
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+use super::locate::{Needs, Ready};
+use crate::BrowserError;
+use crate::cdp::Heard;
+use crate::selector::shortened;
+use crate::tab::{Argument, Deadline, Invoked, QUICK, Tab};
+
+/// Between press and release a dragged thing is moved in so many steps.
+const DRAG_STEPS: u32 = 5;
+/// For the browser to say that a page's own drag and drop has begun.
+const DRAG_BEGIN: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Click {
+    button: &'static str,
+    count: u32,
+}
+
+impl Click {
+    pub(super) const SINGLE: Self = Self { button: "left", count: 1 };
+    pub(super) const DOUBLE: Self = Self { button: "left", count: 2 };
+    pub(super) const RIGHT: Self = Self { button: "right", count: 1 };
+}
+
+#[derive(Deserialize)]
+struct Point {
+    x: f64,
+    y: f64,
+}
+
+#[derive(Deserialize)]
+struct DragIntercepted {
+    data: Value,
+}
+
+impl Tab {
+    pub(super) async fn click(&self, selector: &str, click: Click, deadline: Deadline) -> Result<(), BrowserError> {
+        let needs = Needs { enabled: true, hit: true, guard: true, ..Needs::default() };
+        loop {
+            let ready = self.ready(selector, needs, deadline).await?;
+            match self.click_at(&ready, click).await? {
+                None => return Ok(()),
+                // Something got between; nothing was clicked, so it is tried again.
+                Some(cover) if deadline.is_over() => {
+                    return Err(BrowserError::NotActionable {
+                        selector: shortened(selector),
+                        missing: format!("{cover} covers it"),
+                        waited_ms: deadline.waited_ms(),
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Clicks; what was there instead, if the element was not.
+    pub(super) async fn click_at(&self, ready: &Ready, click: Click) -> Result<Option<String>, BrowserError> {
+        let (x, y) = (ready.x, ready.y);
+        let mut sent = vec![mouse("mouseMoved", x, y, json!({}))];
+        for count in 1..=click.count {
+            let button = json!({"button": click.button, "clickCount": count, "buttons": 0});
+            let pressed = json!({"button": click.button, "clickCount": count, "buttons": if click.button == "left" { 1 } else { 2 }});
+            sent.push(mouse("mousePressed", x, y, pressed));
+            sent.push(mouse("mouseReleased", x, y, button));
+        }
+        // The browser keeps their order. Waiting for each would cost a frame: moves are handled once a frame.
+        try_join_all(sent.into_iter().map(|event| self.call::<IgnoredAny>("Input.dispatchMouseEvent", event, QUICK)))
+            .await?;
+        // A page that went elsewhere has taken the guard with it.
+        match self.invoke::<Option<String>>(&ready.element.frame, "disarm", &[], QUICK).await? {
+            Invoked::Done(blocked) => Ok(blocked),
+            Invoked::Gone => Ok(None),
+        }
+    }
+
+    pub(super) async fn hover(&self, selector: &str, deadline: Deadline) -> Result<(), BrowserError> {
+        let ready = self.ready(selector, Needs { hit: true, ..Needs::default() }, deadline).await?;
+        self.move_to(ready.x, ready.y, 0).await
+    }
+
+    pub(super) async fn scroll(
+        &self,
+        x: f64,
+        y: f64,
+        selector: Option<&str>,
+        deadline: Deadline,
+    ) -> Result<(), BrowserError> {
+        if !x.is_finite() || !y.is_finite() || (x == 0.0 && y == 0.0) {
+            return Err(BrowserError::Invalid("scroll needs `x` or `y`, in pixels".to_owned()));
+        }
+        let main = self.main_frame();
+        let point = match selector {
+            Some(selector) => {
+                let ready = self.ready(selector, Needs::default(), deadline).await?;
+                Point { x: ready.x, y: ready.y }
+            }
+            None => match self.invoke::<Point>(&main, "center", &[], deadline.remaining()).await? {
+                Invoked::Done(center) => center,
+                Invoked::Gone => return Err(deadline.timeout("a page that can be scrolled")),
+            },
+        };
+        let wheel = mouse("mouseWheel", point.x, point.y, json!({"deltaX": x, "deltaY": y}));
+        self.call::<IgnoredAny>("Input.dispatchMouseEvent", wheel, deadline.remaining()).await?;
+        // The next frames show it.
+        self.invoke::<IgnoredAny>(&main, "frames", &[], QUICK).await.map(|_| ())
+    }
+
+    pub(super) async fn scroll_to(&self, selector: &str, deadline: Deadline) -> Result<(), BrowserError> {
+        let element = self.attached(selector, deadline).await?;
+        let arguments = [Argument::Element(&element)];
+        self.invoke::<IgnoredAny>(&element.frame, "scrollTo", &arguments, deadline.remaining()).await.map(|_| ())
+    }
+
+    pub(super) async fn drag_and_drop(
+        &self,
+        source: &str,
+        target: &str,
+        deadline: Deadline,
+    ) -> Result<(), BrowserError> {
+        let needs = Needs { hit: true, ..Needs::default() };
+        // The target is looked for first: a drag that is begun must end somewhere.
+        self.ready(target, needs, deadline).await?;
+        let from = self.ready(source, needs, deadline).await?;
+        let intercept = async |enabled: bool| {
+            let parameters = json!({"enabled": enabled});
+            self.call::<IgnoredAny>("Input.setInterceptDrags", parameters, QUICK).await.map(|_| ())
+        };
+        intercept(true).await?;
+        let dragged = self.drag(&from, target, deadline).await;
+        intercept(false).await?;
+        dragged
+    }
+
+    async fn drag(&self, from: &Ready, target: &str, deadline: Deadline) -> Result<(), BrowserError> {
+        let session = Some(self.main_session());
+        let mut drags = self.shared.connection.subscribe(session, &["Input.dragIntercepted"], 4);
+        self.move_to(from.x, from.y, 0).await?;
+        let button = json!({"button": "left", "clickCount": 1, "buttons": 1});
+        let pressed = mouse("mousePressed", from.x, from.y, button);
+        self.call::<IgnoredAny>("Input.dispatchMouseEvent", pressed, QUICK).await?;
+        // Far enough to be a drag.
+        self.move_to(from.x + 3.0, from.y + 3.0, 1).await?;
+        self.move_to(from.x + 8.0, from.y + 8.0, 1).await?;
+        let mut data = None;
+        if from.draggable
+            && let Ok(Some(Heard::Event(event))) = tokio::time::timeout(DRAG_BEGIN, drags.next()).await
+        {
+            data = event.read::<DragIntercepted>().map(|drag| drag.data);
+        }
+        // Where it is now: what is dragged may have moved things.
+        let to = match self.ready(target, Needs { hit: data.is_some(), ..Needs::default() }, deadline).await {
+            Ok(ready) => ready,
+            Err(error) => {
+                self.release(from.x, from.y).await?;
+                return Err(error);
+            }
+        };
+        let Some(data) = data else {
+            for step in 1..=DRAG_STEPS {
+                let part = f64::from(step) / f64::from(DRAG_STEPS);
+                let (x, y) = (from.x + (to.x - from.x) * part, from.y + (to.y - from.y) * part);
+                self.move_to(x, y, 1).await?;
+            }
+            return self.release(to.x, to.y).await;
+        };
+        for kind in ["dragEnter", "dragOver", "drop"] {
+            let parameters = json!({"type": kind, "x": to.x, "y": to.y, "data": data});
+            self.call::<IgnoredAny>("Input.dispatchDragEvent", parameters, QUICK).await?;
+        }
+        self.release(to.x, to.y).await
+    }
+
+    async fn release(&self, x: f64, y: f64) -> Result<(), BrowserError> {
+        let released = mouse("mouseReleased", x, y, json!({"button": "left", "clickCount": 1}));
+        self.call::<IgnoredAny>("Input.dispatchMouseEvent", released, QUICK).await.map(|_| ())
+    }
+
+    async fn move_to(&self, x: f64, y: f64, buttons: u32) -> Result<(), BrowserError> {
+        let button = if buttons == 0 { "none" } else { "left" };
+        let moved = mouse("mouseMoved", x, y, json!({"button": button, "buttons": buttons}));
+        self.call::<IgnoredAny>("Input.dispatchMouseEvent", moved, QUICK).await.map(|_| ())
+    }
+}
+
+fn mouse(kind: &str, x: f64, y: f64, more: Value) -> Value {
+    let mut event = json!({"type": kind, "x": x, "y": y});
+    if let (Value::Object(event), Value::Object(more)) = (&mut event, more) {
+        event.extend(more);
+    }
+    event
+}

@@ -1,0 +1,289 @@
+//! The browser as its users see it: there when it is asked for, started again after it has ended.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use agentd_process::Spawner;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use crate::chromium::Chromium;
+use crate::downloads::{Download, Downloads};
+use crate::registry::{Registry, tell};
+use crate::tab::{Deadline, QUICK, Shared, Tab};
+use crate::{BrowserError, BrowserOptions, TabInfo};
+
+const CLOSE_AGAIN: Duration = Duration::from_secs(2);
+
+/// A Chromium, started by the first context. Dropping it, and all contexts, ends it.
+#[derive(Debug)]
+pub struct Browser {
+    options: BrowserOptions,
+    spawner: Spawner,
+    running: tokio::sync::Mutex<Option<Arc<Running>>>,
+    starts: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Running {
+    chromium: Chromium,
+    registry: Arc<Registry>,
+    shared: Arc<Shared>,
+}
+
+/// Cookies, storage and tabs of their own, gone when it is dropped.
+#[derive(Debug)]
+pub struct Context {
+    id: Arc<str>,
+    running: Arc<Running>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CreatedContext {
+    browser_context_id: Arc<str>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CreatedTarget {
+    target_id: Arc<str>,
+}
+
+impl Browser {
+    #[must_use]
+    pub fn new(options: BrowserOptions, spawner: Spawner) -> Self {
+        Self { options, spawner, running: tokio::sync::Mutex::default(), starts: AtomicU64::new(0) }
+    }
+
+    /// How often a Chromium was started; more than once means that one has ended.
+    #[must_use]
+    pub fn starts(&self) -> u64 {
+        self.starts.load(Ordering::Relaxed)
+    }
+
+    /// The process that runs, as it names itself, and its id.
+    pub async fn process(&self) -> Option<(String, u32)> {
+        let running = self.running.lock().await;
+        let chromium = &running.as_ref()?.chromium;
+        (!chromium.is_ended()).then(|| (chromium.version.clone(), chromium.pid))
+    }
+
+    /// Ends the process, if there is one. What its users wait for fails.
+    pub async fn close(&self) {
+        if let Some(running) = self.running.lock().await.take() {
+            running.chromium.connection.end("it was closed");
+        }
+    }
+
+    /// A new context, in the Chromium that runs or else in a new one.
+    ///
+    /// # Errors
+    /// [`BrowserError::Unavailable`] when there is none on this machine or it cannot be started.
+    pub async fn context(&self) -> Result<Context, BrowserError> {
+        let running = self.running().await?;
+        let connection = running.shared.connection.clone();
+        let proxy =
+            self.options.proxy.as_ref().map_or("direct://".to_owned(), |proxy| format!("http://{}", proxy.address));
+        // Without this list, loopback addresses are reached past the proxy.
+        let parameters = json!({"disposeOnDetach": true, "proxyServer": proxy, "proxyBypassList": "<-loopback>"});
+        let created: CreatedContext = connection.call(None, "Target.createBrowserContext", parameters, QUICK).await?;
+        let context = Context { id: created.browser_context_id, running };
+        let running = &context.running;
+        let behavior = if running.registry.downloads.directory.is_some() { "allowAndName" } else { "deny" };
+        let parameters = json!({
+            "behavior": behavior, "browserContextId": context.id, "eventsEnabled": true,
+            "downloadPath": running.chromium.folder.downloads(),
+        });
+        connection.call::<IgnoredAny>(None, "Browser.setDownloadBehavior", parameters, QUICK).await?;
+        if let Some(credential) = self.options.proxy.as_ref().and_then(|proxy| proxy.credential.as_ref()) {
+            crate::proxy_login::log_in(&context, &connection, credential).await?;
+        }
+        Ok(context)
+    }
+
+    async fn running(&self) -> Result<Arc<Running>, BrowserError> {
+        let mut slot = self.running.lock().await;
+        if let Some(running) = slot.as_ref().filter(|running| !running.chromium.is_ended()) {
+            return Ok(Arc::clone(running));
+        }
+        *slot = None;
+        let limits = &self.options.limits;
+        let downloads = Downloads::new(self.options.download_directory.clone(), limits.download_bytes);
+        let registry = Arc::new(Registry::new(limits.tabs, downloads));
+        let chromium = Chromium::start(&self.options, &self.spawner, registry.clone()).await?;
+        let connection = chromium.connection.clone();
+        let shared = Arc::new(Shared {
+            connection: connection.clone(),
+            folder: Arc::clone(&chromium.folder),
+            uploads: AtomicU64::new(0),
+            upload_bytes: limits.download_bytes,
+            viewport: self.options.viewport,
+        });
+        // It is set once, here.
+        let _ = registry.shared.set(Arc::clone(&shared));
+        let attach = json!({
+            "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true,
+            "filter": [{"type": "page"}, {"exclude": true}],
+        });
+        let discover = json!({"discover": true, "filter": [{"type": "page"}, {"exclude": true}]});
+        connection.call::<IgnoredAny>(None, "Target.setAutoAttach", attach, QUICK).await?;
+        connection.call::<IgnoredAny>(None, "Target.setDiscoverTargets", discover, QUICK).await?;
+        self.starts.fetch_add(1, Ordering::Relaxed);
+        let running = Arc::new(Running { chromium, registry, shared });
+        *slot = Some(Arc::clone(&running));
+        Ok(running)
+    }
+}
+
+impl Context {
+    /// Whether its Chromium has ended: then a new context is needed.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.running.chromium.is_ended()
+    }
+
+    /// Opens a tab that shows nothing yet.
+    ///
+    /// # Errors
+    /// When there are too many, or the browser has ended.
+    pub async fn open_tab(&self) -> Result<Arc<Tab>, BrowserError> {
+        let registry = &self.running.registry;
+        let limit = registry.tab_limit();
+        if registry.count() >= limit {
+            return Err(BrowserError::TooManyTabs { limit });
+        }
+        let deadline = Deadline::after(QUICK);
+        // In a window of its own, so that no tab hides another.
+        let parameters = json!({"url": "about:blank", "browserContextId": self.id, "newWindow": true});
+        let connection = &self.running.shared.connection;
+        let created: CreatedTarget = connection.call(None, "Target.createTarget", parameters, QUICK).await?;
+        let mut changes = registry.changes.subscribe();
+        let found = async {
+            loop {
+                changes.mark_unchanged();
+                if let Some(tab) = registry.tab(&created.target_id) {
+                    return Ok(tab);
+                }
+                if connection.is_ended() || changes.changed().await.is_err() {
+                    return Err(BrowserError::NoTab(created.target_id.to_string()));
+                }
+            }
+        };
+        let tab = tokio::time::timeout(QUICK, found).await.map_err(|_| deadline.timeout("a new tab"))??;
+        tab.until(deadline, "a new tab", |state| state.is_ready.then_some(())).await?;
+        Ok(tab)
+    }
+
+    /// Its tabs, popups included, in the order of their opening.
+    #[must_use]
+    pub fn tabs(&self) -> Vec<TabInfo> {
+        self.running.registry.tabs(&self.id).iter().map(|tab| tab.info()).collect()
+    }
+
+    /// # Errors
+    /// [`BrowserError::NoTab`]
+    pub fn tab(&self, id: &str) -> Result<Arc<Tab>, BrowserError> {
+        let tab = self.running.registry.tab(id).filter(|tab| tab.context == self.id);
+        tab.ok_or_else(|| BrowserError::NoTab(id.to_owned()))
+    }
+
+    /// Waits for a tab that `condition` holds for, a popup for example.
+    ///
+    /// # Errors
+    /// When there is none within the time, or the browser has ended.
+    pub async fn wait_for_tab(
+        &self,
+        limit: Duration,
+        condition: impl Fn(&TabInfo) -> bool,
+    ) -> Result<Arc<Tab>, BrowserError> {
+        let deadline = Deadline::after(limit);
+        let mut changes = self.running.registry.changes.subscribe();
+        let found = async {
+            loop {
+                changes.mark_unchanged();
+                if let Some(tab) = self.tabs().into_iter().find(|tab| condition(tab)) {
+                    return self.tab(&tab.tab_id);
+                }
+                if self.is_ended() || changes.changed().await.is_err() {
+                    return Err(BrowserError::Ended("it was waited for a tab".into()));
+                }
+            }
+        };
+        let tab = tokio::time::timeout(limit, found).await.map_err(|_| deadline.timeout("a new tab"))??;
+        tab.until(deadline, "a new tab", |state| state.is_ready.then_some(())).await?;
+        Ok(tab)
+    }
+
+    /// Closes a tab; what waits in it fails.
+    ///
+    /// # Errors
+    /// [`BrowserError::NoTab`], or when the browser does not do it.
+    pub async fn close_tab(&self, id: &str) -> Result<(), BrowserError> {
+        let tab = self.tab(id)?;
+        let deadline = Deadline::after(QUICK);
+        let connection = &self.running.shared.connection;
+        let mut state = tab.state.subscribe();
+        // A navigation that comes at the same time makes Chromium forget that it is to close.
+        while !deadline.is_over() {
+            let parameters = json!({"targetId": id});
+            connection.call::<IgnoredAny>(None, "Target.closeTarget", parameters, deadline.remaining()).await?;
+            let closed = state.wait_for(|state| state.is_closed || state.ended.is_some());
+            if tokio::time::timeout(CLOSE_AGAIN.min(deadline.remaining()), closed).await.is_ok() {
+                return Ok(());
+            }
+        }
+        Err(deadline.timeout("the end of the tab"))
+    }
+
+    /// Files that pages sent since the browser was started, the last 100.
+    #[must_use]
+    pub fn downloads(&self) -> Vec<Download> {
+        self.running.registry.downloads.list()
+    }
+
+    /// Waits for a download that `condition` holds for.
+    ///
+    /// # Errors
+    /// When there is none within the time.
+    pub async fn wait_for_download(
+        &self,
+        limit: Duration,
+        condition: impl Fn(&Download) -> bool,
+    ) -> Result<Download, BrowserError> {
+        let deadline = Deadline::after(limit);
+        let mut list = self.running.registry.downloads.subscribe();
+        let found = list.wait_for(|list| list.iter().any(&condition));
+        match tokio::time::timeout(limit, found).await {
+            Ok(Ok(list)) => list.iter().find(|download| condition(download)).cloned(),
+            _ => None,
+        }
+        .ok_or_else(|| deadline.timeout("the download"))
+    }
+
+    /// Where whole downloads are put.
+    #[must_use]
+    pub fn download_directory(&self) -> Option<PathBuf> {
+        self.running.registry.downloads.directory.clone()
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.running.shared
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if !self.is_ended() && tokio::runtime::Handle::try_current().is_ok() {
+            let parameters = json!({"browserContextId": self.id});
+            tell(&self.running.shared, "Target.disposeBrowserContext", parameters);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What can go wrong, each with a stable code and a sentence that a person can act on.
+
+use std::sync::Arc;
+
+use crate::cdp::CdpError;
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum BrowserError {
+    #[error("there is no browser: {0}")]
+    Unavailable(String),
+    #[error("the browser has ended ({0}); the next action starts a new one")]
+    Ended(Arc<str>),
+    #[error("{0}")]
+    Invalid(String),
+    #[error("`{selector}` is {count} elements; name one of them")]
+    Ambiguous { selector: String, count: usize },
+    #[error("`{selector}` could not be used within {waited_ms} ms: {missing}")]
+    NotActionable { selector: String, missing: String, waited_ms: u64 },
+    #[error("`{selector}` is {what}; take a new snapshot")]
+    StaleRef { selector: String, what: &'static str },
+    #[error("{url} could not be opened: {reason}")]
+    Navigation { url: String, reason: String },
+    #[error("{what} did not happen within {waited_ms} ms")]
+    Timeout { what: String, waited_ms: u64 },
+    #[error("a dialog of the page ({kind}: {message:?}) is open; answer it with handle_dialog")]
+    DialogOpen { kind: String, message: String },
+    #[error("there is no tab `{0}`")]
+    NoTab(String),
+    #[error("the tab has crashed; close it or go to another page")]
+    TabCrashed,
+    #[error("there are {limit} tabs already; close one")]
+    TooManyTabs { limit: usize },
+    #[error("the file cannot be used: {0}")]
+    File(String),
+    #[error("{0}")]
+    Protocol(String),
+}
+
+impl BrowserError {
+    /// Stable, for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unavailable(_) => "browser_unavailable",
+            Self::Ended(_) => "browser_ended",
+            Self::Invalid(_) => "invalid_action",
+            Self::Ambiguous { .. } => "ambiguous",
+            Self::NotActionable { .. } => "not_actionable",
+            Self::StaleRef { .. } => "stale_ref",
+            Self::Navigation { .. } => "navigation_failed",
+            Self::Timeout { .. } => "timeout",
+            Self::DialogOpen { .. } => "dialog_open",
+            Self::NoTab(_) => "tab_not_found",
+            Self::TabCrashed => "tab_crashed",
+            Self::TooManyTabs { .. } => "too_many_tabs",
+            Self::File(_) => "file_refused",
+            Self::Protocol(_) => "browser_failed",
+        }
+    }
+}
+
+impl From<CdpError> for BrowserError {
+    fn from(error: CdpError) -> Self {
+        match error {
+            CdpError::Ended(reason) => Self::Ended(reason),
+            CdpError::Timeout { method, limit } => {
+                Self::Timeout { what: format!("an answer of the browser to {method}"), waited_ms: millis(limit) }
+            }
+            CdpError::Refused { .. } | CdpError::Form { .. } => Self::Protocol(error.to_string()),
+        }
+    }
+}
+
+pub(crate) fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

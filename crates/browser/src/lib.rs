@@ -1,0 +1,38 @@
+//! Chromium, driven over a private pipe: for an agent that opens pages, reads them and works on them.
+//!
+//! Invariants
+//! - Chromium never outlives whoever started it, and leaves no folder. As root it has a user of its
+//!   own; its sandbox is on unless the caller switches it off by name.
+//! - Everything is bounded: tabs, processes, memory, downloads, messages, texts, and the time of each
+//!   action. A crash or a hang ends what waits with an error, and the next context has a new process.
+//! - An action reaches the element that was named or fails with what kept it from there. It sends
+//!   events of the mouse and the keyboard; it never calls a page's handlers.
+//! - Which addresses may be reached is not decided here but by the proxy that the options name;
+//!   Chromium has no way past it.
+//!
+//! Deliberately absent: SQL, serving HTTP, and types for the whole DevTools protocol.
+
+mod action;
+mod browser;
+mod cdp;
+mod chromium;
+mod cookies;
+mod downloads;
+mod error;
+mod options;
+mod proxy_login;
+mod registry;
+mod screenshot;
+mod selector;
+mod snapshot;
+mod tab;
+
+pub use action::{Action, ActionOutcome, ActionRequest, DEFAULT_TIMEOUT_MS, ElementState, MAX_TIMEOUT_MS};
+pub use browser::{Browser, Context};
+pub use cookies::{Cookie, SameSite};
+pub use downloads::{Download, DownloadState};
+pub use error::BrowserError;
+pub use options::{BrowserLimits, BrowserOptions, ChromiumSandbox, ProxyEndpoint};
+pub use screenshot::{Area, ImageFormat};
+pub use snapshot::{MAX_ELEMENTS, Snapshot};
+pub use tab::{Dialog, DialogAnswer, LoadState, Tab, TabInfo};

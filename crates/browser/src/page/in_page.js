@@ -1,0 +1,311 @@
+// Runs in an isolated world of each frame: the page's scripts cannot see or change it.
+(() => {
+  const MAX_TEXT = 40;
+  const squeeze = (text) => (text || '').replace(/\s+/g, ' ').trim();
+  // The parent in the tree that is drawn: out of slots and shadow roots.
+  const parentOf = (node) =>
+    node.assignedSlot || node.parentElement || (node.parentNode instanceof ShadowRoot ? node.parentNode.host : null);
+  const closest = (element, test) => {
+    for (let at = element; at; at = parentOf(at)) if (test(at)) return at;
+    return null;
+  };
+  const isWithin = (node, ancestor) => closest(node, (at) => at === ancestor) !== null;
+
+  const UNSEEN = 'script,style,noscript,template';
+  // The text of an element as a person would read it: scripts have text as well.
+  const textOf = (element) => {
+    if (!element.querySelector(UNSEEN)) return element.textContent;
+    const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    let text = '';
+    while (walker.nextNode()) if (!walker.currentNode.parentElement.closest(UNSEEN)) text += walker.currentNode.data;
+    return text;
+  };
+
+  const roots = () => {
+    const found = [document];
+    for (let at = 0; at < found.length; at++)
+      for (const element of found[at].querySelectorAll('*')) if (element.shadowRoot) found.push(element.shadowRoot);
+    return found;
+  };
+
+  const describe = (element) => {
+    let said = '<' + element.localName;
+    if (element.id) said += ` id="${element.id.slice(0, MAX_TEXT)}"`;
+    const classes = element.getAttribute('class');
+    if (classes) said += ` class="${squeeze(classes).slice(0, MAX_TEXT)}"`;
+    const text = squeeze(textOf(element));
+    return said + '>' + (text ? ` "${text.length > MAX_TEXT ? text.slice(0, MAX_TEXT) + '…' : text}"` : '');
+  };
+
+  const find = {
+    css: (value) => roots().flatMap((root) => [...root.querySelectorAll(value)]),
+    xpath: (value) => {
+      const found = document.evaluate(value, document, null, XPathResult.ORDERED_NODE_SNAPSHOT_TYPE, null);
+      return Array.from({ length: found.snapshotLength }, (_, at) => found.snapshotItem(at)).filter(
+        (node) => node.nodeType === Node.ELEMENT_NODE);
+    },
+    // The smallest elements with the text.
+    text: (value, exact) => {
+      const wanted = exact ? value : value.toLowerCase();
+      const has = (text) => exact ? squeeze(text) === wanted : squeeze(text).toLowerCase().includes(wanted);
+      const found = [];
+      const visit = (element) => {
+        if (element.matches(`head,${UNSEEN}`)) return false;
+        if (element.tagName === 'INPUT') {
+          const isButton = ['submit', 'button', 'reset'].includes(element.type);
+          if (isButton && has(element.value)) return found.push(element) > 0;
+          return false;
+        }
+        let inside = false;
+        if (element.shadowRoot) for (const child of element.shadowRoot.children) inside = visit(child) || inside;
+        for (const child of element.children) inside = visit(child) || inside;
+        if (!inside && has(textOf(element))) return found.push(element) > 0;
+        return inside;
+      };
+      visit(document.documentElement);
+      return found;
+    },
+  };
+
+  const isVisible = (element) => {
+    if (!element.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true })) {
+      // What is drawn by its children alone has no box of its own.
+      if (getComputedStyle(element).display !== 'contents') return false;
+      return [...element.children].some(isVisible);
+    }
+    const { width, height } = element.getBoundingClientRect();
+    return width > 0 && height > 0;
+  };
+
+  const CONTROLS = 'button,select,input,textarea,option,optgroup,fieldset,[role],a[href]';
+  const isDisabled = (element) => {
+    const control = closest(element, (at) => at.matches(CONTROLS)) || element;
+    return control.matches(':disabled') || closest(control, (at) => at.getAttribute('aria-disabled') === 'true') !== null;
+  };
+
+  const TEXT_TYPES = ['text', 'search', 'url', 'tel', 'email', 'password', 'number', ''];
+  const VALUE_TYPES = ['date', 'time', 'datetime-local', 'month', 'week', 'color', 'range'];
+  const kindOfEditing = (element) => {
+    if (element.isContentEditable) return 'text';
+    if (element.localName === 'textarea') return element.readOnly ? null : 'text';
+    if (element.localName !== 'input' || element.readOnly) return null;
+    if (VALUE_TYPES.includes(element.type)) return 'value';
+    return TEXT_TYPES.includes(element.type) ? 'text' : null;
+  };
+
+  const controlOf = (element) => {
+    const label = closest(element, (at) => at.localName === 'label');
+    return label && label.control && !element.matches('input,select,textarea,button') ? label.control : element;
+  };
+
+  const frame = () => new Promise((done) => {
+    // A page that is not drawn has no frames.
+    const late = setTimeout(done, 250);
+    requestAnimationFrame(() => { clearTimeout(late); done(); });
+  });
+
+  const boxOf = (element) => {
+    const { x, y, width, height } = element.getBoundingClientRect();
+    return [x, y, width, height].join();
+  };
+
+  // The middle of what is in the viewport of the first box that has an area there.
+  const pointOf = (element) => {
+    let boxes = [...element.getClientRects()];
+    if (!boxes.length) boxes = [...element.children].flatMap((child) => [...child.getClientRects()]);
+    for (const box of boxes) {
+      const [left, right] = [Math.max(box.left, 0), Math.min(box.right, innerWidth)];
+      const [top, bottom] = [Math.max(box.top, 0), Math.min(box.bottom, innerHeight)];
+      if (right - left >= 1 && bottom - top >= 1) return { x: (left + right) / 2, y: (top + bottom) / 2 };
+    }
+    return null;
+  };
+
+  const hitAt = (x, y) => {
+    let hit = document.elementFromPoint(x, y);
+    while (hit && hit.shadowRoot) {
+      const inner = hit.shadowRoot.elementFromPoint(x, y);
+      if (!inner || inner === hit) break;
+      hit = inner;
+    }
+    return hit;
+  };
+
+  const receives = (element, hit) => isWithin(hit, element) || controlOf(hit) === element || controlOf(element) === hit;
+  // Text in a slot of the element belongs to the host of its shadow root, and so does the point. Which of the two
+  // gets the event, the guard sees.
+  const mayReceive = (element, hit) =>
+    receives(element, hit) || (element.getRootNode().host === hit && element.querySelector('slot') !== null);
+
+  let guard = null;
+  const EVENTS = ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'click', 'dblclick', 'auxclick', 'contextmenu'];
+  const disarm = () => {
+    const blocked = guard && guard.blocked;
+    if (guard) for (const name of EVENTS) removeEventListener(name, guard.listen, true);
+    guard = null;
+    return blocked;
+  };
+  // From now on an event of the mouse that would reach another element reaches none.
+  const arm = (element) => {
+    disarm();
+    guard = { blocked: null, decided: false };
+    guard.listen = (event) => {
+      if (!event.isTrusted || !guard) return;
+      if (!guard.decided) {
+        const hit = event.composedPath()[0];
+        guard.decided = true;
+        if (hit instanceof Element && !receives(element, hit)) guard.blocked = describe(hit);
+      }
+      if (guard.blocked) { event.preventDefault(); event.stopImmediatePropagation(); }
+    };
+    for (const name of EVENTS) addEventListener(name, guard.listen, true);
+  };
+
+  const deepActive = () => {
+    let active = document.activeElement;
+    while (active && active.shadowRoot && active.shadowRoot.activeElement) active = active.shadowRoot.activeElement;
+    return active;
+  };
+
+  const changed = (element) => {
+    element.dispatchEvent(new Event('input', { bubbles: true, composed: true }));
+    element.dispatchEvent(new Event('change', { bubbles: true }));
+  };
+
+  return {
+    // The one element, or how many there are.
+    find(kind, value, exact) {
+      const found = find[kind](value, exact);
+      return found.length === 1 ? found[0] : found.length;
+    },
+
+    document: () => document,
+
+    isAttached: (element) => element.isConnected,
+
+    states: (element) => ({ attached: element.isConnected, visible: element.isConnected && isVisible(element) }),
+
+    anyVisible: (kind, value, exact) => {
+      const found = find[kind](value, exact);
+      return { attached: found.length, visible: found.filter(isVisible).length };
+    },
+
+    // Whether it can be acted on, and where.
+    async ready(element, needs) {
+      if (!element.isConnected) return { missing: 'it is gone', gone: true };
+      if (!isVisible(element)) return { missing: 'it is not visible' };
+      if (needs.enabled && isDisabled(controlOf(element))) return { missing: 'it is disabled' };
+      let editing = null;
+      if (needs.editable) {
+        editing = kindOfEditing(element);
+        if (!editing) return { missing: 'no text can be put into it' };
+      }
+      if (needs.scroll) element.scrollIntoView({ block: needs.scroll, inline: 'center', behavior: 'instant' });
+      // Its box in the frame that is shown and in the next one: animations move with frames alone.
+      const before = boxOf(element);
+      await frame();
+      if (!element.isConnected) return { missing: 'it is gone', gone: true };
+      if (boxOf(element) !== before) return { missing: 'it is moving' };
+      const point = pointOf(element);
+      if (!point) return { missing: 'it is outside of what is shown', scroll: true };
+      if (needs.hit) {
+        const hit = hitAt(point.x, point.y);
+        if (!hit) return { missing: 'it is outside of what is shown', scroll: true };
+        if (!mayReceive(element, hit)) return { missing: `${describe(hit)} covers it`, scroll: true };
+        if (needs.guard) arm(element);
+      }
+      const draggable = closest(element, (at) => at.draggable === true) !== null;
+      return { x: point.x, y: point.y, editing, draggable };
+    },
+
+    disarm,
+
+    // From a point in a frame to the same point in the page around it.
+    through(owner, x, y, needsHit) {
+      const box = owner.getBoundingClientRect();
+      const style = getComputedStyle(owner);
+      const [scaleX, scaleY] = [box.width / owner.offsetWidth || 1, box.height / owner.offsetHeight || 1];
+      const px = box.left + (owner.clientLeft + parseFloat(style.paddingLeft) + x) * scaleX;
+      const py = box.top + (owner.clientTop + parseFloat(style.paddingTop) + y) * scaleY;
+      const hit = hitAt(px, py);
+      if (!hit) return { missing: 'it is outside of what is shown', scroll: true };
+      if (needsHit && !isWithin(hit, owner)) return { missing: `${describe(hit)} covers its frame`, scroll: true };
+      return { x: px, y: py };
+    },
+
+    focus(element) {
+      element.focus({ preventScroll: true });
+      return isWithin(deepActive(), element) || deepActive() === element;
+    },
+
+    blur: (element) => { element.blur(); return deepActive() !== element; },
+
+    // Puts the caret at the end, or marks everything.
+    place(element, all) {
+      if (element.isContentEditable) {
+        const selection = getSelection();
+        selection.selectAllChildren(element);
+        if (!all) selection.collapseToEnd();
+      } else if (all) {
+        element.select();
+      } else {
+        try { element.setSelectionRange(element.value.length, element.value.length); } catch { /* it has no caret */ }
+      }
+      return element.isContentEditable ? element.textContent.length > 0 : element.value.length > 0;
+    },
+
+    setValue(element, value) {
+      const prototype = Object.getPrototypeOf(element);
+      Object.getOwnPropertyDescriptor(prototype, 'value').set.call(element, value);
+      if (element.value !== value) return false;
+      changed(element);
+      return true;
+    },
+
+    select(element, by, wanted) {
+      const select = controlOf(element);
+      if (select.localName !== 'select') return { wrong: 'it is no list of options' };
+      const options = [...select.options];
+      const option = by === 'index' ? options[wanted]
+        : options.find((at) => by === 'value' ? at.value === wanted : squeeze(at.label || at.text) === squeeze(wanted));
+      if (!option) return { missing: `it has no option with that ${by}` };
+      if (isDisabled(option)) return { missing: 'that option is disabled' };
+      select.focus({ preventScroll: true });
+      if (!option.selected || select.multiple) {
+        option.selected = true;
+        changed(select);
+      }
+      return {};
+    },
+
+    checked(element) {
+      const control = controlOf(element);
+      if (control.localName === 'input' && ['checkbox', 'radio'].includes(control.type)) return control.checked;
+      const said = control.getAttribute('aria-checked');
+      return said === null ? null : said === 'true';
+    },
+
+    isFileInput: (element) => {
+      const control = controlOf(element);
+      return control.localName === 'input' && control.type === 'file';
+    },
+
+    async scrollTo(element) {
+      element.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' });
+      await frame();
+    },
+
+    box(element) {
+      const { x, y, width, height } = element.getBoundingClientRect();
+      return { x: x + scrollX, y: y + scrollY, width, height };
+    },
+
+    center: () => ({ x: innerWidth / 2, y: innerHeight / 2 }),
+
+    frames: async () => { await frame(); await frame(); },
+
+    title: () => document.title.slice(0, 1000),
+
+    html: () => document.documentElement ? document.documentElement.outerHTML : '',
+  };
+})()

@@ -1,0 +1,131 @@
+//! How an element is named: `@3` of the last snapshot, CSS, `text=`, `role=`, `xpath=`.
+
+use crate::BrowserError;
+
+const MAX_BYTES: usize = 10_000;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Selector {
+    Reference(u32),
+    Css(String),
+    Xpath(String),
+    /// With quotes the whole text as it is written, otherwise a part of it in any case.
+    Text {
+        text: String,
+        exact: bool,
+    },
+    Role {
+        role: String,
+        name: Option<String>,
+    },
+}
+
+impl Selector {
+    pub(crate) fn parse(text: &str) -> Result<Self, BrowserError> {
+        let text = text.trim();
+        let wrong = |reason: &str| Err(BrowserError::Invalid(format!("`{}` {reason}", shortened(text))));
+        if text.is_empty() || text.len() > MAX_BYTES {
+            return Err(BrowserError::Invalid(format!("a selector has 1 to {MAX_BYTES} bytes")));
+        }
+        if let Some(number) = text.strip_prefix('@') {
+            return match number.parse() {
+                Ok(number) => Ok(Self::Reference(number)),
+                Err(_) => wrong("is no reference; one is `@` and a number of the last snapshot"),
+            };
+        }
+        if let Some(path) = text.strip_prefix("xpath=") {
+            return Ok(Self::Xpath(path.to_owned()));
+        }
+        if let Some(wanted) = text.strip_prefix("text=") {
+            let quoted = wanted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            let words = quoted.unwrap_or(wanted).split_whitespace().collect::<Vec<_>>().join(" ");
+            if words.is_empty() {
+                return wrong("names no text");
+            }
+            return Ok(Self::Text { text: words, exact: quoted.is_some() });
+        }
+        if let Some(rest) = text.strip_prefix("role=") {
+            let (role, attributes) = rest.split_at(rest.find('[').unwrap_or(rest.len()));
+            if role.is_empty() || !role.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+                return wrong("names no role");
+            }
+            return match name_of(attributes) {
+                Some(name) => Ok(Self::Role { role: role.to_owned(), name }),
+                None => wrong("is written `role=button[name=\"Save\"]`"),
+            };
+        }
+        Ok(Self::Css(text.to_owned()))
+    }
+
+    /// The kind and the arguments of the search in a page; none for what is found otherwise.
+    pub(crate) fn in_page(&self) -> Option<(&'static str, &str, bool)> {
+        match self {
+            Self::Css(value) => Some(("css", value, false)),
+            Self::Xpath(value) => Some(("xpath", value, false)),
+            Self::Text { text, exact } => Some(("text", text, *exact)),
+            Self::Reference(_) | Self::Role { .. } => None,
+        }
+    }
+}
+
+/// `[name="…"]`, or nothing; `None` for anything else.
+#[allow(clippy::option_option, reason = "whether it is well formed, and whether there is a name")]
+fn name_of(attributes: &str) -> Option<Option<String>> {
+    if attributes.is_empty() {
+        return Some(None);
+    }
+    let quoted = attributes.strip_prefix("[name=\"")?.strip_suffix("\"]")?;
+    let mut name = String::new();
+    let mut letters = quoted.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => name.push(letters.next()?),
+            '"' => return None,
+            letter => name.push(letter),
+        }
+    }
+    Some(Some(name))
+}
+
+/// For sentences.
+pub(crate) fn shortened(text: &str) -> String {
+    const MOST: usize = 200;
+    if text.len() <= MOST { text.to_owned() } else { format!("{}…", &text[..text.floor_char_boundary(MOST)]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn each_kind_is_told_from_the_others() {
+        let role = |role: &str, name: Option<&str>| Selector::Role { role: role.into(), name: name.map(Into::into) };
+        let cases = [
+            ("@12", Selector::Reference(12)),
+            ("#a > b", Selector::Css("#a > b".into())),
+            ("xpath=//a", Selector::Xpath("//a".into())),
+            ("text=Sign  in", Selector::Text { text: "Sign in".into(), exact: false }),
+            ("text=\"Sign in\"", Selector::Text { text: "Sign in".into(), exact: true }),
+            ("role=button", role("button", None)),
+            (r#"role=button[name="Say \"hi\"]"]"#, role("button", Some("Say \"hi\"]"))),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Selector::parse(text).unwrap(), expected, "{text}");
+        }
+        for text in
+            ["", "  ", "@", "@x", "@-1", "text=", "role=", "role=a b", "role=button[x]", "role=button[name=\"a\"b\"]"]
+        {
+            assert_eq!(Selector::parse(text).unwrap_err().code(), "invalid_action", "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_is_written_panics(text in ".{0,300}", prefix in "(@|text=|role=|role=a\\[name=\"|xpath=|)") {
+            let _ = Selector::parse(&format!("{prefix}{text}"));
+            let _ = shortened(&text);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! A snapshot's lines.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use super::tree::{AxNode, FullTree};
+use super::{MAX_ELEMENTS, MAX_TEXT_BYTES, Reference};
+use crate::tab::FrameId;
+
+const MAX_NAME: usize = 150;
+/// Trees are as deep as pages make them.
+const MAX_DEPTH: usize = 2_000;
+
+/// What a snapshot is made from: the trees of all frames, and which frame a node shows.
+pub(super) struct Source<'a> {
+    pub(super) trees: HashMap<FrameId, FullTree<'a>>,
+    pub(super) owners: HashMap<(FrameId, i64), FrameId>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    pub(super) text: String,
+    pub(super) references: Vec<Reference>,
+    pub(super) is_truncated: bool,
+}
+
+/// In reading order; frames where they stand in their page.
+pub(super) fn lines(source: &Source<'_>, main: &FrameId, full: bool) -> Lines {
+    let mut lines = Lines::default();
+    let indexes: HashMap<&FrameId, HashMap<&str, &AxNode<'_>>> =
+        source.trees.iter().map(|(frame, tree)| (frame, tree.index())).collect();
+    // Frame, node, whether its text is said by an element around it already.
+    let mut stack: Vec<(&FrameId, &AxNode<'_>, bool, usize)> = Vec::new();
+    stack.extend(source.trees.get(main).and_then(|tree| tree.nodes.first()).map(|root| (main, root, false, 0)));
+    while let Some((frame, node, is_said, depth)) = stack.pop() {
+        if lines.references.len() >= MAX_ELEMENTS || lines.text.len() >= MAX_TEXT_BYTES {
+            lines.is_truncated = true;
+            break;
+        }
+        // A closed list says which option it has.
+        if node.role() == "MenuListPopup" {
+            continue;
+        }
+        let says = !node.ignored && lines.add(frame, node, full && !is_said);
+        if depth >= MAX_DEPTH {
+            lines.is_truncated = true;
+            continue;
+        }
+        let shown = node.node.and_then(|id| source.owners.get(&(frame.clone(), id)));
+        if let Some((inner, root)) = shown.and_then(|inner| Some((inner, source.trees.get(inner)?.nodes.first()?))) {
+            stack.push((inner, root, false, depth + 1));
+            continue;
+        }
+        let Some(index) = indexes.get(frame) else { continue };
+        // The text of a link is said with it.
+        let is_said = if says { !has_parts(node) } else { is_said };
+        let children = node.child_ids.iter().rev().filter_map(|id| index.get(id));
+        stack.extend(children.map(|child| (frame, *child, is_said, depth + 1)));
+    }
+    lines
+}
+
+/// Whether the text inside an interactive element is more than its name.
+fn has_parts(node: &AxNode<'_>) -> bool {
+    matches!(node.role(), "listbox" | "treeitem" | "gridcell" | "generic" | "group")
+}
+
+impl Lines {
+    /// Whether the node's text is said now.
+    fn add(&mut self, frame: &FrameId, node: &AxNode<'_>, full: bool) -> bool {
+        if let (true, Some(id)) = (node.is_interactive(), node.node) {
+            self.references.push(Reference {
+                frame: frame.clone(),
+                node: id,
+                role: node.role().to_owned(),
+                name: node.name().to_owned(),
+            });
+            // Writing to a string does not fail.
+            let _ = write!(self.text, "@{} {}", self.references.len(), shown_role(node));
+            self.finish(node);
+            return true;
+        }
+        if !full || node.name().trim().is_empty() {
+            return false;
+        }
+        match node.role() {
+            "heading" => {
+                let level = node.property("level").and_then(serde_json::Value::as_u64).unwrap_or(1);
+                let _ =
+                    writeln!(self.text, "{} {}", "#".repeat(level.clamp(1, 6) as usize), one_line(node.name(), 500));
+                true
+            }
+            "StaticText" => {
+                let _ = writeln!(self.text, "{}", one_line(node.name(), 2_000));
+                true
+            }
+            "image" | "img" => {
+                let _ = writeln!(self.text, "image \"{}\"", one_line(node.name(), MAX_NAME));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn finish(&mut self, node: &AxNode<'_>) {
+        let _ = write!(self.text, " \"{}\"", one_line(node.name(), MAX_NAME).replace('"', "'"));
+        let mut notes: Vec<String> = Vec::new();
+        if let Some(value) = node.value() {
+            notes.push(format!("value \"{}\"", one_line(&value, MAX_NAME).replace('"', "'")));
+        }
+        for (property, note) in [
+            ("disabled", "disabled"),
+            ("checked", "checked"),
+            ("pressed", "pressed"),
+            ("selected", "selected"),
+            ("required", "required"),
+            ("readonly", "read-only"),
+            ("focused", "focused"),
+        ] {
+            if node.is(property) {
+                notes.push(note.to_owned());
+            }
+        }
+        if node.property("checked").and_then(serde_json::Value::as_str) == Some("mixed") {
+            notes.push("partly checked".to_owned());
+        }
+        if node.property("expanded").is_some() {
+            notes.push(if node.is("expanded") { "expanded" } else { "collapsed" }.to_owned());
+        }
+        if !notes.is_empty() {
+            let _ = write!(self.text, " ({})", notes.join(", "));
+        }
+        self.text.push('\n');
+    }
+}
+
+fn shown_role<'a>(node: &'a AxNode<'_>) -> &'a str {
+    match node.role() {
+        "Date" | "DateTime" | "InputTime" => "date or time",
+        "ColorWell" => "colour",
+        "DisclosureTriangle" => "disclosure",
+        "PopUpButton" => "combobox",
+        role => role,
+    }
+}
+
+/// Without line breaks, and without characters that nobody sees.
+fn one_line(text: &str, most: usize) -> String {
+    let mut line = String::new();
+    let letters = text
+        .chars()
+        .filter(|c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}'));
+    for letter in letters {
+        if letter.is_whitespace() || letter.is_control() {
+            if !line.ends_with(' ') {
+                line.push(' ');
+            }
+        } else {
+            line.push(letter);
+        }
+        if line.len() >= most {
+            line.push('…');
+            break;
+        }
+    }
+    line.trim().to_owned()
+}

@@ -1,0 +1,200 @@
+//! Events of a tab's sessions, as changes of its state.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::Tab;
+use super::state::{Dialog, FrameId, LoadState, TabState};
+use crate::cdp::{Event, SessionId};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Attached {
+    frame_id: FrameId,
+    parent_frame_id: FrameId,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Detached {
+    frame_id: FrameId,
+    #[serde(default)]
+    reason: String,
+}
+
+#[derive(Deserialize)]
+struct Navigated {
+    frame: FrameTreeFrame,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FrameTreeFrame {
+    id: FrameId,
+    #[serde(default)]
+    parent_id: Option<FrameId>,
+    #[serde(default)]
+    loader_id: String,
+    #[serde(default)]
+    url: String,
+    #[serde(default)]
+    url_fragment: String,
+}
+
+impl FrameTreeFrame {
+    fn url(&self) -> String {
+        format!("{}{}", self.url, self.url_fragment)
+    }
+}
+
+/// `Page.getFrameTree`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FrameTree {
+    frame: FrameTreeFrame,
+    #[serde(default)]
+    child_frames: Vec<FrameTree>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OfFrame {
+    frame_id: FrameId,
+    #[serde(default)]
+    url: String,
+    #[serde(default)]
+    loader_id: String,
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request {
+    request_id: Arc<str>,
+}
+
+#[derive(Deserialize)]
+struct DialogOpening {
+    message: String,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct DialogClosed {
+    result: bool,
+}
+
+impl Tab {
+    /// Called in the order of the events, by the task that reads the pipe.
+    pub(crate) fn apply(self: &Arc<Self>, event: &Event, session: &SessionId) {
+        match &*event.method {
+            "Page.frameAttached" => self.with(event, |state, it: Attached| {
+                state.frame_attached(it.frame_id, Some(it.parent_frame_id), Arc::clone(session));
+            }),
+            "Page.frameDetached" => self.with(event, |state, it: Detached| {
+                // A frame that changes its process comes again through another session.
+                if it.reason != "swap" {
+                    state.frame_detached(&it.frame_id);
+                }
+                self.forget_world(&it.frame_id);
+            }),
+            "Page.frameNavigated" => self.with(event, |state, it: Navigated| {
+                let frame = it.frame;
+                self.forget_world(&frame.id);
+                state.frame_attached(Arc::clone(&frame.id), frame.parent_id.clone(), Arc::clone(session));
+                state.frame_navigated(&frame.id, frame.url(), &frame.loader_id);
+            }),
+            "Page.navigatedWithinDocument" => self.with(event, |state, it: OfFrame| {
+                if it.frame_id == state.main_frame {
+                    state.navigations += 1;
+                }
+                if let Some(frame) = state.frames.get_mut(&it.frame_id) {
+                    frame.url = it.url;
+                }
+            }),
+            "Page.frameRequestedNavigation" | "Page.frameStartedNavigating" => {
+                self.with(event, |state, it: OfFrame| {
+                    state.is_navigating |= it.frame_id == state.main_frame;
+                })
+            }
+            "Page.frameStartedLoading" => self.with(event, |state, it: OfFrame| {
+                state.is_loading |= it.frame_id == state.main_frame;
+            }),
+            "Page.frameStoppedLoading" | "Page.frameClearedScheduledNavigation" => {
+                self.with(event, |state, it: OfFrame| {
+                    if it.frame_id == state.main_frame {
+                        (state.is_loading, state.is_navigating) = (false, false);
+                    }
+                });
+            }
+            "Page.lifecycleEvent" => self.with(event, |state, it: OfFrame| {
+                if it.frame_id == state.main_frame
+                    && let Some(reached) = LoadState::of_event(&it.name)
+                {
+                    state.reached(it.loader_id, reached);
+                }
+            }),
+            "Network.requestWillBeSent" => self.with(event, |state, it: Request| state.request_started(it.request_id)),
+            "Network.loadingFinished" | "Network.loadingFailed" => {
+                self.with(event, |state, it: Request| state.request_ended(&it.request_id));
+            }
+            "Page.javascriptDialogOpening" => {
+                let Some(opening) = event.read::<DialogOpening>() else { return };
+                let dialog = Dialog { kind: opening.kind, message: bounded(opening.message), answer: None };
+                self.dialog_opened(dialog, Arc::clone(session));
+            }
+            "Page.javascriptDialogClosed" => self.with(event, |state, it: DialogClosed| {
+                use super::state::DialogAnswer::{Accepted, Dismissed};
+                state.dialog_answered(if it.result { Accepted } else { Dismissed });
+            }),
+            "Inspector.targetCrashed" => {
+                self.state.send_modify(|state| {
+                    let is_main = state.frames.get(&state.main_frame).is_some_and(|frame| frame.session == *session);
+                    state.is_crashed |= is_main;
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// What was there before its session was.
+    pub(super) fn apply_tree(&self, tree: &FrameTree, session: &SessionId) {
+        self.state.send_modify(|state| add_tree(state, tree, session));
+    }
+
+    fn with<'a, P: Deserialize<'a>>(&self, event: &'a Event, change: impl FnOnce(&mut TabState, P)) {
+        if let Some(parameters) = event.read() {
+            self.state.send_modify(|state| change(state, parameters));
+        }
+    }
+}
+
+fn add_tree(state: &mut TabState, tree: &FrameTree, session: &SessionId) {
+    let frame = &tree.frame;
+    let is_known = state.frames.get(&frame.id).is_some_and(|known| !known.url.is_empty());
+    if !is_known {
+        state.frame_attached(Arc::clone(&frame.id), frame.parent_id.clone(), Arc::clone(session));
+        if let Some(known) = state.frames.get_mut(&frame.id) {
+            known.url = frame.url();
+        }
+    }
+    if frame.id == state.main_frame && state.loader.is_empty() {
+        state.show(&frame.loader_id);
+    }
+    for child in &tree.child_frames {
+        add_tree(state, child, session);
+    }
+}
+
+/// What a page says of itself in a dialog.
+fn bounded(mut text: String) -> String {
+    const MOST: usize = 2_000;
+    if text.len() > MOST {
+        text.truncate(text.floor_char_boundary(MOST));
+        text.push('…');
+    }
+    text
+}

@@ -1,0 +1,267 @@
+//! A tab: one page with its frames, whatever processes they are in.
+//!
+//! Invariants: what is known of it follows the events of the browser in their order; one action at a
+//! time, in order of arrival; an open dialog, a crash, and the end of the tab or the browser end what
+//! waits, with an error that says so.
+
+mod dialogs;
+mod events;
+mod navigation;
+mod setup;
+mod state;
+mod world;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::BrowserError;
+use crate::cdp::{Connection, SessionId};
+use crate::chromium::Folder;
+use crate::snapshot::Refs;
+pub(crate) use state::FrameId;
+pub use state::{Dialog, DialogAnswer, LoadState};
+use state::{PreparedAnswer, TabState};
+use world::World;
+pub(crate) use world::{Argument, Element, Invoked};
+
+/// A command that only looks something up.
+pub(crate) const QUICK: Duration = Duration::from_secs(10);
+
+/// What all tabs of a browser work with.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) connection: Connection,
+    pub(crate) folder: Arc<Folder>,
+    pub(crate) uploads: AtomicU64,
+    pub(crate) upload_bytes: u64,
+    pub(crate) viewport: (u32, u32),
+}
+
+/// A tab as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TabInfo {
+    pub tab_id: String,
+    pub url: String,
+    pub title: String,
+    pub loading: bool,
+    pub crashed: bool,
+    /// The tab whose page opened it.
+    pub opener_id: Option<String>,
+}
+
+pub struct Tab {
+    id: Arc<str>,
+    pub(crate) context: Arc<str>,
+    opener: Option<Arc<str>>,
+    session: SessionId,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: watch::Sender<TabState>,
+    worlds: Mutex<HashMap<FrameId, World>>,
+    /// Held by the action that runs; fair.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+    pub(crate) refs: Mutex<Refs>,
+}
+
+impl std::fmt::Debug for Tab {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tab").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// When something must have happened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    started: Instant,
+    limit: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn after(limit: Duration) -> Self {
+        Self { started: Instant::now(), limit }
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        self.limit.saturating_sub(self.started.elapsed())
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.remaining().is_zero()
+    }
+
+    pub(crate) fn waited_ms(&self) -> u64 {
+        crate::error::millis(self.started.elapsed())
+    }
+
+    pub(crate) fn timeout(&self, what: impl Into<String>) -> BrowserError {
+        BrowserError::Timeout { what: what.into(), waited_ms: self.waited_ms() }
+    }
+}
+
+impl Tab {
+    pub(crate) fn new(
+        id: Arc<str>,
+        context: Arc<str>,
+        opener: Option<Arc<str>>,
+        session: SessionId,
+        url: String,
+        shared: Arc<Shared>,
+    ) -> Self {
+        // The main frame of a page has the id of its target.
+        let state = TabState::new(Arc::clone(&id), Arc::clone(&session), url);
+        Self {
+            id,
+            context,
+            opener,
+            session,
+            shared,
+            state: watch::Sender::new(state),
+            worlds: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            refs: Mutex::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    #[must_use]
+    pub fn info(&self) -> TabInfo {
+        let state = self.state.borrow();
+        TabInfo {
+            tab_id: self.id.to_string(),
+            url: state.url().to_owned(),
+            title: state.title.clone(),
+            loading: state.is_loading || state.is_navigating,
+            crashed: state.is_crashed,
+            opener_id: self.opener.as_deref().map(str::to_owned),
+        }
+    }
+
+    /// The page's dialogs, the last 20; the last one may be open.
+    #[must_use]
+    pub fn dialogs(&self) -> Vec<Dialog> {
+        self.state.borrow().dialogs.iter().cloned().collect()
+    }
+
+    pub(crate) fn main_frame(&self) -> FrameId {
+        Arc::clone(&self.state.borrow().main_frame)
+    }
+
+    pub(crate) fn main_session(&self) -> SessionId {
+        Arc::clone(&self.session)
+    }
+
+    /// Whether this is the page's own session, with which the tab ends.
+    pub(crate) fn is_session(&self, session: &str) -> bool {
+        *self.session == *session
+    }
+
+    /// Every session that the page has.
+    pub(crate) fn sessions(&self) -> Vec<SessionId> {
+        let state = self.state.borrow();
+        let mut sessions: Vec<SessionId> = state.frames.values().map(|frame| Arc::clone(&frame.session)).collect();
+        sessions.sort();
+        sessions.dedup();
+        sessions
+    }
+
+    /// A frame got a process, and a session, of its own.
+    pub(crate) fn frame_moved(&self, frame: FrameId, parent: Option<FrameId>, session: SessionId) {
+        self.forget_world(&frame);
+        self.state.send_modify(|state| state.frame_attached(frame, parent, session));
+    }
+
+    /// The session that a frame is spoken to through.
+    pub(crate) fn session_of(&self, frame: &str) -> Option<SessionId> {
+        self.state.borrow().frames.get(frame).map(|frame| Arc::clone(&frame.session))
+    }
+
+    /// A command to the page.
+    pub(crate) async fn call<R: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        parameters: impl Serialize,
+        limit: Duration,
+    ) -> Result<R, BrowserError> {
+        self.call_in(&self.session, method, parameters, limit).await
+    }
+
+    /// A command to one of the page's processes. Ends early when nothing can answer it.
+    pub(crate) async fn call_in<R: DeserializeOwned>(
+        &self,
+        session: &str,
+        method: &'static str,
+        parameters: impl Serialize,
+        limit: Duration,
+    ) -> Result<R, BrowserError> {
+        let answer = self.shared.connection.call(Some(session), method, parameters, limit);
+        self.guarded(async { Ok(answer.await?) }).await
+    }
+
+    /// Waits for something, and for what makes waiting useless.
+    pub(crate) async fn guarded<T>(
+        &self,
+        work: impl Future<Output = Result<T, BrowserError>>,
+    ) -> Result<T, BrowserError> {
+        let mut state = self.state.subscribe();
+        let obstacle = async {
+            let _ = state.wait_for(|state| obstacle(state).is_some()).await;
+            let found = obstacle(&state.borrow());
+            found.unwrap_or(BrowserError::TabCrashed)
+        };
+        tokio::select! {
+            biased;
+            done = work => done,
+            error = obstacle => Err(error),
+        }
+    }
+
+    /// Waits until the state is as wanted.
+    pub(crate) async fn until<T>(
+        &self,
+        deadline: Deadline,
+        what: &str,
+        mut look: impl FnMut(&TabState) -> Option<T>,
+    ) -> Result<T, BrowserError> {
+        let mut state = self.state.subscribe();
+        let waiting = async {
+            loop {
+                if let Some(found) = look(&state.borrow_and_update()) {
+                    return Ok(found);
+                }
+                if state.changed().await.is_err() {
+                    return Err(BrowserError::NoTab(self.id.to_string()));
+                }
+            }
+        };
+        match tokio::time::timeout(deadline.remaining(), self.guarded(waiting)).await {
+            Ok(found) => found,
+            Err(_) => Err(deadline.timeout(what)),
+        }
+    }
+}
+
+/// What keeps a page from answering.
+fn obstacle(state: &TabState) -> Option<BrowserError> {
+    if let Some(reason) = &state.ended {
+        return Some(BrowserError::Ended(Arc::clone(reason)));
+    }
+    if state.is_closed {
+        return Some(BrowserError::NoTab(state.main_frame.to_string()));
+    }
+    if state.is_crashed {
+        return Some(BrowserError::TabCrashed);
+    }
+    let dialog = state.open_dialog()?;
+    Some(BrowserError::DialogOpen { kind: dialog.kind.clone(), message: dialog.message.clone() })
+}

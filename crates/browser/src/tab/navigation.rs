@@ -1,0 +1,218 @@
+//! Going to pages, and waiting for what they load.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use tokio::time::Instant;
+use url::Url;
+
+use super::{Deadline, LoadState, QUICK, Tab};
+use crate::BrowserError;
+
+/// Longer addresses are refused; Chromium's own limit is 2 MiB.
+const MAX_URL_BYTES: usize = 64 << 10;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Navigated {
+    #[serde(default)]
+    loader_id: Option<String>,
+    #[serde(default)]
+    error_text: Option<String>,
+    #[serde(default)]
+    is_download: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct History {
+    current_index: i64,
+    entries: Vec<HistoryEntry>,
+}
+
+#[derive(Deserialize)]
+struct HistoryEntry {
+    id: i64,
+}
+
+/// Which addresses may be gone to.
+pub(crate) fn checked_url(url: &str) -> Result<Url, BrowserError> {
+    if url.len() > MAX_URL_BYTES {
+        return Err(BrowserError::Invalid(format!("the address is longer than {MAX_URL_BYTES} bytes")));
+    }
+    let parsed = Url::parse(url).map_err(|error| BrowserError::Invalid(format!("`{url}` is no address: {error}")))?;
+    match parsed.scheme() {
+        "http" | "https" | "data" | "blob" => Ok(parsed),
+        "about" if parsed.path() == "blank" => Ok(parsed),
+        scheme => Err(BrowserError::Invalid(format!(
+            "addresses with `{scheme}:` are not opened; http, https, data, blob and about:blank are"
+        ))),
+    }
+}
+
+impl Tab {
+    pub(crate) async fn goto(&self, url: &str, wanted: LoadState, deadline: Deadline) -> Result<(), BrowserError> {
+        let url = checked_url(url)?;
+        if self.state.borrow().is_crashed {
+            // The next document comes with a process of its own.
+            self.state.send_modify(|state| state.is_crashed = false);
+        }
+        let parameters = json!({"url": url.as_str()});
+        let navigated = match self.call::<Navigated>("Page.navigate", parameters, deadline.remaining()).await {
+            Err(BrowserError::Timeout { .. }) => {
+                self.stop_loading().await;
+                return Err(deadline.timeout(format!("an answer of {}", shown(&url))));
+            }
+            other => other?,
+        };
+        if let Some(error) = navigated.error_text.filter(|_| !navigated.is_download) {
+            return Err(BrowserError::Navigation { url: shown(&url), reason: reason(&error) });
+        }
+        match navigated.loader_id {
+            // Within the document, or a download: nothing is loaded.
+            None => Ok(()),
+            Some(_) if navigated.is_download => Ok(()),
+            Some(loader) => self.wait_for_load(Some(&loader), wanted, deadline).await,
+        }
+    }
+
+    /// Steps through the history; past its ends there is nothing to go to.
+    pub(crate) async fn go(&self, steps: i64, wanted: LoadState, deadline: Deadline) -> Result<(), BrowserError> {
+        let history: History = self.call("Page.getNavigationHistory", json!({}), QUICK).await?;
+        let entry = usize::try_from(history.current_index + steps).ok().and_then(|index| history.entries.get(index));
+        let Some(entry) = entry else {
+            let direction = if steps < 0 { "before" } else { "after" };
+            return Err(BrowserError::Invalid(format!("there is no page {direction} this one")));
+        };
+        let before = self.state.borrow().navigations;
+        self.call::<IgnoredAny>("Page.navigateToHistoryEntry", json!({"entryId": entry.id}), QUICK).await?;
+        self.until(deadline, "the page of the history", |state| (state.navigations != before).then_some(())).await?;
+        self.wait_for_load(None, wanted, deadline).await
+    }
+
+    pub(crate) async fn reload(&self, wanted: LoadState, deadline: Deadline) -> Result<(), BrowserError> {
+        let before = self.state.borrow().loader.clone();
+        self.call::<IgnoredAny>("Page.reload", json!({}), deadline.remaining()).await?;
+        self.until(deadline, "the page's return", |state| (state.loader != before).then_some(())).await?;
+        self.wait_for_load(None, wanted, deadline).await
+    }
+
+    /// Waits for a document, or for the one that took its place (by a script's redirect).
+    pub(crate) async fn wait_for_load(
+        &self,
+        loader: Option<&str>,
+        wanted: LoadState,
+        deadline: Deadline,
+    ) -> Result<(), BrowserError> {
+        let before = self.state.borrow().loader.clone();
+        let what = match wanted {
+            LoadState::Load => "the end of loading",
+            LoadState::DomContentLoaded => "the page's document",
+            LoadState::NetworkIdle => "a quiet network",
+        };
+        self.until(deadline, what, |state| {
+            let is_meant = loader.is_none_or(|loader| state.loader == loader || state.loader != before);
+            (is_meant && state.reached.contains(&wanted)).then_some(())
+        })
+        .await
+    }
+
+    /// Waits for a navigation that began or is yet to begin; with `pattern`, for an address that has it.
+    pub(crate) async fn wait_for_navigation(
+        &self,
+        pattern: Option<&str>,
+        deadline: Deadline,
+    ) -> Result<(), BrowserError> {
+        let before = self.state.borrow().navigations;
+        match pattern {
+            Some(pattern) => {
+                let what = format!("a page whose address contains `{pattern}`");
+                self.until(deadline, &what, |state| state.url().contains(pattern).then_some(())).await?;
+            }
+            None => {
+                self.until(deadline, "a navigation", |state| (state.navigations != before).then_some(())).await?;
+            }
+        }
+        self.wait_for_load(None, LoadState::Load, deadline).await
+    }
+
+    /// Waits until no request was under way for that long.
+    pub(crate) async fn wait_for_network_idle(&self, idle: Duration, deadline: Deadline) -> Result<(), BrowserError> {
+        loop {
+            let what = "a quiet network";
+            let since =
+                self.until(deadline, what, |state| state.requests.is_empty().then_some(state.quiet_since)).await?;
+            let due = since + idle;
+            if due <= Instant::now() {
+                return Ok(());
+            }
+            if due - Instant::now() > deadline.remaining() {
+                tokio::time::sleep(deadline.remaining()).await;
+                return Err(deadline.timeout(what));
+            }
+            tokio::time::sleep_until(due).await;
+        }
+    }
+
+    pub(crate) async fn stop_loading(&self) {
+        // It is only to save work.
+        let _ = self.call::<IgnoredAny>("Page.stopLoading", json!({}), QUICK).await;
+    }
+}
+
+/// An address for a sentence: without what may be secret in it.
+fn shown(url: &Url) -> String {
+    match url.host_str() {
+        Some(host) => {
+            format!("{}://{host}{}", url.scheme(), url.port().map(|port| format!(":{port}")).unwrap_or_default())
+        }
+        None => format!("{}:", url.scheme()),
+    }
+}
+
+/// Chromium's names of network errors as sentences.
+fn reason(error: &str) -> String {
+    let sentence = match error {
+        "net::ERR_NAME_NOT_RESOLVED" => "its name is not known",
+        "net::ERR_CONNECTION_REFUSED" => "the server refuses connections",
+        "net::ERR_CONNECTION_RESET" | "net::ERR_CONNECTION_CLOSED" | "net::ERR_SOCKET_NOT_CONNECTED" => {
+            "the server broke the connection off"
+        }
+        "net::ERR_EMPTY_RESPONSE" => "the server answered nothing",
+        "net::ERR_CONNECTION_TIMED_OUT" | "net::ERR_TIMED_OUT" => "the server did not answer in time",
+        "net::ERR_ADDRESS_UNREACHABLE" | "net::ERR_INTERNET_DISCONNECTED" => "its address cannot be reached",
+        "net::ERR_TOO_MANY_REDIRECTS" => "it redirects without end",
+        "net::ERR_ABORTED" => "the navigation was broken off",
+        "net::ERR_INVALID_RESPONSE" | "net::ERR_INVALID_HTTP_RESPONSE" => "the server's answer is no HTTP",
+        "net::ERR_PROXY_CONNECTION_FAILED" | "net::ERR_TUNNEL_CONNECTION_FAILED" => "the proxy did not let it through",
+        "net::ERR_UNSAFE_PORT" => "browsers do not use this port",
+        "net::ERR_BLOCKED_BY_RESPONSE" | "net::ERR_BLOCKED_BY_CLIENT" => "it was blocked",
+        "net::ERR_HTTP_RESPONSE_CODE_FAILURE" => "the server answered an error without a page",
+        error if error.starts_with("net::ERR_CERT") || error.starts_with("net::ERR_SSL") => {
+            return format!("its certificate or encryption is not valid ({error})");
+        }
+        error => return error.to_owned(),
+    };
+    format!("{sentence} ({error})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_pages_are_opened() {
+        for url in ["http://a.example/x", "https://a", "about:blank", "data:text/html,x", "blob:http://a/1"] {
+            assert!(checked_url(url).is_ok(), "{url}");
+        }
+        for url in
+            ["file:///etc/passwd", "chrome://gpu", "view-source:http://a", "javascript:1", "about:config", "", "x"]
+        {
+            assert_eq!(checked_url(url).unwrap_err().code(), "invalid_action", "{url}");
+        }
+        let long = format!("http://a/{}", "x".repeat(1 << 20));
+        assert!(checked_url(&long).unwrap_err().to_string().len() < 100);
+    }
+}

@@ -1,0 +1,259 @@
+//! What is known of a tab, kept up to date by events alone.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::cdp::SessionId;
+
+pub(crate) type FrameId = Arc<str>;
+
+/// A page can make any number; the rest is not looked into.
+const MAX_FRAMES: usize = 500;
+const MAX_REQUESTS: usize = 10_000;
+const MAX_DIALOGS: usize = 20;
+
+/// How far a page must have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadState {
+    #[default]
+    Load,
+    #[serde(rename = "domcontentloaded")]
+    DomContentLoaded,
+    NetworkIdle,
+}
+
+impl LoadState {
+    /// From the protocol's name of a lifecycle event.
+    pub(crate) fn of_event(name: &str) -> Option<Self> {
+        match name {
+            "load" => Some(Self::Load),
+            "DOMContentLoaded" => Some(Self::DomContentLoaded),
+            "networkIdle" => Some(Self::NetworkIdle),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    pub(crate) parent: Option<FrameId>,
+    pub(crate) session: SessionId,
+    pub(crate) url: String,
+    /// Counts, so that frames are searched in the order of their coming.
+    pub(crate) ordinal: u64,
+}
+
+/// A window of the page that asks something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Dialog {
+    /// `alert`, `confirm`, `prompt` or `beforeunload`.
+    pub kind: String,
+    pub message: String,
+    /// How it was answered; none while it is open.
+    pub answer: Option<DialogAnswer>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DialogAnswer {
+    Accepted,
+    Dismissed,
+    /// Nobody answered in time.
+    DismissedUnanswered,
+}
+
+/// What the next dialog is to be answered with.
+#[derive(Debug, Clone)]
+pub(crate) struct PreparedAnswer {
+    pub(crate) accept: bool,
+    pub(crate) prompt_text: Option<String>,
+}
+
+impl PreparedAnswer {
+    pub(crate) fn kind(&self) -> DialogAnswer {
+        if self.accept { DialogAnswer::Accepted } else { DialogAnswer::Dismissed }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct TabState {
+    pub(crate) is_ready: bool,
+    pub(crate) is_closed: bool,
+    pub(crate) is_crashed: bool,
+    /// Why the browser is gone.
+    pub(crate) ended: Option<Arc<str>>,
+    pub(crate) title: String,
+    pub(crate) main_frame: FrameId,
+    pub(crate) frames: HashMap<FrameId, Frame>,
+    next_ordinal: u64,
+    /// The loader of the document that is shown, and what it has reached.
+    pub(crate) loader: String,
+    pub(crate) reached: HashSet<LoadState>,
+    /// Reached by documents that were not shown at that time.
+    early: VecDeque<(String, LoadState)>,
+    /// Navigations of the main frame that came to something, those within the document included.
+    pub(crate) navigations: u64,
+    /// Whether the main frame is on its way to another document.
+    pub(crate) is_navigating: bool,
+    pub(crate) is_loading: bool,
+    pub(crate) requests: HashSet<Arc<str>>,
+    pub(crate) quiet_since: Instant,
+    pub(crate) prepared_answer: Option<PreparedAnswer>,
+    /// Since the tab was opened.
+    pub(crate) dialog_count: u64,
+    /// The last ones; at the end the one that is open.
+    pub(crate) dialogs: VecDeque<Dialog>,
+}
+
+impl TabState {
+    pub(crate) fn new(main_frame: FrameId, session: SessionId, url: String) -> Self {
+        let frame = Frame { parent: None, session, url, ordinal: 0 };
+        Self {
+            is_ready: false,
+            is_closed: false,
+            is_crashed: false,
+            ended: None,
+            title: String::new(),
+            frames: HashMap::from([(Arc::clone(&main_frame), frame)]),
+            main_frame,
+            next_ordinal: 1,
+            loader: String::new(),
+            reached: HashSet::new(),
+            early: VecDeque::new(),
+            navigations: 0,
+            is_navigating: false,
+            is_loading: false,
+            requests: HashSet::new(),
+            quiet_since: Instant::now(),
+            prepared_answer: None,
+            dialog_count: 0,
+            dialogs: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        self.frames.get(&self.main_frame).map_or("", |frame| &frame.url)
+    }
+
+    pub(crate) fn open_dialog(&self) -> Option<&Dialog> {
+        self.dialogs.back().filter(|dialog| dialog.answer.is_none())
+    }
+
+    pub(crate) fn dialog_opened(&mut self, dialog: Dialog) {
+        if self.dialogs.len() == MAX_DIALOGS {
+            self.dialogs.pop_front();
+        }
+        self.dialogs.push_back(dialog);
+        self.dialog_count += 1;
+    }
+
+    pub(crate) fn dialog_answered(&mut self, answer: DialogAnswer) {
+        if let Some(dialog) = self.dialogs.back_mut().filter(|dialog| dialog.answer.is_none()) {
+            dialog.answer = Some(answer);
+        }
+    }
+
+    /// A frame is there, in this session; a known one has changed its process.
+    pub(crate) fn frame_attached(&mut self, id: FrameId, parent: Option<FrameId>, session: SessionId) {
+        if let Some(frame) = self.frames.get_mut(&id) {
+            frame.session = session;
+            return;
+        }
+        if self.frames.len() >= MAX_FRAMES {
+            return;
+        }
+        let ordinal = self.next_ordinal;
+        self.next_ordinal += 1;
+        self.frames.insert(id, Frame { parent, session, url: String::new(), ordinal });
+    }
+
+    pub(crate) fn frame_detached(&mut self, id: &str) {
+        self.remove_children(id);
+        self.frames.remove(id);
+    }
+
+    /// A frame shows another document.
+    pub(crate) fn frame_navigated(&mut self, id: &FrameId, url: String, loader: &str) {
+        self.remove_children(id);
+        if let Some(frame) = self.frames.get_mut(id) {
+            frame.url = url;
+        }
+        if *id == self.main_frame && self.loader != loader {
+            self.show(loader);
+            self.navigations += 1;
+            self.is_navigating = false;
+            self.requests.clear();
+        }
+    }
+
+    /// The main frame shows this loader's document.
+    pub(crate) fn show(&mut self, loader: &str) {
+        loader.clone_into(&mut self.loader);
+        let early = self.early.drain(..).filter(|(by, _)| by == loader).map(|(_, state)| state);
+        self.reached = early.collect();
+    }
+
+    pub(crate) fn reached(&mut self, loader: String, state: LoadState) {
+        if loader == self.loader {
+            self.reached.insert(state);
+        } else {
+            self.early.truncate(8);
+            self.early.push_front((loader, state));
+        }
+    }
+
+    pub(crate) fn request_started(&mut self, id: Arc<str>) {
+        if self.requests.len() < MAX_REQUESTS {
+            self.requests.insert(id);
+        }
+        self.quiet_since = Instant::now();
+    }
+
+    pub(crate) fn request_ended(&mut self, id: &str) {
+        self.requests.remove(id);
+        self.quiet_since = Instant::now();
+    }
+
+    /// Everything that came through a session that is gone, but the frame that it was for: that one
+    /// may be on its way to another process.
+    pub(crate) fn session_detached(&mut self, session: &str) {
+        let ids: Vec<FrameId> = self.frames_where(|_, frame| &*frame.session == session);
+        for id in ids {
+            let is_root = self
+                .frames
+                .get(&id)
+                .and_then(|frame| frame.parent.as_ref())
+                .is_none_or(|parent| self.frames.get(parent).is_none_or(|parent| &*parent.session != session));
+            if !is_root {
+                self.frame_detached(&id);
+            }
+        }
+    }
+
+    /// All frames, in the order of their coming.
+    pub(crate) fn frame_ids(&self) -> Vec<FrameId> {
+        self.frames_where(|_, _| true)
+    }
+
+    pub(crate) fn children(&self, id: &str) -> Vec<FrameId> {
+        self.frames_where(|_, frame| frame.parent.as_deref() == Some(id))
+    }
+
+    fn frames_where(&self, condition: impl Fn(&FrameId, &Frame) -> bool) -> Vec<FrameId> {
+        let mut found: Vec<_> = self.frames.iter().filter(|(id, frame)| condition(id, frame)).collect();
+        found.sort_by_key(|(_, frame)| frame.ordinal);
+        found.into_iter().map(|(id, _)| Arc::clone(id)).collect()
+    }
+
+    fn remove_children(&mut self, id: &str) {
+        let mut doomed = self.children(id);
+        while let Some(child) = doomed.pop() {
+            doomed.extend(self.children(&child));
+            self.frames.remove(&child);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Scripts of ours in a page: in a world of their own, which the page's scripts cannot reach.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{FrameId, QUICK, Tab};
+use crate::BrowserError;
+use crate::cdp::SessionId;
+
+const SOURCE: &str = include_str!("../page/in_page.js");
+/// Everything that an action holds of a page; let go of after it.
+pub(crate) const OBJECTS: &str = "agentd-action";
+
+#[derive(Debug, Clone)]
+pub(super) struct World {
+    session: SessionId,
+    context: i64,
+    /// The object with our functions.
+    functions: Arc<str>,
+}
+
+/// An element of a frame.
+#[derive(Debug, Clone)]
+pub(crate) struct Element {
+    pub(crate) frame: FrameId,
+    pub(crate) session: SessionId,
+    pub(crate) object: String,
+}
+
+/// An argument of a function in the page.
+#[derive(Debug, Clone)]
+pub(crate) enum Argument<'a> {
+    Value(Value),
+    Element(&'a Element),
+}
+
+/// What a call in a page came to.
+#[derive(Debug)]
+pub(crate) enum Invoked<T> {
+    Done(T),
+    /// The document or the frame is gone, or is not there yet: look again.
+    Gone,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RemoteObject {
+    #[serde(default)]
+    pub(crate) object_id: Option<String>,
+    #[serde(default)]
+    pub(crate) value: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Evaluated {
+    result: RemoteObject,
+    #[serde(default)]
+    exception_details: Option<Exception>,
+}
+
+#[derive(Deserialize)]
+struct Exception {
+    text: String,
+    #[serde(default)]
+    exception: Option<ThrownValue>,
+}
+
+#[derive(Deserialize)]
+struct ThrownValue {
+    #[serde(default)]
+    description: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Created {
+    execution_context_id: i64,
+}
+
+#[derive(Deserialize)]
+struct Resolved {
+    object: RemoteObject,
+}
+
+impl Tab {
+    /// Calls a function of ours in a frame and reads what it returns.
+    pub(crate) async fn invoke<R: DeserializeOwned>(
+        &self,
+        frame: &FrameId,
+        function: &str,
+        arguments: &[Argument<'_>],
+        limit: Duration,
+    ) -> Result<Invoked<R>, BrowserError> {
+        match self.invoke_raw(frame, function, arguments, true, limit).await? {
+            Invoked::Gone => Ok(Invoked::Gone),
+            Invoked::Done(object) => match serde_json::from_value(object.value) {
+                Ok(value) => Ok(Invoked::Done(value)),
+                Err(error) => {
+                    Err(BrowserError::Protocol(format!("the page answered {function} in another form: {error}")))
+                }
+            },
+        }
+    }
+
+    /// The same, for what is no value: the element that it returns.
+    pub(crate) async fn invoke_raw(
+        &self,
+        frame: &FrameId,
+        function: &str,
+        arguments: &[Argument<'_>],
+        by_value: bool,
+        limit: Duration,
+    ) -> Result<Invoked<RemoteObject>, BrowserError> {
+        let Invoked::Done(world) = self.world(frame).await? else { return Ok(Invoked::Gone) };
+        let arguments: Vec<Value> = arguments
+            .iter()
+            .map(|argument| match argument {
+                Argument::Value(value) => json!({"value": value}),
+                Argument::Element(element) => json!({"objectId": element.object}),
+            })
+            .collect();
+        let parameters = json!({
+            "objectId": world.functions,
+            "functionDeclaration": format!("function(...a) {{ return this.{function}(...a) }}"),
+            "arguments": arguments,
+            "awaitPromise": true,
+            "returnByValue": by_value,
+            "objectGroup": OBJECTS,
+        });
+        let called = self.call_in::<Evaluated>(&world.session, "Runtime.callFunctionOn", parameters, limit).await;
+        let evaluated = match called {
+            Err(error) if is_gone(&error) => {
+                self.forget_world(frame);
+                return Ok(Invoked::Gone);
+            }
+            other => other?,
+        };
+        match evaluated.exception_details {
+            None => Ok(Invoked::Done(evaluated.result)),
+            Some(exception) => {
+                let description = exception.exception.and_then(|thrown| thrown.description).unwrap_or(exception.text);
+                Err(BrowserError::Invalid(description.lines().next().unwrap_or_default().to_owned()))
+            }
+        }
+    }
+
+    /// The element of a node, in our world.
+    pub(crate) async fn resolve(&self, frame: &FrameId, node: i64) -> Result<Invoked<Element>, BrowserError> {
+        let Invoked::Done(world) = self.world(frame).await? else { return Ok(Invoked::Gone) };
+        let parameters = json!({"backendNodeId": node, "executionContextId": world.context, "objectGroup": OBJECTS});
+        match self.call_in::<Resolved>(&world.session, "DOM.resolveNode", parameters, QUICK).await {
+            Ok(Resolved { object: RemoteObject { object_id: Some(object), .. } }) => {
+                Ok(Invoked::Done(Element { frame: Arc::clone(frame), session: world.session, object }))
+            }
+            Ok(_) => Ok(Invoked::Gone),
+            // Either the node or the world is gone; both are looked for again.
+            Err(BrowserError::Protocol(_)) => {
+                self.forget_world(frame);
+                Ok(Invoked::Gone)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn forget_world(&self, frame: &str) {
+        self.worlds.lock().remove(frame);
+    }
+
+    /// Lets go of what an action held of the page. It is told before this returns, so that it cannot
+    /// take what the next action finds; the answer is waited for by nobody.
+    pub(crate) fn release_objects(&self, sessions: &[SessionId]) {
+        for session in sessions {
+            let connection = self.shared.connection.clone();
+            let session = Arc::clone(session);
+            let mut released = Box::pin(async move {
+                let parameters = json!({"objectGroup": OBJECTS});
+                let method = "Runtime.releaseObjectGroup";
+                connection.call::<serde::de::IgnoredAny>(Some(&session), method, parameters, QUICK).await
+            });
+            if released.as_mut().now_or_never().is_none() {
+                tokio::spawn(released);
+            }
+        }
+    }
+
+    async fn world(&self, frame: &FrameId) -> Result<Invoked<World>, BrowserError> {
+        let Some(session) = self.session_of(frame) else { return Ok(Invoked::Gone) };
+        let known = self.worlds.lock().get(frame).filter(|world| world.session == session).cloned();
+        if let Some(world) = known {
+            return Ok(Invoked::Done(world));
+        }
+        let parameters = json!({"frameId": frame, "worldName": "agentd"});
+        let created = self.call_in::<Created>(&session, "Page.createIsolatedWorld", parameters, QUICK).await;
+        let context = match created {
+            Err(BrowserError::Protocol(_)) => return Ok(Invoked::Gone),
+            other => other?.execution_context_id,
+        };
+        let parameters = json!({"expression": SOURCE, "contextId": context});
+        let functions = match self.call_in::<Evaluated>(&session, "Runtime.evaluate", parameters, QUICK).await {
+            Err(error) if is_gone(&error) => return Ok(Invoked::Gone),
+            other => other?.result.object_id,
+        };
+        let Some(functions) = functions else { return Ok(Invoked::Gone) };
+        let world = World { session, context, functions: functions.into() };
+        self.worlds.lock().insert(Arc::clone(frame), world.clone());
+        Ok(Invoked::Done(world))
+    }
+}
+
+/// Whether Chromium says that a document, a frame or its session is not there any more.
+pub(crate) fn is_gone(error: &BrowserError) -> bool {
+    const SAYINGS: [&str; 8] = [
+        "Cannot find context",
+        "Could not find object",
+        "Cannot find object",
+        "Execution context was destroyed",
+        "Inspected target navigated or closed",
+        "Session with given id not found",
+        "uniqueContextId not found",
+        "Argument should belong to the same JavaScript world",
+    ];
+    matches!(error, BrowserError::Protocol(message) if SAYINGS.iter().any(|saying| message.contains(saying)))
+}
+
+impl From<Value> for Argument<'_> {
+    fn from(value: Value) -> Self {
+        Self::Value(value)
+    }
+}

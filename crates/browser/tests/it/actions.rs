@@ -1,0 +1,214 @@
+//! Clicks and what keeps them from their element.
+
+use serde_json::json;
+
+use crate::support::{act, click, context, open, path, run, title, try_act};
+
+#[test]
+fn clicks_are_real_events_in_their_order() {
+    run(async {
+        let context = context().await;
+        let tab = open(&context, r#"<button id=b>Go</button><script>
+            let log = [];
+            for (const name of ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'click', 'dblclick', 'contextmenu', 'mouseover'])
+              b.addEventListener(name, (e) => { log.push(name + (e.isTrusted ? '' : '!') + (e.detail > 1 ? e.detail : '')); document.title = log.join(' ') });
+            </script>"#).await;
+        click(&tab, "#b").await;
+        assert_eq!(title(&tab).await, "mouseover pointerdown mousedown pointerup mouseup click");
+        let tab = open(
+            &context,
+            "<button onclick='n = (self.n||0) + 1' ondblclick='document.title = `double after ${n}`'>Go</button>",
+        )
+        .await;
+        act(&tab, json!({"action": "double_click", "selector": "text=Go"})).await;
+        assert_eq!(title(&tab).await, "double after 2");
+        let tab = open(&context, "<p oncontextmenu='document.title = `menu ${event.button}`'>Here</p>").await;
+        act(&tab, json!({"action": "right_click", "selector": "text=Here"})).await;
+        assert_eq!(title(&tab).await, "menu 2");
+        let tab = open(&context, "<p onmouseenter='document.title = `over`'>Here</p>").await;
+        act(&tab, json!({"action": "hover", "selector": "p"})).await;
+        assert_eq!(title(&tab).await, "over");
+    });
+}
+
+#[test]
+fn what_is_covered_is_not_clicked_and_the_cover_is_named() {
+    run(async {
+        let context = context().await;
+        let tab = open(&context, r#"<button onclick="document.title = 'clicked'">Pay</button>
+            <div id="consent" class="layer" style="position:fixed;inset:0" onclick="document.title = 'wrong'">We value cookies</div>"#).await;
+        let error =
+            try_act(&tab, json!({"action": "click", "selector": "text=Pay", "timeout_ms": 800})).await.unwrap_err();
+        assert_eq!(error.code(), "not_actionable");
+        assert!(
+            error.to_string().contains(r#"<div id="consent" class="layer"> "We value cookies" covers it"#),
+            "{error}"
+        );
+        assert_eq!(title(&tab).await, "");
+        let tab = open(
+            &context,
+            r#"<button onclick="document.title = 'clicked'">Pay</button>
+            <div id=layer style="position:fixed;inset:0"></div><script>setTimeout(() => layer.remove(), 300)</script>"#,
+        )
+        .await;
+        click(&tab, "text=Pay").await;
+        assert_eq!(title(&tab).await, "clicked");
+    });
+}
+
+#[test]
+fn a_cover_that_comes_at_the_last_moment_gets_no_click() {
+    run(async {
+        let context = context().await;
+        // The layer comes with the mouse, after every look at the element.
+        let tab = open(
+            &context,
+            r#"<button id=b style="padding:40px" onclick="document.title += 'pay '">Pay</button>
+            <div id=layer hidden style="position:fixed;inset:0" onclick="document.title += 'wrong '"></div>
+            <script>b.addEventListener('mousemove', () => {
+            layer.hidden = false; setTimeout(() => layer.remove(), 200) }, { once: true })</script>"#,
+        )
+        .await;
+        click(&tab, "text=Pay").await;
+        assert_eq!(title(&tab).await, "pay");
+    });
+}
+
+#[test]
+fn moving_disabled_and_late_elements_are_waited_for() {
+    run(async {
+        let context = context().await;
+        let tab = open(
+            &context,
+            r#"<style>@keyframes go { from { left: 0 } to { left: 600px } }
+            #b { position: absolute; top: 50px; animation: go .5s linear forwards }</style>
+            <button id=b onclick="document.title = 'at ' + b.offsetLeft">Catch</button>"#,
+        )
+        .await;
+        click(&tab, "#b").await;
+        assert_eq!(title(&tab).await, "at 600");
+        let tab = open(
+            &context,
+            r#"<button id=b disabled onclick="document.title = 'clicked'">Save</button>
+            <script>setTimeout(() => b.disabled = false, 300)</script>"#,
+        )
+        .await;
+        click(&tab, "#b").await;
+        assert_eq!(title(&tab).await, "clicked");
+        let tab = open(&context, r#"<script>setTimeout(() => document.body.innerHTML = '<button onclick="document.title = 1">New</button>', 300)</script>"#).await;
+        click(&tab, "text=New").await;
+        assert_eq!(title(&tab).await, "1");
+    });
+}
+
+#[test]
+fn what_is_missing_at_the_end_is_said() {
+    run(async {
+        let context = context().await;
+        let tab = open(
+            &context,
+            r#"<button id=d disabled>x</button><button id=h style="display:none">x</button><p id=p>text</p>
+            <div aria-disabled=true><span role=button id=a>x</span></div>"#,
+        )
+        .await;
+        for (selector, action, missing) in [
+            ("#d", "click", "it is disabled"),
+            ("#a", "click", "it is disabled"),
+            ("#h", "click", "it is not visible"),
+            ("#none", "click", "no element matches it"),
+            ("#p", "focus", "it does not take the focus"),
+        ] {
+            let error =
+                try_act(&tab, json!({"action": action, "selector": selector, "timeout_ms": 800})).await.unwrap_err();
+            assert_eq!(error.code(), "not_actionable", "{selector}");
+            assert!(error.to_string().contains(missing), "{selector}: {error}");
+        }
+    });
+}
+
+#[test]
+fn several_matches_are_refused_and_bad_selectors_named() {
+    run(async {
+        let context = context().await;
+        let tab = open(&context, "<button>One</button><button>Two</button><p>One more</p>").await;
+        for (selector, count) in [("button", 2), ("text=one", 2), ("role=button", 2), ("xpath=//button", 2)] {
+            let error = try_act(&tab, json!({"action": "click", "selector": selector})).await.unwrap_err();
+            assert_eq!(error.code(), "ambiguous", "{selector}");
+            assert!(error.to_string().contains(&format!("{count} elements")), "{error}");
+        }
+        for selector in ["a[", "xpath=//[", "@", "role=button[x]"] {
+            let error = try_act(&tab, json!({"action": "click", "selector": selector})).await.unwrap_err();
+            assert_eq!(error.code(), "invalid_action", "{selector}: {error}");
+        }
+        click(&tab, "role=button[name=\"One\"]").await;
+        click(&tab, "text=\"One\"").await;
+        click(&tab, "xpath=//button[2]").await;
+    });
+}
+
+#[test]
+fn what_is_far_away_is_scrolled_to_even_below_a_sticky_bar() {
+    run(async {
+        let context = context().await;
+        let tab = open(&context, r#"<div style="position:sticky;top:0;height:120px;background:#eee">Bar</div>
+            <div style="height:3000px"></div><button onclick="document.title = 'low'">Low</button><div style="height:3000px"></div>"#).await;
+        click(&tab, "text=Low").await;
+        assert_eq!(title(&tab).await, "low");
+        let tab = open(&context, r#"<div id=box style="height:200px;overflow:auto" onscroll="document.title = 'box ' + box.scrollTop">
+            <div style="height:3000px">x</div></div><div style="height:3000px"></div><script>onscroll = () => document.title = 'page ' + scrollY</script>"#).await;
+        act(&tab, json!({"action": "scroll", "x": 0, "y": 150, "selector": "#box"})).await;
+        assert_eq!(title(&tab).await, "box 150");
+        act(&tab, json!({"action": "scroll", "x": 0, "y": 400, "selector": null})).await;
+        assert_eq!(title(&tab).await, "page 400");
+        act(&tab, json!({"action": "scroll_to_element", "selector": "#box"})).await;
+        assert_eq!(title(&tab).await, "page 0");
+    });
+}
+
+#[test]
+fn a_click_that_navigates_is_followed() {
+    run(async {
+        let context = context().await;
+        let next = path("<title>next</title><button onclick=\"document.title = 'clicked'\">There</button>").await;
+        let tab = open(
+            &context,
+            &format!("<title>first</title><a href={next}>Next</a><button onclick=\"location = '{next}'\">Go</button>"),
+        )
+        .await;
+        let outcome = click(&tab, "text=Next").await;
+        assert!(outcome.navigated && outcome.url.ends_with(&next), "{outcome:?}");
+        assert_eq!(outcome.title, "next");
+        click(&tab, "text=There").await;
+        assert_eq!(title(&tab).await, "clicked");
+        assert_eq!(act(&tab, json!({"action": "go_back"})).await.title, "first");
+        assert_eq!(click(&tab, "text=Go").await.title, "next");
+        act(&tab, json!({"action": "go_back"})).await;
+        assert_eq!(act(&tab, json!({"action": "go_forward"})).await.title, "next");
+        let error = try_act(&tab, json!({"action": "go_forward"})).await.unwrap_err();
+        assert!(error.to_string().contains("no page after this one"), "{error}");
+        click(&tab, "text=There").await;
+        assert_eq!(act(&tab, json!({"action": "reload"})).await.title, "next");
+    });
+}
+
+#[test]
+fn things_are_dragged_by_the_page_or_by_its_scripts() {
+    run(async {
+        let context = context().await;
+        let tab = open(&context, r#"<div id=a draggable=true style="width:80px;height:80px;background:red">A</div>
+            <div id=b style="width:120px;height:120px;margin-top:100px;background:blue">B</div><script>
+            a.ondragstart = (e) => e.dataTransfer.setData('text/plain', 'payload');
+            b.ondragover = (e) => e.preventDefault();
+            b.ondrop = (e) => { e.preventDefault(); document.title = 'got ' + e.dataTransfer.getData('text/plain') };</script>"#).await;
+        act(&tab, json!({"action": "drag_and_drop", "source": "#a", "target": "#b"})).await;
+        assert_eq!(title(&tab).await, "got payload");
+        let tab = open(&context, r#"<div id=a style="position:absolute;width:80px;height:80px;background:red">A</div>
+            <div id=b style="position:absolute;left:300px;top:200px;width:120px;height:120px;background:blue">B</div><script>
+            let held = false;
+            a.onmousedown = () => held = true;
+            onmousemove = (e) => { if (held) { a.style.left = e.clientX - 40 + 'px'; a.style.top = e.clientY - 40 + 'px' } };
+            onmouseup = () => { held = false; document.title = a.style.left + ' ' + a.style.top };</script>"#).await;
+        act(&tab, json!({"action": "drag_and_drop", "source": "#a", "target": "#b"})).await;
+        assert_eq!(title(&tab).await, "320px 220px");
+    });
+}

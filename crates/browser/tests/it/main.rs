@@ -1,0 +1,19 @@
+//! A real Chromium against pages of a server on loopback.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test fails by panicking"
+)]
+
+mod actions;
+mod forms;
+mod frames;
+mod process;
+mod proxy;
+mod snapshots;
+mod support;
+mod tabs;
+mod waits;

@@ -1,0 +1,246 @@
+//! The process: as whom, how confined, and that nothing of it stays.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use agentd_browser::{BrowserLimits, BrowserOptions};
+use serde_json::json;
+
+use crate::support::{act, click, eventually, new_browser, options, page, run, try_act};
+
+/// Processes whose command line has `needle`, as their folders in `/proc`.
+fn processes(needle: &str) -> Vec<String> {
+    let entries = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    entries
+        .filter(|path| fs::read(path.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(needle)))
+        .filter(|path| !status(path, "State").starts_with('Z'))
+        .map(|path| path.display().to_string())
+        .collect()
+}
+
+fn status(process: impl AsRef<Path>, field: &str) -> String {
+    let text = fs::read_to_string(process.as_ref().join("status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+fn kill(process: i32) {
+    signal(process, rustix::process::Signal::KILL);
+}
+
+fn signal(process: i32, signal: rustix::process::Signal) {
+    let process = rustix::process::Pid::from_raw(process).unwrap();
+    rustix::process::kill_process(process, signal).unwrap();
+}
+
+/// The folder that a Chromium was given, from its command line.
+fn folder(pid: u32) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+    let line = String::from_utf8_lossy(&line).into_owned();
+    let profile = line.split(['\0', ' ']).find_map(|argument| argument.strip_prefix("--user-data-dir=")).unwrap();
+    profile.strip_suffix("/profile").unwrap().to_owned()
+}
+
+#[test]
+fn it_has_a_user_of_its_own_and_its_sandbox() {
+    run(async {
+        let browser = new_browser(options());
+        let context = browser.context().await.unwrap();
+        let tab = context.open_tab().await.unwrap();
+        act(&tab, json!({"action": "goto", "url": page("<title>x</title>").await})).await;
+        let (version, pid) = browser.process().await.unwrap();
+        assert!(version.starts_with("Chrome/"), "{version}");
+        let all = processes(&folder(pid));
+        assert!(all.len() >= 3, "{all:?}");
+        for process in &all {
+            let line = String::from_utf8_lossy(&fs::read(format!("{process}/cmdline")).unwrap()).into_owned();
+            assert!(!line.contains("--no-sandbox"), "{line}");
+            if rustix::process::geteuid().is_root() {
+                assert!(!status(process, "Uid").split_whitespace().any(|id| id == "0"), "{process} runs as root");
+                assert_eq!(status(process, "Groups"), "");
+            }
+            if line.contains("--type=renderer") {
+                assert_eq!(status(process, "Seccomp"), "2", "a renderer without a filter");
+                assert_eq!(status(process, "CapEff"), "0000000000000000");
+                assert!(status(process, "NSpid").split_whitespace().count() >= 2, "a renderer sees other processes");
+            }
+        }
+    });
+}
+
+#[test]
+fn nothing_of_it_stays_when_it_is_dropped() {
+    run(async {
+        let browser = new_browser(options());
+        let context = browser.context().await.unwrap();
+        let tab = context.open_tab().await.unwrap();
+        act(&tab, json!({"action": "goto", "url": page("<title>x</title>").await})).await;
+        let folder = folder(browser.process().await.unwrap().1);
+        assert!(Path::new(&folder).exists());
+        drop((tab, context, browser));
+        eventually("the end of its processes", || processes(&folder).is_empty().then_some(())).await;
+        eventually("the removal of its folder", || (!Path::new(&folder).exists()).then_some(())).await;
+    });
+}
+
+#[test]
+fn a_killed_one_is_noticed_and_the_next_context_has_another() {
+    run(async {
+        let browser = new_browser(options());
+        let context = browser.context().await.unwrap();
+        let tab = context.open_tab().await.unwrap();
+        let waiting = try_act(&tab, json!({"action": "wait_for_selector", "selector": "#never", "timeout_ms": 60_000}));
+        let (_, pid) = browser.process().await.unwrap();
+        let killing = async {
+            tokio::task::yield_now().await;
+            kill(i32::try_from(pid).unwrap());
+        };
+        let (waited, ()) = tokio::join!(waiting, killing);
+        assert_eq!(waited.unwrap_err().code(), "browser_ended");
+        assert_eq!(try_act(&tab, json!({"action": "reload"})).await.unwrap_err().code(), "browser_ended");
+        assert!(context.is_ended());
+        let context = browser.context().await.unwrap();
+        assert_eq!(browser.starts(), 2);
+        let tab = context.open_tab().await.unwrap();
+        assert_eq!(
+            act(&tab, json!({"action": "goto", "url": page("<title>again</title>").await})).await.title,
+            "again"
+        );
+    });
+}
+
+#[test]
+fn a_crashed_tab_says_so_and_can_be_used_again() {
+    run(async {
+        let browser = new_browser(options());
+        let context = browser.context().await.unwrap();
+        let tab = context.open_tab().await.unwrap();
+        act(&tab, json!({"action": "goto", "url": page("<title>x</title>").await})).await;
+        let waiting = try_act(&tab, json!({"action": "wait_for_selector", "selector": "#never"}));
+        let folder = folder(browser.process().await.unwrap().1);
+        let killing = async {
+            tokio::task::yield_now().await;
+            for process in processes(&folder) {
+                if fs::read_to_string(format!("{process}/cmdline")).is_ok_and(|line| line.contains("--type=renderer")) {
+                    kill(process.rsplit('/').next().unwrap().parse().unwrap());
+                }
+            }
+        };
+        let (waited, ()) = tokio::join!(waiting, killing);
+        assert_eq!(waited.unwrap_err().code(), "tab_crashed");
+        assert!(tab.info().crashed);
+        assert_eq!(try_act(&tab, json!({"action": "reload"})).await.unwrap_err().code(), "tab_crashed");
+        let url = page("<title>back</title><button onclick=\"document.title = 'used'\">b</button>").await;
+        assert_eq!(act(&tab, json!({"action": "goto", "url": url})).await.title, "back");
+        assert_eq!(click(&tab, "text=b").await.title, "used");
+    });
+}
+
+#[test]
+fn a_page_that_takes_all_memory_ends_alone() {
+    run(async {
+        let limits = BrowserLimits { process_bytes: 1 << 30, ..BrowserLimits::default() };
+        let browser = new_browser(BrowserOptions { limits, ..options() });
+        let context = browser.context().await.unwrap();
+        let other = context.open_tab().await.unwrap();
+        act(&other, json!({"action": "goto", "url": page("<title>other</title><button>b</button>").await})).await;
+        let tab = context.open_tab().await.unwrap();
+        let greedy = "<button onclick=\"try { for (const all = [];;) all.push(new Uint8Array(1 << 27).fill(1)) } \
+            catch { document.title = 'refused' }\">Take</button>";
+        // Another site, so that the two do not share a process.
+        let url = page(greedy).await.replace("127.0.0.1", "localhost");
+        act(&tab, json!({"action": "goto", "url": url})).await;
+        match try_act(&tab, json!({"action": "click", "selector": "text=Take", "timeout_ms": 30_000})).await {
+            Ok(outcome) => assert_eq!(outcome.title, "refused"),
+            Err(error) => assert_eq!(error.code(), "tab_crashed", "{error}"),
+        }
+        assert_eq!(click(&other, "text=b").await.title, "other");
+    });
+}
+
+#[test]
+fn one_that_hangs_is_killed() {
+    run(async {
+        // While it starts it may take its time: only what comes after is measured.
+        let limits = BrowserLimits { answer_time: Duration::from_secs(3), ..BrowserLimits::default() };
+        let browser = new_browser(BrowserOptions { limits, ..options() });
+        let context = browser.context().await.unwrap();
+        let tab = context.open_tab().await.unwrap();
+        let pid = browser.process().await.unwrap().1;
+        let folder = folder(pid);
+        signal(i32::try_from(pid).unwrap(), rustix::process::Signal::STOP);
+        let error = try_act(&tab, json!({"action": "reload", "timeout_ms": 60_000})).await.unwrap_err();
+        assert_eq!(error.code(), "browser_ended");
+        assert!(error.to_string().contains("it does not answer"), "{error}");
+        eventually("the end of its processes", || processes(&folder).is_empty().then_some(())).await;
+        browser.context().await.unwrap();
+    });
+}
+
+#[test]
+fn there_are_as_many_tabs_as_there_may_be() {
+    run(async {
+        let limits = BrowserLimits { tabs: 2, ..BrowserLimits::default() };
+        let browser = new_browser(BrowserOptions { limits, ..options() });
+        let context = browser.context().await.unwrap();
+        let tab = context.open_tab().await.unwrap();
+        let url = page("<button onclick=\"window.open('/0'); document.title = 'opened'\">Open</button>").await;
+        act(&tab, json!({"action": "goto", "url": url})).await;
+        for _ in 0..3 {
+            assert_eq!(click(&tab, "text=Open").await.title, "opened");
+        }
+        assert_eq!(context.tabs().len(), 2);
+        assert_eq!(context.open_tab().await.unwrap_err().code(), "too_many_tabs");
+    });
+}
+
+#[test]
+fn a_machine_without_chromium_is_told_what_is_missing() {
+    run(async {
+        let missing = BrowserOptions { executable: Some("/nowhere/chromium".into()), ..options() };
+        let error = new_browser(missing).context().await.unwrap_err();
+        assert_eq!(error.code(), "browser_unavailable");
+        assert!(error.to_string().contains("/nowhere/chromium"), "{error}");
+        let other = BrowserOptions { executable: Some("/bin/true".into()), ..options() };
+        assert_eq!(new_browser(other).context().await.unwrap_err().code(), "browser_unavailable");
+    });
+}
+
+/// Not a test: what the next one kills.
+#[test]
+#[ignore = "started by the test that kills it"]
+fn a_daemon() {
+    run(async {
+        let browser = new_browser(options());
+        let context = browser.context().await.unwrap();
+        let tab = context.open_tab().await.unwrap();
+        act(&tab, json!({"action": "goto", "url": page("<title>x</title>").await})).await;
+        println!("\nfolder {}", folder(browser.process().await.unwrap().1));
+        std::future::pending::<()>().await;
+    });
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "what is killed is a process of its own")]
+fn killing_the_daemon_leaves_no_process_and_its_folder_goes_with_the_next_start() {
+    run(async {
+        let mut daemon = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "--nocapture", "process::a_daemon"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(daemon.stdout.take().unwrap()).lines();
+        let folder =
+            lines.map_while(Result::ok).find_map(|line| line.strip_prefix("folder ").map(str::to_owned)).unwrap();
+        assert!(processes(&folder).len() >= 3);
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+        eventually("the end of its processes", || processes(&folder).is_empty().then_some(())).await;
+        // Whichever browser is started next removes it.
+        let _context = new_browser(options()).context().await.unwrap();
+        assert!(!Path::new(&folder).exists());
+    });
+}

@@ -1,0 +1,93 @@
+//! Pages as text and as pictures.
+
+use agentd_browser::{Area, ImageFormat, MAX_ELEMENTS};
+use serde_json::json;
+
+use crate::support::{act, click, context, open, run, title, try_act};
+
+#[test]
+fn a_snapshot_lists_what_can_be_used_in_reading_order() {
+    run(async {
+        let context = context().await;
+        let tab = open(&context, r#"<h1>Shop</h1><p>Two  for
+            one</p><a href="/x">Home</a><button disabled>Save "all"</button><label>Name <input value=Ann required></label>
+            <select aria-label=Size><option>S<option selected>M</select><input type=checkbox checked aria-label=Agree>
+            <details><summary>More</summary>hidden</details><div hidden><button>Never</button></div><div tabindex=0 aria-label=Card role=group>x</div>"#).await;
+        let snapshot = tab.snapshot(false).await.unwrap();
+        assert_eq!(
+            snapshot.snapshot,
+            "@1 link \"Home\"\n@2 button \"Save 'all'\" (disabled)\n@3 textbox \"Name\" (value \"Ann\", required)\n\
+            @4 combobox \"Size\" (value \"M\", collapsed)\n@5 checkbox \"Agree\" (checked)\n@6 disclosure \"More\" (collapsed)\n@7 group \"Card\"\n"
+        );
+        assert_eq!((snapshot.element_count, snapshot.truncated), (7, false));
+        let full = tab.snapshot(true).await.unwrap();
+        assert!(full.snapshot.starts_with("# Shop\nTwo for one\n@1 link \"Home\"\n"), "{}", full.snapshot);
+        assert!(tab.readable_text().await.unwrap().text.contains("Two for one"));
+    });
+}
+
+#[test]
+fn numbers_hold_while_their_element_does() {
+    run(async {
+        let context = context().await;
+        let tab = open(
+            &context,
+            r#"<div id=list><button onclick="document.title = 'kept'">Keep</button><button id=o>Other</button></div>"#,
+        )
+        .await;
+        tab.snapshot(false).await.unwrap();
+        click(&tab, "@1").await;
+        assert_eq!(title(&tab).await, "kept");
+
+        let tab = open(&context, r#"<div id=list><button id=a onclick="document.title = 'a'">A</button><button id=b>B</button><button id=c>C</button></div>
+            <button id=go onclick="list.append(a); a.className = 'moved'; b.textContent = 'Delete'; c.outerHTML = '<button>C</button>'">Render</button>"#).await;
+        tab.snapshot(false).await.unwrap();
+        click(&tab, "#go").await;
+        click(&tab, "@1").await;
+        assert_eq!(title(&tab).await, "a");
+        for (number, why) in [("@2", "become something else"), ("@3", "gone"), ("@77", "not in the last snapshot")] {
+            let error = try_act(&tab, json!({"action": "click", "selector": number})).await.unwrap_err();
+            assert_eq!(error.code(), "stale_ref", "{number}");
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        act(&tab, json!({"action": "reload"})).await;
+        assert_eq!(try_act(&tab, json!({"action": "click", "selector": "@1"})).await.unwrap_err().code(), "stale_ref");
+    });
+}
+
+#[test]
+fn large_pages_are_cut_and_hostile_names_bounded() {
+    run(async {
+        let context = context().await;
+        let tab = open(
+            &context,
+            "<body><script>document.body.innerHTML = \
+            Array.from({length: 700}, (_, i) => `<button>${i} ${'x'.repeat(500)}</button>`).join('')</script>",
+        )
+        .await;
+        let snapshot = tab.snapshot(false).await.unwrap();
+        assert_eq!((snapshot.element_count, snapshot.truncated), (MAX_ELEMENTS, true));
+        assert!(snapshot.snapshot.len() < 110_000, "{}", snapshot.snapshot.len());
+    });
+}
+
+#[test]
+fn pictures_have_the_size_of_what_they_show() {
+    run(async {
+        let context = context().await;
+        let tab = open(&context, r#"<body style="margin:0"><div id=d style="margin-top:2000px;width:120px;height:60px;background:red"></div>"#).await;
+        let size = |png: &[u8]| {
+            assert_eq!(&png[1..4], b"PNG");
+            let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
+            (number(16), number(20))
+        };
+        assert_eq!(size(&tab.screenshot(ImageFormat::Png, &Area::Viewport).await.unwrap()), (1280, 800));
+        let full = size(&tab.screenshot(ImageFormat::Png, &Area::FullPage).await.unwrap());
+        assert!(full.0 >= 1_200 && full.1 == 2060, "{full:?}");
+        let element = tab.screenshot(ImageFormat::Png, &Area::Element("#d".into())).await.unwrap();
+        assert_eq!(size(&element), (120, 60));
+        let jpeg = tab.screenshot(ImageFormat::Jpeg(60), &Area::Viewport).await.unwrap();
+        assert_eq!(&jpeg[..3], [0xff, 0xd8, 0xff]);
+        assert_eq!(tab.screenshot(ImageFormat::Jpeg(0), &Area::Viewport).await.unwrap_err().code(), "invalid_action");
+    });
+}
