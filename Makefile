@@ -7,10 +7,11 @@ MODELS := models
 WRITER := smollm2-135m-instruct-q4_1.gguf
 EMBEDDER := all-minilm-l6-v2-q8_0.gguf
 TOOL_SERVERS := .tool-servers
+PROMETHEUS := .prometheus
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-queue chaos chaos-hooks chaos-replicas replicas
+.PHONY: help chat-apis chromium prometheus bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-channels chaos-hooks chaos-replicas replicas
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -22,7 +23,9 @@ run: tools models ## Build and start the daemon with the model inside (the first
 	exec ./target/release/agentd
 
 test: export AGENTD_REQUIRE_TOOL_SERVERS := 1
-test: tools postgres-tools models tool-servers ## Run every test, on SQLite and on a throwaway PostgreSQL
+test: export AGENTD_REQUIRE_PROMETHEUS := 1
+test: export AGENTD_REQUIRE_CHROMIUM := 1
+test: tools postgres-tools models tool-servers prometheus chromium ## Run every test, on SQLite and on a throwaway PostgreSQL
 	$(call say,tests on SQLite)
 	record=$$(mktemp -d); trap 'rm -rf "$$record"' EXIT; export AGENTD_TEST_RECORD=$$record; \
 	cargo test --workspace --no-fail-fast; \
@@ -57,6 +60,15 @@ models: ## Fetch the weights of the models inside
 
 tool-servers: tools ## Fetch the tool servers that the tests talk to
 	@scripts/fetch-tool-servers.sh $(TOOL_SERVERS)
+
+prometheus: ## Fetch the Prometheus that the tests start; nothing is installed
+	@scripts/fetch-prometheus.sh $(PROMETHEUS)
+
+chat-apis: tools ## Renew what the fakes of chat platforms check requests against
+	@scripts/extract-chat-apis.sh
+
+chromium: ## Install the browser that the tests drive
+	@scripts/install-packages.sh chromium
 
 tools:
 	@scripts/install-packages.sh $(PACKAGES)
@@ -108,6 +120,14 @@ bench-memory: tools models ## Measure memory: speed; with LOCOMO=folder also how
 	$(call say,entities found in text)
 	cargo run --release --package agentd-bench --bin entities
 
+export ROWS
+bench-monitoring: tools ## Measure what monitoring costs, and its endpoints over a year of 200,000 calls: ROWS=10000000 for more
+	$(call say,building)
+	cargo build --release --package agentd
+	cargo build --release --package agentd-bench --features embedded --bin monitoring
+	$(call say,recording and traces and alerts and a year of usage)
+	target/release/monitoring $(ROWS)
+
 bench-scheduler: tools ## Measure the scheduler: an idle tick among 100,000 jobs, 1,000 jobs due at once, cold start
 	$(call say,building)
 	cargo build --release --package agentd
@@ -134,7 +154,19 @@ bench-queue: tools postgres-tools ## Measure the delivery queue of hooks, on SQL
 	$(call say,on PostgreSQL)
 	AGENTD_POSTGRES_FSYNC=on scripts/with-postgres.sh target/release/queue
 
-chaos: chaos-hooks chaos-memory chaos-scheduler chaos-replicas ## Everything that kills the daemon
+bench-channels: tools ## Measure how webhooks of chat platforms are answered, and what bad signatures cost everybody else
+	$(call say,building)
+	cargo build --release --package agentd
+	cargo build --release --package agentd-bench --features channels --bin channels
+	$(call say,webhooks and bad signatures)
+	target/release/channels
+
+chaos: chaos-hooks chaos-memory chaos-scheduler chaos-replicas chaos-channels ## Everything that kills the daemon
+
+chaos-channels: export AGENTD_TEST_CHANNEL_MESSAGES ?= 1000
+chaos-channels: export AGENTD_TEST_CHANNEL_KILLS ?= 20
+chaos-channels: tools postgres-tools ## Kill one of three daemons twenty times, while 1,000 messages of six platforms come up to five times each
+	scripts/with-postgres.sh cargo test --package agentd --no-default-features --test it -- --ignored --exact --nocapture channels::chaos::kills_lose_no_message_and_double_no_turn
 
 chaos-replicas: export AGENTD_TEST_REPLICA_EVENTS ?= 10000
 chaos-replicas: export AGENTD_TEST_REPLICA_JOBS ?= 500

@@ -67,6 +67,12 @@ impl DaemonUnderTest {
         Ok(Self { child, address: format!("127.0.0.1:{port}"), key: String::new(), data_dir: data_dir.to_path_buf() })
     }
 
+    /// A daemon that runs in a child process already.
+    #[must_use]
+    pub fn adopt(child: Child, address: &str, data_dir: &Path) -> Self {
+        Self { child, address: address.to_owned(), key: String::new(), data_dir: data_dir.to_path_buf() }
+    }
+
     /// Waits for the first 200 on `/health/ready` and answers how long it took from now.
     ///
     /// # Errors
@@ -135,6 +141,12 @@ impl DaemonUnderTest {
         processes.into_iter().map(resident_bytes_of).sum()
     }
 
+    /// What the daemon without its children has used until now.
+    #[must_use]
+    pub fn processor_time(&self) -> Duration {
+        processor_time_of(self.child.id())
+    }
+
     /// Ends it in order.
     ///
     /// # Errors
@@ -145,6 +157,16 @@ impl DaemonUnderTest {
         self.child.wait()?;
         Ok(())
     }
+}
+
+/// User and system time of a process, of which the kernel counts hundredths of a second.
+#[must_use]
+pub fn processor_time_of(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name in parentheses may hold spaces; `utime` and `stime` are the 14th and 15th field.
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: u64 = after_name.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
 }
 
 fn resident_bytes_of(process: u32) -> u64 {

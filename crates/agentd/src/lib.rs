@@ -5,6 +5,7 @@
 
 pub mod admission;
 pub mod agents;
+pub mod alerts;
 pub mod auth;
 pub mod backup;
 pub mod channels;

@@ -5,6 +5,7 @@ use agentd_store::{Migration, OWN_MIGRATIONS};
 
 const STORE: Migration = OWN_MIGRATIONS[0];
 const CHANGES: Migration = OWN_MIGRATIONS[1];
+const TRACES: Migration = OWN_MIGRATIONS[2];
 
 macro_rules! migration {
     ($version:literal, $name:literal, $file:literal) => {
@@ -45,4 +46,12 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!(24, "device_conversations", "0024_device_conversations"),
     migration!(25, "memory_toggles", "0025_memory_toggles"),
     migration!(26, "rollups", "0026_rollups"),
+    migration!(27, "rollups_by_label", "0027_rollups_by_label"),
+    migration!(28, "alerts", "0028_alerts"),
+    migration!(29, "session_traces", "0029_session_traces"),
+    Migration { version: 30, ..TRACES },
+    migration!(31, "costs", "0031_costs"),
+    migration!(32, "channels", "0032_channels"),
+    migration!(33, "channel_connections", "0033_channel_connections"),
+    migration!(34, "notification_references", "0034_notification_references"),
 ];

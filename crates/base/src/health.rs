@@ -11,6 +11,8 @@ pub enum HealthStatus {
     Healthy,
     Degraded,
     Unhealthy,
+    /// Nothing is known of it now.
+    Unknown,
 }
 
 /// What a component says of itself.
@@ -30,6 +32,11 @@ impl ComponentHealth {
     #[must_use]
     pub fn degraded(message: impl Into<String>) -> Self {
         Self { status: HealthStatus::Degraded, message: Some(message.into()) }
+    }
+
+    #[must_use]
+    pub fn unknown(message: impl Into<String>) -> Self {
+        Self { status: HealthStatus::Unknown, message: Some(message.into()) }
     }
 
     #[must_use]

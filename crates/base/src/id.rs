@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::trace::SpanId;
 use crate::{Clock, Entropy};
 
 /// Makes ids. Ids of one generator rise strictly, also within a millisecond and when the clock
@@ -24,6 +25,12 @@ impl IdGenerator {
     /// The 26 characters behind the prefix.
     #[must_use]
     pub fn next_ulid(&self) -> String {
+        ulid_text(self.next_number())
+    }
+
+    /// The number that [`ulid_text`] writes.
+    #[must_use]
+    pub fn next_number(&self) -> u128 {
         let millis = u64::try_from(self.clock.now().as_millis()).unwrap_or(0);
         let mut last = self.last.lock();
         // Ids of one millisecond follow each other, which spares a call of the system for each.
@@ -32,10 +39,23 @@ impl IdGenerator {
         } else {
             *last + 1
         };
-        let mut text = ulid::Ulid(*last).to_string();
-        text.make_ascii_lowercase();
-        text
+        *last
     }
+
+    /// An id for a span. Those of one generator differ.
+    #[must_use]
+    pub fn next_span(&self) -> SpanId {
+        let [.., a, b, c, d, e, f, g, h] = self.next_number().to_be_bytes();
+        SpanId::new(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+    }
+}
+
+/// An id's number as the 26 characters behind its prefix.
+#[must_use]
+pub fn ulid_text(number: u128) -> String {
+    let mut text = ulid::Ulid(number).to_string();
+    text.make_ascii_lowercase();
+    text
 }
 
 /// Whether `text` is `prefix`, `_` and 26 lower-case Crockford characters.

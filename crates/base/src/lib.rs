@@ -1,8 +1,9 @@
 //! The vocabulary that every other crate shares: typed ids, time, randomness, error kinds, pages,
-//! three-state patches, secrets that cannot be printed or that are taken out of texts, and backoff.
+//! three-state patches, secrets that cannot be printed or that are taken out of texts, backoff, and places in traces.
 //!
 //! Invariants: nothing here does IO or reads a global clock or a global random generator, except
-//! the two `system()` constructors, which are called once, in `main`. There is no async code here.
+//! the two `system()` constructors, which are called once, in `main`. There is no async code here but
+//! the adapter that carries a place in a trace along with a future.
 
 mod backoff;
 mod clock;
@@ -16,6 +17,7 @@ mod patch;
 mod redact;
 mod secret;
 pub mod template;
+pub mod trace;
 
 pub use backoff::Backoff;
 pub use clock::{Clock, MockClock, Timestamp};

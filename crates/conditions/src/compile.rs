@@ -2,7 +2,7 @@
 
 use cel::parser::{Expression, Parser};
 
-use super::evaluate::{Values, evaluate};
+use super::evaluate::{Values, evaluate, evaluate_all};
 use super::stack::on_own_stack;
 use super::weight::{self, Weight};
 
@@ -78,6 +78,14 @@ impl Condition {
         Ok(Self { expression })
     }
 
+    /// Those of `variables` that the condition names, in the order in which it does.
+    #[must_use]
+    pub fn names<'v>(&self, variables: &'v [Variable]) -> Vec<&'v Variable> {
+        let mut named = Vec::new();
+        weight::variables(&self.expression, variables, &mut named);
+        named
+    }
+
     /// A field that is read of `variable` and is not among those `known`. What `has(…)` asks for may be missing.
     #[must_use]
     pub fn unknown_field(&self, variable: &str, known: &[&str]) -> Option<String> {
@@ -100,12 +108,21 @@ impl Condition {
         last
     }
 
-    /// Judges. May take some tens of milliseconds of the processor.
+    /// Evaluates it. May take some tens of milliseconds of the processor.
     ///
     /// # Errors
     /// `NotBoolean` or `Evaluation`.
     pub fn evaluate(&self, values: &Values) -> Result<bool, ConditionError> {
         evaluate(&self.expression, values)
+    }
+
+    /// The same for many, which costs less than one after the other. Of each, values that are not given are unknown,
+    /// and a condition that hangs on one is an error.
+    #[must_use]
+    pub fn evaluate_all(conditions: &[(&Self, &Values)]) -> Vec<Result<bool, ConditionError>> {
+        let expressions: Vec<_> =
+            conditions.iter().map(|(condition, values)| (&condition.expression, *values)).collect();
+        evaluate_all(&expressions)
     }
 }
 

@@ -138,18 +138,28 @@ fn sentence(error: &ExecutionError) -> String {
     }
 }
 
+fn gave_up() -> ConditionError {
+    ConditionError::Evaluation { message: "the interpreter gave up".to_owned() }
+}
+
 pub(crate) fn evaluate(expression: &Expression, values: &Values) -> Result<bool, ConditionError> {
-    let failed = |message: &str| ConditionError::Evaluation { message: shorten(message) };
-    let resolved = on_own_stack(|| {
-        let mut context = Context::with_env(Arc::clone(&calendar::FUNCTIONS));
-        for (name, given) in &values.0 {
-            context.add_variable_from_value(*name, value(given));
-        }
-        match context.resolve(expression) {
-            Ok(Value::Bool(truth)) => Ok(truth),
-            Ok(other) => Err(ConditionError::NotBoolean { found: format!("a value of type {}", other.type_of()) }),
-            Err(error) => Err(failed(&sentence(&error))),
-        }
-    });
-    resolved.unwrap_or_else(|| Err(failed("the interpreter gave up")))
+    on_own_stack(|| resolve(expression, values)).unwrap_or_else(|| Err(gave_up()))
+}
+
+pub(crate) fn evaluate_all(expressions: &[(&Expression, &Values)]) -> Vec<Result<bool, ConditionError>> {
+    let all = on_own_stack(|| expressions.iter().map(|(expression, values)| resolve(expression, values)).collect());
+    // One of them took the others with it.
+    all.unwrap_or_else(|| expressions.iter().map(|(expression, values)| evaluate(expression, values)).collect())
+}
+
+fn resolve(expression: &Expression, values: &Values) -> Result<bool, ConditionError> {
+    let mut context = Context::with_env(Arc::clone(&calendar::FUNCTIONS));
+    for (name, given) in &values.0 {
+        context.add_variable_from_value(*name, value(given));
+    }
+    match context.resolve(expression) {
+        Ok(Value::Bool(truth)) => Ok(truth),
+        Ok(other) => Err(ConditionError::NotBoolean { found: format!("a value of type {}", other.type_of()) }),
+        Err(error) => Err(ConditionError::Evaluation { message: shorten(&sentence(&error)) }),
+    }
 }

@@ -51,6 +51,17 @@ pub(crate) fn unknown_field<'e>(expression: &'e IdedExpr, variable: &str, known:
     children(expression).into_iter().find_map(|child| unknown_field(child, variable, known))
 }
 
+/// Those of `variables` that are named, each once, in the order of the text.
+pub(crate) fn variables<'v>(expression: &IdedExpr, variables: &'v [Variable], named: &mut Vec<&'v Variable>) {
+    if let Expr::Ident(name) = &expression.expr
+        && let Some(variable) = variables.iter().find(|variable| variable.name == name)
+        && !named.contains(&variable)
+    {
+        named.push(variable);
+    }
+    children(expression).into_iter().for_each(|child| self::variables(child, variables, named));
+}
+
 fn children(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),

@@ -24,7 +24,7 @@ fn values() -> Values {
         .with("latency_p95_ms", Given::Json(json!(120.5)))
 }
 
-fn judge(text: &str) -> Result<bool, ConditionError> {
+fn evaluate(text: &str) -> Result<bool, ConditionError> {
     Condition::compile(text, VARIABLES)?.evaluate(&values())
 }
 
@@ -52,7 +52,7 @@ fn what_people_write_is_judged() {
         ("has(last_run.error)", false),
         ("run_count > 1 ? job.name == 'report' : false", true),
     ] {
-        assert_eq!(judge(text), Ok(expected), "{text}");
+        assert_eq!(evaluate(text), Ok(expected), "{text}");
     }
 }
 
@@ -76,7 +76,7 @@ fn what_cannot_be_judged_says_why() {
         ("launch(run_count)", "cannot be evaluated"),
         ("9223372036854775807 + 1 > 0", "cannot be evaluated"),
     ] {
-        let error = judge(text).expect_err(text);
+        let error = evaluate(text).expect_err(text);
         assert!(error.to_string().contains(part), "{text}: {error}");
     }
 }
@@ -92,12 +92,12 @@ fn what_loops_or_is_huge_is_refused_before_it_runs() {
     let signs = "!".repeat(900) + "true";
     let chained = format!("['{}']{} == []", "a".repeat(100), ".map(b, b + b + b + b + b + b + b + b)".repeat(20));
     let outputs = "last_run.output.matches(last_run.output)".to_owned();
-    assert_eq!(judge(&signs), Ok(true), "signs take each other back");
+    assert_eq!(evaluate(&signs), Ok(true), "signs take each other back");
     for text in [doubling, nested, huge, long, deep, chained] {
         let error = Condition::compile(&text, VARIABLES).expect_err(&text);
         assert!(!matches!(error, ConditionError::NotBoolean { .. }), "{text}: {error}");
     }
-    assert!(judge(&outputs).is_ok(), "one pattern is no loop");
+    assert!(evaluate(&outputs).is_ok(), "one pattern is no loop");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn no_error_shows_the_insides_of_the_interpreter() {
         ("-job.name == 'a'", ""),
         ("[1, {'a': now}] < [2]", ""),
     ] {
-        let error = judge(text).expect_err(text).to_string();
+        let error = evaluate(text).expect_err(text).to_string();
         assert!(error.contains(part), "{text}: {error}");
         for inside in ["OtherError", "ParseError", "Error {", "Parsing Error", "String(", "Int(", "Timestamp(", "Arc"] {
             assert!(!error.contains(inside), "{text}: {error}");
@@ -142,7 +142,7 @@ fn a_field_that_is_not_there_is_found_behind_other_terms() {
 #[test]
 fn zones_have_the_rules_that_schedules_go_by() {
     // Since November 2026 Vancouver does not set its clocks back any more.
-    assert_eq!(judge("timestamp('2026-12-15T06:30:00Z').getHours('America/Vancouver') == 23"), Ok(true));
+    assert_eq!(evaluate("timestamp('2026-12-15T06:30:00Z').getHours('America/Vancouver') == 23"), Ok(true));
     let zones = [
         "UTC",
         "Europe/Berlin",
@@ -176,7 +176,7 @@ fn zones_have_the_rules_that_schedules_go_by() {
             ];
             for (part, expected) in parts {
                 let text = format!("timestamp('{at}').{part}('{zone}') == {expected}");
-                assert_eq!(judge(&text), Ok(true), "{text}");
+                assert_eq!(evaluate(&text), Ok(true), "{text}");
             }
         }
     }
@@ -198,14 +198,14 @@ fn parts_of_a_time_are_in_utc_or_at_an_offset() {
         "duration('90m').getHours() == 1 && duration('90m').getMinutes() == 90",
         "now.getHours('Europe/Berlin') == 10",
     ] {
-        assert_eq!(judge(text), Ok(true), "{text}");
+        assert_eq!(evaluate(text), Ok(true), "{text}");
     }
     for zone in ["Mars/Base", "", "Local", "+2:00", "24:00", "+01:60", "ab:00", "+-1:00", ":", "../UTC"] {
-        let error = judge(&format!("now.getHours('{zone}') == 1")).expect_err(zone).to_string();
+        let error = evaluate(&format!("now.getHours('{zone}') == 1")).expect_err(zone).to_string();
         assert!(error.contains(&format!("`{zone}` is no time zone; give an IANA name")), "{zone}: {error}");
     }
     for text in ["now.getHours(1) == 1", "duration('1h').getHours('UTC') == 1", "job.getDate() == 1"] {
-        assert!(matches!(judge(text), Err(ConditionError::Evaluation { .. })), "{text}");
+        assert!(matches!(evaluate(text), Err(ConditionError::Evaluation { .. })), "{text}");
     }
 }
 
@@ -232,7 +232,7 @@ fn examples_decide_when_it_is_saved() {
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "\\PC{0,200}") {
-        let _ = judge(&text);
+        let _ = evaluate(&text);
     }
 
     #[test]
@@ -246,7 +246,43 @@ proptest! {
             0..30,
         )
     ) {
-        let _ = judge(&parts.concat());
-        let _ = judge(&parts.join(" "));
+        let _ = evaluate(&parts.concat());
+        let _ = evaluate(&parts.join(" "));
     }
+}
+
+#[test]
+fn what_is_not_given_is_unknown_and_not_false() {
+    let known =
+        Values::new().with("run_count", Given::Json(json!(3.0))).with("latency_p95_ms", Given::Json(json!(120.5)));
+    let texts = [
+        ("run_count > 2", Some(true)),
+        ("run_count == 3 && latency_p95_ms > 120", Some(true)),
+        ("run_count + latency_p95_ms > 123.0", Some(true)),
+        ("job > 2", None),
+        ("job != 2", None),
+        ("!(job > 2)", None),
+        ("job > 2 || run_count > 2", Some(true)),
+        ("run_count > 2 || job > 2", Some(true)),
+        ("job > 2 || run_count > 5", None),
+        ("job > 2 && run_count > 5", Some(false)),
+        ("job > 2 && run_count > 2", None),
+    ];
+    let conditions: Vec<Condition> =
+        texts.iter().map(|(text, _)| Condition::compile(text, VARIABLES).unwrap()).collect();
+    let pairs: Vec<(&Condition, &Values)> = conditions.iter().map(|condition| (condition, &known)).collect();
+    let found: Vec<Option<bool>> = Condition::evaluate_all(&pairs).into_iter().map(Result::ok).collect();
+    for ((text, expected), found) in texts.into_iter().zip(found) {
+        assert_eq!(found, expected, "{text}");
+    }
+}
+
+#[test]
+fn a_condition_tells_which_variables_it_names() {
+    let names = |text: &str| -> Vec<&str> {
+        Condition::compile(text, VARIABLES).unwrap().names(VARIABLES).iter().map(|variable| variable.name).collect()
+    };
+    assert_eq!(names("latency_p95_ms > 5.0 && run_count < 3 && run_count > 1"), ["latency_p95_ms", "run_count"]);
+    assert_eq!(names("[1].exists(x, x > run_count)"), ["run_count"]);
+    assert_eq!(names("true"), Vec::<&str>::new());
 }

@@ -62,6 +62,12 @@ impl Schema {
         serde_json::from_str(self.0.get()).unwrap_or_default()
     }
 
+    /// As it goes over the wire.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+
     pub(crate) fn written(&self) -> &RawValue {
         &self.0
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::Secret;
+use agentd_base::{Secret, trace};
 use agentd_net::GuardedClient;
 use rmcp::RoleClient;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, ListToolsRequest, PaginatedRequestParams, PingRequest,
-    ProtocolVersion, ServerResult,
+    ProtocolVersion, RequestParamsMeta as _, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle};
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
@@ -244,7 +244,11 @@ impl Connection {
     /// When there is no answer of the tool. A tool that says that it failed is an answer.
     pub async fn call_tool(&self, name: &str, input: Value, limits: CallLimits) -> Result<ToolOutput, McpError> {
         let Value::Object(input) = input else { return Err(McpError::InputNotObject) };
-        let params = CallToolRequestParams::new(name.to_owned()).with_arguments(input);
+        let mut params = CallToolRequestParams::new(name.to_owned()).with_arguments(input);
+        if let Some(trace) = trace::current() {
+            // Over HTTP it becomes the header, too.
+            params.set_traceparent(&trace.to_header());
+        }
         match self.request(ClientRequest::CallToolRequest(CallToolRequest::new(params)), limits.time).await? {
             ServerResult::InputRequiredResult(_) => Err(McpError::InputRequired),
             ServerResult::CreateTaskResult(_) => Err(McpError::Malformed {

@@ -10,8 +10,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use parking_lot::Mutex;
 use url::{Host, Url};
 
+use crate::dial::Dialer;
 use crate::resolver::{GuardedResolver, resolve_permitted};
-use crate::{Lookup, NetError, NetPolicy, PolicyHandle, SystemLookup, Trust, headers, literal_guard, tls};
+use crate::{
+    Lookup, NetError, NetPolicy, PolicyHandle, SystemConnect, SystemLookup, Trust, WebSocket, headers, literal_guard,
+    tls, websocket,
+};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -59,6 +63,12 @@ impl GuardedClient {
         Self(Arc::new(Shared { policy, trust, lookup, built: Mutex::default() }))
     }
 
+    /// A client for addresses that others can steer, under the same policy.
+    #[must_use]
+    pub fn for_steered(&self) -> Self {
+        Self::with_lookup(self.0.policy.clone(), Trust::Steered, Arc::clone(&self.0.lookup))
+    }
+
     /// Checks the scheme, the name and an IP literal in any notation. What a name resolves to is
     /// checked when it is connected to.
     ///
@@ -94,6 +104,32 @@ impl GuardedClient {
         let host = url.host_str().unwrap_or_default().to_owned();
         let client = self.client_for(policy, url.scheme() == "https")?;
         Ok(GuardedRequest { host, builder: client.request(method, url), problem: None })
+    }
+
+    /// Opens a WebSocket after the checks of [`Self::check_url`], at the addresses that passed and no other. A message
+    /// of more than `max_message_bytes` ends it, and redirects are not followed.
+    ///
+    /// # Errors
+    /// A refusal, or what failed on the way.
+    pub async fn web_socket(&self, url: &Url, max_message_bytes: usize) -> Result<WebSocket, NetError> {
+        let over_http = websocket::over_http(url)?;
+        self.check_url(&over_http)?;
+        let host = over_http.host().ok_or(NetError::NoHost)?.to_owned();
+        let dialer = Dialer {
+            policy: self.0.policy.clone(),
+            trust: self.0.trust,
+            lookup: Arc::clone(&self.0.lookup),
+            connect: Arc::new(SystemConnect),
+            connect_time: CONNECT_TIMEOUT,
+        };
+        let port = over_http.port_or_known_default().unwrap_or_default();
+        websocket::open(dialer.dial(&host, port).await?.stream, url, max_message_bytes).await
+    }
+
+    /// The same client for addresses that somebody else chose.
+    #[must_use]
+    pub fn with_trust(&self, trust: Trust) -> Self {
+        Self::with_lookup(self.0.policy.clone(), trust, Arc::clone(&self.0.lookup))
     }
 
     /// The client underneath, for libraries that insist on one. It connects only to permitted

@@ -13,6 +13,8 @@ pub(crate) type Source = Arc<dyn std::error::Error + Send + Sync>;
 pub enum NetError {
     #[error("addresses start with http:// or https://, not {scheme}://")]
     Scheme { scheme: String },
+    #[error("addresses of sockets start with ws:// or wss://, not {scheme}://")]
+    WebSocketScheme { scheme: String },
     #[error("the address names no host")]
     NoHost,
     #[error("{host} is listed in security.blocked_hosts; take it out of the list to reach it")]
@@ -68,6 +70,7 @@ impl NetError {
         matches!(
             self,
             Self::Scheme { .. }
+                | Self::WebSocketScheme { .. }
                 | Self::NoHost
                 | Self::Blocked { .. }
                 | Self::Refused { .. }
@@ -105,6 +108,7 @@ impl DomainError for NetError {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Scheme { .. }
+            | Self::WebSocketScheme { .. }
             | Self::NoHost
             | Self::Blocked { .. }
             | Self::Refused { .. }
@@ -125,7 +129,7 @@ impl DomainError for NetError {
 
     fn code(&self) -> &'static str {
         match self {
-            Self::Scheme { .. } => "scheme_not_supported",
+            Self::Scheme { .. } | Self::WebSocketScheme { .. } => "scheme_not_supported",
             Self::NoHost => "host_missing",
             Self::Blocked { .. } => "host_blocked",
             Self::Refused { .. } => "address_refused",

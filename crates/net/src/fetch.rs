@@ -56,6 +56,30 @@ impl FetchRequest {
     }
 }
 
+/// An answer, whatever its status, at the end of all redirects; its body is read piece by piece.
+#[derive(Debug)]
+pub struct Opened {
+    /// Where the answer came from.
+    pub url: Url,
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    response: reqwest::Response,
+    idle_time: Duration,
+}
+
+impl Opened {
+    /// The next piece of the body, as it came; `None` at its end.
+    ///
+    /// # Errors
+    /// What failed on the way; also a body that is shorter than its announced length.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, NetError> {
+        match tokio::time::timeout(self.idle_time, self.response.chunk()).await {
+            Ok(piece) => piece.map_err(|error| NetError::from_reqwest(&host_of(&self.url), error)),
+            Err(_) => Err(NetError::Timeout { host: host_of(&self.url) }),
+        }
+    }
+}
+
 /// An answer, whatever its status, at the end of all redirects.
 #[derive(Debug, Clone)]
 pub struct Fetched {
@@ -80,30 +104,66 @@ impl GuardedClient {
     /// [`NetError::Request`] for headers that are not the caller's to set.
     pub async fn fetch(&self, request: FetchRequest, limits: FetchLimits) -> Result<Fetched, NetError> {
         let host = host_of(&request.url);
-        if let Some(problem) = request.headers.keys().find_map(headers::problem_with) {
-            return Err(NetError::Request { problem });
-        }
-        match tokio::time::timeout(limits.total_time, self.follow(request, limits)).await {
+        let fetched = async { read(self.follow(self, request, "gzip", limits).await?, limits).await };
+        match tokio::time::timeout(limits.total_time, fetched).await {
             Ok(fetched) => fetched,
             Err(_) => Err(NetError::Timeout { host }),
         }
     }
 
-    async fn follow(&self, mut request: FetchRequest, limits: FetchLimits) -> Result<Fetched, NetError> {
-        let first_host = host_of(&request.url);
-        for _ in 0..=limits.redirects {
-            let response = self.send_once(&request, limits).await?;
-            let Some(next) = redirect_target(&request.url, response.status(), response.headers())? else {
-                return read(request.url, response, limits).await;
-            };
-            request = redirected(request, response.status(), next)?;
+    /// As [`Self::fetch`], for a body that is read piece by piece, as it comes: of `limits`, `body_bytes` does not
+    /// count, and `total_time` ends with the answer's head. From the first redirect to another origin on `elsewhere`
+    /// asks, so that who answers for an address that the owner named cannot lead to others of that kind.
+    ///
+    /// # Errors
+    /// As [`Self::fetch`]; `Encoding` for any encoding, since none was asked for.
+    pub async fn open(&self, elsewhere: &Self, request: FetchRequest, limits: FetchLimits) -> Result<Opened, NetError> {
+        let host = host_of(&request.url);
+        match tokio::time::timeout(limits.total_time, self.follow(elsewhere, request, "identity", limits)).await {
+            Ok(opened) => {
+                let opened = opened?;
+                match encoding(&opened.headers) {
+                    Some(encoding) => Err(NetError::Encoding { host, encoding }),
+                    None => Ok(opened),
+                }
+            }
+            Err(_) => Err(NetError::Timeout { host }),
         }
-        Err(NetError::TooManyRedirects { host: first_host, limit: limits.redirects })
     }
 
-    async fn send_once(&self, request: &FetchRequest, limits: FetchLimits) -> Result<reqwest::Response, NetError> {
+    async fn follow(
+        &self,
+        elsewhere: &Self,
+        mut request: FetchRequest,
+        accepted: &'static str,
+        limits: FetchLimits,
+    ) -> Result<Opened, NetError> {
+        if let Some(problem) = request.headers.keys().find_map(headers::problem_with) {
+            return Err(NetError::Request { problem });
+        }
+        let (first, mut client) = (request.url.clone(), self);
+        for _ in 0..=limits.redirects {
+            let response = client.send_once(&request, accepted, limits).await?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            let Some(next) = redirect_target(&request.url, status, &headers)? else {
+                return Ok(Opened { url: request.url, status, headers, response, idle_time: limits.idle_time });
+            };
+            if next.origin() != first.origin() {
+                client = elsewhere;
+            }
+            request = redirected(request, status, next)?;
+        }
+        Err(NetError::TooManyRedirects { host: host_of(&first), limit: limits.redirects })
+    }
+
+    async fn send_once(
+        &self,
+        request: &FetchRequest,
+        accepted: &'static str,
+        limits: FetchLimits,
+    ) -> Result<reqwest::Response, NetError> {
         let mut sent = request.headers.clone();
-        sent.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        sent.insert(ACCEPT_ENCODING, HeaderValue::from_static(accepted));
         let mut outgoing = self.request(request.method.clone(), request.url.clone())?.headers(sent);
         if !request.body.is_empty() {
             outgoing = outgoing.body(request.body.clone());
@@ -171,10 +231,9 @@ fn kept(headers: &HeaderMap, keeps: impl Fn(&str) -> bool) -> HeaderMap {
     headers.iter().filter(|(name, _)| keeps(name.as_str())).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-async fn read(url: Url, mut response: reqwest::Response, limits: FetchLimits) -> Result<Fetched, NetError> {
-    let host = host_of(&url);
-    let (status, mut headers) = (response.status(), response.headers().clone());
-    let mut body = match encoding(&headers) {
+async fn read(mut opened: Opened, limits: FetchLimits) -> Result<Fetched, NetError> {
+    let host = host_of(&opened.url);
+    let mut body = match encoding(&opened.headers) {
         None => Body::Plain(Bounded::new(limits.body_bytes)),
         Some(name) if name == "gzip" || name == "x-gzip" => {
             Body::Gzip(Box::new(MultiGzDecoder::new(Bounded::new(limits.body_bytes))))
@@ -182,12 +241,7 @@ async fn read(url: Url, mut response: reqwest::Response, limits: FetchLimits) ->
         Some(encoding) => return Err(NetError::Encoding { host, encoding }),
     };
     let mut has_body = false;
-    loop {
-        let piece = match tokio::time::timeout(limits.idle_time, response.chunk()).await {
-            Ok(piece) => piece.map_err(|error| NetError::from_reqwest(&host, error))?,
-            Err(_) => return Err(NetError::Timeout { host }),
-        };
-        let Some(piece) = piece else { break };
+    while let Some(piece) = opened.chunk().await? {
         has_body |= !piece.is_empty();
         if !body.take(&piece).map_err(|source| NetError::Transport { host: host.clone(), source: Arc::new(source) })? {
             break;
@@ -198,6 +252,7 @@ async fn read(url: Url, mut response: reqwest::Response, limits: FetchLimits) ->
         body = Body::Plain(Bounded::new(0));
     }
     let bounded = body.finish().map_err(|source| NetError::Transport { host, source: Arc::new(source) })?;
+    let Opened { url, status, mut headers, .. } = opened;
     headers.remove(CONTENT_ENCODING);
     Ok(Fetched { url, status, headers, body: bounded.bytes.into(), is_truncated: bounded.is_full })
 }

@@ -36,12 +36,13 @@ mod resolver;
 mod retry_after;
 mod tls;
 pub mod webhook_signature;
+mod websocket;
 
 pub use address::AddressClass;
 pub use client::{GuardedClient, GuardedRequest};
 pub use dial::{Connect, Connecting, SystemConnect};
 pub use error::NetError;
-pub use fetch::{FetchLimits, FetchRequest, Fetched};
+pub use fetch::{FetchLimits, FetchRequest, Fetched, Opened};
 pub use pattern::{HostPattern, PatternError};
 pub use policy::{NetPolicy, PolicyHandle, Trust};
 pub use proxy::{
@@ -49,3 +50,4 @@ pub use proxy::{
 };
 pub use resolver::{Lookup, Lookups, SystemLookup};
 pub use retry_after::{LONGEST_RETRY_AFTER, retry_after};
+pub use websocket::{WebSocket, WebSocketEvent};

@@ -330,3 +330,46 @@ async fn errors_carry_no_path_and_no_secret() {
         assert!(!text.contains(hidden), "{text}");
     }
 }
+
+#[tokio::test]
+async fn an_opened_answer_comes_in_pieces_and_leaves_its_credentials_behind() {
+    let mut server = Server::start(|path, port| match path {
+        "/away" => redirect(302, &format!("http://other.example:{port}/file")),
+        "/packed" => encoded("gzip", &gzip(b"packed")),
+        "/short" | "/close/short" => b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nfewer".to_vec(),
+        _ => ok(&"x".repeat(200_000)),
+    })
+    .await;
+    let refusing = GuardedClient::with_lookup(PolicyHandle::default(), Trust::Steered, Arc::new(Names::default()));
+    let request = |path: &str| {
+        let mut request = FetchRequest::get(server.url("first.example", path));
+        request.headers.insert("authorization", HeaderValue::from_static("Bearer t0ken"));
+        request
+    };
+    let (whole, away) = (request("/file"), request("/away"));
+    let (packed, short) = (request("/packed"), request("/close/short"));
+    let mut opened = client().open(&refusing, whole, limits()).await.unwrap();
+    let mut length = 0;
+    while let Some(piece) = opened.chunk().await.unwrap() {
+        length += piece.len();
+    }
+    assert_eq!(length, 200_000, "the caller counts");
+    server.seen();
+    // What another origin may be is for the other client to say.
+    let refused = client().open(&refusing, away.clone(), limits()).await;
+    assert!(matches!(refused, Err(NetError::Refused { .. })), "{refused:?}");
+    assert_eq!(server.seen().len(), 1);
+    let opened = client().open(&client(), away, limits()).await.unwrap();
+    assert_eq!(opened.url.host_str(), Some("other.example"));
+    let seen = server.seen();
+    assert!(seen[0].contains("t0ken") && !seen[1].contains("t0ken"), "{seen:?}");
+    assert!(matches!(client().open(&refusing, packed, limits()).await, Err(NetError::Encoding { .. })));
+    let mut opened = client().open(&refusing, short, limits()).await.unwrap();
+    let end = loop {
+        match opened.chunk().await {
+            Ok(Some(_)) => {}
+            end => break end,
+        }
+    };
+    assert!(matches!(end, Err(NetError::Transport { .. })), "a body that was cut off is none: {end:?}");
+}

@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 
+use agentd_base::trace::{self, TraceContext};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use tokio::sync::oneshot;
@@ -60,6 +61,7 @@ pub(crate) trait Job: Send {
 pub(crate) struct ClosureJob<T, E, F> {
     plan: Plan,
     span: Span,
+    trace: Option<TraceContext>,
     work: F,
     result: Option<Result<T, E>>,
     caller: oneshot::Sender<Result<T, E>>,
@@ -68,7 +70,7 @@ pub(crate) struct ClosureJob<T, E, F> {
 impl<T, E, F> ClosureJob<T, E, F> {
     pub(crate) fn new(plan: Plan, work: F) -> (Self, oneshot::Receiver<Result<T, E>>) {
         let (caller, answer) = oneshot::channel();
-        (Self { plan, span: Span::current(), work, result: None, caller }, answer)
+        (Self { plan, span: Span::current(), trace: trace::current(), work, result: None, caller }, answer)
     }
 }
 
@@ -91,7 +93,7 @@ where
     }
 
     fn run<'a>(&'a mut self, tx: &'a mut Tx) -> LocalBoxFuture<'a, Outcome> {
-        let span = self.span.clone();
+        let (span, trace) = (self.span.clone(), self.trace);
         let run = async move {
             let finished = AssertUnwindSafe(async { (self.work)(&mut *tx).await }).catch_unwind().await;
             let result = match finished {
@@ -104,7 +106,7 @@ where
             self.result = Some(result);
             outcome
         };
-        Box::pin(run.instrument(span))
+        Box::pin(trace::within(trace, run).instrument(span))
     }
 
     fn answer(self: Box<Self>, committed: Result<(), StoreError>) {

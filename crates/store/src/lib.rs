@@ -77,4 +77,10 @@ pub const OWN_MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0002_changes.sql"),
         postgres: include_str!("../migrations/postgres/0002_changes.sql"),
     },
+    Migration {
+        version: 3,
+        name: "traces",
+        sqlite: include_str!("../migrations/sqlite/0003_traces.sql"),
+        postgres: include_str!("../migrations/postgres/0003_traces.sql"),
+    },
 ];

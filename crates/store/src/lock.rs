@@ -4,8 +4,11 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Seek, Write};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use crate::StoreError;
 
@@ -21,16 +24,39 @@ pub(crate) struct DataDirLock {
     file: File,
 }
 
+/// For what a killed daemon leaves behind: ten seconds in all.
+const TRIES: u32 = 500;
+const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+
+/// Whether a process with this id is there.
+fn is_there(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_none_or(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
+
 impl DataDirLock {
-    /// Takes `agentd.lock` in `data_dir` and writes this process's id into it.
-    pub(crate) fn take(data_dir: &Path) -> Result<Self, StoreError> {
+    /// Takes `agentd.lock` in `data_dir` and writes this process's id into it. A child that a daemon was starting when
+    /// it was killed holds a copy of its lock until the child ends as well, which is waited for.
+    pub(crate) async fn take(data_dir: &Path) -> Result<Self, StoreError> {
+        for _ in 0..TRIES {
+            match Self::try_take(data_dir) {
+                Err(StoreError::AlreadyRunning { pid: Some(pid), .. }) if !is_there(pid) => {
+                    tokio::time::sleep(BETWEEN_TRIES).await;
+                }
+                taken => return taken,
+            }
+        }
+        Self::try_take(data_dir)
+    }
+
+    fn try_take(data_dir: &Path) -> Result<Self, StoreError> {
         let path = data_dir.join("agentd.lock");
         let failed = |source| StoreError::io("locking", &path, source);
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(Errno::WOULDBLOCK) => {
                 let mut text = String::new();
                 let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
                 return Err(StoreError::AlreadyRunning { path: data_dir.to_owned(), pid });
@@ -50,5 +76,28 @@ impl Drop for DataDirLock {
         if let Err(error) = flock(&self.file, FlockOperation::Unlock) {
             tracing::warn!(%error, "the lock of the data directory could not be given back");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_killed_daemon_leaves_behind_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = DataDirLock::take(folder.path()).await.unwrap();
+        // The holder is there, so nobody waits.
+        let refused = DataDirLock::take(folder.path()).await.unwrap_err();
+        assert!(matches!(refused, StoreError::AlreadyRunning { pid: Some(_), .. }), "{refused}");
+        // No process has such an id.
+        std::fs::write(folder.path().join("agentd.lock"), i32::MAX.to_string()).unwrap();
+        let again = DataDirLock::take(folder.path());
+        let ends = async {
+            tokio::task::yield_now().await;
+            drop(lock);
+        };
+        let (again, ()) = tokio::join!(again, ends);
+        again.unwrap();
     }
 }

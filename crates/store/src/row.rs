@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agentd_base::trace::TraceContext;
 use serde::de::DeserializeOwned;
 
 use crate::StoreError;
@@ -23,6 +24,18 @@ impl Row {
         self.value(column).and_then(T::from_value).map_err(|source| self.unreadable(column, source))
     }
 
+    /// The bytes of the column, moved out of the row: nobody copies what is large.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn take_bytes(&mut self, column: &str) -> Result<Vec<u8>, StoreError> {
+        let position = self.columns.iter().position(|name| &**name == column);
+        match position.and_then(|position| self.values.get_mut(position)) {
+            Some(Value::Blob(bytes)) => Ok(std::mem::take(bytes)),
+            _ => self.get(column),
+        }
+    }
+
     /// The JSON text of the column, parsed.
     ///
     /// # Errors
@@ -38,6 +51,15 @@ impl Row {
     pub fn first<T: FromValue>(&self) -> Result<T, StoreError> {
         let value = self.values.first().ok_or(ValueError::Missing);
         value.and_then(T::from_value).map_err(|source| self.unreadable("(first)", source))
+    }
+
+    /// The column `traceparent`: where in a trace the row came about. What cannot be read is nothing: nobody's work must
+    /// fail for it.
+    ///
+    /// # Errors
+    /// `StoreError::Column` when there is no such column.
+    pub fn trace(&self) -> Result<Option<TraceContext>, StoreError> {
+        Ok(self.get::<Option<String>>("traceparent")?.and_then(|text| TraceContext::parse(&text)))
     }
 
     fn value(&self, column: &str) -> Result<&Value, ValueError> {

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use agentd_base::trace::TraceContext;
 use agentd_base::{Secret, Timestamp};
 
 /// The type of a column or parameter: BIGINT, DOUBLE PRECISION, TEXT, BYTEA/BLOB.
@@ -131,6 +132,15 @@ impl IntoValue for Value {
             Value::Text(content) => text(content),
             other => Ok(other),
         }
+    }
+}
+
+/// As the header that it is sent in.
+impl IntoValue for TraceContext {
+    const KIND: Kind = Kind::Text;
+
+    fn into_value(self) -> Result<Value, ValueError> {
+        Ok(Value::Text(self.to_header()))
     }
 }
 

@@ -21,7 +21,7 @@ impl HostPolicy {
         Self { names: names.into_iter().map(|name| normalize(&name)).collect() }
     }
 
-    /// Judges a `Host` header or the authority of an absolute request target.
+    /// Validates a `Host` header or the authority of an absolute request target.
     #[must_use]
     pub fn allows(&self, host: &str) -> bool {
         let name = without_port(host);

@@ -21,10 +21,10 @@ use crate::address::TrustedProxies;
 use crate::cors::{CorsPolicy, is_preflight};
 use crate::error::ApiError;
 use crate::fallback::panicked;
-use crate::follow::follow;
+use crate::follow::{RequestTrace, follow};
 use crate::host::HostPolicy;
 use crate::limits;
-use crate::observe::Observation;
+use crate::observe::{AnsweredRequest, Observation};
 use crate::pace::Pace;
 use crate::security_headers::add_security_headers;
 
@@ -59,7 +59,7 @@ impl<G: Gate> HttpStack<G> {
         Guarded { stack: Arc::new(self), router }
     }
 
-    async fn answer(&self, router: Router, request: Request) -> Response {
+    async fn answer(&self, router: Router, request: Request, trace: RequestTrace) -> Response {
         let started = Instant::now();
         let method = request.method().clone();
         let mut response = self.pass(router, request).await;
@@ -67,6 +67,9 @@ impl<G: Gate> HttpStack<G> {
         let route = response.extensions_mut().remove::<Route>();
         let route = route.as_ref().map_or("unmatched", |route| route.0.as_str());
         self.observation.observer.observe(&method, route, response.status(), elapsed);
+        if let Some(spans) = &self.observation.spans {
+            spans.answered(&AnsweredRequest { method: &method, route, status: response.status(), elapsed, trace });
+        }
         tracing::debug!(status = response.status().as_u16(), elapsed_us = elapsed.as_micros(), "answered");
         add_security_headers(response.headers_mut());
         response
@@ -126,8 +129,9 @@ impl<G: Gate> Service<Request> for Guarded<G> {
 
     fn call(&mut self, request: Request) -> Self::Future {
         let Self { stack, router } = self.clone();
-        Box::pin(
-            async move { Ok(follow(&stack.observation.ids, request, |request| stack.answer(router, request)).await) },
-        )
+        Box::pin(async move {
+            let answer = |request, trace| stack.answer(router, request, trace);
+            Ok(follow(&stack.observation.ids, request, answer).await)
+        })
     }
 }

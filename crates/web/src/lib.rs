@@ -34,13 +34,14 @@ pub use cors::CorsPolicy;
 pub use error::{ApiError, ApiResult, ErrorBody};
 pub use extract::{Json, JsonOrNothing, Path, Query, RawBody};
 pub use fallback::{catch_panic, method_not_allowed, not_found};
+pub use follow::{RequestTrace, follow_request};
 pub use host::HostPolicy;
 pub use http_stack::{Gate, Guarded, HttpStack};
 pub use idempotency::{
     DoneAnew, FoundRecord, IdempotencyGuard, IdempotencyKey, IdempotencyLedger, KnownRequest, ReattachTo,
     ReplayedAnswer, presented_idempotency_key,
 };
-pub use observe::{Observation, RequestObserver};
+pub use observe::{AnsweredRequest, Observation, RequestObserver, RequestSpans};
 pub use openapi::complete_document;
 pub use routes::{ApiRouter, Routes};
 pub use schema::{Checked, check};

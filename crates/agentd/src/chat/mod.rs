@@ -31,4 +31,4 @@ mod title;
 pub use error::ChatError;
 pub use model::{Conversation, ConversationId, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
 pub use routes::routes;
-pub use service::{Chat, CreateConversation, SendMessage};
+pub use service::{CHANNEL_TRANSCRIPT, ChannelTurn, Chat, CreateConversation, SendMessage, StartedReply};

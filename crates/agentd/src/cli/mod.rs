@@ -1,6 +1,7 @@
 //! The command line. `agentd` alone serves.
 
 mod backup;
+mod channels;
 mod chat;
 mod client;
 mod device;
@@ -10,6 +11,7 @@ mod events;
 mod keys;
 mod start;
 mod terminal;
+mod top;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -58,6 +60,10 @@ enum Command {
     Backup(backup::BackupArgs),
     /// Replace everything that the daemon keeps by what an archive holds
     Restore(backup::RestoreArgs),
+    /// Show the chat platforms, and let people in who write there
+    Channels(channels::ChannelsArgs),
+    /// Watch what the daemon does: requests, turns, tokens, queues, alerts
+    Top(top::TopArgs),
     /// Print the OpenAPI document
     #[command(after_help = "Example:\n  agentd openapi > openapi.json")]
     Openapi,
@@ -118,6 +124,8 @@ fn run(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Some(Command::Keys(arguments)) => wait_for(keys::run(&config?, arguments)),
         // A conversation from a pipe has told of what failed in it.
         Some(Command::Chat(arguments)) => return wait_for(chat::run(&config?, arguments)),
+        Some(Command::Channels(arguments)) => wait_for(channels::run(&config?, arguments)),
+        Some(Command::Top(arguments)) => wait_for(top::run(&config?, arguments)),
         Some(Command::Backup(arguments)) => wait_for(backup::run_backup(&config?, arguments)),
         Some(Command::Restore(arguments)) => wait_for(backup::run_restore(&config?, arguments)),
         _ => start::serve(config?),

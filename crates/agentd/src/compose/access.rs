@@ -11,6 +11,7 @@ use axum::Router;
 use futures_util::future::BoxFuture;
 
 use super::Services;
+use super::collector::request_spans;
 use crate::auth::{Auth, AuthError};
 use crate::config::Config;
 use crate::monitoring::{self, Gate};
@@ -29,6 +30,7 @@ pub(super) fn with_middleware(
         observation: Observation {
             ids: context.ids.clone(),
             observer: services.monitoring.metrics().request_observer(),
+            spans: request_spans(context),
         },
         cors: CorsPolicy::new(config.allowed_origins(address)),
         hosts: HostPolicy::new(config.host_names()),

@@ -3,7 +3,11 @@
 
 mod access;
 mod activity;
+mod collector;
+mod daemon;
 mod old_urls;
+mod queues;
+mod registry;
 mod rest;
 mod routes;
 
@@ -11,41 +15,43 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use agentd_base::HealthCheck;
 use agentd_inference::embedder::{EmbedderOptions, LocalEmbedder};
 use agentd_inference::{LocalModel, LocalModelOptions};
 use agentd_process::Spawner;
-use agentd_web::{Guarded, IdempotencyGuard, catch_panic};
+use agentd_web::{Guarded, IdempotencyGuard, catch_panic, follow_request};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 
-use crate::agents::{Agents, ValidateAgents};
+use crate::agents::Agents;
+use crate::alerts::{AlertSources, Alerts};
 use crate::auth::{Auth, AuthOptions};
-use crate::backup::{Backup, RestoreValidators, WhileBusy, local_routes};
-use crate::channels::ChannelSettings;
+use crate::backup::{Backup, WhileBusy, local_routes};
+use crate::channels::{ChannelDependencies, Channels, register_transports};
 use crate::chat::Chat;
 use crate::config::Config;
 use crate::devices::Devices;
 use crate::engine::Engine;
 use crate::evolution::Evolution;
-use crate::hooks::{HookDependencies, Hooks, ValidateHooks};
+use crate::hooks::{HookDependencies, Hooks};
 use crate::lifecycle::{LocalRouter, StartError};
-use crate::memory::{self, Memory, MemorySettings, MemoryTools};
-use crate::monitoring::{Gate, Monitoring, Readiness, refuse_unless_ready};
+use crate::memory::{self, Memory, MemoryTools};
+use crate::monitoring::{FigureSources, Gate, Monitoring, Readiness, SystemProbe, refuse_unless_ready};
 use crate::notify::{Notify, NotifyOptions};
 use crate::proactive::Proactive;
 use crate::projects::Projects;
 use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::rollups::Rollups;
-use crate::runtime::{AppContext, Base, Domain, EventBacklog, StoredLedger, ValidateRestored, Workers};
-use crate::scheduler::{Scheduler, SchedulerTools, ValidateJobs};
-use crate::settings::{Registry, Settings, SettingsRoutes, ValidateSettings, Vault};
+use crate::runtime::{AppContext, Base, Domain, EventBacklog, StoredLedger, Workers};
+use crate::scheduler::{Scheduler, SchedulerTools};
+use crate::settings::{Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
-use crate::skills::{
-    BuiltinTools, CodeRunner, CustomTools, PortableSkills, SandboxSettings, Skills, SkillsRoutes, ToolServers,
-};
+use crate::skills::{BuiltinTools, CodeRunner, CustomTools, PortableSkills, Skills, SkillsRoutes, ToolServers};
 use crate::webhooks::Webhooks;
 use access::{Bootstrap, OwnerAlone, with_middleware};
 use old_urls::OldUrls;
+use queues::HookDeliveries;
+use registry::{registry, validators};
 pub use routes::document;
 use routes::routes;
 
@@ -89,14 +95,16 @@ struct Services {
     proactive: Proactive,
     memory: Memory,
     webhooks: Webhooks,
+    channels: Channels,
     hooks: Hooks,
+    alerts: Alerts,
     embedder: LocalEmbedder,
 }
 
 impl Services {
     /// Adds what every domain has besides its routes.
     fn hand_over(&self, workers: &mut Workers, base: &Base) {
-        let domains: [&dyn Domain; 17] = [
+        let domains: [&dyn Domain; 19] = [
             base,
             &self.rollups,
             &self.auth,
@@ -113,7 +121,9 @@ impl Services {
             &self.proactive,
             &self.memory,
             &self.webhooks,
+            &self.channels,
             &self.hooks,
+            &self.alerts,
         ];
         for domain in domains {
             domain.add_workers(workers);
@@ -122,79 +132,8 @@ impl Services {
     }
 }
 
-/// What an agent said about itself is stored within this time, once its turn has ended.
-const EVOLUTION_DRAIN: Duration = Duration::from_secs(1);
-/// Runs and deliveries that wait for a permit at a provider are given back within this time.
-const WAITING_DRAIN: Duration = Duration::from_secs(1);
 /// The model inside is unloaded after this long without work.
 const IDLE_UNLOAD: Duration = Duration::from_secs(300);
-
-impl Daemon {
-    /// Brings running work to its end; a reply or message that takes longer than `grace` is
-    /// interrupted.
-    pub async fn drain(&self, grace: Duration) {
-        let services = &self.services;
-        tokio::join!(services.engine.drain(grace), services.notify.drain(grace), services.hooks.drain(grace));
-        tokio::join!(services.scheduler.drain(WAITING_DRAIN), services.webhooks.drain(WAITING_DRAIN));
-        self.services.evolution.drain(EVOLUTION_DRAIN).await;
-        if let Err(error) = services.rollups.flush(true).await {
-            tracing::warn!(%error, "what was measured in the last minute is lost");
-        }
-        // After the replies, which may use their tools to the end.
-        self.services.devices.drain().await;
-        tokio::join!(
-            self.services.tools.servers.shut_down(),
-            self.services.providers.shut_down(),
-            self.services.memory.close(),
-            self.services.embedder.shutdown()
-        );
-    }
-
-    /// How many replies are being written here.
-    #[must_use]
-    pub fn running_turns(&self) -> usize {
-        self.services.engine.running_turns()
-    }
-
-    /// What agents can do; a program that embeds the daemon may add to it.
-    #[must_use]
-    pub fn skills(&self) -> &Skills {
-        &self.services.skills
-    }
-
-    /// Jobs and their runs.
-    #[must_use]
-    pub fn scheduler(&self) -> &Scheduler {
-        &self.services.scheduler
-    }
-
-    /// Durable sending, for what enqueues messages from outside of a request.
-    #[must_use]
-    pub fn notify(&self) -> &Notify {
-        &self.services.notify
-    }
-
-    /// Whether no API key was ever made.
-    pub async fn is_bootstrapping(&self) -> bool {
-        self.services.auth.bootstrap_state().await.is_ok_and(|state| state.bootstrap_mode)
-    }
-}
-
-/// Every category of settings.
-fn registry() -> Registry {
-    Registry::new().with::<ChannelSettings>().with::<SandboxSettings>().with::<MemorySettings>()
-}
-
-/// What rows from an archive must pass.
-fn validators(registry: &Registry) -> RestoreValidators {
-    let validators: [Box<dyn ValidateRestored>; 4] = [
-        Box::new(ValidateAgents),
-        Box::new(ValidateSettings(registry.clone())),
-        Box::new(ValidateJobs),
-        Box::new(ValidateHooks),
-    ];
-    Arc::new(validators)
-}
 
 /// The sources of tools that skills has itself.
 fn tools(context: &AppContext, settings: &Settings, skills: &Skills, runner: &CodeRunner) -> SkillsRoutes {
@@ -231,6 +170,7 @@ pub async fn compose(
     // Before anybody reads what it may still have to put in place.
     backup.finish_interrupted(while_busy).await.map_err(|e| StartError::domain(&e))?;
     let settings = Settings::open(&context, vault, registry).await.map_err(|e| StartError::domain(&e))?;
+    collector::start_export(&context, &settings);
     let options = AuthOptions {
         api_key_required: config.api_key_required,
         listens_beyond_loopback: !address.ip().is_loopback(),
@@ -308,11 +248,22 @@ pub async fn compose(
     engine.register(Arc::new(proactive.clone()));
     let base_url = config.reached_at(address);
     let vault = settings.vault().clone();
-    let webhooks = Webhooks::new(&context, vault, agents.clone(), engine.clone(), base_url);
+    let webhooks = Webhooks::new(&context, vault, agents.clone(), engine.clone(), base_url.clone());
     agents.register(Arc::new(webhooks.clone()));
     engine.register(Arc::new(webhooks.clone()));
-    let bootstrap = Arc::new(Bootstrap(auth.clone()));
-    let monitoring = Monitoring::new(&context, readiness.clone(), bootstrap, Vec::new());
+    let channel_dependencies = ChannelDependencies {
+        settings: settings.clone(),
+        agents: agents.clone(),
+        engine: engine.clone(),
+        chat: chat.clone(),
+        skills: skills.clone(),
+        notify: notify.clone(),
+        base_url,
+    };
+    let channels = Channels::new(&context, channel_dependencies);
+    register_transports(&channels, &notify);
+    agents.register(Arc::new(channels.clone()));
+    engine.register(Arc::new(channels.clone()));
     let devices = Devices::new(context.clone(), chat.clone());
     skills.register(Arc::new(devices.clone()));
     let embedder = config.embedder.clone().unwrap_or_else(|| Arc::new(local_embedder.clone()));
@@ -336,6 +287,29 @@ pub async fn compose(
     };
     let hooks = Hooks::new(&context, dependencies);
     agents.register(Arc::new(hooks.clone()));
+    let sources = FigureSources {
+        settings: settings.clone(),
+        rollups: rollups.clone(),
+        providers: providers.clone(),
+        agents: agents.clone(),
+        projects: projects.clone(),
+        auth: auth.clone(),
+        records: workers.records(),
+        queues: vec![Arc::new(HookDeliveries(hooks.clone()))],
+    };
+    let bootstrap = Arc::new(Bootstrap(auth.clone()));
+    let checks: Vec<Arc<dyn HealthCheck>> = vec![Arc::new(memory.clone())];
+    let monitoring = Monitoring::new(&context, readiness.clone(), bootstrap, checks, sources);
+    let alert_sources = AlertSources {
+        settings: settings.clone(),
+        rollups: rollups.clone(),
+        providers: providers.clone(),
+        hooks: hooks.clone(),
+        scheduler: scheduler.clone(),
+        notify: notify.clone(),
+        system: SystemProbe::new(context.data_dir.root()),
+    };
+    let alerts = Alerts::new(&context, alert_sources);
     let old_urls =
         OldUrls { hooks: hooks.clone(), tools: tools.clone(), scheduler: scheduler.clone(), notify: notify.clone() };
     old_urls.seal().await?;
@@ -363,20 +337,24 @@ pub async fn compose(
         proactive,
         memory,
         webhooks,
+        channels,
         hooks,
+        alerts,
         embedder: local_embedder,
     };
     let base = Base {
         db: context.db.clone(),
+        data_dir: Arc::clone(&context.data_dir),
         backlog: backlog.clone(),
         panics: context.panics.clone(),
         records: workers.records(),
+        tracer: context.tracer.clone(),
     };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(context.db.clone())), hashing_key));
     let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
     let gate = Gate { readiness, backlog };
     let router = with_middleware(open, &services, gate.clone(), &context, config, address);
-    let local = services.clone();
+    let (local, ids) = (services.clone(), context.ids.clone());
     let make: Box<dyn FnOnce() -> Router + Send> = Box::new(move || {
         routes(&local)
             .mount(Arc::new(OwnerAlone), &guard)
@@ -385,6 +363,7 @@ pub async fn compose(
             .merge(local_routes(local.backup.clone()))
             .merge(memory::local_routes(local.memory.clone()))
             .layer(from_fn(catch_panic))
+            .layer(from_fn_with_state(ids, follow_request))
     });
     services.hand_over(&mut workers, &base);
     // Turns that were cut off are counted, too, and heard of by whoever observes.

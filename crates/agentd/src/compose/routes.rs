@@ -9,7 +9,7 @@ use super::Services;
 use crate::skills::ExportedSkills;
 use crate::web_ui::Pages;
 use crate::{
-    agents, auth, channels, chat, devices, hooks, memory, monitoring, notify, proactive, projects, providers,
+    agents, alerts, auth, channels, chat, devices, hooks, memory, monitoring, notify, proactive, projects, providers,
     scheduler, settings, setup, skills, web_ui, webhooks,
 };
 
@@ -43,12 +43,13 @@ domains! {
     devices => |services| services.devices.clone(),
     setup => |services| services.setup.clone(),
     notify => |services| services.notify.clone(),
-    channels => |services| services.settings.settings.clone(),
+    channels => |services| services.channels.clone(),
     memory => |services| services.memory.clone(),
     scheduler => |services| services.scheduler.clone(),
     proactive => |services| services.proactive.clone(),
     webhooks => |services| services.webhooks.clone(),
     hooks => |services| services.hooks.clone(),
+    alerts => |services| services.alerts.clone(),
 }
 
 /// Names of schemas that stand for one thing here and for another there: one of them would be lost.

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use agentd_base::Secret;
 use agentd_inference::embedder::{DEFAULT_MODEL_FILE, Embedder};
+use agentd_otlp::{Collector, parse_collector};
 use agentd_web::TrustedProxies;
 use url::Url;
 
@@ -38,6 +39,8 @@ pub struct Config {
     pub log: String,
     pub log_format: LogFormat,
     pub bootstrap_api_key_file: Option<PathBuf>,
+    /// Where spans go; `None`: nowhere.
+    pub otlp: Option<Collector>,
     /// `None`: the one that `make models` fetches; see [`Self::embedding_model_paths`].
     pub embedding_model: Option<PathBuf>,
     /// The binary that child processes are started from; `None`: the one that runs.
@@ -75,12 +78,13 @@ const DEFAULT_LOG: &str = "info";
 const DEFAULT_UI_DEV_ORIGIN: &str = "http://localhost:5173";
 
 impl Config {
-    /// Judges the merged sources.
+    /// Validates the merged sources.
     ///
     /// # Errors
     /// Every value that is not valid, with the name under which it was given.
     pub fn from_source(source: ConfigSource) -> Result<Self, ConfigError> {
         let mut problems = Vec::new();
+        let otlp = collector(&source, &mut problems);
         let host = match source.host.as_deref() {
             None => IpAddr::V4(Ipv4Addr::LOCALHOST),
             Some("localhost") => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -209,6 +213,7 @@ impl Config {
             log,
             log_format,
             bootstrap_api_key_file: source.bootstrap_api_key_file,
+            otlp,
             embedding_model: source.embedding_model,
             program: source.program,
             extra_tls_roots: Vec::new(),
@@ -291,6 +296,23 @@ fn is_log_filter(text: &str) -> bool {
         |part: &str| part.contains(['=', '[']) || part.parse::<tracing::level_filters::LevelFilter>().is_ok();
     text.parse::<tracing_subscriber::filter::EnvFilter>().is_ok()
         && text.split(',').map(str::trim).filter(|part| !part.is_empty()).all(is_meant)
+}
+
+/// Where spans go. Headers and the switch for contents mean nothing without an address.
+fn collector(source: &ConfigSource, problems: &mut Vec<String>) -> Option<Collector> {
+    let content = source.otlp_content.as_deref().unwrap_or_default();
+    let keeps_content = switch(content).unwrap_or_else(|| {
+        problems.push(format!("SVC_OTLP_CONTENT is `{content}`; it must be true or false"));
+        false
+    });
+    let endpoint = source.otlp_endpoint.as_deref().map(str::trim).filter(|text| !text.is_empty())?;
+    match parse_collector(endpoint, source.otlp_headers.as_ref(), keeps_content) {
+        Ok(collector) => Some(collector),
+        Err(more) => {
+            problems.extend(more);
+            None
+        }
+    }
 }
 
 /// As people write it in variables; empty is as if it were not there.

@@ -58,6 +58,16 @@ pub struct ConfigSource {
     /// GGUF file of the model that memories are found by [default: all-minilm-l6-v2-q8_0.gguf in models/ of the data directory]
     #[arg(long, env = "SVC_EMBEDDING_MODEL", global = true)]
     pub embedding_model: Option<PathBuf>,
+    /// Collector that spans go to, such as http://localhost:4318
+    #[arg(long, env = "SVC_OTLP_ENDPOINT", global = true)]
+    pub otlp_endpoint: Option<String>,
+    /// Headers for the collector: key=value,key=value
+    #[arg(long, env = "SVC_OTLP_HEADERS", global = true, hide_env_values = true, value_parser = parse_secret)]
+    pub otlp_headers: Option<Secret>,
+    /// Spans also hold what was said
+    #[arg(long, env = "SVC_OTLP_CONTENT", global = true, num_args = 0..=1, default_missing_value = "true")]
+    #[serde(default, deserialize_with = "as_text")]
+    pub otlp_content: Option<String>,
     /// File that holds the first API key, for setups without a person
     #[arg(long, env = "SVC_BOOTSTRAP_API_KEY_FILE", global = true)]
     pub bootstrap_api_key_file: Option<PathBuf>,
@@ -119,6 +129,9 @@ impl ConfigSource {
             log: self.log.or(fallback.log),
             log_format: self.log_format.or(fallback.log_format),
             embedding_model: self.embedding_model.or(fallback.embedding_model),
+            otlp_endpoint: self.otlp_endpoint.or(fallback.otlp_endpoint),
+            otlp_headers: self.otlp_headers.or(fallback.otlp_headers),
+            otlp_content: self.otlp_content.or(fallback.otlp_content),
             program: self.program.or(fallback.program),
             bootstrap_api_key_file: self.bootstrap_api_key_file.or(fallback.bootstrap_api_key_file),
         }

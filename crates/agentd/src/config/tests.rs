@@ -23,6 +23,9 @@ fn names_every_bad_value_at_once() {
         log_format: Some("xml".into()),
         secret_key_file: Some("/".into()),
         embedding_model: Some("/".into()),
+        otlp_endpoint: Some("collector:4318".into()),
+        otlp_headers: Some(Secret::new("s3cret".into())),
+        otlp_content: Some("some".into()),
         ..ConfigSource::default()
     };
     let ConfigError(problems) = Config::from_source(source).unwrap_err();
@@ -40,9 +43,13 @@ fn names_every_bad_value_at_once() {
         "SVC_LOG_FORMAT",
         "SVC_SECRET_KEY_FILE",
         "SVC_EMBEDDING_MODEL",
+        "SVC_OTLP_ENDPOINT",
+        "SVC_OTLP_HEADERS",
+        "SVC_OTLP_CONTENT",
     ] {
         assert!(problems.iter().any(|problem| problem.contains(name)), "{name} in {problems:?}");
     }
+    assert!(!problems.iter().any(|problem| problem.contains("s3cret")), "{problems:?}");
 }
 
 #[test]

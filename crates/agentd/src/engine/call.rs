@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::id::IdGenerator;
+use agentd_base::{Clock, Timestamp};
 use agentd_llm::{
-    Finish, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, ToolCall, ToolDefinition,
-    Usage, UsageSource,
+    Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, ToolCall,
+    ToolDefinition, Usage, UsageSource,
 };
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 
+use crate::engine::model::{Attempt, AttemptContent, AttemptEnd, Purpose};
 use crate::engine::prompt::{Prompt, estimate_tokens};
 use crate::providers::LOCAL;
 
@@ -30,6 +33,17 @@ pub(super) struct CallOptions {
     pub(super) is_conversation: bool,
     pub(super) timeout: Duration,
     pub(super) tools: Arc<[ToolDefinition]>,
+    pub(super) noted: Noted,
+}
+
+/// What is noted of each attempt, and with what.
+#[derive(Debug, Clone)]
+pub(super) struct Noted {
+    pub(super) clock: Clock,
+    pub(super) ids: IdGenerator,
+    pub(super) purpose: Purpose,
+    /// A collector is to see what was said.
+    pub(super) keeps_content: bool,
 }
 
 /// Vendors count what a model thinks before it answers as output, too.
@@ -72,9 +86,12 @@ pub(super) struct Call {
     has_text: bool,
     /// The provider may have read the prompt.
     is_sent: bool,
+    began_at: Option<Timestamp>,
+    /// What it has said, where that is kept.
+    answer: String,
     retries: u32,
     halvings: u32,
-    usages: Vec<Usage>,
+    attempts: Vec<Attempt>,
 }
 
 impl Call {
@@ -88,9 +105,11 @@ impl Call {
             output_tokens: 0,
             has_text: false,
             is_sent: false,
+            began_at: None,
+            answer: String::new(),
             retries: 0,
             halvings: 0,
-            usages: Vec::new(),
+            attempts: Vec::new(),
         };
         call.open();
         call
@@ -123,7 +142,10 @@ impl Call {
         loop {
             match &mut self.state {
                 State::Opening(opening) => {
-                    self.is_sent = true;
+                    if !self.is_sent {
+                        self.is_sent = true;
+                        self.began_at = Some(self.options.noted.clock.now());
+                    }
                     match opening.await {
                         Ok(stream) => self.state = State::Reading(stream),
                         Err(error) => {
@@ -141,6 +163,9 @@ impl Call {
                     Some(Ok(ModelEvent::Text(text))) => {
                         self.output_tokens += estimate_tokens(&text);
                         self.has_text = true;
+                        if self.options.noted.keeps_content {
+                            self.answer.push_str(&text);
+                        }
                         return Some(CallEvent::Text(text));
                     }
                     Some(Ok(ModelEvent::Reasoning(text))) => self.output_tokens += estimate_tokens(&text),
@@ -154,7 +179,7 @@ impl Call {
                             UsageSource::Missing => self.estimated(),
                             _ => finish.usage,
                         };
-                        self.usages.push(usage);
+                        self.note(usage, AttemptEnd::Done, Some(finish.reason));
                         return Some(CallEvent::End(Ok(Finish { usage, ..finish })));
                     }
                     Some(Err(error)) => {
@@ -181,7 +206,8 @@ impl Call {
     fn failed(&mut self, error: ModelError) -> Option<CallEvent> {
         self.state = State::Over;
         let usage = self.failed_usage(&error);
-        self.usages.push(usage);
+        let end = AttemptEnd::Failed { code: error.code.as_str().to_owned(), message: error.message.clone() };
+        self.note(usage, end, None);
         self.is_sent = false;
         if !self.has_text {
             self.output_tokens = 0;
@@ -217,13 +243,31 @@ impl Call {
         if has_begun { self.estimated() } else { Usage::default() }
     }
 
-    /// The prompt, and the usage of every attempt. A running one is given up; its prompt was sent,
-    /// so it is counted.
-    pub(super) fn into_parts(mut self) -> (Prompt, Vec<Usage>) {
+    /// Notes an attempt that is over.
+    fn note(&mut self, usage: Usage, end: AttemptEnd, finish: Option<FinishReason>) {
+        let noted = &self.options.noted;
+        let content = noted.keeps_content.then(|| {
+            let (system, messages) = (self.prompt.system_text(), self.prompt.for_model());
+            Box::new(AttemptContent { system, messages, answer: std::mem::take(&mut self.answer) })
+        });
+        self.attempts.push(Attempt {
+            id: noted.ids.next_span(),
+            purpose: noted.purpose,
+            usage,
+            began_at: self.began_at.take(),
+            ended_at: Some(noted.clock.now()),
+            end,
+            finish,
+            content,
+        });
+    }
+
+    /// The prompt, and every attempt. A running one is given up; its prompt was sent, so it is counted.
+    pub(super) fn into_parts(mut self) -> (Prompt, Vec<Attempt>) {
         if self.is_sent && matches!(self.state, State::Opening(_) | State::Reading(_)) {
-            self.usages.push(self.estimated());
+            self.note(self.estimated(), AttemptEnd::GivenUp, None);
         }
-        (self.prompt, self.usages)
+        (self.prompt, self.attempts)
     }
 }
 
@@ -239,12 +283,14 @@ fn pause_before_retry(error: &ModelError) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use agentd_llm::{FinishReason, ScriptedBackend, ScriptedReply};
+    use agentd_base::{Entropy, MockClock};
+    use agentd_llm::{ScriptedBackend, ScriptedReply};
 
     use super::*;
     use crate::engine::model::HistoryMessage;
 
     fn call(backend: &ScriptedBackend, history: Vec<HistoryMessage>) -> Call {
+        let clock = MockClock::new(Timestamp::from_micros(1)).clock();
         let options = CallOptions {
             model: "m".to_owned(),
             temperature: None,
@@ -252,6 +298,12 @@ mod tests {
             is_conversation: true,
             timeout: Duration::from_secs(60),
             tools: Arc::default(),
+            noted: Noted {
+                ids: IdGenerator::new(clock.clone(), Entropy::seeded(1)),
+                clock,
+                purpose: Purpose::Answer,
+                keeps_content: false,
+            },
         };
         Call::new(Arc::new(backend.clone()), options, Prompt::new("S".to_owned(), history, false))
     }
@@ -272,11 +324,15 @@ mod tests {
                 CallEvent::ToolCall(call) => panic!("no tool was offered: {call:?}"),
                 CallEvent::End(end) => {
                     assert!(call.next().await.is_none());
-                    return (text, Some(end), call.into_parts().1);
+                    return (text, Some(end), usages(call));
                 }
             }
         }
-        (text, None, call.into_parts().1)
+        (text, None, usages(call))
+    }
+
+    fn usages(call: Call) -> Vec<Usage> {
+        call.into_parts().1.into_iter().map(|attempt| attempt.usage).collect()
     }
 
     #[tokio::test(start_paused = true)]

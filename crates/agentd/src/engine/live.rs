@@ -3,12 +3,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use agentd_base::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::agents::AgentId;
 use crate::engine::error::EngineError;
-use crate::engine::model::{SessionEvent, SessionId};
+use crate::engine::model::{Purpose, SessionEvent, SessionId};
 
 /// More turns at once are refused.
 pub(super) const MAX_TURNS: usize = 2_048;
@@ -31,6 +32,8 @@ pub(super) struct Live {
     newest: Mutex<VecDeque<SessionEvent>>,
     progress: watch::Sender<Progress>,
     stop: watch::Sender<Option<Stop>>,
+    /// What the model is being asked for, and since when.
+    calling: Mutex<Option<(Purpose, Timestamp)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +51,7 @@ impl Live {
             newest: Mutex::default(),
             progress: watch::Sender::new(Progress { published: 0, is_over: false }),
             stop: watch::Sender::new(None),
+            calling: Mutex::default(),
         }
     }
 
@@ -90,6 +94,15 @@ impl Live {
 
     pub(super) fn watch(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
+    }
+
+    /// Notes that the model is being asked, or is not any more.
+    pub(super) fn note_call(&self, calling: Option<(Purpose, Timestamp)>) {
+        *self.calling.lock() = calling;
+    }
+
+    pub(super) fn calling(&self) -> Option<(Purpose, Timestamp)> {
+        *self.calling.lock()
     }
 
     /// Asks the turn to end. The first reason counts.

@@ -56,6 +56,7 @@ mod prompt;
 mod recall;
 mod service;
 mod session;
+mod spans;
 mod state;
 mod store;
 mod tools;
@@ -67,12 +68,12 @@ pub use approvals::{Approvals, DecidesApproval, RequestApproval};
 pub use error::EngineError;
 pub use model::{
     Approval, ApprovalId, ApprovalStatus, CallRecord, CallStatus, EventKind, HistoryMessage, Marks, NoAnswer, Origin,
-    OriginKind, Reply, Round, Session, SessionEvent, SessionId, SessionStatus, StartTurn, ToolUse, Unread, check_tools,
-    distinct_tools,
+    OriginKind, Purpose, Reply, Round, Session, SessionEvent, SessionId, SessionStatus, SessionTrace, SpanError,
+    SpanStatus, SpanTokens, SpanType, StartTurn, ToolUse, TraceSpan, TurnTrace, Unread, check_tools, distinct_tools,
 };
 pub use permits::BackgroundPermit;
 pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, RecalledTurn};
-pub use service::Engine;
+pub use service::{Engine, TurnActivity};
 pub use store::{cancel_in_conversation, cancel_session, find_running_in_conversation, forget_sessions};
 pub use turn::MAX_HISTORY;
 pub use turn_sink::{Settled, TurnObserver, TurnSink};

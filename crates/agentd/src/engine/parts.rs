@@ -8,7 +8,7 @@ use super::model::{OriginKind, Session, SessionStatus};
 use super::service::Engine;
 use super::turn_sink::TurnObserver;
 use super::worker::SessionMaintenance;
-use crate::runtime::{CountBy, Domain, Family, Metrics, Recorder, Series, Workers};
+use crate::runtime::{CountBy, Domain, Family, Metrics, Recorder, Sample, Series, Workers};
 
 const ENDS: &[&str] = &["completed", "failed", "timeout", "cancelled", "interrupted"];
 
@@ -47,6 +47,9 @@ impl Domain for Engine {
         let help = "Turns of agents by how they ended, since the daemon started.";
         let family = Family::counter("svc_tasks_total", help).by(&["status"]);
         let (recorder, clock) = (self.inner().context.recorder.clone(), self.inner().context.clock.clone());
+        metrics.read(Family::gauge("svc_turns_running", "Turns that run in this daemon now."), self, async |engine| {
+            Ok(Sample::one(u64::try_from(engine.running_turns())?))
+        });
         self.observe(Arc::new(MeasureTurns { ends: metrics.add_counter(family, ENDS), recorder, clock }));
     }
 }

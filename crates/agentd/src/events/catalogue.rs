@@ -9,11 +9,13 @@ pub enum Category {
     Channel,
     Scheduler,
     Webhook,
+    Alert,
 }
 
 impl Category {
     /// In the order in which they are shown.
-    pub const ALL: [Self; 6] = [Self::Task, Self::Project, Self::Memory, Self::Channel, Self::Scheduler, Self::Webhook];
+    pub const ALL: [Self; 7] =
+        [Self::Task, Self::Project, Self::Memory, Self::Channel, Self::Scheduler, Self::Webhook, Self::Alert];
 
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -24,6 +26,7 @@ impl Category {
             Self::Channel => "channel",
             Self::Scheduler => "scheduler",
             Self::Webhook => "webhook",
+            Self::Alert => "alert",
         }
     }
 }
@@ -66,6 +69,14 @@ const ORIGIN: Field = field("origin", "\"chat\"");
 const CONVERSATION: Field = field("conversation_id", "\"conv_example\"");
 const RUN: Field = field("run_id", "null");
 const JOB: Field = field("job_id", "null");
+const ALERT: Field = field("alert_id", "\"alert_example\"");
+const ALERT_NAME: Field = field("name", "\"The disk is nearly full\"");
+const SEVERITY: Field = field("severity", "\"critical\"");
+const CONDITION: Field = field("condition", "\"disk_percent > threshold\"");
+const THRESHOLD: Field = field("threshold", "90.0");
+const PERIOD: Field = field("period_minutes", "5");
+const VALUE: Field = field("value", "93.5");
+const FIRING_SINCE: Field = field("firing_since", "\"2026-01-01T00:00:00.000Z\"");
 
 /// Ordered by category, then as they follow each other.
 pub const CATALOGUE: &[EventType] = &[
@@ -195,9 +206,13 @@ pub const CATALOGUE: &[EventType] = &[
         &[
             field("platform", "\"telegram\""),
             field("channel", "\"42\""),
-            field("sender", "\"ada\""),
+            field("thread", "null"),
+            field("message_id", "\"1001\""),
+            field("sender", "\"7\""),
+            field("sender_name", "\"Ada\""),
             AGENT,
             field("content", "\"Hello\""),
+            field("attachments", "[{\"name\": \"plan.pdf\", \"media_type\": \"application/pdf\", \"bytes\": 20480}]"),
         ],
     ),
     event(
@@ -217,7 +232,7 @@ pub const CATALOGUE: &[EventType] = &[
     event(
         "channel.message.failed",
         Category::Channel,
-        "A message to somebody outside was given up.",
+        "A message to somebody outside was given up, or its platform says later that it did not arrive.",
         &[
             field("notification_id", "\"ntf_example\""),
             field("platform", "\"email\""),
@@ -259,6 +274,50 @@ pub const CATALOGUE: &[EventType] = &[
             field("body", "{\"ref\": \"main\"}"),
             field("body_format", "\"json\""),
             field("is_body_omitted", "false"),
+        ],
+    ),
+    event(
+        "alert.firing",
+        Category::Alert,
+        "An alert began to fire. `value` is that of the first figure that its condition names.",
+        &[ALERT, ALERT_NAME, SEVERITY, CONDITION, THRESHOLD, PERIOD, VALUE, FIRING_SINCE],
+    ),
+    event(
+        "alert.acknowledged",
+        Category::Alert,
+        "Somebody takes care of an alert that fires.",
+        &[ALERT, ALERT_NAME, SEVERITY, CONDITION, THRESHOLD, PERIOD, VALUE, FIRING_SINCE],
+    ),
+    event(
+        "alert.snoozed",
+        Category::Alert,
+        "An alert that fires is silent for a while.",
+        &[
+            ALERT,
+            ALERT_NAME,
+            SEVERITY,
+            CONDITION,
+            THRESHOLD,
+            PERIOD,
+            VALUE,
+            FIRING_SINCE,
+            field("snoozed_until", "\"2026-01-01T01:00:00.000Z\""),
+        ],
+    ),
+    event(
+        "alert.resolved",
+        Category::Alert,
+        "An alert ceased to fire. `resolved_by` says why: `condition` (it does not hold any more), `hand` (somebody said so), `turned_off` or `deleted`.",
+        &[
+            ALERT,
+            ALERT_NAME,
+            SEVERITY,
+            CONDITION,
+            THRESHOLD,
+            PERIOD,
+            VALUE,
+            FIRING_SINCE,
+            field("resolved_by", "\"condition\""),
         ],
     ),
 ];

@@ -19,7 +19,6 @@
 //! Deliberately absent: rights. Tools, approvals and budgets do not ask the instructions, so no wording
 //! of them gives an agent more than its owner did.
 
-mod error;
 mod model;
 mod parts;
 mod prompt;
@@ -28,6 +27,5 @@ mod store;
 mod utterance;
 mod worker;
 
-pub use error::EvolutionError;
 pub use service::Evolution;
 pub use utterance::{Author, RecentUtterances, Utterance};

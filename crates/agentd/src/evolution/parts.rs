@@ -2,11 +2,11 @@
 
 use super::service::Evolution;
 use super::worker::{CountTurns, ProposeChanges};
-use crate::runtime::{Domain, Workers};
+use crate::runtime::{Domain, QueueWorker, Workers};
 
 impl Domain for Evolution {
     fn add_workers(&self, workers: &mut Workers) {
         workers.add(CountTurns(self.clone()));
-        workers.add(ProposeChanges(self.clone()));
+        workers.add(QueueWorker(ProposeChanges(self.clone())));
     }
 }

@@ -18,7 +18,7 @@ use crate::agents::{Agent, AgentId, Agents, EvolutionChoice, OwnsAgentData, Repl
 use crate::engine::{
     Approval, ApprovalStatus, DecidesApproval, Engine, RequestApproval, Session, SessionStatus, TurnObserver,
 };
-use crate::runtime::{AppContext, ConcurrencyLimit, NextDue, WorkerReport};
+use crate::runtime::{AppContext, WorkQueue, WorkerReport};
 
 /// Agents that are asked at once: owners' own turns matter more.
 const AT_ONCE: usize = 2;
@@ -44,10 +44,7 @@ struct Inner {
     count_wake: Arc<Notify>,
     /// When the counts were last written down.
     counted_at: Mutex<Option<Timestamp>>,
-    propose_wake: Arc<Notify>,
-    /// How many agents are being asked here.
-    permits: ConcurrencyLimit,
-    next_due: NextDue,
+    queue: WorkQueue,
 }
 
 /// Cheap to clone.
@@ -64,6 +61,7 @@ impl Evolution {
     #[must_use]
     pub fn new(context: AppContext, agents: Agents, engine: Engine, utterances: Arc<dyn RecentUtterances>) -> Self {
         Self(Arc::new(Inner {
+            queue: WorkQueue::new(&context, QUEUE, AT_ONCE),
             context,
             agents,
             engine,
@@ -71,9 +69,6 @@ impl Evolution {
             counted: Mutex::default(),
             count_wake: Arc::default(),
             counted_at: Mutex::default(),
-            propose_wake: Arc::default(),
-            permits: ConcurrencyLimit::new(AT_ONCE),
-            next_due: NextDue::default(),
         }))
     }
 
@@ -96,20 +91,14 @@ impl Evolution {
             .context
             .db
             .write(async move |tx: &mut Tx| {
-                let mut is_due = false;
                 for (agent, turns) in written.iter() {
-                    is_due |= here.write_count(tx, agent, *turns).await?;
+                    here.write_count(tx, agent, *turns).await?;
                 }
-                Ok::<_, StoreError>(is_due)
+                Ok::<_, StoreError>(())
             })
             .await;
         match written {
-            Ok(is_due) => {
-                if is_due {
-                    self.0.propose_wake.notify_one();
-                }
-                Ok(WorkerReport { items, has_more: !self.0.counted.lock().is_empty() })
-            }
+            Ok(()) => Ok(WorkerReport { items, has_more: !self.0.counted.lock().is_empty() }),
             Err(error) => {
                 for (agent, turns) in batch.iter() {
                     self.count(agent, *turns);
@@ -119,13 +108,13 @@ impl Evolution {
         }
     }
 
-    async fn write_count(&self, tx: &mut Tx, agent: &AgentId, turns: u32) -> Result<bool, StoreError> {
+    async fn write_count(&self, tx: &mut Tx, agent: &AgentId, turns: u32) -> Result<(), StoreError> {
         let found = self.0.agents.find_living(tx, agent).await?;
         if found.is_none_or(|found| found.evolution_choice == EvolutionChoice::Off) {
-            return Ok(false);
+            return Ok(());
         }
         if store::add_turns(tx, agent, turns).await? < TURNS {
-            return Ok(false);
+            return Ok(());
         }
         tx.enqueue(NewItem {
             queue: QUEUE.to_owned(),
@@ -136,7 +125,7 @@ impl Evolution {
             max_attempts: u32::MAX,
         })
         .await?;
-        Ok(true)
+        Ok(())
     }
 
     /// Answers how many turns of the agent wait to be written then.
@@ -198,9 +187,7 @@ impl Evolution {
     /// Waits until nobody is asked any more, and writes down what was counted. The engine was drained
     /// before.
     pub async fn drain(&self, grace: Duration) {
-        if !self.0.permits.drain(grace).await {
-            tracing::warn!("an agent that is asked what it learned will be asked again");
-        }
+        self.0.queue.drain(grace).await;
         loop {
             match self.write_counts().await {
                 Ok(report) if report.has_more => {}
@@ -233,17 +220,8 @@ impl Evolution {
         Arc::clone(&self.0.count_wake)
     }
 
-    pub(super) fn propose_wake(&self) -> Arc<Notify> {
-        Arc::clone(&self.0.propose_wake)
-    }
-
-    /// When something is next due, if nothing is under way.
-    pub(super) fn next_due(&self) -> &NextDue {
-        &self.0.next_due
-    }
-
-    pub(super) fn permits(&self) -> &ConcurrencyLimit {
-        &self.0.permits
+    pub(super) fn queue(&self) -> &WorkQueue {
+        &self.0.queue
     }
 }
 

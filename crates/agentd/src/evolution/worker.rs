@@ -1,5 +1,6 @@
 //! Counts turns, and asks agents that have talked enough what they learned.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,20 +11,14 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
-use super::error::EvolutionError;
 use super::model::{Answer, BACKOFF, MAX_ATTEMPTS, MAX_UTTERANCE_CHARACTERS, Proposal, TURNS, read_answer};
 use super::service::{Evolution, KIND, QUEUE, REST, is_made_from};
 use super::utterance::{Author, Utterance};
 use super::{prompt, store};
 use crate::agents::{Agent, AgentError, AgentId, EvolutionChoice};
 use crate::engine::{HistoryMessage, SessionId, StartTurn};
-use crate::runtime::{Claims, Worker, WorkerError, WorkerReport, keep_lease};
+use crate::runtime::{AppContext, HandlesItems, ItemFailure, WorkQueue, Worker, WorkerError, WorkerReport};
 
-/// Renewed while the model is asked, so that a daemon that died holds nothing for long.
-const LEASE: Duration = Duration::from_secs(60);
-const HEARTBEAT: Duration = Duration::from_secs(20);
-/// So that the daemon can come to rest while a model is asked.
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
 const ENDED_A_BATCH: u32 = 100;
 /// A model that takes longer has no proposal.
 const ANSWER_LIMIT: Duration = Duration::from_secs(180);
@@ -53,73 +48,50 @@ impl Worker for CountTurns {
 }
 
 /// Asks agents what they learned, a few at once.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ProposeChanges(pub Evolution);
 
+type Failure = ItemFailure<Infallible>;
+
 #[derive(Deserialize)]
-struct Payload {
+pub(super) struct Payload {
     agent_id: AgentId,
 }
 
-impl Worker for ProposeChanges {
-    fn name(&self) -> &'static str {
-        "evolution.propose"
+impl HandlesItems for ProposeChanges {
+    type Item = Payload;
+    type End = Infallible;
+    const WORKER: &'static str = "evolution.propose";
+    const LEASE: Duration = Duration::from_secs(60);
+
+    fn context(&self) -> &AppContext {
+        self.0.context()
     }
 
-    fn interval(&self) -> Duration {
-        Duration::from_secs(30)
+    fn queue(&self) -> &WorkQueue {
+        self.0.queue()
     }
 
-    fn idle_until(&self) -> Option<Timestamp> {
-        Some(self.0.next_due().at())
+    async fn handle(&self, lease: &Lease, Payload { agent_id }: &Payload) -> Result<(), Failure> {
+        self.hold(lease, consider(&self.0, lease, agent_id)).await
     }
 
-    fn wake(&self) -> Option<Arc<Notify>> {
-        Some(self.0.propose_wake())
-    }
-
-    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
-        self.run().boxed()
-    }
-}
-
-impl ProposeChanges {
-    async fn run(&self) -> Result<WorkerReport, WorkerError> {
-        let claims = Claims {
-            context: self.0.context(),
-            queue: QUEUE,
-            permits: self.0.permits(),
-            next_due: self.0.next_due(),
-            lease: LEASE,
-            wake: None,
-            longest_wait: LONGEST_WAIT,
-        };
-        let evolution = &self.0;
-        claims
-            .begin(|lease| {
-                let evolution = evolution.clone();
-                async move { attempt(&evolution, lease).await }
-            })
-            .await
-    }
-}
-
-async fn attempt(evolution: &Evolution, lease: Lease) {
-    let outcome = tokio::select! {
-        outcome = consider(evolution, &lease) => outcome,
-        lost = keep_lease(&evolution.context().db, &lease, LEASE, HEARTBEAT) => Err(lost.into()),
-    };
-    let Err(error) = outcome else { return };
-    let recorded =
-        if error.is_lost_lease() { Err(error) } else { record_failure(evolution, lease.clone(), &error).await };
-    match recorded {
-        Ok(()) => {}
-        Err(error) if error.is_lost_lease() => {
-            tracing::warn!(item = %lease.id, "another daemon has taken over asking an agent what it learned");
+    async fn record_failure(
+        &self,
+        tx: &mut Tx,
+        lease: &Lease,
+        Payload { agent_id }: &Payload,
+        failure: &Failure,
+    ) -> Result<(), StoreError> {
+        let is_last = lease.attempt >= MAX_ATTEMPTS;
+        tracing::info!(agent = %agent_id, error = failure.message, is_last, "an agent could not be asked what it learned");
+        if !is_last {
+            return tx.fail(lease, &failure.message, &BACKOFF).await.map(drop);
         }
-        Err(error) => {
-            tracing::warn!(item = %lease.id, %error, "how asking an agent what it learned ended could not be stored");
+        if let Some(progress) = store::find_progress(tx, agent_id).await? {
+            store::count_anew(tx, agent_id, progress.turns, None).await?;
         }
+        end_item(tx, lease).await
     }
 }
 
@@ -132,9 +104,8 @@ struct Material {
     utterances: Vec<Utterance>,
 }
 
-async fn consider(evolution: &Evolution, lease: &Lease) -> Result<(), EvolutionError> {
-    let Payload { agent_id } = lease.payload()?;
-    let Some(material) = gather(evolution, &agent_id).await? else {
+async fn consider(evolution: &Evolution, lease: &Lease, agent_id: &AgentId) -> Result<(), Failure> {
+    let Some(material) = gather(evolution, agent_id).await? else {
         let held = lease.clone();
         return Ok(evolution.context().db.write(async move |tx: &mut Tx| end_item(tx, &held).await).await?);
     };
@@ -158,7 +129,7 @@ async fn consider(evolution: &Evolution, lease: &Lease) -> Result<(), EvolutionE
 
 /// What there is to learn from; `None` when the agent is not to be asked now. It is then asked when it
 /// has talked more.
-async fn gather(evolution: &Evolution, id: &AgentId) -> Result<Option<Material>, EvolutionError> {
+async fn gather(evolution: &Evolution, id: &AgentId) -> Result<Option<Material>, Failure> {
     let agent = match evolution.agents().get(id.as_str()).await {
         Ok(agent) if agent.evolution_choice != EvolutionChoice::Off => agent,
         Ok(_) | Err(AgentError::NotFound { .. }) => return Ok(None),
@@ -182,7 +153,7 @@ async fn gather(evolution: &Evolution, id: &AgentId) -> Result<Option<Material>,
     Ok(has_owner.then_some(Material { agent, turns: progress.turns, read_at, utterances }))
 }
 
-async fn ask(evolution: &Evolution, lease: &Lease, material: &Material) -> Result<String, EvolutionError> {
+async fn ask(evolution: &Evolution, lease: &Lease, material: &Material) -> Result<String, Failure> {
     let history = vec![
         HistoryMessage::Note(prompt::RULES.to_owned()),
         HistoryMessage::User(prompt::question(material.agent.instructions(), &material.utterances)),
@@ -191,7 +162,8 @@ async fn ask(evolution: &Evolution, lease: &Lease, material: &Material) -> Resul
         StartTurn { max_output_tokens: Some(MOST_OUTPUT), ..StartTurn::aside(Arc::clone(&material.agent), history) };
     let held = lease.clone();
     // Whoever lost the lease does not ask.
-    let open = async move |tx: &mut Tx, _: &SessionId| Ok::<_, EvolutionError>(tx.heartbeat(&held, LEASE).await?);
+    let open =
+        async move |tx: &mut Tx, _: &SessionId| Ok::<_, Failure>(tx.heartbeat(&held, ProposeChanges::LEASE).await?);
     evolution.engine().answer(turn, ANSWER_LIMIT, open).await
 }
 
@@ -201,7 +173,7 @@ async fn settle(
     lease: &Lease,
     material: Material,
     proposal: Option<Proposal>,
-) -> Result<(), EvolutionError> {
+) -> Result<(), Failure> {
     let (here, held) = (evolution.clone(), lease.clone());
     let settle = async move |tx: &mut Tx| {
         end_item(tx, &held).await?;
@@ -224,23 +196,6 @@ async fn settle(
         here.propose(tx, &agent, choice, proposal).await
     };
     Ok(evolution.context().db.write::<_, StoreError, _>(settle).await?)
-}
-
-async fn record_failure(evolution: &Evolution, lease: Lease, error: &EvolutionError) -> Result<(), EvolutionError> {
-    let Payload { agent_id } = lease.payload()?;
-    let text = error.to_string();
-    let is_last = lease.attempt >= MAX_ATTEMPTS;
-    tracing::info!(agent = %agent_id, error = text, is_last, "an agent could not be asked what it learned");
-    let record = async move |tx: &mut Tx| {
-        if !is_last {
-            return tx.fail(&lease, &text, &BACKOFF).await.map(|_| ());
-        }
-        if let Some(progress) = store::find_progress(tx, &agent_id).await? {
-            store::count_anew(tx, &agent_id, progress.turns, None).await?;
-        }
-        end_item(tx, &lease).await
-    };
-    Ok(evolution.context().db.write::<_, StoreError, _>(record).await?)
 }
 
 /// Ends an item, and takes it out of the queue: it names the agent, which is to be asked again one day.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use agentd_base::Timestamp;
+use agentd_base::{Timestamp, trace};
 use agentd_store::{EventId, Recorder, Tx};
 use serde_json::{Map, Value};
+use tracing::Instrument as _;
 
 use super::act::Work;
 use super::error::HookError;
@@ -54,6 +55,7 @@ pub(super) async fn test_hook(
             event_type: &hook.hook.event_type,
             payload: &payload,
             depth: 0,
+            trace: trace::current(),
             given_up: None,
         };
         executions::insert_execution(tx, &begun, &work).await?;
@@ -69,8 +71,9 @@ pub(super) async fn test_hook(
         _ => OTHER_LIMIT,
     };
     // In a task of its own: a client that goes away does not leave it half done.
-    let done =
-        tokio::spawn(async move { Work::new(&here, &hook, &claim).execute(1, &mut HookPermit::default()).await });
+    let trace = claim.trace;
+    let work = async move { Work::new(&here, &hook, &claim).execute(1, &mut HookPermit::default()).await };
+    let done = tokio::spawn(trace::within(trace, work).in_current_span());
     if let Ok(Err(panic)) = tokio::time::timeout(limit, done).await {
         tracing::error!(%panic, "the test of a hook went wrong");
     }

@@ -1,4 +1,4 @@
-//! Whether this machine's clock may be trusted beside the database server's: replicas judge each
+//! Whether this machine's clock may be trusted beside the database server's: replicas compare each
 //! other's leases by their own clocks.
 
 use agentd_base::Clock;

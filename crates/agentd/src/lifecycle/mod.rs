@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy};
+use agentd_otlp::Tracer;
 use agentd_store::{DatabaseUrl, Db, DbOptions};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -51,6 +52,10 @@ const REPLIES_END_BY: f64 = 0.45;
 const TURNS_STOP_BY: f64 = 0.75;
 /// Connections and workers are cut off.
 const CONNECTIONS_END_BY: f64 = 0.85;
+/// The last spans are sent, or lost.
+const SPANS_SENT_BY: f64 = 0.9;
+/// Nobody waits for a collector for longer.
+const LONGEST_FLUSH: Duration = Duration::from_secs(2);
 /// The database is closed, or left as a killed daemon would leave it, which loses nothing.
 const CLOSED_BY: f64 = 0.95;
 
@@ -88,6 +93,7 @@ async fn open_context(
         draining: CancellationToken::new(),
         panics: TaskPanics::default(),
         recorder: Recorder::default(),
+        tracer: config.otlp.clone().map_or_else(Tracer::off, Tracer::new),
     })
 }
 
@@ -184,6 +190,8 @@ impl Running {
         if timeout_at(begun + limit.mul_f64(CONNECTIONS_END_BY), self.tracker.wait()).await.is_err() {
             tracing::warn!("some connections or workers did not end in time and are cut off");
         }
+        let left = (begun + limit.mul_f64(SPANS_SENT_BY)).saturating_duration_since(Instant::now());
+        self.context.tracer.shut_down(left.min(LONGEST_FLUSH)).await;
         if timeout_at(begun + limit.mul_f64(CLOSED_BY), self.context.db.close()).await.is_err() {
             tracing::warn!("the database is still in use and is left without closing it; nothing is lost by that");
         }

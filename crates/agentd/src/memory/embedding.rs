@@ -63,6 +63,11 @@ impl Embedding {
         Some(id)
     }
 
+    /// Why there is no model. One that is there need not work.
+    pub(super) async fn missing(&self) -> Option<String> {
+        self.0.embedder.model_id().await.err().map(|error| error.message)
+    }
+
     async fn stored_model(&self) -> Result<Option<String>, StoreError> {
         vectors::newest_model(&mut self.0.db.read().await?).await
     }

@@ -22,6 +22,7 @@ mod embedding;
 mod entities;
 mod error;
 mod follower;
+mod health;
 mod jobs;
 mod model;
 mod parts;

@@ -32,7 +32,7 @@ const COMPARED_BYTES: usize = 16_000;
 /// How far feedback moves a score at most: by this share up, and by this share down.
 const MOST_GAIN: f64 = 0.15;
 const MOST_LOSS: f64 = 0.10;
-/// After so many judged answers feedback counts for half of what it can.
+/// After so many evaluated answers feedback counts for half of what it can.
 const HALF_SURE: f64 = 4.0;
 
 fn beginning(text: &str) -> &str {
@@ -98,14 +98,14 @@ pub(super) fn is_used(content: &str, question: &str, answer: &str) -> bool {
         || used as f64 >= USED_WORDS * own.len() as f64 && used >= LEAST_USED_WORDS.min(own.len())
 }
 
-/// What the score of an episode is multiplied by: 1 before any answer was judged, at most
+/// What the score of an episode is multiplied by: 1 before any answer was evaluated, at most
 /// `1 + MOST_GAIN` for one that is always used, at least `1 - MOST_LOSS` for one that never is. The share
-/// of use begins at a half and is believed more the more answers were judged.
+/// of use begins at a half and is believed more the more answers were evaluated.
 #[allow(clippy::cast_precision_loss, reason = "counts of answers")]
 pub(super) fn feedback_factor(feedback: Feedback) -> f64 {
-    let judged = feedback.judged as f64;
-    let share = (feedback.used as f64 + 1.0) / (judged + 2.0);
-    let lean = (share - 0.5) * 2.0 * (judged / (judged + HALF_SURE));
+    let evaluated = feedback.evaluated as f64;
+    let share = (feedback.used as f64 + 1.0) / (evaluated + 2.0);
+    let lean = (share - 0.5) * 2.0 * (evaluated / (evaluated + HALF_SURE));
     1.0 + lean * if lean > 0.0 { MOST_GAIN } else { MOST_LOSS }
 }
 
@@ -157,12 +157,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn feedback_is_bounded_and_follows_use(judged in 0u64..1000, used in 0u64..1000) {
-            let used = used.min(judged);
-            let factor = feedback_factor(Feedback { judged, used });
+        fn feedback_is_bounded_and_follows_use(evaluated in 0u64..1000, used in 0u64..1000) {
+            let used = used.min(evaluated);
+            let factor = feedback_factor(Feedback { evaluated, used });
             prop_assert!((1.0 - MOST_LOSS..=1.0 + MOST_GAIN).contains(&factor));
-            if used < judged {
-                let more = feedback_factor(Feedback { judged, used: used + 1 });
+            if used < evaluated {
+                let more = feedback_factor(Feedback { evaluated, used: used + 1 });
                 prop_assert!(more >= factor);
             }
         }

@@ -46,17 +46,17 @@ pub(super) fn select_episode(
     min_importance: f64,
 ) -> Option<NewEpisode> {
     let text = utterance.text.trim();
-    let judged = agentd_entities::evaluate(text);
-    if text.is_empty() || judged.importance < min_importance {
+    let evaluated = agentd_entities::evaluate(text);
+    if text.is_empty() || evaluated.importance < min_importance {
         return None;
     }
     let content = match utterance.speaker {
         Speaker::Stranger => return None,
-        Speaker::Owner if text.ends_with('?') && judged.importance <= PLAIN_QUESTION => return None,
+        Speaker::Owner if text.ends_with('?') && evaluated.importance <= PLAIN_QUESTION => return None,
         Speaker::Owner if agentd_entities::only_asks(text) => return None,
         Speaker::Owner => text.to_owned(),
         Speaker::Agent => {
-            let is_conclusion = !utterance.tools.is_empty() || judged.importance >= CONCLUSION;
+            let is_conclusion = !utterance.tools.is_empty() || evaluated.importance >= CONCLUSION;
             // What it did counts whatever it says of it; what it remembered is remembered.
             let has_acted = utterance.tools.iter().any(|tool| !tool.starts_with("memory_"));
             if !utterance.is_complete || !is_conclusion || !has_acted && is_echo(text, asked) {
@@ -74,8 +74,8 @@ pub(super) fn select_episode(
         content,
         source: Some(CONVERSATION.to_owned()),
         origin: Some(message_origin(&utterance.id)),
-        importance: Some(judged.importance),
-        valence: Some(judged.valence),
+        importance: Some(evaluated.importance),
+        valence: Some(evaluated.valence),
         occurred_at: Some(utterance.at),
         ..NewEpisode::default()
     })

@@ -3,7 +3,7 @@
 //! | status | what happens next |
 //! |---|---|
 //! | `pending` | it is sent when it is due; a failed attempt is repeated after a growing delay |
-//! | `sent` | nothing; it is forgotten after 30 days |
+//! | `sent` | nothing, unless its platform says later that it did not arrive; it is forgotten after 30 days |
 //! | `dead_letter` | nothing until it is retried by hand; it is forgotten after 30 days |
 //!
 //! Invariants
@@ -20,7 +20,7 @@
 //!
 //! Events: `channel.message.sent` with `data {notification_id, platform, channel, subject, format,
 //! attempts, reference}` and `channel.message.failed` with `reference` replaced by `error`, once,
-//! when a message becomes a dead letter. `channel` is the address of an e-mail, the scheme and
+//! when a message becomes a dead letter; of a message that was sent and did not arrive, both. `channel` is the address of an e-mail, the scheme and
 //! host of a webhook or of any other url (its path may hold a token), else what the platform calls it. `reference` is
 //! what the other side knows the message by, where there is such a thing.
 //!

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use agentd_base::{Backoff, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use url::Url;
 use utoipa::ToSchema;
 
@@ -234,6 +235,8 @@ pub struct Notification {
     pub agent: Option<String>,
     /// 1 to 20; `None`: 10.
     pub max_attempts: Option<u32>,
+    /// What the transport is to know besides, in a form of its own.
+    pub details: Option<Value>,
 }
 
 impl Notification {
@@ -248,6 +251,7 @@ impl Notification {
             idempotency_key: None,
             agent: None,
             max_attempts: None,
+            details: None,
         }
     }
 
@@ -272,6 +276,12 @@ impl Notification {
     #[must_use]
     pub fn agent(mut self, agent: impl Into<String>) -> Self {
         self.agent = Some(agent.into());
+        self
+    }
+
+    #[must_use]
+    pub fn details(mut self, details: Value) -> Self {
+        self.details = Some(details);
         self
     }
 
@@ -305,6 +315,8 @@ pub struct StoredNotification {
     pub subject: String,
     pub body: String,
     pub format: MessageFormat,
+    /// As [`Notification::details`].
+    pub details: Option<Value>,
     pub status: NotificationStatus,
     /// How often it was tried, since the last retry by hand.
     pub attempt_count: u32,

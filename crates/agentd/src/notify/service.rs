@@ -19,10 +19,10 @@ use super::model::{
 use super::store;
 use super::transport::{DeliveryFailure, Transport, Transports};
 use super::webhook::Webhook;
-use crate::runtime::{AppContext, ConcurrencyLimit, NextDue};
+use crate::runtime::{AppContext, WorkQueue};
 use crate::settings::{
-    FindsNamed, ProactiveSettings, SealedUrl, Section, Settings, UnknownMask, Vault, is_mailbox, names_in_url,
-    open_url, write_url_secrets,
+    CHANNEL_PLATFORMS, FindsNamed, ProactiveSettings, SealedUrl, Section, Settings, UnknownMask, Vault, is_mailbox,
+    names_in_url, open_url, write_url_secrets,
 };
 
 const AT_ONCE: usize = 4;
@@ -47,10 +47,7 @@ struct Inner {
     settings: Settings,
     email: Arc<Email>,
     transports: Transports,
-    /// For messages on their way.
-    permits: ConcurrencyLimit,
-    next_due: NextDue,
-    wake: Arc<tokio::sync::Notify>,
+    queue: WorkQueue,
 }
 
 /// Durable sending. Cheap to clone.
@@ -59,7 +56,7 @@ pub struct Notify(Arc<Inner>);
 
 impl std::fmt::Debug for Notify {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Notify").field("permits", &self.0.permits).finish_non_exhaustive()
+        f.debug_struct("Notify").field("queue", &self.0.queue).finish_non_exhaustive()
     }
 }
 
@@ -76,13 +73,10 @@ impl Notify {
             settings,
             email: Arc::clone(&email),
             transports: Transports::default(),
-            permits: ConcurrencyLimit::new(AT_ONCE),
-            next_due: NextDue::default(),
-            wake: Arc::default(),
+            queue: WorkQueue::new(context, QUEUE, AT_ONCE),
         }));
         notify.register(email);
         notify.register(Arc::new(webhook));
-        tokio::spawn(wake_when_enqueued(context.clone(), Arc::clone(&notify.0.wake)));
         notify
     }
 
@@ -96,7 +90,10 @@ impl Notify {
     #[must_use]
     pub fn fault_of(&self, target: &Target) -> Option<String> {
         let Target::Channel { platform, .. } = target else { return None };
-        let is_set_up = || self.0.settings.is_platform_on(platform) || self.0.transports.find(platform).is_ok();
+        let is_set_up = || match CHANNEL_PLATFORMS.contains(&platform.as_str()) {
+            true => self.0.settings.is_platform_on(platform),
+            false => self.0.transports.find(platform).is_ok(),
+        };
         target.fault().or_else(|| {
             (!is_set_up()).then(|| {
                 format!(
@@ -115,17 +112,8 @@ impl Notify {
         &self.0.transports
     }
 
-    /// When something is next due, if nothing is under way.
-    pub(super) fn next_due(&self) -> &NextDue {
-        &self.0.next_due
-    }
-
-    pub(super) fn permits(&self) -> &ConcurrencyLimit {
-        &self.0.permits
-    }
-
-    pub(super) fn wake(&self) -> Arc<tokio::sync::Notify> {
-        Arc::clone(&self.0.wake)
+    pub(super) fn queue(&self) -> &WorkQueue {
+        &self.0.queue
     }
 
     /// Takes a message: it is sent once `tx` has committed, and never if it does not. Where one
@@ -215,6 +203,26 @@ impl Notify {
         Ok(store::outcomes_by_key(read, keys).await?)
     }
 
+    /// Takes back that a message was sent: its platform says later that it did not arrive. It is a dead letter then, once,
+    /// and may be tried again as any. `reference`: what the platform knows it by. Answers whether there was one.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn note_undelivered(
+        &self,
+        tx: &mut Tx,
+        platform: &str,
+        reference: &str,
+        error: &str,
+    ) -> Result<bool, StoreError> {
+        let Some(message) = store::find_sent(tx, platform, reference).await? else { return Ok(false) };
+        let is_first = store::update_undelivered(tx, &message.id, error).await?;
+        if is_first {
+            emit_ended(tx, &message, message.attempt_count, Err(error)).await?;
+        }
+        Ok(is_first)
+    }
+
     /// Tries a dead letter again, with its attempts allowed anew.
     ///
     /// # Errors
@@ -264,9 +272,7 @@ impl Notify {
     /// Waits until nothing is on its way any more, at most for `limit`. What is cut off then is
     /// sent again after its lease.
     pub async fn drain(&self, limit: Duration) {
-        if !self.0.permits.drain(limit).await {
-            tracing::warn!("some messages were still being sent and are cut off; they will be tried again");
-        }
+        self.0.queue.drain(limit).await;
     }
 }
 
@@ -330,16 +336,4 @@ pub(super) async fn emit_ended(
     event.agent.clone_from(&message.agent);
     tx.emit(event).await?;
     Ok(())
-}
-
-/// Passes the queue's signal on to the worker until the daemon drains.
-async fn wake_when_enqueued(context: AppContext, wake: Arc<tokio::sync::Notify>) {
-    let mut enqueued = context.db.watch_queue(QUEUE);
-    loop {
-        tokio::select! {
-            () = context.draining.cancelled() => return,
-            changed = enqueued.changed() => if changed.is_err() { return },
-        }
-        wake.notify_one();
-    }
 }

@@ -10,8 +10,8 @@ use super::model::{
 };
 use crate::settings::Vault;
 
-const COLUMNS: &str = "id, idempotency_key, platform, channel, agent, subject, body, format, status, attempt_count, next_attempt_at, \
-                       reference, error, created_at, updated_at";
+const COLUMNS: &str = "id, idempotency_key, platform, channel, agent, subject, body, format, details, status, \
+                       attempt_count, next_attempt_at, reference, error, created_at, updated_at";
 
 fn notification(row: &Row) -> Result<StoredNotification, StoreError> {
     let (format, status): (String, String) = (row.get("format")?, row.get("status")?);
@@ -26,6 +26,7 @@ fn notification(row: &Row) -> Result<StoredNotification, StoreError> {
         body: row.get("body")?,
         // The schema lets nothing else in.
         format: MessageFormat::parse(&format).unwrap_or_default(),
+        details: row.get::<Option<String>>("details")?.and_then(|text| serde_json::from_str(&text).ok()),
         status: NotificationStatus::parse(&status).unwrap_or(NotificationStatus::DeadLetter),
         attempt_count: row.get("attempt_count")?,
         next_attempt_at: row.get("next_attempt_at")?,
@@ -76,8 +77,8 @@ pub(super) async fn insert_notification(
     let added = tx
         .execute(
             "INSERT INTO notifications (id, idempotency_key, item_id, platform, channel, agent, subject, body, format, \
-             status, attempt_count, next_attempt_at, created_at, updated_at) \
-             VALUES ($1, $2, '', $3, $4, $5, $6, $7, $8, 'pending', 0, $9, $9, $9) \
+             details, status, attempt_count, next_attempt_at, created_at, updated_at) \
+             VALUES ($1, $2, '', $3, $4, $5, $6, $7, $8, $9, 'pending', 0, $10, $10, $10) \
              ON CONFLICT (idempotency_key) DO NOTHING",
             args![
                 id,
@@ -89,6 +90,7 @@ pub(super) async fn insert_notification(
                 // PostgreSQL's text has no place for it.
                 new.body.replace('\0', "\u{fffd}"),
                 new.format.as_str(),
+                new.details.as_ref().map(ToString::to_string),
                 now
             ],
         )
@@ -182,6 +184,26 @@ pub(super) async fn update_failed(
     )
     .await?;
     Ok(())
+}
+
+/// The message that a platform knows by this, as long as it counts as sent.
+pub(super) async fn find_sent(
+    read: &mut Read,
+    platform: &str,
+    reference: &str,
+) -> Result<Option<StoredNotification>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM notifications WHERE platform = $1 AND reference = $2 AND status = 'sent' LIMIT 1"
+    );
+    read.fetch_optional(sql, args![platform, reference]).await?.as_ref().map(notification).transpose()
+}
+
+/// A sent message that did not arrive becomes a dead letter; whether it still counted as sent.
+pub(super) async fn update_undelivered(tx: &mut Tx, id: &NotificationId, error: &str) -> Result<bool, StoreError> {
+    let now = tx.clock().now();
+    let sql = "UPDATE notifications SET status = 'dead_letter', error = $2, updated_at = $3 WHERE id = $1 AND \
+               status = 'sent'";
+    Ok(tx.execute(sql, args![id, error, now]).await? == 1)
 }
 
 /// A dead letter that is to be tried again; the last error stays to be seen.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use agentd_base::Timestamp;
 use futures_util::future::BoxFuture;
 use parking_lot::RwLock;
+use serde_json::Value;
 
 use super::model::{MessageFormat, NotificationId};
 
@@ -23,6 +24,8 @@ pub struct Outgoing {
     pub subject: String,
     pub body: String,
     pub format: MessageFormat,
+    /// As [`Notification::details`](super::Notification).
+    pub details: Option<Value>,
     pub created_at: Timestamp,
 }
 

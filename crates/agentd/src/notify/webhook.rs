@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use agentd_base::Clock;
+use agentd_base::{Clock, trace};
 use agentd_net::{GuardedClient, NetError, Trust, retry_after};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -86,6 +86,10 @@ fn headers(message: &Outgoing) -> HeaderMap {
     headers.insert(HeaderName::from_static("x-svc-event"), HeaderValue::from_static("notification"));
     if let Ok(id) = HeaderValue::from_str(message.id.as_str()) {
         headers.insert(HeaderName::from_static("x-svc-delivery"), id);
+    }
+    // The span of the work on its item.
+    if let Some(Ok(place)) = trace::current().map(|trace| HeaderValue::from_str(&trace.to_header())) {
+        headers.insert(HeaderName::from_static("traceparent"), place);
     }
     let seconds = message.created_at.to_jiff().as_second();
     headers.insert(HeaderName::from_static("x-svc-timestamp"), HeaderValue::from(seconds));

@@ -1,110 +1,70 @@
 //! Sends what is due, and forgets what has ended.
 
-use std::sync::Arc;
+use std::convert::Infallible;
 use std::time::Duration;
 
-use agentd_base::Timestamp;
 use agentd_store::{ItemStatus, Lease, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
 use super::model::{BACKOFF, KEPT, NotificationId, NotificationStatus, StoredNotification};
-use super::service::{Notify, QUEUE, add_lost_item, emit_ended};
+use super::service::{Notify, add_lost_item, emit_ended};
 use super::store;
 use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry};
-use crate::runtime::{Claims, Worker, WorkerError, WorkerReport, keep_lease};
+use crate::runtime::{AppContext, HandlesItems, ItemFailure, WorkQueue, Worker, WorkerError, WorkerReport};
 
-/// Renewed while a message is on its way, so that a daemon that died holds nothing for long.
-const LEASE: Duration = Duration::from_secs(30);
-const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Whatever a transport does, it is over by then.
 const DELIVERY_LIMIT: Duration = Duration::from_secs(60);
-/// So that the daemon can come to rest while a message is on its way.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// The other side may not put us off for longer.
 const LONGEST_DELAY: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// Claims what is due and sends it, a few at once.
-#[derive(Debug)]
+/// Sends what is due, a few messages at once.
+#[derive(Debug, Clone)]
 pub(super) struct DeliverNotifications(pub Notify);
 
 #[derive(Deserialize)]
-struct Payload {
+pub(super) struct Payload {
     notification_id: NotificationId,
 }
 
-impl Worker for DeliverNotifications {
-    fn name(&self) -> &'static str {
-        "notify.deliver"
+impl HandlesItems for DeliverNotifications {
+    type Item = Payload;
+    type End = Infallible;
+    const WORKER: &'static str = "notify.deliver";
+    const LEASE: Duration = Duration::from_secs(30);
+
+    fn context(&self) -> &AppContext {
+        self.0.context()
     }
 
-    fn interval(&self) -> Duration {
-        Duration::from_secs(5)
+    fn queue(&self) -> &WorkQueue {
+        self.0.queue()
     }
 
-    fn idle_until(&self) -> Option<Timestamp> {
-        Some(self.0.next_due().at())
-    }
-
-    fn wake(&self) -> Option<Arc<tokio::sync::Notify>> {
-        Some(self.0.wake())
-    }
-
-    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
-        self.run().boxed()
-    }
-}
-
-impl DeliverNotifications {
-    async fn run(&self) -> Result<WorkerReport, WorkerError> {
-        let claims = Claims {
-            context: self.0.context(),
-            queue: QUEUE,
-            permits: self.0.permits(),
-            next_due: self.0.next_due(),
-            lease: LEASE,
-            wake: None,
-            longest_wait: LONGEST_WAIT,
+    async fn handle(&self, lease: &Lease, item: &Payload) -> Result<(), ItemFailure<Infallible>> {
+        let db = &self.0.context().db;
+        let found = store::find_notification(&mut db.read().await?, &item.notification_id).await?;
+        let Some(message) = found.filter(|message| message.status == NotificationStatus::Pending) else {
+            return self.complete(lease).await;
         };
-        let notify = &self.0;
-        claims
-            .begin(|lease| {
-                let notify = notify.clone();
-                async move { attempt(&notify, lease).await }
-            })
-            .await
-    }
-}
-
-async fn attempt(notify: &Notify, lease: Lease) {
-    let item = lease.id.clone();
-    match send_and_record(notify, lease).await {
-        Ok(()) => {}
-        Err(StoreError::LostLease { .. }) => {
-            tracing::warn!(%item, "another replica has taken a message over that was being sent here");
+        let sent = self.hold(lease, async { Ok::<_, StoreError>(send(&self.0, &message).await) }).await?;
+        if let Err(failure) = &sent {
+            tracing::info!(id = %message.id, platform = message.platform, attempt = lease.attempt, error = %failure, "a message could not be sent");
         }
-        Err(error) => {
-            tracing::warn!(%item, %error, "how a message was sent could not be recorded; it will be tried again");
-        }
+        let lease = lease.clone();
+        Ok(db.write(async move |tx: &mut Tx| record(tx, &lease, &message, &sent).await).await?)
     }
-}
 
-async fn send_and_record(notify: &Notify, lease: Lease) -> Result<(), StoreError> {
-    let context = notify.context();
-    let payload: Payload = lease.payload()?;
-    let found = store::find_notification(&mut context.db.read().await?, &payload.notification_id).await?;
-    let Some(message) = found.filter(|message| message.status == NotificationStatus::Pending) else {
-        return context.db.write(async move |tx: &mut Tx| tx.complete(&lease).await).await;
-    };
-    let sent = tokio::select! {
-        sent = send(notify, &message) => sent,
-        lost = keep_lease(&context.db, &lease, LEASE, HEARTBEAT) => return Err(lost),
-    };
-    if let Err(failure) = &sent {
-        tracing::info!(id = %message.id, platform = message.platform, attempt = lease.attempt, error = %failure, "a message could not be sent");
+    async fn record_failure(
+        &self,
+        tx: &mut Tx,
+        lease: &Lease,
+        _item: &Payload,
+        failure: &ItemFailure<Infallible>,
+    ) -> Result<(), StoreError> {
+        failure.retry(tx, lease, &BACKOFF).await
     }
-    context.db.write(async move |tx: &mut Tx| record(tx, &lease, &message, &sent).await).await
 }
 
 async fn send(notify: &Notify, message: &StoredNotification) -> Result<Delivered, DeliveryFailure> {
@@ -116,6 +76,7 @@ async fn send(notify: &Notify, message: &StoredNotification) -> Result<Delivered
         subject: message.subject.clone(),
         body: message.body.clone(),
         format: message.format,
+        details: message.details.clone(),
         created_at: message.created_at,
     };
     let delivered = tokio::time::timeout(DELIVERY_LIMIT, transport.deliver(&outgoing)).await;

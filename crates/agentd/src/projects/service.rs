@@ -1,5 +1,6 @@
 //! What can be done with projects.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use agentd_base::Page;
@@ -97,6 +98,14 @@ impl Projects {
     /// `NotFound`, or the store's refusal.
     pub async fn get(&self, id: &str) -> Result<Project, ProjectError> {
         self.get_in(&mut self.0.context.db.read().await?, id).await
+    }
+
+    /// The names of those of these projects that are there.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn names(&self, ids: &[&str]) -> Result<HashMap<String, String>, StoreError> {
+        store::list_names(&mut self.0.context.db.read().await?, ids).await
     }
 
     /// As [`get`](Self::get), seen from within a transaction: what names a project asks, so that none

@@ -1,7 +1,9 @@
 //! Rows of projects.
 
+use std::collections::HashMap;
+
 use agentd_base::{Page, Timestamp};
-use agentd_store::{Args, Read, Row, StoreError, Tx, args};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args, in_list};
 
 use super::model::{Project, ProjectId, ProjectStatus};
 
@@ -53,6 +55,20 @@ pub(super) async fn update_project(tx: &mut Tx, project: &Project) -> Result<(),
 pub(super) async fn find_project(read: &mut Read, id: &str) -> Result<Option<Project>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM projects WHERE id = $1 AND deleted_at IS NULL");
     read.fetch_optional(sql, args![id]).await?.as_ref().map(project).transpose()
+}
+
+/// Ids and names of those that are there.
+pub(super) async fn list_names(read: &mut Read, ids: &[&str]) -> Result<HashMap<String, String>, StoreError> {
+    let mut names = HashMap::new();
+    for ids in ids.chunks(64) {
+        let mut args = args![];
+        let sql =
+            format!("SELECT id, name FROM projects WHERE deleted_at IS NULL AND id IN ({})", in_list(&mut args, ids));
+        for row in read.fetch_all(sql, args).await? {
+            names.insert(row.get("id")?, row.get("name")?);
+        }
+    }
+    Ok(names)
 }
 
 pub(super) async fn count_projects(read: &mut Read) -> Result<u64, StoreError> {

@@ -18,11 +18,21 @@ pub enum ProviderError {
     #[error("no model can answer: {reason}")]
     NoModel { reason: String },
     #[error(
-        "today's token budget of {limit} is used up; it starts anew at midnight, or raise daily_token_limit with PUT /api/settings/agent"
+        "today's token budget of {limit} is used up, or too little of it is left for this call; it starts anew at midnight, or raise daily_token_limit with PUT /api/settings/agent"
     )]
     DailyBudget { limit: u64, retry_after: Duration },
-    #[error("the token budget of {limit} is used up; raise total_token_limit with PUT /api/settings/agent")]
+    #[error(
+        "the token budget of {limit} is used up, or too little of it is left for this call; raise total_token_limit with PUT /api/settings/agent"
+    )]
     TotalBudget { limit: u64 },
+    #[error(
+        "this agent's token budget of {limit} for today is used up, or too little of it is left for this call; it starts anew at midnight, or raise daily_token_limit of its profile with PATCH /api/agents/{{name}}"
+    )]
+    AgentBudget { limit: u64, retry_after: Duration },
+    #[error(
+        "what is left of the token budget is set aside for calls that are under way; try again when they are done, or raise the limit"
+    )]
+    BudgetReserved { retry_after: Duration },
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error(transparent)]
@@ -39,7 +49,13 @@ impl ProviderError {
     /// Whether a budget stopped the call.
     #[must_use]
     pub fn is_budget(&self) -> bool {
-        matches!(self, Self::DailyBudget { .. } | Self::TotalBudget { .. })
+        matches!(
+            self,
+            Self::DailyBudget { .. }
+                | Self::TotalBudget { .. }
+                | Self::AgentBudget { .. }
+                | Self::BudgetReserved { .. }
+        )
     }
 }
 
@@ -50,7 +66,9 @@ impl DomainError for ProviderError {
             Self::LocalHasNoKey | Self::TotalBudget { .. } => ErrorKind::Conflict,
             Self::Invalid(problems) => ErrorKind::Invalid(problems.clone()),
             Self::NoModel { .. } => ErrorKind::Unavailable,
-            Self::DailyBudget { retry_after, .. } => ErrorKind::TooMany(*retry_after),
+            Self::DailyBudget { retry_after, .. }
+            | Self::AgentBudget { retry_after, .. }
+            | Self::BudgetReserved { retry_after } => ErrorKind::TooMany(*retry_after),
             Self::Settings(error) => error.kind(),
             Self::Vault(error) => error.kind(),
             Self::Store(error) => error.kind(),
@@ -63,7 +81,10 @@ impl DomainError for ProviderError {
             Self::LocalHasNoKey => "no_key_needed",
             Self::Invalid(_) => "invalid_request",
             Self::NoModel { .. } => "no_model",
-            Self::DailyBudget { .. } | Self::TotalBudget { .. } => "budget_exhausted",
+            Self::DailyBudget { .. }
+            | Self::TotalBudget { .. }
+            | Self::AgentBudget { .. }
+            | Self::BudgetReserved { .. } => "budget_exhausted",
             Self::Settings(error) => error.code(),
             Self::Vault(error) => error.code(),
             Self::Store(error) => error.code(),

@@ -8,9 +8,10 @@
 //! - Backends share one guarded client and are made anew only when a provider changes.
 //! - Each call of a model leaves one usage row, and the sums that budgets are checked against change in
 //!   the same transaction. A price that nobody knows is NULL, never 0.
-//! - A budget is checked before a call and stops none that runs: it is overshot by at most what
-//!   the calls use that were let in before the row of the last one was written, that is, by the
-//!   calls that run at once.
+//! - Where there is a budget, what a call can use at most is set aside before it, and settled in the transaction
+//!   that records what it used; calls that run at once, in whatever replica, cannot use the same rest. What a
+//!   daemon that is gone had set aside is free again when its lease ends.
+//! - A price that changes changes nothing of what calls have cost: each usage row keeps its own.
 //!
 //! States of a provider: `unconfigured` → key or base URL set → `configured` → a call or a test
 //! → `ok` | `failing` | `rate_limited`; each further outcome replaces the last, and a change of
@@ -29,9 +30,9 @@ mod store;
 pub use error::ProviderError;
 pub use local::{LocalBackend, LocalOptions};
 pub use model::{
-    CallsTools, LOCAL, LocalModelState, LocalModelView, ModelCall, ModelPreference, PriceTable, PriceTableError,
-    ProviderChange, ProviderReport, ProviderStatus, ProviderView, ReportedFailure, ResolvedModel, TokenTotal,
-    UsageFigures, UsageId,
+    CallsTools, DefaultCheck, LOCAL, LocalModelState, LocalModelView, LongPrompt, ModelCall, ModelPreference, Price,
+    PriceOrigin, PriceTable, PriceTableError, ProviderChange, ProviderReport, ProviderStatus, ProviderView,
+    ReportedFailure, ResolvedModel, TokenTotal, UsageFigures, UsageId,
 };
 pub use routes::routes;
-pub use service::{PreparedProvider, Providers};
+pub use service::{PlannedCall, PreparedProvider, Providers, Reservation};

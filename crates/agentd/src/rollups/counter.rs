@@ -19,8 +19,9 @@ pub enum Counter {
     /// Runs of jobs that ended.
     Runs,
     FailedRuns,
-    /// Attempts of deliveries of hooks that succeeded.
+    /// Deliveries of hooks that came to an end.
     Deliveries,
+    /// Of them, those that were given up; again when one is given up again.
     DeadLetters,
     Episodes,
 }

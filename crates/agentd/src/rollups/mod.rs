@@ -3,19 +3,24 @@
 //!
 //! Invariants: what is counted is counted in the transaction in which it happens, so that neither a kill nor a
 //! second try loses or doubles it; whatever was counted stands in exactly one row, so that a period is the sum of
-//! the rows that begin in it; a period costs by its buckets and not by what happened in it. Latencies are stored
-//! once a minute, and what was not stored yet is lost with the process.
+//! the rows that stand in it; a period costs by its buckets and not by what happened in it. Latencies are stored
+//! once a minute, and what was not stored yet is lost with the process. Days and hours are those of the profile's time
+//! zone; what was made coarse keeps the borders that it got. Nothing is made coarse for a clock that was set wrong for
+//! a moment.
 //!
-//! Deliberately absent: percentiles that are stored, since they cannot be added.
+//! Deliberately absent: percentiles that are stored, since they cannot be added; sums of usage by two things at once,
+//! which would be as many rows as calls.
 
 mod counter;
 mod parts;
 mod period;
 mod service;
 mod store;
+mod usage_dimension;
 mod worker;
 
 pub use counter::Counter;
-pub use period::{Period, Zoned};
-pub use service::{LatencyBucket, Rollups, UsageDimension, UsageSum};
-pub use store::{UsageEntry, add_usage, count};
+pub use period::{Buckets, Period, Zoned};
+pub use service::{LatencyBucket, Rollups, UsageSum};
+pub use store::{UsageEntry, add_usage, count, sum_tokens_of_agent};
+pub use usage_dimension::UsageDimension;

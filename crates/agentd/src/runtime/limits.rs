@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_store::{Db, Lease, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::select_all;
 use tokio::sync::{Notify, watch};
@@ -104,26 +103,6 @@ pub struct Permit(Arc<watch::Sender<usize>>);
 impl Drop for Permit {
     fn drop(&mut self) {
         self.0.send_modify(|taken| *taken -= 1);
-    }
-}
-
-/// The span of the work on an item that was claimed.
-pub(super) fn claim_span(lease: &Lease) -> tracing::Span {
-    tracing::info_span!("claim", item = %lease.id)
-}
-
-/// Renews the lease on an item of a queue every `heartbeat`, and answers when it is lost.
-pub async fn keep_lease(db: &Db, lease: &Lease, extension: Duration, heartbeat: Duration) -> StoreError {
-    loop {
-        tokio::time::sleep(heartbeat).await;
-        let held = lease.clone();
-        let renewed = db.write_relaxed(async move |tx: &mut Tx| tx.heartbeat(&held, extension).await).await;
-        match renewed {
-            Err(lost @ StoreError::LostLease { .. }) => return lost,
-            // The database may be back before the lease is over.
-            Err(error) => tracing::warn!(item = %lease.id, %error, "a lease could not be renewed"),
-            Ok(()) => {}
-        }
     }
 }
 

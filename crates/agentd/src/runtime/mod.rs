@@ -4,7 +4,6 @@
 //! Deliberately absent: anything that knows a domain.
 
 mod backlog;
-mod claims;
 mod data_dir;
 mod due;
 mod file_lock;
@@ -17,28 +16,30 @@ mod recorder;
 mod report;
 mod restored;
 mod supervise;
+mod work_queue;
 mod worker;
 
 use std::sync::Arc;
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy};
+use agentd_otlp::Tracer;
 use agentd_store::Db;
 use tokio_util::sync::CancellationToken;
 
 pub use backlog::EventBacklog;
-pub use claims::Claims;
 pub use data_dir::{DataDir, DataDirError};
 pub use due::NextDue;
 pub use file_lock::FileLock;
-pub use limits::{ConcurrencyLimit, Permit, keep_lease};
+pub use limits::{ConcurrencyLimit, Permit};
 pub use metrics::{CountBy, Family, FamilyKind, MetricSource, Metrics, Sample, SourceError, is_fresh};
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
 pub use parts::{Base, Domain};
-pub use recorder::{Latency, Recorded, Recorder, Series};
+pub use recorder::{Latency, LatencySum, Recorded, Recorder, Series};
 pub use report::{WorkerError, WorkerRecord, WorkerRecords, WorkerReport};
 pub use restored::ValidateRestored;
 pub use supervise::TaskPanics;
+pub use work_queue::{HandlesItems, ItemFailure, QueueWorker, WorkQueue};
 pub use worker::{Worker, WorkerPause, Workers, until_due};
 
 /// Cheap to clone.
@@ -55,6 +56,8 @@ pub struct AppContext {
     pub draining: CancellationToken,
     pub panics: TaskPanics,
     pub recorder: Recorder,
+    /// Where spans go, if anywhere.
+    pub tracer: Tracer,
 }
 
 impl AppContext {

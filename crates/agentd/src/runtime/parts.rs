@@ -1,9 +1,13 @@
 //! What every domain hands over besides its routes, and what the daemon has of its own.
 
+use std::sync::Arc;
+
 use agentd_base::Timestamp;
+use agentd_otlp::Tracer;
 use agentd_store::Db;
 
 use super::backlog::{CountEvents, EventBacklog};
+use super::data_dir::DataDir;
 use super::metrics::{Family, Metrics, Sample};
 use super::purge::{PruneEvents, PurgeAnswers};
 use super::report::{WorkerRecord, WorkerRecords};
@@ -27,9 +31,11 @@ pub trait Domain {
 #[derive(Debug)]
 pub struct Base {
     pub db: Db,
+    pub data_dir: Arc<DataDir>,
     pub backlog: EventBacklog,
     pub panics: TaskPanics,
     pub records: WorkerRecords,
+    pub tracer: Tracer,
 }
 
 impl Domain for Base {
@@ -40,6 +46,21 @@ impl Domain for Base {
     }
 
     fn add_metrics(&self, metrics: &Metrics) {
+        let help = "The file system of the data directory: its size (total), and what of it the daemon may still fill (available).";
+        let family = Family::gauge("svc_disk_bytes", help).by(&["kind"]);
+        metrics.read(family, &self.data_dir, async |data_dir| {
+            let disk = rustix::fs::statvfs(data_dir.root())?;
+            let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+            Ok(Sample::each([("total", bytes(disk.f_blocks)), ("available", bytes(disk.f_bavail))]))
+        });
+        if self.tracer.is_on() {
+            let help = "Spans by what became of them (sent, dropped), since the daemon started.";
+            let family = Family::counter("svc_otlp_spans_total", help).by(&["outcome"]);
+            metrics.read(family, &self.tracer, async |tracer| {
+                let counts = tracer.counts().unwrap_or_default();
+                Ok(Sample::each([("sent", counts.sent), ("dropped", counts.dropped)]))
+            });
+        }
         let help = "Events that wait for the hooks that hear them, counted up to what makes requests be refused.";
         metrics.read(Family::gauge("svc_events_unread", help), &self.backlog, async |backlog| {
             Ok(Sample::one(backlog.unread()))

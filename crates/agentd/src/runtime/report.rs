@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use agentd_base::Timestamp;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 /// What a worker failed with; it is logged, and the worker runs again later.
 pub type WorkerError = Box<dyn std::error::Error + Send + Sync>;
@@ -56,7 +58,7 @@ impl WorkerReport {
 }
 
 /// What a worker did since the daemon started.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct WorkerRecord {
     pub items: u64,
     pub failures: u64,
@@ -65,6 +67,35 @@ pub struct WorkerRecord {
     pub last_success: Option<Timestamp>,
     /// What it failed with last, whether or not it has succeeded since.
     pub last_error: Option<String>,
+    interval: Duration,
+    /// When it last ended a pass, or looked whether it should begin one. Not by the clock, which may be set.
+    seen: Instant,
+}
+
+/// A pass may take so long, however often there is one.
+const LONG_PASS: Duration = Duration::from_secs(300);
+/// Intervals in which a worker should have been seen.
+const LATE_AFTER: u32 = 5;
+
+impl WorkerRecord {
+    fn new(interval: Duration) -> Self {
+        Self {
+            items: 0,
+            failures: 0,
+            failures_in_a_row: 0,
+            last_success: None,
+            last_error: None,
+            interval,
+            seen: Instant::now(),
+        }
+    }
+
+    /// Whether a pass has not come to its end for several intervals. One that rests by design looks whether it should
+    /// begin, and is not late.
+    #[must_use]
+    pub fn is_late(&self, now: Instant) -> bool {
+        now.duration_since(self.seen) > (self.interval * LATE_AFTER).max(LONG_PASS)
+    }
 }
 
 /// The record of every worker by its name: as many as there are workers. Cheap to clone.
@@ -77,13 +108,21 @@ impl WorkerRecords {
         self.0.lock().iter().map(|(worker, record)| (*worker, record.clone())).collect()
     }
 
-    pub(super) fn expect(&self, worker: &'static str) {
-        self.0.lock().entry(worker).or_default();
+    pub(super) fn expect(&self, worker: &'static str, interval: Duration) {
+        self.0.lock().entry(worker).or_insert_with(|| WorkerRecord::new(interval));
+    }
+
+    /// It rests and has looked whether it should begin.
+    pub(super) fn looked(&self, worker: &'static str) {
+        if let Some(record) = self.0.lock().get_mut(worker) {
+            record.seen = Instant::now();
+        }
     }
 
     pub(super) fn note(&self, worker: &'static str, now: Timestamp, outcome: &Result<WorkerReport, WorkerError>) {
         let mut records = self.0.lock();
-        let record = records.entry(worker).or_default();
+        let Some(record) = records.get_mut(worker) else { return };
+        record.seen = Instant::now();
         match outcome {
             Ok(report) => {
                 record.items += report.items;
@@ -96,5 +135,29 @@ impl WorkerRecords {
                 record.last_error = Some(error.to_string());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn late_is_who_ends_no_pass_and_not_who_rests() {
+        let records = WorkerRecords::default();
+        records.expect("hung", Duration::from_secs(1));
+        records.expect("resting", Duration::from_secs(1));
+        records.expect("slow", Duration::from_secs(600));
+        let late = || -> Vec<&str> {
+            let late = records.all().into_iter().filter(|(_, record)| record.is_late(Instant::now()));
+            late.map(|(worker, _)| worker).collect()
+        };
+        tokio::time::advance(Duration::from_secs(301)).await;
+        records.looked("resting");
+        assert_eq!(late(), ["hung"]);
+        records.note("hung", Timestamp::default(), &Ok(WorkerReport::IDLE));
+        assert!(late().is_empty());
+        tokio::time::advance(Duration::from_secs(3_000)).await;
+        assert_eq!(late(), ["hung", "resting", "slow"]);
     }
 }

@@ -15,6 +15,7 @@
 mod builtin;
 mod custom;
 mod error;
+mod incoming;
 mod offer;
 mod output;
 mod parts;
@@ -33,6 +34,7 @@ pub use custom::{
     ListedTool, ToolKind, carries_credential,
 };
 pub use error::SkillError;
+pub use incoming::WorkspaceFile;
 pub use offer::Offer;
 pub use output::KeptOutput;
 pub use portable::{ExportedSkills, PortableSkills};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use super::incoming::WorkspaceFile;
 use super::offer::Offer;
 use super::output::{self, KeptOutput};
 use super::sandbox::CodeRunner;
@@ -69,6 +70,23 @@ impl Skills {
     /// The workspace cannot be written, is full, or something else is in the way there.
     pub async fn keep_output(&self, workspace: &Path, call_id: &str, text: &str) -> Result<KeptOutput, ToolError> {
         output::keep(workspace, (self.0.bounds)(), call_id, text).await
+    }
+
+    /// Begins a file of a workspace that comes from outside. `mark` tells it from others that are being written; what
+    /// a daemon that was killed left under the same one is removed.
+    ///
+    /// # Errors
+    /// The path leads out of the workspace, something else is in the way, or the workspace is full.
+    pub async fn create_file(&self, workspace: &Path, path: &str, mark: &str) -> Result<WorkspaceFile, ToolError> {
+        WorkspaceFile::create(workspace, (self.0.bounds)(), path, mark).await
+    }
+
+    /// Whether a workspace holds this file.
+    ///
+    /// # Errors
+    /// The path leads out of the workspace, or something else than a file is there.
+    pub async fn has_file(&self, workspace: &Path, path: &str) -> Result<bool, ToolError> {
+        WorkspaceFile::exists(workspace, path).await
     }
 
     /// What an agent may use now.

@@ -2,11 +2,11 @@
 
 use super::service::Webhooks;
 use super::worker::{PurgeDeliveries, StartTurns};
-use crate::runtime::{Domain, Family, Metrics, Sample, Workers};
+use crate::runtime::{Domain, Family, Metrics, QueueWorker, Sample, Workers};
 
 impl Domain for Webhooks {
     fn add_workers(&self, workers: &mut Workers) {
-        workers.add(StartTurns(self.clone()));
+        workers.add(QueueWorker(StartTurns(self.clone())));
         workers.add(PurgeDeliveries(self.clone()));
     }
 

@@ -205,7 +205,7 @@ async fn mentions(app: &TestApp, needle: &str) -> Vec<String> {
 /// What an agent did and used is still counted; the rows hold no more of it than its id.
 fn assert_only_counts_are_left(mut found: Vec<String>) {
     found.sort_unstable();
-    assert_eq!(found, ["counters.label", "usage.agent_id", "usage_rollups.agent_id"]);
+    assert_eq!(found, ["counters.label", "usage.agent_id", "usage_rollups.label"]);
 }
 
 #[tokio::test]

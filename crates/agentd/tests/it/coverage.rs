@@ -22,8 +22,10 @@ const PUBLIC: &[&str] = &[
     "get_start_page",
     "login",
     "pair_device",
+    "receive_channel_webhook",
     "receive_webhook",
     "validate",
+    "verify_channel_webhook",
 ];
 
 /// Operations that are open until the first key exists.

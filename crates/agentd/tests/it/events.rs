@@ -32,6 +32,7 @@ fn title(category: Category) -> &'static str {
         Category::Channel => "Messages to and from outside",
         Category::Scheduler => "Scheduler",
         Category::Webhook => "Inbound webhooks",
+        Category::Alert => "Alerts",
     }
 }
 

@@ -47,3 +47,19 @@ async fn lines_of_a_turn_carry_the_id_of_the_request_that_started_it() {
     let answered = answered.iter().find(is_it).expect("the line of the request itself");
     assert_eq!((&answered["method"], &answered["route"]), (&json!("POST"), &json!("/api/chat/messages/stream")));
 }
+
+#[tokio::test]
+async fn lines_of_a_command_carry_the_id_of_its_request() {
+    let mut process = TestProcess::with_owner().await;
+    process.terminate().await;
+    process.spawn_after("export SVC_LOG_FORMAT=json").await;
+    crate::cli::agentd(&process, &["keys", "list"]).await.success();
+    process.terminate().await;
+
+    let log = process.log();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let answered = lines.filter(|line| line["fields"]["message"] == "answered");
+    let spans: Vec<Value> = answered.flat_map(|line| line["spans"].as_array().cloned().unwrap_or_default()).collect();
+    let listed = spans.iter().find(|span| span["route"] == "/api/auth/keys").expect("the line of the command");
+    assert!(listed["request_id"].as_str().is_some_and(|id| id.starts_with("req_")), "{listed}");
+}

@@ -69,11 +69,11 @@ async fn a_draining_daemon_is_unready() {
 }
 
 /// The value of a sample, by its name with its labels.
-fn value(text: &str, sample: &str) -> Option<f64> {
+pub fn value(text: &str, sample: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' ')?.parse().ok())
 }
 
-async fn scrape(app: &TestApp) -> String {
+pub async fn scrape(app: &TestApp) -> String {
     app.clock.advance(Duration::from_secs(1));
     let answer = app.get("/api/metrics/prometheus").anonymous().send().await.expect_status(200);
     assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
@@ -100,6 +100,21 @@ async fn the_figures_are_there_and_count() {
         "process_resident_memory_bytes",
         "process_open_fds",
         "process_start_time_seconds",
+        "process_cpu_seconds_total",
+        "process_max_fds",
+        "svc_disk_bytes",
+        "svc_turns_running",
+        "svc_turn_duration_seconds",
+        "svc_turn_first_token_seconds",
+        "svc_model_calls_total",
+        "svc_model_call_duration_seconds",
+        "svc_tool_calls_total",
+        "svc_tool_call_seconds_total",
+        "svc_tool_call_duration_seconds",
+        "svc_cost_usd_total",
+        "svc_unpriced_calls_total",
+        "svc_budget_used_tokens",
+        "svc_budget_limit_tokens",
     ] {
         assert!(before.contains(&format!("# HELP {family} ")), "{family} is missing");
         assert!(before.contains(&format!("# TYPE {family} ")), "{family} has no type");
@@ -233,4 +248,22 @@ async fn supervised_tasks_have_a_figure_from_the_start() {
     for task in ["settings.follow", "engine.supervisor"] {
         assert_eq!(value(&text, &format!("svc_worker_panics_total{{worker=\"{task}\"}}")), Some(0.0), "{text}");
     }
+}
+
+#[tokio::test]
+async fn what_the_machine_does_is_told_with_what_the_daemon_may_use() {
+    let app = TestApp::with_owner().await;
+    let system = app.get("/api/monitoring/system").send().await.expect_status(200).json();
+    for part in ["cpu", "memory", "disk"] {
+        let percent = system[part]["percent"].as_f64().expect("a figure");
+        assert!((0.0..=100.0).contains(&percent), "{part}: {percent}");
+    }
+    assert!(system["cpu"]["cores"].as_f64().expect("a number") > 0.0);
+    for (part, figure) in [("memory", "total_bytes"), ("memory", "process_bytes"), ("disk", "total_bytes")] {
+        assert!(system[part][figure].as_u64().expect("a number") > 0, "{part}.{figure}: {system}");
+    }
+    assert_eq!(system["process"]["pid"], std::process::id());
+    assert_eq!(system["disk"]["path"], app.data_dir().display().to_string());
+    let used = |name: &str| system[name]["used_bytes"].as_u64() <= system[name]["total_bytes"].as_u64();
+    assert!(used("memory") && used("disk"), "{system}");
 }

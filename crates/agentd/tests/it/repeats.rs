@@ -59,6 +59,7 @@ async fn what_names_the_header_keeps_it() {
     agents_and_chat(app, &mut repeated).await;
     memory_and_settings(app, &mut repeated).await;
     schedules(app, &mut repeated).await;
+    alerts(app, &mut repeated).await;
     hooks_and_webhooks(app, &mut repeated).await;
     let named = |operation: &Value| {
         let mut parameters = operation["parameters"].as_array().into_iter().flatten();
@@ -77,8 +78,12 @@ async fn what_names_the_header_keeps_it() {
 fn what_does_not_name_the_header_may_be_repeated() {
     const HARMLESS: &[&str] = &[
         // They read, or try something out.
+        "check_channel",
+        "check_components",
         "parse_schedule",
+        "preview_alert",
         "setup_status",
+        "test_channel",
         "test_provider",
         "test_tool_server",
         "validate",
@@ -88,6 +93,7 @@ fn what_does_not_name_the_header_may_be_repeated() {
         "disconnect_tool_server",
         "discover_tool_server",
         "logout",
+        "register_channel",
         "reset_security_settings",
         "reset_settings",
         "setup_provider",
@@ -95,7 +101,10 @@ fn what_does_not_name_the_header_may_be_repeated() {
         // Answered once, and 409 from then on.
         "answer_approval",
         "respond_to_approval",
-        // It tells repeats by the id of the message.
+        // The same, and 404 from then on.
+        "approve_pairing",
+        // They tell repeats by the id of the message.
+        "receive_channel_webhook",
         "receive_webhook",
     ];
     let names_it = |value: &Value| value["parameters"].to_string().contains("\"Idempotency-Key\"");
@@ -104,6 +113,16 @@ fn what_does_not_name_the_header_may_be_repeated() {
         posts.iter().filter(|post| !names_it(&post.value)).map(|post| post.id.as_str()).collect();
     assert_eq!(without, HARMLESS.iter().copied().collect());
     assert!(others.iter().all(|other| !names_it(&other.value)), "the header is kept for POST alone");
+}
+
+async fn alerts(app: &TestApp, repeated: &mut Repeated) {
+    let alert = json!({"name": "Disk", "condition": "disk_percent >= 0.0"});
+    let made = repeated.post(app, "/api/monitoring/alerts", alert).await;
+    app.run_workers().await;
+    let action = |name: &str| format!("/api/monitoring/alerts/{}/{name}", id(&made));
+    repeated.start(app, &action("acknowledge")).await;
+    repeated.post(app, &action("snooze"), json!({"minutes": 5})).await;
+    repeated.start(app, &action("resolve")).await;
 }
 
 async fn accounts(repeated: &mut Repeated) {

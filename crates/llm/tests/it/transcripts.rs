@@ -132,3 +132,59 @@ async fn comments_between_and_data_over_several_lines_are_understood() {
         plays_as(vendor, wrapped.into_bytes(), &Transcript::Text.events(vendor)).await;
     }
 }
+
+/// The usage that each vendor documents for an answer that is not streamed, in the frame of a stream.
+fn unstreamed(vendor: Vendor) -> String {
+    let openai = |usage: serde_json::Value| {
+        let chunk =
+            json!({"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"}], "usage": usage});
+        format!("data: {chunk}\n\ndata: [DONE]\n\n")
+    };
+    match vendor {
+        Vendor::Anthropic => {
+            let usage = json!({"input_tokens": 12, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 100,
+                "output_tokens": 17, "output_tokens_details": {"thinking_tokens": 8}});
+            let start = json!({"type": "message_start", "message": {"usage": usage}});
+            let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}});
+            format!("data: {start}\n\ndata: {end}\n\ndata: {{\"type\":\"message_stop\"}}\n\n")
+        }
+        Vendor::Google => {
+            let answer = json!({"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}],
+                "usageMetadata": {"promptTokenCount": 142, "cachedContentTokenCount": 100, "candidatesTokenCount": 9,
+                    "thoughtsTokenCount": 8, "totalTokenCount": 159}});
+            format!("data: {answer}\n\n")
+        }
+        Vendor::Deepseek => openai(json!({"prompt_tokens": 142, "completion_tokens": 17, "total_tokens": 159,
+            "prompt_cache_hit_tokens": 100, "prompt_cache_miss_tokens": 42,
+            "completion_tokens_details": {"reasoning_tokens": 8}})),
+        Vendor::Mistral => openai(json!({"prompt_tokens": 142, "completion_tokens": 17, "total_tokens": 159,
+            "num_cached_tokens": 100})),
+        Vendor::Xai => openai(json!({"prompt_tokens": 142, "completion_tokens": 9, "total_tokens": 159,
+            "prompt_tokens_details": {"cached_tokens": 100}, "completion_tokens_details": {"reasoning_tokens": 8}})),
+        Vendor::Openrouter => openai(json!({"prompt_tokens": 142, "completion_tokens": 17, "total_tokens": 159,
+            "prompt_tokens_details": {"cached_tokens": 100, "cache_write_tokens": 30},
+            "completion_tokens_details": {"reasoning_tokens": 8}})),
+        Vendor::Openai | Vendor::Groq => openai(json!({"prompt_tokens": 142, "completion_tokens": 17,
+            "total_tokens": 159, "prompt_tokens_details": {"cached_tokens": 100},
+            "completion_tokens_details": {"reasoning_tokens": 8}})),
+    }
+}
+
+fn usage_of(events: &[ModelEvent]) -> Usage {
+    match events.last() {
+        Some(ModelEvent::Finished(finish)) => finish.usage,
+        other => panic!("no end: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_streamed_counts_the_same() {
+    for vendor in Vendor::ALL {
+        let (events, error) = play(vendor, Reply::chunks(vec![Bytes::from(unstreamed(vendor))])).await;
+        assert!(error.is_none(), "{vendor}: {error:?}");
+        // Anthropic names reasoning in newer answers alone.
+        let reasoning_tokens = if vendor == Vendor::Mistral { 0 } else { 8 };
+        let streamed = Usage { reasoning_tokens, ..usage_of(&text_events(vendor)) };
+        assert_eq!(usage_of(&events), streamed, "{vendor}");
+    }
+}

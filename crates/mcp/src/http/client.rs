@@ -9,7 +9,9 @@ use agentd_net::{GuardedClient, GuardedRequest, NetError};
 use futures_util::stream::BoxStream;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use parking_lot::Mutex;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorData, RequestId, RequestParamsMeta as _, ServerJsonRpcMessage,
+};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
@@ -24,6 +26,7 @@ use crate::message::{Parsed, number, parse};
 use crate::session::Session;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
@@ -137,10 +140,11 @@ impl GuardedHttp {
         if body.len() > self.0.max_message_bytes {
             return Err(fail(HttpFault::RequestTooLarge));
         }
-        let request = self
-            .request(Method::POST, session_id, headers)?
-            .header(header::CONTENT_TYPE, HeaderValue::from_static(JSON))
-            .body(body);
+        let mut request = self.request(Method::POST, session_id, headers)?;
+        if let Some(place) = traceparent_of(message) {
+            request = request.header(TRACEPARENT, place);
+        }
+        let request = request.header(header::CONTENT_TYPE, HeaderValue::from_static(JSON)).body(body);
         let answer = self.send(request).await?;
         let status = answer.response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
@@ -192,6 +196,13 @@ impl GuardedHttp {
         };
         tokio::time::sleep_until(at).await;
     }
+}
+
+/// Where in a trace a tool is called.
+fn traceparent_of(message: &ClientJsonRpcMessage) -> Option<HeaderValue> {
+    let ClientJsonRpcMessage::Request(request) = message else { return None };
+    let ClientRequest::CallToolRequest(call) = &request.request else { return None };
+    HeaderValue::from_str(call.params.traceparent()?).ok()
 }
 
 fn fail(fault: HttpFault) -> Failure {

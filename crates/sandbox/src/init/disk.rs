@@ -28,7 +28,7 @@ use crate::WorkspaceBounds;
 use crate::folder::{Closed, Need, Size, measure, open_folder, survey};
 use crate::plan::{Bounds, Report};
 
-/// Files that one walk looks at; a larger directory is judged by what the file system lost.
+/// Files that one walk looks at; of a larger directory counts what the file system lost.
 const MAX_WALK: u64 = 300_000;
 /// For how long what file systems lost is held against the run.
 const WINDOW: Duration = Duration::from_secs(600);

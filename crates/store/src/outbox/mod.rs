@@ -13,6 +13,7 @@ use settle::wake_soon;
 use std::sync::atomic::Ordering;
 
 use agentd_base::Timestamp;
+use agentd_base::trace::{self, TraceContext};
 
 use crate::read::Read;
 use crate::row::Row;
@@ -61,6 +62,8 @@ pub struct Event {
     pub event_type: String,
     pub data: serde_json::Value,
     pub agent: Option<String>,
+    /// Where in a trace it happened, if anywhere.
+    pub trace: Option<TraceContext>,
     pub created_at: Timestamp,
 }
 
@@ -86,6 +89,7 @@ fn event(row: &Row) -> Result<Event, StoreError> {
         event_type: row.get("event_type")?,
         data,
         agent: row.get("agent")?,
+        trace: row.trace()?,
         created_at: row.get("created_at")?,
     })
 }
@@ -99,7 +103,7 @@ impl Read {
     pub async fn events_after(&mut self, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
         let dialect = self.dialect();
         let sql = format!(
-            "SELECT tx_id, seq, id, event_type, agent, data, created_at FROM outbox \
+            "SELECT tx_id, seq, id, event_type, agent, data, traceparent, created_at FROM outbox \
              WHERE {after} AND {settled} ORDER BY {order} LIMIT $3",
             after = dialect.pick("$1 = $1 AND seq > $2", "(tx_id, seq) > ($1, $2)"),
             settled = dialect.settled_events(),
@@ -185,8 +189,8 @@ impl Tx {
         let id = EventId::generate(self.ids());
         let now = self.clock().now();
         self.execute(
-            "INSERT INTO outbox (id, event_type, agent, data, created_at) VALUES ($1, $2, $3, $4, $5)",
-            args![&id, event.event_type, event.agent, event.data, now],
+            "INSERT INTO outbox (id, event_type, agent, data, created_at, traceparent) VALUES ($1, $2, $3, $4, $5, $6)",
+            args![&id, event.event_type, event.agent, event.data, now, trace::current()],
         )
         .await?;
         self.wake(OUTBOX.name().to_owned());
@@ -202,15 +206,17 @@ impl Tx {
         let mut left = events.into_iter();
         while left.len() > 0 {
             let count = batch_of(left.len());
-            let mut values = Args::with_capacity(1 + 4 * count);
+            let mut values = Args::with_capacity(2 + 4 * count);
             values.push(now);
-            let mut sql = String::from("INSERT INTO outbox (id, event_type, agent, data, created_at) VALUES ");
+            values.push(trace::current());
+            let mut sql =
+                String::from("INSERT INTO outbox (id, event_type, agent, data, created_at, traceparent) VALUES ");
             for (position, event) in left.by_ref().take(count).enumerate() {
                 let comma = if position == 0 { "" } else { ", " };
                 let id = values.push(EventId::generate(self.ids()));
                 let (event_type, agent, data) =
                     (values.push(event.event_type), values.push(event.agent), values.push(event.data));
-                sql.push_str(&format!("{comma}(${id}, ${event_type}, ${agent}, ${data}, $1)"));
+                sql.push_str(&format!("{comma}(${id}, ${event_type}, ${agent}, ${data}, $1, $2)"));
             }
             self.execute(sql, values).await?;
             self.wake(OUTBOX.name().to_owned());

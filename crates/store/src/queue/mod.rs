@@ -19,7 +19,7 @@ mod model;
 
 use std::time::Duration;
 
-use agentd_base::{Backoff, Timestamp};
+use agentd_base::{Backoff, Timestamp, trace};
 
 pub use self::model::{Enqueued, Item, ItemId, ItemStatus, Lease, NewItem, QueueStats};
 use crate::read::Read;
@@ -28,7 +28,7 @@ use crate::{Args, Db, StoreError, Tx, args};
 /// Longer error texts are cut: they are for people.
 const ERROR_BYTES: usize = 2_000;
 
-const COLUMNS: &str = "id, queue, dedup_key, payload, status, run_at, due_at, attempt, fence, max_attempts, owner, error, created_at, updated_at";
+const COLUMNS: &str = "id, queue, dedup_key, payload, status, run_at, due_at, attempt, fence, max_attempts, owner, error, traceparent, created_at, updated_at";
 
 impl Tx {
     /// Adds an item, unless one with its deduplication key is there.
@@ -42,7 +42,7 @@ impl Tx {
         let added = self
             .execute(
                 "INSERT INTO queue (id, queue, dedup_key, payload, status, run_at, due_at, attempt, fence, max_attempts, \
-                 created_at, updated_at) VALUES ($1, $2, $3, $4, 'pending', $5, $5, 0, 0, $6, $7, $7) \
+                 created_at, updated_at, traceparent) VALUES ($1, $2, $3, $4, 'pending', $5, $5, 0, 0, $6, $7, $7, $8) \
                  ON CONFLICT (queue, dedup_key) DO NOTHING",
                 args![
                     &id,
@@ -51,7 +51,8 @@ impl Tx {
                     item.payload,
                     item.run_at,
                     item.max_attempts.max(1),
-                    now
+                    now,
+                    trace::current()
                 ],
             )
             .await?;

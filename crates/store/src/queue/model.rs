@@ -1,6 +1,7 @@
 //! What stands in the queue.
 
 use agentd_base::Timestamp;
+use agentd_base::trace::TraceContext;
 use serde::de::DeserializeOwned;
 
 use crate::row::Row;
@@ -100,6 +101,8 @@ pub struct Item {
     pub owner: Option<String>,
     /// What the last failed attempt said.
     pub error: Option<String>,
+    /// Where in a trace it was added, if anywhere.
+    pub trace: Option<TraceContext>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -119,6 +122,7 @@ impl Item {
             max_attempts: row.get("max_attempts")?,
             owner: row.get("owner")?,
             error: row.get("error")?,
+            trace: row.trace()?,
             created_at: row.get("created_at")?,
             updated_at: row.get("updated_at")?,
         })
@@ -135,6 +139,7 @@ impl Item {
             max_attempts: self.max_attempts,
             payload: self.payload,
             run_at: self.run_at,
+            trace: self.trace,
             lease_until: self.due_at,
         }
     }
@@ -153,6 +158,7 @@ pub struct Lease {
     pub max_attempts: u32,
     pub payload: serde_json::Value,
     pub run_at: Timestamp,
+    pub trace: Option<TraceContext>,
     pub lease_until: Timestamp,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Sqlite {
 }
 
 pub(crate) async fn open(path: PathBuf, shared: Arc<Shared>) -> Result<Sqlite, StoreError> {
-    let lock = DataDirLock::take(&shared.data_dir)?;
+    let lock = DataDirLock::take(&shared.data_dir).await?;
     if let Some(parent) = path.parent() {
         create_private_folder(parent)?;
     }

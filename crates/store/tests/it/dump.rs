@@ -305,7 +305,11 @@ async fn an_older_dump_with_rows_that_do_not_fit_is_refused() {
     let new = TestDb::start_on(Dialect::Sqlite, later_migrations()).await.unwrap();
     let known = later_migrations().len();
     for (from, to, reason) in [
-        (i64::MAX.to_string(), "-1".to_owned(), "do not fit the newer schema: migration 4 (later) failed".to_owned()),
+        (
+            i64::MAX.to_string(),
+            "-1".to_owned(),
+            format!("do not fit the newer schema: migration {known} (later) failed"),
+        ),
         ("\"parent 7\"]".to_owned(), "\"nobody\"]".to_owned(), broken(&text, "parent 7\"]")),
         (format!("\"schema_version\":{}", known - 1), format!("\"schema_version\":{}", known + 1), "newer".to_owned()),
         (format!("\"schema_version\":{}", known - 1), "\"schema_version\":1".to_owned(), "unknown table".to_owned()),

@@ -127,8 +127,18 @@ pub struct AgentProfile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 200)]
     pub tools: Option<Vec<String>>,
+    /// Input and output tokens that it may use a day, beside `daily_token_limit` of the agent settings; `0`: none.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "number_or_none")]
+    #[schema(minimum = 0, maximum = 1_000_000_000_000_i64)]
+    pub daily_token_limit: Option<u64>,
     #[serde(flatten)]
     pub extra: Map<String, Value>,
+}
+
+/// Profiles that were stored before this field had a meaning may hold anything under its name. What a request brings
+/// was held against the schema.
+fn number_or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Value::deserialize(deserializer).map(|value| value.as_u64())
 }
 
 impl AgentProfile {

@@ -32,7 +32,7 @@ pub struct LoggedIn {
     pub bootstrap_mode: bool,
 }
 
-/// Judges the name and password of a new account.
+/// Validates the name and password of a new account.
 pub(crate) fn check_account(username: &str, password: &Secret) -> Problems {
     let mut problems = Problems::new();
     problems.require(

@@ -60,7 +60,7 @@ pub(crate) enum Standing {
     Checked { delay: Duration },
 }
 
-/// Judges an attempt. `here` are the times of the user's failures from this network within the
+/// Decides about an attempt. `here` are the times of the user's failures from this network within the
 /// window, newest first, at most `max_failures` of them; `everywhere` is how many there were from
 /// all networks.
 #[must_use]

@@ -1,6 +1,7 @@
 //! What every platform has: whose agent answers, whom, and with which tools.
 
 use agentd_base::Problems;
+use agentd_chat_platforms::Platform;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 use utoipa::ToSchema;
@@ -9,40 +10,6 @@ use crate::settings::is_agent_name;
 
 const MAX_TOOL: usize = 128;
 const MAX_SENDER: usize = 200;
-
-/// The chat platforms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Platform {
-    Discord,
-    Slack,
-    Telegram,
-    Whatsapp,
-    Teams,
-    GoogleChat,
-}
-
-impl Platform {
-    pub const ALL: [Self; 6] =
-        [Self::Discord, Self::Slack, Self::Telegram, Self::Whatsapp, Self::Teams, Self::GoogleChat];
-
-    /// On the wire: in paths, in targets, and in the settings.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Discord => "discord",
-            Self::Slack => "slack",
-            Self::Telegram => "telegram",
-            Self::Whatsapp => "whatsapp",
-            Self::Teams => "teams",
-            Self::GoogleChat => "google_chat",
-        }
-    }
-
-    #[must_use]
-    pub fn from_id(id: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|platform| platform.id() == id)
-    }
-}
 
 /// Who may talk to the agent of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -57,6 +24,28 @@ pub enum SenderPolicy {
     Open,
 }
 
+/// How messages come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChannelMode {
+    /// The platform sends them to the daemon's address.
+    #[default]
+    Webhook,
+    /// The daemon fetches them itself, and needs no address that is reached from outside.
+    Connect,
+}
+
+/// When the agent answers where others read along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupPolicy {
+    /// When it is mentioned or answered.
+    #[default]
+    Mention,
+    Always,
+    Never,
+}
+
 /// What every platform's settings hold besides its credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelRules {
@@ -67,8 +56,12 @@ pub struct ChannelRules {
     pub api_base_url: Option<String>,
     pub sender_policy: SenderPolicy,
     pub allowed_senders: Vec<String>,
+    pub groups: GroupPolicy,
+    pub mode: ChannelMode,
     /// What a turn of a channel may use beyond reading; `*` at the end stands for any rest.
     pub tools: Vec<String>,
+    /// Whether files of those whom the owner let in are fetched.
+    pub attachments: bool,
 }
 
 impl ChannelRules {
@@ -79,11 +72,7 @@ impl ChannelRules {
             &field("agent_id"),
             "must be an agent's id or svc_name: lower-case letters, digits, `-` and `_`, at most 63",
         );
-        problems.require(
-            self.api_base_url.as_deref().is_none_or(is_base_url),
-            &field("api_base_url"),
-            "must be an http(s) address without a user, a query or a fragment",
-        );
+        problems.require(self.api_base_url.as_deref().is_none_or(is_base_url), &field("api_base_url"), BASE_URL);
         for (index, sender) in self.allowed_senders.iter().enumerate() {
             let is_sender = (1..=MAX_SENDER).contains(&sender.len())
                 && !sender.chars().any(|c| c.is_whitespace() || c.is_control());
@@ -102,7 +91,10 @@ impl ChannelRules {
     }
 }
 
-fn is_base_url(text: &str) -> bool {
+/// What is wrong with what is none.
+pub(super) const BASE_URL: &str = "must be an http(s) address without a user, a query or a fragment";
+
+pub(super) fn is_base_url(text: &str) -> bool {
     let Ok(url) = Url::parse(text) else { return false };
     matches!(url.scheme(), "http" | "https")
         && url.host().is_some_and(|host| !matches!(host, Host::Domain("")))

@@ -114,6 +114,7 @@ impl StreamMessage {
             execution_mode: None,
             device: None,
             key_id: (caller.kind == CallerKind::ApiKey).then(|| caller.credential_id.to_string()),
+            channel: None,
         }
     }
 }

@@ -28,6 +28,7 @@ pub fn routes() -> Routes<Chat> {
                 .routes(routes!(messages::inject_message))
                 .routes(routes!(messages::truncate_messages))
                 .routes(routes!(messages::create_welcome))
+                .routes(routes!(sessions::get_session_trace))
                 .routes(routes!(sessions::cancel_session)),
         )
         .streams(ApiRouter::new().routes(routes!(sessions::stream_session)))

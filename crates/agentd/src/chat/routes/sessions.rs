@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::chat::service::Chat;
 use crate::chat::sse::event_stream;
-use crate::engine::{Session, SessionId, SessionStatus};
+use crate::engine::{Session, SessionId, SessionStatus, SessionTrace};
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -74,6 +74,21 @@ fn parse_event_id(header: &http::HeaderValue) -> ApiResult<u64> {
         message: "must be the `id` of an event of this session".to_owned(),
     };
     parsed.ok_or_else(|| ApiError::invalid(vec![problem()]))
+}
+
+/// Show what a turn did, when, and what it cost
+///
+/// The turn as a tree: attempts at calls of the model, tools, what the owner was asked, and recalling, with start,
+/// duration, tokens, cost and error. It stands as long as the log, 24 hours after the turn's end; while the turn runs it
+/// shows what is stored so far. What is not known is null.
+#[utoipa::path(get, path = "/api/chat/sessions/{session_id}/trace", operation_id = "get_session_trace", tag = "chat",
+    params(("session_id" = String, Path)), responses((status = 200, body = SessionTrace),
+        (status = 404, body = ErrorBody, description = "There is no such session, or what it shows was deleted")))]
+pub(super) async fn get_session_trace(
+    State(chat): State<Chat>,
+    Path(id): Path<SessionId>,
+) -> ApiResult<Json<SessionTrace>> {
+    Ok(Json(chat.trace(&id).await?))
 }
 
 /// Stop a reply; what was written is kept

@@ -23,10 +23,12 @@ use crate::engine::{Engine, SessionEvent, SessionId, cancel_in_conversation, fin
 use crate::projects::Projects;
 use crate::runtime::AppContext;
 
-pub use send::SendMessage;
+pub use send::{ChannelTurn, SendMessage, StartedReply};
 
 /// The name under which replies find back to their messages.
 const TRANSCRIPT: &str = "chat";
+/// The same, of those that go to a chat platform as well.
+pub const CHANNEL_TRANSCRIPT: &str = "channel";
 const MAX_TITLE_CHARACTERS: usize = 200;
 
 /// A conversation that is wanted.

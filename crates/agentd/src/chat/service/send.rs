@@ -8,10 +8,10 @@ use super::super::error::ChatError;
 use super::super::model::{Conversation, ConversationId, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
 use super::super::store::{self, TitleSource};
 use super::super::title::title_from;
-use super::{Chat, TRANSCRIPT, require_text};
+use super::{CHANNEL_TRANSCRIPT, Chat, TRANSCRIPT, require_text};
 use crate::agents::Agent;
 use crate::engine::{
-    EngineError, HistoryMessage, MAX_HISTORY, Origin, OriginKind, SessionId, StartTurn, Unread,
+    EngineError, HistoryMessage, MAX_HISTORY, Marks, Origin, OriginKind, SessionId, StartTurn, ToolUse, Unread,
     find_running_in_conversation,
 };
 
@@ -37,6 +37,26 @@ pub struct SendMessage {
     pub device: Option<String>,
     /// The API key with which it is sent.
     pub key_id: Option<String>,
+    /// Came over a chat platform, by this; `None`: it did not.
+    pub channel: Option<ChannelTurn>,
+}
+
+/// What a turn for somebody on a chat platform goes by.
+#[derive(Debug, Clone)]
+pub struct ChannelTurn {
+    pub tools: ToolUse,
+    /// What the agent is told of whom it talks to.
+    pub note: String,
+    /// Put around what was said there, unless the owner trusts whoever said it.
+    pub marks: Option<Marks>,
+}
+
+/// What a message came to, for who writes more in the same transaction.
+#[derive(Debug, Clone)]
+pub struct StartedReply {
+    pub session: SessionId,
+    pub conversation: ConversationId,
+    pub message: MessageId,
 }
 
 /// Where a message goes.
@@ -70,10 +90,22 @@ impl Chat {
     /// `Invalid`, an unknown conversation or agent, a running reply, a used-up budget, no model, or
     /// the store's refusal. Then nothing was stored.
     pub async fn send(&self, message: SendMessage, recorder: Recorder<SessionId>) -> Result<SessionId, ChatError> {
+        let record = async move |tx: &mut Tx, reply: &StartedReply| Ok(recorder.record(tx, &reply.session).await?);
+        self.send_with(message, record).await
+    }
+
+    /// The same, with the caller's own part of the transaction. It may run more than once.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), or what `with` answers.
+    pub async fn send_with<F>(&self, message: SendMessage, with: F) -> Result<SessionId, ChatError>
+    where
+        F: AsyncFn(&mut Tx, &StartedReply) -> Result<(), ChatError> + Clone + Send + 'static,
+    {
         require_text("content", &message.content)?;
         for _ in 0..MAX_ATTEMPTS {
             let place = self.find_place(&message).await?;
-            match self.start(&message, place, recorder.clone()).await {
+            match self.start(&message, place, with.clone()).await {
                 Ok(session) => return Ok(session),
                 Err(OpenError::Changed) => {}
                 Err(OpenError::Chat(error)) => return Err(error),
@@ -133,17 +165,21 @@ impl Chat {
         Ok(Destination { conversation, agent, history, keys, unread, is_new: false })
     }
 
-    async fn start(
-        &self,
-        message: &SendMessage,
-        place: Destination,
-        recorder: Recorder<SessionId>,
-    ) -> Result<SessionId, OpenError> {
+    async fn start<F>(&self, message: &SendMessage, place: Destination, with: F) -> Result<SessionId, OpenError>
+    where
+        F: AsyncFn(&mut Tx, &StartedReply) -> Result<(), ChatError> + Send + 'static,
+    {
         let Destination { conversation, agent, mut history, keys, unread, is_new } = place;
         if conversation.mode == Mode::Plan {
             history.push(HistoryMessage::Note(PLAN_NOTE.to_owned()));
         }
+        if let Some(channel) = &message.channel {
+            history.push(HistoryMessage::Note(channel.note.clone()));
+        }
         history.push(HistoryMessage::User(message.content.clone()));
+        if let Some(marks) = message.channel.as_ref().and_then(|channel| channel.marks.as_ref()) {
+            mark(&mut history, marks);
+        }
         let now = self.0.context.clock.now();
         let title = title_from(&message.content);
         let new_message = |role, position, content: String, status| Message {
@@ -161,9 +197,10 @@ impl Chat {
         let reply = new_message(Role::Assistant, 2, String::new(), MessageStatus::Running);
         let turn = StartTurn {
             agent,
-            origin: match message.device {
-                Some(_) => Origin::of(OriginKind::Device),
-                None => Origin::chat(message.key_id.clone()),
+            origin: match (&message.channel, &message.device) {
+                (Some(_), _) => Origin::of(OriginKind::Channel),
+                (None, Some(_)) => Origin::of(OriginKind::Device),
+                (None, None) => Origin::chat(message.key_id.clone()),
             },
             history,
             keys,
@@ -173,10 +210,15 @@ impl Chat {
             project_id: conversation.project_id.as_ref().map(ToString::to_string),
             conversation_id: Some(conversation.id.to_string()),
             message_id: Some(reply.id.to_string()),
-            transcript: Some(TRANSCRIPT),
-            tools: conversation.tool_use(),
+            transcript: Some(if message.channel.is_some() { CHANNEL_TRANSCRIPT } else { TRANSCRIPT }),
+            tools: message.channel.as_ref().map_or_else(|| conversation.tool_use(), |channel| channel.tools.clone()),
             max_output_tokens: None,
-            recall: Some(message.content.clone()),
+            // What is remembered is for the owner, and for whom the owner let in.
+            recall: message
+                .channel
+                .as_ref()
+                .is_none_or(|channel| channel.marks.is_none())
+                .then(|| message.content.clone()),
         };
         let open = async move |tx: &mut Tx, session: &SessionId| {
             if is_new {
@@ -188,10 +230,23 @@ impl Chat {
             let question = Message { session_id: Some(session.clone()), ..question.clone() };
             let reply = Message { session_id: Some(session.clone()), ..reply.clone() };
             store::insert_exchange(tx, &question, &reply).await?;
-            recorder.record(tx, session).await?;
-            Ok(())
+            let started = StartedReply {
+                session: session.clone(),
+                conversation: conversation.id.clone(),
+                message: reply.id.clone(),
+            };
+            Ok(with(tx, &started).await?)
         };
         self.0.engine.start(turn, open).await
+    }
+}
+
+/// Puts marks around everything that was asked.
+fn mark(history: &mut [HistoryMessage], marks: &Marks) {
+    for message in history {
+        if let HistoryMessage::User(text) = message {
+            *text = format!("{} {text} {}", marks.begin, marks.end);
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use agentd_base::FieldProblem;
 
 use super::super::error::ChatError;
 use super::super::store::sessions::{is_agent_living, is_message_visible};
-use super::{Chat, TRANSCRIPT};
-use crate::engine::{EngineError, Session, SessionId};
+use super::{CHANNEL_TRANSCRIPT, Chat, TRANSCRIPT};
+use crate::engine::{EngineError, Session, SessionId, SessionTrace};
 
 impl Chat {
     /// A session whose agent, conversation and message were not deleted.
@@ -17,7 +17,9 @@ impl Chat {
         let session = self.0.engine.get(id).await?;
         let mut read = self.0.context.db.read().await?;
         let is_visible = match (&session.transcript, &session.conversation_id, &session.message_id) {
-            (Some(name), Some(conversation), Some(message)) if name == TRANSCRIPT => {
+            (Some(name), Some(conversation), Some(message))
+                if [TRANSCRIPT, CHANNEL_TRANSCRIPT].contains(&name.as_str()) =>
+            {
                 is_message_visible(&mut read, conversation, message).await?
             }
             _ => is_agent_living(&mut read, &session.agent_id).await?,
@@ -40,6 +42,15 @@ impl Chat {
             }
         }
         Ok(session)
+    }
+
+    /// A turn as a tree of spans.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session).
+    pub async fn trace(&self, id: &SessionId) -> Result<SessionTrace, ChatError> {
+        let session = self.session(id).await?;
+        Ok(self.0.engine.trace(&session).await?)
     }
 
     /// Ends a running session and answers it as it is then.

@@ -2,6 +2,7 @@
 //!
 //! It changes nothing: a database is looked at without being migrated.
 
+mod channels;
 mod daemon;
 mod machine;
 mod memory;
@@ -47,6 +48,7 @@ pub(super) async fn run(config: Result<Config, ConfigError>, arguments: DoctorAr
             machine::check_clock_agreement(&config, &mut report).await;
             machine::check_model(&config, &mut report);
             machine::check_embedding_model(&config, &mut report);
+            channels::check(&config, &mut report).await;
             daemon::check_exposure(&config, running.as_ref(), &mut report);
             if arguments.memory {
                 memory::check(&config, &mut report).await;

@@ -95,7 +95,7 @@ pub(super) async fn check_database(config: &Config, report: &mut Report) {
     };
     match found {
         Ok(None) => report.warning(CHECK, "there is none yet", "the first start of `agentd` makes it"),
-        Ok(Some(found)) => judge_database(found, report),
+        Ok(Some(found)) => evaluate_database(found, report),
         Err(error @ StoreError::InvalidUrl { .. }) => {
             report.broken(CHECK, error.to_string(), "correct SVC_DATABASE_URL")
         }
@@ -112,7 +112,7 @@ pub(super) async fn check_database(config: &Config, report: &mut Report) {
     }
 }
 
-fn judge_database(found: Inspection, report: &mut Report) {
+fn evaluate_database(found: Inspection, report: &mut Report) {
     const CHECK: &str = "database";
     report.not_before = found.migrated_at;
     report.key_fingerprint = found.info.get("vault_key_fingerprint").cloned();

@@ -15,7 +15,7 @@ pub(super) const MAX_REPLIES: usize = 8;
 
 /// A message, and the frame's id.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct ChatFrame {
     pub(super) id: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) content: String,
@@ -23,17 +23,18 @@ pub(super) struct Said {
 }
 
 /// Sends a message and passes the events of its reply on. The reply goes on when this is dropped.
-pub(super) async fn talk(chat: Chat, connection: Arc<Connection>, said: Said) {
-    let id = said.id.as_deref();
+pub(super) async fn talk(chat: Chat, connection: Arc<Connection>, frame: ChatFrame) {
+    let id = frame.id.as_deref();
     let message = SendMessage {
-        content: said.content,
-        conversation_id: said.conversation_id.map(ConversationId::from),
-        agent: said.agent,
+        content: frame.content,
+        conversation_id: frame.conversation_id.map(ConversationId::from),
+        agent: frame.agent,
         model: None,
         // A device is another place than the owner's own: what acts asks first.
         execution_mode: Some(ExecutionMode::ApprovalRequired),
         device: Some(connection.device.id.to_string()),
         key_id: None,
+        channel: None,
     };
     let session = match chat.send(message, Recorder::none()).await {
         Ok(session) => session,

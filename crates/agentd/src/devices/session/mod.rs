@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 use tokio_tungstenite::tungstenite::{self, error::ProtocolError};
 
-use self::chat::{MAX_REPLIES, Said, talk};
+use self::chat::{ChatFrame, MAX_REPLIES, talk};
 use crate::chat::Chat;
 use crate::devices::connection::{Connection, Ending, register};
 use crate::devices::model::{Device, DeviceFrame, Pace, parse, to_device};
@@ -263,8 +263,8 @@ async fn handle(
                 return Err((id, "too_many_replies", sentence));
             }
             if let Some(chat) = chat {
-                let said = Said { id, agent, content, conversation_id };
-                replies.spawn(talk(chat.clone(), Arc::clone(connection), said));
+                let frame = ChatFrame { id, agent, content, conversation_id };
+                replies.spawn(talk(chat.clone(), Arc::clone(connection), frame));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agentd_base::Timestamp;
 use serde_json::{Value, json};
 
 use super::approval::Approval;
@@ -53,11 +54,21 @@ pub struct SessionEvent {
     pub kind: EventKind,
     /// JSON, without line breaks.
     pub data: Arc<str>,
+    /// When it was; known of the steps of tools alone.
+    pub at: Option<Timestamp>,
 }
 
 impl SessionEvent {
+    pub(in crate::engine) fn new(seq: u64, kind: EventKind, data: &Value) -> Self {
+        Self { seq, kind, data: data.to_string().into(), at: None }
+    }
+
+    pub(in crate::engine) fn at(self, at: Timestamp) -> Self {
+        Self { at: Some(at), ..self }
+    }
+
     pub(in crate::engine) fn token(seq: u64, content: &str) -> Self {
-        Self { seq, kind: EventKind::Token, data: json!({ "content": content }).to_string().into() }
+        Self::new(seq, EventKind::Token, &json!({ "content": content }))
     }
 
     /// A tool is about to run. Stored before it does.
@@ -68,7 +79,7 @@ impl SessionEvent {
             "call_id": call.id,
             "round": round,
         });
-        Self { seq, kind: EventKind::ToolUse, data: data.to_string().into() }
+        Self::new(seq, EventKind::ToolUse, &data)
     }
 
     pub(in crate::engine) fn tool_result(seq: u64, round: u32, call: &CallProgress, outcome: &Outcome) -> Self {
@@ -83,7 +94,7 @@ impl SessionEvent {
         if call.approval_id.is_some() && outcome.is_error() {
             data["input"] = as_object(&call.call.input);
         }
-        Self { seq, kind: EventKind::ToolResult, data: data.to_string().into() }
+        Self::new(seq, EventKind::ToolResult, &data)
     }
 
     pub(in crate::engine) fn approval_request(seq: u64, call_id: &str, approval: &Approval) -> Self {
@@ -95,11 +106,11 @@ impl SessionEvent {
             "call_id": call_id,
             "expires_at": approval.expires_at,
         });
-        Self { seq, kind: EventKind::ApprovalRequest, data: data.to_string().into() }
+        Self::new(seq, EventKind::ApprovalRequest, &data)
     }
 
     pub(in crate::engine) fn error(seq: u64, code: &str, message: &str) -> Self {
-        Self { seq, kind: EventKind::Error, data: json!({"code": code, "message": message}).to_string().into() }
+        Self::new(seq, EventKind::Error, &json!({"code": code, "message": message}))
     }
 
     pub(in crate::engine) fn done(seq: u64, message_id: Option<&str>, input_tokens: u64, output_tokens: u64) -> Self {
@@ -109,7 +120,7 @@ impl SessionEvent {
             "output_tokens": output_tokens,
             "total_tokens": input_tokens + output_tokens,
         });
-        Self { seq, kind: EventKind::Done, data: data.to_string().into() }
+        Self::new(seq, EventKind::Done, &data)
     }
 
     /// The data as a JSON value.

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::event::{EventKind, SessionEvent};
 use super::origin::Origin;
+use super::trace::TurnTrace;
 use crate::agents::AgentId;
 
 agentd_base::typed_id!(
@@ -68,6 +69,7 @@ pub struct Session {
     pub completed_at: Option<Timestamp>,
     /// Since when it waits for an approval; nobody holds it then.
     pub waiting_since: Option<Timestamp>,
+    pub trace: TurnTrace,
 }
 
 impl Session {
@@ -78,6 +80,6 @@ impl Session {
             "message_id": self.message_id,
             "session_id": self.id,
         });
-        SessionEvent { seq: 0, kind: EventKind::Start, data: data.to_string().into() }
+        SessionEvent::new(0, EventKind::Start, &data)
     }
 }

@@ -9,6 +9,7 @@ use super::origin::Origin;
 use super::rounds::Round;
 use super::session::{SessionId, SessionStatus};
 use crate::agents::Agent;
+use crate::runtime::ItemFailure;
 
 /// What was said before, oldest first.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,7 +114,7 @@ impl ToolUse {
 const MAX_NAMED_TOOLS: usize = 100;
 const MAX_TOOL_BYTES: usize = 128;
 
-/// Judges the names of tools that an owner gives to turns which something outside causes, not whether there are such
+/// Validates the names of tools that an owner gives to turns which something outside causes, not whether there are such
 /// tools: one may come later. `field` is what a refusal calls the list.
 pub fn check_tools(field: &str, named: &[String], problems: &mut Problems) {
     problems.require(named.len() <= MAX_NAMED_TOOLS, field, format!("must have at most {MAX_NAMED_TOOLS} entries"));
@@ -160,4 +161,10 @@ pub struct Reply {
 pub struct NoAnswer {
     pub code: String,
     pub message: String,
+}
+
+impl<E> From<NoAnswer> for ItemFailure<E> {
+    fn from(error: NoAnswer) -> Self {
+        Self::new(error.to_string())
+    }
 }

@@ -3,7 +3,7 @@
 mod size;
 
 use size::message_tokens;
-pub(in crate::engine) use size::{estimate_tokens, prompt_limit};
+pub(in crate::engine) use size::{estimate_tokens, prompt_limit, tool_tokens};
 
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
 //! How many tokens a prompt takes, and how it becomes smaller.
 
 use super::{Prompt, RESULT_LEFT_OUT};
-use agentd_llm::ModelMessage;
+use agentd_llm::{ModelMessage, ToolDefinition};
 
 /// What the wire format adds to a message.
 pub(in crate::engine) const TOKENS_A_MESSAGE: u64 = 4;
@@ -28,13 +28,29 @@ pub(in crate::engine) fn estimate_tokens(text: &str) -> u64 {
     ascii.div_ceil(4) + others
 }
 
+/// What describing tools to a model takes.
+pub(in crate::engine) fn tool_tokens(tools: &[ToolDefinition]) -> u64 {
+    let tokens = |tool: &ToolDefinition| {
+        estimate_tokens(&tool.name)
+            + estimate_tokens(&tool.description)
+            + estimate_tokens(tool.input_schema.as_str())
+            + TOKENS_A_MESSAGE
+    };
+    tools.iter().map(tokens).sum()
+}
+
 impl Prompt {
+    /// Of the conversation alone.
+    pub(in crate::engine) fn message_tokens(&self) -> u64 {
+        self.messages.iter().map(message_tokens).sum()
+    }
+
     pub(in crate::engine) fn tokens(&self) -> u64 {
         estimate_tokens(&self.system)
             + self.notes.iter().map(|(_, note)| estimate_tokens(note)).sum::<u64>()
             + self.summary.as_deref().map_or(0, estimate_tokens)
             + self.recalled.as_deref().map_or(0, estimate_tokens)
-            + self.messages.iter().map(message_tokens).sum::<u64>()
+            + self.message_tokens()
     }
 
     /// Leaves out the oldest messages until at most `limit` tokens are left; what is to be answered

@@ -1,11 +1,13 @@
 //! What can be done with the engine.
 
+mod activity;
 mod background;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use agentd_base::trace;
 use agentd_store::{Read, StoreError, Tx};
 use futures_util::{Stream, StreamExt};
 use parking_lot::RwLock;
@@ -17,13 +19,15 @@ use crate::engine::approvals::{Approvals, WakeTurn};
 use crate::engine::error::EngineError;
 use crate::engine::holder::Holder;
 use crate::engine::live::{Live, RunningTurn, Stop};
-use crate::engine::model::{NoAnswer, Round, Session, SessionEvent, SessionId, SessionStatus, StartTurn};
+use crate::engine::model::{NoAnswer, Round, Session, SessionEvent, SessionId, SessionStatus, SessionTrace, StartTurn};
 use crate::engine::permits::BackgroundPermits;
 use crate::engine::recall::Recall;
 use crate::engine::session::follow;
 use crate::engine::session::log::read_log;
 use crate::engine::session::recovery;
 use crate::engine::session::task_events;
+use crate::engine::session::trace::read_trace;
+use crate::engine::spans::turn_span;
 use crate::engine::state::EngineState;
 use crate::engine::store;
 use crate::engine::turn::Prepared;
@@ -34,6 +38,8 @@ use crate::providers::Providers;
 use crate::runtime::{AppContext, WorkerReport};
 use crate::settings::Settings;
 use crate::skills::Skills;
+
+pub use activity::TurnActivity;
 
 /// How long a turn that was told to end may take to write its end down.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -92,6 +98,7 @@ impl Engine {
     /// The store's refusal.
     pub async fn recover(&self) -> Result<(), EngineError> {
         while recovery::interrupt_abandoned(&self.0).await?.has_more {}
+        self.0.providers.forget_reservations().await?;
         self.wake_decided().await?;
         Ok(())
     }
@@ -177,7 +184,9 @@ impl Engine {
         };
         let (caller, answer) = oneshot::channel();
         // A task: whoever asked may go away before the transaction is through.
-        tokio::spawn(turn.run::<E>(Box::pin(stored), entered, caller).in_current_span());
+        let (place, span) = (turn.session.trace.turn(), turn_span(&turn.session));
+        let run = turn.run::<E>(Box::pin(stored), entered, caller);
+        tokio::spawn(trace::within(Some(place), run).instrument(span));
         answer.await.unwrap_or_else(|_| Err(EngineError::Store(StoreError::Closed).into()))?;
         Ok(id)
     }
@@ -211,6 +220,14 @@ impl Engine {
     /// The store's refusal.
     pub async fn last_event(&self, id: &SessionId) -> Result<u64, EngineError> {
         Ok(store::find_last_event(&mut self.0.context.db.read().await?, id).await?)
+    }
+
+    /// A turn as a tree of spans, as far as it is stored; of one that runs here, what the model is being asked, too.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn trace(&self, session: &Session) -> Result<SessionTrace, EngineError> {
+        Ok(read_trace(&self.0, session).await?)
     }
 
     /// What a running session has shown so far: its words, and what it did.

@@ -6,3 +6,4 @@ pub(super) mod persist;
 pub(super) mod recovery;
 mod settle;
 pub(super) mod task_events;
+pub(super) mod trace;

@@ -6,7 +6,7 @@ use agentd_llm::{Usage, UsageSource};
 use agentd_store::{Dialect, StoreError, Tx};
 
 use crate::engine::error::EngineError;
-use crate::engine::model::{NoAnswer, Reply, Session, SessionEvent, SessionStatus, close_calls};
+use crate::engine::model::{Attempt, NoAnswer, Reply, Session, SessionEvent, SessionStatus, close_calls};
 use crate::engine::prompt::estimate_tokens;
 use crate::engine::session::log::{StoredLog, read_log};
 use crate::engine::state::EngineState;
@@ -86,7 +86,9 @@ async fn interrupt(engine: &Arc<EngineState>, session: Session, log: StoredLog) 
                 source: UsageSource::Estimated,
                 ..Usage::default()
             };
-            here.record_usage(tx, &session, usage).await?;
+            let attempt = Attempt::interrupted(here.context.ids.next_span(), usage);
+            here.record_usage(tx, &session, &attempt).await?;
+            here.providers.settle_reservation(tx, session.id.as_str()).await?;
             let now = tx.clock().now();
             store::approvals::cancel_of_session(tx, &session.id, now).await?;
             let reply = Reply {
@@ -104,7 +106,8 @@ async fn interrupt(engine: &Arc<EngineState>, session: Session, log: StoredLog) 
         })
         .await?;
     if ended {
-        tracing::warn!(session = %began.id, "a reply was cut off when its daemon ended; it is marked as interrupted");
+        engine.record_turn(&began, None, (SessionStatus::Interrupted, Some("internal")), None);
+        tracing::warn!(session = %began.id, trace_id = %began.trace.turn().trace_id, "a reply was cut off when its daemon ended; it is marked as interrupted");
         engine.ended(&began, SessionStatus::Interrupted, None);
     }
     Ok(())

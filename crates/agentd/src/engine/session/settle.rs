@@ -5,9 +5,10 @@ use std::sync::Arc;
 use agentd_llm::Usage;
 use agentd_store::{StoreError, Tx};
 
-use crate::engine::model::{CallStatus, HistoryMessage, Reply, Session, SessionStatus};
+use crate::engine::model::{Attempt, CallStatus, HistoryMessage, Reply, Session, SessionStatus};
 use crate::engine::session::task_events;
 use crate::engine::state::EngineState;
+use crate::engine::store;
 use crate::engine::turn_sink::{Settled, TurnSink};
 use crate::providers::ModelCall;
 use crate::rollups::{self, Counter};
@@ -48,12 +49,12 @@ impl EngineState {
         &self,
         tx: &mut Tx,
         session: &Session,
-        usage: Usage,
+        attempt: &Attempt,
     ) -> Result<(), StoreError> {
         let call = ModelCall {
             provider: session.provider.clone(),
             model: session.model.clone(),
-            usage,
+            usage: attempt.usage,
             agent_id: Some(session.agent_id.to_string()),
             project_id: session.project_id.clone(),
             origin: session.origin.source(),
@@ -61,7 +62,8 @@ impl EngineState {
             conversation_id: session.conversation_id.clone(),
             session_id: Some(session.id.to_string()),
         };
-        self.providers.record_usage(tx, call).await
+        let cost_micro_usd = self.providers.record_usage(tx, call).await?;
+        store::steps::insert_step(tx, &session.id, &attempt.step(cost_micro_usd)).await
     }
 
     /// For sessions that are gone: the tokens count, whose they were is no longer known.
@@ -82,7 +84,7 @@ impl EngineState {
             conversation_id: None,
             session_id: None,
         };
-        self.providers.record_usage(tx, call).await
+        self.providers.record_usage(tx, call).await.map(|_| ())
     }
 
     /// Gives the reply to whoever keeps it, and tells of the end. Answers what became of the turn.
@@ -119,7 +121,7 @@ impl EngineState {
 /// A turn and its calls of tools, by all that they are shown by.
 async fn count_turn(tx: &mut Tx, session: &Session, reply: &Reply) -> Result<(), StoreError> {
     let agent = session.agent_id.as_str();
-    let has_failed = reply.status != SessionStatus::Done;
+    let has_failed = matches!(reply.status, SessionStatus::Failed | SessionStatus::Interrupted);
     let mut counted = vec![
         (Counter::Turns, agent, 1),
         (Counter::FailedTurns, agent, has_failed.into()),

@@ -2,13 +2,14 @@
 
 pub(super) mod approvals;
 pub(super) mod parked;
+pub(super) mod steps;
 
 use std::time::Duration;
 
 use agentd_base::Timestamp;
 use agentd_store::{Args, Read, Row, StoreError, Topic, Tx, args};
 
-use super::model::{EventKind, Origin, OriginKind, Session, SessionEvent, SessionId, SessionStatus};
+use super::model::{EventKind, Origin, OriginKind, Session, SessionEvent, SessionId, SessionStatus, TurnTrace};
 use crate::agents::AgentId;
 
 /// Touched when a session is asked to end by its row.
@@ -19,11 +20,13 @@ const BATCHES: [usize; 4] = [64, 16, 4, 1];
 
 const COLUMNS: &str = "id, agent_id, origin, job_id, run_id, key_id, project_id, conversation_id, message_id, transcript, \
     provider, model, \
-    prompt_tokens_estimate, status, error_code, owner, started_at, completed_at, waiting_since";
+    prompt_tokens_estimate, status, error_code, owner, started_at, completed_at, waiting_since, traceparent";
 
 fn session(row: &Row) -> Result<Session, StoreError> {
+    let id: SessionId = row.get("id")?;
     Ok(Session {
-        id: row.get("id")?,
+        trace: TurnTrace::new(&id, row.trace()?),
+        id,
         agent_id: row.get("agent_id")?,
         origin: Origin {
             kind: OriginKind::from_stored(&row.get::<String>("origin")?),
@@ -52,8 +55,9 @@ pub(super) async fn insert_session(tx: &mut Tx, session: &Session, lease_until: 
     let inserted = tx
         .execute(
             "INSERT INTO sessions (id, agent_id, conversation_id, message_id, transcript, provider, model, \
-             prompt_tokens_estimate, status, owner, lease_until, started_at, origin, job_id, run_id, project_id, key_id) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT DO NOTHING",
+             prompt_tokens_estimate, status, owner, lease_until, started_at, origin, job_id, run_id, project_id, key_id, \
+             traceparent) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, $10, $11, $12, $13, $14, $15, $16, $17) \
+             ON CONFLICT DO NOTHING",
             args![
                 &session.id,
                 &session.agent_id,
@@ -70,7 +74,8 @@ pub(super) async fn insert_session(tx: &mut Tx, session: &Session, lease_until: 
                 &session.origin.job_id,
                 &session.origin.run_id,
                 session.project_id.as_deref(),
-                &session.origin.key_id
+                &session.origin.key_id,
+                session.trace.asked_in()
             ],
         )
         .await?;
@@ -162,15 +167,16 @@ pub(super) async fn insert_events(tx: &mut Tx, id: &SessionId, events: &[Session
     while !left.is_empty() {
         let count = BATCHES.into_iter().find(|count| *count <= left.len()).unwrap_or(1);
         let (batch, rest) = left.split_at(count);
-        let mut values = Args::with_capacity(1 + 3 * count);
+        let mut values = Args::with_capacity(1 + 4 * count);
         values.push(id);
-        let mut sql = String::from("INSERT INTO session_events (session_id, seq, kind, data) VALUES ");
+        let mut sql = String::from("INSERT INTO session_events (session_id, seq, kind, data, at) VALUES ");
         for (position, event) in batch.iter().enumerate() {
             let comma = if position == 0 { "" } else { ", " };
             let seq = values.push(event.seq);
             let kind = values.push(event.kind.as_str());
             let data = values.push(&*event.data);
-            sql.push_str(&format!("{comma}($1, ${seq}, ${kind}, ${data})"));
+            let at = values.push(event.at);
+            sql.push_str(&format!("{comma}($1, ${seq}, ${kind}, ${data}, ${at})"));
         }
         tx.execute(sql, values).await?;
         left = rest;
@@ -187,19 +193,33 @@ pub(super) async fn list_events(
 ) -> Result<Vec<SessionEvent>, StoreError> {
     let rows = read
         .fetch_all(
-            "SELECT seq, kind, data FROM session_events WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+            "SELECT seq, kind, data, at FROM session_events WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
             args![id, i64::try_from(seen).unwrap_or(i64::MAX), limit],
         )
         .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(SessionEvent {
-                seq: row.get("seq")?,
-                kind: EventKind::from_stored(&row.get::<String>("kind")?),
-                data: row.get("data")?,
-            })
-        })
-        .collect()
+    rows.iter().map(event).collect()
+}
+
+fn event(row: &Row) -> Result<SessionEvent, StoreError> {
+    Ok(SessionEvent {
+        seq: row.get("seq")?,
+        kind: EventKind::from_stored(&row.get::<String>("kind")?),
+        data: row.get("data")?,
+        at: row.get("at")?,
+    })
+}
+
+/// The same without pieces of text.
+pub(super) async fn list_steps_of_tools(
+    read: &mut Read,
+    id: &SessionId,
+    seen: u64,
+    limit: u32,
+) -> Result<Vec<SessionEvent>, StoreError> {
+    let sql = "SELECT seq, kind, data, at FROM session_events WHERE session_id = $1 AND seq > $2 AND kind <> 'token' \
+               ORDER BY seq LIMIT $3";
+    let seen = i64::try_from(seen).unwrap_or(i64::MAX);
+    read.fetch_all(sql, args![id, seen, limit]).await?.iter().map(event).collect()
 }
 
 /// Asks whoever runs the session to end it; answers whether it was running.
@@ -295,6 +315,7 @@ pub(super) async fn delete_sessions(tx: &mut Tx, ids: &[SessionId], limit: u32) 
         left -= deleted;
         tx.execute("DELETE FROM parked_turns WHERE session_id = $1", args![id]).await?;
         tx.execute("DELETE FROM approvals WHERE session_id = $1", args![id]).await?;
+        tx.execute("DELETE FROM session_steps WHERE session_id = $1", args![id]).await?;
         tx.execute("DELETE FROM sessions WHERE id = $1", args![id]).await?;
     }
     Ok(true)

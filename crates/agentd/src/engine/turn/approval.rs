@@ -15,6 +15,7 @@ impl Turn {
             park::Parked::Yes => return Ok(AfterTools::Parked),
             park::Parked::AlreadyDecided(decisions) => decisions,
         };
+        self.engine.record_approvals(&self.session, &calls, &decisions);
         self.logged = logged(&calls);
         // What was offered when the round began may be another tool by now.
         self.offer = self.engine.offer(&self.agent, &self.tools).await;

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{GivenUp, Turn, stopped};
 use crate::engine::call::{Call, CallEvent};
 use crate::engine::live::Stop;
-use crate::engine::model::{CallProgress, CallStatus, Outcome, PLAN, Round, SessionEvent};
+use crate::engine::model::{CallProgress, CallStatus, Outcome, PLAN, Purpose, Round, SessionEvent};
 use crate::engine::prompt::Prompt;
 use crate::settings::Planning;
 
@@ -40,10 +40,14 @@ impl Turn {
         &mut self,
         prompt: Prompt,
         most: Option<u32>,
+        purpose: Purpose,
     ) -> Result<String, Unanswered> {
         let mut options = self.options.clone().with_most_output(&self.session.provider, most);
         options.tools = Arc::default();
         options.is_conversation = false;
+        options.noted.purpose = purpose;
+        let options = self.reserve_for(options, &prompt).await.map_err(Unanswered::Failed)?;
+        self.note_call(purpose);
         let mut call = Call::new(Arc::clone(&self.backend), options, prompt);
         let mut stops = self.running.live.stops();
         let mut text = String::new();
@@ -67,6 +71,7 @@ impl Turn {
             }
         };
         let usages = call.into_parts().1;
+        self.running.live.note_call(None);
         self.count(&usages);
         self.unrecorded.extend(usages);
         ended.map(|()| text.trim().replace('\0', "\u{fffd}"))
@@ -89,7 +94,7 @@ impl Turn {
         let names: Vec<&str> = self.offer.iter().map(|tool| tool.description().name.as_str()).collect();
         let mut prompt = self.prompt.clone();
         prompt.add_note(&format!("{PLANNING} The tools that you can use: {}.", names.join(", ")));
-        let plan = match self.ask_auxiliary(prompt.without_calls(), Some(PLAN_TOKENS)).await {
+        let plan = match self.ask_auxiliary(prompt.without_calls(), Some(PLAN_TOKENS), Purpose::Plan).await {
             Ok(plan) if !plan.is_empty() => plan,
             Ok(_) => return Ok(None),
             Err(Unanswered::Stopped(stop)) => return Ok(Some(stop)),
@@ -127,7 +132,7 @@ impl Turn {
         let mut prompt = self.prompt.clone().without_calls();
         prompt.messages.push(ModelMessage::Assistant { content: self.log.round_text.clone(), tool_calls: Vec::new() });
         prompt.messages.push(ModelMessage::User { content: REFLECTION.to_owned() });
-        match self.ask_auxiliary(prompt, None).await {
+        match self.ask_auxiliary(prompt, None, Purpose::Reflection).await {
             Ok(answer) if answer.is_empty() || answer.trim_end_matches('.').eq_ignore_ascii_case(FINE) => Ok(None),
             Ok(answer) => Ok(Some(answer)),
             Err(Unanswered::Stopped(stop)) => Err(stop),

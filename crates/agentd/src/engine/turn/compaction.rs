@@ -12,6 +12,7 @@ use agentd_llm::{ModelError, ModelErrorCode, ModelMessage};
 use super::Turn;
 use super::auxiliary::Unanswered;
 use crate::engine::live::Stop;
+use crate::engine::model::Purpose;
 use crate::engine::prompt::{Prompt, SUMMARY_TOKENS, estimate_tokens, prompt_limit};
 
 /// Where nobody knows how many tokens the window of a model has.
@@ -149,11 +150,7 @@ impl Turn {
             if !is_end && estimate_tokens(&text) < most {
                 continue;
             }
-            let said = match self.engine.providers.check_budget().await {
-                Ok(()) => self.summary_of(&text, &mut most).await,
-                Err(error) => Err(Unanswered::Failed(ModelError::new(ModelErrorCode::RateLimit, error.to_string()))),
-            };
-            match said {
+            match self.summary_of(&text, &mut most).await {
                 Ok(Some(summary)) => {
                     self.prompt.set_summary(Some(summary.clone()));
                     self.keep_summary(summary, Some(after)).await;
@@ -193,10 +190,8 @@ impl Turn {
                 Some(before) => format!("The minutes so far:\n{before}\n\nWhat came after:\n{slice}"),
                 None => slice.to_owned(),
             };
-            match self
-                .ask_auxiliary(Prompt::alone(SUMMARY.to_owned(), minutes), u32::try_from(SUMMARY_TOKENS).ok())
-                .await
-            {
+            let (prompt, tokens) = (Prompt::alone(SUMMARY.to_owned(), minutes), u32::try_from(SUMMARY_TOKENS).ok());
+            match self.ask_auxiliary(prompt, tokens, Purpose::Summary).await {
                 // A model that thinks too long says nothing in the end.
                 Ok(answer) if answer.is_empty() => {
                     let error = ModelError::new(ModelErrorCode::ProviderUnavailable, "the summary was empty");

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use agentd_llm::{ModelErrorCode, Usage};
+use agentd_llm::ModelErrorCode;
 use agentd_store::{StoreError, Tx};
 
 use super::{End, GivenUp, Spent, Turn};
 use crate::engine::error::EngineError;
 use crate::engine::live::Stop;
-use crate::engine::model::{NoAnswer, Reply, Round, Session, SessionEvent, SessionStatus, close_calls};
+use crate::engine::model::{Attempt, NoAnswer, Reply, Round, Session, SessionEvent, SessionStatus, close_calls};
 use crate::engine::session::persist::persist;
 use crate::engine::state::EngineState;
 use crate::engine::store;
@@ -16,14 +16,17 @@ use crate::engine::turn_sink::Settled;
 
 impl Turn {
     /// The last event, the state, the usage and what the caller keeps: one transaction.
-    pub(in crate::engine) async fn finish(mut self, end: End, mut usages: Vec<Usage>) -> Result<(), GivenUp> {
+    pub(in crate::engine) async fn finish(mut self, end: End, mut usages: Vec<Attempt>) -> Result<(), GivenUp> {
         self.count(&usages);
         usages.append(&mut self.unrecorded);
         let seq = self.log.number();
         let (status, error) = verdict(end);
         let spent = self.spent;
         let last = last_event(&self.session, seq, spent, error.as_ref());
-        let Self { engine, session, running, mut log, mut rounds, has_asked, recalled, .. } = self;
+        let Self {
+            engine, session, running, mut log, mut rounds, has_asked, recalled, reservation, agent, steps, ..
+        } = self;
+        let has_reserved = reservation.is_some();
         if !rounds.is_empty() {
             rounds.push(Round { text: std::mem::take(&mut log.round_text), calls: Vec::new() });
             close_calls(&mut rounds);
@@ -39,11 +42,11 @@ impl Turn {
             status,
             error,
         };
-        let ending = Arc::new((reply, events, usages));
+        let ending = Arc::new((reply, events, usages, steps));
         let write = || {
             let (here, session, ending) = (Arc::clone(&engine), Arc::clone(&session), Arc::clone(&ending));
             engine.context.db.write(async move |tx: &mut Tx| {
-                let (reply, events, usages) = &*ending;
+                let (reply, events, usages, steps) = &*ending;
                 let error_code = reply.error.as_ref().map(|error| error.code.as_str());
                 if !store::end_session(tx, &session.id, &session.owner, status, error_code).await? {
                     // A commit whose answer was lost came through after all.
@@ -54,7 +57,13 @@ impl Turn {
                 }
                 store::insert_events(tx, &session.id, events).await?;
                 for usage in usages {
-                    here.record_usage(tx, &session, *usage).await?;
+                    here.record_usage(tx, &session, usage).await?;
+                }
+                for step in steps {
+                    store::steps::insert_step(tx, &session.id, step).await?;
+                }
+                if has_reserved {
+                    here.providers.settle_reservation(tx, session.id.as_str()).await?;
                 }
                 if has_asked {
                     let now = tx.clock().now();
@@ -66,6 +75,12 @@ impl Turn {
         };
         match persist(&engine, write).await {
             Ok(settled) => {
+                if let Some(reservation) = reservation {
+                    reservation.settled();
+                }
+                let code = ending.0.error.as_ref().map(|error| error.code.as_str());
+                let tokens = (spent.input_tokens, spent.output_tokens);
+                engine.record_turn(&session, Some(&agent), (status, code), Some(tokens));
                 engine.ended(&session, status, settled.reason().map(|reason| reason.code.as_str()));
                 engine.answered(&session, status, recalled, &ending.0.content);
                 running.live.publish(ending.1.iter().cloned());
@@ -138,7 +153,7 @@ pub(in crate::engine) async fn give_up(
     engine: &Arc<EngineState>,
     session: &Arc<Session>,
     error: &EngineError,
-    usages: Vec<Usage>,
+    usages: Vec<Attempt>,
 ) {
     // Gone with its agent or conversation, or ended by another replica.
     let is_lost = match error {
@@ -155,16 +170,20 @@ pub(in crate::engine) async fn give_up(
 }
 
 /// Counts calls whose session is not there.
-pub(in crate::engine) async fn count_of_nobody(engine: &Arc<EngineState>, session: &Arc<Session>, usages: Vec<Usage>) {
+pub(in crate::engine) async fn count_of_nobody(
+    engine: &Arc<EngineState>,
+    session: &Arc<Session>,
+    usages: Vec<Attempt>,
+) {
     let (here, row) = (Arc::clone(engine), Arc::clone(session));
     let counted: Result<(), StoreError> = engine
         .context
         .db
         .write(async move |tx: &mut Tx| {
             for usage in &usages {
-                here.record_usage_of_nobody(tx, &row, *usage).await?;
+                here.record_usage_of_nobody(tx, &row, usage.usage).await?;
             }
-            Ok(())
+            here.providers.settle_reservation(tx, row.id.as_str()).await
         })
         .await;
     if let Err(error) = counted {

@@ -52,7 +52,11 @@ impl EngineState {
 
     async fn renew_leases(&self) -> Result<(), EngineError> {
         let owner = self.holder.as_str().to_owned();
-        let renew = async move |tx: &mut Tx| store::renew_leases(tx, &owner, LEASE).await;
+        let providers = self.providers.clone();
+        let renew = async move |tx: &mut Tx| {
+            store::renew_leases(tx, &owner, LEASE).await?;
+            providers.renew_reservations(tx).await
+        };
         Ok(self.context.db.write_relaxed::<_, StoreError, _>(renew).await?)
     }
 

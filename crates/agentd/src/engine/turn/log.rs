@@ -1,12 +1,12 @@
 //! What a turn has written so far, and how it comes to its end.
 
 use agentd_base::{Clock, Timestamp};
-use agentd_llm::{FinishReason, ModelError, ToolCall, Usage};
+use agentd_llm::{FinishReason, ModelError, ToolCall};
 
 use crate::engine::call::CallEvent;
 use crate::engine::error::EngineError;
 use crate::engine::live::Stop;
-use crate::engine::model::SessionEvent;
+use crate::engine::model::{Attempt, SessionEvent};
 use crate::runtime::{Recorder, Series};
 
 /// Pieces that wait for the store; at this many the model is read no further.
@@ -35,7 +35,7 @@ pub(in crate::engine) enum End {
 }
 
 /// Why a turn cannot be brought to its end, with what is not counted yet.
-pub(in crate::engine) type GivenUp = (EngineError, Vec<Usage>);
+pub(in crate::engine) type GivenUp = (EngineError, Vec<Attempt>);
 
 /// What was said. `waiting` is what is not stored yet.
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 
 mod approval;
 mod auxiliary;
+mod budget;
 mod compaction;
 mod ending;
 mod leases;
@@ -19,7 +20,8 @@ use log::{End, GivenUp, Log, Spent};
 
 use std::sync::Arc;
 
-use agentd_llm::{ModelBackend, ModelErrorCode, Usage};
+use agentd_base::Timestamp;
+use agentd_llm::{ModelBackend, ModelErrorCode};
 use agentd_store::Tx;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, OptionFuture};
@@ -29,12 +31,13 @@ use crate::agents::Agent;
 use crate::engine::call::{Call, CallOptions};
 use crate::engine::error::EngineError;
 use crate::engine::live::{RunningTurn, Stop};
-use crate::engine::model::{Round, Session, SessionEvent, ToolUse, Unread};
+use crate::engine::model::{Attempt, Purpose, Round, Session, SessionEvent, Step, ToolUse, Unread};
 use crate::engine::prompt::Prompt;
 use crate::engine::recall::Recalled;
 use crate::engine::session::persist::{confirm_written, is_taken, persist};
 use crate::engine::state::EngineState;
 use crate::engine::store;
+use crate::providers::Reservation;
 use crate::skills::Offer;
 use ending::{count_of_nobody, give_up};
 use tool_round::AfterTools;
@@ -63,7 +66,9 @@ pub(in crate::engine) struct Turn {
     /// What was said before the history and is in no summary yet.
     pub(in crate::engine) unread: Option<Unread>,
     /// Calls that are counted but not written down yet.
-    pub(in crate::engine) unrecorded: Vec<Usage>,
+    pub(in crate::engine) unrecorded: Vec<Attempt>,
+    /// What else it did and is not written down yet.
+    pub(in crate::engine) steps: Vec<Step>,
     /// How often the model has refused the prompt as too long.
     pub(in crate::engine) shortenings: u32,
     pub(in crate::engine) spent: Spent,
@@ -72,18 +77,16 @@ pub(in crate::engine) struct Turn {
     /// What is asked of the agent's memory before the answer.
     pub(in crate::engine) question: Option<String>,
     pub(in crate::engine) recalled: Option<Recalled>,
+    /// What is set aside of the budgets, where there are any.
+    pub(in crate::engine) reservation: Option<Reservation>,
+    /// Since when it is asked.
+    pub(in crate::engine) recall_began: Option<Timestamp>,
 }
 
 /// A write of tokens under way; it answers what may then be shown.
 type Writing = BoxFuture<'static, Result<Vec<SessionEvent>, EngineError>>;
 
 impl Turn {
-    /// A call of the model with the prompt as it is; the prompt comes back with its end.
-    fn call(&mut self) -> Call {
-        let prompt = std::mem::take(&mut self.prompt);
-        Call::new(Arc::clone(&self.backend), self.options.clone(), prompt).without_halving()
-    }
-
     /// Runs the turn. `stored` is the transaction that brings it into the world; the caller is told
     /// of its outcome at once. Meanwhile the agent's memory is asked. The model is asked when that
     /// transaction has done its part without a refusal (`entered`): while it is committed, not
@@ -144,6 +147,11 @@ impl Turn {
         }
     }
 
+    /// Shows that the model is asked from now on.
+    fn note_call(&self, purpose: Purpose) {
+        self.running.live.note_call(Some((purpose, self.engine.context.clock.now())));
+    }
+
     /// Whether the model is to be asked something before it answers.
     fn needs_preparation(&self) -> bool {
         self.wants_plan() || self.must_compact()
@@ -158,10 +166,13 @@ impl Turn {
             self.plan_ahead().await
         };
         let ended = match prepared.await {
-            Ok(None) => {
-                let call = self.call();
-                self.converse(call, None).await
-            }
+            Ok(None) => match self.reserve_next().await {
+                Ok(()) => {
+                    let call = self.call();
+                    self.converse(call, None).await
+                }
+                Err(error) => self.finish(End::Failed(error), Vec::new()).await,
+            },
             Ok(Some(stop)) => self.finish(End::Stopped(stop), Vec::new()).await,
             Err(given_up) => Err(given_up),
         };
@@ -201,6 +212,7 @@ impl Turn {
         loop {
             let ended = self.write_down(&mut call, end.take()).await;
             let (prompt, usages) = call.into_parts();
+            self.running.live.note_call(None);
             self.prompt = prompt;
             let ended = match ended {
                 Ok(ended) => ended,
@@ -218,7 +230,10 @@ impl Turn {
                 self.count(&usages);
                 self.unrecorded.extend(usages);
                 match self.shorten().await {
-                    Ok(true) => call = self.call(),
+                    Ok(true) => match self.reserve_next().await {
+                        Ok(()) => call = self.call(),
+                        Err(error) => return self.finish(End::Failed(error), Vec::new()).await,
+                    },
                     Ok(false) => return self.finish(ended, Vec::new()).await,
                     Err(stop) => return self.finish(End::Stopped(stop), Vec::new()).await,
                 }
@@ -241,7 +256,9 @@ impl Turn {
     }
 
     /// The model has given its answer; a second look may change it.
-    async fn conclude(mut self, usages: Vec<Usage>) -> Result<(), GivenUp> {
+    async fn conclude(mut self, usages: Vec<Attempt>) -> Result<(), GivenUp> {
+        self.count(&usages);
+        self.unrecorded.extend(usages);
         let end = match self.reflect().await {
             Ok(None) => End::Finished,
             Ok(Some(better)) => {
@@ -254,7 +271,7 @@ impl Turn {
             }
             Err(stop) => End::Stopped(stop),
         };
-        self.finish(end, usages).await
+        self.finish(end, Vec::new()).await
     }
 
     /// Stores and shows pieces as they come, until the model's part is over. What is read while a
@@ -324,8 +341,11 @@ impl Turn {
         }
     }
 
-    pub(in crate::engine) fn count(&mut self, usages: &[Usage]) {
-        for usage in usages {
+    /// Counts attempts that are over, each once.
+    pub(in crate::engine) fn count(&mut self, usages: &[Attempt]) {
+        for attempt in usages {
+            self.engine.record_call(&self.session, &self.options, attempt);
+            let usage = &attempt.usage;
             self.spent.input_tokens += usage.input_tokens;
             self.spent.output_tokens += usage.output_tokens;
         }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use agentd_base::trace;
 use agentd_llm::{ModelBackend, ModelError, ModelErrorCode, ModelRequest, ModelStream};
 use agentd_store::Tx;
 use futures_util::FutureExt;
@@ -17,6 +18,7 @@ use crate::engine::live::Stop;
 use crate::engine::model::{Approval, CallProgress, Round, Session, SessionId, ToolUse};
 use crate::engine::prompt::Prompt;
 use crate::engine::recall::Recalled;
+use crate::engine::spans::turn_span;
 use crate::engine::state::{EngineState, LEASE};
 use crate::engine::store;
 use crate::providers::{ModelPreference, ResolvedModel};
@@ -137,8 +139,9 @@ pub(in crate::engine) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -
     }
     engine.supervise();
     let session = Session { owner: engine.holder.as_str().to_owned(), waiting_since: None, ..session };
+    let (place, span) = (session.trace.turn(), turn_span(&session));
     let turn = restore(engine, session, &state, running).await?;
-    tokio::spawn(turn.in_current_span());
+    tokio::spawn(trace::within(Some(place), turn).instrument(span));
     Ok(true)
 }
 
@@ -188,13 +191,17 @@ async fn restore(
         keys: parked.keys,
         unread: None,
         unrecorded: Vec::new(),
+        steps: Vec::new(),
         shortenings: 0,
         spent: parked.spent,
         has_asked: true,
         question: None,
         recalled: parked.recalled,
+        reservation: None,
+        recall_began: None,
     };
     let calls = parked.calls;
+    turn.engine.record_approvals(&turn.session, &calls, &decisions);
     Ok(async move {
         let after = if is_cancelled {
             turn.keep_round(&calls);

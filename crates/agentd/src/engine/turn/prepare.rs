@@ -3,20 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::trace;
 use agentd_llm::{ModelBackend, ToolDefinition};
 use agentd_store::{StoreError, Tx};
 
+use super::budget::planned_call;
 use super::log::FirstToken;
+use super::recall::MAX_TOKENS as MAX_RECALLED;
 use super::{Log, Spent, Turn};
 use crate::agents::Agent;
-use crate::engine::call::CallOptions;
+use crate::engine::call::{CallOptions, Noted};
 use crate::engine::error::EngineError;
 use crate::engine::live::RunningTurn;
-use crate::engine::model::{Session, SessionId, SessionStatus, StartTurn, ToolUse, Unread};
-use crate::engine::prompt::Prompt;
+use crate::engine::model::{Purpose, Session, SessionId, SessionStatus, StartTurn, ToolUse, TurnTrace, Unread};
+use crate::engine::prompt::{Prompt, tool_tokens};
 use crate::engine::state::{EngineState, LEASE};
 use crate::engine::store;
-use crate::providers::ModelPreference;
+use crate::providers::{ModelPreference, PlannedCall, Reservation};
 use crate::skills::{Effect, Offer, ToolDescription};
 
 /// A turn before it is counted and has a row.
@@ -32,6 +35,7 @@ pub(in crate::engine) struct Prepared {
     keys: Vec<u64>,
     unread: Option<Unread>,
     question: Option<String>,
+    reservation: Option<Reservation>,
 }
 
 impl Prepared {
@@ -58,11 +62,14 @@ impl Prepared {
             keys: self.keys,
             unread: self.unread,
             unrecorded: Vec::new(),
+            steps: Vec::new(),
             shortenings: 0,
             spent: Spent::default(),
             has_asked: false,
             question: self.question,
             recalled: None,
+            reservation: self.reservation,
+            recall_began: None,
         };
         // What becomes a summary must not be left out before.
         if !turn.must_compact() {
@@ -77,7 +84,6 @@ impl EngineState {
         if self.context.draining.is_cancelled() {
             return Err(EngineError::Draining);
         }
-        self.providers.check_budget().await?;
         let profile = &turn.agent.profile;
         let preference = ModelPreference::parse(turn.model.as_deref())
             .or(ModelPreference::new(profile.provider.as_deref(), profile.model.as_deref()));
@@ -87,8 +93,18 @@ impl EngineState {
         let options = self.call_options(resolved.model.clone(), &offer, turn.conversation_id.is_some());
         let options = options.with_most_output(&resolved.provider, turn.max_output_tokens);
         prompt.set_summary(turn.summary);
+        let id = SessionId::generate(&self.context.ids);
+        let call = PlannedCall {
+            // What is recalled comes to it later.
+            prompt: prompt.tokens() + tool_tokens(&options.tools) + turn.recall.as_ref().map_or(0, |_| MAX_RECALLED),
+            messages: prompt.message_tokens(),
+            ..planned_call(&id, &turn.agent, &resolved.provider, &options)
+        };
+        let mut reservation = None;
+        self.providers.reserve(&call, &mut reservation).await?;
         let session = Session {
-            id: SessionId::generate(&self.context.ids),
+            trace: TurnTrace::new(&id, trace::current()),
+            id,
             agent_id: turn.agent.id.clone(),
             origin: turn.origin,
             project_id: turn.project_id,
@@ -117,6 +133,7 @@ impl EngineState {
             keys: turn.keys,
             unread: turn.unread,
             question: turn.recall,
+            reservation,
         })
     }
 }
@@ -154,6 +171,12 @@ impl EngineState {
                     }
                 })
                 .collect(),
+            noted: Noted {
+                clock: self.context.clock.clone(),
+                ids: self.context.ids.clone(),
+                purpose: Purpose::Answer,
+                keeps_content: self.context.tracer.keeps_content(),
+            },
         }
     }
 

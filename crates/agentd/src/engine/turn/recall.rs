@@ -11,14 +11,14 @@ use agentd_llm::ModelMessage;
 use futures_util::FutureExt;
 
 use super::Turn;
-use crate::engine::model::{Session, SessionStatus};
+use crate::engine::model::{Session, SessionStatus, recall_step};
 use crate::engine::recall::{AnsweredTurn, RecallRequest, Recalled, RecalledTurn, Recalling};
 use crate::engine::state::EngineState;
 
 /// A turn waits for what it recalls no longer than this.
 const LIMIT: Duration = Duration::from_millis(500);
 /// What is recalled takes no more tokens than this, nor more than an eighth of the model's window.
-const MAX_TOKENS: u64 = 700;
+pub(super) const MAX_TOKENS: u64 = 700;
 /// Newest messages that are looked at for what the model reads anyway.
 const KNOWN_MESSAGES: usize = 40;
 const KNOWN_CHARACTERS: usize = 2_000;
@@ -48,7 +48,7 @@ impl EngineState {
 
 impl Turn {
     /// Begins to recall, where that is wanted.
-    pub(in crate::engine) fn begin_recall(&self) -> Option<Recalling> {
+    pub(in crate::engine) fn begin_recall(&mut self) -> Option<Recalling> {
         let (question, recall) = (self.question.clone()?, self.engine.recall()?);
         let messages = self.prompt.messages.iter().rev();
         let known = messages.filter_map(|message| match message {
@@ -63,6 +63,7 @@ impl Turn {
             known: known.collect(),
             max_tokens: self.most_recalled(),
         };
+        self.recall_began = Some(self.engine.context.clock.now());
         let recalling = recall.recall(request);
         let session = self.session.id.clone();
         Some(
@@ -81,8 +82,17 @@ impl Turn {
         self.window.map_or(MAX_TOKENS, |window| (window / 8).min(MAX_TOKENS))
     }
 
+    /// Notes how long recalling took, once.
+    fn note_recall_over(&mut self, memories: usize) {
+        let Some(began_at) = self.recall_began.take() else { return };
+        let (id, times) = (self.engine.context.ids.next_span(), (began_at, self.engine.context.clock.now()));
+        self.steps.push(recall_step(id, times, memories));
+        self.engine.record_recall(&self.session, id, times, memories);
+    }
+
     /// Takes what was recalled into the prompt. What becomes a summary first must not be left out before.
     pub(in crate::engine) fn take_recalled(&mut self, recalled: Option<Recalled>, is_prepared: bool) {
+        self.note_recall_over(recalled.as_ref().map_or(0, |recalled| recalled.memories.len()));
         let Some(recalled) = recalled else { return };
         self.prompt.set_recalled(recalled.note.clone());
         self.recalled = Some(recalled);

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use agentd_llm::{ModelError, ModelErrorCode, Usage};
+use agentd_base::{Timestamp, trace};
 use agentd_store::Tx;
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
@@ -14,8 +14,9 @@ use tracing::Instrument as _;
 
 use super::{End, GivenUp, Turn, stopped};
 use crate::engine::error::EngineError;
-use crate::engine::model::{Approval, CallProgress, CallStatus, Outcome, PLAN, Round, SessionEvent};
+use crate::engine::model::{Approval, Attempt, CallProgress, CallStatus, Outcome, PLAN, Round, SessionEvent};
 use crate::engine::session::persist::persist;
+use crate::engine::spans::ToolSpan;
 use crate::engine::store;
 use crate::engine::tools::run::run_tool;
 use crate::runtime::Series;
@@ -35,17 +36,20 @@ pub(in crate::engine) enum AfterTools {
 pub(super) struct Opening {
     pub(super) events: Vec<SessionEvent>,
     pub(super) approvals: Vec<Approval>,
-    pub(super) usages: Vec<Usage>,
+    pub(super) usages: Vec<Attempt>,
     /// The turn was parked; from here on it may not be taken up again from where it stood.
     pub(super) unpark: bool,
 }
+
+/// What came of a call that ran, and when.
+type Over = (Outcome, Timestamp);
 
 /// Calls that may run, in order, with their checked inputs.
 pub(super) type Ready = VecDeque<(usize, Map<String, Value>)>;
 
 impl Turn {
     /// Does what the model asked for. `usages` are those of the call that asked.
-    pub(in crate::engine) async fn use_tools(&mut self, usages: Vec<Usage>) -> Result<AfterTools, GivenUp> {
+    pub(in crate::engine) async fn use_tools(&mut self, usages: Vec<Attempt>) -> Result<AfterTools, GivenUp> {
         self.count(&usages);
         let limit = self.engine.settings.agent().max_tool_rounds;
         let round = self.round();
@@ -119,7 +123,8 @@ impl Turn {
         // What is shown is what runs.
         progress.call.input = input;
         let seq = self.log.number();
-        opening.events.push(SessionEvent::approval_request(seq, &progress.id, &approval));
+        let asked = SessionEvent::approval_request(seq, &progress.id, &approval);
+        opening.events.push(asked.at(approval.requested_at));
         opening.approvals.push(approval);
         self.has_asked = true;
     }
@@ -131,17 +136,17 @@ impl Turn {
         mut ready: Ready,
         mut opening: Opening,
     ) -> Result<AfterTools, GivenUp> {
-        let round = self.round();
+        let (round, now) = (self.round(), self.engine.context.clock.now());
         // What was refused before it began is over at once.
         for progress in &calls {
             if let (Some(outcome), false) = (&progress.outcome, self.is_logged(&progress.id)) {
                 let seq = self.log.number();
                 if progress.approval_id.is_none() {
-                    opening.events.push(SessionEvent::tool_use(seq, round, progress));
+                    opening.events.push(SessionEvent::tool_use(seq, round, progress).at(now));
                     let seq = self.log.number();
-                    opening.events.push(SessionEvent::tool_result(seq, round, progress, outcome));
+                    opening.events.push(SessionEvent::tool_result(seq, round, progress, outcome).at(now));
                 } else {
-                    opening.events.push(SessionEvent::tool_result(seq, round, progress, outcome));
+                    opening.events.push(SessionEvent::tool_result(seq, round, progress, outcome).at(now));
                 }
             }
         }
@@ -160,7 +165,7 @@ impl Turn {
             if running.is_empty() {
                 break;
             }
-            let mut done: HashMap<usize, Outcome> = HashMap::new();
+            let mut done: HashMap<usize, Over> = HashMap::new();
             tokio::select! {
                 biased;
                 stop = stopped(&mut stops) => {
@@ -179,9 +184,9 @@ impl Turn {
             let mut order: Vec<usize> = done.keys().copied().collect();
             order.sort_unstable();
             for index in order {
-                let Some(outcome) = done.remove(&index) else { continue };
+                let Some((outcome, ended_at)) = done.remove(&index) else { continue };
                 let seq = self.log.number();
-                events.push(SessionEvent::tool_result(seq, round, &calls[index], &outcome));
+                events.push(SessionEvent::tool_result(seq, round, &calls[index], &outcome).at(ended_at));
                 calls[index].outcome = Some(outcome);
             }
             starting = self.take_ready(&mut ready, most.saturating_sub(running.len()), &mut calls, &mut events);
@@ -201,11 +206,10 @@ impl Turn {
         if let Some(stop) = self.make_room().await {
             return Ok(AfterTools::Ended(End::Stopped(stop)));
         }
-        if let Err(error) = self.engine.providers.check_budget().await {
-            let failure = ModelError::new(ModelErrorCode::RateLimit, error.to_string());
-            return Ok(AfterTools::Ended(End::Failed(failure)));
+        match self.reserve_next().await {
+            Ok(()) => Ok(AfterTools::Again),
+            Err(error) => Ok(AfterTools::Ended(End::Failed(error))),
         }
-        Ok(AfterTools::Again)
     }
 
     /// Whether the result of a call stands in the log already: those of a turn that was parked.
@@ -229,12 +233,12 @@ impl Turn {
         events: &mut Vec<SessionEvent>,
     ) -> Vec<(usize, Map<String, Value>)> {
         let count = count.min(ready.len());
-        let round = self.round();
+        let (round, now) = (self.round(), self.engine.context.clock.now());
         ready
             .drain(..count)
             .map(|(index, input)| {
                 let seq = self.log.number();
-                events.push(SessionEvent::tool_use(seq, round, &calls[index]));
+                events.push(SessionEvent::tool_use(seq, round, &calls[index]).at(now));
                 calls[index].has_begun = true;
                 (index, input)
             })
@@ -243,7 +247,7 @@ impl Turn {
 
     fn launch(
         &self,
-        running: &mut JoinSet<(usize, Outcome)>,
+        running: &mut JoinSet<(usize, Over)>,
         index: usize,
         progress: &CallProgress,
         input: Map<String, Value>,
@@ -261,19 +265,21 @@ impl Turn {
                 cancelled: cancelled.child_token(),
             },
             Err(error) => {
-                let sentence = error.to_string();
-                running.spawn(async move { (index, Outcome::failed(sentence)) });
+                let over = (Outcome::failed(error.to_string()), self.engine.context.clock.now());
+                running.spawn(async move { (index, over) });
                 return;
             }
         };
-        let skills = self.engine.skills.clone();
-        let recorder = self.engine.context.recorder.clone();
+        let (engine, span) = (Arc::clone(&self.engine), ToolSpan::begin(&self.engine, &self.session, progress));
         let work = async move {
             let began = Instant::now();
-            let outcome = run_tool(&skills, tool.as_ref(), input, context).await;
+            let call = run_tool(&engine.skills, tool.as_ref(), input, context);
+            let outcome = trace::within(Some(span.place()), call).await;
             let has_failed = outcome.status == CallStatus::Failed;
-            recorder.record(Series::Tool, &tool.description().name, began.elapsed(), has_failed);
-            (index, outcome)
+            engine.context.recorder.record(Series::Tool, &tool.description().name, began.elapsed(), has_failed);
+            let ended_at = engine.context.clock.now();
+            span.end(&engine, &outcome, ended_at);
+            (index, (outcome, ended_at))
         };
         running.spawn(work.in_current_span());
     }
@@ -287,13 +293,16 @@ impl Turn {
         if events.is_empty() && approvals.is_empty() && usages.is_empty() && !unpark {
             return Ok(());
         }
-        let opening = Arc::new((events, approvals, usages));
+        // No call is under way when one is recorded.
+        let reservation = if usages.is_empty() { None } else { self.reservation.take() };
+        let has_reserved = reservation.is_some();
+        let opening = Arc::new((events, approvals, usages, std::mem::take(&mut self.steps)));
         let (engine, session) = (&self.engine, &self.session);
         let write = || {
             let (here, session, opening) = (Arc::clone(engine), Arc::clone(session), Arc::clone(&opening));
             let is_full = unpark || !opening.1.is_empty();
             let body = async move |tx: &mut Tx| {
-                let (events, approvals, usages) = &*opening;
+                let (events, approvals, usages, steps) = &*opening;
                 // A deletion has closed what its agent had asked for; nothing is asked after it.
                 if !approvals.is_empty() && !here.agents.is_alive(tx, &session.agent_id).await? {
                     return Err(EngineError::AgentGone);
@@ -306,7 +315,13 @@ impl Turn {
                     store::approvals::insert_approval(tx, approval).await?;
                 }
                 for usage in usages {
-                    here.record_usage(tx, &session, *usage).await?;
+                    here.record_usage(tx, &session, usage).await?;
+                }
+                for step in steps {
+                    store::steps::insert_step(tx, &session.id, step).await?;
+                }
+                if has_reserved {
+                    here.providers.settle_reservation(tx, session.id.as_str()).await?;
                 }
                 Ok::<_, EngineError>(())
             };
@@ -316,6 +331,9 @@ impl Turn {
         if let Err(error) = persist(engine, write).await {
             return Err((error, opening.2.clone()));
         }
+        if let Some(reservation) = reservation {
+            reservation.settled();
+        }
         if !opening.1.is_empty() {
             engine.approvals.asked().notify_one();
         }
@@ -323,7 +341,7 @@ impl Turn {
         Ok(())
     }
 
-    async fn write_usages(&mut self, usages: Vec<Usage>) -> Result<(), GivenUp> {
+    async fn write_usages(&mut self, usages: Vec<Attempt>) -> Result<(), GivenUp> {
         self.open_round(Opening { usages, ..Opening::default() }).await
     }
 

@@ -195,6 +195,7 @@ impl Work<'_> {
                 event_type: &claim.event_type,
                 payload: &claim.payload,
                 depth: claim.depth + 1,
+                trace: claim.trace,
                 given_up: None,
             };
             let is_new = insert_work(tx, &here.context().ids, &hook.hook, &work).await?;

@@ -85,6 +85,9 @@ impl Work<'_> {
             headers.insert(HeaderName::from_static(name), value);
             Ok(())
         };
+        if let Some(trace) = claim.trace {
+            set("traceparent", &trace.to_header())?;
+        }
         set("x-svc-event", &claim.event_type)?;
         set("x-svc-delivery", &claim.id)?;
         set("x-svc-timestamp", &seconds)?;

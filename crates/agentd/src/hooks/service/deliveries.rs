@@ -1,6 +1,6 @@
 //! Looking at deliveries and executions, and trying deliveries again.
 
-use agentd_base::{Page, Timestamp};
+use agentd_base::{Page, Timestamp, trace};
 use agentd_store::{EventId, Recorder, Tx};
 use serde_json::{Value, json};
 
@@ -124,6 +124,7 @@ impl Hooks {
                 event_type: TEST_EVENT,
                 payload: &payload,
                 depth: 0,
+                trace: trace::current(),
                 given_up: None,
             };
             deliveries::insert_deliveries(tx, &[(delivery.clone(), work)]).await?;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use agentd_base::trace::TraceContext;
 use agentd_base::{Page, Timestamp};
 use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, in_list, rows_of};
 
@@ -43,6 +44,7 @@ pub(in crate::hooks) struct NewWork<'a> {
     /// The event as JSON.
     pub(in crate::hooks) payload: &'a str,
     pub(in crate::hooks) depth: u32,
+    pub(in crate::hooks) trace: Option<TraceContext>,
     /// Why nothing is done about it.
     pub(in crate::hooks) given_up: Option<&'a str>,
 }
@@ -59,7 +61,7 @@ pub(in crate::hooks) async fn insert_deliveries(
     tx: &mut Tx,
     new: &[(HookDeliveryId, NewWork<'_>)],
 ) -> Result<Added, StoreError> {
-    const COLUMN_COUNT: usize = 8;
+    const COLUMN_COUNT: usize = 9;
     let (now, mut left, mut added) = (tx.clock().now(), new, Added::default());
     while !left.is_empty() {
         let (batch, rest) = left.split_at(batch_of(left.len()));
@@ -75,14 +77,15 @@ pub(in crate::hooks) async fn insert_deliveries(
             values.push(work.depth);
             values.push(status.as_str());
             values.push(work.given_up);
+            values.push(work.trace);
         }
         // What is given up here ends without an attempt, and is counted like whatever ends.
         let ends = batch.iter().any(|(_, work)| work.given_up.is_some());
         let sql = format!(
             "INSERT INTO hook_deliveries (id, hook_id, event_id, event_type, payload, depth, status, error, \
-             attempt_count, due_at, fence, created_at, updated_at) \
+             traceparent, attempt_count, due_at, fence, created_at, updated_at) \
              SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, \
-             0, CASE WHEN v.column8 IS NULL THEN $1 END, 0, $1, $1 FROM (VALUES {}) AS v WHERE 1 = 1 \
+             v.column9, 0, CASE WHEN v.column8 IS NULL THEN $1 END, 0, $1, $1 FROM (VALUES {}) AS v WHERE 1 = 1 \
              ON CONFLICT (hook_id, event_id) DO NOTHING RETURNING status{}",
             rows_of(2, COLUMN_COUNT, batch.len()),
             if ends { ", hook_id, event_type" } else { "" },
@@ -275,7 +278,7 @@ impl Ends {
     async fn write(self, tx: &mut Tx) -> Result<(), StoreError> {
         let ended: Vec<(&HookId, &str, Figures)> =
             self.0.iter().map(|((hook, event_type), ended)| (hook, event_type.as_str(), *ended)).collect();
-        figures::add_all_figures(tx, &ended).await
+        figures::add_deliveries(tx, &ended).await
     }
 }
 

@@ -40,9 +40,10 @@ pub(in crate::hooks) async fn insert_execution(
     let added = tx
         .execute(
             "INSERT INTO hook_executions (id, hook_id, event_id, event_type, payload, depth, status, \
-             attempt_count, due_at, fence, started_at, created_at) VALUES ($1, $2, $3, $4, $5, $6, 'running', 0, $7, 0, $7, $7) \
+             attempt_count, due_at, fence, started_at, created_at, traceparent) \
+             VALUES ($1, $2, $3, $4, $5, $6, 'running', 0, $7, 0, $7, $7, $8) \
              ON CONFLICT (hook_id, event_id) DO NOTHING",
-            args![id, new.hook_id, new.event_id, new.event_type, new.payload, new.depth, now],
+            args![id, new.hook_id, new.event_id, new.event_type, new.payload, new.depth, now, new.trace],
         )
         .await?;
     Ok(added == 1)

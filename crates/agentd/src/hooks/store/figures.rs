@@ -52,16 +52,21 @@ pub(in crate::hooks) async fn add_figures(
     add_all_figures(tx, &[(hook, event_type, figures)]).await
 }
 
-/// Adds what ended now, by hook and type of event: each pair once, and in order, so that two of these never wait
-/// for each other crosswise.
-pub(in crate::hooks) async fn add_all_figures(
+/// The same of deliveries, which are counted with all that happens, too.
+pub(in crate::hooks) async fn add_deliveries(
     tx: &mut Tx,
     ended: &[(&HookId, &str, Figures)],
 ) -> Result<(), StoreError> {
-    const COLUMN_COUNT: usize = 6;
     let failed = ended.iter().map(|(_, _, figures)| figures.failed).sum::<u64>();
     let all = failed + ended.iter().map(|(_, _, figures)| figures.succeeded).sum::<u64>();
     rollups::count(tx, &[(Counter::Deliveries, "", all), (Counter::DeadLetters, "", failed)]).await?;
+    add_all_figures(tx, ended).await
+}
+
+/// Adds what ended now, by hook and type of event: each pair once, and in order, so that two of these never wait
+/// for each other crosswise.
+async fn add_all_figures(tx: &mut Tx, ended: &[(&HookId, &str, Figures)]) -> Result<(), StoreError> {
+    const COLUMN_COUNT: usize = 6;
     let start = period_of(tx.clock().now());
     let mut left = ended;
     while !left.is_empty() {

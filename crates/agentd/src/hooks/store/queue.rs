@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
+use agentd_base::trace::TraceContext;
 use agentd_store::{Args, Read, Row, StoreError, Tx, args, in_list};
 
 use crate::hooks::model::{HookDeliveryId, HookId};
@@ -67,6 +68,8 @@ pub(in crate::hooks) struct Claim {
     /// The event as JSON.
     pub(in crate::hooks) payload: String,
     pub(in crate::hooks) depth: u32,
+    /// Where in a trace the event happened, if anywhere.
+    pub(in crate::hooks) trace: Option<TraceContext>,
     pub(in crate::hooks) attempt_count: u32,
     pub(in crate::hooks) owner: String,
     pub(in crate::hooks) fence: u32,
@@ -127,7 +130,7 @@ pub(in crate::hooks) async fn claim(
         "WITH due AS MATERIALIZED (SELECT id FROM {table} WHERE hook_id = $1 AND due_at <= $2 {first} \
          ORDER BY due_at, id LIMIT $3 {skip_locked}) \
          UPDATE {table} SET {claimed}, owner = $4, fence = fence + 1, due_at = $5 WHERE id IN (SELECT id FROM due) \
-         RETURNING id, hook_id, event_id, event_type, payload, depth, attempt_count, owner, fence",
+         RETURNING id, hook_id, event_id, event_type, payload, depth, attempt_count, owner, fence, traceparent",
         table = queue.table(),
         claimed = queue.claimed(),
         skip_locked = tx.dialect().skip_locked(),
@@ -149,7 +152,7 @@ pub(in crate::hooks) async fn claim_one(
     let now = tx.clock().now();
     let sql = format!(
         "UPDATE {table} SET {claimed}, owner = $3, fence = fence + 1, due_at = $4 WHERE id = $1 \
-         RETURNING id, hook_id, event_id, event_type, payload, depth, attempt_count, owner, fence",
+         RETURNING id, hook_id, event_id, event_type, payload, depth, attempt_count, owner, fence, traceparent",
         table = queue.table(),
         claimed = queue.claimed(),
     );
@@ -164,6 +167,7 @@ fn claimed(row: &Row) -> Result<Claim, StoreError> {
         event_type: row.get("event_type")?,
         payload: row.get("payload")?,
         depth: row.get("depth")?,
+        trace: row.trace()?,
         attempt_count: row.get("attempt_count")?,
         owner: row.get("owner")?,
         fence: row.get("fence")?,

@@ -24,6 +24,12 @@ pub(super) struct Task {
     pub(super) permit: HookPermit,
 }
 
+/// The span of the work on what was claimed.
+pub(super) fn claim_span(claim: &Claim) -> tracing::Span {
+    let trace_id = claim.trace.map(|trace| tracing::field::display(trace.trace_id));
+    tracing::info_span!("claim", item = claim.id, trace_id)
+}
+
 /// A hook that has something due, and a permit for each row that is to be claimed.
 struct Waiting {
     hook: Arc<LoadedHook>,

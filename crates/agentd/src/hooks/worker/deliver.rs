@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::Timestamp;
+use agentd_base::{Timestamp, trace};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
+use tracing::Instrument as _;
 
 use super::INTERVAL;
-use super::claim::{Task, claim_due, rest};
+use super::claim::{Task, claim_due, claim_span, rest};
 use super::record::{Attempted, Recorder};
 use crate::hooks::act::Work;
 use crate::hooks::model::{Action, DELIVERY_LEASE, Sent};
@@ -67,8 +68,10 @@ impl DeliverHooks {
         let items = claimed.len();
         for task in claimed {
             let (hooks, recorder) = (self.hooks.clone(), Arc::clone(&self.recorder));
+            let (trace, span) = (task.claim.trace, claim_span(&task.claim));
             // In a task of its own: what has begun is not cut off when the workers stop.
-            tokio::spawn(async move { deliver(&hooks, &recorder, task).await });
+            let delivering = async move { deliver(&hooks, &recorder, task).await };
+            tokio::spawn(trace::within(trace, delivering).instrument(span));
         }
         Ok(WorkerReport::more(items))
     }

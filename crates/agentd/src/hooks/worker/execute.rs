@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::Timestamp;
+use agentd_base::{Timestamp, trace};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
+use tracing::Instrument as _;
 
 use super::INTERVAL;
-use super::claim::{Task, claim_due, rest};
+use super::claim::{Task, claim_due, claim_span, rest};
 use crate::hooks::act::Work;
 use crate::hooks::model::EXECUTION_LEASE;
 use crate::hooks::service::Hooks;
@@ -55,8 +56,9 @@ impl ExecuteHooks {
         let items = claimed.len();
         for task in claimed {
             let hooks = self.0.clone();
+            let (trace, span) = (task.claim.trace, claim_span(&task.claim));
             // In a task of its own: what has begun is not cut off when the workers stop.
-            tokio::spawn(async move {
+            let executing = async move {
                 let Task { hook, claim, mut permit, .. } = task;
                 Work::new(&hooks, &hook, &claim).execute(hook.hook.max_retries, &mut permit).await;
                 let has_left_queue = permit.has_left_queue();
@@ -65,7 +67,8 @@ impl ExecuteHooks {
                     // The limit of the queue has nothing to tell, but the hook may have another one.
                     hooks.wake_of(QueueKind::Executions).notify_one();
                 }
-            });
+            };
+            tokio::spawn(trace::within(trace, executing).instrument(span));
         }
         Ok(WorkerReport::more(items))
     }

@@ -199,6 +199,7 @@ async fn take_batch(hooks: &Hooks, tx: &mut Tx, page: &Page, capacity: &Capacity
                 event_type: &event.event_type,
                 payload,
                 depth,
+                trace: event.trace,
                 given_up: capacity.behind.contains(&hook.hook.id).then_some(GIVEN_UP),
             };
             if hook.hook.is_queued() && depth <= MAX_DEPTH {

@@ -196,7 +196,7 @@ async fn write(tx: &mut Tx, batch: &[Attempted]) -> Result<Vec<DeliveryStatus>, 
     let figures = receivers.iter().flat_map(|(hook, receiver)| {
         receiver.figures.iter().map(|(event_type, figures)| (*hook, *event_type, *figures))
     });
-    figures::add_all_figures(tx, &figures.collect::<Vec<_>>()).await?;
+    figures::add_deliveries(tx, &figures.collect::<Vec<_>>()).await?;
     Ok(ended)
 }
 

@@ -158,9 +158,9 @@ impl Memory {
             self.embed_wake().notify_one();
         }
         let now = self.context().clock.now();
-        let judged =
+        let evaluated =
             (new.importance.is_none() || new.valence.is_none()).then(|| agentd_entities::evaluate(&new.content));
-        let share = |said: Option<f64>, judged: Option<f64>| Millionths::of(said.or(judged).unwrap_or_default());
+        let share = |said: Option<f64>, evaluated: Option<f64>| Millionths::of(said.or(evaluated).unwrap_or_default());
         let found = match self.rules().entity_extraction {
             EntityExtraction::Off => None,
             // A model goes over it later.
@@ -175,8 +175,8 @@ impl Memory {
             id: EpisodeId::generate(&self.context().ids),
             agent_id: new.agent_id,
             source: new.source.unwrap_or_else(|| MANUAL.to_owned()),
-            importance: share(new.importance, judged.as_ref().map(|judged| judged.importance)),
-            valence: share(new.valence, judged.as_ref().map(|judged| judged.valence)),
+            importance: share(new.importance, evaluated.as_ref().map(|evaluated| evaluated.importance)),
+            valence: share(new.valence, evaluated.as_ref().map(|evaluated| evaluated.valence)),
             content: new.content,
             summary: new.summary,
             topics: new.topics,

@@ -79,15 +79,15 @@ impl Memory {
             let text = in_short(text.trim(), INSIGHT_CHARACTERS);
             // A title may be the beginning of what was deleted.
             let content = if deleted.is_empty() { format!("{}: {text}", conversation.title) } else { text };
-            let judged = agentd_entities::evaluate(&content);
+            let evaluated = agentd_entities::evaluate(&content);
             let new = NewEpisode {
                 agent_id: Some(agent.id.clone()),
                 content,
                 source: Some(INSIGHT.to_owned()),
                 origin: Some(origin(conversation)),
                 // A summary of what was said is never small talk.
-                importance: Some(judged.importance.max(self.rules().min_importance)),
-                valence: Some(judged.valence),
+                importance: Some(evaluated.importance.max(self.rules().min_importance)),
+                valence: Some(evaluated.valence),
                 occurred_at: utterances.iter().map(|one| one.at).max(),
                 ..NewEpisode::default()
             };
@@ -203,17 +203,17 @@ fn day(at: Timestamp) -> String {
 /// The most important sentences, in the order in which they were said.
 fn most_telling(utterances: &[Utterance]) -> Option<String> {
     let sentences = utterances.iter().flat_map(|one| sentences(&one.text));
-    let mut judged: Vec<(usize, f64, &str)> = sentences
+    let mut evaluated: Vec<(usize, f64, &str)> = sentences
         .enumerate()
         .map(|(place, sentence)| (place, agentd_entities::evaluate(sentence).importance, sentence))
         .filter(|(_, importance, sentence)| *importance >= TELLING_SENTENCE && !sentence.ends_with('?'))
         .collect();
-    judged.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
-    judged.dedup_by_key(|(_, _, sentence)| *sentence);
-    judged.truncate(SENTENCES);
-    judged.sort_by_key(|(place, ..)| *place);
+    evaluated.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    evaluated.dedup_by_key(|(_, _, sentence)| *sentence);
+    evaluated.truncate(SENTENCES);
+    evaluated.sort_by_key(|(place, ..)| *place);
     let chosen: Vec<String> =
-        judged.into_iter().map(|(_, _, sentence)| in_short(sentence, INSIGHT_CHARACTERS / SENTENCES)).collect();
+        evaluated.into_iter().map(|(_, _, sentence)| in_short(sentence, INSIGHT_CHARACTERS / SENTENCES)).collect();
     (!chosen.is_empty()).then(|| chosen.join(" "))
 }
 

@@ -75,7 +75,7 @@ impl Memory {
         }
     }
 
-    /// Judges what was said at `since` or later; `None` where the agent is gone.
+    /// Evaluates what was said at `since` or later; `None` where the agent is gone.
     pub(super) async fn go_over(
         &self,
         conversation: &ConversationRef,

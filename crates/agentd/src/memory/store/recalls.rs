@@ -25,8 +25,8 @@ pub(crate) async fn count_access(tx: &mut Tx, ids: &[String]) -> Result<(), Stor
 /// What became of an episode when it was recalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Feedback {
-    /// Answers that were judged.
-    pub judged: u64,
+    /// Answers that were evaluated.
+    pub evaluated: u64,
     /// Answers that made use of it.
     pub used: u64,
 }
@@ -52,7 +52,7 @@ pub(crate) async fn feedback_of(read: &mut Read, numbers: &[i64]) -> Result<Hash
     let rows = read.fetch_all(sql, args).await?;
     rows.iter()
         .map(|row| {
-            let feedback = Feedback { judged: row.get("judged_count")?, used: row.get("used_count")? };
+            let feedback = Feedback { evaluated: row.get("judged_count")?, used: row.get("used_count")? };
             Ok((row.get("number")?, feedback))
         })
         .collect()

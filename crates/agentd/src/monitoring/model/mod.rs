@@ -1,9 +1,29 @@
-//! The answers of the probes.
+//! The answers of the probes and of the figures, and what they are made of.
+
+mod health;
+mod performance;
+mod tokens;
+mod usage;
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use utoipa::ToSchema;
+
+pub use health::{ComponentView, ComponentsView};
+pub(super) use health::{WorkerState, millis, of_calls, of_requests, of_workers, worst};
+pub(super) use performance::MAX_POINTS;
+pub use performance::{
+    CallFigures, Granularity, HistoryPeriod, PerformanceHistory, PerformancePoint, PerformanceView, QueueDepth,
+    RequestFigures, RouteFigures, TurnFigures,
+};
+pub(super) use tokens::percentage;
+pub use tokens::{ModelTokens, ProjectTokens, TokensPoint, TokensView, Trend};
+pub(super) use usage::summary;
+pub use usage::{
+    ActivityView, AgentUsage, AnalyticsView, DayCounts, DayView, KeyUsage, RecentEvent, SourceUsage, ToolUsage,
+    TopAgent, TypeActivity, UsageTotals, UsageView,
+};
 
 /// Answer of `GET /health`.
 #[derive(Debug, Clone, Serialize, ToSchema)]

@@ -1,4 +1,8 @@
-//! The probes, the index and the metrics. All of it is public.
+//! The probes, the index and the metrics, which are public; the figures, and what the machine does.
+
+mod figures;
+mod health;
+mod performance;
 
 use std::time::Duration;
 
@@ -14,6 +18,7 @@ use super::error::NotReady;
 use super::model::{ApiIndex, HealthView, LivenessView, PublicHealthView, ReadinessView};
 use super::readiness::{Admitted, Readiness};
 use super::service::{Monitoring, health_of};
+use super::system::SystemView;
 use crate::runtime::EventBacklog;
 
 /// A client that was told to come back should do so after this long.
@@ -30,7 +35,19 @@ pub fn routes() -> Routes<Monitoring> {
         .routes(routes!(get_api_health))
         .routes(routes!(get_api_index))
         .routes(routes!(get_metrics));
-    Routes::new().public(router)
+    let figures = ApiRouter::new()
+        .routes(routes!(health::get_component_health))
+        .routes(routes!(health::get_component))
+        .routes(routes!(health::check_components))
+        .routes(routes!(figures::get_tokens))
+        .routes(routes!(figures::get_tokens_history))
+        .routes(routes!(figures::get_usage))
+        .routes(routes!(figures::get_activity_summary))
+        .routes(routes!(figures::get_analytics))
+        .routes(routes!(get_system))
+        .routes(routes!(performance::get_performance))
+        .routes(routes!(performance::get_performance_history));
+    Routes::new().public(router).protected(figures)
 }
 
 /// The probes of a daemon that is not composed yet.
@@ -157,4 +174,15 @@ async fn get_metrics(State(monitoring): State<Monitoring>) -> Response {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// What the machine does, as far as the daemon may use it
+///
+/// A container's own limits count. What cannot be read is `null`.
+#[utoipa::path(
+    get, path = "/api/monitoring/system", tag = "monitoring",
+    responses((status = 200, body = SystemView)),
+)]
+async fn get_system(State(monitoring): State<Monitoring>) -> Json<SystemView> {
+    Json(monitoring.system().await)
 }

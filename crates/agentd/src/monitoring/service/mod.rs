@@ -1,5 +1,12 @@
 //! The use cases of monitoring.
 
+mod activity;
+mod analytics;
+mod health;
+mod performance;
+mod tokens;
+mod usage;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,11 +16,21 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::error::NotReady;
-use super::model::{ApiIndex, DEGRADED, HEALTHY, HealthView, LivenessView, PublicHealthView, ReadinessView, VERSION};
+use super::model::{
+    ApiIndex, DEGRADED, HEALTHY, HealthView, LivenessView, PublicHealthView, QueueDepth, ReadinessView, VERSION,
+};
 use super::probe::{DatabaseCheck, Probe};
 use super::readiness::{Phase, Readiness};
 use super::store;
-use crate::runtime::{AppContext, Family, Metrics, Sample};
+use super::system::{SystemProbe, SystemView};
+use crate::agents::Agents;
+use crate::auth::Auth;
+use crate::projects::Projects;
+use crate::providers::Providers;
+use crate::rollups::{Rollups, Zoned};
+use crate::runtime::{AppContext, Family, Metrics, Sample, WorkerRecords};
+use crate::settings::Settings;
+pub use tokens::TokensPeriod;
 
 /// The domain that knows credentials says whether bootstrap mode is on.
 pub trait ReportsBootstrap: Send + Sync {
@@ -24,13 +41,43 @@ pub trait ReportsBootstrap: Send + Sync {
     fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>>;
 }
 
+/// A domain with a queue of its own says what waits in it.
+pub trait ReportsQueue: Send + Sync {
+    /// # Errors
+    /// The database is away.
+    fn depth(&self) -> BoxFuture<'_, Result<QueueDepth, StoreError>>;
+}
+
+/// Where figures and the names in them come from.
+#[derive(Clone)]
+pub struct FigureSources {
+    pub settings: Settings,
+    pub rollups: Rollups,
+    pub providers: Providers,
+    pub agents: Agents,
+    pub projects: Projects,
+    pub auth: Auth,
+    pub records: WorkerRecords,
+    pub queues: Vec<Arc<dyn ReportsQueue>>,
+}
+
+impl std::fmt::Debug for FigureSources {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FigureSources").finish_non_exhaustive()
+    }
+}
+
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Monitoring {
+    context: AppContext,
     readiness: Readiness,
     probe: Arc<Probe>,
     metrics: Arc<Metrics>,
     bootstrap: Arc<dyn ReportsBootstrap>,
+    sources: Arc<FigureSources>,
+    components: Arc<health::Components>,
+    system: SystemProbe,
 }
 
 impl std::fmt::Debug for Monitoring {
@@ -47,11 +94,17 @@ impl Monitoring {
         readiness: Readiness,
         bootstrap: Arc<dyn ReportsBootstrap>,
         mut checks: Vec<Arc<dyn HealthCheck>>,
+        sources: FigureSources,
     ) -> Self {
-        checks.insert(0, Arc::new(DatabaseCheck(context.db.clone())));
+        let database: Arc<dyn HealthCheck> = Arc::new(DatabaseCheck(context.db.clone()));
+        let components = Arc::new(health::Components::new(Arc::clone(&database), checks.clone()));
+        checks.insert(0, database);
         let metrics = Arc::new(Metrics::new(context.clock.clone(), context.recorder.clone()));
         add_queue_depths(&metrics, &context.db);
-        Self { readiness, probe: Arc::new(Probe::new(context.clock.clone(), checks)), metrics, bootstrap }
+        let probe = Arc::new(Probe::new(context.clock.clone(), checks));
+        let system = SystemProbe::new(context.data_dir.root());
+        let (context, sources) = (context.clone(), Arc::new(sources));
+        Self { context, readiness, probe, metrics, bootstrap, sources, components, system }
     }
 
     /// Where the domains' figures are registered.
@@ -63,6 +116,12 @@ impl Monitoring {
     #[must_use]
     pub fn readiness(&self) -> &Readiness {
         &self.readiness
+    }
+
+    /// The days of the profile's time zone.
+    #[must_use]
+    pub fn zone(&self) -> Zoned {
+        self.sources.rollups.days()
     }
 
     /// Says that the process answers, and nothing of anything else.
@@ -117,6 +176,11 @@ impl Monitoring {
                 ("ready", "/health/ready"),
             ]),
         }
+    }
+
+    /// What the machine does.
+    pub async fn system(&self) -> SystemView {
+        self.system.view(self.readiness.uptime()).await
     }
 
     /// The figures in Prometheus' text format, at most a second old.

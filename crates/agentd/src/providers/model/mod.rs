@@ -1,5 +1,6 @@
 //! Providers, preferences, prices and usage; all of it pure.
 
+mod budget;
 mod preference;
 mod price;
 mod provider;
@@ -7,11 +8,12 @@ mod usage;
 mod view;
 
 pub use preference::{ModelPreference, ResolvedModel};
-pub use price::{PriceTable, PriceTableError};
+pub use price::{LongPrompt, Price, PriceOrigin, PriceTable, PriceTableError};
 pub use provider::{LOCAL, ProviderChange, ProviderReport, ProviderStatus, ReportedFailure};
 pub use usage::{ModelCall, TokenTotal, UsageFigures, UsageId};
-pub use view::{CallsTools, LocalModelState, LocalModelView, ProviderView};
+pub use view::{CallsTools, DefaultCheck, LocalModelState, LocalModelView, ProviderView};
 
+pub(super) use budget::{ASSUMED_OUTPUT, BudgetState, CallBound, Fit};
 use preference::is_provider;
 pub(super) use provider::{Outcome, ProviderRow, known_ids, parse_base_url, parse_key, server_of};
 pub(super) use usage::{UsageRow, until_midnight};

@@ -64,13 +64,15 @@ impl Outcome {
         Self { status: ProviderStatus::Ok, message: None, checked_at: now, file: None }
     }
 
+    /// Whether a failure is the provider's, and not the request's or that of whoever stopped it.
+    pub(in crate::providers) fn is_of_provider(error: &ModelError) -> bool {
+        !matches!(error.code, ModelErrorCode::ContextLength | ModelErrorCode::Cancelled | ModelErrorCode::Internal)
+    }
+
     /// `None` when the failure is the request's, or somebody stopped it: it says nothing of the
     /// provider.
     pub(in crate::providers) fn of_call(error: &ModelError, now: Timestamp) -> Option<Self> {
-        match error.code {
-            ModelErrorCode::ContextLength | ModelErrorCode::Cancelled | ModelErrorCode::Internal => None,
-            _ => Some(Self::of_test(error, now)),
-        }
+        Self::is_of_provider(error).then(|| Self::of_test(error, now))
     }
 
     pub(in crate::providers) fn of_test(error: &ModelError, now: Timestamp) -> Self {

@@ -71,3 +71,19 @@ pub enum LocalModelState {
     /// The last attempt failed; the next request tries again.
     Failed,
 }
+
+/// How the provider that answers by default does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DefaultCheck {
+    /// `None`: it was not asked over a network.
+    Answered {
+        provider: String,
+        latency: Option<std::time::Duration>,
+    },
+    Failed {
+        provider: String,
+        reason: String,
+    },
+    /// There is none.
+    NoModel(String),
+}

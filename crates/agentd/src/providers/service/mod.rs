@@ -1,11 +1,13 @@
 //! Providers: setting them up, choosing a model, and counting what it used.
 
+mod budget;
 mod key;
+mod prices;
 mod setup;
 mod tracked;
 mod usage;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use agentd_base::Clock;
@@ -14,6 +16,7 @@ use agentd_llm::{ModelBackend, ModelError, Vendor, VendorBackend};
 use agentd_net::{GuardedClient, Trust};
 use agentd_store::{Db, Read, Snapshot, Tx};
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 use tracked::TrackedBackend;
 use url::Url;
 
@@ -23,6 +26,7 @@ use super::model::{Candidates, Choice, LOCAL, ModelPreference, Outcome, PriceTab
 use super::store;
 use crate::runtime::{AppContext, Recorder};
 use crate::settings::{Settings, Vault, VaultError};
+pub use budget::{PlannedCall, Reservation};
 pub use key::PreparedProvider;
 
 /// The vault's scope for keys.
@@ -46,7 +50,15 @@ struct Inner {
     vault: Vault,
     local: LocalOptions,
     client: GuardedClient,
+    /// What ships with the daemon, and the file before it.
     prices: PriceTable,
+    /// With what was set over HTTP before both.
+    price_table: Snapshot<PriceTable>,
+    /// Names under which this process has set tokens aside. At most one a turn.
+    reservations: Mutex<BTreeSet<String>>,
+    /// Held by who is next when others give tokens back.
+    waiting: tokio::sync::Mutex<()>,
+    draining: CancellationToken,
     /// In the documented order.
     configured: Snapshot<Vec<Configured>>,
     /// What the last call of each provider said, as far as this process made it. At most nine.
@@ -90,6 +102,10 @@ impl Providers {
             vault: settings.vault().clone(),
             client: GuardedClient::new(settings.policy(), Trust::Owner),
             configured: Snapshot::new(&context.db, &[store::PROVIDERS]),
+            price_table: Snapshot::new(&context.db, &[store::prices::PRICES]),
+            reservations: Mutex::default(),
+            waiting: tokio::sync::Mutex::default(),
+            draining: context.draining.clone(),
             outcomes: Mutex::default(),
             settings,
             local,
@@ -106,6 +122,7 @@ impl Providers {
         self.0.settings.refresh().await?;
         let agent = self.0.settings.agent();
         let configured = self.configured().await?;
+        let prices = self.price_table().await?;
         let usable = configured.iter().filter(|provider| provider.backend.is_ok());
         let candidates = Candidates {
             vendors: usable.map(|provider| (provider.vendor, provider.default_model.clone())).collect(),
@@ -120,7 +137,7 @@ impl Providers {
         let chosen = configured.iter().find(|provider| provider.vendor == vendor);
         let backend = chosen.and_then(|provider| provider.backend.as_ref().ok()).cloned();
         let backend = backend.ok_or_else(|| ProviderError::no_model(format!("{vendor} was taken away just now")))?;
-        let context_window = self.0.prices.context_window(vendor.id(), &model);
+        let context_window = prices.context_window(vendor.id(), &model);
         let backend = self.tracked(vendor.id(), backend);
         Ok(ResolvedModel { backend, provider: vendor.id().to_owned(), model, context_window })
     }

@@ -14,8 +14,8 @@ use super::{Configured, Providers, canonical, file_name};
 use crate::providers::error::ProviderError;
 use crate::providers::local::LocalBackend;
 use crate::providers::model::{
-    CallsTools, LOCAL, LocalModelState, LocalModelView, ModelCall, Outcome, ProviderReport, ProviderRow,
-    ProviderStatus, ProviderView, ReportedFailure,
+    CallsTools, DefaultCheck, LOCAL, LocalModelState, LocalModelView, ModelCall, ModelPreference, Outcome,
+    ProviderReport, ProviderRow, ProviderStatus, ProviderView, ReportedFailure,
 };
 use crate::providers::store;
 use crate::settings::{AgentSettings, FindsNamed, Section};
@@ -87,6 +87,31 @@ impl Providers {
             Tested::NotSetUp(message) => Err(ReportedFailure { code: "unconfigured", message }),
         };
         Ok(ProviderReport { latency, outcome })
+    }
+
+    /// Whether the provider that answers by default does, asked for nothing that costs: a vendor for its models, the
+    /// model inside for its state.
+    ///
+    /// # Errors
+    /// The database is away. That nobody answers is an answer.
+    pub async fn check_default(&self) -> Result<DefaultCheck, ProviderError> {
+        let provider = match self.resolve(ModelPreference::new(None, None)).await {
+            Ok(resolved) => resolved.provider,
+            Err(ProviderError::NoModel { reason }) => return Ok(DefaultCheck::NoModel(reason)),
+            Err(error) => return Err(error),
+        };
+        if provider == LOCAL {
+            let view = self.local_view();
+            return Ok(match view.status {
+                ProviderStatus::Failing => DefaultCheck::Failed { provider, reason: view.message.unwrap_or_default() },
+                _ => DefaultCheck::Answered { provider, latency: None },
+            });
+        }
+        let report = self.test(&provider).await?;
+        Ok(match report.outcome {
+            Ok(_) => DefaultCheck::Answered { provider, latency: Some(report.latency) },
+            Err(failure) => DefaultCheck::Failed { provider, reason: failure.message },
+        })
     }
 
     async fn test_vendor(&self, id: &'static str) -> Result<Tested, ProviderError> {

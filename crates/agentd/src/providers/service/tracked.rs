@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 
 use super::Providers;
+use crate::providers::model::Outcome;
 use crate::runtime::Series;
 
 /// What [`Providers::resolve`] hands out, so that nobody who calls a model can forget to report.
@@ -33,15 +34,15 @@ impl ModelBackend for TrackedBackend {
             let events = match self.inner.generate(request).await {
                 Ok(events) => events,
                 Err(error) => {
-                    recorder.record(Series::ModelCall, provider, began.elapsed(), true);
+                    recorder.record(Series::ModelCall, provider, began.elapsed(), Outcome::is_of_provider(&error));
                     providers.report_outcome_of(provider, file, Err(&error)).await;
                     return Err(error);
                 }
             };
             let tracked = events.then(move |event| {
                 let (providers, file) = (providers.clone(), file.clone());
-                let is_error = event.is_err();
-                if is_error || matches!(event, Ok(ModelEvent::Finished(_))) {
+                let is_error = event.as_ref().err().is_some_and(Outcome::is_of_provider);
+                if matches!(event, Err(_) | Ok(ModelEvent::Finished(_))) {
                     recorder.record(Series::ModelCall, provider, began.elapsed(), is_error);
                 }
                 async move {

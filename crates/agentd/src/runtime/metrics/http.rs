@@ -10,12 +10,11 @@ use agentd_web::RequestObserver;
 use arc_swap::ArcSwap;
 use http::{Method, StatusCode};
 
-use super::text::Text;
-use crate::runtime::recorder::{Recorder, Series};
+use super::text::{Text, float};
+use crate::runtime::recorder::{Buckets, Recorder, Series};
 
-/// Upper bounds of the histogram, in seconds.
-const BOUNDS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-const BOUNDS_US: [u128; 13] = [
+/// Upper bounds of the histogram, in microseconds.
+const BOUNDS_US: &[u64] = &[
     1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -24,24 +23,21 @@ const METHODS: [&str; 8] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OP
 const MAX_ROUTES: usize = 1024;
 const OTHER_ROUTE: &str = "other";
 
-#[derive(Debug, Default)]
-struct Latency {
-    /// One for each bound, and one beyond them all.
-    buckets: [AtomicU64; BOUNDS.len() + 1],
-    sum_us: AtomicU64,
-}
-
 #[derive(Debug)]
 struct MethodMetrics {
     /// `GET /api/agents`
     label: Box<str>,
     by_class: [AtomicU64; CLASSES.len()],
-    latency: Latency,
+    latency: Buckets,
 }
 
 impl MethodMetrics {
     fn new(method: &str, route: &str) -> Self {
-        Self { label: format!("{method} {route}").into(), by_class: Default::default(), latency: Latency::default() }
+        Self {
+            label: format!("{method} {route}").into(),
+            by_class: Default::default(),
+            latency: Buckets::new(BOUNDS_US),
+        }
     }
 }
 
@@ -94,13 +90,10 @@ impl HttpMetrics {
                 }
             }
         }
-        text.family(
-            "svc_http_request_duration_seconds",
-            "Time until the head of the answer was there; a stream goes on after that.",
-            "histogram",
-        );
+        let name = "svc_http_request_duration_seconds";
+        text.family(name, "Time until the head of the answer was there; a stream goes on after that.", "histogram");
         for (route, method, metrics) in recorded() {
-            metrics.latency.write(text, route, method);
+            text.histogram(name, &[("route", route), ("method", method)], &metrics.latency.read());
         }
     }
 }
@@ -119,36 +112,6 @@ impl RequestObserver for HttpMetrics {
     }
 }
 
-impl Latency {
-    fn record(&self, elapsed: Duration) {
-        let micros = elapsed.as_micros();
-        let position = BOUNDS_US.partition_point(|bound| *bound < micros);
-        if let Some(bucket) = self.buckets.get(position) {
-            bucket.fetch_add(1, Ordering::Relaxed);
-        }
-        self.sum_us.fetch_add(u64::try_from(micros).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    fn write(&self, text: &mut Text, route: &str, method: &str) {
-        let name = "svc_http_request_duration_seconds_bucket";
-        let mut count = 0;
-        for (bound, bucket) in BOUNDS.iter().zip(&self.buckets) {
-            count += bucket.load(Ordering::Relaxed);
-            text.sample(name, &[("route", route), ("method", method), ("le", &bound.to_string())], float(count));
-        }
-        count += self.buckets.last().map_or(0, |beyond| beyond.load(Ordering::Relaxed));
-        text.sample(name, &[("route", route), ("method", method), ("le", "+Inf")], float(count));
-        let labels = [("route", route), ("method", method)];
-        text.sample("svc_http_request_duration_seconds_sum", &labels, float(self.sum_us.load(Ordering::Relaxed)) / 1e6);
-        text.sample("svc_http_request_duration_seconds_count", &labels, float(count));
-    }
-}
-
-#[allow(clippy::cast_precision_loss, reason = "a figure for people and graphs")]
-fn float(count: u64) -> f64 {
-    count as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,13 +120,6 @@ mod tests {
         let mut text = Text::default();
         metrics.write(&mut text);
         String::from_utf8(text.into_bytes().to_vec()).unwrap()
-    }
-
-    #[test]
-    fn bounds_agree_in_both_units() {
-        for (seconds, micros) in BOUNDS.iter().zip(BOUNDS_US) {
-            assert_eq!(Duration::from_secs_f64(*seconds).as_micros(), micros);
-        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod count;
 mod http;
 mod process;
+mod recorded;
 mod source;
 mod text;
 
@@ -40,6 +41,7 @@ pub struct Metrics {
     clock: Clock,
     started_at: Timestamp,
     http: Arc<HttpMetrics>,
+    recorder: Recorder,
     sources: RwLock<Vec<Arc<Registered>>>,
     last: Mutex<Option<(Timestamp, Bytes)>>,
 }
@@ -53,13 +55,16 @@ impl std::fmt::Debug for Metrics {
 impl Metrics {
     #[must_use]
     pub fn new(clock: Clock, recorder: Recorder) -> Self {
-        Self {
+        let metrics = Self {
             started_at: clock.now(),
             clock,
-            http: Arc::new(HttpMetrics::new(recorder)),
+            http: Arc::new(HttpMetrics::new(recorder.clone())),
+            recorder: recorder.clone(),
             sources: RwLock::default(),
             last: Mutex::new(None),
-        }
+        };
+        recorded::add(&metrics, &recorder);
+        metrics
     }
 
     /// What hears of every finished request.
@@ -113,6 +118,7 @@ impl Metrics {
         text.sample("svc_build_info", &[("version", env!("CARGO_PKG_VERSION")), ("profile", profile)], 1.0);
         process::write(&mut text, self.started_at);
         self.http.write(&mut text);
+        recorded::write(&mut text, &self.recorder);
         let sources = self.sources.read().clone();
         for source in sources {
             source.write(&mut text).await;

@@ -1,11 +1,13 @@
 //! What the kernel knows of this process, under the names that every Prometheus client uses.
 
 use agentd_base::Timestamp;
+use rustix::process::{Resource, getrlimit};
+use rustix::time::{ClockId, clock_gettime};
 
-use super::text::Text;
+use super::text::{Text, float};
 
+#[allow(clippy::cast_precision_loss, reason = "times of this century fit an f64 to the microsecond")]
 pub(super) fn write(text: &mut Text, started_at: Timestamp) {
-    #[allow(clippy::cast_precision_loss, reason = "microseconds since 1970 fit an f64 for another 200 years")]
     let started = started_at.as_micros() as f64 / 1e6;
     text.family("process_start_time_seconds", "When the daemon started, in Unix time.", "gauge");
     text.sample("process_start_time_seconds", &[], started);
@@ -17,6 +19,14 @@ pub(super) fn write(text: &mut Text, started_at: Timestamp) {
         text.family("process_open_fds", "Open file descriptors.", "gauge");
         text.sample("process_open_fds", &[], count);
     }
+    if let Some(limit) = getrlimit(Resource::Nofile).current {
+        text.family("process_max_fds", "How many file descriptors may be open.", "gauge");
+        text.sample("process_max_fds", &[], float(limit));
+    }
+    let name = "process_cpu_seconds_total";
+    text.family(name, "Processor time of the daemon without its children, user and system.", "counter");
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    text.sample(name, &[], used.tv_sec as f64 + used.tv_nsec as f64 / 1e9);
 }
 
 /// Second field of `/proc/self/statm`, in pages: `proc_pid_statm(5)`.

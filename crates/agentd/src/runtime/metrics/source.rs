@@ -74,6 +74,13 @@ impl Sample {
         vec![Self { labels: Vec::new(), value: time.as_secs_f64() }]
     }
 
+    /// What was counted in millionths.
+    #[must_use]
+    pub fn micros(labels: Vec<String>, micros: u64) -> Self {
+        let sample = Self::of(labels, micros);
+        Self { value: sample.value / 1e6, ..sample }
+    }
+
     /// The values of a family with one label.
     pub fn each<'l>(counts: impl IntoIterator<Item = (&'l str, u64)>) -> Vec<Self> {
         counts.into_iter().map(|(label, count)| Self::of(vec![label.to_owned()], count)).collect()

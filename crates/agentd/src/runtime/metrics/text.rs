@@ -5,6 +5,8 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 
+use crate::runtime::recorder::BucketCounts;
+
 #[derive(Debug, Default)]
 pub(super) struct Text(String);
 
@@ -38,6 +40,21 @@ impl Text {
         self.push(format_args!(" {value}\n"));
     }
 
+    /// The lines of one histogram, whose family was named before.
+    pub(super) fn histogram(&mut self, name: &str, labels: &[(&str, &str)], recorded: &BucketCounts) {
+        let bounds = recorded.bounds_us.iter().map(|bound| seconds(*bound).to_string());
+        let bucket = format!("{name}_bucket");
+        let mut count = 0;
+        for (bound, in_bucket) in bounds.chain(["+Inf".to_owned()]).zip(&recorded.counts) {
+            count += in_bucket;
+            let mut labels = labels.to_vec();
+            labels.push(("le", &bound));
+            self.sample(&bucket, &labels, float(count));
+        }
+        self.sample(&format!("{name}_sum"), labels, seconds(recorded.sum_us));
+        self.sample(&format!("{name}_count"), labels, float(count));
+    }
+
     pub(super) fn into_bytes(self) -> Bytes {
         self.0.into()
     }
@@ -46,6 +63,15 @@ impl Text {
         // Writing to a string cannot fail.
         let _ = self.0.write_fmt(arguments);
     }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a figure for people and graphs")]
+pub(super) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+fn seconds(micros: u64) -> f64 {
+    float(micros) / 1e6
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use histogram::{AtomicHistogram32, Config, Histogram};
+use histogram::{AtomicHistogram32, Config, Histogram, Quantile, SparseHistogram};
 
 /// 32 buckets between each power of two: a value is at most 3.2 % from what is shown of it.
 const GROUPING_POWER: u8 = 5;
@@ -30,12 +30,12 @@ impl AtomicLatency {
 
     /// What was recorded since the last call.
     pub(super) fn drain(&self) -> Latency {
-        Latency(Histogram::from(&self.0.drain()))
+        Latency(SparseHistogram::from(&Histogram::from(&self.0.drain())))
     }
 
     /// The same, without taking it away.
     pub(super) fn load(&self) -> Latency {
-        Latency(Histogram::from(&self.0.load()))
+        Latency(SparseHistogram::from(&Histogram::from(&self.0.load())))
     }
 }
 
@@ -44,34 +44,45 @@ fn config() -> Config {
     Config::new(GROUPING_POWER, MAX_VALUE_POWER).expect("powers within the limits")
 }
 
-/// How long each of a number of things took.
+/// How long each of a number of things took. As large as what was measured differs.
 #[derive(Debug, Clone)]
-pub struct Latency(Histogram);
+pub struct Latency(SparseHistogram);
 
 impl Default for Latency {
     fn default() -> Self {
-        Self(Histogram::with_config(&config()))
+        Self(SparseHistogram::with_config(&config()))
     }
 }
 
 impl Latency {
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.as_slice().iter().sum()
+        self.0.count().iter().sum()
     }
 
     pub fn merge(&mut self, other: &Self) {
-        for (here, there) in self.0.as_mut_slice().iter_mut().zip(other.0.as_slice()) {
-            *here = here.saturating_add(*there);
+        if other.0.is_empty() {
+            return;
+        }
+        // Of one shape always, and no bucket counts up to 2^64.
+        if let Ok(sum) = self.0.checked_add(&other.0) {
+            self.0 = sum;
         }
     }
 
     /// The time that this share of the things took at most, in milliseconds; `None` of nothing.
     #[must_use]
-    #[allow(clippy::cast_precision_loss, reason = "below 2^36")]
     pub fn quantile_ms(&self, share: f64) -> Option<f64> {
-        let found = self.0.quantile_bucket(share).ok()??;
-        Some(found.end() as f64 / 1e3)
+        let [found] = self.quantiles_ms([share]);
+        found
+    }
+
+    /// The same of several shares, in one pass.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "below 2^36")]
+    pub fn quantiles_ms<const N: usize>(&self, shares: [f64; N]) -> [Option<f64>; N] {
+        let found = self.0.quantiles(&shares).ok().flatten();
+        shares.map(|share| Some(found.as_ref()?.get(&Quantile::new(share).ok()?)?.end() as f64 / 1e3))
     }
 
     /// Number and count of each bucket that is not empty, as variable-length integers; numbers as distances.
@@ -79,23 +90,68 @@ impl Latency {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut last = 0;
-        let buckets = self.0.as_slice().iter().enumerate().filter(|(_, count)| **count > 0);
-        for (bucket, &count) in buckets {
-            write_integer(&mut bytes, (bucket - last) as u64);
+        for (&bucket, &count) in self.0.index().iter().zip(self.0.count()) {
+            write_integer(&mut bytes, u64::from(bucket - last));
             write_integer(&mut bytes, count);
             last = bucket;
         }
         bytes
     }
 
-    /// Adds what [`Self::to_bytes`] made. What is no such thing ends it.
-    pub fn merge_bytes(&mut self, mut bytes: &[u8]) {
-        let mut bucket = 0usize;
+    /// What [`Self::to_bytes`] made; nothing of what is no such thing.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let (mut buckets, mut counts) = (Vec::new(), Vec::new());
+        let (mut bytes, mut bucket) = (bytes.iter(), 0_u64);
+        while let (Some(distance), Some(count)) = (read_integer(&mut bytes), read_integer(&mut bytes)) {
+            bucket = bucket.saturating_add(distance);
+            buckets.push(u32::try_from(bucket).unwrap_or(u32::MAX));
+            counts.push(count);
+        }
+        SparseHistogram::from_parts(config(), buckets, counts).map(Self).unwrap_or_default()
+    }
+}
+
+/// Adds up many histograms as they were stored, without one in between for each.
+#[derive(Debug)]
+pub struct LatencySum {
+    counts: Box<[u64]>,
+    /// Those below, and those from the end on, are empty.
+    begin: usize,
+    end: usize,
+}
+
+impl Default for LatencySum {
+    fn default() -> Self {
+        Self { counts: vec![0; config().total_buckets()].into(), begin: usize::MAX, end: 0 }
+    }
+}
+
+impl LatencySum {
+    /// Adds what [`Latency::to_bytes`] made.
+    pub fn add(&mut self, bytes: &[u8]) {
+        let (mut bytes, mut bucket) = (bytes.iter(), 0_usize);
         while let (Some(distance), Some(count)) = (read_integer(&mut bytes), read_integer(&mut bytes)) {
             bucket = bucket.saturating_add(usize::try_from(distance).unwrap_or(usize::MAX));
-            let Some(here) = self.0.as_mut_slice().get_mut(bucket) else { return };
-            *here = here.saturating_add(count);
+            let Some(sum) = self.counts.get_mut(bucket) else { return };
+            *sum = sum.saturating_add(count);
+            self.begin = self.begin.min(bucket);
+            self.end = self.end.max(bucket + 1);
         }
+    }
+
+    /// What was added since the last call.
+    pub fn take(&mut self) -> Latency {
+        let touched = self.begin.min(self.end)..self.end;
+        let (mut buckets, mut counts) = (Vec::with_capacity(touched.len()), Vec::with_capacity(touched.len()));
+        for (bucket, count) in (0..).zip(&mut self.counts).take(touched.end).skip(touched.start) {
+            if *count > 0 {
+                buckets.push(bucket);
+                counts.push(std::mem::take(count));
+            }
+        }
+        (self.begin, self.end) = (usize::MAX, 0);
+        SparseHistogram::from_parts(config(), buckets, counts).map(Latency).unwrap_or_default()
     }
 }
 
@@ -108,12 +164,17 @@ fn write_integer(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(u8::try_from(value).unwrap_or_default());
 }
 
-fn read_integer(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
+/// Of the thousands that a month has, most are one byte.
+#[inline]
+fn read_integer(bytes: &mut std::slice::Iter<'_, u8>) -> Option<u64> {
+    let first = *bytes.next()?;
+    let mut value = u64::from(first & 0x7f);
+    if first < 0x80 {
+        return Some(value);
+    }
+    for shift in (7..64).step_by(7) {
+        let byte = *bytes.next()?;
+        value |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {
             return Some(value);
         }
@@ -140,9 +201,13 @@ mod tests {
             share in 0.0f64..=1.0,
         ) {
             let mut merged = Latency::default();
+            let mut sum = LatencySum::default();
             for part in &parts {
-                merged.merge_bytes(&of(part).to_bytes());
+                merged.merge(&Latency::from_bytes(&of(part).to_bytes()));
+                sum.add(&of(part).to_bytes());
             }
+            prop_assert_eq!(sum.take().to_bytes(), merged.to_bytes());
+            prop_assert_eq!(sum.take().count(), 0);
             let mut all: Vec<u64> = parts.concat();
             prop_assert_eq!(merged.count(), all.len() as u64);
             prop_assert_eq!(merged.quantile_ms(share), of(&all).quantile_ms(share));
@@ -160,7 +225,10 @@ mod tests {
 
         #[test]
         fn bytes_of_anything_end(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            Latency::default().merge_bytes(&bytes);
+            let _ = Latency::from_bytes(&bytes).to_bytes();
+            let mut sum = LatencySum::default();
+            sum.add(&bytes);
+            let _ = sum.take().to_bytes();
         }
     }
 

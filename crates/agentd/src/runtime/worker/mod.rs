@@ -74,7 +74,7 @@ impl Workers {
     }
 
     pub fn add(&mut self, worker: impl Worker) {
-        self.records.expect(worker.name());
+        self.records.expect(worker.name(), worker.interval());
         self.all.push(Arc::new(worker));
     }
 
@@ -186,6 +186,7 @@ async fn drive(
             tokio::time::sleep(nap(wait)).await;
             let is_idle = || worker.idle_until().is_some_and(|until| until > db.clock().now());
             while may_rest && db.version() == seen && is_idle() {
+                records.looked(worker.name());
                 tokio::time::sleep(nap(worker.interval())).await;
             }
         };

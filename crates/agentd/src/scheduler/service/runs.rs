@@ -14,7 +14,7 @@ use crate::scheduler::model::{
     FailedRun, JobId, OverlapPolicy, Run, RunCause, RunDelivery, RunId, RunStatus, StopReason,
 };
 use crate::scheduler::prompt;
-use crate::scheduler::store::{jobs, runs};
+use crate::scheduler::store::{jobs, runs, statistics};
 
 impl Scheduler {
     /// Plans a run for now, whatever the schedule and the job's status say.
@@ -59,6 +59,14 @@ impl Scheduler {
         let failed = runs::list_failed(&mut self.0.context.db.read().await?, since, limit).await?;
         let failed = failed.into_iter().map(|(run, job_name, job_goal)| FailedRun { run, job_name, job_goal });
         Ok(failed.collect())
+    }
+
+    /// The most runs that failed of one job since then and since its last success.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn most_failed_in_a_row(&self, since: Timestamp) -> Result<u64, SchedulerError> {
+        Ok(statistics::most_failed_in_a_row(&mut self.0.context.db.read().await?, since).await?)
     }
 
     /// The newest first, and how many match.

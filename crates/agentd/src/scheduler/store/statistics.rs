@@ -75,3 +75,15 @@ pub(in crate::scheduler) async fn count_runs_since(read: &mut Read, since: Times
     let gone: u64 = read.fetch_one(sql, args![first]).await?.first()?;
     Ok(kept + gone)
 }
+
+/// The most runs that failed of one job since then and since its last success.
+pub(in crate::scheduler) async fn most_failed_in_a_row(read: &mut Read, since: Timestamp) -> Result<u64, StoreError> {
+    let sql = "WITH ended AS (SELECT job_id, status, completed_at FROM job_runs \
+               WHERE completed_at >= $1 AND status IN ('success', 'failed', 'timeout')) \
+               SELECT COALESCE(MAX(failed), 0) FROM (SELECT COUNT(*) AS failed FROM ended LEFT JOIN \
+               (SELECT job_id, MAX(completed_at) AS at FROM ended WHERE status = 'success' GROUP BY job_id) AS well \
+               ON well.job_id = ended.job_id \
+               WHERE ended.status <> 'success' AND (well.at IS NULL OR ended.completed_at > well.at) \
+               GROUP BY ended.job_id) AS jobs";
+    read.fetch_one(sql, args![since]).await?.first()
+}

@@ -20,6 +20,7 @@
 mod error;
 mod path;
 mod read;
+mod stream;
 mod walk;
 mod write;
 
@@ -34,6 +35,7 @@ use rustix::io::Errno;
 
 pub(super) use error::WorkspaceError;
 pub(super) use path::RelativePath;
+pub(super) use stream::NewFile;
 pub(super) use walk::{Entry, EntryKind, Listing};
 
 /// What a workspace may hold at this moment.
@@ -74,10 +76,10 @@ impl Workspace {
     }
 
     /// Refuses what would add `more` to a workspace that is full by then. What makes it smaller is
-    /// welcome however full it is.
-    fn require_room(&self, bounds: WorkspaceBounds, more: Growth) -> Result<(), WorkspaceError> {
+    /// welcome however full it is. Answers what it holds, where that was looked at.
+    fn require_room(&self, bounds: WorkspaceBounds, more: Growth) -> Result<u64, WorkspaceError> {
         if more.bytes <= 0 && more.files == 0 {
-            return Ok(());
+            return Ok(0);
         }
         let failed = |source: Errno| WorkspaceError::Io { path: ".".to_owned(), source: source.into() };
         let is_full = |size: &Size| size.bytes > bounds.bytes || size.files > bounds.files;
@@ -88,7 +90,7 @@ impl Workspace {
         if more.bytes > 0 && held.bytes.saturating_add_signed(more.bytes) > bounds.bytes {
             return Err(WorkspaceError::Full { limit_mb: bounds.bytes >> 20 });
         }
-        Ok(())
+        Ok(held.bytes)
     }
 
     /// Why what `name` stands for is no folder.

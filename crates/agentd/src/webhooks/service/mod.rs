@@ -18,7 +18,7 @@ use super::store;
 use crate::admission::{Admission, OutcomeCounts};
 use crate::agents::{AgentId, Agents};
 use crate::engine::Engine;
-use crate::runtime::{AppContext, ConcurrencyLimit, NextDue};
+use crate::runtime::{AppContext, WorkQueue};
 use crate::settings::{Vault, VaultError};
 
 pub use receive::ReceivedRequest;
@@ -65,11 +65,9 @@ struct Inner {
     admission: Admission<WebhookId>,
     counts: OutcomeCounts,
     /// For deliveries whose turns are about to begin here.
-    starting: ConcurrencyLimit,
-    next_due: NextDue,
+    queue: WorkQueue,
     /// Webhooks that got something since it was last looked how much they keep; `None`: nobody knows.
     fed: Mutex<Option<BTreeSet<WebhookId>>>,
-    start_wake: Arc<Notify>,
     purge_wake: Arc<Notify>,
 }
 
@@ -79,7 +77,7 @@ pub struct Webhooks(Arc<Inner>);
 
 impl std::fmt::Debug for Webhooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Webhooks").field("starting", &self.0.starting).finish_non_exhaustive()
+        f.debug_struct("Webhooks").field("queue", &self.0.queue).finish_non_exhaustive()
     }
 }
 
@@ -87,7 +85,7 @@ impl Webhooks {
     /// `base_url` is how the daemon is reached from outside, without a slash at the end.
     #[must_use]
     pub fn new(context: &AppContext, vault: Vault, agents: Agents, engine: Engine, base_url: String) -> Self {
-        let webhooks = Self(Arc::new(Inner {
+        Self(Arc::new(Inner {
             context: context.clone(),
             vault,
             agents,
@@ -96,14 +94,10 @@ impl Webhooks {
             known: Snapshot::new(&context.db, &[store::WEBHOOKS]),
             admission: Admission::new(LIMITS),
             counts: OutcomeCounts::default(),
-            starting: ConcurrencyLimit::new(MOST_HELD),
-            next_due: NextDue::default(),
+            queue: WorkQueue::new(context, QUEUE, MOST_HELD),
             fed: Mutex::default(),
-            start_wake: Arc::default(),
             purge_wake: Arc::default(),
-        }));
-        tokio::spawn(wake_when_enqueued(context.clone(), Arc::clone(&webhooks.0.start_wake)));
-        webhooks
+        }))
     }
 
     /// Where requests for a webhook go.
@@ -121,9 +115,7 @@ impl Webhooks {
     /// Waits until nothing waits for a permit here any more, `limit` at most: when the daemon drains, what waits
     /// is given back for others, or for the next start.
     pub async fn drain(&self, limit: Duration) {
-        if !self.0.starting.drain(limit).await {
-            tracing::warn!("some deliveries of webhooks are only taken up again when their leases end");
-        }
+        self.0.queue.drain(limit).await;
     }
 
     /// How many turns wait for their beginning.
@@ -304,17 +296,8 @@ impl Webhooks {
         &self.0.engine
     }
 
-    /// When something is next due, if nothing is under way.
-    pub(super) fn next_due(&self) -> &NextDue {
-        &self.0.next_due
-    }
-
-    pub(super) fn starting(&self) -> &ConcurrencyLimit {
-        &self.0.starting
-    }
-
-    pub(super) fn start_wake(&self) -> Arc<Notify> {
-        Arc::clone(&self.0.start_wake)
+    pub(super) fn queue(&self) -> &WorkQueue {
+        &self.0.queue
     }
 
     pub(super) fn purge_wake(&self) -> Arc<Notify> {
@@ -377,16 +360,4 @@ fn checked(
         problems.push(FieldProblem { field: "secret".to_owned(), message });
     }
     if problems.is_empty() { Ok(webhook) } else { Err(WebhookError::Invalid { problems }) }
-}
-
-/// Passes the queue's signal on to the worker until the daemon drains.
-async fn wake_when_enqueued(context: AppContext, wake: Arc<Notify>) {
-    let mut enqueued = context.db.watch_queue(QUEUE);
-    loop {
-        tokio::select! {
-            () = context.draining.cancelled() => return,
-            changed = enqueued.changed() => if changed.is_err() { return },
-        }
-        wake.notify_one();
-    }
 }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use agentd::agents::ValidateAgents;
 use agentd::backup::{Backup, BackupError, Quiesce, RestoreReport, RestoreValidators, Unreadable, WhileBusy};
+use agentd::channels::ValidateChannels;
 use agentd::hooks::ValidateHooks;
 use agentd::migrations::MIGRATIONS;
 use agentd::runtime::{AppContext, DataDir, Recorder, TaskPanics, ValidateRestored};
@@ -24,6 +25,7 @@ use agentd::scheduler::ValidateJobs;
 use agentd::settings::{Registry, ValidateSettings, Vault};
 use agentd_base::id::IdGenerator;
 use agentd_base::{Entropy, MockClock, Secret, Timestamp, sha256};
+use agentd_otlp::Tracer;
 use agentd_store::{DatabaseUrl, Db, DbOptions, StoreError, Tx, args};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -58,11 +60,12 @@ impl Quiesce for Rest {
 }
 
 fn validators() -> RestoreValidators {
-    let validators: [Box<dyn ValidateRestored>; 4] = [
+    let validators: [Box<dyn ValidateRestored>; 5] = [
         Box::new(ValidateAgents),
         Box::new(ValidateSettings(Registry::new())),
         Box::new(ValidateJobs),
         Box::new(ValidateHooks),
+        Box::new(ValidateChannels),
     ];
     Arc::new(validators)
 }
@@ -118,6 +121,7 @@ impl Fixture {
             draining,
             panics,
             recorder: Recorder::default(),
+            tracer: Tracer::off(),
         };
         let rest = Arc::new(Rest::default());
         let vault = Vault::open(&context.db, &context.entropy, &context.data_dir.secret_key()).await.unwrap();

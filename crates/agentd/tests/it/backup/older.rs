@@ -86,7 +86,7 @@ async fn an_older_archive_is_read_by_a_whole_daemon() {
     db.close().await;
 }
 
-/// What is wrong with it is found before the daemon is brought to rest, and is judged by what holds today.
+/// What is wrong with it is found before the daemon is brought to rest, and is evaluated by what holds today.
 #[tokio::test]
 async fn an_older_archive_that_is_broken_changes_nothing() {
     let dump = String::from_utf8(older_dump().await).unwrap();

@@ -126,6 +126,54 @@ async fn with_plans() -> Fixture {
     fixture
 }
 
+/// A daemon that somebody wrote to, and somebody else asks to; another daemon holds the connection.
+async fn with_chats() -> Fixture {
+    let fixture = with_rows().await;
+    fixture
+        .execute(
+            "INSERT INTO channel_messages (id, platform, external_id, sender_id, sender_name, is_trusted, chat_id, thread, \
+             is_group, content, attachments, reply_to, status, received_at) VALUES ('cmsg_one', 'telegram', '1', '7', \
+             'Ada', 1, '7', '', 0, 'Hello', '[]', '{\"channel\":\"7\"}', 'answered', 1)",
+        )
+        .await;
+    fixture
+        .execute(
+            "INSERT INTO channel_pairings (platform, sender_id, sender_name, code, reply_to, is_refused, requested_at, \
+             expires_at) VALUES ('slack', 'U1', 'Bob', 'ABCDEFGH', '{\"channel\":\"C1\"}', 0, 1, 2)",
+        )
+        .await;
+    fixture.execute("INSERT INTO channel_states (platform, last_received_at) VALUES ('discord', 1)").await;
+    fixture
+        .execute("INSERT INTO channel_connections (platform, owner, lease_until) VALUES ('telegram', 'old', 9)")
+        .await;
+    fixture
+}
+
+#[tokio::test]
+async fn messages_of_no_platform_and_from_nowhere_are_refused_and_connections_stay_behind() {
+    let archive = with_chats().await.archive(None).await;
+    let new = Fixture::new().await;
+    new.set_mark("stays").await;
+    let before = new.state().await;
+    for (from, to, said) in [
+        ("\"telegram\"", "\"telegraph\"", "the platform of a row about chat platforms cannot be read: `telegraph`"),
+        ("\"slack\"", "\"slick\"", "the platform of a row about chat platforms cannot be read: `slick`"),
+        ("\"discord\"", "\"\"", "the platform of a row about chat platforms cannot be read: ``"),
+        (r#"\"channel\":\"7\""#, r#"\"channel\":7"#, "the reply_to of a row about chat platforms cannot be read"),
+        (r#"{\"channel\":\"C1\"}"#, "nowhere", "the reply_to of a row about chat platforms cannot be read"),
+        ("null,\"[]\",\"7\"", "null,\"[7]\",\"7\"", "the attachments of a row about chat platforms cannot be read"),
+    ] {
+        let error = new.restore(&tampered(&archive, from, to), None).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(said) && text.ends_with("nothing was changed"), "{to}: {text}");
+        assert_eq!(new.state().await, before);
+    }
+    new.restore(&archive, None).await.unwrap();
+    let mut read = new.context.db.read().await.unwrap();
+    let sql = "SELECT (SELECT COUNT(*) FROM channel_messages) * 10 + (SELECT COUNT(*) FROM channel_connections) AS n";
+    assert_eq!(read.fetch_one(sql, args![]).await.unwrap().get::<i64>("n").unwrap(), 10);
+}
+
 #[tokio::test]
 async fn jobs_and_hooks_that_could_not_have_been_saved_are_refused() {
     let archive = with_plans().await.archive(None).await;

@@ -95,13 +95,13 @@ async fn settings_take_effect_without_waiting_for_the_next_round() {
         .collect();
     settings(&app, json!({"min_importance": 0.5})).await;
     for wake in &wakes {
-        tokio::time::timeout(Duration::from_secs(10), wake.notified()).await.expect("it is woken");
+        tokio::time::timeout(Duration::from_secs(60), wake.notified()).await.expect("it is woken");
     }
     // With a model at work, each new episode is gone over soon.
     settings(&app, json!({"entity_extraction": "llm"})).await;
     for wake in &wakes {
-        tokio::time::timeout(Duration::from_secs(10), wake.notified()).await.expect("it is woken");
+        tokio::time::timeout(Duration::from_secs(60), wake.notified()).await.expect("it is woken");
     }
     say(&app, "Zorblax is written in Rust.").await;
-    tokio::time::timeout(Duration::from_secs(10), wakes[3].notified()).await.expect("it is woken");
+    tokio::time::timeout(Duration::from_secs(60), wakes[3].notified()).await.expect("it is woken");
 }

@@ -179,7 +179,7 @@ async fn a_server_that_misbehaves_is_given_up() {
         let code = dropped.json()["code"].clone();
         assert!(["email_connection_lost", "email_protocol"].map(Value::from).contains(&code), "{}", dropped.text());
     }
-    app.restart_with_mail(MailLimits { roots: Vec::new(), time_limit: Some(Duration::from_millis(500)) }).await;
+    app.restart_with_mail(MailLimits { roots: Vec::new(), time_limit: Some(Duration::from_secs(2)) }).await;
     server.then([Behaviour::Hang, Behaviour::Drip, Behaviour::HangAfterData]);
     let phases = ["while it greeted", "while it greeted", "while it took the message"];
     for phase in phases {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agentd::notify::{Delivered, DeliveryFailure, MessageFormat, Notification, NotifyError, Outgoing, Transport};
 use agentd_base::Timestamp;
-use agentd_store::Tx;
+use agentd_store::{NewItem, StoreError, Tx};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -177,7 +177,8 @@ async fn a_platform_that_is_off_or_unknown_ends_visibly() {
     assert!(off["error"].as_str().unwrap().contains("email is off; set enabled"), "{off}");
     assert_eq!((&dead["status"], &dead["attempt_count"]), (&json!("dead_letter"), &json!(3)));
     let reason = dead["error"].as_str().unwrap();
-    assert_eq!(reason, "there is no way to send to `pigeon`; there is: email, webhook");
+    let ways = "discord, email, google_chat, slack, teams, telegram, webhook, whatsapp";
+    assert_eq!(reason, format!("there is no way to send to `pigeon`; there is: {ways}"));
     assert_eq!(total(&app, "dead_letter").await, 2);
     assert_eq!(events(&app, "channel.message.failed").await.len(), 2);
 
@@ -287,4 +288,26 @@ async fn what_has_ended_is_forgotten_after_thirty_days() {
     app.run_workers().await;
     app.get(&format!("/api/notifications/{id}")).send().await.expect_error(404, "not_found");
     assert_ne!(enqueue(&app, mail("new").idempotency_key("k")).await, id);
+}
+
+/// As a restore of something that another program wrote could bring it: whatever its queue, it is tried once.
+#[tokio::test]
+async fn what_cannot_be_read_of_a_queue_is_a_dead_letter() {
+    let app = TestApp::with_owner().await;
+    let db = app.running().context().db.clone();
+    let queues = ["notify", "channels", "webhooks", "evolution"];
+    let enqueue = async move |tx: &mut Tx| {
+        for queue in queues {
+            let (payload, run_at) = (json!({"nothing": "of it"}), tx.clock().now());
+            let queue = queue.to_owned();
+            tx.enqueue(NewItem { queue, dedup_key: None, payload, run_at, max_attempts: 9 }).await?;
+        }
+        Ok::<_, StoreError>(())
+    };
+    db.write(enqueue).await.unwrap();
+    app.run_workers().await;
+    for queue in queues {
+        let stats = db.read().await.unwrap().queue_stats(queue).await.unwrap();
+        assert_eq!((stats.pending, stats.leased, stats.dead_letter), (0, 0, 1), "{queue}");
+    }
 }

@@ -68,7 +68,7 @@ async fn tokens_of_chat_platforms_do_not_follow_to_another_server() {
     let path = "/api/channels/settings";
     for (platform, sent, kept) in [
         ("discord", &["bot_token"][..], &[][..]),
-        ("slack", &["bot_token"], &["signing_secret"]),
+        ("slack", &["app_token", "bot_token"], &["signing_secret"]),
         ("telegram", &["bot_token", "secret_token"], &[]),
         ("whatsapp", &["access_token"], &["app_secret", "verify_token"]),
         ("teams", &["app_password"], &[]),
@@ -188,6 +188,7 @@ async fn every_write_only_field_says_what_it_is_sent_to() {
         ("EmailPatch", "password", Sent::ToFields),
         ("ChannelPatch", "discord.bot_token", Sent::ToFields),
         ("ChannelPatch", "google_chat.service_account", Sent::ToFields),
+        ("ChannelPatch", "slack.app_token", Sent::ToFields),
         ("ChannelPatch", "slack.bot_token", Sent::ToFields),
         ("ChannelPatch", "slack.signing_secret", Sent::Nowhere),
         ("ChannelPatch", "teams.app_password", Sent::ToFields),

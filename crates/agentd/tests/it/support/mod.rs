@@ -16,6 +16,7 @@ pub mod watchdog;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agentd::config::{Config, ConfigSource};
@@ -63,6 +64,7 @@ pub struct TestApp {
     /// What makes vectors of texts.
     pub embedder: Arc<FakeEmbedder>,
     seed: u64,
+    replicas: AtomicU64,
     folder: TestFolder,
     // Dropped last: the daemon must be gone before its database is.
     _database: Option<ScratchDatabase>,
@@ -119,6 +121,7 @@ impl TestApp {
             event_backlog_limit: None,
             embedder: Arc::new(FakeEmbedder::new()),
             seed: 0,
+            replicas: AtomicU64::new(0),
             folder,
             _database: database,
         };
@@ -171,8 +174,9 @@ impl TestApp {
             hook_waiting_limit: self.hook_waiting_limit,
             event_backlog_limit: self.event_backlog_limit,
             embedder: Arc::clone(&self.embedder),
-            // Other ids than those that the first one makes.
-            seed: self.seed + 1_000,
+            // Other ids than those that the first one and its other replicas make.
+            seed: self.seed + 1_000 * (1 + self.replicas.fetch_add(1, Ordering::Relaxed)),
+            replicas: AtomicU64::new(0),
             folder,
             _database: None,
         };
@@ -202,7 +206,7 @@ impl TestApp {
                 Ok(running) => break running,
                 // A process that another test has just forked holds a copy of every open lock until
                 // it runs its own program.
-                Err(StartError::Store(StoreError::AlreadyRunning { .. })) if attempts < 100 => attempts += 1,
+                Err(StartError::Store(StoreError::AlreadyRunning { .. })) if attempts < 3_000 => attempts += 1,
                 Err(error) => return Err(error.to_string()),
             }
             tokio::time::sleep(Duration::from_millis(10)).await;

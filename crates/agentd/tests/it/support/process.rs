@@ -6,11 +6,10 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{ScratchDatabase, TestFolder, TestRequest, watchdog};
+use super::{Eventually, ScratchDatabase, TestFolder, TestRequest, watchdog};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_agentd");
 
@@ -164,7 +163,8 @@ impl TestProcess {
             .stdout(Stdio::null())
             .stderr(log.expect("a log file"));
         self.child = Some(command.spawn().expect("the process starts"));
-        for _ in 0..2000 {
+        let mut eventually = Eventually::new();
+        loop {
             let log = self.log();
             let ready = log.get(before..).and_then(|new| new.split("agentd is ready: open http://").nth(1));
             if let Some(address) = ready.and_then(|rest| rest.split('/').next()?.parse().ok()) {
@@ -173,9 +173,8 @@ impl TestProcess {
             }
             let exited = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
             assert!(exited.is_none(), "the daemon ended at start: {}", self.last_lines());
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            eventually.look_again_at(&log.get(before..)).await;
         }
-        panic!("the daemon did not become ready: {}", self.last_lines());
     }
 
     fn last_lines(&self) -> String {

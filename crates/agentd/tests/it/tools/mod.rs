@@ -3,6 +3,7 @@
 mod approvals;
 mod hostile_schemas;
 mod strategy;
+mod traces;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

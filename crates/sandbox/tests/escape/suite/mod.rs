@@ -98,7 +98,7 @@ fn request(name: &str, target: &Target) -> RunRequest {
 }
 
 /// Why an attack counts as having got through; empty when it did not.
-fn judge(name: &str, outcome: &RunOutcome, taken: u64) -> Vec<String> {
+fn problems_of(name: &str, outcome: &RunOutcome, taken: u64) -> Vec<String> {
     let text = outcome.stdout.to_text();
     let mut reached: Vec<String> =
         text.lines().filter_map(|line| line.strip_prefix(REACHED)).map(str::to_owned).collect();
@@ -150,7 +150,7 @@ async fn attempt(name: &str, kind: Kind) -> Attempt {
     } else {
         let sandbox = sandbox(&outside.target, kind);
         match sandbox.run(request(name, &outside.target)).await {
-            Ok(outcome) => judge(name, &outcome, taken(&outside.target.workspace)),
+            Ok(outcome) => problems_of(name, &outcome, taken(&outside.target.workspace)),
             Err(error) => {
                 vec![format!("not run: {error}: {:?}", std::error::Error::source(&error).map(ToString::to_string))]
             }

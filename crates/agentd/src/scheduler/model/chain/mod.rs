@@ -175,10 +175,10 @@ impl Chain {
     /// What follows from the steps so far. Roots without a step take no part.
     pub(in crate::scheduler) fn advance(&self, steps: &[ChainStep]) -> Advance {
         let runs = by_job(steps);
-        let said = self.say(&runs);
+        let progress = self.say(&runs);
         let begin: Vec<JobId> =
-            self.jobs.iter().filter(|job| said.get(job) == Some(&Said::MayBegin)).cloned().collect();
-        let is_under_way = said.values().any(|said| *said == Said::UnderWay);
+            self.jobs.iter().filter(|job| progress.get(job) == Some(&JobProgress::MayBegin)).cloned().collect();
+        let is_under_way = progress.values().any(|progress| *progress == JobProgress::UnderWay);
         if begin.is_empty() && !is_under_way {
             return Advance::Over(self.verdict(&runs));
         }
@@ -187,65 +187,69 @@ impl Chain {
 
     /// The jobs that can no longer begin after the steps so far.
     pub(in crate::scheduler) fn left_out(&self, steps: &[ChainStep]) -> Vec<JobId> {
-        let said = self.say(&by_job(steps));
-        self.jobs.iter().filter(|job| said.get(job) == Some(&Said::Never)).cloned().collect()
+        let progress = self.say(&by_job(steps));
+        self.jobs.iter().filter(|job| progress.get(job) == Some(&JobProgress::Never)).cloned().collect()
     }
 
     /// How far each job is; those that are not there wait for others.
-    fn say(&self, runs: &BTreeMap<&JobId, RunStatus>) -> BTreeMap<&JobId, Said> {
-        let mut said: BTreeMap<&JobId, Said> = BTreeMap::new();
+    fn say(&self, runs: &BTreeMap<&JobId, RunStatus>) -> BTreeMap<&JobId, JobProgress> {
+        let mut progress: BTreeMap<&JobId, JobProgress> = BTreeMap::new();
         // As many rounds as a chain is long: each settles at least one more job.
         for _ in 0..self.jobs.len() {
             for job in &self.jobs {
-                if said.contains_key(job) {
+                if progress.contains_key(job) {
                     continue;
                 }
                 if let Some(status) = runs.get(job) {
-                    let now = if status.is_over() { Said::Ended(*status) } else { Said::UnderWay };
-                    said.insert(job, now);
+                    let now = if status.is_over() { JobProgress::Ended(*status) } else { JobProgress::UnderWay };
+                    progress.insert(job, now);
                     continue;
                 }
                 let incoming: Vec<&ChainEdge> = self.edges.iter().filter(|edge| edge.to == *job).collect();
                 if incoming.is_empty() {
-                    said.insert(job, Said::NoPart);
+                    progress.insert(job, JobProgress::NoPart);
                     continue;
                 }
                 let Some(sources) = incoming
                     .into_iter()
-                    .map(|edge| said.get(&edge.from).map(|said| (edge, *said)))
+                    .map(|edge| progress.get(&edge.from).map(|progress| (edge, *progress)))
                     .collect::<Option<Vec<_>>>()
                 else {
                     continue;
                 };
                 let verdict = self.evaluate(&sources, runs);
-                said.insert(job, verdict);
+                progress.insert(job, verdict);
             }
         }
-        said
+        progress
     }
 
-    fn evaluate(&self, sources: &[(&ChainEdge, Said)], runs: &BTreeMap<&JobId, RunStatus>) -> Said {
-        let taking_part: Vec<_> = sources.iter().copied().filter(|(_, said)| *said != Said::NoPart).collect();
+    fn evaluate(&self, sources: &[(&ChainEdge, JobProgress)], runs: &BTreeMap<&JobId, RunStatus>) -> JobProgress {
+        let taking_part: Vec<_> =
+            sources.iter().copied().filter(|(_, progress)| *progress != JobProgress::NoPart).collect();
         if taking_part.is_empty() {
-            return Said::NoPart;
+            return JobProgress::NoPart;
         }
-        if taking_part.iter().any(|(_, said)| matches!(said, Said::UnderWay | Said::MayBegin | Said::Waits)) {
-            return Said::Waits;
+        if taking_part
+            .iter()
+            .any(|(_, progress)| matches!(progress, JobProgress::UnderWay | JobProgress::MayBegin | JobProgress::Waits))
+        {
+            return JobProgress::Waits;
         }
         let (taken, missed): (Vec<_>, Vec<_>) =
-            taking_part.into_iter().partition(|(edge, said)| holds(edge.kind, *said));
-        let of_failure = |(edge, _): &(&ChainEdge, Said)| edge.kind == ChainEdgeType::OnFailure;
+            taking_part.into_iter().partition(|(edge, progress)| holds(edge.kind, *progress));
+        let of_failure = |(edge, _): &(&ChainEdge, JobProgress)| edge.kind == ChainEdgeType::OnFailure;
         let is_called_for = taken.iter().any(of_failure) || !missed.iter().any(of_failure);
-        let is_passed_over = |source: &(&ChainEdge, Said)| match source.1 {
-            Said::Ended(status) => status == RunStatus::Skipped,
-            Said::Never => self
+        let is_passed_over = |source: &(&ChainEdge, JobProgress)| match source.1 {
+            JobProgress::Ended(status) => status == RunStatus::Skipped,
+            JobProgress::Never => self
                 .failures_before(&source.0.from, runs)
                 .into_iter()
                 .all(|failed| taken.iter().any(|(edge, _)| self.leads(failed, &edge.from))),
             _ => false,
         };
         let is_free = missed.iter().all(|source| of_failure(source) || is_passed_over(source));
-        if !taken.is_empty() && is_called_for && is_free { Said::MayBegin } else { Said::Never }
+        if !taken.is_empty() && is_called_for && is_free { JobProgress::MayBegin } else { JobProgress::Never }
     }
 
     /// The jobs whose failure kept this one, which never began, from beginning.
@@ -296,7 +300,7 @@ impl Chain {
 
 /// How far a job of a chain is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum JobProgress {
     Ended(RunStatus),
     UnderWay,
     MayBegin,
@@ -315,11 +319,11 @@ fn by_job(steps: &[ChainStep]) -> BTreeMap<&JobId, RunStatus> {
     steps.iter().map(|step| (&step.job_id, step.status)).collect()
 }
 
-fn holds(kind: ChainEdgeType, said: Said) -> bool {
-    match (kind, said) {
-        (ChainEdgeType::OnSuccess, Said::Ended(status)) => status == RunStatus::Success,
-        (ChainEdgeType::OnFailure, Said::Ended(status)) => is_failure(status),
-        (ChainEdgeType::OnComplete, Said::Ended(_)) => true,
+fn holds(kind: ChainEdgeType, progress: JobProgress) -> bool {
+    match (kind, progress) {
+        (ChainEdgeType::OnSuccess, JobProgress::Ended(status)) => status == RunStatus::Success,
+        (ChainEdgeType::OnFailure, JobProgress::Ended(status)) => is_failure(status),
+        (ChainEdgeType::OnComplete, JobProgress::Ended(_)) => true,
         _ => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentd_base::{Redactor, Secret};
+use agentd_base::{Redactor, Secret, trace};
 use agentd_net::{FetchLimits, FetchRequest, GuardedClient, NetError};
 use agentd_page_text::read_body;
 use bytes::Bytes;
@@ -55,9 +55,14 @@ async fn ask(
     timeout: Duration,
 ) -> Result<Value, ToolError> {
     let request = sent.request;
-    let fetch = fill(sent, input)?;
+    let mut fetch = fill(sent, input)?;
     // A server must not send the owner's trust somewhere else.
     let redirects = if request.has_steered_host() { STEERED_REDIRECTS } else { 0 };
+    if let Some(trace) = trace::current().filter(|_| !request.has_steered_host())
+        && let Ok(place) = HeaderValue::from_str(&trace.to_header())
+    {
+        fetch.headers.entry(HeaderName::from_static("traceparent")).or_insert(place);
+    }
     let limits = FetchLimits { redirects, body_bytes: MAX_BODY_BYTES, total_time: timeout, idle_time: timeout };
     let fetched = client.fetch(fetch, limits).await.map_err(|error| match error {
         NetError::TooManyRedirects { limit: 0, host } => ToolError::Failed(format!(

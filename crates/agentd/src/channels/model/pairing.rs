@@ -1,0 +1,52 @@
+//! Letting strangers in.
+
+use std::time::Duration;
+
+use agentd_base::{Entropy, Timestamp};
+use agentd_chat_platforms::{Address, Platform, Sender};
+
+/// How long a code is good for.
+pub(in crate::channels) const CODE_LIFE: Duration = Duration::from_secs(3600);
+/// Open codes of a platform.
+pub(in crate::channels) const MAX_OPEN_CODES: u64 = 100;
+const CODE_CHARACTERS: usize = 8;
+/// Without those that are mistaken for others.
+const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
+
+/// A stranger who asked to be let in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pairing {
+    pub platform: Platform,
+    pub code: String,
+    pub sender: Sender,
+    pub(in crate::channels) reply_to: Address,
+    pub(in crate::channels) is_refused: bool,
+    pub requested_at: Timestamp,
+    pub expires_at: Timestamp,
+}
+
+/// Somebody whom the owner let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovedSender {
+    pub platform: Platform,
+    pub sender: Sender,
+    pub approved_at: Timestamp,
+}
+
+/// 40 bits, as people read them out.
+pub(in crate::channels) fn new_code(entropy: &Entropy) -> String {
+    let bytes: [u8; CODE_CHARACTERS] = entropy.bytes();
+    bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_read_out_without_mistakes() {
+        let code = new_code(&Entropy::seeded(1));
+        assert!(code.len() == CODE_CHARACTERS && code.bytes().all(|byte| ALPHABET.contains(&byte)), "{code}");
+        assert_ne!(code, new_code(&Entropy::seeded(2)));
+    }
+}

@@ -1,0 +1,35 @@
+//! `/api/channels`.
+
+mod pairings;
+mod settings;
+mod status;
+mod webhook;
+
+use agentd_chat_platforms::Platform;
+use agentd_web::{ApiRouter, Routes, routes};
+
+use super::error::ChannelError;
+use super::service::Channels;
+
+#[must_use]
+pub fn routes() -> Routes<Channels> {
+    Routes::new()
+        .public(ApiRouter::new().routes(routes!(webhook::receive_channel_webhook, webhook::verify_channel_webhook)))
+        .protected(
+            ApiRouter::new()
+                .routes(routes!(settings::get_channel_settings, settings::update_channel_settings))
+                .routes(routes!(status::list_channels))
+                .routes(routes!(status::test_channel))
+                .routes(routes!(status::register_channel))
+                .routes(routes!(status::check_channel))
+                .routes(routes!(pairings::list_pairings))
+                .routes(routes!(pairings::approve_pairing))
+                .routes(routes!(pairings::refuse_pairing))
+                .routes(routes!(pairings::list_senders))
+                .routes(routes!(pairings::remove_sender)),
+        )
+}
+
+fn platform_of(name: &str) -> Result<Platform, ChannelError> {
+    Platform::from_id(name).ok_or_else(|| ChannelError::unknown_platform(name))
+}

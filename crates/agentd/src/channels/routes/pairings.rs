@@ -1,0 +1,157 @@
+//! Who may speak.
+
+use agentd_base::{Page, PageLimits, Problems, Timestamp};
+use agentd_web::{ApiError, Json, Path, Query};
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::platform_of;
+use crate::channels::model::{ApprovedSender, Pairing};
+use crate::channels::service::Channels;
+
+/// A stranger who wants to be let in.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct PairingView {
+    platform: &'static str,
+    code: String,
+    sender_id: String,
+    /// As the platform says it; anybody may call themselves anything.
+    sender_name: String,
+    requested_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+impl From<Pairing> for PairingView {
+    fn from(pairing: Pairing) -> Self {
+        Self {
+            platform: pairing.platform.id(),
+            code: pairing.code,
+            sender_id: pairing.sender.id,
+            sender_name: pairing.sender.name,
+            requested_at: pairing.requested_at,
+            expires_at: pairing.expires_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct PairingList {
+    pairings: Vec<PairingView>,
+    total: u64,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PairingQuery {
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
+    limit: Option<i64>,
+    #[param(minimum = 0, default = 0)]
+    offset: Option<i64>,
+}
+
+/// Strangers who want to be let in, the newest first
+#[utoipa::path(
+    get, path = "/api/channels/pairings", tag = "channels", params(PairingQuery),
+    responses((status = 200, body = PairingList)),
+)]
+pub(super) async fn list_pairings(
+    State(channels): State<Channels>,
+    Query(query): Query<PairingQuery>,
+) -> Result<Json<PairingList>, ApiError> {
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let (pairings, total) = channels.pairings(page).await?;
+    Ok(Json(PairingList { pairings: pairings.into_iter().map(Into::into).collect(), total }))
+}
+
+/// Somebody who was let in.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SenderView {
+    platform: &'static str,
+    id: String,
+    name: String,
+    approved_at: Timestamp,
+}
+
+impl From<ApprovedSender> for SenderView {
+    fn from(approved: ApprovedSender) -> Self {
+        Self {
+            platform: approved.platform.id(),
+            id: approved.sender.id,
+            name: approved.sender.name,
+            approved_at: approved.approved_at,
+        }
+    }
+}
+
+/// Let a stranger in
+///
+/// They are told, and what they write from now on reaches the agent. What they wrote before does not.
+#[utoipa::path(
+    post, path = "/api/channels/{platform}/pairings/{code}/approve", tag = "channels",
+    params(("platform" = String, Path), ("code" = String, Path, description = "As in the list; capitals do not matter")),
+    responses((status = 200, body = SenderView)),
+)]
+pub(super) async fn approve_pairing(
+    State(channels): State<Channels>,
+    Path((platform, code)): Path<(String, String)>,
+) -> Result<Json<SenderView>, ApiError> {
+    Ok(Json(channels.approve(platform_of(&platform)?, &code).await?.into()))
+}
+
+/// What was refused or removed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SenderRemoved {
+    deleted: bool,
+}
+
+/// Refuse a stranger
+///
+/// They are not told, and get no other code for the rest of the hour.
+#[utoipa::path(
+    delete, path = "/api/channels/{platform}/pairings/{code}", tag = "channels",
+    params(("platform" = String, Path), ("code" = String, Path)),
+    responses((status = 200, body = SenderRemoved)),
+)]
+pub(super) async fn refuse_pairing(
+    State(channels): State<Channels>,
+    Path((platform, code)): Path<(String, String)>,
+) -> Result<Json<SenderRemoved>, ApiError> {
+    channels.refuse(platform_of(&platform)?, &code).await?;
+    Ok(Json(SenderRemoved { deleted: true }))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SenderList {
+    senders: Vec<SenderView>,
+    total: u64,
+}
+
+/// Those who were let in, the first one first
+#[utoipa::path(
+    get, path = "/api/channels/{platform}/senders", tag = "channels", params(("platform" = String, Path)),
+    responses((status = 200, body = SenderList)),
+)]
+pub(super) async fn list_senders(
+    State(channels): State<Channels>,
+    Path(platform): Path<String>,
+) -> Result<Json<SenderList>, ApiError> {
+    let senders = channels.senders(platform_of(&platform)?).await?;
+    Ok(Json(SenderList { total: senders.len() as u64, senders: senders.into_iter().map(Into::into).collect() }))
+}
+
+/// Make somebody a stranger again
+#[utoipa::path(
+    delete, path = "/api/channels/{platform}/senders/{id}", tag = "channels",
+    params(("platform" = String, Path), ("id" = String, Path, description = "As in the list")),
+    responses((status = 200, body = SenderRemoved)),
+)]
+pub(super) async fn remove_sender(
+    State(channels): State<Channels>,
+    Path((platform, id)): Path<(String, String)>,
+) -> Result<Json<SenderRemoved>, ApiError> {
+    channels.remove_sender(platform_of(&platform)?, &id).await?;
+    Ok(Json(SenderRemoved { deleted: true }))
+}

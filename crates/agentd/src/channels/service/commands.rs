@@ -1,0 +1,43 @@
+//! What people ask the daemon itself for.
+
+use agentd_store::{Lease, StoreError, Tx};
+
+use super::{Channels, MessageDetails};
+use crate::channels::model::{ChannelMessage, Command, MessageEnd};
+use crate::channels::store;
+use crate::engine::cancel_in_conversation;
+
+const HELP: &str = "Write what you want to know, and I answer here.\n\n- `/new` begins a new conversation: I forget what was \
+                    said in this one.\n- `/stop` ends what I am doing.\n- `/help` shows this.";
+
+impl Channels {
+    /// Carries a command out, with the end of the queue's item.
+    pub(in crate::channels) async fn run_command(
+        &self,
+        lease: &Lease,
+        message: ChannelMessage,
+        command: Command,
+    ) -> Result<(), StoreError> {
+        let (this, lease) = (self.clone(), lease.clone());
+        let work = async move |tx: &mut Tx| {
+            tx.complete(&lease).await?;
+            let text = match command {
+                Command::Help => HELP,
+                Command::New => {
+                    store::delete_conversation(tx, message.platform, &message.chat).await?;
+                    "A new conversation begins with your next message."
+                }
+                Command::Stop => {
+                    if let Some(going) = store::find_conversation(tx, message.platform, &message.chat).await? {
+                        cancel_in_conversation(tx, &going).await?;
+                    }
+                    "I stop."
+                }
+            };
+            store::update_ended(tx, &message.id, MessageEnd::Answered, None).await?;
+            let details = MessageDetails { address: message.reply_to.clone(), approval_id: None };
+            this.send_in(tx, message.platform, &details, text, format!("channel:{}", message.id), None).await
+        };
+        self.0.context.db.write(work).await
+    }
+}

@@ -1,0 +1,175 @@
+//! Letting messages in.
+
+use std::sync::Arc;
+
+use agentd_chat_platforms::{Attachment, Incoming, IncomingMessage, Platform, WebhookAnswer, WebhookRequest};
+use agentd_store::{NewEvent, NewItem, StoreError, Tx};
+use serde_json::{Value, json};
+
+use super::{Channel, Channels};
+use crate::admission::{Admission, Outcome, Refusal};
+use crate::channels::error::ChannelError;
+use crate::channels::model::{ChannelMessageId, GroupPolicy, QUEUE, SenderPolicy};
+use crate::channels::store;
+
+/// Who wrote a message, to the owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Let in or named.
+    Trusted,
+    /// Anybody, where anybody may speak.
+    Untrusted,
+    /// Gets a code, and nothing else.
+    Stranger,
+    /// Is not answered.
+    Refused,
+}
+
+impl Channels {
+    /// Takes a request of a platform; answers what the platform is to get, after what came is stored.
+    ///
+    /// # Errors
+    /// `Off`, `Unverified`, `Malformed`, `KeysAway`, `TooFast`, `Overloaded`, or the store's refusal.
+    pub async fn receive(&self, platform: Platform, request: WebhookRequest) -> Result<WebhookAnswer, ChannelError> {
+        let received = self.try_receive(platform, request).await;
+        if let Err(error) = &received {
+            self.0.counts.count(error.outcome());
+        }
+        received
+    }
+
+    async fn try_receive(&self, platform: Platform, request: WebhookRequest) -> Result<WebhookAnswer, ChannelError> {
+        let channel = self.channel(platform).await?.ok_or(ChannelError::Off)?;
+        let received = channel.adapter.receive(&request, self.0.context.clock.now()).await?;
+        if !received.incoming.is_empty() {
+            self.take(&channel, received.incoming).await?;
+        }
+        Ok(received.answer)
+    }
+
+    /// Stores what came, however it came.
+    ///
+    /// # Errors
+    /// `TooFast`, `Overloaded`, or the store's refusal. Then nothing was stored.
+    pub(in crate::channels) async fn take(
+        &self,
+        channel: &Arc<Channel>,
+        incoming: Vec<Incoming>,
+    ) -> Result<(), ChannelError> {
+        let mut messages = Vec::new();
+        for incoming in incoming {
+            match incoming {
+                Incoming::Message(message) if is_for_agent(channel.rules.groups, &message) => {
+                    if self.admit(channel.platform, &message)? {
+                        messages.push(message);
+                    }
+                }
+                Incoming::Message(_) => {}
+                Incoming::Decision(decision) => self.decide(channel, decision).await?,
+                Incoming::Undelivered(failure) => self.note_undelivered(channel, failure).await?,
+            }
+        }
+        if messages.is_empty() {
+            return Ok(());
+        }
+        self.admission(channel.platform)?.check_backlog(&self.0.context).await?;
+        let (this, channel) = (self.clone(), Arc::clone(channel));
+        let work = async move |tx: &mut Tx| {
+            let mut outcomes = Vec::new();
+            for message in &messages {
+                outcomes.push(this.store(tx, &channel, message).await?);
+            }
+            Ok::<_, StoreError>(outcomes)
+        };
+        for outcome in self.0.context.db.write(work).await? {
+            self.0.counts.count(outcome);
+        }
+        Ok(())
+    }
+
+    fn admission(&self, platform: Platform) -> Result<&Admission<String>, ChannelError> {
+        self.0.admission.get(&platform).ok_or(ChannelError::Off)
+    }
+
+    /// Whether it is taken. What one sender writes too fast is dropped: were it refused, the platform would send it
+    /// again and again, before everybody else's.
+    fn admit(&self, platform: Platform, message: &IncomingMessage) -> Result<bool, ChannelError> {
+        match self.admission(platform)?.admit(&message.sender.id, self.0.context.clock.now()) {
+            Ok(()) => Ok(true),
+            Err(Refusal::TooFast { .. }) => {
+                self.0.counts.count(Outcome::RateLimited);
+                Ok(false)
+            }
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    async fn store(&self, tx: &mut Tx, channel: &Channel, message: &IncomingMessage) -> Result<Outcome, StoreError> {
+        let platform = channel.platform;
+        let is_trusted = match standing(tx, channel, message).await? {
+            Standing::Trusted => true,
+            Standing::Untrusted => false,
+            Standing::Stranger => {
+                self.offer_pairing(tx, platform, message).await?;
+                return Ok(Outcome::Accepted);
+            }
+            Standing::Refused => return Ok(Outcome::Disabled),
+        };
+        let id = ChannelMessageId::generate(&self.0.context.ids);
+        if !store::insert_message(tx, &id, platform, message, is_trusted).await? {
+            return Ok(Outcome::Repeated);
+        }
+        store::note_received(tx, platform).await?;
+        let data = json!({
+            "platform": platform.id(),
+            "channel": message.chat.id,
+            "thread": message.chat.thread,
+            "message_id": message.id,
+            "sender": message.sender.id,
+            "sender_name": message.sender.name,
+            "agent_id": channel.rules.agent_id,
+            "content": message.text,
+            "attachments": message.attachments.iter().map(named).collect::<Vec<_>>(),
+        });
+        tx.emit(NewEvent::new("channel.message.received", data)).await?;
+        tx.enqueue(NewItem {
+            queue: QUEUE.to_owned(),
+            dedup_key: None,
+            payload: json!({ "message_id": id }),
+            run_at: tx.clock().now(),
+            // How often is for the worker to decide.
+            max_attempts: u32::MAX,
+        })
+        .await?;
+        Ok(Outcome::Accepted)
+    }
+}
+
+/// Without where it is: that may open it to anybody.
+fn named(attachment: &Attachment) -> Value {
+    json!({"name": attachment.name, "media_type": attachment.media_type, "bytes": attachment.bytes})
+}
+
+fn is_for_agent(groups: GroupPolicy, message: &IncomingMessage) -> bool {
+    let has_content = !message.text.trim().is_empty() || !message.attachments.is_empty();
+    let is_wanted = match groups {
+        GroupPolicy::Mention => message.is_addressed,
+        GroupPolicy::Always => true,
+        GroupPolicy::Never => false,
+    };
+    has_content && (!message.chat.is_group || is_wanted)
+}
+
+async fn standing(tx: &mut Tx, channel: &Channel, message: &IncomingMessage) -> Result<Standing, StoreError> {
+    let rules = &channel.rules;
+    if rules.allowed_senders.contains(&message.sender.id)
+        || store::find_sender(tx, channel.platform, &message.sender.id).await?
+    {
+        return Ok(Standing::Trusted);
+    }
+    Ok(match rules.sender_policy {
+        SenderPolicy::Open => Standing::Untrusted,
+        SenderPolicy::Pairing => Standing::Stranger,
+        SenderPolicy::Allowlist => Standing::Refused,
+    })
+}

@@ -1,0 +1,35 @@
+//! Asks in their chats for what turns of channels wait for.
+
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::channels::service::Channels;
+use crate::runtime::{Worker, WorkerError, WorkerReport};
+
+/// Longer than the interval.
+const REST: Duration = Duration::from_secs(3600);
+
+#[derive(Debug)]
+pub(crate) struct AskForApprovals(pub Channels);
+
+impl Worker for AskForApprovals {
+    fn name(&self) -> &'static str {
+        "channels.approvals"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(2)
+    }
+
+    /// Nothing is ever due but by what was written.
+    fn idle_until(&self) -> Option<Timestamp> {
+        Some(self.0.context().clock.now() + REST)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
+        async { Ok(WorkerReport::done(self.0.ask_for_approvals().await?)) }.boxed()
+    }
+}

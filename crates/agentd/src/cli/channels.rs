@@ -1,0 +1,162 @@
+//! `agentd channels`: chat platforms, and who may speak there.
+
+use clap::{Args, Subcommand};
+use http::Method;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::client::LocalClient;
+use super::error::CliError;
+use super::terminal::{print_line, say, table};
+use crate::config::Config;
+
+#[derive(Debug, Args)]
+pub(super) struct ChannelsArgs {
+    #[command(subcommand)]
+    command: ChannelsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ChannelsCommand {
+    /// Show every platform, and how it is
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the strangers who want to be let in
+    Pairings {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let the stranger in who has this code
+    #[command(
+        after_help = "Example:\n  agentd channels approve telegram K7QXW2MA",
+        override_usage = "agentd channels approve [OPTIONS] <PLATFORM> <CODE>"
+    )]
+    Approve {
+        /// Such as telegram
+        platform: String,
+        /// What they told you
+        code: String,
+    },
+    /// Refuse the stranger who has this code
+    #[command(override_usage = "agentd channels refuse [OPTIONS] <PLATFORM> <CODE>")]
+    Refuse {
+        /// Such as telegram
+        platform: String,
+        /// As `agentd channels pairings` shows it
+        code: String,
+    },
+    /// Tell a platform where this daemon is, or which commands its bot has
+    #[command(
+        after_help = "Examples:\n  agentd channels register telegram   (sets the webhook)\n  agentd channels register discord    (makes the bot's commands)",
+        override_usage = "agentd channels register [OPTIONS] <PLATFORM>"
+    )]
+    Register {
+        /// telegram or discord; the others are told on their own pages
+        platform: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Channel {
+    platform: String,
+    status: String,
+    agent_id: Option<String>,
+    last_received_at: Option<String>,
+    last_error: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Pairing {
+    platform: String,
+    code: String,
+    sender_id: String,
+    sender_name: String,
+    requested_at: String,
+}
+
+#[derive(Deserialize)]
+struct Sender {
+    id: String,
+    name: String,
+}
+
+/// A part of a path that holds no other.
+fn segment(text: &str) -> Result<&str, CliError> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => Ok(text),
+        false => Err(CliError::Usage(format!("`{text}` has characters that neither platforms nor codes have"))),
+    }
+}
+
+pub(super) async fn run(config: &Config, arguments: ChannelsArgs) -> Result<(), CliError> {
+    let client = LocalClient::connect(config).await?;
+    let outcome = carry_out(&client, arguments.command).await;
+    client.close().await;
+    outcome
+}
+
+async fn carry_out(client: &LocalClient, command: ChannelsCommand) -> Result<(), CliError> {
+    match command {
+        ChannelsCommand::List { json } => list(client, json).await,
+        ChannelsCommand::Pairings { json } => pairings(client, json).await,
+        ChannelsCommand::Approve { platform, code } => {
+            let path = format!("/api/channels/{}/pairings/{}/approve", segment(&platform)?, segment(&code)?);
+            let sender: Sender = client.json(Method::POST, &path, None).await?;
+            say(format_args!("Let {} ({}) in. They are told.", sender.name, sender.id));
+            Ok(())
+        }
+        ChannelsCommand::Refuse { platform, code } => {
+            let path = format!("/api/channels/{}/pairings/{}", segment(&platform)?, segment(&code)?);
+            client.json::<Value>(Method::DELETE, &path, None).await?;
+            say("Refused. They are not told.");
+            Ok(())
+        }
+        ChannelsCommand::Register { platform } => {
+            let path = format!("/api/channels/{}/register", segment(&platform)?);
+            let registered: Value = client.json(Method::POST, &path, None).await?;
+            say(format_args!("Registered: {}", registered["registered"].as_str().unwrap_or_default()));
+            Ok(())
+        }
+    }
+}
+
+async fn list(client: &LocalClient, json: bool) -> Result<(), CliError> {
+    let all: Value = client.json(Method::GET, "/api/channels", None).await?;
+    if json {
+        print_line(format_args!("{all:#}"));
+        return Ok(());
+    }
+    let channels: Vec<Channel> = serde_json::from_value(all["channels"].clone()).unwrap_or_default();
+    let mut rows = vec![["PLATFORM", "STATUS", "AGENT", "LAST MESSAGE", "LAST ERROR"].map(str::to_owned).to_vec()];
+    rows.extend(channels.into_iter().map(|channel| {
+        let others = [channel.agent_id, channel.last_received_at, channel.last_error];
+        let others = others.into_iter().map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
+        [channel.platform, channel.status].into_iter().chain(others).collect()
+    }));
+    print_line(table(&rows).trim_end());
+    Ok(())
+}
+
+async fn pairings(client: &LocalClient, json: bool) -> Result<(), CliError> {
+    let all: Value = client.json(Method::GET, "/api/channels/pairings?limit=200", None).await?;
+    if json {
+        print_line(format_args!("{all:#}"));
+        return Ok(());
+    }
+    let pairings: Vec<Pairing> = serde_json::from_value(all["pairings"].clone()).unwrap_or_default();
+    if pairings.is_empty() {
+        say("Nobody wants to be let in.");
+        return Ok(());
+    }
+    let mut rows = vec![["PLATFORM", "CODE", "NAME", "ID", "SINCE"].map(str::to_owned).to_vec()];
+    rows.extend(pairings.into_iter().map(|pairing| {
+        vec![pairing.platform, pairing.code, pairing.sender_name, pairing.sender_id, pairing.requested_at]
+    }));
+    print_line(table(&rows).trim_end());
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! What the daemon says of itself at one moment.
+
+use std::time::{Duration, Instant};
+
+use agentd_base::{Clock, Timestamp};
+use axum::body::Body;
+use http::Method;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use super::super::client::{LocalClient, accept, request};
+use super::super::error::CliError;
+use crate::config::Config;
+
+/// A daemon that takes longer is shown as one that does not answer.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
+
+/// Everything that is shown; what is not known is null.
+#[derive(Debug, Clone)]
+pub(super) struct Sample {
+    pub(super) at: Timestamp,
+    /// Why the daemon says nothing, or not everything.
+    pub(super) error: Option<String>,
+    pub(super) is_reachable: bool,
+    pub(super) turns_running: Option<u64>,
+    /// Since the sample before.
+    pub(super) tokens_per_second: Option<f64>,
+    pub(super) health: Value,
+    pub(super) performance: Value,
+    pub(super) system: Value,
+    pub(super) tokens: Value,
+    pub(super) alerts: Value,
+}
+
+impl Sample {
+    /// One line.
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "at": self.at, "is_reachable": self.is_reachable, "error": self.error,
+            "turns_running": self.turns_running, "tokens_per_second": self.tokens_per_second,
+            "health": self.health, "performance": self.performance, "system": self.system, "tokens": self.tokens,
+            "alerts": self.alerts.get("alerts"),
+        })
+    }
+
+    fn unreachable(at: Timestamp, error: &CliError) -> Self {
+        Self {
+            at,
+            error: Some(error.to_string()),
+            is_reachable: false,
+            turns_running: None,
+            tokens_per_second: None,
+            health: Value::Null,
+            performance: Value::Null,
+            system: Value::Null,
+            tokens: Value::Null,
+            alerts: Value::Null,
+        }
+    }
+}
+
+pub(super) struct Sampler<'c> {
+    config: &'c Config,
+    clock: Clock,
+    /// When the tokens of all time were read last, and how many they were.
+    last: Option<(Instant, u64)>,
+}
+
+impl<'c> Sampler<'c> {
+    pub(super) fn new(config: &'c Config) -> Self {
+        Self { config, clock: Clock::system(), last: None }
+    }
+
+    /// A sample, also of a daemon that is away.
+    pub(super) async fn look(&mut self) -> Sample {
+        match self.require().await {
+            Ok(sample) => sample,
+            Err(error) => {
+                self.last = None;
+                Sample::unreachable(self.clock.now(), &error)
+            }
+        }
+    }
+
+    /// A sample of a daemon that is there.
+    pub(super) async fn require(&mut self) -> Result<Sample, CliError> {
+        let data_dir = &self.config.data_dir;
+        let client = LocalClient::running(self.config).await?;
+        let client = client.ok_or_else(|| CliError::NotRunning { data_dir: data_dir.clone() })?;
+        let asked = tokio::time::timeout(TIME_LIMIT, self.ask(&client)).await;
+        asked.unwrap_or_else(|elapsed| {
+            Err(CliError::NotAnswering { data_dir: data_dir.clone(), source: elapsed.into() })
+        })
+    }
+
+    async fn ask(&mut self, client: &LocalClient) -> Result<Sample, CliError> {
+        let get = async |name: &str| client.json(Method::GET, &format!("/api/monitoring/{name}"), None).await;
+        let (health, performance, system, tokens, alerts, turns_running) = tokio::join!(
+            get("health"),
+            get("performance"),
+            get("system"),
+            get("tokens"),
+            get("alerts"),
+            turns_running(client)
+        );
+        let mut error = None;
+        let mut known = |answer: Result<Value, CliError>| match answer {
+            Ok(value) => Ok(value),
+            // The daemon is there and says why not.
+            Err(refused @ CliError::Refused { .. }) => {
+                error.get_or_insert_with(|| refused.to_string());
+                Ok(Value::Null)
+            }
+            Err(other) => Err(other),
+        };
+        let (health, performance, system) = (known(health)?, known(performance)?, known(system)?);
+        let (tokens, alerts) = (known(tokens)?, known(alerts)?);
+        let tokens_per_second = self.rate(tokens.get("total_used").and_then(Value::as_u64));
+        Ok(Sample {
+            at: self.clock.now(),
+            error,
+            is_reachable: true,
+            turns_running: turns_running?,
+            tokens_per_second,
+            health,
+            performance,
+            system,
+            tokens,
+            alerts,
+        })
+    }
+
+    /// Tokens a second since the last sample. Fewer than there were (a backup was restored) say nothing.
+    #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+    fn rate(&mut self, total: Option<u64>) -> Option<f64> {
+        let now = Instant::now();
+        let last = std::mem::replace(&mut self.last, total.map(|total| (now, total)));
+        let ((then, before), total) = (last?, total?);
+        let seconds = now.duration_since(then).as_secs_f64();
+        let used = total.checked_sub(before)? as f64;
+        (seconds > 0.0).then(|| used / seconds)
+    }
+}
+
+/// Of the metrics, where alone it stands.
+async fn turns_running(client: &LocalClient) -> Result<Option<u64>, CliError> {
+    let asked = request(Method::GET, "/api/metrics/prometheus", Body::empty())?;
+    let answer = accept(client.send(asked, Some(TIME_LIMIT)).await?).await?;
+    let bytes = answer.into_body().collect().await.map_err(CliError::broken)?.to_bytes();
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.lines().find_map(|line| line.strip_prefix("svc_turns_running ")?.parse().ok()))
+}

@@ -1,0 +1,55 @@
+//! Asking in the chat before something happens.
+
+use agentd_llm::ToolCall;
+use agentd_llm::fake::{Reply, Script};
+use serde_json::{Value, json};
+
+use super::{Channel, STRANGER};
+use crate::support::talk::COUNTED;
+
+/// Writes a file when it may, and says so.
+fn writes() -> Script {
+    let call = ToolCall::new("v1", "write_file", json!({"path": "a.txt", "content": "x"}));
+    Script::queue([Reply::tool_calls(vec![call], COUNTED), Reply::text(["Done."], COUNTED)])
+}
+
+pub async fn let_in(channel: &Channel, sender: i64) {
+    channel.say(900 + sender, sender, "Let me in.").await;
+    let open = channel.app().get("/api/channels/pairings").send().await.expect_status(200).json();
+    let code = open["pairings"][0]["code"].as_str().unwrap().to_owned();
+    let path = format!("/api/channels/telegram/pairings/{code}/approve");
+    channel.app().post(&path).send().await.expect_status(200);
+    channel.settle().await;
+}
+
+pub async fn pending(channel: &Channel) -> Vec<Value> {
+    let all = channel.app().get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
+    all["approvals"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn somebody_who_was_let_in_approves_with_a_button() {
+    let channel = Channel::closed(writes()).await;
+    channel.set(json!({"tools": ["write_file"]})).await;
+    let_in(&channel, STRANGER).await;
+    channel.post(&channel.telegram.message(1, STRANGER, "Write it down.")).await.expect_status(200);
+    let mut eventually = crate::support::Eventually::new();
+    while pending(&channel).await.is_empty() {
+        channel.app().run_workers().await;
+        eventually.look_again().await;
+    }
+    channel.app().run_workers().await;
+    channel.app().run_workers().await;
+    let asked = channel.telegram.sent().pop().unwrap();
+    assert!(asked["text"].as_str().unwrap().contains("write_file"), "{asked}");
+    let buttons = asked["reply_markup"]["inline_keyboard"].to_string();
+    let id = pending(&channel).await[0]["id"].as_str().unwrap().to_owned();
+    assert!(buttons.contains(&format!("approve:{id}")) && buttons.contains(&format!("reject:{id}")), "{buttons}");
+    // Anybody else may press in vain.
+    channel.post(&channel.telegram.press(2, 99, STRANGER, 1, &format!("approve:{id}"))).await.expect_status(200);
+    assert_eq!(pending(&channel).await.len(), 1);
+    channel.post(&channel.telegram.press(3, STRANGER, STRANGER, 1, &format!("approve:{id}"))).await.expect_status(200);
+    assert_eq!(pending(&channel).await.len(), 0);
+    channel.settle().await;
+    assert_eq!(channel.sent().last().unwrap(), "Done.");
+}

@@ -1,0 +1,126 @@
+//! Chat platforms: who gets in, what agents answer, and what is set.
+
+mod approvals;
+mod attachments;
+mod bounds;
+mod chaos;
+mod connect;
+mod guide;
+mod pairing;
+mod platforms;
+mod progress;
+mod settings;
+mod slow_answers;
+mod turns;
+
+use agentd_chat_platforms::WebhookRequest;
+use agentd_chat_platforms::telegram::fake::FakeTelegram;
+use agentd_llm::fake::Script;
+use serde_json::{Value, json};
+
+use crate::support::talk::Talk;
+use crate::support::{TestApp, TestRequest, TestResponse};
+
+const TOKEN: &str = "123456:bot-token-of-the-test";
+const SECRET: &str = "secret-token-of-the-test";
+/// Whom the owner knows.
+pub const ADA: i64 = 7;
+pub const STRANGER: i64 = 8;
+
+/// A daemon with an agent, a vendor and Telegram.
+pub struct Channel {
+    pub talk: Talk,
+    pub telegram: FakeTelegram,
+}
+
+/// The request as the platform sends it.
+pub fn hook(app: &TestApp, platform: &str, request: &WebhookRequest) -> TestRequest {
+    let mut hook = app.post(&format!("/api/channels/{platform}/webhook")).anonymous();
+    for (name, value) in &request.headers {
+        if name != "content-type" {
+            hook = hook.header(name.as_str(), value.to_str().expect("a text"));
+        }
+    }
+    let content_type = request.headers.get("content-type").map_or("application/json", |value| value.to_str().unwrap());
+    hook.body(content_type, request.body.to_vec())
+}
+
+/// Works until an answer would have been sent.
+pub async fn settle(app: &TestApp) {
+    for _ in 0..3 {
+        app.run_workers().await;
+        turns_end(app).await;
+    }
+}
+
+async fn turns_end(app: &TestApp) {
+    let mut eventually = crate::support::Eventually::new();
+    while app.running().daemon.running_turns() > 0 {
+        eventually.look_again().await;
+    }
+}
+
+impl Channel {
+    /// [`ADA`] is let in.
+    pub async fn with(script: Script) -> Self {
+        let channel = Self::closed(script).await;
+        channel.set(json!({"allowed_senders": [ADA.to_string()]})).await;
+        channel
+    }
+
+    /// Nobody is let in.
+    pub async fn closed(script: Script) -> Self {
+        let telegram = FakeTelegram::start(TOKEN, SECRET).await.expect("a fake platform");
+        let channel = Self { talk: Talk::with(script).await, telegram };
+        channel
+            .set(json!({
+                "enabled": true, "agent_id": "scout", "api_base_url": channel.telegram.base_url().as_str(),
+                "bot_token": TOKEN, "secret_token": SECRET,
+            }))
+            .await;
+        channel
+    }
+
+    pub fn app(&self) -> &TestApp {
+        &self.talk.app
+    }
+
+    pub async fn set(&self, fields: Value) {
+        self.app().put("/api/channels/settings").json(&json!({"telegram": fields})).send().await.expect_status(200);
+    }
+
+    pub async fn post(&self, request: &WebhookRequest) -> TestResponse {
+        hook(self.app(), "telegram", request).send().await
+    }
+
+    /// A message, and everything that comes of it.
+    pub async fn say(&self, id: i64, sender: i64, text: &str) {
+        self.post(&self.telegram.message(id, sender, text)).await.expect_status(200);
+        self.settle().await;
+    }
+
+    /// Works until an answer would have been sent.
+    pub async fn settle(&self) {
+        settle(self.app()).await;
+    }
+
+    async fn turns_end(&self) {
+        turns_end(self.app()).await;
+    }
+
+    /// What was sent to the platform, the texts alone.
+    pub fn sent(&self) -> Vec<String> {
+        let text = |message: &Value| message["text"].as_str().expect("a text").to_owned();
+        self.telegram.sent().iter().map(text).collect()
+    }
+
+    /// What the vendor was asked, each as JSON text.
+    pub fn asked(&self) -> Vec<String> {
+        self.talk.vendor.requests().iter().map(|request| request.body.to_string()).collect()
+    }
+
+    pub async fn conversations(&self) -> Vec<Value> {
+        let all = self.app().get("/api/chat/conversations").send().await.expect_status(200).json();
+        all["conversations"].as_array().expect("conversations").clone()
+    }
+}

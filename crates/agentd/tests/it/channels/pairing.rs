@@ -1,0 +1,98 @@
+//! Letting strangers in.
+
+use std::time::Duration;
+
+use agentd_llm::fake::{Reply, Script};
+use serde_json::Value;
+
+use super::{ADA, Channel, STRANGER};
+use crate::support::talk::COUNTED;
+
+async fn closed() -> Channel {
+    Channel::closed(Script::always(Reply::text(["Hello."], COUNTED))).await
+}
+
+async fn pairings(channel: &Channel) -> Vec<Value> {
+    let all = channel.app().get("/api/channels/pairings").send().await.expect_status(200).json();
+    let pairings = all["pairings"].as_array().unwrap().clone();
+    assert_eq!(all["total"], pairings.len());
+    pairings
+}
+
+#[tokio::test]
+async fn a_stranger_gets_a_code_and_no_model() {
+    let channel = closed().await;
+    channel.say(1, STRANGER, "Let me in.").await;
+    channel.say(2, STRANGER, "Please.").await;
+    let open = pairings(&channel).await;
+    assert_eq!((open.len(), &open[0]["sender_id"]), (1, &Value::from(STRANGER.to_string())));
+    let code = open[0]["code"].as_str().unwrap();
+    assert_eq!(channel.sent().len(), 1, "one code a stranger");
+    assert!(channel.sent()[0].contains(code));
+    assert_eq!(channel.talk.vendor.requests().len(), 0);
+    assert_eq!(channel.conversations().await.len(), 0);
+}
+
+#[tokio::test]
+async fn whoever_is_let_in_is_answered_until_they_are_removed() {
+    let channel = closed().await;
+    channel.say(1, STRANGER, "Let me in.").await;
+    let code = pairings(&channel).await[0]["code"].as_str().unwrap().to_lowercase();
+    let path = format!("/api/channels/telegram/pairings/{code}/approve");
+    let sender = channel.app().post(&path).send().await.expect_status(200).json();
+    assert_eq!(sender["id"], STRANGER.to_string());
+    channel.app().post(&path).send().await.expect_error(404, "pairing_not_found");
+    channel.say(2, STRANGER, "And now?").await;
+    assert_eq!(channel.sent().last().unwrap(), "Hello.");
+    assert_eq!(channel.talk.vendor.requests().len(), 1, "what was written before reached no model");
+    let senders = channel.app().get("/api/channels/telegram/senders").send().await.expect_status(200).json();
+    assert_eq!((&senders["total"], &senders["senders"][0]["id"]), (&Value::from(1), &sender["id"]));
+    let path = format!("/api/channels/telegram/senders/{STRANGER}");
+    channel.app().delete(&path).send().await.expect_status(200);
+    channel.app().delete(&path).send().await.expect_error(404, "sender_not_found");
+    channel.say(3, STRANGER, "Still there?").await;
+    assert_eq!(channel.talk.vendor.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn codes_end_after_an_hour_and_a_refusal_holds_for_the_rest_of_it() {
+    let channel = closed().await;
+    channel.say(1, STRANGER, "Let me in.").await;
+    let code = pairings(&channel).await[0]["code"].as_str().unwrap().to_owned();
+    let path = format!("/api/channels/telegram/pairings/{code}");
+    channel.app().delete(&path).send().await.expect_status(200);
+    channel.app().delete(&path).send().await.expect_error(404, "pairing_not_found");
+    channel.say(2, STRANGER, "Let me in!").await;
+    assert_eq!((pairings(&channel).await.len(), channel.sent().len()), (0, 1));
+    channel.app().clock.advance(Duration::from_secs(3_601));
+    channel.say(3, STRANGER, "Let me in, please.").await;
+    let again = pairings(&channel).await[0]["code"].as_str().unwrap().to_owned();
+    assert_ne!(again, code);
+    channel.app().clock.advance(Duration::from_secs(3_601));
+    let path = format!("/api/channels/telegram/pairings/{again}/approve");
+    channel.app().post(&path).send().await.expect_error(404, "pairing_not_found");
+}
+
+#[tokio::test]
+async fn a_hundred_codes_are_open_at_most() {
+    let channel = closed().await;
+    for number in 0..105 {
+        channel.post(&channel.telegram.message(number + 1, 1_000 + number, "Let me in.")).await.expect_status(200);
+    }
+    let all = channel.app().get("/api/channels/pairings?limit=1").send().await.expect_status(200).json();
+    assert_eq!((&all["total"], all["pairings"].as_array().unwrap().len()), (&Value::from(100), 1));
+}
+
+#[tokio::test]
+async fn nothing_is_recalled_for_strangers() {
+    let channel = Channel::with(Script::always(Reply::text(["Hello."], COUNTED))).await;
+    channel.set(serde_json::json!({"sender_policy": "open"})).await;
+    let memory = serde_json::json!({"content": "The key of the house lies under the blue stone."});
+    channel.app().post("/api/memory/episodes").json(&memory).send().await.expect_status(201);
+    let question = "Where does the key of the house lie?";
+    channel.say(1, ADA, question).await;
+    channel.say(2, STRANGER, question).await;
+    let asked = channel.asked();
+    assert!(asked.first().unwrap().contains("blue stone"), "the owner's question: {asked:#?}");
+    assert!(!asked.last().unwrap().contains("blue stone"), "the stranger's: {asked:#?}");
+}

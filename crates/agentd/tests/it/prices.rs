@@ -1,0 +1,203 @@
+//! `/api/monitoring/prices`: what is shown, what the owner sets, and what calls cost by it.
+
+use agentd_llm::fake::{Reply, Script};
+use agentd_llm::{Usage, UsageSource};
+use serde_json::{Value, json};
+
+use crate::cli::{agentd, path};
+use crate::support::talk::Talk;
+use crate::support::{TestApp, TestProcess};
+
+const PRICES: &str = "/api/monitoring/prices";
+const USED: Usage = Usage {
+    input_tokens: 1_000,
+    output_tokens: 100,
+    cache_read_tokens: 400,
+    cache_write_tokens: 200,
+    reasoning_tokens: 50,
+    source: UsageSource::Provider,
+};
+
+async fn shown(app: &TestApp) -> Vec<Value> {
+    let answer = app.get(PRICES).send().await.expect_status(200).json();
+    assert_eq!(answer["total"], answer["prices"].as_array().expect("a list").len());
+    answer["prices"].as_array().expect("a list").clone()
+}
+
+fn find(prices: &[Value], provider: &str, model: &str) -> Option<Value> {
+    prices.iter().find(|price| price["provider"] == provider && price["model"] == model).cloned()
+}
+
+async fn put(app: &TestApp, prices: Value) -> Vec<Value> {
+    let answer = app.put(PRICES).json(&json!({"prices": prices})).send().await.expect_status(200).json();
+    answer["prices"].as_array().expect("a list").clone()
+}
+
+async fn costs(app: &TestApp) -> Vec<Option<u64>> {
+    let mut read = app.running().context().db.read().await.expect("a connection");
+    let rows =
+        read.fetch_all("SELECT cost_micro_usd FROM usage ORDER BY id", agentd_store::args![]).await.expect("rows");
+    rows.iter().map(|row| row.get("cost_micro_usd").expect("a cost")).collect()
+}
+
+async fn chat(talk: &Talk, model: &str) {
+    let message = json!({"content": "hello", "agent_id": "scout", "model": format!("openai/{model}")});
+    let events = talk.exchange(&message).await;
+    assert_eq!(events.last().expect("events").event, "done", "{events:?}");
+}
+
+#[tokio::test]
+async fn every_price_says_where_it_is_from() {
+    let app = TestApp::with_owner().await;
+    let prices = shown(&app).await;
+    let names: Vec<(String, String)> =
+        prices.iter().map(|price| (price["provider"].to_string(), price["model"].to_string())).collect();
+    assert!(names.is_sorted(), "{names:?}");
+    for price in &prices {
+        assert!(price["as_of"].is_string() && price["source"].is_string(), "{price}");
+        assert_eq!(price["origin"], "shipped");
+    }
+    let local = find(&prices, "local", "*").expect("the model inside");
+    assert_eq!((local["input"].as_f64(), local["output"].as_f64()), (Some(0.0), Some(0.0)));
+}
+
+#[tokio::test]
+async fn what_is_set_prices_the_next_call_and_no_earlier_one() {
+    let mut talk = Talk::with(Script::always(Reply::text(["hi"], USED))).await;
+    chat(&talk, "ours-2").await;
+    let ours = json!({"provider": "openai", "model": "ours*", "input": 1, "output": 10, "cache_read": 0.5,
+        "cache_write": 2, "reasoning": 4});
+    let prices = put(&talk.app, json!([ours])).await;
+    let entry = find(&prices, "openai", "ours*").expect("what was set");
+    assert_eq!(
+        (&entry["origin"], &entry["as_of"], &entry["source"]),
+        (&json!("override"), &json!("2026-01-05"), &Value::Null)
+    );
+    chat(&talk, "ours-2").await;
+    // 400 plain at 1, 400 read at 0.5, 200 written at 2, 50 out at 10, 50 thought at 4.
+    assert_eq!(costs(&talk.app).await, [None, Some(400 + 200 + 400 + 500 + 200)]);
+
+    // All at once: what is not named any more is gone, and what ships holds again.
+    let mini = json!({"provider": "openai", "model": "gpt-4o-mini", "input": 7, "output": 0, "source": "our contract"});
+    let prices = put(&talk.app, json!([mini])).await;
+    assert!(find(&prices, "openai", "ours*").is_none());
+    assert_eq!(find(&prices, "openai", "gpt-4o-mini").expect("it")["source"], "our contract");
+    talk.app.restart().await;
+    assert_eq!(shown(&talk.app).await, prices);
+    chat(&talk, "gpt-4o-mini").await;
+    chat(&talk, "ours-2").await;
+    assert_eq!(costs(&talk.app).await, [None, Some(1_700), Some(7_000), None]);
+
+    // What is read can be sent back, and holds as it did.
+    let changed = put(&talk.app, json!(prices)).await;
+    assert_eq!(changed, prices);
+    let before = put(&talk.app, json!([])).await;
+    assert_eq!(find(&before, "openai", "gpt-4o-mini").expect("what ships")["origin"], "shipped");
+}
+
+#[tokio::test]
+async fn a_long_prompt_costs_what_its_entry_says() {
+    let talk = Talk::with(Script::always(Reply::text(["hi"], USED))).await;
+    let price = |above: u64| {
+        json!([{"provider": "openai", "model": "ours", "input": 1, "output": 1,
+            "long_prompt": {"above": above, "input": 3, "output": 5}}])
+    };
+    put(&talk.app, price(1_000)).await;
+    chat(&talk, "ours").await;
+    put(&talk.app, price(999)).await;
+    chat(&talk, "ours").await;
+    assert_eq!(costs(&talk.app).await, [Some(1_100), Some(3_500)]);
+}
+
+#[tokio::test]
+async fn nonsense_is_named_and_the_last_good_prices_stay() {
+    let app = TestApp::with_owner().await;
+    let before = put(&app, json!([{"provider": "xai", "model": "ours", "input": 1, "output": 2}])).await;
+    let good = json!({"provider": "openai", "model": "m", "input": 1, "output": 1});
+    let with = |field: &str, value: Value| {
+        let mut price = good.clone();
+        price[field] = value;
+        price
+    };
+    let without = |field: &str| {
+        let mut price = good.clone();
+        price.as_object_mut().expect("an object").remove(field);
+        price
+    };
+    for (price, field) in [
+        (with("input", json!(-1)), "input"),
+        (with("input", json!(1e9)), "input"),
+        (with("input", json!("1")), "input"),
+        (with("input", Value::Null), "input"),
+        (without("input"), "input"),
+        (without("output"), "output"),
+        (without("provider"), "provider"),
+        (with("provider", json!("skynet")), "provider"),
+        (with("model", json!("")), "model"),
+        (with("model", json!("a b")), "model"),
+        (with("model", json!("a*b")), "model"),
+        (with("model", json!("m".repeat(201))), "model"),
+        (with("cache_read", json!(-0.1)), "cache_read"),
+        (with("cache_write", json!(100_001)), "cache_write"),
+        (with("reasoning", json!(true)), "reasoning"),
+        (with("context_window", json!(0)), "context_window"),
+        (with("max_output_tokens", json!(1.5)), "max_output_tokens"),
+        (with("as_of", json!("soon")), "as_of"),
+        (with("source", json!("s".repeat(501))), "source"),
+        (with("long_prompt", json!({"above": 0, "input": 1, "output": 1})), "long_prompt.above"),
+    ] {
+        let refused = app.put(PRICES).json(&json!({"prices": [price]})).send().await;
+        let refused = refused.expect_error(400, "invalid_request");
+        assert_eq!(refused.bad_fields(), [format!("prices[0].{field}")], "{price}: {}", refused.text());
+    }
+    let several = json!({"prices": [with("input", json!(-1)), good, good, with("provider", json!("skynet"))]});
+    let refused = app.put(PRICES).json(&several).send().await.expect_error(400, "invalid_request");
+    let mut fields = refused.bad_fields();
+    fields.sort();
+    assert_eq!(fields, ["prices[0].input", "prices[1].model", "prices[2].model", "prices[3].provider"]);
+    for body in [json!({}), json!([]), json!({"prices": null}), json!({"prices": {}}), json!({"prices": [7]})] {
+        app.put(PRICES).json(&body).send().await.expect_error(400, "invalid_request");
+    }
+    let huge = r#"{"prices": [{"provider": "openai", "model": "m", "input": 1e999, "output": 1}]}"#;
+    app.put(PRICES).raw_json(huge).send().await.expect_error(400, "malformed_json");
+    let many = json!({"prices": vec![good; 2_001]});
+    app.put(PRICES).json(&many).send().await.expect_error(400, "invalid_request");
+    assert_eq!(shown(&app).await, before);
+}
+
+#[tokio::test]
+async fn replicas_agree_on_prices() {
+    let talk = Talk::with(Script::always(Reply::text(["hi"], USED))).await;
+    let Some(replica) = talk.app.replica().await else { return };
+    assert_eq!(shown(&replica).await, shown(&talk.app).await);
+    let set = put(&replica, json!([{"provider": "openai", "model": "ours", "input": 1, "output": 0}])).await;
+    assert_eq!(shown(&talk.app).await, set);
+    chat(&talk, "ours").await;
+    assert_eq!(costs(&talk.app).await, [Some(1_000)]);
+}
+
+#[tokio::test]
+async fn a_server_that_counts_nothing_is_counted_by_estimate() {
+    let uncounted = Usage { source: UsageSource::Missing, ..Usage::default() };
+    let talk = Talk::with(Script::always(Reply::text(["four words of answer"], uncounted))).await;
+    put(&talk.app, json!([{"provider": "openai", "model": "ours", "input": 0, "output": 1}])).await;
+    chat(&talk, "ours").await;
+    let [(source, input, output)] = talk.usage().await.try_into().expect("one call");
+    assert_eq!((source.as_str(), output), ("estimated", 5));
+    assert!(input > 10, "{input}");
+    assert_eq!(costs(&talk.app).await, [Some(5)]);
+}
+
+#[tokio::test]
+async fn prices_travel_with_a_backup() {
+    let process = TestProcess::with_owner().await;
+    let ours = json!({"prices": [{"provider": "openai", "model": "ours", "input": 1.25, "output": 3}]});
+    process.put(PRICES).json(&ours).send().await.expect_status(200);
+    let archive = process.folder().join("archive.tar.gz");
+    agentd(&process, &["backup", path(&archive)]).await.success();
+    process.put(PRICES).json(&json!({"prices": []})).send().await.expect_status(200);
+    agentd(&process, &["restore", "--yes", path(&archive)]).await.success();
+    let answer = process.get(PRICES).send().await.expect_status(200).json();
+    let entry = find(answer["prices"].as_array().expect("a list"), "openai", "ours").expect("what was set");
+    assert_eq!((entry["input"].as_f64(), &entry["origin"]), (Some(1.25), &json!("override")));
+}

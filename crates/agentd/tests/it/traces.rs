@@ -1,0 +1,367 @@
+//! Traces: where they come from, what goes to a collector, and who is told of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use agentd_base::Secret;
+use agentd_base::trace::{TraceContext, within};
+use agentd_llm::fake::{FakeVendor, Reply, Script};
+use agentd_llm::{ToolCall, Vendor};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+use crate::hooks::receiver::{Answer, Receiver};
+use crate::skills::Server;
+use crate::support::talk::{COUNTED, Talk, started};
+use crate::support::{Eventually, TestApp, TestProcess};
+
+const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const SAID: &str = "a word that nobody else may read";
+
+/// A daemon that sends its spans to the receiver, with the vendor's script.
+async fn traced(collector: &Receiver, script: Script, content: bool) -> Talk {
+    let address = collector.address;
+    let app = TestApp::start_with(|source| {
+        source.otlp_endpoint = Some(format!("http://{address}"));
+        source.otlp_headers = Some(Secret::new("authorization=Bearer%20very-secret".to_owned()));
+        source.otlp_content = content.then(|| "true".to_owned());
+    })
+    .await;
+    Talk::on(app, script).await
+}
+
+/// Every span that came, once it is certain that each has the form of OTLP/JSON.
+fn spans(collector: &Receiver) -> Vec<Value> {
+    let mut spans = Vec::new();
+    for received in collector.received() {
+        assert_eq!(received.header("content-type"), "application/json");
+        assert_eq!(received.header("authorization"), "Bearer very-secret");
+        let body: Value = serde_json::from_str(&received.body).expect("JSON");
+        let resource = attributes(&body["resourceSpans"][0]["resource"]);
+        assert_eq!(resource["service.name"], "agentd");
+        for span in body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().expect("spans") {
+            let is_hex = |value: &Value, length: usize| {
+                value.as_str().is_some_and(|text| text.len() == length && text.bytes().all(|b| b.is_ascii_hexdigit()))
+            };
+            assert!(is_hex(&span["traceId"], 32) && is_hex(&span["spanId"], 16), "{span}");
+            assert!(span["parentSpanId"].is_null() || is_hex(&span["parentSpanId"], 16), "{span}");
+            let time = |name: &str| span[name].as_str().and_then(|text| text.parse::<u64>().ok()).expect("nanoseconds");
+            assert!(time("startTimeUnixNano") <= time("endTimeUnixNano"), "{span}");
+            assert!(span["kind"].as_u64().is_some_and(|kind| (1..=5).contains(&kind)), "{span}");
+            spans.push(span.clone());
+        }
+    }
+    spans
+}
+
+fn attributes(of: &Value) -> BTreeMap<String, Value> {
+    let pairs = of["attributes"].as_array().expect("attributes").iter().map(|pair| {
+        let value = pair["value"].as_object().and_then(|value| value.values().next()).cloned();
+        (pair["key"].as_str().expect("a key").to_owned(), value.expect("a value"))
+    });
+    pairs.collect()
+}
+
+/// Waits for the spans of a turn and answers all those of its trace.
+async fn spans_of_turn(collector: &Receiver, trace: &str) -> Vec<Value> {
+    let mut eventually = Eventually::new();
+    loop {
+        let found: Vec<Value> = spans(collector).into_iter().filter(|span| span["traceId"] == trace).collect();
+        let has = |name: &str| found.iter().any(|span| span["name"].as_str().is_some_and(|own| own.starts_with(name)));
+        if has("invoke_agent") && has("POST /api/chat/messages/stream") {
+            return found;
+        }
+        eventually.look_again_at(&found).await;
+    }
+}
+
+fn named<'s>(spans: &'s [Value], name: &str) -> Vec<&'s Value> {
+    spans.iter().filter(|span| span["name"].as_str().is_some_and(|own| own.starts_with(name))).collect()
+}
+
+/// Looks into its folder, and then answers.
+fn looks_and_answers() -> Script {
+    Script::by(|request| {
+        let has_looked = request.body.to_string().contains("tool_call_id");
+        if has_looked {
+            return Reply::text([SAID], COUNTED);
+        }
+        Reply::tool_calls(vec![ToolCall::new("v0", "list_files", json!({}))], COUNTED)
+    })
+}
+
+#[tokio::test]
+async fn a_turn_becomes_spans_of_the_trace_that_asked_for_it() {
+    let collector = Receiver::start().await;
+    let talk = traced(&collector, looks_and_answers(), false).await;
+    let asked = talk.send(&json!({"content": SAID})).header("traceparent", GIVEN);
+    let events = asked.stream().await.collect().await;
+    let session = started(&events, "session_id");
+    let spans = spans_of_turn(&collector, TRACE).await;
+
+    let request = named(&spans, "POST /api/chat/messages/stream")[0];
+    assert_eq!((&request["parentSpanId"], &request["kind"]), (&json!("00f067aa0ba902b7"), &json!(2)));
+    assert_eq!(attributes(request)["http.response.status_code"], "200");
+    let turn = named(&spans, "invoke_agent scout")[0];
+    assert_eq!(turn["parentSpanId"], request["spanId"]);
+    let said_of_turn = attributes(turn);
+    assert_eq!(said_of_turn["gen_ai.operation.name"], "invoke_agent");
+    assert_eq!(said_of_turn["gen_ai.usage.input_tokens"], "14");
+    assert_eq!(said_of_turn["agentd.session.id"], session);
+    let calls = named(&spans, "chat ");
+    assert_eq!(calls.len(), 2, "{spans:?}");
+    for call in calls {
+        assert_eq!((&call["parentSpanId"], &call["kind"]), (&turn["spanId"], &json!(3)));
+        let said = attributes(call);
+        assert_eq!((&said["gen_ai.operation.name"], &said["gen_ai.provider.name"]), (&json!("chat"), &json!("openai")));
+        assert_eq!(said["gen_ai.usage.output_tokens"], "3");
+        assert!(said.contains_key("gen_ai.request.model") && said.contains_key("gen_ai.response.finish_reasons"));
+    }
+    let tool = named(&spans, "execute_tool list_files")[0];
+    assert_eq!(tool["parentSpanId"], turn["spanId"]);
+    assert_eq!(attributes(tool)["gen_ai.tool.name"], "list_files");
+    // The same ids as the trace that the daemon shows.
+    let shown = talk.app.get(&format!("/api/chat/sessions/{session}/trace")).send().await.expect_status(200).json();
+    assert_eq!((&shown["trace_id"], &shown["span"]["id"]), (&json!(TRACE), &turn["spanId"]));
+    let shown: Vec<&Value> =
+        shown["span"]["children"].as_array().expect("parts").iter().map(|part| &part["id"]).collect();
+    assert!(shown.contains(&&tool["spanId"]), "{shown:?}");
+    // Neither what was said nor a secret.
+    for received in collector.received() {
+        assert!(!received.body.contains(SAID), "{}", received.body);
+        assert!(!received.body.contains("very-secret"), "{}", received.body);
+    }
+    let metrics = crate::monitoring::scrape(&talk.app).await;
+    assert!(metrics.contains("svc_otlp_spans_total{outcome=\"sent\"}"), "{metrics}");
+}
+
+#[tokio::test]
+async fn what_was_said_is_told_where_the_owner_wants_it() {
+    let collector = Receiver::start().await;
+    let talk = traced(&collector, looks_and_answers(), true).await;
+    talk.send(&json!({"content": SAID})).header("traceparent", GIVEN).stream().await.collect().await;
+    let spans = spans_of_turn(&collector, TRACE).await;
+    let last = named(&spans, "chat ")
+        .into_iter()
+        .map(attributes)
+        .find(|said| said["gen_ai.output.messages"].as_str().is_some_and(|text| text.contains(SAID)));
+    let last = last.expect("the answer");
+    let input: Value = serde_json::from_str(last["gen_ai.input.messages"].as_str().expect("text")).expect("JSON");
+    assert_eq!(input[0], json!({"role": "user", "parts": [{"type": "text", "content": SAID}]}));
+    assert!(attributes(named(&spans, "execute_tool")[0]).contains_key("gen_ai.tool.call.result"));
+}
+
+#[tokio::test]
+async fn a_trace_that_nobody_wants_recorded_is_not() {
+    let collector = Receiver::start().await;
+    let talk = traced(&collector, looks_and_answers(), false).await;
+    let unsampled = GIVEN.replace("-01", "-00");
+    talk.send(&json!({"content": "go"})).header("traceparent", &unsampled).stream().await.collect().await;
+    // What is not well-formed begins a trace, and that one is recorded.
+    talk.send(&json!({"content": "go"})).header("traceparent", "00-nonsense").stream().await.collect().await;
+    let mut eventually = Eventually::new();
+    while named(&spans(&collector), "invoke_agent").is_empty() {
+        eventually.look_again().await;
+    }
+    assert!(spans(&collector).iter().all(|span| span["traceId"] != TRACE));
+}
+
+async fn count(app: &TestApp, outcome: &str) -> u64 {
+    let metrics = crate::monitoring::scrape(app).await;
+    let name = format!("svc_otlp_spans_total{{outcome=\"{outcome}\"}} ");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(&name)).expect("the metric");
+    line.parse().expect("a number")
+}
+
+#[tokio::test]
+async fn a_collector_that_is_busy_gets_them_later() {
+    let collector = Receiver::start().await;
+    collector
+        .then([Answer::With(503, "retry-after", "0".to_owned()), Answer::With(429, "retry-after", "0".to_owned())]);
+    let talk = traced(&collector, looks_and_answers(), false).await;
+    let received = collector.wait_for(3).await;
+    assert_eq!((&received[0].body, &received[1].body), (&received[1].body, &received[2].body));
+    let mut eventually = Eventually::new();
+    while count(&talk.app, "sent").await == 0 {
+        eventually.look_again().await;
+    }
+    assert_eq!(count(&talk.app, "dropped").await, 0);
+}
+
+#[tokio::test]
+async fn a_collector_that_refuses_or_is_away_costs_spans_alone() {
+    let collector = Receiver::start().await;
+    collector.then([Answer::Status(400)]);
+    let talk = traced(&collector, looks_and_answers(), false).await;
+    let mut eventually = Eventually::new();
+    while count(&talk.app, "dropped").await == 0 {
+        eventually.look_again().await;
+    }
+    // The next batch is sent all the same.
+    while count(&talk.app, "sent").await == 0 {
+        talk.app.get("/api/agents").send().await.expect_status(200);
+        eventually.look_again().await;
+    }
+    // One that never answers stands in nobody's way, neither of a turn nor of the end.
+    collector.always(Answer::Hang);
+    let events = talk.exchange(&json!({"content": "go"})).await;
+    assert_eq!(events.last().expect("an end").event, "done");
+    let Talk { mut app, .. } = talk;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn what_waits_is_sent_before_the_end() {
+    let collector = Receiver::start().await;
+    let talk = traced(&collector, looks_and_answers(), false).await;
+    talk.send(&json!({"content": "go"})).header("traceparent", GIVEN).stream().await.collect().await;
+    let Talk { mut app, .. } = talk;
+    app.stop().await;
+    let spans = spans(&collector);
+    assert!(!named(&spans, "invoke_agent").is_empty(), "{spans:?}");
+}
+
+#[tokio::test]
+async fn a_bad_collector_keeps_the_daemon_from_starting() {
+    let process = TestProcess::stopped().await;
+    for (name, value, sentence) in [
+        ("SVC_OTLP_ENDPOINT", "collector:4318", "SVC_OTLP_ENDPOINT must be the address of a collector"),
+        ("SVC_OTLP_HEADERS", "hunter2", "SVC_OTLP_HEADERS: an entry has no `=`"),
+        ("SVC_OTLP_CONTENT", "some", "SVC_OTLP_CONTENT is `some`"),
+    ] {
+        let mut command = process.command();
+        command.env("SVC_OTLP_ENDPOINT", "http://127.0.0.1:4318").env(name, value).arg("serve");
+        let output = command.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(sentence), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+}
+
+/// A tool that the owner made is told of the trace, and so is a hook; a page that a model chooses is not.
+#[tokio::test]
+async fn whom_the_owner_set_up_is_told_of_the_trace() {
+    let app = crate::skills::app().await;
+    let server = Server::start(|_| axum::Json(json!({"ok": true})).into_response()).await;
+    let address = server.url("");
+    let port = address.rsplit(':').next().expect("a port").trim_end_matches('/');
+    let steered = format!("http://{{{{input.host}}}}:{port}/steered");
+    for (name, url) in [("own", server.url("/own")), ("steered", steered)] {
+        let fields = json!({"name": name, "description": "For tests.", "kind": "http", "request": {"url": url}});
+        app.post("/api/settings/skills/custom").json(&fields).send().await.expect_status(201);
+    }
+    let place = TraceContext::parse(GIVEN);
+    within(place, crate::skills::call(&app, "own", json!({}))).await.expect("an answer");
+    assert_eq!(server.asked()[0].headers.get("traceparent").map(String::as_str), Some(GIVEN));
+    let allowed = json!({"allowed_hosts": ["127.0.0.1"]});
+    app.put("/api/settings/security").json(&allowed).send().await.expect_status(200);
+    within(place, crate::skills::call(&app, "steered", json!({"host": "127.0.0.1"}))).await.expect("an answer");
+    assert!(!server.asked()[1].headers.contains_key("traceparent"));
+}
+
+#[tokio::test]
+async fn a_tool_server_is_told_of_the_trace() {
+    let app = crate::skills::app().await;
+    let server = Server::start(|asked| {
+        if asked.method != "POST" {
+            return StatusCode::METHOD_NOT_ALLOWED.into_response();
+        }
+        let request: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+        let result = match request["method"].as_str().unwrap_or_default() {
+            "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "web", "version": "1"}}),
+            "tools/list" => json!({"tools": [{"name": "shout", "inputSchema": {"type": "object"}}]}),
+            "tools/call" => json!({"content": [{"type": "text", "text": "HELLO"}]}),
+            method if method.starts_with("notifications/") => return StatusCode::ACCEPTED.into_response(),
+            _ => {
+                let error = json!({"code": -32601, "message": "unknown"});
+                return axum::Json(json!({"jsonrpc": "2.0", "id": request["id"], "error": error})).into_response();
+            }
+        };
+        axum::Json(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).into_response()
+    })
+    .await;
+    let fields = json!({"name": "web", "transport": "http", "url": server.url("/mcp")});
+    let made = app.post("/api/settings/skills/mcp").json(&fields).send().await.expect_status(201).json();
+    let path = format!("/api/settings/skills/mcp/{}/connect", made["id"].as_str().expect("an id"));
+    app.post(&path).send().await.expect_status(200);
+    within(TraceContext::parse(GIVEN), crate::skills::call(&app, "web_shout", json!({}))).await.expect("an answer");
+    let asked = server.asked();
+    let is_call = |body: &str| body.contains("tools/call");
+    let called = asked.iter().find(|asked| is_call(&asked.body)).expect("the call");
+    assert_eq!(called.headers.get("traceparent").map(String::as_str), Some(GIVEN));
+    let body: Value = serde_json::from_str(&called.body).expect("JSON");
+    assert_eq!(body["params"]["_meta"]["traceparent"], GIVEN);
+    assert!(asked.iter().filter(|asked| !is_call(&asked.body)).all(|asked| !asked.headers.contains_key("traceparent")));
+}
+
+#[tokio::test]
+async fn hooks_and_messages_go_on_in_the_trace_of_what_caused_them() {
+    let receiver = Receiver::start().await;
+    let talk = Talk::saying(&["Yes."]).await;
+    let app = &talk.app;
+    let message = json!({"channel": format!("webhook:{}", receiver.url()), "template": "done"});
+    for (name, hook_type, config) in [
+        ("at-once", "http", json!({"url": receiver.url()})),
+        ("queued", "http", json!({"url": receiver.url(), "queued": true})),
+        ("message", "builtin", message),
+    ] {
+        let hook = json!({"name": name, "event_type": "task.completed", "hook_type": hook_type, "config": config});
+        app.post("/api/hooks").json(&hook).send().await.expect_status(201);
+    }
+    let events = talk.send(&json!({"content": "go"})).header("traceparent", GIVEN).stream().await.collect().await;
+    let session = started(&events, "session_id");
+    let shown = app.get(&format!("/api/chat/sessions/{session}/trace")).send().await.expect_status(200).json();
+    let expected = format!("00-{TRACE}-{}-01", shown["span"]["id"].as_str().expect("an id"));
+    let mut eventually = Eventually::new();
+    while receiver.received().len() < 3 {
+        app.run_workers().await;
+        eventually.look_again().await;
+    }
+    for received in receiver.received() {
+        assert_eq!(received.header("traceparent"), expected, "{received:?}");
+    }
+}
+
+/// What is logged of a turn names its trace, in both forms of the log, also when the turn was cut off.
+#[tokio::test]
+async fn lines_of_the_log_carry_the_trace_and_a_killed_turn_keeps_it() {
+    let mut process = TestProcess::with_owner().await;
+    let pieces: Vec<String> = (0..400).map(|number| format!("t{number} ")).collect();
+    let reply = Reply::text(pieces.iter().map(String::as_str), COUNTED).delayed(Duration::from_millis(5));
+    let vendor = FakeVendor::start(Vendor::Openai, Script::always(reply)).await.expect("a fake vendor");
+    let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
+    process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
+    let settings = json!({"default_provider": "openai", "default_model": "fake"});
+    process.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
+    process.make_agent("scout").await;
+    let message = json!({"content": "Tell me."});
+    let asked = process.post("/api/chat/messages/stream").header("traceparent", GIVEN).json(&message);
+    let mut stream = asked.stream().await;
+    let mut session = None;
+    for _ in 0..5 {
+        let event = stream.next().await.expect("the stream goes on");
+        session = session.or_else(|| event.data["session_id"].as_str().map(str::to_owned));
+    }
+    process.kill();
+    drop(stream);
+    process.spawn_after("export SVC_LOG_FORMAT=json").await;
+    let path = format!("/api/chat/sessions/{}/trace", session.expect("a session"));
+    let shown = process.get(&path).send().await.expect_status(200).json();
+    assert_eq!((&shown["trace_id"], &shown["span"]["status"]), (&json!(TRACE), &json!("interrupted")));
+    let call = &shown["span"]["children"].as_array().expect("parts").iter().find(|part| part["type"] == "model_call");
+    let call = call.expect("the call that was cut off");
+    assert_eq!(
+        (&call["status"], &call["started_at"], &call["duration_ms"]),
+        (&json!("interrupted"), &Value::Null, &Value::Null)
+    );
+    assert_eq!(call["tokens"]["source"], "estimated");
+    process.terminate().await;
+    let log = process.log();
+    let text = log.lines().find(|line| line.contains(TRACE) && !line.starts_with('{'));
+    assert!(text.is_some(), "{log}");
+    let is_cut_off = |line: &&str| line.starts_with('{') && line.contains("cut off") && line.contains(TRACE);
+    assert!(log.lines().find(is_cut_off).is_some(), "{log}");
+}

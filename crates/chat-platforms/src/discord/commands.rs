@@ -1,0 +1,55 @@
+//! The commands that the application has (<https://docs.discord.com/developers/interactions/application-commands>).
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{Discord, is_snowflake};
+use crate::outgoing::SendError;
+
+/// Its text is the whole message; that of every other command begins with its name.
+pub(super) const ASK: &str = "ask";
+/// Of messages, which Discord counts in characters.
+const MAX_QUESTION: u64 = 6000;
+const CHAT_INPUT: u64 = 1;
+const TEXT: u64 = 3;
+pub(super) const FILE: u64 = 11;
+
+impl Discord {
+    /// Puts the commands in the place of those that the application had. The address for interactions is entered on
+    /// Discord's own pages, where its first request is answered.
+    pub(super) async fn register_commands(&self) -> Result<String, SendError> {
+        let id = self.config.application_id.as_deref().filter(|id| is_snowflake(id)).ok_or_else(|| {
+            SendError::NotSetUp("set channels.discord.application_id to register the commands".to_owned())
+        })?;
+        self.call_as_bot(Method::PUT, &["applications", id, "commands"], Some(&commands())).await?;
+        Ok("/ask, /new, /stop, /help".to_owned())
+    }
+}
+
+fn commands() -> Value {
+    // In servers and in direct chats with the bot, where it may write by itself as well.
+    let contexts = [0, 1];
+    let plain = |name: &str, description: &str| {
+        let kind = CHAT_INPUT;
+        json!({"type": kind, "name": name, "description": description, "contexts": contexts})
+    };
+    let mut ask = plain(ASK, "Ask the agent");
+    ask["options"] = json!([{
+        "type": TEXT,
+        "name": "text",
+        "description": "What to ask",
+        "required": true,
+        "max_length": MAX_QUESTION,
+    }, {
+        "type": FILE,
+        "name": "file",
+        "description": "A file that belongs to it",
+        "required": false,
+    }]);
+    json!([
+        ask,
+        plain("new", "Begin a new conversation"),
+        plain("stop", "Stop what the agent is doing"),
+        plain("help", "Show what can be done"),
+    ])
+}

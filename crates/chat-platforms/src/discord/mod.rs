@@ -1,0 +1,143 @@
+//! Discord: interactions by webhook in, or these and messages by the Gateway; the REST API out
+//! (<https://docs.discord.com/developers>).
+//!
+//! Invariants
+//! - A request is believed when its time and raw body are signed with the application's Ed25519 key, strictly verified,
+//!   and when that time is at most five minutes away.
+//! - A command is answered at once with the promise of an answer, which Discord shows as "is thinking". The first
+//!   follow-up to the interaction takes that place; this is Discord's documented behaviour, so nothing is edited here.
+//! - An interaction takes follow-ups for 15 minutes. After that, or when Discord knows its token no more, the bot
+//!   writes into the channel by itself.
+//! - Nothing that goes out mentions anybody or shows a preview of a link, whatever its text is.
+//!
+//! Deliberately absent: events of the Gateway that are no messages or interactions, several shards, modal forms,
+//! completion of options, edits and reactions.
+
+mod api;
+mod commands;
+mod details;
+mod files;
+mod gateway;
+mod read;
+mod send;
+mod verify;
+mod write;
+
+#[cfg(feature = "fake")]
+pub mod fake;
+#[cfg(test)]
+#[cfg(feature = "fake")]
+mod tests;
+
+use std::sync::Arc;
+
+use agentd_base::{Clock, Secret, Timestamp};
+use agentd_net::GuardedClient;
+use ed25519_dalek::VerifyingKey;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
+use url::Url;
+
+use crate::connection::{Connection, Opening};
+use crate::files::{Files, IncomingFile};
+use crate::message::FileSource;
+use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
+use crate::platform::{ChatPlatform, Platform};
+use crate::webhook::{Received, Rejection, WebhookRequest};
+
+/// What an application needs.
+#[derive(Debug, Clone, Default)]
+pub struct DiscordConfig {
+    /// Where the REST API is; `None`: `https://discord.com/api/v10`.
+    pub api_base_url: Option<Url>,
+    /// The application's number.
+    pub application_id: Option<String>,
+    /// The application's Ed25519 key in hexadecimal characters: verifies the requests of Discord.
+    pub public_key: Option<String>,
+    pub bot_token: Option<Secret>,
+}
+
+/// One application with its bot.
+#[derive(Debug)]
+pub struct Discord {
+    config: DiscordConfig,
+    client: GuardedClient,
+    clock: Clock,
+    /// `None` where it is not set, or is no key.
+    key: Option<VerifyingKey>,
+    pub(crate) files: Files,
+}
+
+impl Discord {
+    /// `clock`: says whether an interaction still takes follow-ups.
+    #[must_use]
+    pub fn new(config: DiscordConfig, client: GuardedClient, clock: Clock) -> Self {
+        let key = config.public_key.as_deref().and_then(verify::key);
+        let files = Files::new(api::NAME, &client, config.api_base_url.as_ref());
+        Self { config, client, clock, key, files }
+    }
+}
+
+/// Numbers of Discord, in decimal.
+fn is_snowflake(text: &str) -> bool {
+    (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+impl ChatPlatform for Discord {
+    fn platform(&self) -> Platform {
+        Platform::Discord
+    }
+
+    fn connect(self: Arc<Self>, opening: Opening) -> Option<Connection> {
+        Some(Connection::open(opening, |link, opening| self.keep_session(link, opening)))
+    }
+
+    fn receive<'a>(
+        &'a self,
+        request: &'a WebhookRequest,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Received, Rejection>> {
+        let received = verify::verify(self.key.as_ref(), request, now).and_then(|()| {
+            let interaction = serde_json::from_slice(&request.body)
+                .map_err(|_| Rejection::Malformed("the interaction is not JSON".to_owned()))?;
+            Ok(self.read(&interaction, now))
+        });
+        ready(received).boxed()
+    }
+
+    fn address(&self, channel: &str) -> Result<Address, String> {
+        if is_snowflake(channel) {
+            Ok(Address::of_channel(channel))
+        } else {
+            Err("a channel of Discord is its number, such as 1234567890123456789".to_owned())
+        }
+    }
+
+    fn render(&self, markdown: &str) -> Vec<String> {
+        write::render(markdown)
+    }
+
+    fn send<'a>(&'a self, to: &'a Address, message: &'a Outgoing) -> BoxFuture<'a, Result<Sent, SendError>> {
+        self.send_message(to, message).boxed()
+    }
+
+    fn settle<'a>(&'a self, message: &'a Address, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+        self.settle_message(message, text).boxed()
+    }
+
+    fn show_typing<'a>(&'a self, to: &'a Address) -> BoxFuture<'a, Result<(), SendError>> {
+        self.send_typing(to).boxed()
+    }
+
+    fn register<'a>(&'a self, _webhook_url: &'a Url) -> BoxFuture<'a, Result<String, SendError>> {
+        self.register_commands().boxed()
+    }
+
+    fn open_file<'a>(&'a self, source: &'a FileSource) -> BoxFuture<'a, Result<IncomingFile, SendError>> {
+        self.open_attachment(source).boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<Account, SendError>> {
+        self.account().boxed()
+    }
+}

@@ -1,0 +1,93 @@
+//! The service account, and the tokens that it gets
+//! (<https://developers.google.com/identity/protocols/oauth2/service-account>).
+
+use std::time::Duration;
+
+use agentd_base::{Secret, Timestamp};
+use http::Method;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::GoogleChat;
+use crate::access_token::{read_token, refusal};
+use crate::api::{ApiCall, call};
+use crate::jwt::SigningKey;
+use crate::outgoing::{Account, SendError};
+
+const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
+const SCOPE: &str = "https://www.googleapis.com/auth/chat.bot";
+const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+const ASSERTION_SECONDS: i64 = 3600;
+
+/// What the key file holds.
+#[derive(Debug)]
+pub(super) struct ServiceAccount {
+    pub(super) email: String,
+    token_url: Url,
+    key: SigningKey,
+}
+
+impl ServiceAccount {
+    /// Or a sentence that says what is wrong with the file, and nothing that stands in it.
+    pub(super) fn read(file: &Secret) -> Result<Self, String> {
+        let problem =
+            |what: &str| format!("channels.google_chat.service_account is no key file of a service account: {what}");
+        let file: Value = serde_json::from_str(file.expose()).map_err(|_| problem("it is not JSON"))?;
+        if file["type"] != "service_account" {
+            return Err(problem("its type is not service_account"));
+        }
+        let text = |field: &str| file[field].as_str().filter(|text| !text.is_empty());
+        let email = text("client_email").ok_or_else(|| problem("client_email is missing"))?;
+        let token_url = Url::parse(text("token_uri").unwrap_or(TOKEN_URL)).ok();
+        let token_url = token_url.filter(|url| url.scheme() == "https");
+        let key = text("private_key").ok_or_else(|| problem("private_key is missing"))?;
+        let key = SigningKey::from_pem(key, text("private_key_id").map(str::to_owned));
+        Ok(Self {
+            email: email.to_owned(),
+            token_url: token_url.ok_or_else(|| problem("token_uri is no https address"))?,
+            key: key.ok_or_else(|| problem("private_key is no RSA key in PKCS #8 as PEM"))?,
+        })
+    }
+
+    fn assertion(&self, now: Timestamp) -> Option<String> {
+        let issued_at = now.as_millis() / 1000;
+        self.key.sign(&json!({
+            "iss": self.email,
+            "scope": SCOPE,
+            // Wherever it is sent: the owner may have set a proxy.
+            "aud": self.token_url.as_str(),
+            "iat": issued_at,
+            "exp": issued_at.saturating_add(ASSERTION_SECONDS),
+        }))
+    }
+}
+
+impl GoogleChat {
+    pub(super) async fn account(&self) -> Result<Account, SendError> {
+        // What is kept says nothing of credentials that were changed since.
+        self.fetch_token().await?;
+        let id = self.service_account()?.email.clone();
+        Ok(Account { id, name: String::new(), webhook_url: None, last_error: None })
+    }
+
+    pub(super) async fn fetch_token(&self) -> Result<(Secret, Duration), SendError> {
+        let account = self.service_account()?;
+        let assertion = account.assertion(self.clock.now()).ok_or_else(|| {
+            SendError::NotSetUp(
+                "the private key in channels.google_chat.service_account cannot sign; make a new one".to_owned(),
+            )
+        })?;
+        let url = self.token_url.as_ref().unwrap_or(&account.token_url).clone();
+        let request = ApiCall::new(Method::POST, url).form(&[("grant_type", GRANT), ("assertion", &assertion)]);
+        let answer = call(&self.client, "Google's token service", request).await?;
+        let token = if answer.status.is_success() { read_token(&answer.body) } else { None };
+        token.ok_or_else(|| {
+            let code = refusal(&answer.body);
+            SendError::Credentials(format!("Google gives no token for channels.google_chat.service_account{code}"))
+        })
+    }
+
+    pub(super) fn service_account(&self) -> Result<&ServiceAccount, SendError> {
+        self.account.as_ref().map_err(|problem| SendError::NotSetUp(problem.clone()))
+    }
+}

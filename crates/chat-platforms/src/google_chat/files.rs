@@ -1,0 +1,31 @@
+//! Fetching what was uploaded (<https://developers.google.com/workspace/chat/api/reference/rest/v1/media/download>).
+
+use serde_json::{Value, json};
+
+use super::GoogleChat;
+use super::send::BASE;
+use crate::api::{base_url, join};
+use crate::files::{IncomingFile, segments};
+use crate::message::FileSource;
+use crate::outgoing::SendError;
+
+const MAX_NAME: usize = 2_048;
+
+/// Where a file of a message is.
+pub(super) fn source(attachment: &Value) -> Option<FileSource> {
+    let name = attachment["attachmentDataRef"]["resourceName"].as_str();
+    let name = name.filter(|name| name.len() <= MAX_NAME && !name.contains(char::is_control))?;
+    Some(FileSource(json!({"resource_name": name})))
+}
+
+impl GoogleChat {
+    pub(super) async fn open_attachment(&self, source: &FileSource) -> Result<IncomingFile, SendError> {
+        self.service_account()?;
+        let name = source.0["resource_name"].as_str().and_then(segments);
+        let name = name.ok_or_else(|| SendError::Refused("Google Chat does not say where the file is".to_owned()))?;
+        let base = base_url(self.api_base_url.as_ref(), BASE)?;
+        let mut url = join(&base, &[&["v1", "media"], &name[..]].concat());
+        url.query_pairs_mut().append_pair("alt", "media");
+        self.token.open(&self.files, &self.clock, &url, || self.fetch_token()).await
+    }
+}

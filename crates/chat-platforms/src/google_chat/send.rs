@@ -1,0 +1,78 @@
+//! Calls of the Chat API.
+
+use agentd_base::Secret;
+use http::{Method, StatusCode};
+use serde_json::Value;
+
+use super::write::{self, name_after};
+use super::{GoogleChat, NAME};
+use crate::api::{ApiAnswer, ApiCall, base_url, join};
+use crate::incoming_text::{id, reason};
+use crate::outgoing::{Address, Outgoing, SendError, Sent};
+
+pub(super) const BASE: &str = "https://chat.googleapis.com";
+
+impl GoogleChat {
+    pub(super) async fn send_message(&self, to: &Address, message: &Outgoing) -> Result<Sent, SendError> {
+        let space = name_after(&to.channel, &["spaces"])
+            .ok_or_else(|| SendError::Refused("this is no space of Google Chat".to_owned()))?;
+        let body = write::message(&message.text, &message.buttons, to.thread.as_deref());
+        let query = to.thread.as_ref().map(|_| ("messageReplyOption", "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"));
+        let sent = self.call(Method::POST, &[&space[..], &["messages"]].concat(), query, &body).await?;
+        let name = id(&sent["name"])
+            .ok_or_else(|| SendError::Refused("Google Chat took a message and gave it no name".to_owned()))?;
+        let message = Address { details: serde_json::json!({"message": name}), ..to.clone() };
+        Ok(Sent { id: name, message })
+    }
+
+    pub(super) async fn replace_message(&self, message: &Address, text: &str) -> Result<(), SendError> {
+        let name = message.details["message"].as_str().and_then(|name| name_after(name, &["spaces", "messages"]));
+        let name =
+            name.ok_or_else(|| SendError::Refused("Google Chat did not say which message had the buttons".to_owned()))?;
+        let query = Some(("updateMask", "text,cardsV2"));
+        self.call(Method::PATCH, &name, query, &write::settled(text)).await.map(drop)
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: Option<(&str, &str)>,
+        body: &Value,
+    ) -> Result<Value, SendError> {
+        self.service_account()?;
+        let base = base_url(self.api_base_url.as_ref(), BASE)?;
+        let request = ApiCall::new(method, join(&base, &[&["v1"], path].concat())).query(query).json(body);
+        self.token.call(&self.client, NAME, &self.clock, request, || self.fetch_token(), error_of).await
+    }
+}
+
+fn error_of(answer: &ApiAnswer, token: &Secret) -> SendError {
+    let error = &answer.body["error"];
+    let said = reason(&error["message"], [token]);
+    let mut reasons = error["details"].as_array().into_iter().flatten().map(|detail| &detail["reason"]);
+    match answer.status {
+        StatusCode::UNAUTHORIZED => {
+            SendError::Credentials("Google Chat refuses the token of channels.google_chat.service_account".to_owned())
+        }
+        StatusCode::FORBIDDEN
+            if reasons.any(|reason| reason == "SERVICE_DISABLED" || reason == "ACCESS_TOKEN_SCOPE_INSUFFICIENT") =>
+        {
+            SendError::Credentials(
+                "the project of channels.google_chat.service_account may not use the Google Chat API; enable it there"
+                    .to_owned(),
+            )
+        }
+        // Google documents no reasons for a person who blocked the app, nor for a space that it was removed from: words
+        // tell them apart, and without them the space counts as gone.
+        StatusCode::FORBIDDEN if said.to_ascii_lowercase().contains("block") => {
+            SendError::Blocked("the person blocked the app in Google Chat".to_owned())
+        }
+        StatusCode::FORBIDDEN => SendError::Gone(format!("the app may not write to this space{said}")),
+        StatusCode::NOT_FOUND => SendError::Gone("Google Chat knows no such space or message for this app".to_owned()),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => {
+            SendError::Later(format!("{NAME} answered {}", answer.status))
+        }
+        status => SendError::Refused(format!("Google Chat refuses the message with {status}{said}")),
+    }
+}

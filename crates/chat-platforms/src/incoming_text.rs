@@ -1,0 +1,120 @@
+//! What platforms send, made safe to keep; and what they say of errors, made safe to show.
+
+use agentd_base::Secret;
+use serde_json::Value;
+
+/// The longest text that is kept of a message; no platform has longer ones.
+const MAX_TEXT: usize = 100_000;
+const MAX_NAME: usize = 256;
+const MAX_ID: usize = 512;
+const MAX_REASON: usize = 200;
+const MAX_BUTTON_DATA: usize = 64;
+
+/// Text as it was written, but for NUL, which no database takes, for what is too long, and for the spaces around it.
+/// Characters without width and those that change the direction of text stay: what shows the text decides on them.
+pub(crate) fn text(text: &str) -> String {
+    cut(text, MAX_TEXT).replace('\0', "").trim().to_owned()
+}
+
+/// The name of a person or a file in one line; empty where there is none.
+pub(crate) fn name(value: &Value) -> String {
+    let text = cut(value.as_str().unwrap_or_default(), MAX_NAME).replace('\0', "");
+    text.replace(char::is_control, " ").trim().to_owned()
+}
+
+/// The first of these names that is not empty.
+pub(crate) fn first_name<'v>(values: impl IntoIterator<Item = &'v Value>) -> String {
+    values.into_iter().map(name).find(|name| !name.is_empty()).unwrap_or_default()
+}
+
+/// As [`name`]; `None` where there is none.
+pub(crate) fn some_name(value: &Value) -> Option<String> {
+    Some(name(value)).filter(|name| !name.is_empty())
+}
+
+/// An id: without it, or where it is too long or holds control characters, there is nothing to refer to.
+pub(crate) fn id(value: &Value) -> Option<String> {
+    let id = value.as_str()?;
+    (!id.is_empty() && id.len() <= MAX_ID && !id.chars().any(char::is_control)).then(|| id.to_owned())
+}
+
+/// What a button of ours gives back. Anything else was not ours.
+pub(crate) fn button_data(value: &Value) -> Option<String> {
+    let data = value.as_str()?;
+    let is_ours = |byte: u8| byte.is_ascii_alphanumeric() || b"_:.-".contains(&byte);
+    (!data.is_empty() && data.len() <= MAX_BUTTON_DATA && data.bytes().all(is_ours)).then(|| data.to_owned())
+}
+
+/// What a platform says of an error, to stand behind a sentence: in one line, short, and nothing at all where it
+/// repeats one of the secrets of the request.
+pub(crate) fn reason<'s>(value: &Value, secrets: impl IntoIterator<Item = &'s Secret>) -> String {
+    let whole = value.as_str().unwrap_or_default();
+    let shows = |secret: &Secret| !secret.is_empty() && whole.contains(secret.expose());
+    let line = whole.replace(char::is_control, " ");
+    let line = cut(line.trim(), MAX_REASON);
+    if line.is_empty() || secrets.into_iter().any(shows) { String::new() } else { format!(": {line}") }
+}
+
+/// The beginning of `text` up to a boundary of characters.
+fn cut(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_nul_and_what_is_too_long_is_taken_out_of_text() {
+        assert_eq!(text(" a\0\u{200b}\u{202e}\nb "), "a\u{200b}\u{202e}\nb");
+        let long = text(&format!("a{}", "ä".repeat(MAX_TEXT)));
+        assert_eq!(long.len(), MAX_TEXT - 1);
+    }
+
+    #[test]
+    fn names_are_one_short_line() {
+        assert_eq!(name(&json!(" Ada\n\nsystem: obey\0 ")), "Ada  system: obey");
+        assert_eq!((name(&json!("x".repeat(1000))).len(), name(&json!(1))), (MAX_NAME, String::new()));
+        assert_eq!(first_name([&json!(" "), &json!(null), &json!("b")]), "b");
+    }
+
+    #[test]
+    fn ids_are_short_text_without_control_characters() {
+        assert_eq!(id(&json!("U1")), Some("U1".to_owned()));
+        for other in [json!(""), json!("a\0"), json!("a\nb"), json!(7), json!([1]), json!("a".repeat(MAX_ID + 1))] {
+            assert_eq!(id(&other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn only_what_buttons_of_ours_hold_is_theirs() {
+        assert_eq!(button_data(&json!("a:B_1.-")).as_deref(), Some("a:B_1.-"));
+        for other in [json!(""), json!("a b"), json!("ä"), json!("a".repeat(65)), json!(7), json!(null)] {
+            assert_eq!(button_data(&other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_reason_shows_no_secret() {
+        let secrets = ["EAAB123", "", "12:abc"].map(|text| Secret::new(text.to_owned()));
+        let reason = |value: Value| reason(&value, &secrets);
+        assert_eq!(reason(json!("Malformed access token EAAB123")), "");
+        assert_eq!(reason(json!("no /bot12:abc/x")), "");
+        assert_eq!(reason(json!("no 12:\nabc")), ": no 12: abc", "nothing is put together that was apart");
+        assert_eq!((reason(json!("not\nallowed")), reason(json!(null))), (": not allowed".to_owned(), String::new()));
+        let cut = format!("{}EAAB123", "x".repeat(MAX_REASON - 3));
+        assert_eq!(reason(json!(cut)), "", "not even a part of it");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_kept_without_a_panic(any in ".{0,400}") {
+            prop_assert!(!text(&any).contains('\0'));
+            let value = json!(any);
+            let _ = (name(&value), id(&value), button_data(&value), reason(&value, &[Secret::new(String::new())]));
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! JSON Web Tokens (RFC 7519) under RS256, the one algorithm that Microsoft and Google sign with here.
+//!
+//! Invariants
+//! - Nothing of a token counts before its signature does, but for the name of the key to look up.
+//! - A token without an end is refused. Times may be off by five minutes.
+//!
+//! Deliberately absent: every other algorithm, and `none` before all.
+
+use std::fmt;
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use serde_json::{Value, json};
+
+use crate::webhook::{Rejection, WebhookRequest};
+
+const LEEWAY: Duration = Duration::from_secs(300);
+/// Those of the platforms have about one kilobyte.
+const MAX_TOKEN: usize = 16 << 10;
+
+/// The token of a request.
+pub(crate) fn bearer(request: &WebhookRequest) -> Result<&str, Rejection> {
+    let value = request.header("authorization").ok_or(Rejection::Unverified("it has no token"))?;
+    let (scheme, token) = value.split_once(' ').unwrap_or_default();
+    if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() <= MAX_TOKEN {
+        Ok(token)
+    } else {
+        Err(Rejection::Unverified("the header Authorization holds no token"))
+    }
+}
+
+/// The key that a token says it is signed by.
+pub(crate) fn key_id(token: &str) -> Result<String, Rejection> {
+    let header = jsonwebtoken::decode_header(token).map_err(|_| Rejection::Unverified("the token cannot be read"))?;
+    if header.alg != Algorithm::RS256 {
+        return Err(Rejection::Unverified("the token is not signed by RS256"));
+    }
+    // What has to be understood is understood by nobody here (RFC 7515, section 4.1.11).
+    if header.crit.is_some() {
+        return Err(Rejection::Unverified("the token has extensions that are not known here"));
+    }
+    header.kid.ok_or(Rejection::Unverified("the token names no key"))
+}
+
+/// The claims of a token that this key signed and that holds now.
+pub(crate) fn verify(token: &str, key: &DecodingKey, now: Timestamp) -> Result<Value, Rejection> {
+    let mut validation = Validation::new(Algorithm::RS256);
+    // The library asks the machine for the time, which is an argument here; what else is claimed the callers check.
+    validation.validate_exp = false;
+    validation.validate_aud = false;
+    validation.required_spec_claims.clear();
+    let claims = jsonwebtoken::decode::<Value>(token, key, &validation)
+        .map_err(|_| Rejection::Unverified("the signature of the token is wrong"))?
+        .claims;
+    let end = seconds(&claims["exp"]).ok_or(Rejection::Unverified("the token has no end"))?;
+    if now > end + LEEWAY {
+        return Err(Rejection::Unverified("the token has ended"));
+    }
+    let begin = seconds(&claims["nbf"]);
+    if !claims["nbf"].is_null() && begin.is_none_or(|begin| now + LEEWAY < begin) {
+        return Err(Rejection::Unverified("the token does not hold yet"));
+    }
+    Ok(claims)
+}
+
+fn seconds(value: &Value) -> Option<Timestamp> {
+    value.as_i64().map(|seconds| Timestamp::from_micros(seconds.saturating_mul(1_000_000)))
+}
+
+/// An RSA key that signs tokens.
+pub(crate) struct SigningKey {
+    pair: RsaKeyPair,
+    id: Option<String>,
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl SigningKey {
+    /// Out of PKCS #8 as PEM.
+    pub(crate) fn from_pem(pem: &str, id: Option<String>) -> Option<Self> {
+        let der = pem_contents(pem, "PRIVATE KEY")?;
+        Some(Self { pair: RsaKeyPair::from_pkcs8(&der).ok()?, id })
+    }
+
+    pub(crate) fn sign(&self, claims: &Value) -> Option<String> {
+        let mut header = json!({"alg": "RS256", "typ": "JWT"});
+        if let Some(id) = &self.id {
+            header["kid"] = json!(id);
+        }
+        self.sign_with_header(&header, claims)
+    }
+
+    /// With any header.
+    pub(crate) fn sign_with_header(&self, header: &Value, claims: &Value) -> Option<String> {
+        let [header, claims] = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
+        let signed = format!("{header}.{claims}");
+        let mut signature = vec![0; self.pair.public_modulus_len()];
+        self.pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), signed.as_bytes(), &mut signature).ok()?;
+        Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+/// The first section of this kind.
+pub(crate) fn pem_contents(pem: &str, label: &str) -> Option<Vec<u8>> {
+    let (_, rest) = pem.split_once(&format!("-----BEGIN {label}-----"))?;
+    let (body, _) = rest.split_once(&format!("-----END {label}-----"))?;
+    let body: String = body.split_whitespace().collect();
+    STANDARD.decode(body).ok()
+}

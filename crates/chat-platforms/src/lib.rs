@@ -1,0 +1,65 @@
+//! Six chat platforms behind one interface: [`ChatPlatform`] verifies and reads what a platform sends, writes what it
+//! is sent in its own markup, and sends it.
+//!
+//! Invariants
+//! - Nothing of a request is read before the request is verified over its raw bytes; secrets are compared in constant
+//!   time, and what is older than the platform's window is refused.
+//! - Reading never panics and never fails as a whole for what it does not know: an event of an unknown kind is answered
+//!   as the platform wants it and is no message.
+//! - What an adapter itself or another bot wrote is no message.
+//! - Every request goes through the guarded client; no error text carries a token.
+//! - A rendered part is within the platform's limit, whatever the text was.
+//!
+//! A platform that has it is connected to from here as well ([`ChatPlatform::connect`]): long polling of Telegram, Socket
+//! Mode of Slack, the Gateway of Discord.
+//!
+//! Deliberately absent: who may speak, which message was seen before, retries, and storing anything. The caller decides
+//! and keeps.
+
+mod access_token;
+mod api;
+#[cfg(feature = "fake")]
+mod api_description;
+mod certificate;
+mod connection;
+#[cfg(feature = "fake")]
+pub mod fake;
+#[cfg(feature = "fake")]
+mod fake_keys;
+#[cfg(feature = "fake")]
+mod fake_server;
+#[cfg(feature = "fake")]
+mod fake_socket;
+#[cfg(test)]
+#[cfg(feature = "fake")]
+mod file_tests;
+mod files;
+mod incoming_text;
+mod jwt;
+mod keys;
+mod markup;
+mod message;
+mod outgoing;
+mod platform;
+#[cfg(test)]
+#[cfg(feature = "fake")]
+mod test_support;
+#[cfg(test)]
+mod test_vectors;
+mod webhook;
+
+pub mod discord;
+pub mod google_chat;
+pub mod slack;
+pub mod teams;
+pub mod telegram;
+pub mod whatsapp;
+
+pub use connection::{Batch, Connection, ConnectionEvent, Ended, Opening};
+#[cfg(feature = "fake")]
+pub use fake_server::FakeFile;
+pub use files::IncomingFile;
+pub use message::{Attachment, Chat, Decision, FileSource, Incoming, IncomingMessage, Sender, Undelivered};
+pub use outgoing::{Account, Address, Button, ButtonStyle, Outgoing, SendError, Sent};
+pub use platform::{ChatPlatform, Platform};
+pub use webhook::{Received, Rejection, WebhookAnswer, WebhookRequest};

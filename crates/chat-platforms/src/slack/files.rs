@@ -1,0 +1,32 @@
+//! Fetching files (<https://docs.slack.dev/reference/objects/file-object>). Who may not read one is not refused, but shown
+//! a page to sign in.
+
+use serde_json::{Value, json};
+
+use super::Slack;
+use crate::files::{IncomingFile, at};
+use crate::message::FileSource;
+use crate::outgoing::SendError;
+
+const HOSTS: [&str; 1] = ["slack.com"];
+
+/// Where a file of a message is; not those of other workspaces, of which Slack tells only the id.
+pub(super) fn source(file: &Value) -> Option<FileSource> {
+    let mut source = at(&file["url_private_download"]).or_else(|| at(&file["url_private"]))?;
+    source.0["is_html"] = json!(file["mimetype"] == "text/html");
+    Some(source)
+}
+
+impl Slack {
+    pub(super) async fn open_attachment(&self, source: &FileSource) -> Result<IncomingFile, SendError> {
+        let url = self.files.url_of(source, &HOSTS)?;
+        let file = self.files.open(url.clone(), Some(("Bearer", self.bot_token()?))).await?;
+        if file.is_html() && (source.0["is_html"] != true || file.url().path() != url.path()) {
+            return Err(SendError::Credentials(
+                "Slack does not show the file to the app; give it the scope files:read, and install it again"
+                    .to_owned(),
+            ));
+        }
+        Ok(file)
+    }
+}

@@ -1,0 +1,154 @@
+//! Slack: the Events API and interactive messages in, by webhook or by Socket Mode; the Web API out
+//! (<https://docs.slack.dev>).
+//!
+//! Invariants
+//! - A request is believed when it is signed under the signing secret over its raw body and its time, and when that
+//!   time is at most five minutes away. The challenge of a new address is signed as everything else.
+//! - A message of a channel that mentions the bot arrives twice, as `message` and as `app_mention`. Both have the id
+//!   `channel:ts`, and so has whatever is sent again, so the caller sees one.
+//! - What the bot or another one wrote is no message.
+//! - Texts that go out are in `mrkdwn`, where only `<`, `>` and `&` can be escaped: a text can look emphasized that is
+//!   not, and can mention or link nobody.
+//!
+//! Deliberately absent: slash commands, edits, reactions, and showing that an answer is being written, which Slack has
+//! for no bot.
+
+mod api;
+mod files;
+mod read;
+mod send;
+mod socket;
+mod text;
+mod verify;
+mod write;
+
+#[cfg(feature = "fake")]
+pub mod fake;
+#[cfg(test)]
+#[cfg(feature = "fake")]
+mod socket_tests;
+#[cfg(test)]
+#[cfg(feature = "fake")]
+mod tests;
+
+use std::sync::Arc;
+
+use agentd_base::{Secret, Timestamp};
+use agentd_net::GuardedClient;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
+use http::header::CONTENT_TYPE;
+use parking_lot::Mutex;
+use serde_json::Value;
+use url::Url;
+
+use crate::connection::{Connection, Opening};
+use crate::files::{Files, IncomingFile};
+use crate::message::FileSource;
+use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
+use crate::platform::{ChatPlatform, Platform};
+use crate::webhook::{Received, Rejection, WebhookRequest};
+
+/// What an app needs.
+#[derive(Debug, Clone, Default)]
+pub struct SlackConfig {
+    /// Where the Web API is; `None`: `https://slack.com/api`.
+    pub api_base_url: Option<Url>,
+    /// Signs the requests of Slack.
+    pub signing_secret: Option<Secret>,
+    /// Begins with `xoxb-`.
+    pub bot_token: Option<Secret>,
+    /// For Socket Mode; begins with `xapp-`.
+    pub app_token: Option<Secret>,
+}
+
+/// One app in one workspace.
+#[derive(Debug)]
+pub struct Slack {
+    config: SlackConfig,
+    client: GuardedClient,
+    /// Of `auth.test`, once it was asked. Events say it as well.
+    bot_user: Mutex<Option<String>>,
+    pub(crate) files: Files,
+}
+
+impl Slack {
+    #[must_use]
+    pub fn new(config: SlackConfig, client: GuardedClient) -> Self {
+        let files = Files::new(api::NAME, &client, config.api_base_url.as_ref());
+        Self { config, client, bot_user: Mutex::default(), files }
+    }
+}
+
+/// Interactive messages are a form with JSON in one of its fields, events are JSON.
+fn payload_of(request: &WebhookRequest) -> Result<Value, Rejection> {
+    let is_form = request
+        .header(CONTENT_TYPE.as_str())
+        .is_some_and(|kind| kind.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded"));
+    if !is_form {
+        return serde_json::from_slice(&request.body)
+            .map_err(|_| Rejection::Malformed("the event is not JSON".to_owned()));
+    }
+    match form_urlencoded::parse(&request.body).find(|(name, _)| name == "payload") {
+        Some((_, payload)) => serde_json::from_str(&payload)
+            .map_err(|_| Rejection::Malformed("the payload of the form is not JSON".to_owned())),
+        // A slash command.
+        None => Ok(Value::Null),
+    }
+}
+
+impl ChatPlatform for Slack {
+    fn platform(&self) -> Platform {
+        Platform::Slack
+    }
+
+    fn connect(self: Arc<Self>, opening: Opening) -> Option<Connection> {
+        Some(Connection::open(opening, |link, _| self.keep_socket(link)))
+    }
+
+    fn receive<'a>(
+        &'a self,
+        request: &'a WebhookRequest,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Received, Rejection>> {
+        let secret = self.config.signing_secret.as_ref();
+        let received = verify::verify(secret, request, now).and_then(|()| payload_of(request));
+        ready(received.map(|payload| self.read(&payload))).boxed()
+    }
+
+    fn address(&self, channel: &str) -> Result<Address, String> {
+        let is_id = channel.starts_with(['C', 'D', 'G', 'U', 'W'])
+            && (2..=32).contains(&channel.len())
+            && channel.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+        if is_id {
+            Ok(Address::of_channel(channel))
+        } else {
+            Err("a channel of Slack is its id, such as C0123456789, or the id of a person, such as U0123456789"
+                .to_owned())
+        }
+    }
+
+    fn render(&self, markdown: &str) -> Vec<String> {
+        write::render(markdown)
+    }
+
+    fn send<'a>(&'a self, to: &'a Address, message: &'a Outgoing) -> BoxFuture<'a, Result<Sent, SendError>> {
+        self.post_message(to, message).boxed()
+    }
+
+    fn settle<'a>(&'a self, message: &'a Address, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+        self.update_message(message, text).boxed()
+    }
+
+    fn show_typing<'a>(&'a self, _to: &'a Address) -> BoxFuture<'a, Result<(), SendError>> {
+        ready(Ok(())).boxed()
+    }
+
+    fn open_file<'a>(&'a self, source: &'a FileSource) -> BoxFuture<'a, Result<IncomingFile, SendError>> {
+        self.open_attachment(source).boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<Account, SendError>> {
+        self.account().boxed()
+    }
+}

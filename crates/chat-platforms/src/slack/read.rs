@@ -1,0 +1,136 @@
+//! Events and pressed buttons to what came in (<https://docs.slack.dev/apis/events-api>).
+
+use agentd_base::Timestamp;
+use serde_json::{Value, json};
+
+use super::files::source;
+use super::{Slack, text};
+use crate::incoming_text::{button_data, first_name, id, name, some_name, text as clean};
+use crate::message::{Attachment, Chat, Decision, Incoming, IncomingMessage, Sender};
+use crate::outgoing::Address;
+use crate::webhook::{Received, WebhookAnswer};
+
+/// A bot of Slack's own without the marks of one.
+const SLACKBOT: &str = "USLACKBOT";
+
+impl Slack {
+    /// What an event or a payload holds: the body of a request that was verified, or the payload that came by a socket.
+    #[must_use]
+    pub fn read(&self, payload: &Value) -> Received {
+        let mut answer = WebhookAnswer::empty();
+        let incoming = match payload["type"].as_str() {
+            Some("url_verification") => {
+                answer = WebhookAnswer::text(payload["challenge"].as_str().unwrap_or_default().to_owned());
+                Vec::new()
+            }
+            Some("event_callback") => self.read_event(payload).map(Incoming::Message).into_iter().collect(),
+            Some("block_actions") => read_actions(payload),
+            Some("app_rate_limited") => {
+                tracing::warn!("Slack sends fewer events than there are: more than 30000 came in an hour");
+                Vec::new()
+            }
+            _ => Vec::new(),
+        };
+        Received { answer, incoming }
+    }
+
+    fn read_event(&self, payload: &Value) -> Option<IncomingMessage> {
+        let event = &payload["event"];
+        let is_mention = match event["type"].as_str()? {
+            "message" => false,
+            "app_mention" => true,
+            _ => return None,
+        };
+        let is_message = matches!(event["subtype"].as_str(), None | Some("file_share" | "thread_broadcast"));
+        if !is_message || !event["bot_id"].is_null() {
+            return None;
+        }
+        let (user, channel, ts) = (id(&event["user"])?, id(&event["channel"])?, id(&event["ts"])?);
+        let known = self.bot_user.lock().clone();
+        let own = own_users(payload, known.as_deref());
+        if user == SLACKBOT || own.contains(&user.as_str()) {
+            return None;
+        }
+        let (text, names_bot) = text::plain(&clean(event["text"].as_str().unwrap_or_default()), &own);
+        let text = clean(&text);
+        let attachments: Vec<Attachment> = event["files"].as_array().into_iter().flatten().map(attachment).collect();
+        if text.is_empty() && attachments.is_empty() {
+            return None;
+        }
+        let kind = event["channel_type"].as_str().unwrap_or(if channel.starts_with('D') { "im" } else { "channel" });
+        let is_answer = event["parent_user_id"].as_str().is_some_and(|parent| own.contains(&parent));
+        // In channels the answer begins a thread, so the message counts as its beginning.
+        let begins_thread = !matches!(kind, "im" | "mpim");
+        let chat = Chat {
+            thread: id(&event["thread_ts"]).or_else(|| begins_thread.then(|| ts.clone())),
+            is_group: kind != "im",
+            id: channel,
+        };
+        let profile = &event["user_profile"];
+        let name = first_name([&profile["display_name"], &profile["real_name"]]);
+        Some(IncomingMessage {
+            id: format!("{}:{ts}", chat.id),
+            sender: Sender { id: user, name },
+            is_addressed: !chat.is_group || is_mention || names_bot || is_answer,
+            text,
+            attachments,
+            sent_at: time_of(&ts),
+            reply_to: address_of(&chat, Value::Null),
+            chat,
+        })
+    }
+}
+
+/// The users that the app writes as. An installation that is no bot's is that of a person.
+fn own_users<'a>(payload: &'a Value, known: Option<&'a str>) -> Vec<&'a str> {
+    let authorizations = payload["authorizations"].as_array().into_iter().flatten();
+    let bots = authorizations.filter(|authorization| authorization["is_bot"] != false);
+    bots.filter_map(|authorization| authorization["user_id"].as_str()).chain(known).collect()
+}
+
+fn address_of(chat: &Chat, details: Value) -> Address {
+    Address { channel: chat.id.clone(), thread: chat.thread.clone(), details }
+}
+
+fn attachment(file: &Value) -> Attachment {
+    Attachment {
+        name: name(&file["name"]),
+        media_type: some_name(&file["mimetype"]),
+        bytes: file["size"].as_u64(),
+        source: source(file),
+    }
+}
+
+/// `1795600000.000100`: seconds, and a number that counts as microseconds.
+fn time_of(ts: &str) -> Option<Timestamp> {
+    let (seconds, rest) = ts.split_once('.').unwrap_or((ts, "0"));
+    let (seconds, micros): (i64, i64) = (seconds.parse().ok()?, rest.parse().ok()?);
+    Some(Timestamp::from_micros(seconds.checked_mul(1_000_000)?.checked_add(micros)?))
+}
+
+fn read_actions(payload: &Value) -> Vec<Incoming> {
+    let actions = payload["actions"].as_array().into_iter().flatten();
+    actions.filter_map(|action| read_action(payload, action)).map(Incoming::Decision).collect()
+}
+
+fn read_action(payload: &Value, action: &Value) -> Option<Decision> {
+    if action["type"] != "button" {
+        return None;
+    }
+    let (container, message, user) = (&payload["container"], &payload["message"], &payload["user"]);
+    let channel = id(&payload["channel"]["id"]).or_else(|| id(&container["channel_id"]))?;
+    let ts = id(&message["ts"]).or_else(|| id(&container["message_ts"]))?;
+    let user_id = id(&user["id"])?;
+    let is_direct = channel.starts_with('D');
+    let thread = id(&message["thread_ts"]).or_else(|| id(&container["thread_ts"]));
+    let chat = Chat { thread: thread.or_else(|| (!is_direct).then(|| ts.clone())), is_group: !is_direct, id: channel };
+    Some(Decision {
+        // The time is that of the press, and says which of several it was.
+        id: format!("{}:{ts}:{}:{user_id}", chat.id, id(&action["action_ts"])?),
+        sender: Sender { id: user_id, name: first_name([&user["name"], &user["username"]]) },
+        data: button_data(&action["value"])?,
+        message: address_of(&chat, json!({"ts": ts})),
+        reply_to: address_of(&chat, Value::Null),
+        chat,
+    })
+}

@@ -1,0 +1,69 @@
+//! Sending, and changing what was sent.
+
+use serde_json::{Value, json};
+
+use super::Slack;
+use super::api::ts_of;
+use crate::outgoing::{Address, Button, ButtonStyle, Outgoing, SendError, Sent};
+
+impl Slack {
+    pub(super) async fn post_message(&self, to: &Address, message: &Outgoing) -> Result<Sent, SendError> {
+        let mut body = body(&to.channel, &message.text);
+        body["mrkdwn"] = json!(true);
+        body["unfurl_links"] = json!(false);
+        body["unfurl_media"] = json!(false);
+        if let Some(thread) = &to.thread {
+            body["thread_ts"] = json!(thread);
+        }
+        if !message.buttons.is_empty() {
+            body["blocks"] = blocks(message);
+        }
+        let answer = self.call("chat.postMessage", &body).await?;
+        let ts = ts_of(&answer)?;
+        let message = Address {
+            // For a person this is the direct chat.
+            channel: answer["channel"].as_str().unwrap_or(&to.channel).to_owned(),
+            thread: to.thread.clone(),
+            details: json!({"ts": ts}),
+        };
+        Ok(Sent { id: format!("{}:{ts}", message.channel), message })
+    }
+
+    pub(super) async fn update_message(&self, message: &Address, text: &str) -> Result<(), SendError> {
+        let ts = message.details["ts"].as_str();
+        let ts = ts.ok_or_else(|| SendError::Refused("the address names no message of Slack".to_owned()))?;
+        let mut body = body(&message.channel, text);
+        body["ts"] = json!(ts);
+        // Left out, those that are there would stay.
+        body["blocks"] = json!([]);
+        self.call("chat.update", &body).await?;
+        Ok(())
+    }
+}
+
+/// `parse`: nothing is a mention or a link that is not written as one; for changes of messages it is not what Slack
+/// does by itself.
+fn body(channel: &str, text: &str) -> Value {
+    json!({"channel": channel, "text": text, "parse": "none"})
+}
+
+fn blocks(message: &Outgoing) -> Value {
+    let buttons: Vec<Value> = message.buttons.iter().enumerate().map(|(number, of)| button(number, of)).collect();
+    json!([
+        {"type": "section", "text": {"type": "mrkdwn", "text": message.text, "verbatim": true}},
+        {"type": "actions", "elements": buttons},
+    ])
+}
+
+fn button(number: usize, button: &Button) -> Value {
+    json!({
+        "type": "button",
+        "action_id": format!("button_{number}"),
+        "text": {"type": "plain_text", "text": button.label, "emoji": false},
+        "value": button.data,
+        "style": match button.style {
+            ButtonStyle::Primary => "primary",
+            ButtonStyle::Danger => "danger",
+        },
+    })
+}

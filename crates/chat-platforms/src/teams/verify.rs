@@ -1,0 +1,47 @@
+//! Who sends a request
+//! (<https://learn.microsoft.com/azure/bot-service/rest-api/bot-framework-rest-connector-authentication>).
+
+use agentd_base::Timestamp;
+use http::Method;
+use serde_json::Value;
+use url::Url;
+
+use super::Teams;
+use crate::jwt;
+use crate::webhook::{Rejection, WebhookRequest};
+
+const ISSUER: &str = "https://api.botframework.com";
+pub(super) const CHANNEL: &str = "msteams";
+
+impl Teams {
+    /// The activity of a verified request.
+    pub(super) async fn verify(&self, request: &WebhookRequest, now: Timestamp) -> Result<Value, Rejection> {
+        let app_id = self.app_id().ok_or(Rejection::NotSetUp)?;
+        if request.method != Method::POST {
+            return Err(Rejection::Unverified("only POST is taken"));
+        }
+        let token = jwt::bearer(request)?;
+        let key = self.keys.find(&self.client, &jwt::key_id(token)?, now).await?;
+        let claims = jwt::verify(token, &key.decoding, now)?;
+        if claims["iss"] != ISSUER {
+            return Err(Rejection::Unverified("the token is not of the Bot Framework"));
+        }
+        if claims["aud"] != app_id {
+            return Err(Rejection::Unverified("the token is made out to another app"));
+        }
+        let activity: Value = serde_json::from_slice(&request.body)
+            .map_err(|_| Rejection::Malformed("Teams sent what is not JSON".to_owned()))?;
+        let service = activity["serviceUrl"].as_str().ok_or(Rejection::Unverified("it names no service address"))?;
+        if claims["serviceurl"] != service {
+            return Err(Rejection::Unverified("the token is for another service address"));
+        }
+        if !Url::parse(service).is_ok_and(|url| url.scheme() == "https") {
+            return Err(Rejection::Unverified("the service address is not https"));
+        }
+        let channel = activity["channelId"].as_str().unwrap_or_default();
+        if !key.endorsements.iter().any(|endorsed| endorsed == channel) {
+            return Err(Rejection::Unverified("the token's key may not speak for the channel"));
+        }
+        Ok(activity)
+    }
+}

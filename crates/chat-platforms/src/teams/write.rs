@@ -1,0 +1,109 @@
+//! The Markdown that Teams understands, and activities as JSON.
+
+use serde_json::{Value, json};
+
+use crate::markup::{Style, begin_lines, block_in_backticks, bytes, code_in_backticks};
+use crate::outgoing::{Button, ButtonStyle};
+
+/// In bytes. Microsoft advises 80 KB for a whole message in UTF-16, and takes about 100 ("Format your bot messages").
+/// This is half of it at most; the rest is for buttons, and for what JSON escapes.
+pub(super) const MAX_TEXT: usize = 20_000;
+const MAX_BUTTONS: usize = 3;
+const MAX_SEGMENT: usize = 512;
+
+pub(super) const STYLE: Style = Style {
+    limit: MAX_TEXT,
+    measure: bytes,
+    escape,
+    strong: |text| format!("**{text}**"),
+    emphasis: |text| format!("*{text}*"),
+    strikethrough: |text| format!("~~{text}~~"),
+    code: code_in_backticks,
+    code_block: |text, _| block_in_backticks(text),
+    link,
+    // In chats the levels of headings look alike.
+    heading: |text, _| if text.contains("**") { text.to_owned() } else { format!("**{text}**") },
+    quote: |text| begin_lines(text, "> "),
+    bullet: "- ",
+};
+
+/// Markdown takes HTML too, so its signs are written as entities.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    let mut before = None;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            // Within a word it means nothing, and names are full of it.
+            '_' if before.is_some_and(char::is_alphanumeric)
+                && characters.peek().is_some_and(|next| next.is_alphanumeric()) =>
+            {
+                escaped.push('_');
+            }
+            '\\' | '`' | '*' | '_' | '~' | '[' | ']' => escaped.extend(['\\', character]),
+            '#' if before.is_none_or(|before| before == '\n') => escaped.push_str("\\#"),
+            other => escaped.push(other),
+        }
+        before = Some(character);
+    }
+    escaped
+}
+
+/// Only to where links may lead; anything else is written out.
+fn link(label: &str, url: &str) -> String {
+    if !["http://", "https://", "mailto:"].iter().any(|scheme| url.starts_with(scheme)) {
+        return format!("{label} ({})", escape(url));
+    }
+    let mut target = String::with_capacity(url.len());
+    for character in url.chars() {
+        match character {
+            ' ' => target.push_str("%20"),
+            '(' => target.push_str("%28"),
+            ')' => target.push_str("%29"),
+            '<' => target.push_str("%3C"),
+            '>' => target.push_str("%3E"),
+            '\\' => target.push_str("%5C"),
+            other => target.push(other),
+        }
+    }
+    format!("[{label}]({target})")
+}
+
+/// Whether an id stands in a path as one segment and no more.
+pub(super) fn is_segment(id: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_graphic() && !b"/\\?#%".contains(&byte);
+    !id.is_empty() && id.len() <= MAX_SEGMENT && id != "." && id != ".." && id.bytes().all(is_allowed)
+}
+
+pub(super) fn activity(text: &str, buttons: &[Button]) -> Value {
+    let mut activity = json!({"type": "message", "textFormat": "markdown", "text": text});
+    if !buttons.is_empty() {
+        activity["attachments"] =
+            json!([{"contentType": "application/vnd.microsoft.card.adaptive", "content": card(buttons)}]);
+    }
+    activity
+}
+
+fn card(buttons: &[Button]) -> Value {
+    let action = |button: &Button| {
+        let style = match button.style {
+            ButtonStyle::Primary => "positive",
+            ButtonStyle::Danger => "destructive",
+        };
+        json!({"type": "Action.Submit", "title": button.label, "style": style, "data": {"decision": button.data}})
+    };
+    json!({
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": [],
+        "actions": buttons.iter().take(MAX_BUTTONS).map(action).collect::<Vec<_>>(),
+    })
+}
+
+pub(super) fn typing() -> Value {
+    json!({"type": "typing"})
+}

@@ -1,0 +1,185 @@
+//! Methods of the Bot API, and what its errors mean.
+
+use std::time::Duration;
+
+use agentd_base::Secret;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use url::Url;
+
+use super::Telegram;
+use crate::api::{ApiCall, base_url, call, join, wait_in};
+use crate::incoming_text::{name, reason, some_name};
+use crate::message::Incoming;
+use crate::outgoing::{Account, SendError};
+
+pub(super) const NAME: &str = "Telegram";
+const BASE_URL: &str = "https://api.telegram.org";
+/// What is asked for: everything that [`Telegram::read`] reads.
+const UPDATES: [&str; 2] = ["message", "callback_query"];
+/// How long Telegram holds a poll open.
+const POLL_SECONDS: u64 = 25;
+/// So many updates stay below the most that is read of an answer, whatever is in them.
+const POLL_LIMIT: u64 = 10;
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(15);
+/// For what a message must not wait for.
+pub(super) const SHORT_TIME_LIMIT: Duration = Duration::from_secs(3);
+
+impl Telegram {
+    /// Calls a method, and answers with its `result`.
+    pub(super) async fn call(&self, method: &str, body: &Value, limit: Duration) -> Result<Value, Failure> {
+        let url = self.url(&[], &[method])?;
+        let mut request = ApiCall::new(Method::POST, url).json(body);
+        request.time_limit = limit;
+        let mut answer = call(&self.client, NAME, request).await?;
+        if answer.status.is_success() && answer.body["ok"] == true {
+            return Ok(answer.body["result"].take());
+        }
+        Err(Failure {
+            error: refusal(answer.status, &answer.body, &reason(&answer.body["description"], self.secrets())),
+            moved_to: answer.body["parameters"]["migrate_to_chat_id"].as_i64(),
+        })
+    }
+
+    /// An address with the token in its path, between these segments.
+    pub(super) fn url(&self, before: &[&str], behind: &[&str]) -> Result<Url, SendError> {
+        let token = self.config.bot_token.as_ref().filter(|token| !token.is_empty());
+        let token =
+            token.ok_or_else(|| SendError::NotSetUp("set channels.telegram.bot_token to send messages".to_owned()))?;
+        let base = base_url(self.config.api_base_url.as_ref(), BASE_URL)?;
+        Ok(join(&base, &[before, &[&format!("bot{}", token.expose())], behind].concat()))
+    }
+
+    /// What no error text may repeat.
+    fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        [&self.config.bot_token, &self.config.secret_token].into_iter().flatten()
+    }
+
+    /// Asks for the bot's username unless it is known. Without it only answers to the bot and mentions by its number
+    /// count, so what fails here is tried again with the next message.
+    pub(super) async fn learn_username(&self) {
+        if self.config.bot_token.is_some() && self.username.lock().is_none() {
+            let me = self.call("getMe", &json!({}), SHORT_TIME_LIMIT).await;
+            self.keep_username(&me.unwrap_or_default());
+        }
+    }
+
+    fn keep_username(&self, me: &Value) {
+        if let Some(username) = me["username"].as_str() {
+            *self.username.lock() = Some(username.to_owned());
+        }
+    }
+
+    pub(super) async fn account(&self) -> Result<Account, SendError> {
+        let me = self.call("getMe", &json!({}), TIME_LIMIT).await?;
+        self.keep_username(&me);
+        let webhook = self.call("getWebhookInfo", &json!({}), TIME_LIMIT).await?;
+        let name = match name(&me["username"]) {
+            none if none.is_empty() => name(&me["first_name"]),
+            username => format!("@{username}"),
+        };
+        let last_error = reason(&webhook["last_error_message"], self.secrets());
+        Ok(Account {
+            id: me["id"].as_i64().map(|id| id.to_string()).unwrap_or_default(),
+            name,
+            webhook_url: some_name(&webhook["url"]),
+            last_error: last_error.strip_prefix(": ").map(str::to_owned),
+        })
+    }
+
+    /// Has updates sent to `url`, which Telegram wants to be `https`. What waits already is sent as well.
+    pub(super) async fn set_webhook(&self, url: &Url) -> Result<String, SendError> {
+        let secret = self.config.secret_token.as_ref().filter(|secret| !secret.is_empty()).ok_or_else(|| {
+            SendError::NotSetUp("set channels.telegram.secret_token before the webhook is registered".to_owned())
+        })?;
+        let body = json!({
+            "url": url.as_str(),
+            "secret_token": secret.expose(),
+            "allowed_updates": UPDATES,
+            "drop_pending_updates": false,
+        });
+        self.call("setWebhook", &body, TIME_LIMIT).await?;
+        Ok(url.to_string())
+    }
+
+    /// Ends the webhook, which polling takes; what waits is kept.
+    ///
+    /// # Errors
+    /// As [`ChatPlatform::send`](crate::ChatPlatform::send).
+    pub(super) async fn delete_webhook(&self) -> Result<(), SendError> {
+        self.call("deleteWebhook", &json!({"drop_pending_updates": false}), TIME_LIMIT).await?;
+        Ok(())
+    }
+
+    /// Waits up to 25 seconds for updates from `offset` on (0: those not taken yet), and answers with what came and
+    /// with the next offset. Asking with that one is what takes these: store them first.
+    ///
+    /// # Errors
+    /// As [`ChatPlatform::send`](crate::ChatPlatform::send); `Refused` while a webhook is registered.
+    pub(super) async fn poll(&self, offset: i64) -> Result<(Vec<Incoming>, i64), SendError> {
+        self.learn_username().await;
+        let body = json!({
+            "offset": offset,
+            "limit": POLL_LIMIT,
+            "timeout": POLL_SECONDS,
+            "allowed_updates": UPDATES,
+        });
+        let updates = self.call("getUpdates", &body, TIME_LIMIT + Duration::from_secs(POLL_SECONDS)).await?;
+        let updates = updates.as_array().map(Vec::as_slice).unwrap_or_default();
+        let last = updates.iter().filter_map(|update| update["update_id"].as_i64()).max();
+        let next = last.map_or(offset, |last| offset.max(last.saturating_add(1)));
+        Ok((updates.iter().flat_map(|update| self.read(update).incoming).collect(), next))
+    }
+}
+
+/// Why a method did not do what it should.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) error: SendError,
+    /// The group got this number.
+    pub(super) moved_to: Option<i64>,
+}
+
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Self {
+        Self { error, moved_to: None }
+    }
+}
+
+impl From<Failure> for SendError {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
+fn refusal(status: StatusCode, body: &Value, said: &str) -> SendError {
+    let code = body["error_code"].as_u64().unwrap_or_else(|| status.as_u16().into());
+    let holds = |words: &[&str]| words.iter().any(|word| said.to_ascii_lowercase().contains(word));
+    let sentence = format!("Telegram answered {code}{said}");
+    match code {
+        429 => SendError::RateLimited {
+            message: "Telegram takes no more messages just now".to_owned(),
+            wait: wait_in(body),
+        },
+        // Without a known token there is no such path.
+        401 | 404 => SendError::Credentials(format!("{sentence}; check channels.telegram.bot_token")),
+        403 if holds(&["blocked by the user", "user is deactivated", "can't initiate conversation"]) => {
+            SendError::Blocked(sentence)
+        }
+        403 if holds(&["kicked", "not a member", "deleted"]) => SendError::Gone(sentence),
+        400 if holds(&[
+            "not found",
+            "topic_closed",
+            "topic_deleted",
+            "chat was deactivated",
+            "chat was deleted",
+            "upgraded to a supergroup",
+            "peer_id_invalid",
+        ]) =>
+        {
+            SendError::Gone(sentence)
+        }
+        500.. => SendError::Later(sentence),
+        _ => SendError::Refused(sentence),
+    }
+}

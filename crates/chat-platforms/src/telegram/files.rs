@@ -1,0 +1,25 @@
+//! Fetching files (<https://core.telegram.org/bots/api#getfile>). The address holds the token; where a
+//! redirect leads elsewhere, nothing of it goes along.
+
+use serde_json::{Value, json};
+
+use super::Telegram;
+use super::api::TIME_LIMIT;
+use crate::files::{IncomingFile, segments};
+use crate::incoming_text::id;
+use crate::message::FileSource;
+use crate::outgoing::SendError;
+
+/// Where a file of a message is.
+pub(super) fn source(file: &Value) -> Option<FileSource> {
+    Some(FileSource(json!({"file_id": id(&file["file_id"])?})))
+}
+
+impl Telegram {
+    pub(super) async fn open_attachment(&self, source: &FileSource) -> Result<IncomingFile, SendError> {
+        let file = self.call("getFile", &json!({"file_id": source.0["file_id"]}), TIME_LIMIT).await?;
+        let path = file["file_path"].as_str().and_then(segments);
+        let path = path.ok_or_else(|| SendError::Refused("Telegram does not say where the file is".to_owned()))?;
+        self.files.open(self.url(&["file"], &path)?, None).await
+    }
+}

@@ -1,0 +1,150 @@
+//! Telegram: the Bot API (<https://core.telegram.org/bots/api>), with updates by webhook or by long polling.
+//!
+//! Invariants
+//! - A webhook request is believed when it says the secret token, compared in constant time. Telegram signs nothing and
+//!   sends no time, so a request that somebody copied is refused only by its `update_id`, which is the id of everything
+//!   that comes in: the caller keeps the ids that it has seen.
+//! - The bot token stands in the path of requests. No error text has a path, and what Telegram says of an error is
+//!   searched for the token.
+//! - What is written on behalf of a chat (anonymous administrators, channels) is no message: nobody in particular wrote
+//!   it.
+//!
+//! Deliberately absent: inline mode, payments, edits, reactions and posts of channels.
+
+mod api;
+mod connect;
+mod files;
+mod read;
+mod send;
+mod write;
+
+#[cfg(feature = "fake")]
+pub mod fake;
+#[cfg(test)]
+#[cfg(feature = "fake")]
+mod tests;
+
+use std::sync::Arc;
+
+use agentd_base::{Secret, Timestamp};
+use agentd_net::GuardedClient;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use serde_json::Value;
+use url::Url;
+
+use crate::connection::{Connection, Opening};
+use crate::files::{Files, IncomingFile};
+use crate::message::FileSource;
+use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
+use crate::platform::{ChatPlatform, Platform};
+use crate::webhook::{Received, Rejection, WebhookRequest, is_secret};
+
+/// What a bot needs.
+#[derive(Debug, Clone, Default)]
+pub struct TelegramConfig {
+    /// Where the Bot API is; `None`: `https://api.telegram.org`.
+    pub api_base_url: Option<Url>,
+    /// Of @BotFather: the bot's number, a colon, and a secret.
+    pub bot_token: Option<Secret>,
+    /// What Telegram says with each webhook request.
+    pub secret_token: Option<Secret>,
+}
+
+/// One bot.
+#[derive(Debug)]
+pub struct Telegram {
+    config: TelegramConfig,
+    client: GuardedClient,
+    /// The number before the colon of the token.
+    bot_id: Option<i64>,
+    /// Of `getMe`, once it was asked; it does not change while the daemon runs.
+    username: Mutex<Option<String>>,
+    pub(crate) files: Files,
+}
+
+impl Telegram {
+    #[must_use]
+    pub fn new(config: TelegramConfig, client: GuardedClient) -> Self {
+        let token = config.bot_token.as_ref().map(Secret::expose);
+        let bot_id = token.and_then(|token| token.split_once(':')?.0.parse().ok());
+        let files = Files::new(api::NAME, &client, config.api_base_url.as_ref());
+        Self { config, client, bot_id, username: Mutex::default(), files }
+    }
+
+    /// Whether the request says the secret token.
+    fn verify(&self, request: &WebhookRequest) -> Result<(), Rejection> {
+        let secret = self.config.secret_token.as_ref().filter(|secret| !secret.is_empty());
+        let secret = secret.ok_or(Rejection::NotSetUp)?;
+        let said =
+            request.header("x-telegram-bot-api-secret-token").ok_or(Rejection::Unverified("it has no secret token"))?;
+        if is_secret(said, secret) { Ok(()) } else { Err(Rejection::Unverified("its secret token is another one")) }
+    }
+}
+
+impl ChatPlatform for Telegram {
+    fn platform(&self) -> Platform {
+        Platform::Telegram
+    }
+
+    fn connect(self: Arc<Self>, opening: Opening) -> Option<Connection> {
+        Some(Connection::open(opening, |link, _| self.keep_polling(link)))
+    }
+
+    fn receive<'a>(
+        &'a self,
+        request: &'a WebhookRequest,
+        _now: Timestamp,
+    ) -> BoxFuture<'a, Result<Received, Rejection>> {
+        async move {
+            self.verify(request)?;
+            let update: Value = serde_json::from_slice(&request.body)
+                .map_err(|_| Rejection::Malformed("the update is not JSON".to_owned()))?;
+            if read::mentions_somebody(&update) {
+                self.learn_username().await;
+            }
+            Ok(self.read(&update))
+        }
+        .boxed()
+    }
+
+    fn address(&self, channel: &str) -> Result<Address, String> {
+        let is_name = channel.strip_prefix('@').is_some_and(|name| {
+            (4..=32).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        });
+        if is_name || channel.parse::<i64>().is_ok_and(|id| id != 0 && id.to_string() == channel) {
+            Ok(Address::of_channel(channel))
+        } else {
+            Err("a chat of Telegram is its number, such as -1001234567890, or the @name of a public one".to_owned())
+        }
+    }
+
+    fn render(&self, markdown: &str) -> Vec<String> {
+        write::render(markdown)
+    }
+
+    fn send<'a>(&'a self, to: &'a Address, message: &'a Outgoing) -> BoxFuture<'a, Result<Sent, SendError>> {
+        self.send_message(to, message).boxed()
+    }
+
+    fn settle<'a>(&'a self, message: &'a Address, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+        self.settle_message(message, text).boxed()
+    }
+
+    fn show_typing<'a>(&'a self, to: &'a Address) -> BoxFuture<'a, Result<(), SendError>> {
+        self.send_typing(to).boxed()
+    }
+
+    fn register<'a>(&'a self, webhook_url: &'a Url) -> BoxFuture<'a, Result<String, SendError>> {
+        self.set_webhook(webhook_url).boxed()
+    }
+
+    fn open_file<'a>(&'a self, source: &'a FileSource) -> BoxFuture<'a, Result<IncomingFile, SendError>> {
+        self.open_attachment(source).boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<Account, SendError>> {
+        self.account().boxed()
+    }
+}

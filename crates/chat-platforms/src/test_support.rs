@@ -1,0 +1,157 @@
+//! What tests of several platforms use.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::{Secret, Timestamp};
+use agentd_net::{GuardedClient, PolicyHandle, Trust};
+use proptest::prelude::*;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::connection::{Batch, Connection, ConnectionEvent, Ended, Opening};
+use crate::outgoing::{Button, ButtonStyle};
+use crate::platform::ChatPlatform;
+
+pub(crate) const NOW: Timestamp = Timestamp::from_micros(1_795_600_000_000_000);
+
+pub(crate) fn client(trust: Trust) -> GuardedClient {
+    GuardedClient::new(PolicyHandle::default(), trust)
+}
+
+pub(crate) fn secret(text: &str) -> Secret {
+    Secret::new(text.to_owned())
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(30), waiting).await.is_ok(), "{what} does not come about");
+}
+
+/// A connection, and what it brings.
+pub(crate) struct Listening {
+    pub(crate) connection: Connection,
+    wake: Arc<Notify>,
+}
+
+pub(crate) fn listen(platform: Arc<dyn ChatPlatform>, resume: Option<String>) -> Listening {
+    let wake = Arc::<Notify>::default();
+    let opening = Opening { resume, unit: 0.5, wake: Arc::clone(&wake) };
+    Listening { connection: platform.connect(opening).unwrap(), wake }
+}
+
+impl Listening {
+    async fn next(&mut self) -> ConnectionEvent {
+        loop {
+            if let Some(event) = self.connection.try_next() {
+                return event;
+            }
+            // More than a connection waits for anything.
+            tokio::time::timeout(Duration::from_secs(300), self.wake.notified()).await.expect("something happens");
+        }
+    }
+
+    pub(crate) async fn connected(&mut self) {
+        let event = self.next().await;
+        assert!(matches!(event, ConnectionEvent::Connected), "{event:?}");
+    }
+
+    pub(crate) async fn leaving(&mut self) {
+        let event = self.next().await;
+        assert!(matches!(event, ConnectionEvent::Leaving), "{event:?}");
+    }
+
+    pub(crate) async fn batch(&mut self) -> Batch {
+        match self.next().await {
+            ConnectionEvent::Batch(batch) => batch,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn ended(&mut self) -> Ended {
+        match self.next().await {
+            ConnectionEvent::Ended(ended) => ended,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The text of the one message of a batch.
+pub(crate) fn text_of(batch: &Batch) -> &str {
+    match batch.incoming.as_slice() {
+        [crate::Incoming::Message(message)] => &message.text,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// With the data `approve:1` and `deny:1`.
+pub(crate) fn buttons() -> Vec<Button> {
+    [("Yes", "approve:1", ButtonStyle::Primary), ("No", "deny:1", ButtonStyle::Danger)]
+        .map(|(label, data, style)| Button { label: label.to_owned(), data: data.to_owned(), style })
+        .to_vec()
+}
+
+/// Changes these fields of an object.
+pub(crate) fn with(mut object: Value, fields: &Value) -> Value {
+    object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    object
+}
+
+/// Any JSON out of these names, which stand as texts as well.
+pub(crate) fn any_json(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        (0_i64..20).prop_map(Value::from),
+        "[0-9]{1,24}(\\.[0-9]{0,9})?".prop_map(Value::from),
+        prop::sample::select(names).prop_map(Value::from),
+        ".{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 96, 10, move |inner| {
+        let fields = prop::collection::hash_map(prop::sample::select(names), inner.clone(), 0..10);
+        prop_oneof![
+            1 => prop::collection::vec(inner, 0..5).prop_map(Value::from),
+            3 => fields.prop_map(|fields| fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
+        ]
+    })
+}
+
+/// Any JSON, and events that are right but for what stands at one place: those get further.
+pub(crate) fn any_event(events: Vec<Value>, names: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    let nearly_right = (prop::sample::select(events), prop::collection::vec(any::<prop::sample::Index>(), 1..9))
+        .prop_flat_map(move |(event, path)| {
+            any_json(names).prop_map(move |other| {
+                let mut event = event.clone();
+                replace(&mut event, &path, other);
+                event
+            })
+        });
+    prop_oneof![any_json(names), nearly_right]
+}
+
+/// Goes down as far as the path leads.
+fn replace(value: &mut Value, path: &[prop::sample::Index], other: Value) {
+    let Some((at, rest)) = path.split_first() else {
+        *value = other;
+        return;
+    };
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            let at = at.index(fields.len());
+            replace(fields.values_mut().nth(at).unwrap(), rest, other);
+        }
+        Value::Array(items) if !items.is_empty() => {
+            let at = at.index(items.len());
+            replace(&mut items[at], rest, other);
+        }
+        leaf => *leaf = other,
+    }
+}

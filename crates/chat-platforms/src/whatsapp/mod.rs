@@ -1,0 +1,120 @@
+//! WhatsApp, by Meta's Cloud API (<https://developers.facebook.com/docs/whatsapp/cloud-api>).
+//!
+//! Invariants
+//! - A request counts only with the HMAC of its raw body under the app secret; the handshake only with the verify
+//!   token.
+//! - Only messages to the number that is set are read: one app may have several.
+//! - A message that has no room for buttons is followed by a short one that has them.
+//!
+//! Deliberately absent: message templates (what reopens a conversation after a day is for the owner to decide), groups,
+//! other states of delivery than failure, and a window against replays: the platform sends a message again for days,
+//! with the time at which it was written, so the caller knows repeated messages by their ids.
+
+mod files;
+mod read;
+mod send;
+mod verify;
+mod write;
+
+#[cfg(feature = "fake")]
+pub mod fake;
+#[cfg(test)]
+#[cfg(feature = "fake")]
+mod tests;
+
+use agentd_base::{Secret, Timestamp};
+use agentd_net::GuardedClient;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::Method;
+use url::Url;
+
+use crate::files::{Files, IncomingFile};
+use crate::markup;
+use crate::message::FileSource;
+use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
+use crate::platform::{ChatPlatform, Platform};
+use crate::webhook::{Received, Rejection, WebhookRequest};
+
+/// What one number takes.
+#[derive(Debug, Clone, Default)]
+pub struct WhatsappConfig {
+    /// `None`: `https://graph.facebook.com/v23.0`.
+    pub api_base_url: Option<Url>,
+    /// Signs requests.
+    pub app_secret: Option<Secret>,
+    /// Said in the handshake.
+    pub verify_token: Option<Secret>,
+    /// Sends.
+    pub access_token: Option<Secret>,
+    /// The number's id at the platform, which is not the number.
+    pub phone_number_id: Option<String>,
+}
+
+/// One number of WhatsApp.
+#[derive(Debug)]
+pub struct Whatsapp {
+    config: WhatsappConfig,
+    client: GuardedClient,
+    pub(crate) files: Files,
+}
+
+impl Whatsapp {
+    #[must_use]
+    pub fn new(config: WhatsappConfig, client: GuardedClient) -> Self {
+        let files = Files::new(send::NAME, &client, config.api_base_url.as_ref());
+        Self { config, client, files }
+    }
+}
+
+impl ChatPlatform for Whatsapp {
+    fn platform(&self) -> Platform {
+        Platform::Whatsapp
+    }
+
+    fn receive<'a>(&'a self, request: &'a WebhookRequest, _: Timestamp) -> BoxFuture<'a, Result<Received, Rejection>> {
+        async move {
+            if request.method == Method::GET {
+                return self.shake_hands(request);
+            }
+            self.verify(request)?;
+            let body = serde_json::from_slice(&request.body)
+                .map_err(|_| Rejection::Malformed("WhatsApp sent what is not JSON".to_owned()))?;
+            Ok(self.read(&body))
+        }
+        .boxed()
+    }
+
+    fn address(&self, channel: &str) -> Result<Address, String> {
+        let digits = channel.strip_prefix('+').unwrap_or(channel);
+        if (5..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(Address::of_channel(digits));
+        }
+        Err("a WhatsApp channel is a telephone number with its country code, such as +491701234567".to_owned())
+    }
+
+    fn render(&self, markdown: &str) -> Vec<String> {
+        markup::render(markdown, &write::STYLE)
+    }
+
+    fn send<'a>(&'a self, to: &'a Address, message: &'a Outgoing) -> BoxFuture<'a, Result<Sent, SendError>> {
+        self.send_message(to, message).boxed()
+    }
+
+    fn settle<'a>(&'a self, message: &'a Address, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+        // What is sent cannot be changed here: the text follows it.
+        async move { self.send_text(message, text).await.map(drop) }.boxed()
+    }
+
+    fn show_typing<'a>(&'a self, to: &'a Address) -> BoxFuture<'a, Result<(), SendError>> {
+        self.send_typing(to).boxed()
+    }
+
+    fn open_file<'a>(&'a self, source: &'a FileSource) -> BoxFuture<'a, Result<IncomingFile, SendError>> {
+        self.open_attachment(source).boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<Account, SendError>> {
+        self.account().boxed()
+    }
+}

@@ -1,0 +1,146 @@
+//! Calls of the Cloud API.
+
+use agentd_base::Secret;
+use http::{Method, StatusCode};
+use serde_json::Value;
+
+use super::{Whatsapp, write};
+use crate::api::{ApiAnswer, ApiCall, base_url, call, join};
+use crate::incoming_text::{id, name, reason};
+use crate::markup::characters;
+use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
+
+pub(super) const NAME: &str = "WhatsApp";
+const BASE: &str = "https://graph.facebook.com/v23.0";
+/// What buttons stand under where the text has no room for them.
+const CHOOSE: &str = "Please choose:";
+
+impl Whatsapp {
+    pub(super) async fn send_message(&self, to: &Address, message: &Outgoing) -> Result<Sent, SendError> {
+        if message.buttons.is_empty() {
+            return self.send_text(to, &message.text).await;
+        }
+        let text = if characters(&message.text) > write::MAX_TEXT_WITH_BUTTONS {
+            self.send_text(to, &message.text).await?;
+            CHOOSE
+        } else if message.text.trim().is_empty() {
+            CHOOSE
+        } else {
+            &message.text
+        };
+        self.post(to, &write::button_message(to, text, &message.buttons)).await
+    }
+
+    pub(super) async fn send_text(&self, to: &Address, text: &str) -> Result<Sent, SendError> {
+        self.post(to, &write::text_message(to, text)).await
+    }
+
+    pub(super) async fn send_typing(&self, to: &Address) -> Result<(), SendError> {
+        let Some(message_id) = &to.thread else { return Ok(()) };
+        self.call(Method::POST, &[self.number()?, "messages"], None, Some(&write::typing(message_id))).await.map(drop)
+    }
+
+    pub(super) async fn account(&self) -> Result<Account, SendError> {
+        let fields = "verified_name,display_phone_number";
+        let body = self.call(Method::GET, &[self.number()?], Some(("fields", fields)), None).await?;
+        let parts = ["verified_name", "display_phone_number"].map(|field| name(&body[field]));
+        let said: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let id = self.config.phone_number_id.clone().unwrap_or_default();
+        Ok(Account { id, name: said.join(" "), webhook_url: None, last_error: None })
+    }
+
+    async fn post(&self, to: &Address, message: &Value) -> Result<Sent, SendError> {
+        let body = self.call(Method::POST, &[self.number()?, "messages"], None, Some(message)).await?;
+        let id = id(&body["messages"][0]["id"])
+            .ok_or_else(|| SendError::Refused("WhatsApp took a message and named no id for it".to_owned()))?;
+        let message = Address { thread: Some(id.clone()), ..Address::of_channel(to.channel.as_str()) };
+        Ok(Sent { id, message })
+    }
+
+    pub(super) fn token(&self) -> Result<&Secret, SendError> {
+        let token = self.config.access_token.as_ref().filter(|token| !token.is_empty());
+        token.ok_or_else(|| SendError::NotSetUp("set channels.whatsapp.access_token to send messages".to_owned()))
+    }
+
+    pub(super) fn number(&self) -> Result<&str, SendError> {
+        let number = self.config.phone_number_id.as_deref().filter(|number| !number.is_empty());
+        number.ok_or_else(|| SendError::NotSetUp("set channels.whatsapp.phone_number_id to send messages".to_owned()))
+    }
+
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: Option<(&str, &str)>,
+        body: Option<&Value>,
+    ) -> Result<Value, SendError> {
+        let token = self.token()?;
+        let base = base_url(self.config.api_base_url.as_ref(), BASE)?;
+        let mut request = ApiCall::new(method, join(&base, path)).query(query).authorized("Bearer", token);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let answer = call(&self.client, NAME, request).await?;
+        if answer.status.is_success() && answer.body["error"].is_null() {
+            return Ok(answer.body);
+        }
+        Err(error_of(&answer, token))
+    }
+}
+
+/// By the codes of <https://developers.facebook.com/docs/whatsapp/cloud-api/support/error-codes>. 131047 and 131026 may
+/// come later as well, in an event: see `read`. 130472, an experiment, is for templates of marketing: none are sent.
+pub(super) fn error_of(answer: &ApiAnswer, token: &Secret) -> SendError {
+    let error = &answer.body["error"];
+    match error["code"].as_i64() {
+        Some(100) if error["error_subcode"] == 33 => unknown_object(),
+        Some(code) => meaning_of(code, &reason(&error["message"], [token])),
+        None if matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+            SendError::Credentials("WhatsApp refuses channels.whatsapp.access_token".to_owned())
+        }
+        None => SendError::Refused(format!("{NAME} answered {}", answer.status)),
+    }
+}
+
+/// What a code means, at once or later in a status. `said`: WhatsApp's own words, to stand behind a sentence.
+pub(super) fn meaning_of(code: i64, said: &str) -> SendError {
+    match code {
+        131_047 => SendError::WindowClosed(
+            "WhatsApp takes no message there any more: the person wrote last more than 24 hours ago".to_owned(),
+        ),
+        131_026 => SendError::Blocked(
+            "WhatsApp cannot deliver there: the number does not use WhatsApp or an old one, did not accept its terms, \
+             or blocked this one"
+                .to_owned(),
+        ),
+        130_429 | 131_048 | 131_056 | 80_007 | 4 => {
+            SendError::RateLimited { message: format!("{NAME} takes no more messages just now"), wait: None }
+        }
+        0 | 3 | 10 | 102 | 190 | 200..=299 => SendError::Credentials(
+            "WhatsApp refuses channels.whatsapp.access_token: it has ended, or may not send for this number".to_owned(),
+        ),
+        368 | 131_031 => SendError::Credentials("WhatsApp has locked this account".to_owned()),
+        131_030 => SendError::Refused(
+            "the number is not among those that a test number of WhatsApp may write to; add it at Meta".to_owned(),
+        ),
+        1 | 2 | 131_000 | 131_016 | 131_057 | 133_004 => SendError::Later("WhatsApp has a fault of its own".to_owned()),
+        130_472 => SendError::Refused(
+            "WhatsApp did not deliver the message: the person takes part in an experiment of Meta's".to_owned(),
+        ),
+        131_049 => SendError::Refused(
+            "WhatsApp did not deliver the message, to spare the person too many of businesses; it may take one later"
+                .to_owned(),
+        ),
+        33 => unknown_object(),
+        code => SendError::Refused(format!("WhatsApp refuses the message with code {code}{said}")),
+    }
+}
+
+/// Older and newer versions of the API say it differently, and of the number and of files alike.
+fn unknown_object() -> SendError {
+    SendError::Credentials(
+        "WhatsApp does not know channels.whatsapp.phone_number_id or the file, or channels.whatsapp.access_token may \
+         not use it"
+            .to_owned(),
+    )
+}

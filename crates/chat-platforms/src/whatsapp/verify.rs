@@ -1,0 +1,50 @@
+//! Who sends a request, and the handshake.
+
+use hmac::{Hmac, KeyInit, Mac};
+use http::Method;
+use sha2::Sha256;
+
+use super::Whatsapp;
+use crate::webhook::{Received, Rejection, WebhookAnswer, WebhookRequest, is_secret};
+
+impl Whatsapp {
+    /// The platform asks whether this address is ours before it sends anything there.
+    pub(super) fn shake_hands(&self, request: &WebhookRequest) -> Result<Received, Rejection> {
+        let token = self.config.verify_token.as_ref().filter(|token| !token.is_empty()).ok_or(Rejection::NotSetUp)?;
+        if query_value(&request.query, "hub.mode").as_deref() != Some("subscribe") {
+            return Err(Rejection::Unverified("it is no handshake"));
+        }
+        let said = query_value(&request.query, "hub.verify_token").unwrap_or_default();
+        if !is_secret(&said, token) {
+            return Err(Rejection::Unverified("the verify token is wrong"));
+        }
+        let challenge = query_value(&request.query, "hub.challenge")
+            .ok_or_else(|| Rejection::Malformed("WhatsApp's handshake has no challenge".to_owned()))?;
+        Ok(Received::nothing(WebhookAnswer::text(challenge)))
+    }
+
+    pub(super) fn verify(&self, request: &WebhookRequest) -> Result<(), Rejection> {
+        let secret = self.config.app_secret.as_ref().filter(|secret| !secret.is_empty()).ok_or(Rejection::NotSetUp)?;
+        // Without it nothing tells our messages from those of the app's other numbers.
+        if self.config.phone_number_id.is_none() {
+            return Err(Rejection::NotSetUp);
+        }
+        if request.method != Method::POST {
+            return Err(Rejection::Unverified("only GET and POST are taken"));
+        }
+        let signature = request.header("x-hub-signature-256").ok_or(Rejection::Unverified("it has no signature"))?;
+        let digest = signature.strip_prefix("sha256=").and_then(|digest| hex::decode(digest).ok());
+        let digest = digest.ok_or(Rejection::Unverified("the signature is not in the form sha256=<hex>"))?;
+        let mac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()).map_err(|_| Rejection::NotSetUp)?;
+        mac.chain_update(&request.body)
+            .verify_slice(&digest)
+            .map_err(|_| Rejection::Unverified("the signature is wrong"))
+    }
+}
+
+/// The one value of a field; `None` where it is missing or there twice.
+fn query_value(query: &str, name: &str) -> Option<String> {
+    let mut values = form_urlencoded::parse(query.as_bytes()).filter(|(field, _)| field == name);
+    let (_, value) = values.next()?;
+    values.next().is_none().then(|| value.into_owned())
+}
