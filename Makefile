@@ -28,11 +28,11 @@ test: export AGENTD_REQUIRE_CHROMIUM := 1
 test: tools postgres-tools models tool-servers prometheus chromium ## Run every test, on SQLite and on a throwaway PostgreSQL
 	$(call say,tests on SQLite)
 	record=$$(mktemp -d); trap 'rm -rf "$$record"' EXIT; export AGENTD_TEST_RECORD=$$record; \
-	cargo test --workspace --no-fail-fast; \
+	scripts/with-summary.sh cargo test --workspace --no-fail-fast; \
 	cargo test --workspace --test it -- --ignored --exact coverage::every_operation_was_answered_with_success
 	$(call say,tests on PostgreSQL)
 	@# The same packages as before: fewer would have other features, and all be built again.
-	scripts/with-postgres.sh cargo test --workspace --no-fail-fast --lib --test it
+	scripts/with-summary.sh scripts/with-postgres.sh cargo test --workspace --no-fail-fast --lib --test it
 
 check: tools ## Format, lints, licences and sources of dependencies
 	$(call say,format)
