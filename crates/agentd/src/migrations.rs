@@ -54,4 +54,5 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!(32, "channels", "0032_channels"),
     migration!(33, "channel_connections", "0033_channel_connections"),
     migration!(34, "notification_references", "0034_notification_references"),
+    migration!(35, "untrusted_messages", "0035_untrusted_messages"),
 ];

@@ -30,5 +30,9 @@ pub(super) fn turn(message: &ChannelMessage, rules: &ChannelRules, is_trusted: b
             marks.begin, marks.end
         ),
     };
-    ChannelTurn { tools: ToolUse::reading_and(&rules.tools), note, marks }
+    let tools = match &marks {
+        None => ToolUse::reading_and(&rules.tools),
+        Some(_) => ToolUse::WorkspaceAnd(rules.tools.as_slice().into()),
+    };
+    ChannelTurn { tools, note, marks }
 }

@@ -148,6 +148,8 @@ pub struct Message {
     /// The log of the turn that wrote it.
     pub session_id: Option<SessionId>,
     pub created_at: Timestamp,
+    /// Somebody said it whom the owner does not know, or it answers them: nobody learns from it.
+    pub is_untrusted: bool,
 }
 
 /// What is to be removed from a conversation.

@@ -41,6 +41,7 @@ impl RecentUtterances for Chat {
                     }
                     left -= characters;
                     let author = match message.role {
+                        _ if message.is_untrusted => Author::Stranger,
                         Role::User => Author::Owner,
                         Role::Assistant | Role::System => Author::Agent,
                     };

@@ -62,7 +62,6 @@ impl ConversationSource for Chat {
     }
 }
 
-/// Only owners write here so far; what a channel or webhook brings is a stranger's.
 fn utterance(message: Message) -> Utterance {
     let mut tools: Vec<String> = Vec::new();
     for call in message.rounds.iter().flat_map(|round| &round.calls) {
@@ -72,6 +71,7 @@ fn utterance(message: Message) -> Utterance {
         }
     }
     let speaker = match message.role {
+        _ if message.is_untrusted => Speaker::Stranger,
         Role::User => Speaker::Owner,
         Role::Assistant | Role::System => Speaker::Agent,
     };

@@ -281,6 +281,7 @@ impl Chat {
             status: MessageStatus::Complete,
             session_id: None,
             created_at: self.0.context.clock.now(),
+            is_untrusted: false,
         };
         self.0
             .context

@@ -56,8 +56,8 @@ pub(in crate::chat) async fn reserve_next(
 
 pub(in crate::chat) async fn insert_message(tx: &mut Tx, message: &Message) -> Result<(), StoreError> {
     tx.execute(
-        "INSERT INTO messages (id, conversation_id, position, role, content, status, session_id, created_at) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "INSERT INTO messages (id, conversation_id, position, role, content, status, session_id, created_at, \
+         is_untrusted) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         args![
             &message.id,
             &message.conversation_id,
@@ -66,7 +66,8 @@ pub(in crate::chat) async fn insert_message(tx: &mut Tx, message: &Message) -> R
             &message.content,
             message.status.as_str(),
             &message.session_id,
-            message.created_at
+            message.created_at,
+            message.is_untrusted
         ],
     )
     .await?;
@@ -80,8 +81,9 @@ pub(in crate::chat) async fn insert_exchange(
     reply: &Message,
 ) -> Result<(), StoreError> {
     tx.execute(
-        "INSERT INTO messages (id, conversation_id, position, role, content, status, session_id, created_at) \
-         VALUES ($1, $2, $3, 'user', $4, 'complete', $5, $6), ($7, $2, $8, 'assistant', '', 'running', $9, $6)",
+        "INSERT INTO messages (id, conversation_id, position, role, content, status, session_id, created_at, \
+         is_untrusted) VALUES ($1, $2, $3, 'user', $4, 'complete', $5, $6, $10), \
+         ($7, $2, $8, 'assistant', '', 'running', $9, $6, $11)",
         args![
             &question.id,
             &question.conversation_id,
@@ -91,7 +93,9 @@ pub(in crate::chat) async fn insert_exchange(
             question.created_at,
             &reply.id,
             reply.position,
-            &reply.session_id
+            &reply.session_id,
+            question.is_untrusted,
+            reply.is_untrusted
         ],
     )
     .await?;

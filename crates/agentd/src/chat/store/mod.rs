@@ -16,7 +16,8 @@ use crate::engine::{Round, Unread};
 use crate::projects::{ProjectId, living_project};
 use crate::rollups::{self, Counter};
 
-const MESSAGE: &str = "id, conversation_id, position, role, content, rounds, status, session_id, created_at";
+const MESSAGE: &str =
+    "id, conversation_id, position, role, content, rounds, status, session_id, created_at, is_untrusted";
 /// The condition of a message that was not cut off.
 const IS_KEPT: &str = "NOT EXISTS (SELECT 1 FROM message_cuts WHERE message_cuts.conversation_id = \
     messages.conversation_id AND messages.position > message_cuts.after_position \
@@ -77,6 +78,7 @@ fn message(row: &Row) -> Result<Message, StoreError> {
         status: named(row, "status", MessageStatus::from_stored)?,
         session_id: row.get("session_id")?,
         created_at: row.get("created_at")?,
+        is_untrusted: row.get("is_untrusted")?,
     })
 }
 

@@ -15,6 +15,7 @@ pub(in crate::chat) struct MessageExcerpt {
     pub(in crate::chat) role: Role,
     pub(in crate::chat) text: String,
     pub(in crate::chat) at: Timestamp,
+    pub(in crate::chat) is_untrusted: bool,
 }
 
 /// The conversations of an agent that have changed, the latest first.
@@ -42,8 +43,8 @@ pub(in crate::chat) async fn list_excerpts_since(
     characters: u32,
 ) -> Result<Vec<MessageExcerpt>, StoreError> {
     let sql = format!(
-        "SELECT role, SUBSTR(content, 1, CAST($4 AS INTEGER)) AS text, created_at FROM messages WHERE conversation_id = $1 \
-         AND created_at > $2 AND role <> 'system' AND status = 'complete' AND content <> '' AND {IS_KEPT} \
+        "SELECT role, SUBSTR(content, 1, CAST($4 AS INTEGER)) AS text, created_at, is_untrusted FROM messages \
+         WHERE conversation_id = $1 AND created_at > $2 AND role <> 'system' AND status = 'complete' AND content <> '' AND {IS_KEPT} \
          ORDER BY position DESC LIMIT $3"
     );
     let rows = read.fetch_all(sql, args![id, since, limit, characters]).await?;
@@ -53,6 +54,7 @@ pub(in crate::chat) async fn list_excerpts_since(
                 role: named(row, "role", Role::from_stored)?,
                 text: row.get("text")?,
                 at: row.get("created_at")?,
+                is_untrusted: row.get("is_untrusted")?,
             })
         })
         .collect()

@@ -94,6 +94,9 @@ pub enum ToolUse {
     ReadingOnly,
     /// Tools that change nothing, and those that are named here; of these, those that act ask first.
     ReadingAnd(Arc<[String]>),
+    /// For somebody whom the owner does not know: tools that read the workspace, none that show what the owner
+    /// said, planned or has elsewhere, and those that are named here; of these, those that act ask first.
+    WorkspaceAnd(Arc<[String]>),
     /// Every tool; those that act ask first.
     Asking,
     /// Every tool. What `security.approval_tools` names asks first all the same.

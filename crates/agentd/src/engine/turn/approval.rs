@@ -75,8 +75,7 @@ impl Turn {
             Some(start) => description.name.starts_with(start),
             None => description.name == *pattern,
         });
-        is_named
-            || (description.effect == Effect::Acts && matches!(self.tools, ToolUse::Asking | ToolUse::ReadingAnd(_)))
+        is_named || description.effect == Effect::Acts && !matches!(self.tools, ToolUse::Free)
     }
 
     /// Takes up a round whose approvals are decided.

@@ -20,7 +20,7 @@ use crate::engine::prompt::{Prompt, tool_tokens};
 use crate::engine::state::{EngineState, LEASE};
 use crate::engine::store;
 use crate::providers::{ModelPreference, PlannedCall, Reservation};
-use crate::skills::{Effect, Offer, ToolDescription};
+use crate::skills::{BuiltinTools, Effect, Offer, ToolDescription};
 
 /// A turn before it is counted and has a row.
 pub(in crate::engine) struct Prepared {
@@ -146,6 +146,11 @@ impl EngineState {
             ToolUse::ReadingOnly => self.skills.offer(agent).await.reading_only(),
             ToolUse::ReadingAnd(named) => {
                 let is_wanted = |tool: &ToolDescription| tool.effect == Effect::Reads || named.contains(&tool.name);
+                self.skills.offer(agent).await.filtered(is_wanted)
+            }
+            ToolUse::WorkspaceAnd(named) => {
+                let is_wanted =
+                    |tool: &ToolDescription| BuiltinTools::reads_workspace(&tool.name) || named.contains(&tool.name);
                 self.skills.offer(agent).await.filtered(is_wanted)
             }
             ToolUse::Asking | ToolUse::Free => self.skills.offer(agent).await,

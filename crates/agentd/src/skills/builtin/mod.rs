@@ -84,6 +84,12 @@ impl BuiltinTools {
         }))
     }
 
+    /// Whether a tool shows what is in the agent's workspace, and nothing else. Built-in names are nobody else's.
+    #[must_use]
+    pub fn reads_workspace(name: &str) -> bool {
+        ["read_file", "list_files", "search_files"].contains(&name)
+    }
+
     /// Adds tools of another domain, which come after those that are there. Called while the daemon is
     /// composed.
     pub fn join(&self, tools: Arc<dyn JoinsBuiltin>) {

@@ -28,10 +28,9 @@ async fn every_slot_has_one_run_whoever_is_killed() {
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
     process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
     process.make_agent("scout").await;
-    let first = Clock::system().now() + Duration::from_secs(2);
     for number in 0..JOBS {
         // A few each, over the time in which it is killed.
-        let due = first + Duration::from_millis(u64::try_from(number / 4).expect("few") * 600);
+        let due = Clock::system().now() + Duration::from_millis(2_000 + u64::try_from(number / 4).expect("few") * 600);
         let job = json!({
             "name": format!("job {number}"), "goal": "Say how things are.", "agent_id": "scout",
             "schedule": {"type": "at", "datetime": due},

@@ -316,7 +316,8 @@ async fn what_waits_for_a_place_is_given_back_by_a_daemon_that_stops() {
     }
     let at_work = AtWork::start(&talk.app);
     let mut eventually = Eventually::new();
-    while talk.vendor.requests().len() < 8 {
+    let running = async || ci.deliveries(&talk.app, "?status=running").await["total"].as_u64().expect("a number");
+    while talk.vendor.requests().len() < 8 || running().await < 8 {
         eventually.look_again().await;
     }
     drop(at_work);
