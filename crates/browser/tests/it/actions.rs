@@ -38,7 +38,7 @@ fn what_is_covered_is_not_clicked_and_the_cover_is_named() {
         let tab = open(&context, r#"<button onclick="document.title = 'clicked'">Pay</button>
             <div id="consent" class="layer" style="position:fixed;inset:0" onclick="document.title = 'wrong'">We value cookies</div>"#).await;
         let error =
-            try_act(&tab, json!({"action": "click", "selector": "text=Pay", "timeout_ms": 800})).await.unwrap_err();
+            try_act(&tab, json!({"action": "click", "selector": "text=Pay", "timeout_ms": 2000})).await.unwrap_err();
         assert_eq!(error.code(), "not_actionable");
         assert!(
             error.to_string().contains(r#"<div id="consent" class="layer"> "We value cookies" covers it"#),
@@ -119,7 +119,7 @@ fn what_is_missing_at_the_end_is_said() {
             ("#p", "focus", "it does not take the focus"),
         ] {
             let error =
-                try_act(&tab, json!({"action": action, "selector": selector, "timeout_ms": 800})).await.unwrap_err();
+                try_act(&tab, json!({"action": action, "selector": selector, "timeout_ms": 2000})).await.unwrap_err();
             assert_eq!(error.code(), "not_actionable", "{selector}");
             assert!(error.to_string().contains(missing), "{selector}: {error}");
         }

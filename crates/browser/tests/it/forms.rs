@@ -54,7 +54,7 @@ fn other_fields_take_text_too() {
         let error =
             try_act(&tab, json!({"action": "type_text", "selector": "[type=date]", "text": "soon"})).await.unwrap_err();
         assert_eq!(error.code(), "invalid_action", "{error}");
-        let error = try_act(&tab, json!({"action": "type_text", "selector": "#ro", "text": "x", "timeout_ms": 800}))
+        let error = try_act(&tab, json!({"action": "type_text", "selector": "#ro", "text": "x", "timeout_ms": 2000}))
             .await
             .unwrap_err();
         assert!(error.to_string().contains("no text can be put into it"), "{error}");
@@ -89,7 +89,7 @@ fn options_are_selected_and_boxes_checked() {
         let error = try_act(&tab, json!({"action": "check", "selector": "#stuck"})).await.unwrap_err();
         assert!(error.to_string().contains("did not change"), "{error}");
         let error =
-            try_act(&tab, json!({"action": "select_option", "selector": "#s", "value": "zz", "timeout_ms": 800}))
+            try_act(&tab, json!({"action": "select_option", "selector": "#s", "value": "zz", "timeout_ms": 2000}))
                 .await
                 .unwrap_err();
         assert!(error.to_string().contains("no option with that value"), "{error}");

@@ -52,7 +52,7 @@ fn a_cover_over_a_frame_is_named() {
         )
         .await;
         let error =
-            try_act(&tab, json!({"action": "click", "selector": "text=Inside", "timeout_ms": 800})).await.unwrap_err();
+            try_act(&tab, json!({"action": "click", "selector": "text=Inside", "timeout_ms": 2000})).await.unwrap_err();
         assert!(error.to_string().contains("<div id=\"veil\"> covers its frame"), "{error}");
     });
 }

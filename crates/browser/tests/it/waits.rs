@@ -39,7 +39,7 @@ fn loading_is_waited_for_as_far_as_it_is_asked() {
         assert_eq!(early.title, "early");
         let error = try_act(&tab, json!({"action": "goto", "url": url, "timeout_ms": 400})).await.unwrap_err();
         assert!(error.to_string().contains("the end of loading"), "{error}");
-        let error = try_act(&tab, json!({"action": "wait_for_network_idle", "timeout_ms": 800})).await.unwrap_err();
+        let error = try_act(&tab, json!({"action": "wait_for_network_idle", "timeout_ms": 2000})).await.unwrap_err();
         assert!(error.to_string().contains("a quiet network"), "{error}");
         let url = page(
             "<script>setTimeout(() => { const s = document.createElement('script'); s.src = '/slow.js'; \

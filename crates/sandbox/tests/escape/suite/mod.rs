@@ -142,6 +142,12 @@ fn allowed_times(kind: Kind) -> u64 {
     if kind.control_groups { 2 } else { 5 }
 }
 
+/// Whether an attack is ended by who looks at it now and then: what it takes between two looks depends on the machine,
+/// so it must get through twice. An attack that nothing ends does so each time.
+fn goes_by_looks(name: &str) -> bool {
+    ["bomb", "disk filler", "outliving"].iter().any(|kind| name.contains(kind))
+}
+
 async fn attempt(name: &str, kind: Kind) -> Attempt {
     let loss = Loss::watch();
     let mut outside = Outside::new();
@@ -266,7 +272,12 @@ pub(crate) fn run(only: &str) -> ExitCode {
         let is_tried =
             |name: &str| name.contains(only) && (status.control_groups.in_force || !is_root() || name.contains("bomb"));
         for (name, _) in ATTACKS.iter().filter(|(name, _)| is_tried(name)) {
-            let Attempt { reached, taken, lost } = runtime.block_on(attempt(name, kind));
+            let mut tried = runtime.block_on(attempt(name, kind));
+            if !tried.reached.is_empty() && goes_by_looks(name) {
+                println!("{name}: got through once, so it is tried again: {}", tried.reached.join("; "));
+                tried = runtime.block_on(attempt(name, kind));
+            }
+            let Attempt { reached, taken, lost } = tried;
             let verdict = if reached.is_empty() { "yes" } else { "NO" };
             let figures = match name.contains("memory bomb") {
                 true => format!("{:>5} MiB {:>5} MiB", taken >> 20, lost >> 20),
