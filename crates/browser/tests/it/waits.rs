@@ -19,7 +19,7 @@ fn errors_of_the_network_are_sentences() {
             assert_eq!(error.code(), "navigation_failed", "{url}");
             assert!(error.to_string().contains(reason) && !error.to_string().contains("token"), "{error}");
         }
-        let error = try_act(&tab, json!({"action": "goto", "url": address("/never").await, "timeout_ms": 400}))
+        let error = try_act(&tab, json!({"action": "goto", "url": address("/never").await, "timeout_ms": 1500}))
             .await
             .unwrap_err();
         assert_eq!(error.code(), "timeout", "{error}");
@@ -37,7 +37,7 @@ fn loading_is_waited_for_as_far_as_it_is_asked() {
             page("<title>early</title><script>onload = () => document.title = 'loaded'</script><img src=/never>").await;
         let early = act(&tab, json!({"action": "goto", "url": url, "wait_until": "domcontentloaded"})).await;
         assert_eq!(early.title, "early");
-        let error = try_act(&tab, json!({"action": "goto", "url": url, "timeout_ms": 400})).await.unwrap_err();
+        let error = try_act(&tab, json!({"action": "goto", "url": url, "timeout_ms": 1500})).await.unwrap_err();
         assert!(error.to_string().contains("the end of loading"), "{error}");
         let error = try_act(&tab, json!({"action": "wait_for_network_idle", "timeout_ms": 2000})).await.unwrap_err();
         assert!(error.to_string().contains("a quiet network"), "{error}");
