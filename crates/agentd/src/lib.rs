@@ -8,6 +8,7 @@ pub mod agents;
 pub mod alerts;
 pub mod auth;
 pub mod backup;
+pub mod browser;
 pub mod channels;
 pub mod chat;
 pub mod cli;

@@ -72,10 +72,10 @@ impl Browser {
         (!chromium.is_ended()).then(|| (chromium.version.clone(), chromium.pid))
     }
 
-    /// Ends the process, if there is one. What its users wait for fails.
+    /// Ends the process, if there is one, and returns when it and its folder are gone. What its users wait for fails.
     pub async fn close(&self) {
         if let Some(running) = self.running.lock().await.take() {
-            running.chromium.connection.end("it was closed");
+            running.chromium.end().await;
         }
     }
 

@@ -168,6 +168,20 @@ pub(crate) async fn require_authentication(
     entered.await.unwrap_or_else(|error| refused(route, error))
 }
 
+/// As [`require_authentication`], and what is read is not for `read` keys either.
+pub(crate) async fn require_full_scope(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
+    let route = route_of(&request);
+    let entered = async {
+        let credential = presented_credential(request.headers());
+        let caller = access.auth.authenticate(credential.clone()).await?;
+        if caller.scope == Scope::Read {
+            return Err(insufficient_scope());
+        }
+        access.enter(credential, caller, request, next).await
+    };
+    entered.await.unwrap_or_else(|error| refused(route, error))
+}
+
 pub(crate) async fn require_any_scope(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
     let route = route_of(&request);
     let entered = async {

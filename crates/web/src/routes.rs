@@ -19,7 +19,7 @@ use utoipa::openapi::{Components, OpenApi, OpenApiBuilder};
 
 use crate::access::{
     Authenticate, RouteAccess, let_everybody_in, presented_credential, require_any_scope, require_authentication,
-    require_credential_or_ticket, require_or_open,
+    require_credential_or_ticket, require_full_scope, require_or_open,
 };
 use crate::error::ApiError;
 use crate::idempotency::IdempotencyGuard;
@@ -147,6 +147,8 @@ enum Behind {
     AnyScope,
     /// A credential or a ticket.
     Ticket,
+    /// A full credential, whatever the method.
+    FullScope,
     /// A credential that may do this, and bodies of so many bytes.
     Credential { body_limit: usize },
 }
@@ -159,8 +161,9 @@ impl Behind {
             Self::FirstKey => (1, 0),
             Self::AnyScope => (2, 0),
             Self::Ticket => (3, 0),
-            Self::Credential { body_limit: limits::BODY } => (4, 0),
-            Self::Credential { body_limit } => (5, body_limit),
+            Self::FullScope => (4, 0),
+            Self::Credential { body_limit: limits::BODY } => (5, 0),
+            Self::Credential { body_limit } => (6, body_limit),
         }
     }
 
@@ -171,7 +174,7 @@ impl Behind {
             Self::Nothing => Vec::new(),
             Self::Own(scheme) => vec![of(scheme)],
             Self::FirstKey => [SecurityRequirement::default()].into_iter().chain(credential).collect(),
-            Self::AnyScope | Self::Credential { .. } => credential.into(),
+            Self::AnyScope | Self::FullScope | Self::Credential { .. } => credential.into(),
             Self::Ticket => credential.into_iter().chain([of("ticket")]).collect(),
         }
     }
@@ -183,6 +186,7 @@ impl Behind {
             Self::FirstKey => answers.route_layer(from_fn_with_state(access, require_or_open)),
             Self::AnyScope => answers.route_layer(from_fn_with_state(access, require_any_scope)),
             Self::Ticket => answers.route_layer(from_fn_with_state(access, require_credential_or_ticket)),
+            Self::FullScope => answers.route_layer(from_fn_with_state(access, require_full_scope)),
             Self::Credential { body_limit: limits::BODY } => {
                 answers.route_layer(from_fn_with_state(access, require_authentication))
             }
@@ -242,6 +246,12 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     #[must_use]
     pub fn any_scope(self, router: ApiRouter<S>) -> Self {
         self.behind(Behind::AnyScope, router)
+    }
+
+    /// A credential of scope `full`, also to read.
+    #[must_use]
+    pub fn full_scope(self, router: ApiRouter<S>) -> Self {
+        self.behind(Behind::FullScope, router)
     }
 
     /// GET routes that browsers open without headers: a credential, or `?ticket=`.

@@ -32,7 +32,8 @@ impl Daemon {
             self.services.tools.servers.shut_down(),
             self.services.providers.shut_down(),
             self.services.memory.close(),
-            self.services.embedder.shutdown()
+            self.services.embedder.shutdown(),
+            self.services.browser.close()
         );
     }
 

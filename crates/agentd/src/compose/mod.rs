@@ -27,6 +27,7 @@ use crate::agents::Agents;
 use crate::alerts::{AlertSources, Alerts};
 use crate::auth::{Auth, AuthOptions};
 use crate::backup::{Backup, WhileBusy, local_routes};
+use crate::browser::{Browser, BrowserDependencies};
 use crate::channels::{ChannelDependencies, Channels, register_transports};
 use crate::chat::Chat;
 use crate::config::Config;
@@ -98,13 +99,14 @@ struct Services {
     channels: Channels,
     hooks: Hooks,
     alerts: Alerts,
+    browser: Browser,
     embedder: LocalEmbedder,
 }
 
 impl Services {
     /// Adds what every domain has besides its routes.
     fn hand_over(&self, workers: &mut Workers, base: &Base) {
-        let domains: [&dyn Domain; 19] = [
+        let domains: [&dyn Domain; 20] = [
             base,
             &self.rollups,
             &self.auth,
@@ -124,6 +126,7 @@ impl Services {
             &self.channels,
             &self.hooks,
             &self.alerts,
+            &self.browser,
         ];
         for domain in domains {
             domain.add_workers(workers);
@@ -186,6 +189,14 @@ pub async fn compose(
         None => std::env::current_exe().map_err(|e| StartError::domain(&e))?,
     };
     let spawner = Spawner::start().map_err(|e| StartError::domain(&e))?;
+    let browser = Browser::new(
+        &context,
+        BrowserDependencies {
+            settings: settings.clone(),
+            spawner: spawner.clone(),
+            executable: config.browser_path.clone(),
+        },
+    );
     let runner = CodeRunner::new(&context, settings.clone(), spawner.clone(), program.clone());
     let inference_worker = || vec!["inference-worker".into()];
     let local_embedder = LocalEmbedder::new(EmbedderOptions::new(
@@ -340,6 +351,7 @@ pub async fn compose(
         channels,
         hooks,
         alerts,
+        browser,
         embedder: local_embedder,
     };
     let base = Base {

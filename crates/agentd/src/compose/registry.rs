@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::agents::ValidateAgents;
 use crate::alerts::ValidateAlerts;
 use crate::backup::RestoreValidators;
+use crate::browser::BrowserSettings;
 use crate::channels::{ChannelSettings, ValidateChannels};
 use crate::hooks::ValidateHooks;
 use crate::memory::MemorySettings;
@@ -15,7 +16,11 @@ use crate::skills::SandboxSettings;
 
 /// Every category of settings.
 pub(super) fn registry() -> Registry {
-    Registry::new().with::<ChannelSettings>().with::<SandboxSettings>().with::<MemorySettings>()
+    Registry::new()
+        .with::<ChannelSettings>()
+        .with::<SandboxSettings>()
+        .with::<MemorySettings>()
+        .with::<BrowserSettings>()
 }
 
 /// What rows from an archive must pass.

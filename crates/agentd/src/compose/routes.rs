@@ -9,8 +9,8 @@ use super::Services;
 use crate::skills::ExportedSkills;
 use crate::web_ui::Pages;
 use crate::{
-    agents, alerts, auth, channels, chat, devices, hooks, memory, monitoring, notify, proactive, projects, providers,
-    scheduler, settings, setup, skills, web_ui, webhooks,
+    agents, alerts, auth, browser, channels, chat, devices, hooks, memory, monitoring, notify, proactive, projects,
+    providers, scheduler, settings, setup, skills, web_ui, webhooks,
 };
 
 /// Every domain that answers requests, once: with the state of its handlers.
@@ -49,6 +49,7 @@ domains! {
     proactive => |services| services.proactive.clone(),
     webhooks => |services| services.webhooks.clone(),
     hooks => |services| services.hooks.clone(),
+    browser => |services| services.browser.clone(),
     alerts => |services| services.alerts.clone(),
 }
 

@@ -43,6 +43,8 @@ pub struct Config {
     pub otlp: Option<Collector>,
     /// `None`: the one that `make models` fetches; see [`Self::embedding_model_paths`].
     pub embedding_model: Option<PathBuf>,
+    /// The program of Chromium; `None`: it is looked for.
+    pub browser_path: Option<PathBuf>,
     /// The binary that child processes are started from; `None`: the one that runs.
     pub program: Option<PathBuf>,
     /// Certificates (DER) that mail servers may be vouched for by, besides those of the machine. No
@@ -186,6 +188,7 @@ impl Config {
             ("SVC_SECRET_KEY_FILE", &source.secret_key_file),
             ("SVC_BOOTSTRAP_API_KEY_FILE", &source.bootstrap_api_key_file),
             ("SVC_EMBEDDING_MODEL", &source.embedding_model),
+            ("SVC_BROWSER_PATH", &source.browser_path),
         ] {
             if let Some(file) = file
                 && file.is_dir()
@@ -193,8 +196,12 @@ impl Config {
                 problems.push(format!("{name} is {}, which is a directory; name a file", file.display()));
             }
         }
-        if source.embedding_model.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
-            problems.push("SVC_EMBEDDING_MODEL is empty; name a file, or leave it out".to_owned());
+        for (name, file) in
+            [("SVC_EMBEDDING_MODEL", &source.embedding_model), ("SVC_BROWSER_PATH", &source.browser_path)]
+        {
+            if file.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
+                problems.push(format!("{name} is empty; name a file, or leave it out"));
+            }
         }
         if !problems.is_empty() {
             return Err(ConfigError(problems));
@@ -215,6 +222,7 @@ impl Config {
             bootstrap_api_key_file: source.bootstrap_api_key_file,
             otlp,
             embedding_model: source.embedding_model,
+            browser_path: source.browser_path,
             program: source.program,
             extra_tls_roots: Vec::new(),
             email_time_limit: DEFAULT_EMAIL_TIME_LIMIT,

@@ -58,6 +58,9 @@ pub struct ConfigSource {
     /// GGUF file of the model that memories are found by [default: all-minilm-l6-v2-q8_0.gguf in models/ of the data directory]
     #[arg(long, env = "SVC_EMBEDDING_MODEL", global = true)]
     pub embedding_model: Option<PathBuf>,
+    /// Program of Chromium [default: the one that is installed]
+    #[arg(long, env = "SVC_BROWSER_PATH", global = true)]
+    pub browser_path: Option<PathBuf>,
     /// Collector that spans go to, such as http://localhost:4318
     #[arg(long, env = "SVC_OTLP_ENDPOINT", global = true)]
     pub otlp_endpoint: Option<String>,
@@ -129,6 +132,7 @@ impl ConfigSource {
             log: self.log.or(fallback.log),
             log_format: self.log_format.or(fallback.log_format),
             embedding_model: self.embedding_model.or(fallback.embedding_model),
+            browser_path: self.browser_path.or(fallback.browser_path),
             otlp_endpoint: self.otlp_endpoint.or(fallback.otlp_endpoint),
             otlp_headers: self.otlp_headers.or(fallback.otlp_headers),
             otlp_content: self.otlp_content.or(fallback.otlp_content),

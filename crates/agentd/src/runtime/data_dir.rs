@@ -96,6 +96,12 @@ impl DataDir {
         self.root.join("avatars")
     }
 
+    /// What was recorded in the browser, and what its pages sent.
+    #[must_use]
+    pub fn recordings(&self) -> PathBuf {
+        self.root.join("recordings")
+    }
+
     /// GGUF files; `agent.local_model` names one of them.
     #[must_use]
     pub fn models(&self) -> PathBuf {

@@ -89,6 +89,7 @@ fn what_does_not_name_the_header_may_be_repeated() {
         "validate",
         // They lead to a state, whatever it was before.
         "cancel_session",
+        "close_browser",
         "connect_tool_server",
         "disconnect_tool_server",
         "discover_tool_server",
@@ -96,8 +97,13 @@ fn what_does_not_name_the_header_may_be_repeated() {
         "register_channel",
         "reset_security_settings",
         "reset_settings",
+        "set_browser_cookies",
         "setup_provider",
         "truncate_messages",
+        // They act on pages, each time anew; the browser is no record of anything.
+        "act_in_browser",
+        "open_browser_tab",
+        "take_browser_screenshot",
         // Answered once, and 409 from then on.
         "answer_approval",
         "respond_to_approval",

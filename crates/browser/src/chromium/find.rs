@@ -8,22 +8,25 @@ use crate::BrowserError;
 /// Debian's program behind its launcher script, which would add extensions and keys of Google's services.
 const BEHIND_LAUNCHER: &str = "/usr/lib/chromium/chromium";
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+const INSTALL: &str = "install Chromium (`apt-get install chromium` on Debian)";
 
 pub(super) fn find(named: Option<&Path>) -> Result<PathBuf, BrowserError> {
     if let Some(path) = named {
         return if is_program(path) {
             Ok(path.to_path_buf())
         } else {
-            Err(BrowserError::Unavailable(format!("`{}` is not a program that can be run", path.display())))
+            Err(BrowserError::Unavailable(format!(
+                "`{}` is not a program that can be run; name another, or {INSTALL}",
+                path.display()
+            )))
         };
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = NAMES.iter().flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)));
-    std::iter::once(PathBuf::from(BEHIND_LAUNCHER)).chain(on_path).find(|path| is_program(path)).ok_or_else(|| {
-        BrowserError::Unavailable(
-            "install Chromium (`apt-get install chromium` on Debian), or name its program".to_owned(),
-        )
-    })
+    std::iter::once(PathBuf::from(BEHIND_LAUNCHER))
+        .chain(on_path)
+        .find(|path| is_program(path))
+        .ok_or_else(|| BrowserError::Unavailable(format!("{INSTALL}, or name its program")))
 }
 
 fn is_program(path: &Path) -> bool {

@@ -37,6 +37,14 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Removes it while others may still hold this handle; its browser is gone.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        match fs::remove_dir_all(self.directory.path()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
     pub(super) fn profile(&self) -> PathBuf {
         self.directory.path().join("profile")
     }

@@ -22,6 +22,7 @@ use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::cdp::{CdpError, Connection, Observer};
 use crate::{BrowserError, BrowserOptions};
@@ -44,8 +45,10 @@ pub(crate) struct Chromium {
     /// As it names itself, `Chrome/156.0.0.0`.
     pub(crate) version: String,
     pub(crate) pid: u32,
-    /// Dropping it ends the process.
-    _stop: oneshot::Sender<()>,
+    /// Taking or dropping it ends the process.
+    stop: Mutex<Option<oneshot::Sender<()>>>,
+    /// Ends when the process and its folder are gone.
+    watching: tokio::sync::Mutex<JoinHandle<()>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -84,15 +87,35 @@ impl Chromium {
         let pid = child.pid();
         let (stop, stopped) = oneshot::channel();
         let answer_time = options.limits.answer_time;
-        tokio::spawn(watch(child, connection.clone(), stopped, Arc::clone(&folder), answer_time));
+        let watching = tokio::spawn(watch(child, connection.clone(), stopped, Arc::clone(&folder), answer_time));
         match connection.call::<Version>(None, "Browser.getVersion", json!({}), START_LIMIT).await {
-            Ok(version) => Ok(Self { connection, folder, version: version.product, pid, _stop: stop }),
+            Ok(version) => Ok(Self {
+                connection,
+                folder,
+                version: version.product,
+                pid,
+                stop: Mutex::new(Some(stop)),
+                watching: tokio::sync::Mutex::new(watching),
+            }),
             Err(error) => {
                 drop(stop);
                 // What it said last is read to its end, which comes with the end of the process.
                 let _ = tokio::time::timeout(HEARTBEAT, reading).await;
                 Err(BrowserError::Unavailable(why_not_started(&error, &messages.lock())))
             }
+        }
+    }
+
+    /// Ends it, and waits until nothing is left of it.
+    pub(crate) async fn end(&self) {
+        self.connection.end("it was closed");
+        self.stop.lock().take();
+        let mut watching = self.watching.lock().await;
+        // One that has ended and was waited for may not be asked again.
+        if !watching.is_finished()
+            && let Err(error) = (&mut *watching).await
+        {
+            tracing::error!(%error, "the task that ends Chromium failed");
         }
     }
 
@@ -158,7 +181,10 @@ async fn watch(
     child.wait().await;
     tracing::debug!(%reason, "Chromium has ended");
     // Removing a profile is thousands of calls to the file system.
-    tokio::task::spawn_blocking(move || drop(folder));
+    let removed = tokio::task::spawn_blocking(move || folder.remove()).await;
+    if let Err(error) = removed.map_err(std::io::Error::other).flatten() {
+        tracing::warn!(%error, "the temporary folder of a browser could not be removed");
+    }
 }
 
 async fn heartbeat(connection: &Connection, answer_time: Duration) -> String {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{Backoff, Entropy, Secret, Timestamp};
-use agentd_net::PolicyHandle;
+use agentd_net::{NetPolicy, PolicyHandle};
 use agentd_store::{Db, Read, Snapshot};
 use arc_swap::ArcSwap;
 use jiff::tz::TimeZone;
@@ -40,6 +40,12 @@ struct State {
     timezone: TimeZone,
 }
 
+/// What some requests may reach, and how that follows from the settings.
+struct DerivedPolicy {
+    make: fn(&Settings) -> NetPolicy,
+    policy: PolicyHandle,
+}
+
 struct Inner {
     db: Db,
     entropy: Entropy,
@@ -54,6 +60,7 @@ struct Inner {
     decoding: Arc<Mutex<()>>,
     changes: watch::Sender<u64>,
     policy: PolicyHandle,
+    derived: RwLock<Vec<DerivedPolicy>>,
     others: RwLock<Vec<Arc<dyn PortableSection>>>,
     finders: RwLock<Vec<Arc<dyn FindsNamed>>>,
 }
@@ -90,6 +97,7 @@ impl Settings {
             decoding: Arc::default(),
             changes: watch::Sender::new(0),
             policy: PolicyHandle::default(),
+            derived: RwLock::default(),
             others: RwLock::default(),
             finders: RwLock::default(),
         }));
@@ -187,6 +195,14 @@ impl Settings {
         self.0.policy.clone()
     }
 
+    /// Addresses that some requests may reach, by other settings as well; follows all of them at once.
+    #[must_use]
+    pub fn derived_policy(&self, make: fn(&Self) -> NetPolicy) -> PolicyHandle {
+        let policy = PolicyHandle::new(make(self));
+        self.0.derived.write().push(DerivedPolicy { make, policy: policy.clone() });
+        policy
+    }
+
     #[must_use]
     pub fn vault(&self) -> &Vault {
         &self.0.vault
@@ -227,6 +243,12 @@ impl Settings {
             let security = self.security();
             if (&before.allowed_hosts, &before.blocked_hosts) != (&security.allowed_hosts, &security.blocked_hosts) {
                 inner.policy.set(security.net_policy());
+            }
+            for derived in inner.derived.read().iter() {
+                let policy = (derived.make)(self);
+                if *derived.policy.current() != policy {
+                    derived.policy.set(policy);
+                }
             }
             inner.changes.send_modify(|count| *count += 1);
         }

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::support::talk::turn_on;
 use crate::support::{TestApp, TestResponse};
 
-const CATEGORIES: [&str; 7] = ["profile", "interface", "security", "agent", "strategy", "proactive", "email"];
+const CATEGORIES: [&str; 8] =
+    ["profile", "interface", "security", "agent", "strategy", "proactive", "email", "browser"];
 
 fn path(category: &str) -> String {
     format!("/api/settings/{category}")

@@ -185,9 +185,14 @@ impl TestProcess {
 
     /// A line of what the kernel lets the process have, such as `Max open files`.
     pub fn kernel_limit(&self, name: &str) -> String {
-        let id = self.child.as_ref().expect("a running process").id();
+        let id = self.id();
         let limits = std::fs::read_to_string(format!("/proc/{id}/limits")).expect("the limits");
         limits.lines().find(|line| line.starts_with(name)).expect("the limit").to_owned()
+    }
+
+    /// Of the running process.
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().expect("a running process").id()
     }
 
     /// `kill -9`

@@ -1,0 +1,155 @@
+//! Cookies, in the form of Playwright's storage states.
+
+use agentd_browser::{Cookie, SameSite};
+use agentd_web::{ErrorBody, Json};
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Answer;
+use crate::browser::service::Browser;
+
+/// How a cookie goes along with requests from other sites.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
+enum SameSiteView {
+    Strict,
+    #[default]
+    Lax,
+    None,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = BrowserCookie)]
+pub(super) struct CookieView {
+    #[schema(max_length = 4_096)]
+    name: String,
+    #[schema(max_length = 8_192)]
+    value: String,
+    #[schema(min_length = 1, max_length = 253, example = "example.com")]
+    domain: String,
+    /// Default `/`.
+    #[serde(default = "root")]
+    #[schema(max_length = 4_096, required = false)]
+    path: String,
+    /// Seconds since 1970; -1 for one that ends with the session, which is the default.
+    #[serde(default = "session")]
+    #[schema(minimum = -1.0, maximum = 253_402_300_799.0, required = false)]
+    expires: f64,
+    #[serde(default)]
+    #[schema(required = false)]
+    http_only: bool,
+    #[serde(default)]
+    #[schema(required = false)]
+    secure: bool,
+    /// Default `Lax`.
+    #[serde(default)]
+    #[schema(inline, required = false)]
+    same_site: SameSiteView,
+}
+
+fn root() -> String {
+    "/".to_owned()
+}
+
+fn session() -> f64 {
+    -1.0
+}
+
+impl From<Cookie> for CookieView {
+    fn from(cookie: Cookie) -> Self {
+        let same_site = match cookie.same_site {
+            SameSite::Strict => SameSiteView::Strict,
+            SameSite::Lax => SameSiteView::Lax,
+            SameSite::None => SameSiteView::None,
+        };
+        Self {
+            name: cookie.name,
+            value: cookie.value,
+            domain: cookie.domain,
+            path: cookie.path,
+            expires: cookie.expires,
+            http_only: cookie.http_only,
+            secure: cookie.secure,
+            same_site,
+        }
+    }
+}
+
+impl From<CookieView> for Cookie {
+    fn from(cookie: CookieView) -> Self {
+        let same_site = match cookie.same_site {
+            SameSiteView::Strict => SameSite::Strict,
+            SameSiteView::Lax => SameSite::Lax,
+            SameSiteView::None => SameSite::None,
+        };
+        Self {
+            name: cookie.name,
+            value: cookie.value,
+            domain: cookie.domain,
+            path: cookie.path,
+            expires: cookie.expires,
+            http_only: cookie.http_only,
+            secure: cookie.secure,
+            same_site,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserCookieList)]
+pub(super) struct CookieList {
+    cookies: Vec<CookieView>,
+    total: usize,
+}
+
+impl From<Vec<Cookie>> for CookieList {
+    fn from(cookies: Vec<Cookie>) -> Self {
+        Self { total: cookies.len(), cookies: cookies.into_iter().map(CookieView::from).collect() }
+    }
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewBrowserCookies)]
+pub(super) struct NewCookies {
+    #[schema(max_items = 5_000)]
+    cookies: Vec<CookieView>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserCookiesCleared)]
+pub(super) struct CookiesCleared {
+    /// Always true.
+    cleared: bool,
+}
+
+/// All cookies, for a key of scope `full`
+#[utoipa::path(get, path = "/api/browser/cookies", tag = "browser", responses((status = 200, body = CookieList)))]
+pub(super) async fn list_browser_cookies(State(browser): State<Browser>) -> Answer<CookieList> {
+    Ok(Json(browser.cookies().await?.into()))
+}
+
+/// Set cookies
+///
+/// One of the same name, domain and path is replaced. All or none; answers all that there are then. Starts the browser
+/// if it does not run.
+#[utoipa::path(post, path = "/api/browser/cookies", tag = "browser", request_body = NewCookies,
+    responses(
+        (status = 200, body = CookieList),
+        (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium"),
+    ))]
+pub(super) async fn set_browser_cookies(
+    State(browser): State<Browser>,
+    Json(new): Json<NewCookies>,
+) -> Answer<CookieList> {
+    let cookies: Vec<Cookie> = new.cookies.into_iter().map(Cookie::from).collect();
+    Ok(Json(browser.set_cookies(&cookies).await?.into()))
+}
+
+/// Delete all cookies
+#[utoipa::path(delete, path = "/api/browser/cookies", tag = "browser",
+    responses((status = 200, body = CookiesCleared)))]
+pub(super) async fn clear_browser_cookies(State(browser): State<Browser>) -> Answer<CookiesCleared> {
+    browser.clear_cookies().await?;
+    Ok(Json(CookiesCleared { cleared: true }))
+}

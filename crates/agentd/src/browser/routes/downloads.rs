@@ -1,0 +1,77 @@
+//! Files that pages sent.
+
+use agentd_browser::DownloadState;
+use agentd_web::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::browser::service::{Browser, KeptDownload};
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = BrowserDownloadState)]
+enum StateView {
+    Running,
+    Done,
+    Failed,
+}
+
+impl From<DownloadState> for StateView {
+    fn from(state: DownloadState) -> Self {
+        match state {
+            DownloadState::Running => Self::Running,
+            DownloadState::Done => Self::Done,
+            DownloadState::Failed => Self::Failed,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserDownload)]
+pub(super) struct DownloadView {
+    id: String,
+    url: String,
+    /// What the server calls it, without what would lead elsewhere.
+    name: String,
+    size_bytes: u64,
+    state: StateView,
+    /// Where it is, below the data directory, once it is whole.
+    #[schema(required)]
+    path: Option<String>,
+    #[schema(required)]
+    error: Option<String>,
+}
+
+impl From<KeptDownload> for DownloadView {
+    fn from(kept: KeptDownload) -> Self {
+        let download = kept.download;
+        Self {
+            id: download.id,
+            url: download.url,
+            name: download.name,
+            size_bytes: download.size_bytes,
+            state: download.state.into(),
+            path: kept.path,
+            error: download.error,
+        }
+    }
+}
+
+/// The newest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserDownloadList)]
+pub(super) struct DownloadList {
+    downloads: Vec<DownloadView>,
+    total: usize,
+}
+
+/// Files that pages sent, the newest first
+///
+/// At most 100 MiB each. Those of this browser, and the last 100 of those before, as long as the daemon runs; the files
+/// stay.
+#[utoipa::path(get, path = "/api/browser/downloads", tag = "browser", responses((status = 200, body = DownloadList)))]
+pub(super) async fn list_browser_downloads(State(browser): State<Browser>) -> Json<DownloadList> {
+    let downloads: Vec<DownloadView> = browser.downloads().into_iter().map(DownloadView::from).collect();
+    Json(DownloadList { total: downloads.len(), downloads })
+}

@@ -1,0 +1,37 @@
+//! `/api/browser`, and its settings.
+
+mod action;
+mod cookies;
+mod downloads;
+mod look;
+mod settings;
+mod tabs;
+
+use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
+
+use super::service::Browser;
+
+#[must_use]
+pub fn routes() -> Routes<Browser> {
+    let protected = ApiRouter::new()
+        .routes(routes!(look::get_browser_status))
+        .routes(routes!(look::close_browser))
+        .routes(routes!(action::act_in_browser))
+        .routes(routes!(look::get_browser_screenshot, look::take_browser_screenshot))
+        .routes(routes!(look::get_browser_snapshot))
+        .routes(routes!(tabs::list_browser_tabs, tabs::open_browser_tab))
+        .routes(routes!(tabs::close_browser_tab))
+        .routes(routes!(tabs::activate_browser_tab))
+        .routes(routes!(downloads::list_browser_downloads))
+        .routes(routes!(settings::get_browser_settings, settings::update_browser_settings))
+        .routes(routes!(settings::get_browser_config, settings::update_browser_config));
+    // What is in cookies opens accounts.
+    let full_scope = ApiRouter::new().routes(routes!(
+        cookies::list_browser_cookies,
+        cookies::set_browser_cookies,
+        cookies::clear_browser_cookies
+    ));
+    Routes::new().protected(protected).full_scope(full_scope)
+}
+
+type Answer<T> = Result<Json<T>, ApiError>;

@@ -1,0 +1,108 @@
+//! Tabs.
+
+use agentd_web::{ApiError, ErrorBody, Json, JsonOrNothing, Path};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Answer;
+use crate::browser::service::{Browser, ListedTab};
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserTab)]
+pub(super) struct TabView {
+    tab_id: String,
+    url: String,
+    title: String,
+    /// Whether it is meant where no tab is named.
+    active: bool,
+    loading: bool,
+}
+
+impl From<ListedTab> for TabView {
+    fn from(tab: ListedTab) -> Self {
+        Self {
+            tab_id: tab.info.tab_id,
+            url: tab.info.url,
+            title: tab.info.title,
+            active: tab.is_active,
+            loading: tab.info.loading,
+        }
+    }
+}
+
+/// In the order of their opening.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserTabList)]
+pub(super) struct TabList {
+    tabs: Vec<TabView>,
+    total: usize,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = NewBrowserTab)]
+pub(super) struct NewTab {
+    /// Where it goes; without one it is blank.
+    #[serde(default)]
+    #[schema(max_length = 65_536)]
+    url: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserTabClosed)]
+pub(super) struct TabClosed {
+    /// Always true.
+    closed: bool,
+}
+
+/// The tabs, popups of pages among them
+#[utoipa::path(get, path = "/api/browser/tabs", tag = "browser", responses((status = 200, body = TabList)))]
+pub(super) async fn list_browser_tabs(State(browser): State<Browser>) -> Json<TabList> {
+    let tabs: Vec<TabView> = browser.tabs().into_iter().map(TabView::from).collect();
+    Json(TabList { total: tabs.len(), tabs })
+}
+
+/// Open a tab
+///
+/// It is the active one then. 20 at most. Starts the browser if it does not run.
+#[utoipa::path(post, path = "/api/browser/tabs", tag = "browser", request_body = NewTab,
+    responses(
+        (status = 201, body = TabView),
+        (status = 403, body = ErrorBody, description = "`address_refused`: the address may not be reached"),
+        (status = 409, body = ErrorBody, description = "`too_many_tabs`, `timeout`"),
+        (status = 502, body = ErrorBody, description = "`navigation_failed`: the page could not be opened"),
+        (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium"),
+    ))]
+pub(super) async fn open_browser_tab(
+    State(browser): State<Browser>,
+    JsonOrNothing(tab): JsonOrNothing<NewTab>,
+) -> Result<(StatusCode, Json<TabView>), ApiError> {
+    Ok((StatusCode::CREATED, Json(browser.open_tab(tab.url).await?.into())))
+}
+
+/// Close a tab
+#[utoipa::path(delete, path = "/api/browser/tabs/{tab_id}", tag = "browser", params(("tab_id" = String, Path)),
+    responses(
+        (status = 200, body = TabClosed),
+        (status = 404, body = ErrorBody, description = "`tab_not_found`"),
+        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open"),
+    ))]
+pub(super) async fn close_browser_tab(State(browser): State<Browser>, Path(tab_id): Path<String>) -> Answer<TabClosed> {
+    browser.close_tab(&tab_id).await?;
+    Ok(Json(TabClosed { closed: true }))
+}
+
+/// Make a tab the active one
+#[utoipa::path(put, path = "/api/browser/tabs/{tab_id}/activate", tag = "browser", params(("tab_id" = String, Path)),
+    responses(
+        (status = 200, body = TabView),
+        (status = 404, body = ErrorBody, description = "`tab_not_found`"),
+        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open"),
+    ))]
+pub(super) async fn activate_browser_tab(
+    State(browser): State<Browser>,
+    Path(tab_id): Path<String>,
+) -> Answer<TabView> {
+    Ok(Json(browser.activate_tab(&tab_id)?.into()))
+}

@@ -1,0 +1,83 @@
+//! Acting on a page.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use agentd_browser::{ActionOutcome, Snapshot, Tab};
+use agentd_net::Trust;
+use url::Url;
+
+use super::{Browser, Session};
+use crate::browser::error::BrowserError;
+use crate::browser::model::{ActionFields, ActionName};
+
+/// An action that was done.
+#[derive(Debug)]
+pub struct Acted {
+    pub outcome: ActionOutcome,
+    /// The page after it, as the settings say.
+    pub snapshot: Option<Snapshot>,
+    /// Whether the browser had ended before and was started anew: pages and cookies are those of a new one.
+    pub restarted: bool,
+}
+
+impl Browser {
+    /// Does one thing in a tab, when those that came before are done.
+    ///
+    /// # Errors
+    /// Parameters are missing, the address may not be reached, or what was missing on the page.
+    pub async fn act(&self, fields: &ActionFields) -> Result<Acted, BrowserError> {
+        let request = fields.request().map_err(|problems| BrowserError::Invalid { problems })?;
+        self.check_address(fields)?;
+        let session = self.session().await?;
+        let tab = session.tab(fields.tab_id.as_deref()).await?;
+        let refused = session.refusals.count();
+        let done = tab.act(request).await;
+        session.used(self.now());
+        let outcome = explained(&session, refused, fields, done)?;
+        Ok(Acted {
+            snapshot: self.snapshot_after(&session, &tab).await,
+            restarted: self.0.is_restarted.swap(false, Ordering::Relaxed),
+            outcome,
+        })
+    }
+
+    /// Where the address itself says that it may not be reached, nothing is sent.
+    fn check_address(&self, fields: &ActionFields) -> Result<(), BrowserError> {
+        let goes_to = fields.url.as_deref().filter(|_| fields.action == ActionName::Goto);
+        let url = goes_to.and_then(|url| Url::parse(url).ok()).filter(|url| matches!(url.scheme(), "http" | "https"));
+        match url {
+            Some(url) => self.0.policy.current().check_url(&url, Trust::Steered).map_err(BrowserError::Refused),
+            None => Ok(()),
+        }
+    }
+
+    async fn snapshot_after(&self, session: &Session, tab: &Tab) -> Option<Snapshot> {
+        let settings = self.settings();
+        let interval = Duration::from_millis(settings.snapshot_interval_ms.into());
+        if !settings.auto_snapshot || !session.takes_snapshot(self.now(), interval) {
+            return None;
+        }
+        // A page that asks something, or has just gone, has none; the action was done all the same.
+        tab.snapshot(false).await.ok()
+    }
+}
+
+/// A page that the proxy refused is no page.
+fn explained(
+    session: &Session,
+    refused: u64,
+    fields: &ActionFields,
+    done: Result<ActionOutcome, agentd_browser::BrowserError>,
+) -> Result<ActionOutcome, BrowserError> {
+    let url = match &done {
+        Ok(outcome) => Some(&outcome.url),
+        Err(agentd_browser::BrowserError::Navigation { .. }) => fields.url.as_ref(),
+        Err(_) => None,
+    };
+    let url = url.filter(|_| fields.action == ActionName::Goto);
+    match url.and_then(|url| session.refusals.since(refused, url)) {
+        Some(reason) => Err(BrowserError::Refused(reason)),
+        None => Ok(done?),
+    }
+}

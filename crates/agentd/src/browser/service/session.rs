@@ -1,0 +1,150 @@
+//! The session: a Chromium, its context, its proxy, and which tab is the active one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use agentd_base::Timestamp;
+use agentd_browser::{Browser as Chromium, BrowserOptions, Context, ProxyEndpoint, Tab};
+use agentd_net::{FilteringProxy, ProxyListener, ProxyOptions, Trust};
+use parking_lot::Mutex;
+
+use super::Browser;
+use super::refusals::Refusals;
+use crate::browser::error::BrowserError;
+
+/// Pages load from many servers at once, and each socket is a tunnel.
+const PROXY_CONNECTIONS: usize = 256;
+
+/// A Chromium with its pages, from its start to its end.
+#[derive(Debug)]
+pub struct Session {
+    chromium: Chromium,
+    context: Context,
+    /// Stops with the session.
+    _proxy: FilteringProxy,
+    pub(super) refusals: Arc<Refusals>,
+    is_headless: bool,
+    started_at: Timestamp,
+    /// Microseconds.
+    last_used: AtomicI64,
+    /// When an action last came with a snapshot that nobody asked for.
+    last_snapshot: Mutex<Option<Timestamp>>,
+    active: Mutex<Option<String>>,
+    /// So that two first actions open one tab.
+    opening: tokio::sync::Mutex<()>,
+}
+
+impl Session {
+    pub(super) async fn start(browser: &Browser) -> Result<Self, BrowserError> {
+        let inner = &browser.0;
+        let downloads = browser.download_folder();
+        inner.context.data_dir.make_folder(&downloads).map_err(BrowserError::Folder)?;
+        let refusals = Arc::<Refusals>::default();
+        let mut options = ProxyOptions::new(inner.policy.clone(), Trust::Steered);
+        options.limits.connections = PROXY_CONNECTIONS;
+        options.observer = Some(refusals.clone());
+        let proxy = FilteringProxy::start(&ProxyListener::Loopback, options, &inner.context.entropy)?;
+        let is_headless = browser.settings().headless;
+        let credential = proxy.credential().map(|(user, password)| (user.to_owned(), password.clone()));
+        let options = BrowserOptions {
+            executable: inner.executable.clone(),
+            headless: is_headless,
+            download_directory: Some(downloads),
+            proxy: proxy.address().map(|address| ProxyEndpoint { address, credential }),
+            ..BrowserOptions::default()
+        };
+        let chromium = Chromium::new(options, inner.spawner.clone());
+        let context = chromium.context().await?;
+        let now = browser.now();
+        Ok(Self {
+            chromium,
+            context,
+            _proxy: proxy,
+            refusals,
+            is_headless,
+            started_at: now,
+            last_used: AtomicI64::new(now.as_micros()),
+            last_snapshot: Mutex::default(),
+            active: Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// What is done in the browser is done here.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    #[must_use]
+    pub fn started_at(&self) -> Timestamp {
+        self.started_at
+    }
+
+    /// The tab of this id; without one the active tab, which is opened if there is none.
+    ///
+    /// # Errors
+    /// There is no such tab, or none can be opened.
+    pub async fn tab(&self, id: Option<&str>) -> Result<Arc<Tab>, BrowserError> {
+        if let Some(id) = id {
+            return Ok(self.context.tab(id)?);
+        }
+        let _one = self.opening.lock().await;
+        if let Some(tab) = self.active_tab() {
+            return Ok(tab);
+        }
+        self.open_tab().await
+    }
+
+    /// The tab that was activated, or else the one that was opened last.
+    #[must_use]
+    pub fn active_tab(&self) -> Option<Arc<Tab>> {
+        let active = self.active.lock().clone();
+        active
+            .and_then(|id| self.context.tab(&id).ok())
+            .or_else(|| self.context.tabs().iter().rev().find_map(|tab| self.context.tab(&tab.tab_id).ok()))
+    }
+
+    /// Opens a blank tab, which is the active one then.
+    pub(super) async fn open_tab(&self) -> Result<Arc<Tab>, BrowserError> {
+        let tab = self.context.open_tab().await?;
+        self.activate(&tab);
+        Ok(tab)
+    }
+
+    pub(super) fn activate(&self, tab: &Tab) {
+        *self.active.lock() = Some(tab.id().to_owned());
+    }
+
+    /// Whether an action may come with a snapshot now; if so, the next ones may not for a while.
+    pub(super) fn takes_snapshot(&self, now: Timestamp, interval: std::time::Duration) -> bool {
+        let mut last = self.last_snapshot.lock();
+        let is_due = last.is_none_or(|last| now < last || now.since(last) >= interval);
+        if is_due {
+            *last = Some(now);
+        }
+        is_due
+    }
+
+    /// Whether Chromium is gone.
+    pub(super) fn is_ended(&self) -> bool {
+        self.context.is_ended()
+    }
+
+    pub(super) fn is_headless(&self) -> bool {
+        self.is_headless
+    }
+
+    pub(super) fn used(&self, now: Timestamp) {
+        self.last_used.fetch_max(now.as_micros(), Ordering::Relaxed);
+    }
+
+    pub(super) fn last_used(&self) -> Timestamp {
+        Timestamp::from_micros(self.last_used.load(Ordering::Relaxed))
+    }
+
+    /// Returns when the process and its folder are gone.
+    pub(super) async fn end(&self) {
+        self.chromium.close().await;
+    }
+}

@@ -1,0 +1,57 @@
+//! `/api/browser`: a real Chromium on pages of the test's own.
+
+mod acting;
+mod ending;
+pub mod pages;
+mod reaching;
+
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, TestResponse};
+pub use pages::Pages;
+
+/// Whether there is a Chromium to test with; says so loudly where there is none.
+pub fn has_chromium() -> bool {
+    let is_there = std::path::Path::new("/usr/bin/chromium").exists();
+    if !is_there {
+        assert!(std::env::var_os("AGENTD_REQUIRE_CHROMIUM").is_none(), "there is no Chromium; run `make chromium`");
+        eprintln!("SKIPPED: there is no Chromium; `make chromium` installs it");
+    }
+    is_there
+}
+
+/// A daemon whose browser may reach the pages of the test.
+pub async fn start() -> (TestApp, Pages) {
+    let app = TestApp::with_owner().await;
+    configure(&app, json!({"ssrf_allowlist": ["127.0.0.1"]})).await.expect_status(200);
+    (app, Pages::serve().await)
+}
+
+pub async fn configure(app: &TestApp, change: Value) -> TestResponse {
+    app.put("/api/browser/config").json(&change).send().await
+}
+
+pub async fn try_act(app: &TestApp, action: Value) -> TestResponse {
+    app.post("/api/browser/action").json(&action).send().await
+}
+
+#[track_caller]
+pub fn acted(answer: TestResponse) -> Value {
+    answer.expect_status(200).json()
+}
+
+pub async fn act(app: &TestApp, action: Value) -> Value {
+    acted(try_act(app, action).await)
+}
+
+pub async fn open(app: &TestApp, url: &str) -> Value {
+    act(app, json!({"action": "goto", "url": url})).await
+}
+
+pub async fn click(app: &TestApp, selector: &str) -> Value {
+    act(app, json!({"action": "click", "selector": selector})).await
+}
+
+pub async fn get(app: &TestApp, path: &str) -> Value {
+    app.get(path).send().await.expect_status(200).json()
+}

@@ -1,0 +1,63 @@
+//! A web server for what a test shows to the browser.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use parking_lot::Mutex;
+
+#[derive(Debug, Clone, Default)]
+pub struct Pages {
+    port: u16,
+    pages: Arc<Mutex<HashMap<String, String>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Pages {
+    pub async fn serve() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let pages = Self { port: listener.local_addr().expect("an address").port(), ..Self::default() };
+        let router = axum::Router::new().fallback(answer).with_state(pages.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        pages
+    }
+
+    /// Puts a page on the server and answers its address.
+    pub fn page(&self, html: &str) -> String {
+        let mut pages = self.pages.lock();
+        let path = format!("/{}", pages.len());
+        pages.insert(path.clone(), format!("<!doctype html><meta charset=utf-8>{html}"));
+        self.url(&path)
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The paths that were asked for.
+    pub fn asked(&self) -> Vec<String> {
+        self.asked.lock().clone()
+    }
+}
+
+async fn answer(State(pages): State<Pages>, request: Request) -> Response {
+    let path = request.uri().path().to_owned();
+    pages.asked.lock().push(path.clone());
+    match &*path {
+        "/never" => std::future::pending().await,
+        "/file" => {
+            let disposition = "attachment; filename=\"../../report 1.txt\"";
+            ([(header::CONTENT_DISPOSITION, disposition)], "the report").into_response()
+        }
+        path => match pages.pages.lock().get(path) {
+            Some(html) => Html(html.clone()).into_response(),
+            None => (StatusCode::NOT_FOUND, Html("<title>nothing here</title>")).into_response(),
+        },
+    }
+}

@@ -1,0 +1,64 @@
+//! Which addresses pages may reach.
+
+use serde_json::{Value, json};
+
+use super::{act, configure, has_chromium, open, try_act};
+use crate::browser::Pages;
+use crate::support::TestApp;
+
+/// What a page's request to `url` came to.
+async fn fetched(app: &TestApp, pages: &Pages, url: &str) -> Value {
+    let script = format!(
+        "<script>fetch('{url}', {{mode: 'no-cors'}}).then(a => a.text(), e => 'failed').then(_ => document.title = 'done')\
+         </script>"
+    );
+    open(app, &pages.page(&script)).await;
+    act(app, json!({"action": "wait_for_network_idle"})).await
+}
+
+#[tokio::test]
+async fn lists_and_security_settings_hold_at_once() {
+    if !has_chromium() {
+        return;
+    }
+    let app = TestApp::with_owner().await;
+    let pages = Pages::serve().await;
+    let url = pages.page("<title>local</title>");
+    let goto = |url: &str| json!({"action": "goto", "url": url});
+    let port = pages.port();
+    for refused in [
+        url.as_str(),
+        &format!("http://localhost:{port}/0"),
+        &format!("http://[::1]:{port}/0"),
+        &format!("http://0.0.0.0:{port}/0"),
+        &format!("http://2130706433:{port}/0"),
+        "http://10.0.0.1/",
+        "http://169.254.169.254/latest/meta-data/",
+        "https://localhost/",
+    ] {
+        try_act(&app, goto(refused)).await.expect_error(403, "address_refused");
+    }
+    assert!(pages.asked().is_empty(), "{:?}", pages.asked());
+
+    configure(&app, json!({"ssrf_allowlist": ["127.0.0.1"]})).await.expect_status(200);
+    assert_eq!(open(&app, &url).await["title"], "local");
+    // What a page asks for itself is held to the same.
+    let other = Pages::serve().await;
+    let canary = format!("http://localhost:{}/canary", other.port());
+    fetched(&app, &pages, &canary).await;
+    assert!(other.asked().is_empty(), "{:?}", other.asked());
+    configure(&app, json!({"ssrf_allowlist": ["127.0.0.1", "localhost"]})).await.expect_status(200);
+    fetched(&app, &pages, &canary).await;
+    assert_eq!(other.asked(), ["/canary"]);
+
+    // The other list wins, and so does that of the security settings.
+    configure(&app, json!({"ssrf_blocklist": ["127.0.0.0/8"]})).await.expect_status(200);
+    try_act(&app, goto(&url)).await.expect_error(403, "address_refused");
+    configure(&app, json!({"ssrf_allowlist": [], "ssrf_blocklist": []})).await.expect_status(200);
+    let security = json!({"allowed_hosts": ["127.0.0.1"]});
+    app.put("/api/settings/security").json(&security).send().await.expect_status(200);
+    assert_eq!(open(&app, &url).await["title"], "local");
+    let security = json!({"blocked_hosts": ["127.0.0.1"]});
+    app.put("/api/settings/security").json(&security).send().await.expect_status(200);
+    try_act(&app, goto(&url)).await.expect_error(403, "address_refused");
+}
