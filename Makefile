@@ -17,6 +17,7 @@ help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
 
 run: tools models ## Build and start the daemon with the model inside (the first build takes minutes)
+	@scripts/install-packages.sh chromium || echo "== no Chromium could be installed: everything works but the browser"
 	$(call say,building the daemon)
 	cargo build --release --package agentd
 	$(call say,starting)
@@ -67,7 +68,7 @@ prometheus: ## Fetch the Prometheus that the tests start; nothing is installed
 chat-apis: tools ## Renew what the fakes of chat platforms check requests against
 	@scripts/extract-chat-apis.sh
 
-chromium: ## Install the browser that the tests drive
+chromium: ## Install the browser that agents and the tests drive
 	@scripts/install-packages.sh chromium
 
 tools:

@@ -29,6 +29,7 @@ mod tab;
 
 pub use action::{Action, ActionOutcome, ActionRequest, DEFAULT_TIMEOUT_MS, ElementState, MAX_TIMEOUT_MS};
 pub use browser::{Browser, Context};
+pub use chromium::{find_chromium, remove_abandoned};
 pub use cookies::{Cookie, SameSite};
 pub use downloads::{Download, DownloadState};
 pub use error::BrowserError;

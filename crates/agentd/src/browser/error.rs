@@ -3,6 +3,8 @@
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_net::NetError;
 
+use crate::agents::AgentError;
+
 #[derive(Debug, thiserror::Error)]
 pub enum BrowserError {
     #[error("no page is open; POST /api/browser/action with `goto` opens one")]
@@ -13,7 +15,11 @@ pub enum BrowserError {
     Refused(NetError),
     #[error("the proxy in front of the browser cannot be started: {0}")]
     Proxy(#[from] agentd_net::ProxyError),
-    #[error("the folder for downloads cannot be made")]
+    #[error("the file cannot be used: {0}")]
+    File(String),
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error("a folder for files of the browser cannot be made")]
     Folder(#[source] std::io::Error),
     #[error(transparent)]
     Browser(#[from] agentd_browser::BrowserError),
@@ -28,6 +34,8 @@ impl DomainError for BrowserError {
             Self::NotRunning => ErrorKind::Conflict,
             Self::Proxy(_) => ErrorKind::Unavailable,
             Self::Folder(_) => ErrorKind::Internal,
+            Self::File(_) => ErrorKind::Invalid(Vec::new()),
+            Self::Agent(error) => error.kind(),
             Self::Browser(error) => match error {
                 Inner::Unavailable(_) => ErrorKind::Unavailable,
                 Inner::Invalid(_) | Inner::File(_) => ErrorKind::Invalid(Vec::new()),
@@ -51,6 +59,8 @@ impl DomainError for BrowserError {
             Self::Refused(_) => "address_refused",
             Self::Proxy(_) => "browser_unavailable",
             Self::Folder(_) => "internal_error",
+            Self::File(_) => "file_refused",
+            Self::Agent(error) => error.code(),
             Self::Browser(error) => error.code(),
         }
     }

@@ -6,11 +6,13 @@
 //! - Whatever a page loads goes through a proxy of its own (`net::FilteringProxy`), which holds it to the rules for
 //!   what a page can steer, and to the lists of the browser's settings, as they are at that moment.
 //! - What an action answers has happened; what could not be done is an error with what was missing.
+//! - The owner and each agent have an active tab of their own; cookies are those of the one session.
+//! - What a page says reaches an agent between marks that nobody outside can know.
 //! - No Chromium outlives the daemon.
 //!
-//! Where things go: what is done with the session is a file in `service/`, as `impl Browser`, that gets the session from
-//! `Browser::session` (starting it) or `Browser::running` (if there is one); its operations are a file in `routes/` with
-//! a line in `routes/mod.rs`.
+//! Where things go: what is done with the session is a file in `service/`, as `impl Browser`, that gets the session
+//! from `Browser::session` (starting it) or `Browser::running` (if there is one); its operations are a file in
+//! `routes/` with a line in `routes/mod.rs`.
 //!
 //! Deliberately absent: how Chromium is driven (`agentd-browser`), and which addresses are private (`agentd-net`).
 
@@ -20,10 +22,12 @@ mod parts;
 mod routes;
 mod service;
 mod settings;
+mod tools;
 mod worker;
 
 pub use error::BrowserError;
-pub use model::{ActionFields, ActionName};
+pub use model::{ActionFields, ActionName, Actor};
 pub use routes::routes;
 pub use service::{Acted, Browser, BrowserDependencies, Session};
 pub use settings::BrowserSettings;
+pub use tools::BrowserTools;

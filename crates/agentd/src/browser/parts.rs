@@ -6,6 +6,6 @@ use crate::runtime::{Domain, Workers};
 
 impl Domain for Browser {
     fn add_workers(&self, workers: &mut Workers) {
-        workers.add(CloseIdle(self.clone()));
+        workers.add(CloseIdle::new(self.clone()));
     }
 }

@@ -38,7 +38,7 @@ pub struct BrowserSettings {
     /// block. `security.allowed_hosts` holds as well.
     #[schema(max_items = 500)]
     pub ssrf_allowlist: Vec<String>,
-    /// Hosts that pages may never reach; goes before both lists of allowed ones. `security.blocked_hosts` holds as well.
+    /// Hosts that pages may never reach; goes before all lists of allowed ones, and so does `security.blocked_hosts`.
     #[schema(max_items = 500)]
     pub ssrf_blocklist: Vec<String>,
 }

@@ -1,6 +1,7 @@
-//! Closes a browser that nobody uses.
+//! Closes a browser that nobody uses, and removes what those of killed daemons left.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use agentd_base::Timestamp;
@@ -15,7 +16,16 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// Looked at again by then, whatever happens.
 const NEVER: Duration = Duration::from_secs(86_400);
 
-pub(super) struct CloseIdle(pub(super) Browser);
+pub(super) struct CloseIdle {
+    browser: Browser,
+    has_looked: AtomicBool,
+}
+
+impl CloseIdle {
+    pub(super) fn new(browser: Browser) -> Self {
+        Self { browser, has_looked: AtomicBool::new(false) }
+    }
+}
 
 impl Worker for CloseIdle {
     fn name(&self) -> &'static str {
@@ -27,18 +37,21 @@ impl Worker for CloseIdle {
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {
-        Some(self.0.started())
+        Some(self.browser.started())
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        Some(self.0.idle_at().unwrap_or_else(|| self.0.now() + NEVER))
+        Some(self.browser.idle_at().unwrap_or_else(|| self.browser.now() + NEVER))
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async move {
-            let is_idle = self.0.idle_at().is_some_and(|at| at <= self.0.now());
+            if !self.has_looked.swap(true, Ordering::Relaxed) {
+                tokio::task::spawn_blocking(|| agentd_browser::remove_abandoned(&std::env::temp_dir())).await?;
+            }
+            let is_idle = self.browser.idle_at().is_some_and(|at| at <= self.browser.now());
             if is_idle {
-                self.0.close().await;
+                self.browser.close().await;
             }
             Ok(WorkerReport::done(usize::from(is_idle)))
         }

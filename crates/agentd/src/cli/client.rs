@@ -92,10 +92,32 @@ impl LocalClient {
         path: &str,
         body: Option<&serde_json::Value>,
     ) -> Result<T, CliError> {
+        self.json_within(TIME_LIMIT, method, path, body).await
+    }
+
+    /// The same where the daemon may take longer.
+    pub(super) async fn json_within<T: DeserializeOwned>(
+        &self,
+        limit: Duration,
+        method: Method,
+        path: &str,
+        body: Option<&serde_json::Value>,
+    ) -> Result<T, CliError> {
+        let answer = self.bytes_within(limit, method, path, body).await?;
+        serde_json::from_slice(&answer).map_err(|source| CliError::Unreadable { source })
+    }
+
+    /// The same for an answer of any kind.
+    pub(super) async fn bytes_within(
+        &self,
+        limit: Duration,
+        method: Method,
+        path: &str,
+        body: Option<&serde_json::Value>,
+    ) -> Result<Bytes, CliError> {
         let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
         let request = request(method, path, body)?;
-        let answer = accept(self.send(request, Some(TIME_LIMIT)).await?).await?;
-        serde_json::from_slice(&read(answer).await?).map_err(|source| CliError::Unreadable { source })
+        read(accept(self.send(request, Some(limit)).await?).await?).await
     }
 
     /// Lets go of the data directory.

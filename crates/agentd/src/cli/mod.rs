@@ -1,6 +1,7 @@
 //! The command line. `agentd` alone serves.
 
 mod backup;
+mod browser;
 mod channels;
 mod chat;
 mod client;
@@ -62,6 +63,8 @@ enum Command {
     Restore(backup::RestoreArgs),
     /// Show the chat platforms, and let people in who write there
     Channels(channels::ChannelsArgs),
+    /// Open pages in the daemon's browser, act on them, look at them
+    Browser(browser::BrowserArgs),
     /// Watch what the daemon does: requests, turns, tokens, queues, alerts
     Top(top::TopArgs),
     /// Print the OpenAPI document
@@ -125,6 +128,7 @@ fn run(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
         // A conversation from a pipe has told of what failed in it.
         Some(Command::Chat(arguments)) => return wait_for(chat::run(&config?, arguments)),
         Some(Command::Channels(arguments)) => wait_for(channels::run(&config?, arguments)),
+        Some(Command::Browser(arguments)) => wait_for(browser::run(&config?, arguments)),
         Some(Command::Top(arguments)) => wait_for(top::run(&config?, arguments)),
         Some(Command::Backup(arguments)) => wait_for(backup::run_backup(&config?, arguments)),
         Some(Command::Restore(arguments)) => wait_for(backup::run_restore(&config?, arguments)),

@@ -27,7 +27,7 @@ use crate::agents::Agents;
 use crate::alerts::{AlertSources, Alerts};
 use crate::auth::{Auth, AuthOptions};
 use crate::backup::{Backup, WhileBusy, local_routes};
-use crate::browser::{Browser, BrowserDependencies};
+use crate::browser::{Browser, BrowserDependencies, BrowserTools};
 use crate::channels::{ChannelDependencies, Channels, register_transports};
 use crate::chat::Chat;
 use crate::config::Config;
@@ -189,14 +189,7 @@ pub async fn compose(
         None => std::env::current_exe().map_err(|e| StartError::domain(&e))?,
     };
     let spawner = Spawner::start().map_err(|e| StartError::domain(&e))?;
-    let browser = Browser::new(
-        &context,
-        BrowserDependencies {
-            settings: settings.clone(),
-            spawner: spawner.clone(),
-            executable: config.browser_path.clone(),
-        },
-    );
+    let browser_spawner = spawner.clone();
     let runner = CodeRunner::new(&context, settings.clone(), spawner.clone(), program.clone());
     let inference_worker = || vec!["inference-worker".into()];
     let local_embedder = LocalEmbedder::new(EmbedderOptions::new(
@@ -219,6 +212,14 @@ pub async fn compose(
     settings.register_finder(Arc::new(agents.clone()));
     let skills = Skills::new(&runner);
     let tools = tools(&context, &settings, &skills, &runner);
+    let browser_dependencies = BrowserDependencies {
+        settings: settings.clone(),
+        agents: agents.clone(),
+        skills: skills.clone(),
+        spawner: browser_spawner,
+        executable: config.browser_path.clone(),
+    };
+    let browser = Browser::new(&context, browser_dependencies);
     let engine = Engine::new(context.clone(), settings.clone(), agents.clone(), providers.clone(), skills.clone());
     let projects = Projects::new(context.clone());
     let chat = Chat::new(context.clone(), agents.clone(), projects.clone(), engine.clone());
@@ -286,6 +287,7 @@ pub async fn compose(
     engine.observe(Arc::new(memory.clone()));
     tools.builtin.join(Arc::new(MemoryTools::new(memory.clone())));
     tools.builtin.join(Arc::new(SchedulerTools::new(&scheduler)));
+    tools.builtin.join(Arc::new(BrowserTools::new(&browser)));
     let setup = Setup::new(context.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
     let dependencies = HookDependencies {
         settings: settings.clone(),

@@ -17,6 +17,7 @@ mod custom;
 mod error;
 mod incoming;
 mod offer;
+mod outgoing;
 mod output;
 mod parts;
 mod portable;

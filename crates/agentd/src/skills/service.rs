@@ -1,13 +1,14 @@
 //! Every source of tools, and what of them an agent is offered.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
 use super::incoming::WorkspaceFile;
 use super::offer::Offer;
+use super::outgoing;
 use super::output::{self, KeptOutput};
 use super::sandbox::CodeRunner;
 use super::tool::{Tool, ToolError, ToolSource};
@@ -87,6 +88,20 @@ impl Skills {
     /// The path leads out of the workspace, or something else than a file is there.
     pub async fn has_file(&self, workspace: &Path, path: &str) -> Result<bool, ToolError> {
         WorkspaceFile::exists(workspace, path).await
+    }
+
+    /// Copies a file of a workspace into a folder that is nobody else's, and answers where it is then.
+    ///
+    /// # Errors
+    /// The path leads out of the workspace, it is no file, or longer than `limit` bytes.
+    pub async fn copy_file(
+        &self,
+        workspace: &Path,
+        path: &str,
+        folder: &Path,
+        limit: u64,
+    ) -> Result<PathBuf, ToolError> {
+        outgoing::copy_out(workspace, path, folder, limit).await
     }
 
     /// What an agent may use now.

@@ -10,7 +10,11 @@ const BEHIND_LAUNCHER: &str = "/usr/lib/chromium/chromium";
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 const INSTALL: &str = "install Chromium (`apt-get install chromium` on Debian)";
 
-pub(super) fn find(named: Option<&Path>) -> Result<PathBuf, BrowserError> {
+/// The program that is started: the one that is named, or else that of the machine.
+///
+/// # Errors
+/// There is none, with what to install.
+pub fn find_chromium(named: Option<&Path>) -> Result<PathBuf, BrowserError> {
     if let Some(path) = named {
         return if is_program(path) {
             Ok(path.to_path_buf())

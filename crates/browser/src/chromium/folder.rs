@@ -81,7 +81,8 @@ impl Folder {
     }
 }
 
-fn remove_abandoned(parent: &Path) {
+/// Removes the folders of browsers whose daemons were killed. Blocks.
+pub fn remove_abandoned(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))

@@ -26,7 +26,9 @@ use tokio::task::JoinHandle;
 
 use crate::cdp::{CdpError, Connection, Observer};
 use crate::{BrowserError, BrowserOptions};
+pub use find::find_chromium;
 pub(crate) use folder::Folder;
+pub use folder::remove_abandoned;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// How often it is asked whether it is there.
@@ -62,7 +64,7 @@ impl Chromium {
         spawner: &Spawner,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, BrowserError> {
-        let program = find::find(options.executable.as_deref())?;
+        let program = find_chromium(options.executable.as_deref())?;
         let user = user::own_user()?;
         let parent = options.temporary_directory.clone();
         let folder = tokio::task::spawn_blocking(move || Folder::create(&parent, user))

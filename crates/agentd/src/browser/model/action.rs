@@ -121,7 +121,7 @@ pub enum ElementState {
 #[schema(as = BrowserAction)]
 pub struct ActionFields {
     pub action: ActionName,
-    /// Of `goto`: `http`, `https`, `data:`, `blob:` or `about:blank`. Of `wait_for_navigation`: what the address contains.
+    /// Of `goto`: `http`, `https`, `data:`, `blob:` or `about:blank`. Of `wait_for_navigation`: a part of the address.
     #[schema(max_length = 65_536, example = "https://example.com")]
     pub url: Option<String>,
     /// Of `goto`; default `load`.
@@ -166,7 +166,7 @@ pub struct ActionFields {
     /// Of `wait_for_network_idle`: how long nothing is loaded; default 500.
     #[schema(minimum = 0, maximum = 60_000)]
     pub idle_ms: Option<u64>,
-    /// Of `upload_file`: a file of the workspace, or of the downloads.
+    /// Of `upload_file`: a file of the workspace of `agent_id`, or without one of the folder of downloads.
     #[schema(max_length = 4_096)]
     pub path: Option<String>,
     /// Of `upload_file`: the agent whose workspace it is, by id or svc_name.

@@ -1,5 +1,7 @@
-//! Actions as they are asked for.
+//! Actions as they are asked for, and by whom.
 
 mod action;
+mod actor;
 
 pub use action::{ActionFields, ActionName};
+pub use actor::Actor;

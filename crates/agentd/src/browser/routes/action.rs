@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Answer;
-use crate::browser::model::ActionFields;
+use crate::browser::model::{ActionFields, Actor};
 use crate::browser::service::{Acted, Browser};
 
 /// How a dialog was answered.
@@ -89,24 +89,24 @@ impl From<Acted> for ActedView {
 /// Do something on a page
 ///
 /// The first action starts the browser. An action waits until its element is there, visible, still, enabled and not
-/// covered, for `timeout_ms` at most, and sends real events of the mouse and the keyboard. Actions in one tab follow each
-/// other in the order of their arrival. Each request acts: an `Idempotency-Key` is not looked at.
+/// covered, for `timeout_ms` at most, and sends real events of the mouse and the keyboard. Actions in one tab follow
+/// each other in the order of their arrival. Each request acts: an `Idempotency-Key` is not looked at.
 #[utoipa::path(
     post, path = "/api/browser/action", tag = "browser", request_body = ActionFields,
     responses(
         (status = 200, body = ActedView),
         (status = 403, body = ErrorBody, description = "`address_refused`: the address may not be reached"),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
-        (status = 409, body = ErrorBody, description = "`ambiguous` (several elements match), `not_actionable` (with what \
-            was missing), `stale_ref` (the element of an `@N` is gone), `dialog_open`, `timeout`, `tab_crashed`"),
+        (status = 409, body = ErrorBody, description = "`ambiguous` (several elements match), `not_actionable` (with \
+            what was missing), `stale_ref` (the element of an `@N` is gone), `dialog_open`, `timeout`, `tab_crashed`"),
         (status = 502, body = ErrorBody, description = "`navigation_failed`: the page could not be opened; \
             `browser_ended`: the browser ended meanwhile"),
-        (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium, with what to install"),
+        (status = 503, body = ErrorBody, description = "`browser_unavailable`: no Chromium, with what to install"),
     ),
 )]
 pub(super) async fn act_in_browser(
     State(browser): State<Browser>,
     Json(action): Json<ActionFields>,
 ) -> Answer<ActedView> {
-    Ok(Json(browser.act(&action).await?.into()))
+    Ok(Json(browser.act(&Actor::Owner, &action).await?.into()))
 }

@@ -6,6 +6,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::agents::AgentId;
 use crate::browser::service::{Browser, KeptDownload};
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -36,9 +37,12 @@ pub(super) struct DownloadView {
     name: String,
     size_bytes: u64,
     state: StateView,
-    /// Where it is, below the data directory, once it is whole.
+    /// Where it is once it is whole: in the workspace of the agent, else below the data directory.
     #[schema(required)]
     path: Option<String>,
+    /// The agent whose action led to it; null: the owner's.
+    #[schema(required)]
+    agent_id: Option<AgentId>,
     #[schema(required)]
     error: Option<String>,
 }
@@ -53,6 +57,7 @@ impl From<KeptDownload> for DownloadView {
             size_bytes: download.size_bytes,
             state: download.state.into(),
             path: kept.path,
+            agent_id: kept.agent,
             error: download.error,
         }
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
+use crate::browser::model::Actor;
 use crate::browser::service::{Browser, Picture, Status};
 use crate::browser::settings::BrowserBackend;
 
@@ -181,7 +182,7 @@ async fn draw(browser: &Browser, picture: Picture) -> Result<Response, ApiError>
         ImageFormat::Png => "image/png",
         ImageFormat::Jpeg(_) => "image/jpeg",
     };
-    let bytes = browser.screenshot(&picture).await?;
+    let bytes = browser.screenshot(&Actor::Owner, &picture).await?;
     Ok(([(CONTENT_TYPE, media_type), (CACHE_CONTROL, "no-store")], bytes).into_response())
 }
 
@@ -197,5 +198,5 @@ pub(super) async fn get_browser_snapshot(
     Query(query): Query<SnapshotQuery>,
 ) -> Answer<SnapshotView> {
     let full = query.full.unwrap_or_default();
-    Ok(Json(browser.snapshot(query.tab_id.as_deref(), full).await?.into()))
+    Ok(Json(browser.snapshot(&Actor::Owner, query.tab_id.as_deref(), full).await?.into()))
 }

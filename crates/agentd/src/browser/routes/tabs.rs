@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Answer;
+use crate::browser::model::Actor;
 use crate::browser::service::{Browser, ListedTab};
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -59,7 +60,7 @@ pub(super) struct TabClosed {
 /// The tabs, popups of pages among them
 #[utoipa::path(get, path = "/api/browser/tabs", tag = "browser", responses((status = 200, body = TabList)))]
 pub(super) async fn list_browser_tabs(State(browser): State<Browser>) -> Json<TabList> {
-    let tabs: Vec<TabView> = browser.tabs().into_iter().map(TabView::from).collect();
+    let tabs: Vec<TabView> = browser.tabs(&Actor::Owner).into_iter().map(TabView::from).collect();
     Json(TabList { total: tabs.len(), tabs })
 }
 
@@ -78,7 +79,7 @@ pub(super) async fn open_browser_tab(
     State(browser): State<Browser>,
     JsonOrNothing(tab): JsonOrNothing<NewTab>,
 ) -> Result<(StatusCode, Json<TabView>), ApiError> {
-    Ok((StatusCode::CREATED, Json(browser.open_tab(tab.url).await?.into())))
+    Ok((StatusCode::CREATED, Json(browser.open_tab(&Actor::Owner, tab.url).await?.into())))
 }
 
 /// Close a tab
@@ -104,5 +105,5 @@ pub(super) async fn activate_browser_tab(
     State(browser): State<Browser>,
     Path(tab_id): Path<String>,
 ) -> Answer<TabView> {
-    Ok(Json(browser.activate_tab(&tab_id)?.into()))
+    Ok(Json(browser.activate_tab(&Actor::Owner, &tab_id)?.into()))
 }

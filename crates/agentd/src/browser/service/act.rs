@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use agentd_browser::{ActionOutcome, Snapshot, Tab};
+use agentd_browser::{Action, ActionOutcome, Snapshot, Tab};
 use agentd_net::Trust;
 use url::Url;
 
 use super::{Browser, Session};
 use crate::browser::error::BrowserError;
-use crate::browser::model::{ActionFields, ActionName};
+use crate::browser::model::{ActionFields, ActionName, Actor};
 
 /// An action that was done.
 #[derive(Debug)]
@@ -26,14 +26,20 @@ impl Browser {
     ///
     /// # Errors
     /// Parameters are missing, the address may not be reached, or what was missing on the page.
-    pub async fn act(&self, fields: &ActionFields) -> Result<Acted, BrowserError> {
-        let request = fields.request().map_err(|problems| BrowserError::Invalid { problems })?;
+    pub async fn act(&self, actor: &Actor, fields: &ActionFields) -> Result<Acted, BrowserError> {
+        let mut request = fields.request().map_err(|problems| BrowserError::Invalid { problems })?;
         self.check_address(fields)?;
+        let lent = self.lend_file(actor, fields).await?;
+        if let (Some(lent), Action::UploadFile { path, .. }) = (&lent, &mut request.action) {
+            path.clone_from(&lent.path);
+        }
         let session = self.session().await?;
-        let tab = session.tab(fields.tab_id.as_deref()).await?;
+        let tab = session.tab_of(actor, fields.tab_id.as_deref()).await?;
+        session.acts(actor);
         let refused = session.refusals.count();
         let done = tab.act(request).await;
         session.used(self.now());
+        session.acts(actor);
         let outcome = explained(&session, refused, fields, done)?;
         Ok(Acted {
             snapshot: self.snapshot_after(&session, &tab).await,

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use agentd_browser::{Area, ImageFormat, Snapshot};
+use agentd_page_text::ReadablePage;
 
 use super::Browser;
 use crate::browser::error::BrowserError;
+use crate::browser::model::Actor;
 
 /// How the browser is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +46,8 @@ impl Browser {
     ///
     /// # Errors
     /// No page is open, or it cannot be drawn.
-    pub async fn screenshot(&self, picture: &Picture) -> Result<Vec<u8>, BrowserError> {
-        let tab = self.running()?.tab(picture.tab_id.as_deref()).await?;
+    pub async fn screenshot(&self, actor: &Actor, picture: &Picture) -> Result<Vec<u8>, BrowserError> {
+        let tab = self.running()?.tab_of(actor, picture.tab_id.as_deref()).await?;
         Ok(tab.screenshot(picture.format, &picture.area).await?)
     }
 
@@ -53,8 +55,17 @@ impl Browser {
     ///
     /// # Errors
     /// No page is open, or it does not answer.
-    pub async fn snapshot(&self, tab_id: Option<&str>, full: bool) -> Result<Snapshot, BrowserError> {
-        let tab = self.running()?.tab(tab_id).await?;
+    pub async fn snapshot(&self, actor: &Actor, tab_id: Option<&str>, full: bool) -> Result<Snapshot, BrowserError> {
+        let tab = self.running()?.tab_of(actor, tab_id).await?;
         Ok(tab.snapshot(full).await?)
+    }
+
+    /// What a person would read on a page.
+    ///
+    /// # Errors
+    /// No page is open, or it does not answer.
+    pub async fn readable_text(&self, actor: &Actor, tab_id: Option<&str>) -> Result<ReadablePage, BrowserError> {
+        let tab = self.running()?.tab_of(actor, tab_id).await?;
+        Ok(tab.readable_text().await?)
     }
 }

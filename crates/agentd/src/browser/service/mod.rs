@@ -7,13 +7,14 @@ mod look;
 mod refusals;
 mod session;
 mod tabs;
+mod uploads;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use agentd_base::Timestamp;
+use agentd_base::{Entropy, Timestamp};
 use agentd_net::PolicyHandle;
 use agentd_process::Spawner;
 use parking_lot::Mutex;
@@ -21,8 +22,10 @@ use tokio::sync::Notify;
 
 use super::error::BrowserError;
 use super::settings::BrowserSettings;
+use crate::agents::Agents;
 use crate::runtime::AppContext;
 use crate::settings::Settings;
+use crate::skills::Skills;
 
 pub use act::Acted;
 pub(super) use downloads::KeptDownload;
@@ -37,6 +40,8 @@ const IDLE_LIMIT: Duration = Duration::from_secs(15 * 60);
 #[derive(Debug)]
 pub struct BrowserDependencies {
     pub settings: Settings,
+    pub agents: Agents,
+    pub skills: Skills,
     pub spawner: Spawner,
     /// The program; without one it is looked for.
     pub executable: Option<PathBuf>,
@@ -45,6 +50,9 @@ pub struct BrowserDependencies {
 struct Inner {
     context: AppContext,
     settings: Settings,
+    agents: Agents,
+    /// Knows what workspaces may hold.
+    skills: Skills,
     /// What pages may reach, by the settings in force.
     policy: PolicyHandle,
     spawner: Spawner,
@@ -73,12 +81,14 @@ impl Browser {
     /// Starts nothing yet.
     #[must_use]
     pub fn new(context: &AppContext, dependencies: BrowserDependencies) -> Self {
-        let BrowserDependencies { settings, spawner, executable } = dependencies;
+        let BrowserDependencies { settings, agents, skills, spawner, executable } = dependencies;
         let policy =
             settings.derived_policy(|settings| settings.section::<BrowserSettings>().net_policy(&settings.security()));
         Self(Arc::new(Inner {
             context: context.clone(),
             settings,
+            agents,
+            skills,
             policy,
             spawner,
             executable,
@@ -114,6 +124,7 @@ impl Browser {
         let session = Arc::new(Session::start(self).await?);
         *self.0.current.lock() = Some(Arc::clone(&session));
         self.0.started.notify_one();
+        tokio::spawn(self.clone().hand_over_downloads(Arc::clone(&session)));
         Ok(session)
     }
 
@@ -157,6 +168,12 @@ impl Browser {
         (!session.is_ended() && session.is_headless() == self.settings().headless).then_some(session)
     }
 
+    /// Why there can be no browser now, as far as is known without trying.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        agentd_browser::find_chromium(self.0.executable.as_deref()).err().map(|error| error.to_string())
+    }
+
     /// The settings in force.
     #[must_use]
     pub fn settings(&self) -> Arc<BrowserSettings> {
@@ -165,6 +182,14 @@ impl Browser {
 
     pub(super) fn all_settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    pub(super) fn entropy(&self) -> &Entropy {
+        &self.0.context.entropy
+    }
+
+    pub(super) fn skills(&self) -> &Skills {
+        &self.0.skills
     }
 
     pub(super) fn now(&self) -> Timestamp {

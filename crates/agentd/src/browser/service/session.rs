@@ -1,5 +1,6 @@
 //! The session: a Chromium, its context, its proxy, and which tab is the active one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -7,10 +8,13 @@ use agentd_base::Timestamp;
 use agentd_browser::{Browser as Chromium, BrowserOptions, Context, ProxyEndpoint, Tab};
 use agentd_net::{FilteringProxy, ProxyListener, ProxyOptions, Trust};
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use super::Browser;
+use super::downloads::Handed;
 use super::refusals::Refusals;
 use crate::browser::error::BrowserError;
+use crate::browser::model::Actor;
 
 /// Pages load from many servers at once, and each socket is a tunnel.
 const PROXY_CONNECTIONS: usize = 256;
@@ -29,9 +33,13 @@ pub struct Session {
     last_used: AtomicI64,
     /// When an action last came with a snapshot that nobody asked for.
     last_snapshot: Mutex<Option<Timestamp>>,
-    active: Mutex<Option<String>>,
+    /// The tab that each means who names none.
+    active: Mutex<HashMap<Actor, String>>,
     /// So that two first actions open one tab.
     opening: tokio::sync::Mutex<()>,
+    pub(super) handed: Mutex<Handed>,
+    /// Cancelled at its end.
+    pub(super) over: CancellationToken,
 }
 
 impl Session {
@@ -67,6 +75,8 @@ impl Session {
             last_snapshot: Mutex::default(),
             active: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
+            handed: Mutex::default(),
+            over: CancellationToken::new(),
         })
     }
 
@@ -81,39 +91,56 @@ impl Session {
         self.started_at
     }
 
-    /// The tab of this id; without one the active tab, which is opened if there is none.
+    /// The tab of this id; without one the owner's active tab, which is opened if there is none.
     ///
     /// # Errors
     /// There is no such tab, or none can be opened.
     pub async fn tab(&self, id: Option<&str>) -> Result<Arc<Tab>, BrowserError> {
+        self.tab_of(&Actor::Owner, id).await
+    }
+
+    /// As [`Self::tab`]; who names none means his own active tab.
+    ///
+    /// # Errors
+    /// As [`Self::tab`].
+    pub async fn tab_of(&self, actor: &Actor, id: Option<&str>) -> Result<Arc<Tab>, BrowserError> {
         if let Some(id) = id {
             return Ok(self.context.tab(id)?);
         }
         let _one = self.opening.lock().await;
-        if let Some(tab) = self.active_tab() {
+        if let Some(tab) = self.active_tab_of(actor) {
             return Ok(tab);
         }
-        self.open_tab().await
+        self.open_tab(actor).await
     }
 
-    /// The tab that was activated, or else the one that was opened last.
+    /// The owner's: the tab that was activated, or else the one that was opened last.
     #[must_use]
     pub fn active_tab(&self) -> Option<Arc<Tab>> {
-        let active = self.active.lock().clone();
-        active
-            .and_then(|id| self.context.tab(&id).ok())
-            .or_else(|| self.context.tabs().iter().rev().find_map(|tab| self.context.tab(&tab.tab_id).ok()))
+        self.active_tab_of(&Actor::Owner)
+    }
+
+    /// An agent begins in a tab of its own, whatever the owner looks at.
+    pub(super) fn active_tab_of(&self, actor: &Actor) -> Option<Arc<Tab>> {
+        let active = self.active.lock().get(actor).cloned();
+        let active = active.and_then(|id| self.context.tab(&id).ok());
+        match actor {
+            Actor::Agent(_) => active,
+            Actor::Owner => {
+                active.or_else(|| self.context.tabs().iter().rev().find_map(|tab| self.context.tab(&tab.tab_id).ok()))
+            }
+        }
     }
 
     /// Opens a blank tab, which is the active one then.
-    pub(super) async fn open_tab(&self) -> Result<Arc<Tab>, BrowserError> {
+    pub(super) async fn open_tab(&self, actor: &Actor) -> Result<Arc<Tab>, BrowserError> {
         let tab = self.context.open_tab().await?;
-        self.activate(&tab);
+        self.activate(actor, &tab);
         Ok(tab)
     }
 
-    pub(super) fn activate(&self, tab: &Tab) {
-        *self.active.lock() = Some(tab.id().to_owned());
+    pub(super) fn activate(&self, actor: &Actor, tab: &Tab) {
+        self.active.lock().insert(actor.clone(), tab.id().to_owned());
     }
 
     /// Whether an action may come with a snapshot now; if so, the next ones may not for a while.
@@ -145,6 +172,7 @@ impl Session {
 
     /// Returns when the process and its folder are gone.
     pub(super) async fn end(&self) {
+        self.over.cancel();
         self.chromium.close().await;
     }
 }

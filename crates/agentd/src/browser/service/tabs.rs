@@ -4,7 +4,7 @@ use agentd_browser::{Tab, TabInfo};
 
 use super::{Browser, Session};
 use crate::browser::error::BrowserError;
-use crate::browser::model::ActionFields;
+use crate::browser::model::{ActionFields, Actor};
 
 /// A tab, and whether what names none means it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,43 +13,34 @@ pub struct ListedTab {
     pub is_active: bool,
 }
 
-fn listed(session: &Session, info: TabInfo) -> ListedTab {
-    let is_active = session.active_tab().is_some_and(|tab| tab.id() == info.tab_id);
+fn listed(session: &Session, actor: &Actor, info: TabInfo) -> ListedTab {
+    let is_active = session.active_tab_of(actor).is_some_and(|tab| tab.id() == info.tab_id);
     ListedTab { info, is_active }
 }
 
 impl Browser {
     /// In the order of their opening; none without a session.
     #[must_use]
-    pub fn tabs(&self) -> Vec<ListedTab> {
+    pub fn tabs(&self, actor: &Actor) -> Vec<ListedTab> {
         let Ok(session) = self.running() else { return Vec::new() };
-        session.context().tabs().into_iter().map(|info| listed(&session, info)).collect()
+        session.context().tabs().into_iter().map(|info| listed(&session, actor, info)).collect()
     }
 
     /// Opens a tab, which is the active one then. Where its page cannot be opened, there is no tab.
     ///
     /// # Errors
     /// There are too many tabs, or as going to `url`.
-    pub async fn open_tab(&self, url: Option<String>) -> Result<ListedTab, BrowserError> {
+    pub async fn open_tab(&self, actor: &Actor, url: Option<String>) -> Result<ListedTab, BrowserError> {
         let session = self.session().await?;
-        let before = session.active_tab();
-        let tab = session.open_tab().await?;
+        let before = session.active_tab_of(actor);
+        let tab = session.open_tab(actor).await?;
         if let Some(url) = url
-            && let Err(error) = self.act(&ActionFields::goto(url, tab.id())).await
+            && let Err(error) = self.act(actor, &ActionFields::goto(url, tab.id())).await
         {
-            self.put_back(&session, &tab, before.as_deref()).await;
+            put_back(&session, actor, &tab, before.as_deref()).await;
             return Err(error);
         }
-        Ok(listed(&session, tab.info()))
-    }
-
-    async fn put_back(&self, session: &Session, tab: &Tab, before: Option<&Tab>) {
-        if let Some(before) = before {
-            session.activate(before);
-        }
-        if let Err(error) = session.context().close_tab(tab.id()).await {
-            tracing::debug!(%error, "a tab whose page could not be opened was not closed");
-        }
+        Ok(listed(&session, actor, tab.info()))
     }
 
     /// # Errors
@@ -62,10 +53,19 @@ impl Browser {
     ///
     /// # Errors
     /// There is no such tab, or no browser.
-    pub fn activate_tab(&self, tab_id: &str) -> Result<ListedTab, BrowserError> {
+    pub fn activate_tab(&self, actor: &Actor, tab_id: &str) -> Result<ListedTab, BrowserError> {
         let session = self.running()?;
         let tab = session.context().tab(tab_id)?;
-        session.activate(&tab);
-        Ok(listed(&session, tab.info()))
+        session.activate(actor, &tab);
+        Ok(listed(&session, actor, tab.info()))
+    }
+}
+
+async fn put_back(session: &Session, actor: &Actor, tab: &Tab, before: Option<&Tab>) {
+    if let Some(before) = before {
+        session.activate(actor, before);
+    }
+    if let Err(error) = session.context().close_tab(tab.id()).await {
+        tracing::debug!(%error, "a tab whose page could not be opened was not closed");
     }
 }

@@ -110,3 +110,16 @@ pub(super) fn check_embedding_model(config: &Config, report: &mut Report) {
     let remedy = "delete it and run `make models`, or name another file as `embedding_model` (SVC_EMBEDDING_MODEL)";
     report.broken(CHECK, format!("{} {problem}", path.display()), remedy);
 }
+
+/// Whether there is one; that it starts shows when it is first used.
+pub(super) fn check_browser(config: &Config, report: &mut Report) {
+    const CHECK: &str = "browser";
+    match agentd_browser::find_chromium(config.browser_path.as_deref()) {
+        Ok(program) => report.good(CHECK, program.display().to_string()),
+        Err(error) => {
+            let remedy =
+                "`apt-get install chromium` on Debian, or name its program as `browser_path` (SVC_BROWSER_PATH)";
+            report.warning(CHECK, format!("{error}; agents have no browser until then"), remedy);
+        }
+    }
+}

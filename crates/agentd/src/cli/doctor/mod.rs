@@ -48,6 +48,7 @@ pub(super) async fn run(config: Result<Config, ConfigError>, arguments: DoctorAr
             machine::check_clock_agreement(&config, &mut report).await;
             machine::check_model(&config, &mut report);
             machine::check_embedding_model(&config, &mut report);
+            machine::check_browser(&config, &mut report);
             channels::check(&config, &mut report).await;
             daemon::check_exposure(&config, running.as_ref(), &mut report);
             if arguments.memory {

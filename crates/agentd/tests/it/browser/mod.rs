@@ -2,8 +2,10 @@
 
 mod acting;
 mod ending;
+mod hostile;
 pub mod pages;
 mod reaching;
+mod tools;
 
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use crate::support::TestApp;
 /// What a page's request to `url` came to.
 async fn fetched(app: &TestApp, pages: &Pages, url: &str) -> Value {
     let script = format!(
-        "<script>fetch('{url}', {{mode: 'no-cors'}}).then(a => a.text(), e => 'failed').then(_ => document.title = 'done')\
+        "<script>fetch('{url}', {{mode: 'no-cors'}}).then(a => a.text(), e => e).then(_ => document.title = 'done')\
          </script>"
     );
     open(app, &pages.page(&script)).await;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{BUILTIN, Server, agent, app, app_without_sandbox, call, offered, page, workspace};
 use crate::support::TestApp;
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 20] = [
     "read_file",
     "write_file",
     "edit_file",
@@ -22,14 +22,26 @@ const NAMES: [&str; 14] = [
     "schedule_create",
     "schedule_list",
     "schedule_cancel",
+    "browser_open",
+    "browser_act",
+    "browser_read",
+    "browser_screenshot",
+    "browser_tabs",
+    "browser_downloads",
 ];
+
+/// Those that work on this machine.
+fn usable() -> Vec<&'static str> {
+    let is_usable = |name: &&str| !name.starts_with("browser_") || crate::browser::has_chromium();
+    NAMES.into_iter().filter(is_usable).collect()
+}
 
 #[tokio::test]
 async fn every_tool_says_what_it_is() {
     let app = TestApp::with_owner().await;
     let list = app.get(BUILTIN).send().await.expect_status(200).json();
     let names: Vec<&str> = list["tools"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
-    assert_eq!((names.as_slice(), &list["total"]), (NAMES.as_slice(), &json!(14)));
+    assert_eq!((names.as_slice(), &list["total"]), (NAMES.as_slice(), &json!(20)));
     for tool in list["tools"].as_array().unwrap() {
         let reads = ["read_file", "list_files", "search_files", "memory_search", "schedule_list"]
             .contains(&tool["name"].as_str().unwrap());
@@ -40,7 +52,7 @@ async fn every_tool_says_what_it_is() {
         assert_eq!(tool["available"], tool["problem"].is_null(), "{tool}");
     }
     let glance = app.get("/api/settings/skills").send().await.expect_status(200).json();
-    assert_eq!((&glance["total"], &glance["custom"]), (&json!(14), &json!([])));
+    assert_eq!((&glance["total"], &glance["custom"]), (&json!(20), &json!([])));
     assert_eq!(glance["builtin"][5]["name"], "shell");
 }
 
@@ -68,7 +80,7 @@ async fn measurements_take_the_tools_as_they_are_described() {
 #[tokio::test]
 async fn a_switch_holds_over_a_restart() {
     let mut app = app_without_sandbox().await;
-    assert_eq!(offered(&app).await, NAMES);
+    assert_eq!(offered(&app).await, usable());
     let off = app.post(&format!("{BUILTIN}/write_file/toggle")).send().await.expect_status(200).json();
     assert_eq!((&off["name"], &off["enabled"], &off["available"]), (&json!("write_file"), &json!(false), &json!(true)));
     app.restart().await;
@@ -77,7 +89,7 @@ async fn a_switch_holds_over_a_restart() {
     assert_eq!(list["tools"][1]["enabled"], false);
     let on = app.post(&format!("{BUILTIN}/write_file/toggle")).send().await.expect_status(200).json();
     assert_eq!(on["enabled"], true);
-    assert_eq!(offered(&app).await, NAMES);
+    assert_eq!(offered(&app).await, usable());
     app.post(&format!("{BUILTIN}/teleport/toggle")).send().await.expect_error(404, "tool_not_found");
     if let Some(replica) = app.replica().await {
         app.post(&format!("{BUILTIN}/shell/toggle")).send().await.expect_status(200);
