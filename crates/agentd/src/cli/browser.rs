@@ -177,7 +177,7 @@ async fn snapshot(client: &LocalClient, full: bool, json: bool) -> Result<(), Cl
         print_line(format_args!("{snapshot:#}"));
         return Ok(());
     }
-    print_line(snapshot["snapshot"].as_str().unwrap_or_default());
+    print_line(snapshot["snapshot"].as_str().unwrap_or_default().trim_end());
     if snapshot["truncated"] == true {
         say("There is more on the page than is listed.");
     }

@@ -124,7 +124,11 @@ pub(super) struct CookiesCleared {
 }
 
 /// All cookies, for a key of scope `full`
-#[utoipa::path(get, path = "/api/browser/cookies", tag = "browser", responses((status = 200, body = CookieList)))]
+#[utoipa::path(get, path = "/api/browser/cookies", tag = "browser",
+    responses(
+        (status = 200, body = CookieList),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+    ))]
 pub(super) async fn list_browser_cookies(State(browser): State<Browser>) -> Answer<CookieList> {
     Ok(Json(browser.cookies().await?.into()))
 }
@@ -136,6 +140,7 @@ pub(super) async fn list_browser_cookies(State(browser): State<Browser>) -> Answ
 #[utoipa::path(post, path = "/api/browser/cookies", tag = "browser", request_body = NewCookies,
     responses(
         (status = 200, body = CookieList),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
         (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium"),
     ))]
 pub(super) async fn set_browser_cookies(
@@ -148,7 +153,10 @@ pub(super) async fn set_browser_cookies(
 
 /// Delete all cookies
 #[utoipa::path(delete, path = "/api/browser/cookies", tag = "browser",
-    responses((status = 200, body = CookiesCleared)))]
+    responses(
+        (status = 200, body = CookiesCleared),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+    ))]
 pub(super) async fn clear_browser_cookies(State(browser): State<Browser>) -> Answer<CookiesCleared> {
     browser.clear_cookies().await?;
     Ok(Json(CookiesCleared { cleared: true }))

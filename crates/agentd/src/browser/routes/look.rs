@@ -155,6 +155,7 @@ pub(super) async fn close_browser(State(browser): State<Browser>) -> Json<Closed
         (status = 200, description = "The picture", content((Vec<u8> = "image/png"))),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
     ))]
 pub(super) async fn get_browser_screenshot(
     State(browser): State<Browser>,
@@ -169,6 +170,7 @@ pub(super) async fn get_browser_screenshot(
         (status = 200, description = "The picture", content((Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"))),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; or as of an action"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
     ))]
 pub(super) async fn take_browser_screenshot(
     State(browser): State<Browser>,
@@ -192,6 +194,7 @@ async fn draw(browser: &Browser, picture: Picture) -> Result<Response, ApiError>
         (status = 200, body = SnapshotView),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
     ))]
 pub(super) async fn get_browser_snapshot(
     State(browser): State<Browser>,

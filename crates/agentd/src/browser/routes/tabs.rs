@@ -72,7 +72,7 @@ pub(super) async fn list_browser_tabs(State(browser): State<Browser>) -> Json<Ta
         (status = 201, body = TabView),
         (status = 403, body = ErrorBody, description = "`address_refused`: the address may not be reached"),
         (status = 409, body = ErrorBody, description = "`too_many_tabs`, `timeout`"),
-        (status = 502, body = ErrorBody, description = "`navigation_failed`: the page could not be opened"),
+        (status = 502, body = ErrorBody, description = "`navigation_failed`: the page could not be opened; `browser_ended`"),
         (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium"),
     ))]
 pub(super) async fn open_browser_tab(
@@ -88,6 +88,7 @@ pub(super) async fn open_browser_tab(
         (status = 200, body = TabClosed),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
     ))]
 pub(super) async fn close_browser_tab(State(browser): State<Browser>, Path(tab_id): Path<String>) -> Answer<TabClosed> {
     browser.close_tab(&tab_id).await?;
@@ -100,6 +101,7 @@ pub(super) async fn close_browser_tab(State(browser): State<Browser>, Path(tab_i
         (status = 200, body = TabView),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
     ))]
 pub(super) async fn activate_browser_tab(
     State(browser): State<Browser>,

