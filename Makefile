@@ -11,7 +11,7 @@ PROMETHEUS := .prometheus
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help chat-apis chromium prometheus bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-channels chaos-hooks chaos-replicas replicas
+.PHONY: help chat-apis chromium prometheus bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -162,12 +162,16 @@ bench-channels: tools ## Measure how webhooks of chat platforms are answered, an
 	$(call say,webhooks and bad signatures)
 	target/release/channels
 
-chaos: chaos-hooks chaos-memory chaos-scheduler chaos-replicas chaos-channels ## Everything that kills the daemon
+chaos: chaos-hooks chaos-memory chaos-scheduler chaos-replicas chaos-channels chaos-alerts ## Everything that kills the daemon
 
 chaos-channels: export AGENTD_TEST_CHANNEL_MESSAGES ?= 1000
 chaos-channels: export AGENTD_TEST_CHANNEL_KILLS ?= 20
 chaos-channels: tools postgres-tools ## Kill one of three daemons twenty times, while 1,000 messages of six platforms come up to five times each
 	scripts/with-postgres.sh cargo test --package agentd --no-default-features --test it -- --ignored --exact --nocapture channels::chaos::kills_lose_no_message_and_double_no_turn
+
+chaos-alerts: export AGENTD_TEST_ALERT_KILLS ?= 12
+chaos-alerts: tools postgres-tools ## Kill one of three daemons every ten seconds, while the conditions of 36 alerts become true
+	scripts/with-postgres.sh cargo test --package agentd --no-default-features --test it -- --ignored --exact --nocapture alerts::chaos::kills_neither_delay_an_alert_nor_double_a_notice
 
 chaos-replicas: export AGENTD_TEST_REPLICA_EVENTS ?= 10000
 chaos-replicas: export AGENTD_TEST_REPLICA_JOBS ?= 500

@@ -1,6 +1,7 @@
 //! Alerts over HTTP. A condition over how full the disk is comes to what the test wants by its threshold.
 
 mod changes;
+mod chaos;
 mod delivery;
 mod figures;
 mod life;
