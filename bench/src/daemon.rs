@@ -147,6 +147,17 @@ impl DaemonUnderTest {
         processor_time_of(self.child.id())
     }
 
+    /// How often the daemon without its children has gone to sleep until now.
+    #[must_use]
+    pub fn sleeps(&self) -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
+        let count = |task: std::fs::DirEntry| -> Option<u64> {
+            let status = std::fs::read_to_string(task.path().join("status")).ok()?;
+            status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
+        };
+        tasks.filter_map(count).sum()
+    }
+
     /// Ends it in order.
     ///
     /// # Errors

@@ -47,16 +47,22 @@ fn main() -> Outcome<()> {
     let daemon = DaemonUnderTest::spawn(&folder.path().join("data"))?;
     daemon.wait_until_ready()?;
     let mut idle = Vec::new();
-    for _ in 0..WATCHED {
+    let mut slept = 0;
+    for look in 0..WATCHED {
+        if look == WATCHED / 2 {
+            slept = daemon.sleeps();
+        }
         std::thread::sleep(BETWEEN_LOOKS);
         idle.push(mebibytes(daemon.resident_bytes()));
     }
+    let wakes = daemon.sleeps() - slept;
     daemon.stop()?;
     println!("{AGENTS} agents, {RUNS} starts");
     println!("spawn to ready, ms:     {}", Sample::new(starts));
     println!("spawn of /bin/true, ms: {}", Sample::new(references));
     println!("resident after 1 s, MB:  {}", Sample::new(resident));
     println!("resident over 2 min, MB: {}", Sample::new(idle));
+    println!("wake-ups in the 2nd min:  {wakes}");
     println!("binary, MB:             {:.1}", mebibytes(std::fs::metadata(binary())?.len()));
     Ok(())
 }

@@ -137,6 +137,12 @@ impl Clock {
         Self(Source::System)
     }
 
+    /// Whether it is the machine's, so that the kernel can say when it shows a time.
+    #[must_use]
+    pub fn is_system(&self) -> bool {
+        matches!(self.0, Source::System)
+    }
+
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {

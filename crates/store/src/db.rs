@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
@@ -130,7 +130,7 @@ impl Db {
             is_scratch,
             signals: Signals::default(),
             is_outbox_wake_due: AtomicBool::new(false),
-            commits: AtomicU64::new(0),
+            commits: watch::Sender::new(0),
             outbox_looks: AtomicU32::new(0),
             idempotency_records: AtomicU64::new(0),
         });
@@ -290,14 +290,20 @@ impl Db {
         self.0.shared.signals.watch(topic.name())
     }
 
-    /// A number that changes whenever anything in the database does; none where other programs write
-    /// too. Whoever found nothing to do need not look again while it stays the same.
+    /// A number that changes whenever anything in the database does that may give somebody something to do; none
+    /// where other programs write too. Whoever found nothing to do need not look again while it stays the same.
     #[must_use]
     pub fn version(&self) -> Option<u64> {
         match self.dialect() {
-            Dialect::Sqlite => Some(self.0.shared.commits.load(Ordering::Acquire)),
+            Dialect::Sqlite => Some(*self.0.shared.commits.borrow()),
             Dialect::Postgres => None,
         }
+    }
+
+    /// Waits until [`version`](Self::version) is another one than `seen`.
+    pub async fn changed_since(&self, seen: u64) {
+        // Does not fail while the database is held here.
+        let _ = self.0.shared.commits.subscribe().wait_for(|version| *version != seen).await;
     }
 
     /// How many other daemons work on this database now. On SQLite there can be none.
@@ -330,6 +336,7 @@ impl Db {
         // Replicas that probe at once must not collide.
         let plan = Plan { durability: Durability::Relaxed, isolation: Isolation::ReadCommitted };
         self.run(plan, async move |tx: &mut Tx| {
+            tx.keep_version();
             tx.execute(
                 "INSERT INTO store_info (name, value) VALUES ('checked_at', $1) \
                  ON CONFLICT (name) DO UPDATE SET value = excluded.value",

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy};
+use tokio::sync::watch;
 
 use crate::topic::Signals;
 use crate::{Dialect, Migration};
@@ -23,7 +24,7 @@ pub(crate) struct Shared {
     /// Whether somebody will wake the outbox's watchers soon: one timer is enough for all.
     pub(crate) is_outbox_wake_due: AtomicBool,
     /// Batches of writes that this process committed.
-    pub(crate) commits: AtomicU64,
+    pub(crate) commits: watch::Sender<u64>,
     /// How often in a row there were events that could not be read yet.
     pub(crate) outbox_looks: AtomicU32,
     /// Paces the trimming of idempotency records.

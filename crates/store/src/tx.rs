@@ -17,6 +17,7 @@ pub struct Tx {
     pub(crate) touched: Vec<Topic>,
     /// Names that only wake: the outbox, queues.
     pub(crate) woken: Vec<String>,
+    pub(crate) keeps_version: bool,
 }
 
 impl Deref for Tx {
@@ -35,7 +36,7 @@ impl DerefMut for Tx {
 
 impl Tx {
     pub(crate) fn new(read: Read) -> Self {
-        Self { read, touched: Vec::new(), woken: Vec::new() }
+        Self { read, touched: Vec::new(), woken: Vec::new(), keeps_version: false }
     }
 
     /// Forgets what the last closure left behind.
@@ -43,6 +44,7 @@ impl Tx {
         self.read.failure = None;
         self.touched.clear();
         self.woken.clear();
+        self.keeps_version = false;
     }
 
     /// Runs a statement and answers how many rows it changed.
@@ -58,6 +60,12 @@ impl Tx {
         if !self.touched.contains(&topic) {
             self.touched.push(topic);
         }
+    }
+
+    /// What this transaction writes gives nobody anything to do: [`Db::version`](crate::Db::version) stays as it is,
+    /// and who rests goes on resting. For what is written again and again while nothing happens.
+    pub fn keep_version(&mut self) {
+        self.keeps_version = true;
     }
 
     /// Wakes whoever waits for `name` once this transaction has committed.

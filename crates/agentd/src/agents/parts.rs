@@ -6,6 +6,6 @@ use crate::runtime::{Domain, Workers};
 
 impl Domain for Agents {
     fn add_workers(&self, workers: &mut Workers) {
-        workers.add(PurgeAgents(self.clone()));
+        workers.add(PurgeAgents::new(self.clone()));
     }
 }

@@ -13,7 +13,7 @@ use super::model::Purge;
 use super::service::Agents;
 use super::store;
 use super::store::PURGE_QUEUE;
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 const LEASE: Duration = Duration::from_secs(60);
 const FILES_A_BATCH: usize = 500;
@@ -25,7 +25,17 @@ const BACKOFF: Backoff =
 
 /// The worker behind [`Agents::delete`].
 #[derive(Debug)]
-pub(super) struct PurgeAgents(pub Agents);
+pub(super) struct PurgeAgents {
+    agents: Agents,
+    next_due: NextDue,
+}
+
+impl PurgeAgents {
+    #[must_use]
+    pub(super) fn new(agents: Agents) -> Self {
+        Self { agents, next_due: NextDue::default() }
+    }
+}
 
 impl Worker for PurgeAgents {
     fn name(&self) -> &'static str {
@@ -37,7 +47,11 @@ impl Worker for PurgeAgents {
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {
-        Some(self.0.purge_wake())
+        Some(self.agents.purge_wake())
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        Some(self.next_due.at())
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
@@ -47,7 +61,12 @@ impl Worker for PurgeAgents {
 
 impl PurgeAgents {
     async fn run(&self) -> Result<WorkerReport, WorkerError> {
-        let context = self.0.context();
+        let context = self.agents.context();
+        let due = context.db.read().await?.next_due(PURGE_QUEUE).await?;
+        self.next_due.note(due);
+        if due.is_none_or(|due| due > context.clock.now()) {
+            return Ok(WorkerReport::IDLE);
+        }
         let claimed = context.db.claim(PURGE_QUEUE, &context.instance, 1, LEASE).await?;
         let Some(lease) = claimed.into_iter().next() else { return Ok(WorkerReport::IDLE) };
         match self.purge(&lease).await {
@@ -62,12 +81,12 @@ impl PurgeAgents {
     }
 
     async fn purge(&self, lease: &Lease) -> Result<(), WorkerError> {
-        let context = self.0.context();
+        let context = self.agents.context();
         let Purge { agent_id, svc_name } = lease.payload()?;
-        self.0.release_folder(&agent_id, &svc_name).await?;
+        self.agents.release_folder(&agent_id, &svc_name).await?;
         for _ in 0..BATCHES_A_RUN {
-            let has_more_files = self.0.workspaces().empty_trash(agent_id.as_str(), FILES_A_BATCH).await?;
-            let (owners, id, held) = (self.0.owners(), agent_id.clone(), lease.clone());
+            let has_more_files = self.agents.workspaces().empty_trash(agent_id.as_str(), FILES_A_BATCH).await?;
+            let (owners, id, held) = (self.agents.owners(), agent_id.clone(), lease.clone());
             let is_done = context
                 .db
                 .write(async move |tx: &mut Tx| {

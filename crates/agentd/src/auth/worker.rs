@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use agentd_store::Tx;
 use futures_util::future::BoxFuture;
 
 use super::service::Auth;
 use super::store;
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 /// Writes the noted uses of keys, off the path of the requests that used them.
 #[derive(Debug, Clone)]
@@ -24,6 +25,11 @@ impl Worker for KeyUseWriter {
 
     fn wake(&self) -> Option<std::sync::Arc<tokio::sync::Notify>> {
         Some(self.0.uses().wake())
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // Whoever notes a use wakes it.
+        Some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
@@ -47,6 +53,11 @@ impl Worker for LoginPurge {
 
     fn interval(&self) -> Duration {
         Duration::from_secs(60)
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // What has expired is refused, whether or not it is still there.
+        Some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {

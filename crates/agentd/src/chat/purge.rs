@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use agentd_store::{StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -13,7 +14,7 @@ use super::deletion::{MESSAGES_A_BATCH, ROWS_A_BATCH, purge_conversation};
 use super::service::Chat;
 use super::store::{self, MessageCut};
 use crate::engine::{find_running_in_conversation, forget_sessions};
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 const CONVERSATIONS_A_BATCH: u32 = 20;
 
@@ -33,6 +34,11 @@ impl Worker for PurgeConversations {
 
     fn wake(&self) -> Option<Arc<Notify>> {
         Some(self.0.purge_wake())
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // Deletions are written, and so are ends of replies.
+        Some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use agentd_store::{StoreError, Tx};
 use futures_util::future::BoxFuture;
 
 use super::model::FAILURE_WINDOW;
 use super::service::Devices;
 use super::store;
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 const BATCH: u32 = 500;
 /// Wrong tries beyond this many are forgotten, the oldest first.
@@ -25,6 +26,11 @@ impl Worker for PurgePairing {
 
     fn interval(&self) -> Duration {
         Duration::from_secs(60)
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // What has expired is refused, whether or not it is still there.
+        Some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {

@@ -52,12 +52,23 @@ impl SessionMaintenance {
         let overdue = self.0.approvals().sweep().await?;
         let decided = self.0.wake_decided().await?;
         let ended = self.forget_ended().await?;
-        // A conversation is blocked until what it waits for has expired. Leases run out without a word, so this is
-        // never idle for long.
-        let latest = self.0.inner().context.clock.now() + INTERVAL;
+        // A conversation is blocked until what it waits for has expired. Whoever runs a turn ends without a word, so
+        // while there is one this is never idle for long.
+        let latest = self.is_watching().await?.then(|| self.0.inner().context.clock.now() + INTERVAL);
         let expiry = self.0.approvals().next_expiry().await?;
-        self.0.approvals().next_look().note(Some(expiry.map_or(latest, |expiry| expiry.min(latest))));
+        self.0.approvals().next_look().note(expiry.into_iter().chain(latest).min());
         Ok(ended.and(abandoned).and(overdue).and(decided))
+    }
+
+    /// Whether there are turns that somebody runs or is to take up, or others may begin some unseen.
+    async fn is_watching(&self) -> Result<bool, WorkerError> {
+        let db = &self.0.inner().context.db;
+        if db.version().is_none() {
+            return Ok(true);
+        }
+        let mut read = db.read().await?;
+        let is_running = !store::list_running(&mut read, 1).await?.is_empty();
+        Ok(is_running || !store::parked::list_decided(&mut read, 1).await?.is_empty())
     }
 
     async fn forget_ended(&self) -> Result<WorkerReport, WorkerError> {

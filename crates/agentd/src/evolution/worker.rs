@@ -17,7 +17,7 @@ use super::utterance::{Author, Utterance};
 use super::{prompt, store};
 use crate::agents::{Agent, AgentError, AgentId, EvolutionChoice};
 use crate::engine::{HistoryMessage, SessionId, StartTurn};
-use crate::runtime::{AppContext, HandlesItems, ItemFailure, WorkQueue, Worker, WorkerError, WorkerReport};
+use crate::runtime::{AppContext, HandlesItems, ItemFailure, NextDue, WorkQueue, Worker, WorkerError, WorkerReport};
 
 const ENDED_A_BATCH: u32 = 100;
 /// A model that takes longer has no proposal.
@@ -40,6 +40,11 @@ impl Worker for CountTurns {
 
     fn wake(&self) -> Option<Arc<Notify>> {
         Some(self.0.count_wake())
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // Ends of turns are written.
+        Some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {

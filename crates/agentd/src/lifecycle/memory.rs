@@ -14,22 +14,29 @@ use rustix::time::{ClockId, clock_gettime};
 /// When the workers have had their turn and nothing of the start is needed any more.
 const START_SETTLES_IN: Duration = Duration::from_millis(800);
 const BETWEEN_LOOKS: Duration = Duration::from_secs(5);
+/// While nothing happens: every look maps a little itself.
+const BETWEEN_LOOKS_AT_REST: Duration = Duration::from_secs(20);
 /// A daemon that is never quiet gives back all the same, but not more often.
 const BETWEEN_RELEASES: Duration = Duration::from_secs(60);
 /// Less is not worth the pages that are then mapped again.
 const WORTHWHILE: u64 = 1 << 20;
 /// A daemon that worked less than this between two looks is quiet.
 const QUIET: Duration = Duration::from_millis(50);
+/// One that worked less than this did nothing.
+const AT_REST: Duration = Duration::from_millis(5);
 
 /// Gives back what is not in use whenever the daemon has come to rest. Never ends.
 pub(super) async fn stay_small(db: Db, is_busy: impl Fn() -> bool) {
     tokio::time::sleep(START_SETTLES_IN).await;
     give_back(&db).await;
     let (mut needed, mut released) = (resident_bytes(), Instant::now());
+    let mut pause = BETWEEN_LOOKS;
     loop {
         let worked_before = processor_time();
-        tokio::time::sleep(BETWEEN_LOOKS).await;
-        let is_quiet = processor_time().saturating_sub(worked_before) <= QUIET;
+        tokio::time::sleep(pause).await;
+        let worked = processor_time().saturating_sub(worked_before);
+        pause = if worked > AT_REST { BETWEEN_LOOKS } else { (pause * 2).min(BETWEEN_LOOKS_AT_REST) };
+        let is_quiet = worked <= QUIET;
         let is_time = !is_busy() && (is_quiet || released.elapsed() >= BETWEEN_RELEASES);
         if is_time && resident_bytes() > needed + WORTHWHILE {
             give_back(&db).await;

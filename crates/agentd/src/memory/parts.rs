@@ -11,7 +11,7 @@ impl Domain for Memory {
     fn add_workers(&self, workers: &mut Workers) {
         workers.add(WarmIndex(self.clone()));
         workers.add(FlushIndex(self.clone()));
-        workers.add(EmbedEpisodes(self.clone()));
+        workers.add(EmbedEpisodes::new(self.clone()));
         workers.add(PruneChanges(self.clone()));
         workers.add(WriteRecalls(self.clone()));
         workers.add(RememberConversations(self.clone()));

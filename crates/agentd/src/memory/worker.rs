@@ -2,8 +2,10 @@
 //! the present model, remembers what was said, counts what was recalled, and forgets.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use agentd_inference::LocalErrorCode;
 use agentd_store::{ChangeLog, Tx};
 use futures_util::FutureExt;
@@ -14,7 +16,7 @@ use super::error::MemoryError;
 use super::follower::MEMORY;
 use super::service::Memory;
 use super::store::{EPISODES, counts, vectors};
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 /// Writes what the index holds in memory to disk, so that a start has little to catch up on.
 #[derive(Debug)]
@@ -27,6 +29,11 @@ impl Worker for FlushIndex {
 
     fn interval(&self) -> Duration {
         Duration::from_secs(10)
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // What changes the index is written first, and what is not on disk is followed again after a start.
+        Some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
@@ -96,7 +103,10 @@ const EMBEDDED_AT_ONCE: u32 = 64;
 ///
 /// Idempotent: an episode that two daemons embed gets the same vectors twice.
 #[derive(Debug)]
-pub(super) struct EmbedEpisodes(pub Memory);
+pub(super) struct EmbedEpisodes {
+    memory: Memory,
+    has_model: AtomicBool,
+}
 
 impl Worker for EmbedEpisodes {
     fn name(&self) -> &'static str {
@@ -108,7 +118,12 @@ impl Worker for EmbedEpisodes {
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {
-        Some(self.0.embed_wake())
+        Some(self.memory.embed_wake())
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // Episodes are written; a model is put there by somebody who tells nobody.
+        self.has_model.load(Ordering::Relaxed).then_some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
@@ -117,9 +132,16 @@ impl Worker for EmbedEpisodes {
 }
 
 impl EmbedEpisodes {
+    #[must_use]
+    pub(super) fn new(memory: Memory) -> Self {
+        Self { memory, has_model: AtomicBool::new(false) }
+    }
+
     async fn run(&self) -> Result<WorkerReport, MemoryError> {
-        let memory = &self.0;
-        let Some(model) = memory.embedding().model_id().await else { return Ok(WorkerReport::IDLE) };
+        let memory = &self.memory;
+        let model = memory.embedding().model_id().await;
+        self.has_model.store(model.is_some(), Ordering::Relaxed);
+        let Some(model) = model else { return Ok(WorkerReport::IDLE) };
         memory.follower().check_model().await?;
         let mut read = memory.context().db.read().await?;
         let waiting = vectors::without_vectors_of(&mut read, &model, EMBEDDED_AT_ONCE).await?;
@@ -155,7 +177,7 @@ impl EmbedEpisodes {
 
 /// Declares a worker that does one thing of [`Memory`].
 macro_rules! worker {
-    ($(#[$meta:meta])* $type:ident, $name:literal, $seconds:expr, $wake:expr, $work:ident) => {
+    ($(#[$meta:meta])* $type:ident, $name:literal, $seconds:expr, $wake:expr, $idle_until:expr, $work:ident) => {
         $(#[$meta])*
         #[derive(Debug)]
         pub(super) struct $type(pub Memory);
@@ -174,6 +196,11 @@ macro_rules! worker {
                 wake.map(|wake| wake(&self.0))
             }
 
+            fn idle_until(&self) -> Option<Timestamp> {
+                let idle_until: fn(&Memory) -> Option<Timestamp> = $idle_until;
+                idle_until(&self.0)
+            }
+
             fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
                 async { Ok(self.0.$work().await?) }.boxed()
             }
@@ -182,22 +209,26 @@ macro_rules! worker {
 }
 
 worker!(
-    /// Counts what was recalled, and what answers made use of.
-    WriteRecalls, "memory.recalls", 10, Some(Memory::noted_wake), write_noted
+    /// Counts what was recalled, and what answers made use of. Whoever notes that wakes it.
+    WriteRecalls, "memory.recalls", 10, Some(Memory::noted_wake), |_| Some(NextDue::NEVER), write_noted
 );
 worker!(
-    /// Remembers what was said in turns that have ended.
-    RememberConversations, "memory.remember", 60, Some(Memory::remember_wake), follow_conversations
+    /// Remembers what was said in turns that have ended; ends are written.
+    RememberConversations, "memory.remember", 60, Some(Memory::remember_wake), |_| Some(NextDue::NEVER),
+    follow_conversations
 );
 worker!(
     /// Goes through all conversations from time to time.
-    ConsolidateConversations, "memory.consolidate", 60, Some(Memory::consolidate_wake), consolidate_when_due
+    ConsolidateConversations, "memory.consolidate", 60, Some(Memory::consolidate_wake),
+    |memory| Some(memory.consolidation_due()),
+    consolidate_when_due
 );
 worker!(
     /// Forgets what the settings say is to be forgotten.
-    ForgetEpisodes, "memory.forget", 60 * 10, Some(Memory::forget_wake), forget_by_rules
+    ForgetEpisodes, "memory.forget", 60 * 10, Some(Memory::forget_wake), |_| None, forget_by_rules
 );
 worker!(
     /// Lets agents' models find entities, where that is wanted.
-    ExtractEntities, "memory.extract", 60, Some(Memory::extract_wake), extract_by_model
+    ExtractEntities, "memory.extract", 60, Some(Memory::extract_wake), |memory| Some(memory.extraction_due()),
+    extract_by_model
 );

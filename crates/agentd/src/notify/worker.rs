@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use agentd_store::{ItemStatus, Lease, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -12,7 +13,7 @@ use super::model::{BACKOFF, KEPT, NotificationId, NotificationStatus, StoredNoti
 use super::service::{Notify, add_lost_item, emit_ended};
 use super::store;
 use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry};
-use crate::runtime::{AppContext, HandlesItems, ItemFailure, WorkQueue, Worker, WorkerError, WorkerReport};
+use crate::runtime::{AppContext, HandlesItems, ItemFailure, NextDue, WorkQueue, Worker, WorkerError, WorkerReport};
 
 /// Whatever a transport does, it is over by then.
 const DELIVERY_LIMIT: Duration = Duration::from_secs(60);
@@ -135,6 +136,11 @@ impl Worker for PurgeNotifications {
 
     fn interval(&self) -> Duration {
         Duration::from_secs(60)
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // What is too old can wait.
+        Some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {

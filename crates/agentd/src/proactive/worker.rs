@@ -14,7 +14,7 @@ use super::turns::TRANSCRIPT;
 use super::{prompt, store};
 use crate::agents::{Agent, AgentError};
 use crate::engine::{EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 /// How long turns about failed runs are kept: as long as the runs.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
@@ -58,7 +58,7 @@ impl Worker for StartProactive {
 
     fn idle_until(&self) -> Option<Timestamp> {
         // Old turns can wait for the next write.
-        (!self.0.settings().proactive().enabled).then_some(Timestamp::from_micros(i64::MAX))
+        (!self.0.settings().proactive().enabled).then_some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {

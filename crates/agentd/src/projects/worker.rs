@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use agentd_store::{StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -10,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::service::Projects;
 use super::store;
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 const ROWS_A_BATCH: u32 = 500;
 
@@ -30,6 +31,11 @@ impl Worker for PurgeProjects {
 
     fn wake(&self) -> Option<Arc<Notify>> {
         Some(self.0.purge_wake())
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // Deletions are written.
+        Some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::service::Rollups;
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 /// Once a minute, if anything was recorded.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Worker for StoreLatencies {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        Some(self.0.minute_ends().unwrap_or(Timestamp::from_micros(i64::MAX)))
+        Some(self.0.minute_ends().unwrap_or(NextDue::NEVER))
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {

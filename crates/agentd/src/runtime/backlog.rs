@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Worker;
+use super::due::NextDue;
 use super::report::{WorkerError, WorkerReport};
 
 /// How often they are counted, or later where counting takes long.
@@ -70,7 +71,7 @@ impl Worker for CountEvents {
 
     fn idle_until(&self) -> Option<Timestamp> {
         // Events are written, and so is how far they were read.
-        Some(Timestamp::from_micros(i64::MAX))
+        Some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {

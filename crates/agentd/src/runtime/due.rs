@@ -9,9 +9,12 @@ use agentd_base::Timestamp;
 pub struct NextDue(AtomicI64);
 
 impl NextDue {
+    /// Of nothing.
+    pub const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
+
     /// `None`: nothing is.
     pub fn note(&self, at: Option<Timestamp>) {
-        self.0.store(at.map_or(i64::MAX, Timestamp::as_micros), Ordering::Relaxed);
+        self.0.store(at.unwrap_or(Self::NEVER).as_micros(), Ordering::Relaxed);
     }
 
     #[must_use]

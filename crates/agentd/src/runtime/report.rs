@@ -68,14 +68,17 @@ pub struct WorkerRecord {
     /// What it failed with last, whether or not it has succeeded since.
     pub last_error: Option<String>,
     interval: Duration,
-    /// When it last ended a pass, or looked whether it should begin one. Not by the clock, which may be set.
+    /// When it last began or ended a pass, or began to rest. Not by the clock, which may be set.
     seen: Instant,
+    is_resting: bool,
 }
 
 /// A pass may take so long, however often there is one.
 const LONG_PASS: Duration = Duration::from_secs(300);
 /// Intervals in which a worker should have been seen.
 const LATE_AFTER: u32 = 5;
+/// After so long a worker that rests begins a pass, whether or not anything calls for it.
+pub(super) const LONGEST_REST: Duration = Duration::from_secs(600);
 
 impl WorkerRecord {
     fn new(interval: Duration) -> Self {
@@ -87,14 +90,15 @@ impl WorkerRecord {
             last_error: None,
             interval,
             seen: Instant::now(),
+            is_resting: false,
         }
     }
 
-    /// Whether a pass has not come to its end for several intervals. One that rests by design looks whether it should
-    /// begin, and is not late.
+    /// Whether a pass has not come to its end for several intervals, or was not begun long after the longest rest.
     #[must_use]
     pub fn is_late(&self, now: Instant) -> bool {
-        now.duration_since(self.seen) > (self.interval * LATE_AFTER).max(LONG_PASS)
+        let allowed = if self.is_resting { LONGEST_REST * 2 } else { (self.interval * LATE_AFTER).max(LONG_PASS) };
+        now.duration_since(self.seen) > allowed
     }
 }
 
@@ -112,10 +116,18 @@ impl WorkerRecords {
         self.0.lock().entry(worker).or_insert_with(|| WorkerRecord::new(interval));
     }
 
-    /// It rests and has looked whether it should begin.
-    pub(super) fn looked(&self, worker: &'static str) {
+    /// It is left alone until something calls for it.
+    pub(super) fn rests(&self, worker: &'static str) {
+        self.see(worker, true);
+    }
+
+    pub(super) fn begins(&self, worker: &'static str) {
+        self.see(worker, false);
+    }
+
+    fn see(&self, worker: &'static str, is_resting: bool) {
         if let Some(record) = self.0.lock().get_mut(worker) {
-            record.seen = Instant::now();
+            (record.seen, record.is_resting) = (Instant::now(), is_resting);
         }
     }
 
@@ -153,11 +165,19 @@ mod tests {
             late.map(|(worker, _)| worker).collect()
         };
         tokio::time::advance(Duration::from_secs(301)).await;
-        records.looked("resting");
+        records.rests("resting");
         assert_eq!(late(), ["hung"]);
         records.note("hung", Timestamp::default(), &Ok(WorkerReport::IDLE));
         assert!(late().is_empty());
-        tokio::time::advance(Duration::from_secs(3_000)).await;
+        tokio::time::advance(Duration::from_secs(1_100)).await;
+        assert_eq!(late(), ["hung"]);
+        records.begins("resting");
+        tokio::time::advance(Duration::from_secs(301)).await;
+        assert_eq!(late(), ["hung", "resting"], "a pass that hangs is seen, however long rests may be");
+        records.rests("resting");
+        tokio::time::advance(Duration::from_secs(1_201)).await;
+        assert_eq!(late(), ["hung", "resting"], "nothing woke it");
+        tokio::time::advance(Duration::from_secs(1_000)).await;
         assert_eq!(late(), ["hung", "resting", "slow"]);
     }
 }

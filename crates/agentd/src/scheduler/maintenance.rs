@@ -8,6 +8,7 @@ use agentd_base::Timestamp;
 use agentd_store::{StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 
 use super::execute::LEASE;
 use super::model::{Run, StopReason};
@@ -31,6 +32,8 @@ pub(super) struct RunMaintenance {
     scheduler: Scheduler,
     last_heartbeat: AtomicI64,
     last_purge: AtomicI64,
+    /// The database as it was purged last; there is nothing more in it while it stays the same.
+    purged: Mutex<Option<u64>>,
     next_overdue: NextDue,
 }
 
@@ -41,6 +44,7 @@ impl RunMaintenance {
             scheduler,
             last_heartbeat: AtomicI64::new(0),
             last_purge: AtomicI64::new(0),
+            purged: Mutex::default(),
             next_overdue: NextDue::default(),
         }
     }
@@ -58,6 +62,10 @@ impl Worker for RunMaintenance {
     fn idle_until(&self) -> Option<Timestamp> {
         if *self.scheduler.running().borrow() > 0 {
             return None;
+        }
+        let version = self.scheduler.context().db.version();
+        if version.is_some() && version == *self.purged.lock() {
+            return Some(self.next_overdue.at());
         }
         let last_purge = Timestamp::from_micros(self.last_purge.load(Ordering::Relaxed));
         Some(self.next_overdue.at().min(last_purge + BETWEEN_PURGES))
@@ -100,6 +108,7 @@ impl RunMaintenance {
         }
         let mut report = WorkerReport::batch(overdue.len(), OVERDUE_A_BATCH);
         if is_time(&self.last_purge, now, BETWEEN_PURGES) {
+            *self.purged.lock() = context.db.version();
             self.scheduler.refresh_known_jobs().await?;
             let purge = async move |tx: &mut Tx| {
                 let jobs = jobs::purge_deleted(tx, ROWS_A_BATCH).await?;

@@ -37,8 +37,6 @@ impl Worker for Tick {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        // A look at the clock is all that a tick is while nothing is due.
-        self.0.note_look(self.0.context().clock.now());
         Some(self.0.next_due())
     }
 

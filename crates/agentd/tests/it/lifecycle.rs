@@ -173,3 +173,13 @@ async fn the_limit_of_open_files_is_raised() {
     let soft: u64 = line.split_whitespace().nth(3).and_then(|text| text.parse().ok()).expect("a number");
     assert!(soft > 256, "{line}");
 }
+
+/// Whoever adds a worker says when it is idle, or why it never is.
+#[tokio::test]
+async fn an_idle_daemon_rests() {
+    let app = TestApp::with_owner().await;
+    app.run_workers().await;
+    let restless = app.running().daemon.workers.restless();
+    // Looks for a model, which somebody may put there at any time.
+    assert!(restless.iter().all(|worker| *worker == "memory.embed"), "{restless:?}");
+}

@@ -40,6 +40,7 @@ mod tests {
 
     use agentd_base::id::IdGenerator;
     use agentd_base::{Clock, Entropy};
+    use tokio::sync::watch;
 
     use super::*;
     use crate::topic::Signals;
@@ -63,7 +64,7 @@ mod tests {
             is_scratch: false,
             signals: Signals::default(),
             is_outbox_wake_due: AtomicBool::new(false),
-            commits: AtomicU64::new(0),
+            commits: watch::Sender::new(0),
             outbox_looks: AtomicU32::new(0),
             idempotency_records: AtomicU64::new(0),
         });

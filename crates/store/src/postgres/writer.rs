@@ -202,7 +202,7 @@ impl Context {
             Outcome::Keep => bump_versions(&mut tx, shard).await,
             Outcome::GiveUp => Err(StoreError::Aborted),
         };
-        let Tx { read, touched, woken } = tx;
+        let Tx { read, touched, woken, .. } = tx;
         let Connection::PostgresTransaction(transaction) = read.connection else {
             return Attempt::Failed(StoreError::Closed);
         };

@@ -12,7 +12,6 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -226,9 +225,12 @@ impl Writer {
                 return Err(error);
             }
             tx.reset();
-            let job_started = Instant::now();
+            let (job_started, changes) = (Instant::now(), total_changes(tx));
             let outcome = job.run(tx).await;
             let took = job_started.elapsed();
+            if tx.keeps_version {
+                self.changes += total_changes(tx) - changes;
+            }
             if took > SLOW_JOB {
                 let work = job.name();
                 job.span().in_scope(|| {
@@ -290,10 +292,9 @@ impl Writer {
 
     /// A commit that changed nothing is none.
     fn count_commit(&mut self) {
-        let Some(Connection::SqliteWriter(connection)) = self.tx.as_ref().map(|tx| &tx.read.connection) else { return };
-        let changes = connection.total_changes();
+        let Some(changes) = self.tx.as_ref().map(total_changes) else { return };
         if changes != std::mem::replace(&mut self.changes, changes) {
-            self.shared.commits.fetch_add(1, Ordering::Release);
+            self.shared.commits.send_modify(|commits| *commits += 1);
         }
     }
 
@@ -364,6 +365,14 @@ impl Writer {
 
 fn report_checkpoint(error: &StoreError) {
     tracing::warn!(error = error as &dyn std::error::Error, "copying the log back failed");
+}
+
+/// Of the connection, since it was opened.
+fn total_changes(tx: &Tx) -> u64 {
+    match &tx.read.connection {
+        Connection::SqliteWriter(connection) => connection.total_changes(),
+        _ => 0,
+    }
 }
 
 /// A statement of the batch itself.

@@ -108,6 +108,9 @@ impl Alerts {
             if !store::note_evaluated(tx, &this.0.context.instance).await? {
                 return Ok(None);
             }
+            if verdicts.is_empty() {
+                tx.keep_version();
+            }
             for (period, json) in &new_figures {
                 store::upsert_figures(tx, *period, json).await?;
             }

@@ -15,6 +15,7 @@ pub(in crate::alerts) async fn claim(
     lease: Duration,
 ) -> Result<Option<Timestamp>, StoreError> {
     let now = tx.clock().now();
+    tx.keep_version();
     // A lease that ends later than any that is given was given by a clock that was set back since.
     let row = tx
         .fetch_optional(

@@ -57,6 +57,7 @@ impl KeyUses {
             return Ok(0);
         }
         db.write_relaxed(async move |tx: &mut Tx| {
+            tx.keep_version();
             for (hash, used_at) in &noted {
                 store::keys::update_last_used(tx, hash, *used_at, *used_at - WRITTEN_EVERY).await?;
             }

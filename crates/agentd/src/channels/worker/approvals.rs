@@ -7,10 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use crate::channels::service::Channels;
-use crate::runtime::{Worker, WorkerError, WorkerReport};
-
-/// Longer than the interval.
-const REST: Duration = Duration::from_secs(3600);
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 #[derive(Debug)]
 pub(crate) struct AskForApprovals(pub Channels);
@@ -26,7 +23,7 @@ impl Worker for AskForApprovals {
 
     /// Nothing is ever due but by what was written.
     fn idle_until(&self) -> Option<Timestamp> {
-        Some(self.0.context().clock.now() + REST)
+        Some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {

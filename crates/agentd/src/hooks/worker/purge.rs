@@ -15,7 +15,7 @@ use crate::hooks::model::{DELETED, DeliveryStatus, HookId};
 use crate::hooks::service::Hooks;
 use crate::hooks::store;
 use crate::hooks::store::{deliveries, executions, figures, queue};
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const BATCH: u32 = 500;
@@ -43,6 +43,8 @@ pub(crate) struct PurgeHooks {
 struct Round {
     left: VecDeque<(HookId, bool)>,
     next_at: Timestamp,
+    /// The database as the last round found it; there is nothing more in it while it stays the same.
+    seen: Option<u64>,
     /// When the next lease runs out.
     next_expiry: Option<Timestamp>,
 }
@@ -65,7 +67,9 @@ impl Worker for PurgeHooks {
 
     fn idle_until(&self) -> Option<Timestamp> {
         let round = self.round.lock();
-        Some(round.next_expiry.map_or(round.next_at, |expiry| expiry.min(round.next_at)))
+        let is_unchanged = round.seen.is_some() && round.seen == self.hooks.db().version();
+        let next_at = if is_unchanged { NextDue::NEVER } else { round.next_at };
+        Some(round.next_expiry.map_or(next_at, |expiry| expiry.min(next_at)))
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
@@ -106,13 +110,14 @@ impl PurgeHooks {
     async fn begin_round(&self, now: Timestamp) -> Result<(), HookError> {
         let forget = async move |tx: &mut Tx| figures::delete_figures(tx, now - FIGURES_KEPT, BATCH).await;
         self.hooks.db().write_locking(Durability::Relaxed, forget).await?;
+        let seen = self.hooks.db().version();
         let mut read = self.hooks.db().read().await?;
         let living = self.hooks.cache(&mut read).await?;
         let deleted = store::list_deleted(&mut read, MOST_DELETED).await?;
         let living = living.ids().map(|id| (id.clone(), false));
         let left = living.chain(deleted.into_iter().map(|id| (id, true))).collect();
         let mut round = self.round.lock();
-        (round.left, round.next_at) = (left, now + ROUND);
+        (round.left, round.next_at, round.seen) = (left, now + ROUND, seen);
         Ok(())
     }
 }

@@ -27,7 +27,7 @@ use crate::hooks::store;
 use crate::hooks::store::deliveries::{self, NewWork};
 use crate::hooks::store::executions;
 use crate::hooks::store::queue::QueueKind;
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 /// What a hook sends is known by this header.
 const DELIVERY_HEADER: &str = "x-svc-delivery";
@@ -62,7 +62,7 @@ impl Worker for ReadEvents {
 
     fn idle_until(&self) -> Option<Timestamp> {
         // Events are written, and what is full is emptied by writing.
-        Some(Timestamp::from_micros(i64::MAX))
+        Some(NextDue::NEVER)
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {

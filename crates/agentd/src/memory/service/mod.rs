@@ -37,7 +37,7 @@ use super::settings::MemorySettings;
 use super::source::ConversationSource;
 use crate::agents::{AgentId, Agents};
 use crate::engine::Engine;
-use crate::runtime::AppContext;
+use crate::runtime::{AppContext, NextDue};
 use crate::settings::Settings;
 
 struct Inner {
@@ -66,6 +66,7 @@ struct Inner {
     extract_wake: Arc<Notify>,
     /// Models that did not answer are not asked again before.
     extract_again: parking_lot::Mutex<Option<Timestamp>>,
+    consolidation_due: NextDue,
     /// How far the turns that ended are followed.
     followed: parking_lot::Mutex<follow::Followed>,
 }
@@ -109,6 +110,7 @@ impl Memory {
             forget_wake: Arc::default(),
             extract_wake: Arc::default(),
             extract_again: parking_lot::Mutex::default(),
+            consolidation_due: NextDue::default(),
             followed: parking_lot::Mutex::default(),
         }));
         memory.follow_settings();
@@ -157,6 +159,16 @@ impl Memory {
 
     pub(super) fn consolidate_wake(&self) -> Arc<Notify> {
         Arc::clone(&self.0.consolidate_wake)
+    }
+
+    /// When conversations are to be gone through again.
+    pub(super) fn consolidation_due(&self) -> Timestamp {
+        self.0.consolidation_due.at()
+    }
+
+    /// Until then models that did not answer are left alone.
+    pub(super) fn extraction_due(&self) -> Timestamp {
+        self.0.extract_again.lock().unwrap_or(NextDue::NEVER)
     }
 
     pub(super) fn forget_wake(&self) -> Arc<Notify> {

@@ -89,15 +89,21 @@ impl Memory {
     /// Goes through conversations when that is due, a few steps of it; answers whether there is more.
     pub(in crate::memory) async fn consolidate_when_due(&self) -> Result<WorkerReport, MemoryError> {
         let minutes = self.rules().consolidate_interval_minutes;
+        let next_due = &self.0.consolidation_due;
         if self.storing_since().await?.is_none() || minutes == 0 {
+            next_due.note(None);
             return Ok(WorkerReport::IDLE);
         }
         let job = Job::Consolidate;
         let row = jobs::find_job(&mut self.context().db.read().await?, job.as_str()).await?;
         let interval = Duration::from_secs(u64::from(minutes) * 60);
-        if row.and_then(|row| row.finished_at).is_some_and(|at| at + interval > self.context().clock.now()) {
+        let now = self.context().clock.now();
+        if let Some(due) = row.and_then(|row| row.finished_at).map(|at| at + interval).filter(|due| *due > now) {
+            next_due.note(Some(due));
             return Ok(WorkerReport::IDLE);
         }
+        // Whoever holds it may have ended.
+        next_due.note(Some(now + LEASE));
         let Some(held) = self.claim(job, BACKGROUND_STEPS).await? else { return Ok(WorkerReport::IDLE) };
         let (_, is_finished) = self.do_held(job, held, None).await?;
         Ok(WorkerReport { items: 1, has_more: !is_finished })

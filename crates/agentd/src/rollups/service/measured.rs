@@ -87,6 +87,7 @@ impl Rollups {
         let Some((last, _)) = rows.last() else { return Ok(0) };
         let (stored, last) = (rows.len(), last.batch.clone());
         let write = async move |tx: &mut Tx| {
+            tx.keep_version();
             for (row, count) in &rows {
                 store::put_latency(tx, row, MINUTE, *count).await?;
             }

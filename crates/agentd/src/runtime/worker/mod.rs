@@ -12,8 +12,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use crate::runtime::report::{WorkerError, WorkerRecords, WorkerReport};
+use crate::runtime::report::{LONGEST_REST, WorkerError, WorkerRecords, WorkerReport};
 use crate::runtime::supervise::{TaskPanics, supervise};
+
+mod rest;
+use rest::rest;
 
 /// Idempotent and leased: a worker may be killed anywhere and run anywhere else.
 pub trait Worker: Send + Sync + 'static {
@@ -28,9 +31,10 @@ pub trait Worker: Send + Sync + 'static {
     }
 
     /// Asked after a round that found nothing to do: nothing is due before this, unless something is
-    /// written. Until then the worker is left alone, however short its interval is, where it can be told
-    /// whether something was written; an idle daemon then does nothing at all. When that time comes the worker is
-    /// there, however long its interval is. None: not known.
+    /// written or [`wake`](Self::wake) tells. Until then the worker is left alone, ten minutes at most, however
+    /// short its interval is, where it can be told that something was written; an idle daemon then does nothing at
+    /// all. When that time comes the worker is there, however long its interval is. None: not known.
+    /// [`NextDue::NEVER`](crate::runtime::NextDue::NEVER): what comes of time alone can wait for those ten minutes.
     fn idle_until(&self) -> Option<Timestamp> {
         None
     }
@@ -109,6 +113,15 @@ impl Workers {
         }
     }
 
+    /// Those that never rest although they found nothing to do. For tests.
+    #[must_use]
+    pub fn restless(&self) -> Vec<&'static str> {
+        let now = self.clock.now();
+        let rests = |worker: &dyn Worker| worker.idle_until().is_some_and(|until| until > now);
+        let all = self.all.iter().filter(|worker| worker.interval() < LONGEST_REST && !rests(&***worker));
+        all.map(|worker| worker.name()).collect()
+    }
+
     /// What wakes a worker. For tests.
     #[must_use]
     pub fn wake_of(&self, name: &str) -> Option<Arc<Notify>> {
@@ -150,12 +163,13 @@ async fn drive(
         };
         let work = work.instrument(tracing::info_span!("worker", worker = worker.name()));
         let seen = db.version();
+        records.begins(worker.name());
         let outcome = tokio::select! {
             () = draining.cancelled() => return,
             outcome = work => outcome,
         };
         records.note(worker.name(), db.clock().now(), &outcome);
-        let (mut may_rest, mut has_failed) = (false, false);
+        let mut found_nothing = false;
         let wait = match outcome {
             Ok(report) if report.has_more => {
                 failures = 0;
@@ -164,11 +178,10 @@ async fn drive(
             }
             Ok(_) => {
                 failures = 0;
-                may_rest = seen.is_some();
+                found_nothing = true;
                 worker.interval()
             }
             Err(error) => {
-                has_failed = true;
                 failures = failures.saturating_add(1);
                 tracing::warn!(worker = worker.name(), %error, failures, "a background worker failed and will run again");
                 worker.interval().max(Duration::from_secs(1)).saturating_mul(failures.min(32)).min(LONGEST_PAUSE)
@@ -182,12 +195,12 @@ async fn drive(
             }
         };
         let rested = async {
-            let nap = |longest| if has_failed { longest } else { nap(&*worker, db.clock().now(), longest) };
-            tokio::time::sleep(nap(wait)).await;
-            let is_idle = || worker.idle_until().is_some_and(|until| until > db.clock().now());
-            while may_rest && db.version() == seen && is_idle() {
-                records.looked(worker.name());
-                tokio::time::sleep(nap(worker.interval())).await;
+            if !found_nothing {
+                return tokio::time::sleep(wait).await;
+            }
+            tokio::time::sleep(nap(&*worker, db.clock().now(), wait)).await;
+            if let Some(seen) = seen {
+                rest(&*worker, &db, seen, &records).await;
             }
         };
         tokio::select! {

@@ -1,9 +1,19 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use agentd_store::testing::TestDb;
-use agentd_store::{Dialect, OWN_MIGRATIONS, StoreError, Tx};
+use agentd_store::{Dialect, OWN_MIGRATIONS, StoreError, Tx, args};
 
 use super::*;
+use crate::runtime::NextDue;
+
+async fn write_row(db: &Db) {
+    let write = async |tx: &mut Tx| {
+        let sql = "INSERT INTO store_info (name, value) VALUES ('row', '') \
+                   ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        tx.execute(sql, args![]).await
+    };
+    db.write::<_, StoreError, _>(write).await.expect("a row is written");
+}
 
 async fn sqlite() -> TestDb {
     TestDb::start_on(Dialect::Sqlite, OWN_MIGRATIONS).await.expect("a database")
@@ -62,7 +72,7 @@ impl Worker for Resting {
 async fn a_worker_rests_until_something_is_written_or_due() {
     let test = sqlite().await;
     // What the migrations changed counts with the first commit.
-    test.db.check().await.expect("a row is written");
+    write_row(&test.db).await;
     let (runs, due) = (Arc::new(AtomicU32::new(0)), test.clock.clock().now() + Duration::from_secs(3600));
     let mut workers = Workers::new(TaskPanics::default(), test.clock.clock());
     workers.add(Resting { runs: Arc::clone(&runs), due });
@@ -78,11 +88,33 @@ async fn a_worker_rests_until_something_is_written_or_due() {
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     test.db.write(async |_: &mut Tx| Ok::<_, StoreError>(())).await.expect("nothing was written");
     tokio::time::sleep(Duration::from_millis(100)).await;
+    test.db.check().await.expect("a row is written that calls for nothing");
+    tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(runs.load(Ordering::SeqCst), 1, "what changes nothing wakes nobody");
-    test.db.check().await.expect("a row is written");
+    write_row(&test.db).await;
     ran(2).await;
     test.clock.advance(Duration::from_secs(3600));
     ran(5).await;
+    draining.cancel();
+    tracker.close();
+    tracker.wait().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_rests_for_ever() {
+    let test = sqlite().await;
+    let (runs, due) = (Arc::new(AtomicU32::new(0)), NextDue::NEVER);
+    let mut workers = Workers::new(TaskPanics::default(), test.clock.clock());
+    workers.add(Resting { runs: Arc::clone(&runs), due });
+    let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
+    workers.spawn(&test.db, &tracker, &draining);
+    let began = tokio::time::Instant::now();
+    while runs.load(Ordering::SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let is_late = workers.records().all().iter().any(|(_, record)| record.is_late(tokio::time::Instant::now()));
+        assert!(!is_late, "who rests is not late");
+    }
+    assert!((599..602).contains(&began.elapsed().as_secs()), "after {:?}", began.elapsed());
     draining.cancel();
     tracker.close();
     tracker.wait().await;

@@ -226,12 +226,6 @@ impl Scheduler {
         self.0.next_due.note(next_due);
     }
 
-    /// A tick that had nothing to look for in the database.
-    pub(super) fn note_look(&self, at: Timestamp) {
-        self.0.last_tick.store(at.as_micros(), Ordering::Relaxed);
-        self.0.last_checked.store(0, Ordering::Relaxed);
-    }
-
     pub(super) fn next_due(&self) -> Timestamp {
         self.0.next_due.at()
     }

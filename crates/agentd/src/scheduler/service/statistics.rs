@@ -118,7 +118,9 @@ impl Scheduler {
     pub fn status(&self) -> SchedulerStatus {
         let now = self.0.context.clock.now();
         let last = Timestamp::from_micros(self.0.last_tick.load(Ordering::Relaxed));
-        let regular = last.max(now - TICK_INTERVAL) + TICK_INTERVAL;
+        // While nothing is due there is no need to look, and it is as if it had been looked in time.
+        let since_last = now.since(last).as_micros() % TICK_INTERVAL.as_micros();
+        let regular = last.max(now - Duration::from_micros(since_last.try_into().unwrap_or_default())) + TICK_INTERVAL;
         SchedulerStatus {
             running: !self.0.context.draining.is_cancelled(),
             tick_interval: TICK_INTERVAL,

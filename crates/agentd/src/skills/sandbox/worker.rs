@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::runner::CodeRunner;
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -21,6 +22,11 @@ impl Worker for CheckSandbox {
 
     fn interval(&self) -> Duration {
         INTERVAL
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // Settings are written.
+        Some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {

@@ -8,7 +8,7 @@ use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Problems, Timestamp};
 use agentd_store::{Db, Read, Recorder, Snapshot, Tx};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use super::connect::Opener;
@@ -40,6 +40,7 @@ pub(super) struct Inner {
     pub(super) loader: Loader,
     pub(super) loaded: Snapshot<Loaded>,
     pub(super) links: Mutex<Links>,
+    pub(super) link_made: Arc<Notify>,
     pub(super) supervisors: TaskTracker,
     pub(super) tests: Semaphore,
     pub(super) calls: Arc<Calls>,
@@ -76,6 +77,7 @@ impl ToolServers {
             loader: Loader::new(settings.vault().clone(), skills),
             loaded: Snapshot::new(&context.db, &[store::TOOL_SERVERS, CUSTOM_TOOLS]),
             links: Mutex::default(),
+            link_made: Arc::default(),
             supervisors: TaskTracker::new(),
             tests: Semaphore::new(TESTS),
             calls: Arc::default(),

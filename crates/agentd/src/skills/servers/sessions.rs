@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agentd_base::Timestamp;
 use agentd_mcp::McpError;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::error::{Failure, ToolServerError};
 use super::link::{Command, Link, QUEUED_COMMANDS, Shared, Wanted};
@@ -51,6 +51,7 @@ impl ToolServers {
             self.0.supervisors.spawn(supervisor.run());
         }
         links.by_id.insert(id.clone(), Arc::clone(&link));
+        self.0.link_made.notify_one();
         link
     }
 
@@ -233,6 +234,16 @@ impl ToolServers {
             *checked = now;
         }
         is_due
+    }
+
+    /// There is nothing to look after.
+    pub(super) fn has_no_links(&self) -> bool {
+        self.0.links.lock().by_id.is_empty()
+    }
+
+    /// Wakes who looks after them.
+    pub(super) fn link_made(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.link_made)
     }
 
     /// Ends every session, in order as far as there is time.

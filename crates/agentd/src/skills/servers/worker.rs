@@ -1,13 +1,16 @@
 //! Looks after the links: ends what is idle, gone or changed elsewhere, and asks servers over HTTP
 //! for a sign of life.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
 
 use super::service::ToolServers;
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 const INTERVAL: Duration = Duration::from_secs(5);
 
@@ -21,6 +24,14 @@ impl Worker for ToolServerMaintenance {
 
     fn interval(&self) -> Duration {
         INTERVAL
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(self.0.link_made())
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        self.0.has_no_links().then_some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::Timestamp;
 use agentd_store::{ItemStatus, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 use crate::webhooks::model::{KEPT, MAX_BYTES, MAX_DELIVERIES, QUEUE, REPEATS_WITHIN, WebhookDeliveryId, WebhookId};
 use crate::webhooks::service::Webhooks;
 use crate::webhooks::store::purge;
@@ -34,6 +35,11 @@ impl Worker for PurgeDeliveries {
 
     fn wake(&self) -> Option<Arc<Notify>> {
         Some(self.0.purge_wake())
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // Deletions are written, and what is too old can wait.
+        Some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
