@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Action, ActionOutcome, ActionRequest, DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS};
 use crate::BrowserError;
 use crate::action::pointer::Click;
-use crate::tab::{Deadline, Invoked, LoadState, Tab};
+use crate::tab::{Deadline, Invoked, LoadState, OBJECTS, Tab};
 
 const DEFAULT_IDLE_MS: u64 = 500;
 /// After its time an action may still say what was missing; a page that hangs does not let it.
@@ -50,7 +50,7 @@ impl Tab {
             Err(_) => Err(deadline.timeout("an answer of the page")),
         };
         let sessions = self.sessions();
-        self.release_objects(&sessions);
+        self.release_objects(OBJECTS, &sessions);
         match done {
             Ok(()) => {}
             // The action was done, and the page asks something because of it.

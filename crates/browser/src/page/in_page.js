@@ -67,6 +67,21 @@
     },
   };
 
+  // What a snapshot may list, and the frames; of elements with a role those that something can be done with.
+  const USABLE = 'a[href],area[href],button,input:not([type=hidden]),select,textarea,option,summary,iframe,frame,video,' +
+    'audio,[tabindex],[contenteditable]:not([contenteditable=false]),' + ['button', 'link', 'textbox', 'searchbox',
+      'combobox', 'listbox', 'option', 'checkbox', 'radio', 'switch', 'slider', 'spinbutton', 'menuitem',
+      'menuitemcheckbox', 'menuitemradio', 'tab', 'treeitem'].map((role) => `[role~="${role}"]`).join();
+  const isUsable = (element) => {
+    if (!element.matches(USABLE)) return false;
+    if (element.localName === 'area') return true;
+    if (element.localName === 'option') {
+      const list = element.closest('select,datalist');
+      return !list || (list.localName === 'select' && (list.multiple || list.size > 1));
+    }
+    return element.checkVisibility({ visibilityProperty: true }) || getComputedStyle(element).display === 'contents';
+  };
+
   const isVisible = (element) => {
     if (!element.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true })) {
       // What is drawn by its children alone has no box of its own.
@@ -180,6 +195,22 @@
     },
 
     document: () => document,
+
+    elementCount: () => document.getElementsByTagName('*').length,
+
+    // A piece of what may be listed, in reading order; what a shadow root holds comes before what is put into it.
+    usable(from, count) {
+      const found = [];
+      const visit = (root) => {
+        for (const element of root.querySelectorAll('*')) {
+          if (found.length >= from + count) return;
+          if (isUsable(element)) found.push(element);
+          if (element.shadowRoot) visit(element.shadowRoot);
+        }
+      };
+      visit(document);
+      return found.slice(from);
+    },
 
     isAttached: (element) => element.isConnected,
 

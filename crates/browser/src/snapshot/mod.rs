@@ -3,6 +3,7 @@
 //! A number is bound to the element, not to its place: to a node of a frame, and to what it was
 //! called when it was listed. A number whose element is gone, or has become something else, is stale.
 
+mod source;
 mod text;
 mod tree;
 
@@ -16,6 +17,7 @@ use url::Url;
 
 use crate::BrowserError;
 use crate::tab::{Argument, Deadline, Element, FrameId, Invoked, QUICK, Tab};
+use source::RawNodes;
 use text::Source;
 use tree::FullTree;
 
@@ -65,26 +67,25 @@ impl Tab {
             (state.main_frame.clone(), state.frame_ids(), state.url().to_owned())
         };
         let deadline = Deadline::after(LIMIT);
-        let raw = join_all(frames.iter().map(|frame| self.accessibility_tree(frame, &main, deadline))).await;
+        let _turn = self.snapshots.lock().await;
+        let raw = join_all(frames.iter().map(|frame| self.frame_nodes(frame, &main, full, deadline))).await;
+        self.release_objects(source::OBJECTS, &self.sessions());
+        let raw: Vec<_> = raw.into_iter().collect::<Result<_, _>>()?;
         let mut trees = HashMap::new();
         for (frame, raw) in frames.iter().zip(&raw) {
-            match raw {
-                Ok(Some(raw)) => {
-                    let tree: FullTree<'_> = serde_json::from_str(raw.get()).map_err(|error| {
-                        BrowserError::Protocol(format!("the page's tree could not be read: {error}"))
-                    })?;
-                    trees.insert(frame.clone(), tree);
-                }
-                Ok(None) => {}
-                Err(error) => return Err(error.clone()),
-            }
+            let Some(raw) = raw else { continue };
+            let tree = raw
+                .read()
+                .map_err(|error| BrowserError::Protocol(format!("the page's tree could not be read: {error}")))?;
+            trees.insert(frame.clone(), tree);
         }
+        let is_cut = raw.iter().flatten().any(RawNodes::is_cut);
         let owners = join_all(frames.iter().filter(|frame| **frame != main).map(|frame| self.owner(frame))).await;
         let source = Source { trees, owners: owners.into_iter().flatten().collect() };
         let lines = text::lines(&source, &main, full);
         let element_count = lines.references.len();
         *self.refs.lock() = Refs(lines.references);
-        Ok(Snapshot { snapshot: lines.text, element_count, url, truncated: lines.is_truncated })
+        Ok(Snapshot { snapshot: lines.text, element_count, url, truncated: lines.is_truncated || is_cut })
     }
 
     /// What a person would read on the page; of the main frame.
@@ -148,27 +149,6 @@ impl Tab {
                 Invoked::Done(true) => Ok(element),
                 _ => Err(stale(gone)),
             },
-        }
-    }
-
-    async fn accessibility_tree(
-        &self,
-        frame: &FrameId,
-        main: &FrameId,
-        deadline: Deadline,
-    ) -> Result<Option<Box<serde_json::value::RawValue>>, BrowserError> {
-        let Some(session) = self.session_of(frame) else { return Ok(None) };
-        let call = self.shared.connection.call_raw(
-            Some(&session),
-            "Accessibility.getFullAXTree",
-            json!({"frameId": frame}),
-            deadline.remaining(),
-        );
-        match self.guarded(async { Ok(call.await?) }).await {
-            Ok(raw) => Ok(Some(raw)),
-            // A frame that went meanwhile has nothing to show; nor has one that hangs.
-            Err(BrowserError::Protocol(_) | BrowserError::Timeout { .. }) if frame != main => Ok(None),
-            Err(error) => Err(error),
         }
     }
 

@@ -51,6 +51,10 @@ pub(super) fn lines(source: &Source<'_>, main: &FrameId, full: bool) -> Lines {
             stack.push((inner, root, false, depth + 1));
             continue;
         }
+        // It is written into as a whole; its parts are no text.
+        if matches!(node.role(), "Date" | "DateTime" | "InputTime") {
+            continue;
+        }
         let Some(index) = indexes.get(frame) else { continue };
         // The text of a link is said with it.
         let is_said = if says { !has_parts(node) } else { is_said };

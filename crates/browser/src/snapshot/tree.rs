@@ -12,7 +12,7 @@ pub(super) struct FullTree<'a> {
     pub(super) nodes: Vec<AxNode<'a>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AxNode<'a> {
     #[serde(borrow)]

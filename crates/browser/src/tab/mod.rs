@@ -30,7 +30,7 @@ pub(crate) use state::FrameId;
 pub use state::{Dialog, DialogAnswer, LoadState};
 use state::{PreparedAnswer, TabState};
 use world::World;
-pub(crate) use world::{Argument, Element, Invoked};
+pub(crate) use world::{Argument, Element, Invoked, OBJECTS};
 
 /// A command that only looks something up.
 pub(crate) const QUICK: Duration = Duration::from_secs(10);
@@ -67,6 +67,8 @@ pub struct Tab {
     worlds: Mutex<HashMap<FrameId, World>>,
     /// Held by the action that runs; fair.
     pub(crate) turn: tokio::sync::Mutex<()>,
+    /// Held by the snapshot that is taken.
+    pub(crate) snapshots: tokio::sync::Mutex<()>,
     pub(crate) refs: Mutex<Refs>,
 }
 
@@ -125,6 +127,7 @@ impl Tab {
             state: watch::Sender::new(state),
             worlds: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
+            snapshots: tokio::sync::Mutex::default(),
             refs: Mutex::default(),
         }
     }

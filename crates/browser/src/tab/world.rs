@@ -84,6 +84,25 @@ struct Created {
 }
 
 #[derive(Deserialize)]
+struct Properties {
+    result: Vec<Property>,
+}
+
+#[derive(Deserialize)]
+struct Property {
+    #[serde(default)]
+    value: Option<RemoteObject>,
+}
+
+/// A call of a function of ours; what it returns is held in a group.
+struct Call<'a> {
+    function: &'a str,
+    arguments: &'a [Argument<'a>],
+    by_value: bool,
+    group: &'a str,
+}
+
+#[derive(Deserialize)]
 struct Resolved {
     object: RemoteObject,
 }
@@ -117,8 +136,46 @@ impl Tab {
         by_value: bool,
         limit: Duration,
     ) -> Result<Invoked<RemoteObject>, BrowserError> {
+        let call = Call { function, arguments, by_value, group: OBJECTS };
+        Ok(match self.call_function(frame, &call, limit).await? {
+            Invoked::Done((_, object)) => Invoked::Done(object),
+            Invoked::Gone => Invoked::Gone,
+        })
+    }
+
+    /// The elements that a function of ours returns a list of, and the session that they belong to.
+    /// Whoever asks lets go of their group.
+    pub(crate) async fn invoke_list(
+        &self,
+        frame: &FrameId,
+        function: &str,
+        arguments: &[Argument<'_>],
+        group: &str,
+        limit: Duration,
+    ) -> Result<Invoked<(SessionId, Vec<String>)>, BrowserError> {
+        let call = Call { function, arguments, by_value: false, group };
+        let Invoked::Done((session, list)) = self.call_function(frame, &call, limit).await? else {
+            return Ok(Invoked::Gone);
+        };
+        let parameters = json!({"objectId": list.object_id, "ownProperties": true});
+        let properties: Properties = match self.call_in(&session, "Runtime.getProperties", parameters, limit).await {
+            Err(error) if is_gone(&error) => return Ok(Invoked::Gone),
+            other => other?,
+        };
+        // A list has its length as well, which is no object.
+        let objects = properties.result.into_iter().filter_map(|property| property.value?.object_id);
+        Ok(Invoked::Done((session, objects.collect())))
+    }
+
+    async fn call_function(
+        &self,
+        frame: &FrameId,
+        call: &Call<'_>,
+        limit: Duration,
+    ) -> Result<Invoked<(SessionId, RemoteObject)>, BrowserError> {
         let Invoked::Done(world) = self.world(frame).await? else { return Ok(Invoked::Gone) };
-        let arguments: Vec<Value> = arguments
+        let arguments: Vec<Value> = call
+            .arguments
             .iter()
             .map(|argument| match argument {
                 Argument::Value(value) => json!({"value": value}),
@@ -127,11 +184,11 @@ impl Tab {
             .collect();
         let parameters = json!({
             "objectId": world.functions,
-            "functionDeclaration": format!("function(...a) {{ return this.{function}(...a) }}"),
+            "functionDeclaration": format!("function(...a) {{ return this.{}(...a) }}", call.function),
             "arguments": arguments,
             "awaitPromise": true,
-            "returnByValue": by_value,
-            "objectGroup": OBJECTS,
+            "returnByValue": call.by_value,
+            "objectGroup": call.group,
         });
         let called = self.call_in::<Evaluated>(&world.session, "Runtime.callFunctionOn", parameters, limit).await;
         let evaluated = match called {
@@ -142,7 +199,7 @@ impl Tab {
             other => other?,
         };
         match evaluated.exception_details {
-            None => Ok(Invoked::Done(evaluated.result)),
+            None => Ok(Invoked::Done((world.session, evaluated.result))),
             Some(exception) => {
                 let description = exception.exception.and_then(|thrown| thrown.description).unwrap_or(exception.text);
                 Err(BrowserError::Invalid(description.lines().next().unwrap_or_default().to_owned()))
@@ -174,12 +231,12 @@ impl Tab {
 
     /// Lets go of what an action held of the page. It is told before this returns, so that it cannot
     /// take what the next action finds; the answer is waited for by nobody.
-    pub(crate) fn release_objects(&self, sessions: &[SessionId]) {
+    pub(crate) fn release_objects(&self, group: &'static str, sessions: &[SessionId]) {
         for session in sessions {
             let connection = self.shared.connection.clone();
             let session = Arc::clone(session);
             let mut released = Box::pin(async move {
-                let parameters = json!({"objectGroup": OBJECTS});
+                let parameters = json!({"objectGroup": group});
                 let method = "Runtime.releaseObjectGroup";
                 connection.call::<serde::de::IgnoredAny>(Some(&session), method, parameters, QUICK).await
             });

@@ -71,6 +71,38 @@ fn large_pages_are_cut_and_hostile_names_bounded() {
     });
 }
 
+/// Of a large page only what may be listed is asked for; it must be what the whole tree would list.
+#[test]
+fn large_pages_list_what_small_ones_do() {
+    const PARTS: &str = r##"<a href="/x">Home</a><a>Nowhere</a><button disabled>Save</button><label>Name <input value=Ann required></label>
+        <input type=hidden value=x><select aria-label=Size><option>S<option selected>M</select><select multiple aria-label=List><option>P<option selected>Q</select>
+        <input type=checkbox checked aria-label=Agree><input type=date aria-label=Day><input type=color aria-label=Tint>
+        <details><summary>More</summary><button>Inside</button></details><div hidden><button>Never</button></div>
+        <button style="visibility:hidden">Unseen</button><div aria-hidden=true><a href=y>Untold</a></div><a href=z style="display:contents">Bare</a>
+        <div tabindex=0 aria-label=Card role=group>x</div><div role=switch aria-checked=true aria-label=Wifi></div><div role=listitem>no</div>
+        <div contenteditable aria-label=Notes>hi</div><p contenteditable=false>no</p>
+        <div id=host></div><img usemap="#m" width=9 height=9><map name=m><area href=a alt=Area shape=rect coords=0,0,9,9></map>
+        <iframe srcdoc="<button>In frame</button>"></iframe><button>Last</button><script>
+        host.attachShadow({mode: 'open'}).innerHTML = '<button>In shadow</button>'</script>"##;
+    run(async {
+        let context = context().await;
+        let small = open(&context, PARTS).await.snapshot(false).await.unwrap();
+        let filler = "<script>document.body.insertAdjacentHTML('beforeend', '<i></i>'.repeat(3000))</script>";
+        let tab = open(&context, &format!("{PARTS}{filler}")).await;
+        let large = tab.snapshot(false).await.unwrap();
+        assert!(small.element_count > 18, "{}", small.snapshot);
+        assert_eq!(large.snapshot, small.snapshot);
+        let last = format!("@{}", large.element_count);
+        assert_eq!(click(&tab, &last).await.title, "");
+        // Hidden ones do not use up what is asked for.
+        let script = "<script>document.body.innerHTML = '<button hidden>x</button><button role=none aria-hidden=true>y</button>'\
+            .repeat(700) + '<i></i>'.repeat(3000) + '<button>Seen</button>'</script>";
+        let tab = open(&context, &format!("<body>{script}")).await;
+        let snapshot = tab.snapshot(false).await.unwrap();
+        assert_eq!((snapshot.snapshot.as_str(), snapshot.truncated), ("@1 button \"Seen\"\n", false));
+    });
+}
+
 #[test]
 fn pictures_have_the_size_of_what_they_show() {
     run(async {
