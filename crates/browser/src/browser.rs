@@ -10,9 +10,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
+use crate::active::ActiveTab;
 use crate::chromium::Chromium;
 use crate::downloads::{Download, Downloads};
 use crate::registry::{Registry, tell};
+use crate::screencast::Screencast;
 use crate::tab::{Deadline, QUICK, Shared, Tab};
 use crate::{BrowserError, BrowserOptions, TabInfo};
 
@@ -38,6 +40,8 @@ struct Running {
 #[derive(Debug)]
 pub struct Context {
     id: Arc<str>,
+    pub(crate) active: ActiveTab,
+    pub(crate) screencast: Screencast,
     running: Arc<Running>,
 }
 
@@ -91,7 +95,9 @@ impl Browser {
         // Without this list, loopback addresses are reached past the proxy.
         let parameters = json!({"disposeOnDetach": true, "proxyServer": proxy, "proxyBypassList": "<-loopback>"});
         let created: CreatedContext = connection.call(None, "Target.createBrowserContext", parameters, QUICK).await?;
-        let context = Context { id: created.browser_context_id, running };
+        let id = created.browser_context_id;
+        let active = ActiveTab::new(Arc::clone(&id), Arc::clone(&running.registry));
+        let context = Context { id, active, screencast: Screencast::default(), running };
         let running = &context.running;
         let behavior = if running.registry.downloads.directory.is_some() { "allowAndName" } else { "deny" };
         let parameters = json!({
@@ -189,6 +195,22 @@ impl Context {
     pub fn tab(&self, id: &str) -> Result<Arc<Tab>, BrowserError> {
         let tab = self.running.registry.tab(id).filter(|tab| tab.context == self.id);
         tab.ok_or_else(|| BrowserError::NoTab(id.to_owned()))
+    }
+
+    /// The tab that was activated, or else the one that was opened last.
+    #[must_use]
+    pub fn active_tab(&self) -> Option<Arc<Tab>> {
+        self.active.get()
+    }
+
+    /// Makes a tab the one that viewers see.
+    ///
+    /// # Errors
+    /// [`BrowserError::NoTab`]
+    pub fn activate(&self, id: &str) -> Result<Arc<Tab>, BrowserError> {
+        let tab = self.tab(id)?;
+        self.active.choose(&tab);
+        Ok(tab)
     }
 
     /// Waits for a tab that `condition` holds for, a popup for example.

@@ -13,6 +13,7 @@
 //! Deliberately absent: SQL, serving HTTP, and types for the whole DevTools protocol.
 
 mod action;
+mod active;
 mod browser;
 mod cdp;
 mod chromium;
@@ -22,6 +23,7 @@ mod error;
 mod options;
 mod proxy_login;
 mod registry;
+mod screencast;
 mod screenshot;
 mod selector;
 mod snapshot;
@@ -34,6 +36,7 @@ pub use cookies::{Cookie, SameSite};
 pub use downloads::{Download, DownloadState};
 pub use error::BrowserError;
 pub use options::{BrowserLimits, BrowserOptions, ChromiumSandbox, ProxyEndpoint};
+pub use screencast::{MAX_FRAMES_PER_SECOND, Pace, Viewer};
 pub use screenshot::{Area, ImageFormat};
 pub use snapshot::{MAX_ELEMENTS, Snapshot};
 pub use tab::{Dialog, DialogAnswer, LoadState, Tab, TabInfo};

@@ -14,7 +14,7 @@ mod subscription;
 
 pub(crate) use connection::{CdpError, Connection, Observer};
 pub(crate) use message::{Event, SessionId};
-pub(crate) use subscription::Heard;
+pub(crate) use subscription::{Heard, Subscription};
 
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ mod forms;
 mod frames;
 mod process;
 mod proxy;
+mod screencast;
 mod snapshots;
 mod support;
 mod tabs;
