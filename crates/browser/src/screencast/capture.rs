@@ -21,6 +21,8 @@ const MAX_SIDE: u32 = 1_920;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Of the time between two pictures, how much passes before the next one is asked for. The rest is Chromium's, to draw.
 const PATIENCE: f64 = 0.8;
+/// A page that stands still is looked at again after twice as long each time, up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 pub(super) struct Capture {
     pub(super) active: ActiveTab,
@@ -42,8 +44,8 @@ struct ScreencastFrame<'a> {
 enum Due {
     /// Tell Chromium that the picture of this number is taken: only then it sends another one.
     Acknowledge(i64),
-    /// Chromium drops what a page draws while a picture is not acknowledged. Where nothing came since, that may have been
-    /// the last change for long: look once more.
+    /// Chromium drops what a page draws while a picture is not acknowledged. Where nothing came since, what was dropped
+    /// may be how the page stays.
     LookAgain,
     Nothing,
 }
@@ -80,27 +82,32 @@ impl Capture {
             tokio::time::sleep(PAUSE).await;
             return;
         }
-        // The first picture after a start is of what is there, and needs no second look.
+        // Chromium sends a picture of its own after a start, and others when the page has drawn.
         let mut is_asked_for = true;
+        let mut pause = pace.between_frames();
         let (mut due, mut due_at) = (Due::Nothing, Instant::now());
         loop {
             tokio::select! {
                 frame = next_frame(&mut events) => {
                     let Some((number, jpeg)) = frame else { break };
-                    self.frames.send_replace(Some(jpeg));
-                    due = Due::Acknowledge(number);
-                    due_at = Instant::now();
-                    if !std::mem::take(&mut is_asked_for) {
-                        due_at += pace.between_frames().mul_f64(PATIENCE);
-                    }
+                    let is_asked_for = std::mem::take(&mut is_asked_for);
+                    let is_new = self.show(jpeg);
+                    pause = if is_new { pace.between_frames() } else { (pause * 2).min(LONGEST_PAUSE) };
+                    let patience = if is_asked_for { 0.0 } else { PATIENCE };
+                    (due, due_at) = (Due::Acknowledge(number), Instant::now() + pace.between_frames().mul_f64(patience));
                 }
                 () = sleep_until(due_at), if !matches!(due, Due::Nothing) => match due {
                     Due::Acknowledge(number) => {
                         let _ = self.tell(&session, "Page.screencastFrameAck", json!({"sessionId": number})).await;
-                        (due, due_at) = (Due::LookAgain, Instant::now() + pace.between_frames());
+                        (due, due_at) = (Due::LookAgain, Instant::now() + pause);
                     }
                     Due::LookAgain | Due::Nothing => {
-                        due = Due::Nothing;
+                        if self.start(&session, pace).await.is_err() {
+                            break;
+                        }
+                        is_asked_for = true;
+                        // Should no picture come, it is asked for again.
+                        (due, due_at) = (Due::LookAgain, Instant::now() + LONGEST_PAUSE);
                     }
                 },
                 changed = self.wanted.changed() => {
@@ -121,6 +128,15 @@ impl Capture {
         }
         // It fails where the tab is gone.
         let _ = self.tell(&session, "Page.stopScreencast", json!({})).await;
+    }
+
+    /// Answers whether the picture is another one than the last.
+    fn show(&self, jpeg: Bytes) -> bool {
+        self.frames.send_if_modified(|shown| {
+            let is_new = shown.as_ref() != Some(&jpeg);
+            *shown = Some(jpeg);
+            is_new
+        })
     }
 
     /// Starts, or starts again: then there is a picture of what is shown now.

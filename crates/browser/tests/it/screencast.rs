@@ -44,11 +44,11 @@ fn viewers_see_what_the_active_tab_comes_to() {
         )
         .await;
         let mut viewer = context.watch(SLOW);
-        let picture = next(&mut viewer).await;
-        assert_eq!((picture.width(), picture.height()), (1280, 800));
         until_it_shows(&mut viewer, RED).await;
         // Who joins a page that stands still has a picture as well.
-        assert!(shows(&next(&mut context.watch(SLOW)).await, RED));
+        let picture = next(&mut context.watch(SLOW)).await;
+        assert!(shows(&picture, RED));
+        assert_eq!((picture.width(), picture.height()), (1280, 800));
         // A change right after a change is not lost.
         for _ in 0..3 {
             act(&first, json!({"action": "click", "selector": "button"})).await;
