@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agentd_process::Spawner;
+use futures_util::future::join_all;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -13,10 +14,10 @@ use serde_json::json;
 use crate::active::ActiveTab;
 use crate::chromium::Chromium;
 use crate::downloads::{Download, Downloads};
-use crate::registry::{Registry, tell};
+use crate::registry::{OWN_TAB, Registry, tell};
 use crate::screencast::Screencast;
-use crate::tab::{Deadline, QUICK, Shared, Tab};
-use crate::{BrowserError, BrowserOptions, TabInfo};
+use crate::tab::{Deadline, QUICK, Shared, Tab, is_gone};
+use crate::{BrowserError, BrowserOptions, Environment, TabInfo};
 
 const CLOSE_AGAIN: Duration = Duration::from_secs(2);
 
@@ -42,6 +43,7 @@ pub struct Context {
     id: Arc<str>,
     pub(crate) active: ActiveTab,
     pub(crate) screencast: Screencast,
+    environment: Arc<Environment>,
     running: Arc<Running>,
 }
 
@@ -88,6 +90,14 @@ impl Browser {
     /// # Errors
     /// [`BrowserError::Unavailable`] when there is none on this machine or it cannot be started.
     pub async fn context(&self) -> Result<Context, BrowserError> {
+        self.context_in(Arc::default()).await
+    }
+
+    /// A new context that is and does as this environment says.
+    ///
+    /// # Errors
+    /// As [`Self::context`].
+    pub async fn context_in(&self, environment: Arc<Environment>) -> Result<Context, BrowserError> {
         let running = self.running().await?;
         let connection = running.shared.connection.clone();
         let proxy =
@@ -97,7 +107,7 @@ impl Browser {
         let created: CreatedContext = connection.call(None, "Target.createBrowserContext", parameters, QUICK).await?;
         let id = created.browser_context_id;
         let active = ActiveTab::new(Arc::clone(&id), Arc::clone(&running.registry));
-        let context = Context { id, active, screencast: Screencast::default(), running };
+        let context = Context { id, active, screencast: Screencast::default(), environment, running };
         let running = &context.running;
         let behavior = if running.registry.downloads.directory.is_some() { "allowAndName" } else { "deny" };
         let parameters = json!({
@@ -108,6 +118,8 @@ impl Browser {
         if let Some(credential) = self.options.proxy.as_ref().and_then(|proxy| proxy.credential.as_ref()) {
             crate::proxy_login::log_in(&context, &connection, credential).await?;
         }
+        running.registry.set_environment(&context.id, &context.environment);
+        context.permit_geolocation(true).await?;
         Ok(context)
     }
 
@@ -128,12 +140,13 @@ impl Browser {
             uploads: AtomicU64::new(0),
             upload_bytes: limits.download_bytes,
             viewport: self.options.viewport,
+            version: chromium.version.clone(),
         });
         // It is set once, here.
         let _ = registry.shared.set(Arc::clone(&shared));
         let attach = json!({
             "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true,
-            "filter": [{"type": "page"}, {"exclude": true}],
+            "filter": [{"type": "page"}, {"type": "service_worker"}, {"type": "shared_worker"}, {"exclude": true}],
         });
         let discover = json!({"discover": true, "filter": [{"type": "page"}, {"exclude": true}]});
         connection.call::<IgnoredAny>(None, "Target.setAutoAttach", attach, QUICK).await?;
@@ -162,9 +175,19 @@ impl Context {
         if registry.count() >= limit {
             return Err(BrowserError::TooManyTabs { limit });
         }
+        self.open("about:blank").await
+    }
+
+    /// One of our own, which is in no list and follows no environment.
+    pub(crate) async fn open_own_tab(&self) -> Result<Arc<Tab>, BrowserError> {
+        self.open(OWN_TAB).await
+    }
+
+    async fn open(&self, url: &str) -> Result<Arc<Tab>, BrowserError> {
+        let registry = &self.running.registry;
         let deadline = Deadline::after(QUICK);
         // In a window of its own, so that no tab hides another.
-        let parameters = json!({"url": "about:blank", "browserContextId": self.id, "newWindow": true});
+        let parameters = json!({"url": url, "browserContextId": self.id, "newWindow": true});
         let connection = &self.running.shared.connection;
         let created: CreatedTarget = connection.call(None, "Target.createTarget", parameters, QUICK).await?;
         let mut changes = registry.changes.subscribe();
@@ -193,7 +216,8 @@ impl Context {
     /// # Errors
     /// [`BrowserError::NoTab`]
     pub fn tab(&self, id: &str) -> Result<Arc<Tab>, BrowserError> {
-        let tab = self.running.registry.tab(id).filter(|tab| tab.context == self.id);
+        let tab = self.running.registry.tab(id);
+        let tab = tab.filter(|tab| tab.context == self.id && tab.environment.is_some());
         tab.ok_or_else(|| BrowserError::NoTab(id.to_owned()))
     }
 
@@ -245,13 +269,16 @@ impl Context {
     /// # Errors
     /// [`BrowserError::NoTab`], or when the browser does not do it.
     pub async fn close_tab(&self, id: &str) -> Result<(), BrowserError> {
-        let tab = self.tab(id)?;
+        self.close_this(&*self.tab(id)?).await
+    }
+
+    pub(crate) async fn close_this(&self, tab: &Tab) -> Result<(), BrowserError> {
         let deadline = Deadline::after(QUICK);
         let connection = &self.running.shared.connection;
         let mut state = tab.state.subscribe();
         // A navigation that comes at the same time makes Chromium forget that it is to close.
         while !deadline.is_over() {
-            let parameters = json!({"targetId": id});
+            let parameters = json!({"targetId": tab.id()});
             connection.call::<IgnoredAny>(None, "Target.closeTarget", parameters, deadline.remaining()).await?;
             let closed = state.wait_for(|state| state.is_closed || state.ended.is_some());
             if tokio::time::timeout(CLOSE_AGAIN.min(deadline.remaining()), closed).await.is_ok() {
@@ -259,6 +286,48 @@ impl Context {
             }
         }
         Err(deadline.timeout("the end of the tab"))
+    }
+
+    #[must_use]
+    pub fn environment(&self) -> &Arc<Environment> {
+        &self.environment
+    }
+
+    /// As its Chromium names itself.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.running.shared.version
+    }
+
+    /// Makes what is open already follow what was changed in the environment.
+    ///
+    /// # Errors
+    /// When the browser does not take it, or has ended.
+    pub async fn apply_environment(&self) -> Result<(), BrowserError> {
+        let shared = &self.running.shared;
+        let sessions = self.running.registry.sessions_in(&self.environment);
+        let told = sessions.iter().map(|(session, kind)| self.environment.tell(shared, session, *kind, false));
+        for outcome in join_all(told).await {
+            match outcome {
+                // It closed meanwhile.
+                Err(error) if is_gone(&error) => {}
+                other => other?,
+            }
+        }
+        self.permit_geolocation(false).await
+    }
+
+    async fn permit_geolocation(&self, is_new: bool) -> Result<(), BrowserError> {
+        let is_placed = self.environment.profile().geolocation.is_some();
+        let (method, parameters) = match (is_placed, is_new) {
+            (true, _) => {
+                ("Browser.grantPermissions", json!({"permissions": ["geolocation"], "browserContextId": self.id}))
+            }
+            (false, false) => ("Browser.resetPermissions", json!({"browserContextId": self.id})),
+            (false, true) => return Ok(()),
+        };
+        self.running.shared.connection.call::<IgnoredAny>(None, method, parameters, QUICK).await?;
+        Ok(())
     }
 
     /// Files that pages sent since the browser was started, the last 100.
@@ -303,6 +372,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        self.running.registry.forget_environment(&self.id);
         if !self.is_ended() && tokio::runtime::Handle::try_current().is_ok() {
             let parameters = json!({"browserContextId": self.id});
             tell(&self.running.shared, "Target.disposeBrowserContext", parameters);

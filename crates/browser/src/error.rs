@@ -30,6 +30,8 @@ pub enum BrowserError {
     TabCrashed,
     #[error("there are {limit} tabs already; close one")]
     TooManyTabs { limit: usize },
+    #[error("{0}")]
+    TooMuch(String),
     #[error("the file cannot be used: {0}")]
     File(String),
     #[error("{0}")]
@@ -53,6 +55,7 @@ impl BrowserError {
             Self::NoTab(_) => "tab_not_found",
             Self::TabCrashed => "tab_crashed",
             Self::TooManyTabs { .. } => "too_many_tabs",
+            Self::TooMuch(_) => "too_much",
             Self::File(_) => "file_refused",
             Self::Protocol(_) => "browser_failed",
         }

@@ -29,7 +29,7 @@ pub(crate) async fn log_in(
     connection: &Connection,
     (user, password): &(String, Secret),
 ) -> Result<(), BrowserError> {
-    let tab = context.open_tab().await?;
+    let tab = context.open_own_tab().await?;
     let session = tab.main_session();
     let mut events = connection.subscribe(Some(session.clone()), &["Fetch.requestPaused", "Fetch.authRequired"], 64);
     let enable = json!({"handleAuthRequests": true, "patterns": [{"urlPattern": "http://proxy-credential.invalid/*"}]});
@@ -71,5 +71,5 @@ pub(crate) async fn log_in(
         done = request => done,
         failed = answer => failed,
     }?;
-    context.close_tab(tab.id()).await
+    context.close_this(&tab).await
 }

@@ -3,15 +3,24 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::Environment;
 use crate::cdp::{Event, Observer, SessionId};
 use crate::downloads::Downloads;
+use crate::emulation::Kind;
+use crate::network::paused;
 use crate::tab::{QUICK, Shared, Tab};
+
+/// What a tab of our own begins with.
+pub(crate) const OWN_TAB: &str = "about:blank#agentd-own-tab";
+/// Those beyond run as well, unseen and without mocks.
+const MAX_WORKERS: usize = 200;
 
 /// Contexts and tabs of one Chromium.
 #[derive(Debug)]
@@ -20,6 +29,8 @@ pub(crate) struct Registry {
     pub(crate) shared: OnceLock<Arc<Shared>>,
     tab_limit: usize,
     inner: Mutex<Inner>,
+    /// Of each context that is in use.
+    environments: Mutex<HashMap<Arc<str>, Arc<Environment>>>,
     /// Counts changes of the list of tabs and of what they show.
     pub(crate) changes: watch::Sender<u64>,
     pub(crate) downloads: Downloads,
@@ -30,6 +41,16 @@ struct Inner {
     /// In the order of their opening.
     tabs: Vec<Arc<Tab>>,
     sessions: HashMap<SessionId, Arc<Tab>>,
+    workers: HashMap<SessionId, Worker>,
+}
+
+/// A worker whose requests are seen.
+#[derive(Debug, Clone)]
+struct Worker {
+    kind: Kind,
+    environment: Arc<Environment>,
+    /// The page that it belongs to.
+    tab: Option<Arc<Tab>>,
 }
 
 #[derive(Deserialize)]
@@ -71,11 +92,41 @@ struct TargetInfoChanged {
 
 impl Registry {
     pub(crate) fn new(tab_limit: usize, downloads: Downloads) -> Self {
-        Self { shared: OnceLock::new(), tab_limit, inner: Mutex::default(), changes: watch::Sender::new(0), downloads }
+        Self {
+            shared: OnceLock::new(),
+            tab_limit,
+            inner: Mutex::default(),
+            environments: Mutex::default(),
+            changes: watch::Sender::new(0),
+            downloads,
+        }
     }
 
+    /// Those that are shown, which have an environment.
     pub(crate) fn tabs(&self, context: &str) -> Vec<Arc<Tab>> {
-        self.inner.lock().tabs.iter().filter(|tab| &*tab.context == context).cloned().collect()
+        let inner = self.inner.lock();
+        inner.tabs.iter().filter(|tab| &*tab.context == context && tab.environment.is_some()).cloned().collect()
+    }
+
+    /// What is opened in this context from now on follows this environment.
+    pub(crate) fn set_environment(&self, context: &Arc<str>, environment: &Arc<Environment>) {
+        self.environments.lock().insert(Arc::clone(context), Arc::clone(environment));
+    }
+
+    pub(crate) fn forget_environment(&self, context: &str) {
+        self.environments.lock().remove(context);
+    }
+
+    /// Everything that follows this environment.
+    pub(crate) fn sessions_in(&self, environment: &Arc<Environment>) -> Vec<(SessionId, Kind)> {
+        let inner = self.inner.lock();
+        let is_in = |tab: &Arc<Tab>| tab.environment.as_ref().is_some_and(|other| Arc::ptr_eq(other, environment));
+        let pages = inner.sessions.iter().filter(|(_, tab)| is_in(tab));
+        let pages = pages.map(|(session, tab)| {
+            (Arc::clone(session), if tab.is_session(session) { Kind::Page } else { Kind::Frame })
+        });
+        let workers = inner.workers.iter().filter(|(_, worker)| Arc::ptr_eq(&worker.environment, environment));
+        pages.chain(workers.map(|(session, worker)| (Arc::clone(session), worker.kind))).collect()
     }
 
     pub(crate) fn tab(&self, id: &str) -> Option<Arc<Tab>> {
@@ -94,6 +145,14 @@ impl Registry {
         let Some(AttachedToTarget { session_id, target_info }) = event.read() else { return };
         let Some(shared) = self.shared.get() else { return };
         let outer = event.session.as_ref().and_then(|session| self.inner.lock().sessions.get(session).cloned());
+        let context = target_info.browser_context_id.clone().unwrap_or_else(|| "".into());
+        // A page's own has an opener, whatever it is opened with.
+        let is_ours = target_info.url == OWN_TAB && target_info.opener_id.is_none();
+        if let Some(worker) = self.worker_of(&target_info, event.session.as_ref(), &context) {
+            self.inner.lock().workers.insert(Arc::clone(&session_id), worker.clone());
+            tokio::spawn(set_up_worker(worker, session_id, Arc::clone(shared)));
+            return;
+        }
         match (&*target_info.kind, outer) {
             ("iframe", Some(tab)) => {
                 self.inner.lock().sessions.insert(Arc::clone(&session_id), Arc::clone(&tab));
@@ -101,11 +160,12 @@ impl Registry {
                 tab.frame_moved(frame, target_info.parent_frame_id, session);
                 tokio::spawn(tab.set_up_frame(session_id));
             }
-            ("page", None) if self.count() < self.tab_limit => {
-                let context = target_info.browser_context_id.unwrap_or_else(|| "".into());
+            ("page", None) if is_ours || self.count() < self.tab_limit => {
+                let environment = self.environments.lock().get(&context).filter(|_| !is_ours).cloned();
                 let session = Arc::clone(&session_id);
                 let (id, opener) = (target_info.target_id, target_info.opener_id);
-                let tab = Arc::new(Tab::new(id, context, opener, session, target_info.url, Arc::clone(shared)));
+                let tab =
+                    Arc::new(Tab::new(id, context, environment, opener, session, target_info.url, Arc::clone(shared)));
                 {
                     let mut inner = self.inner.lock();
                     inner.tabs.push(Arc::clone(&tab));
@@ -144,13 +204,59 @@ impl Registry {
 
     fn detached(&self, event: &Event) {
         let Some(DetachedFromTarget { session_id }) = event.read() else { return };
+        let worker = self.inner.lock().workers.remove(&session_id);
+        if worker.is_some() {
+            return;
+        }
         let Some(tab) = self.inner.lock().sessions.remove(&session_id) else { return };
+        if let Some(environment) = &tab.environment {
+            self.restore_of_process(environment);
+        }
         if tab.is_session(&session_id) {
             self.inner.lock().tabs.retain(|other| !Arc::ptr_eq(other, &tab));
             tab.state.send_modify(|state| state.is_closed = true);
             self.changed();
         } else {
             tab.state.send_modify(|state| state.session_detached(&session_id));
+        }
+    }
+
+    /// A worker to be looked at, unless there are too many.
+    fn worker_of(&self, target: &TargetInfo, outer: Option<&SessionId>, context: &str) -> Option<Worker> {
+        let kind = match &*target.kind {
+            "worker" => Kind::Worker,
+            "service_worker" | "shared_worker" => Kind::SharedWorker,
+            _ => return None,
+        };
+        let inner = self.inner.lock();
+        if inner.workers.len() >= MAX_WORKERS {
+            return None;
+        }
+        // A worker of a worker belongs to the same page.
+        let above = outer.and_then(|outer| inner.workers.get(outer));
+        let tab = outer.and_then(|outer| inner.sessions.get(outer)).or(above.and_then(|above| above.tab.as_ref()));
+        let environment = match (tab, above) {
+            (Some(tab), _) => tab.environment.clone()?,
+            (None, Some(above)) => Arc::clone(&above.environment),
+            (None, None) => self.environments.lock().get(context).cloned()?,
+        };
+        Some(Worker { kind, environment, tab: tab.cloned() })
+    }
+
+    /// What a process has as a whole may have gone with the page that it came through; others of it stay.
+    fn restore_of_process(&self, environment: &Arc<Environment>) {
+        let commands = {
+            let appearance = environment.appearance.lock();
+            if !appearance.has_of_process() {
+                return;
+            }
+            appearance.of_process()
+        };
+        let Some(shared) = self.shared.get() else { return };
+        for (session, _) in self.sessions_in(environment).into_iter().filter(|(_, kind)| matches!(kind, Kind::Page | Kind::Frame)) {
+            let commands =
+                commands.clone().map(|(method, parameters)| (Some(Arc::clone(&session)), method, parameters));
+            tell_in_order(shared, commands.into());
         }
     }
 
@@ -178,11 +284,18 @@ impl Observer for Registry {
             }
             _ => {
                 let Some(session) = &event.session else { return };
-                let tab = self.inner.lock().sessions.get(session).cloned();
+                let (tab, worker) = {
+                    let inner = self.inner.lock();
+                    (inner.sessions.get(session).cloned(), inner.workers.get(session).cloned())
+                };
+                self.observe(event, tab.as_ref(), worker.as_ref());
                 if let Some(tab) = tab {
                     tab.apply(event, session);
                     if &*event.method == "Page.frameNavigated" {
                         self.changed();
+                        if let Some(environment) = &tab.environment {
+                            self.restore_of_process(environment);
+                        }
                     }
                 }
             }
@@ -195,6 +308,39 @@ impl Observer for Registry {
             tab.state.send_modify(|state| state.ended = Some(reason.into()));
         }
         self.changed();
+    }
+}
+
+impl Registry {
+    /// Requests, whoever sends them.
+    fn observe(&self, event: &Event, tab: Option<&Arc<Tab>>, worker: Option<&Worker>) {
+        let tab = tab.or(worker.and_then(|worker| worker.tab.as_ref()));
+        let environment = worker.map(|worker| &worker.environment).or(tab.and_then(|tab| tab.environment.as_ref()));
+        let (Some(environment), Some(shared)) = (environment, self.shared.get()) else { return };
+        match &*event.method {
+            "Fetch.requestPaused" => paused(event, environment, &shared.connection),
+            method if method.starts_with("Network.") || method == "Page.lifecycleEvent" => {
+                environment.observe(event, tab.map(|tab| tab.main_frame()).as_ref(), &shared.connection);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Before it runs.
+async fn set_up_worker(worker: Worker, session: SessionId, shared: Arc<Shared>) {
+    let told = worker.environment.tell(&shared, &session, worker.kind, true);
+    let attach = json!({
+        "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true,
+        "filter": [{"type": "worker"}, {"exclude": true}],
+    });
+    let connection = &shared.connection;
+    let rest = [("Target.setAutoAttach", attach), ("Runtime.runIfWaitingForDebugger", json!({}))];
+    let rest =
+        rest.map(|(method, parameters)| connection.call::<IgnoredAny>(Some(&session), method, parameters, QUICK));
+    let (told, rest) = tokio::join!(told, join_all(rest));
+    if let Some(error) = told.err().or_else(|| rest.into_iter().find_map(Result::err).map(Into::into)) {
+        tracing::debug!(%error, "a worker could not be prepared");
     }
 }
 

@@ -103,6 +103,9 @@ impl Tab {
             }),
             "Page.frameNavigated" => self.with(event, |state, it: Navigated| {
                 let frame = it.frame;
+                if let Some(environment) = &self.environment {
+                    environment.saw(&frame.url);
+                }
                 self.forget_world(&frame.id);
                 state.frame_attached(Arc::clone(&frame.id), frame.parent_id.clone(), Arc::clone(session));
                 state.frame_navigated(&frame.id, frame.url(), &frame.loader_id);

@@ -22,15 +22,15 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::BrowserError;
 use crate::cdp::{Connection, SessionId};
 use crate::chromium::Folder;
 use crate::snapshot::Refs;
+use crate::{BrowserError, Environment};
 pub(crate) use state::FrameId;
 pub use state::{Dialog, DialogAnswer, LoadState};
 use state::{PreparedAnswer, TabState};
 use world::World;
-pub(crate) use world::{Argument, Element, Invoked, OBJECTS};
+pub(crate) use world::{Argument, Element, Invoked, OBJECTS, is_gone};
 
 /// A command that only looks something up.
 pub(crate) const QUICK: Duration = Duration::from_secs(10);
@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) uploads: AtomicU64,
     pub(crate) upload_bytes: u64,
     pub(crate) viewport: (u32, u32),
+    /// As Chromium names itself.
+    pub(crate) version: String,
 }
 
 /// A tab as it is listed.
@@ -60,6 +62,8 @@ pub struct TabInfo {
 pub struct Tab {
     id: Arc<str>,
     pub(crate) context: Arc<str>,
+    /// None for a tab of our own, which nobody is shown.
+    pub(crate) environment: Option<Arc<Environment>>,
     opener: Option<Arc<str>>,
     session: SessionId,
     pub(crate) shared: Arc<Shared>,
@@ -111,6 +115,7 @@ impl Tab {
     pub(crate) fn new(
         id: Arc<str>,
         context: Arc<str>,
+        environment: Option<Arc<Environment>>,
         opener: Option<Arc<str>>,
         session: SessionId,
         url: String,
@@ -121,6 +126,7 @@ impl Tab {
         Self {
             id,
             context,
+            environment,
             opener,
             session,
             shared,

@@ -10,6 +10,7 @@ use super::events::FrameTree;
 use super::{QUICK, Tab};
 use crate::BrowserError;
 use crate::cdp::SessionId;
+use crate::emulation::Kind;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,17 +21,7 @@ struct Tree {
 impl Tab {
     /// Prepares the page's own session; then the tab is ready.
     pub(crate) async fn set_up(self: Arc<Self>) {
-        let (width, height) = self.shared.viewport;
-        let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
-        let (session, prepared) = (&self.session, async {
-            tokio::try_join!(
-                self.tell(&self.session, "Emulation.setDeviceMetricsOverride", metrics),
-                // A page behind another one draws and has the focus as if it were in front.
-                self.tell(&self.session, "Emulation.setFocusEmulationEnabled", json!({"enabled": true})),
-            )
-        });
-        let (common, own) = tokio::join!(self.prepare(session), prepared);
-        if let Err(error) = common.and(own.map(|_| ())) {
+        if let Err(error) = self.prepare(&self.session, Kind::Page).await {
             tracing::warn!(%error, "a tab could not be prepared");
         }
         self.state.send_modify(|state| state.is_ready = true);
@@ -38,22 +29,32 @@ impl Tab {
 
     /// A frame that got a process of its own.
     pub(crate) async fn set_up_frame(self: Arc<Self>, session: SessionId) {
-        if let Err(error) = self.prepare(&session).await {
+        if let Err(error) = self.prepare(&session, Kind::Frame).await {
             // Frames come and go; one that went meanwhile is no loss.
             tracing::debug!(%error, "a frame could not be prepared");
         }
     }
 
-    async fn prepare(&self, session: &SessionId) -> Result<(), BrowserError> {
+    async fn prepare(&self, session: &SessionId, kind: Kind) -> Result<(), BrowserError> {
         let attach = json!({
             "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true,
-            "filter": [{"type": "iframe"}, {"exclude": true}],
+            "filter": [{"type": "iframe"}, {"type": "worker"}, {"exclude": true}],
         });
+        let environment = self.environment.clone().unwrap_or_default();
+        let environment = environment.tell(&self.shared, session, kind, true);
+        let focus = async {
+            if kind == Kind::Page {
+                // A page behind another one draws and has the focus as if it were in front.
+                self.tell(session, "Emulation.setFocusEmulationEnabled", json!({"enabled": true})).await?;
+            }
+            Ok(())
+        };
         // Sent together; Chromium keeps the order, so that the page runs after all of it.
-        let (enabled, _, _, _, tree, _) = tokio::try_join!(
+        let ((), (), enabled, _, _, tree, _) = tokio::try_join!(
+            environment,
+            focus,
             self.tell(session, "Page.enable", json!({})),
             self.tell(session, "Page.setLifecycleEventsEnabled", json!({"enabled": true})),
-            self.tell(session, "Network.enable", json!({"maxTotalBufferSize": 0, "maxResourceBufferSize": 0})),
             self.tell(session, "Target.setAutoAttach", attach),
             async {
                 Ok(self.shared.connection.call::<Tree>(Some(session), "Page.getFrameTree", json!({}), QUICK).await?)

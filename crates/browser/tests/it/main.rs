@@ -9,12 +9,15 @@
 )]
 
 mod actions;
+mod emulation;
 mod forms;
 mod frames;
+mod network;
 mod process;
 mod proxy;
 mod screencast;
 mod snapshots;
+mod storage_state;
 mod support;
 mod tabs;
 mod waits;

@@ -10,6 +10,8 @@ use agentd_process::Spawner;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -76,6 +78,15 @@ pub(crate) async fn path(html: &str) -> String {
     url.rsplit_once('/').map(|(_, path)| format!("/{path}")).unwrap()
 }
 
+/// Puts a script on the server; answers its path.
+pub(crate) async fn script(source: &str) -> String {
+    let server = SERVER.get_or_init(serve).await;
+    let mut pages = server.pages.lock();
+    let path = format!("/{}.js", pages.len());
+    pages.insert(path.clone(), source.to_owned());
+    path
+}
+
 /// An address of the server that is no page of a test.
 pub(crate) async fn address(path: &str) -> String {
     let server = SERVER.get_or_init(serve).await;
@@ -101,6 +112,14 @@ async fn answer(State(server): State<Server>, request: Request) -> Response {
         "/cookie" => {
             ([(header::SET_COOKIE, "kept=yes; Path=/; HttpOnly")], Html("<title>cookie</title>")).into_response()
         }
+        "/moved" => (StatusCode::FOUND, [(header::LOCATION, "/headers")]).into_response(),
+        "/headers" => {
+            let headers = request.headers().iter();
+            let headers =
+                headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
+            axum::Json(headers.collect::<HashMap<_, _>>()).into_response()
+        }
+        "/large" => ([(header::CONTENT_TYPE, "text/plain")], "x".repeat((1 << 20) + 1)).into_response(),
         "/echo-cookie" => {
             let cookie = request.headers().get(header::COOKIE).and_then(|value| value.to_str().ok()).unwrap_or("none");
             Html(format!("<title>{cookie}</title>")).into_response()
@@ -115,6 +134,9 @@ async fn answer(State(server): State<Server>, request: Request) -> Response {
             ([(header::CONTENT_DISPOSITION, "attachment; filename=big.bin")], body).into_response()
         }
         path => match server.pages.lock().get(path) {
+            Some(source) if path.ends_with(".js") => {
+                ([(header::CONTENT_TYPE, "text/javascript")], source.clone()).into_response()
+            }
             Some(html) => Html(html.clone()).into_response(),
             None => (StatusCode::NOT_FOUND, Html("<title>nothing here</title>")).into_response(),
         },
@@ -157,6 +179,28 @@ pub(crate) async fn expect_title(tab: &Tab, expected: &str) {
         }
         assert!(started.elapsed() < SOON, "the title is {title:?} and not {expected:?}");
     }
+}
+
+/// What a page writes into its title, after `= `, when it knows.
+pub(crate) async fn said(tab: &Tab) -> String {
+    let started = std::time::Instant::now();
+    loop {
+        let title = title(tab).await;
+        if let Some(said) = title.strip_prefix("= ") {
+            return said.to_owned();
+        }
+        assert!(started.elapsed() < SOON, "the page says nothing: {title:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// For scripts that say more than a title can hold.
+pub(crate) const SAY: &str = "const say = said => location.hash = '=' + btoa(unescape(encodeURIComponent(said)));";
+
+/// What the page said with that.
+pub(crate) async fn long_said(tab: &Tab) -> String {
+    let said = eventually("what the page says", || tab.info().url.split_once("#=").map(|(_, said)| said.to_owned()));
+    String::from_utf8(STANDARD.decode(said.await).unwrap()).unwrap()
 }
 
 /// Looks until it holds.

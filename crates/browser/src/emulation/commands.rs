@@ -1,0 +1,101 @@
+//! What each session is told, so that pages, frames and workers see the same browser.
+
+use serde_json::{Value, json};
+
+use super::user_agent::user_agent_override;
+use super::{ColorScheme, Emulation, Profile};
+
+/// What a session is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Page,
+    /// A frame with a process of its own.
+    Frame,
+    /// Of one page. What is held of its requests is held by the page.
+    Worker,
+    /// A service worker or a shared one.
+    SharedWorker,
+}
+
+/// The device and its user.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Appearance {
+    pub(crate) emulation: Emulation,
+    pub(crate) profile: Profile,
+}
+
+type Command = (&'static str, Value);
+
+impl Appearance {
+    /// `viewport` where none is emulated, `chromium` as it names itself. A session that is new is as a browser is from
+    /// the start; another one may have been told something else before.
+    pub(crate) fn commands(&self, kind: Kind, viewport: (u32, u32), chromium: &str, is_new: bool) -> Vec<Command> {
+        let Self { emulation, profile } = self;
+        let mut commands = Vec::new();
+        let mut add = |is_wanted: bool, method, parameters| {
+            if is_wanted || !is_new {
+                commands.push((method, parameters));
+            }
+        };
+        let user_agent = profile.user_agent.clone().or_else(|| emulation.user_agent_in(chromium));
+        let languages = profile.languages();
+        let parameters = user_agent_override(user_agent.as_deref(), languages.as_deref());
+        add(user_agent.is_some() || languages.is_some(), "Emulation.setUserAgentOverride", parameters);
+        let headers = json!({"headers": profile.extra_headers});
+        add(!profile.extra_headers.is_empty(), "Network.setExtraHTTPHeaders", headers);
+        if matches!(kind, Kind::Page | Kind::Frame) {
+            let [locale, timezone] = self.of_process();
+            add(profile.locale.is_some(), locale.0, locale.1);
+            add(profile.timezone.is_some(), timezone.0, timezone.1);
+            let touches = if emulation.is_mobile { 5 } else { 1 };
+            let touch = json!({"enabled": emulation.is_mobile, "maxTouchPoints": touches});
+            add(emulation.is_mobile, "Emulation.setTouchEmulationEnabled", touch);
+            let scheme = match profile.color_scheme {
+                Some(ColorScheme::Light) => "light",
+                Some(ColorScheme::Dark) => "dark",
+                None => "",
+            };
+            let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+            add(profile.color_scheme.is_some(), "Emulation.setEmulatedMedia", media);
+            match profile.geolocation {
+                Some(place) => add(true, "Emulation.setGeolocationOverride", json!(place)),
+                None => add(false, "Emulation.clearGeolocationOverride", json!({})),
+            }
+        }
+        if kind == Kind::Page {
+            commands.push(("Emulation.setDeviceMetricsOverride", self.metrics(viewport)));
+        }
+        commands
+    }
+
+    /// What all parts of a process have together, workers as well. It goes with the session that it came through.
+    pub(crate) fn of_process(&self) -> [Command; 2] {
+        let locale = self.profile.locale.as_ref().map_or(json!({}), |locale| json!({"locale": locale}));
+        let timezone = json!({"timezoneId": self.profile.timezone.as_deref().unwrap_or_default()});
+        [("Emulation.setLocaleOverride", locale), ("Emulation.setTimezoneOverride", timezone)]
+    }
+
+    pub(crate) fn has_of_process(&self) -> bool {
+        self.profile.locale.is_some() || self.profile.timezone.is_some()
+    }
+
+    fn metrics(&self, viewport: (u32, u32)) -> Value {
+        let emulation = &self.emulation;
+        let (width, height) = emulation.viewport.unwrap_or(viewport);
+        let mut metrics = json!({
+            "width": width,
+            "height": height,
+            "deviceScaleFactor": emulation.device_scale_factor,
+            "mobile": emulation.is_mobile,
+        });
+        if let Some((width, height)) = emulation.screen {
+            metrics["screenWidth"] = width.into();
+            metrics["screenHeight"] = height.into();
+        }
+        if emulation.is_mobile {
+            let (kind, angle) = if width > height { ("landscapePrimary", 90) } else { ("portraitPrimary", 0) };
+            metrics["screenOrientation"] = json!({"type": kind, "angle": angle});
+        }
+        metrics
+    }
+}

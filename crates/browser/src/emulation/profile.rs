@@ -1,0 +1,149 @@
+//! Who uses the browser, and where.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::network::wrong_headers;
+
+/// Headers that belong to a connection, or that a page's own request decides.
+const OTHERS_HEADERS: &[&str] = &[
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "host",
+    "keep-alive",
+    "origin",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What is set is as it says; the rest is the browser's own.
+#[derive(Clone, PartialEq, Default)]
+pub struct Profile {
+    /// Wins over the one of a device.
+    pub user_agent: Option<String>,
+    /// Language and region, `de-CH`.
+    pub locale: Option<String>,
+    /// A name of IANA, `Europe/Zurich`; whether there is such a zone is the caller's to know.
+    pub timezone: Option<String>,
+    pub geolocation: Option<Geolocation>,
+    pub color_scheme: Option<ColorScheme>,
+    /// Sent with every request, to whomever it goes.
+    pub extra_headers: BTreeMap<String, String>,
+}
+
+/// Pages that ask where they are, are told this without asking anybody.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Geolocation {
+    pub latitude: f64,
+    pub longitude: f64,
+    /// Metres.
+    pub accuracy: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColorScheme {
+    Light,
+    Dark,
+}
+
+/// Headers can carry credentials.
+impl std::fmt::Debug for Profile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Profile").field("locale", &self.locale).finish_non_exhaustive()
+    }
+}
+
+impl Profile {
+    /// # Errors
+    /// What is wrong, each with the field's name.
+    pub fn check(&self) -> Result<(), Vec<(&'static str, String)>> {
+        let mut problems = Vec::new();
+        let mut add = |field, problem: Option<String>| problems.extend(problem.map(|problem| (field, problem)));
+        add("user_agent", self.user_agent.as_deref().and_then(super::wrong_user_agent));
+        let is_locale = self.locale.as_deref().is_none_or(is_locale);
+        add("locale", (!is_locale).then(|| "must be a language tag such as `de` or `de-CH`".to_owned()));
+        if let Some(place) = self.geolocation {
+            let is_there = place.latitude.abs() <= 90.0 && place.longitude.abs() <= 180.0;
+            let problem = "must have a latitude from -90 to 90 and a longitude from -180 to 180";
+            add("geolocation", (!is_there).then(|| problem.to_owned()));
+            let is_near = (0.0..=1e6).contains(&place.accuracy);
+            add("geolocation", (!is_near).then(|| "must have an accuracy from 0 to 1,000,000 metres".to_owned()));
+        }
+        add("extra_headers", wrong_headers(&self.extra_headers).or_else(|| self.others_header()));
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    fn others_header(&self) -> Option<String> {
+        self.extra_headers.keys().find_map(|name| {
+            let lower = name.to_ascii_lowercase();
+            match lower.as_str() {
+                "user-agent" => Some("`User-Agent` has a field of its own, `user_agent`".to_owned()),
+                "accept-language" => Some("`Accept-Language` follows from `locale`".to_owned()),
+                other
+                    if OTHERS_HEADERS.contains(&other)
+                        || ["proxy-", "sec-"].iter().any(|start| other.starts_with(start)) =>
+                {
+                    Some(format!("`{name}` is set by the browser itself"))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// As headers and pages name them: the locale, and its language alone.
+    pub(super) fn languages(&self) -> Option<String> {
+        let locale = self.locale.as_deref()?;
+        Some(match locale.split_once('-') {
+            Some((language, _)) => format!("{locale},{language}"),
+            None => locale.to_owned(),
+        })
+    }
+}
+
+fn is_locale(tag: &str) -> bool {
+    let mut parts = tag.split('-');
+    let is_language = parts
+        .next()
+        .is_some_and(|language| (2..=3).contains(&language.len()) && language.chars().all(|c| c.is_ascii_lowercase()));
+    let are_subtags =
+        parts.all(|part| (2..=8).contains(&part.len()) && part.chars().all(|c| c.is_ascii_alphanumeric()));
+    is_language && are_subtags && tag.len() <= 35
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_named_all_at_once() {
+        let profile = Profile {
+            user_agent: Some("a\nb".to_owned()),
+            locale: Some("german".to_owned()),
+            geolocation: Some(Geolocation { latitude: f64::NAN, longitude: 0.0, accuracy: -1.0 }),
+            extra_headers: BTreeMap::from([("Host".to_owned(), "x".to_owned())]),
+            ..Profile::default()
+        };
+        let problems = profile.check().unwrap_err();
+        let fields: Vec<_> = problems.iter().map(|(field, _)| *field).collect();
+        assert_eq!(fields, ["user_agent", "locale", "geolocation", "geolocation", "extra_headers"]);
+        assert!(Profile::default().check().is_ok());
+    }
+
+    #[test]
+    fn locales_are_language_tags() {
+        for tag in ["de", "de-CH", "zh-Hant-TW", "es-419", "fil"] {
+            assert!(is_locale(tag), "{tag}");
+        }
+        for tag in ["", "d", "de_CH", "de-", "DE", "de-CH\r\nX: y", "german"] {
+            assert!(!is_locale(tag), "{tag}");
+        }
+    }
+}

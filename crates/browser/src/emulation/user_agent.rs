@@ -1,0 +1,158 @@
+//! A user agent with all that must fit it.
+
+use serde_json::{Value, json};
+
+/// What a text of a user agent says of its browser.
+#[derive(Debug, PartialEq, Eq)]
+struct Parts<'a> {
+    platform: Platform,
+    is_mobile: bool,
+    /// Of a browser made of Chromium: its version, and its name if it is no Chrome.
+    chrome: Option<&'a str>,
+    brand: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Platform {
+    Windows,
+    MacOs,
+    Android,
+    Iphone,
+    Ipad,
+    Linux,
+}
+
+impl Platform {
+    /// `navigator.platform`
+    fn of_navigator(self) -> &'static str {
+        match self {
+            Self::Windows => "Win32",
+            Self::MacOs => "MacIntel",
+            Self::Android => "Linux armv81",
+            Self::Iphone => "iPhone",
+            Self::Ipad => "iPad",
+            Self::Linux => "Linux x86_64",
+        }
+    }
+
+    /// The name and the version in client hints.
+    fn of_hints(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Windows => ("Windows", "15.0.0"),
+            Self::MacOs => ("macOS", "14.5.0"),
+            Self::Android => ("Android", "14.0.0"),
+            Self::Iphone | Self::Ipad => ("iOS", "17.5.0"),
+            Self::Linux => ("Linux", ""),
+        }
+    }
+}
+
+impl<'a> Parts<'a> {
+    fn of(user_agent: &'a str) -> Self {
+        let has = |word: &str| user_agent.contains(word);
+        let platform = if has("Windows") {
+            Platform::Windows
+        } else if has("iPhone") || has("iPod") {
+            Platform::Iphone
+        } else if has("iPad") {
+            Platform::Ipad
+        } else if has("Android") {
+            Platform::Android
+        } else if has("Macintosh") {
+            Platform::MacOs
+        } else {
+            Platform::Linux
+        };
+        let after = user_agent.split_once("Chrome/").map(|(_, rest)| rest);
+        let chrome = after.map(|rest| rest.split([' ', ';', ')']).next().unwrap_or_default());
+        let brand = if has("Edg") {
+            "Microsoft Edge"
+        } else if has("OPR/") {
+            "Opera"
+        } else {
+            "Google Chrome"
+        };
+        Self { platform, is_mobile: has("Mobile"), chrome: chrome.filter(|version| !version.is_empty()), brand }
+    }
+
+    /// What a browser of this kind tells of itself in headers; those not made of Chromium tell nothing.
+    fn hints(&self) -> Option<Value> {
+        let version = self.chrome?;
+        let major = version.split('.').next().unwrap_or(version);
+        let brands = |version: &str, other: &str| {
+            json!([
+                {"brand": "Not:A-Brand", "version": other},
+                {"brand": "Chromium", "version": version},
+                {"brand": self.brand, "version": version},
+            ])
+        };
+        let (platform, platform_version) = self.platform.of_hints();
+        let is_android = self.platform == Platform::Android;
+        Some(json!({
+            "brands": brands(major, "8"),
+            "fullVersionList": brands(version, "8.0.0.0"),
+            "platform": platform,
+            "platformVersion": platform_version,
+            "architecture": if is_android { "" } else { "x86" },
+            "bitness": if is_android { "" } else { "64" },
+            "model": if is_android { "Pixel 8" } else { "" },
+            "mobile": self.is_mobile,
+            "wow64": false,
+        }))
+    }
+}
+
+/// The parameters of `Emulation.setUserAgentOverride`; without a user agent Chromium keeps its own.
+pub(super) fn user_agent_override(user_agent: Option<&str>, languages: Option<&str>) -> Value {
+    let mut parameters = json!({"userAgent": ""});
+    if let Some(languages) = languages {
+        parameters["acceptLanguage"] = languages.into();
+    }
+    if let Some(user_agent) = user_agent {
+        let parts = Parts::of(user_agent);
+        parameters["platform"] = parts.platform.of_navigator().into();
+        if let Some(hints) = parts.hints() {
+            parameters["userAgentMetadata"] = hints;
+        }
+        parameters["userAgent"] = user_agent.into();
+    }
+    parameters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Preset;
+
+    #[test]
+    fn presets_fit_themselves_and_the_chromium_that_runs() {
+        let of = |preset: Preset| {
+            user_agent_override(preset.emulation().user_agent_in("Chrome/156.0.8078.108").as_deref(), None)
+        };
+        let pixel = of(Preset::Pixel);
+        assert!(pixel["userAgent"].as_str().unwrap().contains("Chrome/156.0.0.0 Mobile"), "{pixel}");
+        assert_eq!((&pixel["platform"], &pixel["userAgentMetadata"]["mobile"]), (&json!("Linux armv81"), &json!(true)));
+        assert_eq!(pixel["userAgentMetadata"]["brands"][2], json!({"brand": "Google Chrome", "version": "156"}));
+        let desktop = of(Preset::Desktop);
+        assert_eq!(
+            (&desktop["platform"], &desktop["userAgentMetadata"]["platform"]),
+            (&json!("Win32"), &json!("Windows"))
+        );
+        for (preset, platform) in [(Preset::Iphone, "iPhone"), (Preset::Ipad, "iPad")] {
+            let apple = of(preset);
+            assert_eq!((&apple["platform"], apple.get("userAgentMetadata")), (&json!(platform), None), "{apple}");
+        }
+    }
+
+    #[test]
+    fn a_user_agent_of_ones_own_gets_the_hints_of_its_version() {
+        let text = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.1.2 \
+                    Safari/537.36 Edg/120.0.3.4";
+        let edge = user_agent_override(Some(text), Some("de-DE,de"));
+        assert_eq!(edge["userAgentMetadata"]["brands"][2], json!({"brand": "Microsoft Edge", "version": "120"}));
+        assert_eq!((&edge["platform"], &edge["acceptLanguage"]), (&json!("Linux x86_64"), &json!("de-DE,de")));
+        let firefox = user_agent_override(Some("Mozilla/5.0 (Windows NT 10.0; rv:130.0) Firefox/130.0"), None);
+        assert_eq!((firefox.get("userAgentMetadata"), &firefox["platform"]), (None, &json!("Win32")));
+        assert_eq!(user_agent_override(None, Some("fr")), json!({"userAgent": "", "acceptLanguage": "fr"}));
+    }
+}
