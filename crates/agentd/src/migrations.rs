@@ -55,4 +55,5 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!(33, "channel_connections", "0033_channel_connections"),
     migration!(34, "notification_references", "0034_notification_references"),
     migration!(35, "untrusted_messages", "0035_untrusted_messages"),
+    migration!(36, "browser_auth_states", "0036_browser_auth_states"),
 ];

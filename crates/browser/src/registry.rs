@@ -253,7 +253,9 @@ impl Registry {
             appearance.of_process()
         };
         let Some(shared) = self.shared.get() else { return };
-        for (session, _) in self.sessions_in(environment).into_iter().filter(|(_, kind)| matches!(kind, Kind::Page | Kind::Frame)) {
+        for (session, _) in
+            self.sessions_in(environment).into_iter().filter(|(_, kind)| matches!(kind, Kind::Page | Kind::Frame))
+        {
             let commands =
                 commands.clone().map(|(method, parameters)| (Some(Arc::clone(&session)), method, parameters));
             tell_in_order(shared, commands.into());

@@ -2,8 +2,10 @@
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_net::NetError;
+use agentd_store::StoreError;
 
 use crate::agents::AgentError;
+use crate::settings::VaultError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BrowserError {
@@ -19,8 +21,22 @@ pub enum BrowserError {
     File(String),
     #[error(transparent)]
     Agent(#[from] AgentError),
+    #[error("there is no state `{0}`; GET /api/browser/auth-states lists them")]
+    NoAuthState(String),
+    #[error("what is in the state `{0}` was not in the backup that was restored; save it again or delete it")]
+    AuthStateLost(String),
+    #[error("there are {0} states already; delete one")]
+    TooManyAuthStates(u64),
+    #[error("requests are recorded already; POST /api/browser/har/stop ends that")]
+    HarRunning,
+    #[error("no requests are recorded; POST /api/browser/har/start begins")]
+    HarNotRunning,
     #[error("a folder for files of the browser cannot be made")]
     Folder(#[source] std::io::Error),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
     #[error(transparent)]
     Browser(#[from] agentd_browser::BrowserError),
 }
@@ -31,7 +47,14 @@ impl DomainError for BrowserError {
         match self {
             Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
             Self::Refused(_) => ErrorKind::Forbidden,
-            Self::NotRunning => ErrorKind::Conflict,
+            Self::NoAuthState(_) => ErrorKind::NotFound,
+            Self::NotRunning
+            | Self::AuthStateLost(_)
+            | Self::TooManyAuthStates(_)
+            | Self::HarRunning
+            | Self::HarNotRunning => ErrorKind::Conflict,
+            Self::Vault(error) => error.kind(),
+            Self::Store(error) => error.kind(),
             Self::Proxy(_) => ErrorKind::Unavailable,
             Self::Folder(_) => ErrorKind::Internal,
             Self::File(_) => ErrorKind::Invalid(Vec::new()),
@@ -47,6 +70,7 @@ impl DomainError for BrowserError {
                 | Inner::Timeout { .. }
                 | Inner::DialogOpen { .. }
                 | Inner::TabCrashed
+                | Inner::TooMuch(_)
                 | Inner::TooManyTabs { .. } => ErrorKind::Conflict,
             },
         }
@@ -55,6 +79,13 @@ impl DomainError for BrowserError {
     fn code(&self) -> &'static str {
         match self {
             Self::NotRunning => "browser_not_running",
+            Self::NoAuthState(_) => "auth_state_not_found",
+            Self::AuthStateLost(_) => "auth_state_lost",
+            Self::TooManyAuthStates(_) => "too_many_auth_states",
+            Self::HarRunning => "har_running",
+            Self::HarNotRunning => "har_not_running",
+            Self::Vault(error) => error.code(),
+            Self::Store(error) => error.code(),
             Self::Invalid { .. } => "invalid_request",
             Self::Refused(_) => "address_refused",
             Self::Proxy(_) => "browser_unavailable",

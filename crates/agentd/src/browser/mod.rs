@@ -22,6 +22,7 @@ mod parts;
 mod routes;
 mod service;
 mod settings;
+mod store;
 mod tools;
 mod worker;
 

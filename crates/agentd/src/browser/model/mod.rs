@@ -1,7 +1,9 @@
-//! Actions as they are asked for, and by whom.
+//! Actions and changes as they are asked for, and by whom.
 
 mod action;
 mod actor;
+mod profile;
 
 pub use action::{ActionFields, ActionName};
 pub use actor::Actor;
+pub use profile::ProfileChange;

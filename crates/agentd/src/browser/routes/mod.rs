@@ -1,9 +1,14 @@
 //! `/api/browser`, and its settings.
 
 mod action;
+mod auth_states;
 mod cookies;
 mod downloads;
+mod emulation;
 mod look;
+mod mocks;
+mod network;
+mod profile;
 mod settings;
 mod tabs;
 
@@ -23,14 +28,20 @@ pub fn routes() -> Routes<Browser> {
         .routes(routes!(tabs::close_browser_tab))
         .routes(routes!(tabs::activate_browser_tab))
         .routes(routes!(downloads::list_browser_downloads))
+        .routes(routes!(network::list_browser_requests))
+        .routes(routes!(network::start_browser_har))
+        .routes(routes!(network::stop_browser_har))
+        .routes(routes!(mocks::list_browser_mocks, mocks::mock_browser_requests, mocks::delete_browser_mocks))
+        .routes(routes!(emulation::emulate_browser_device))
+        .routes(routes!(profile::change_browser_profile))
         .routes(routes!(settings::get_browser_settings, settings::update_browser_settings))
         .routes(routes!(settings::get_browser_config, settings::update_browser_config));
     // What is in cookies opens accounts.
-    let full_scope = ApiRouter::new().routes(routes!(
-        cookies::list_browser_cookies,
-        cookies::set_browser_cookies,
-        cookies::clear_browser_cookies
-    ));
+    let full_scope = ApiRouter::new()
+        .routes(routes!(cookies::list_browser_cookies, cookies::set_browser_cookies, cookies::clear_browser_cookies))
+        .routes(routes!(auth_states::list_browser_auth_states, auth_states::save_browser_auth_state))
+        .routes(routes!(auth_states::get_browser_auth_state, auth_states::delete_browser_auth_state))
+        .routes(routes!(auth_states::restore_browser_auth_state));
     Routes::new().protected(protected).full_scope(full_scope)
 }
 

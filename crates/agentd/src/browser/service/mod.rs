@@ -1,8 +1,10 @@
 //! The browser as the owner and the agents use it: one session, there when it is asked for.
 
 mod act;
+mod auth_states;
 mod cookies;
 mod downloads;
+mod environment;
 mod look;
 mod refusals;
 mod session;
@@ -15,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use agentd_base::{Entropy, Timestamp};
+use agentd_browser::Environment;
 use agentd_net::PolicyHandle;
 use agentd_process::Spawner;
 use parking_lot::Mutex;
@@ -28,7 +31,9 @@ use crate::settings::Settings;
 use crate::skills::Skills;
 
 pub use act::Acted;
+pub use auth_states::AuthState;
 pub(super) use downloads::KeptDownload;
+pub(super) use environment::invalid;
 pub(super) use look::{Picture, Status};
 pub use session::Session;
 pub(super) use tabs::ListedTab;
@@ -65,6 +70,8 @@ struct Inner {
     started: Arc<Notify>,
     /// Of sessions that are closed.
     past_downloads: Mutex<Vec<KeptDownload>>,
+    /// Of this session, or of the next one while there is none: it outlives a Chromium that ends, not the session.
+    environment: Mutex<Arc<Environment>>,
 }
 
 /// The browser. Cheap to clone.
@@ -97,6 +104,7 @@ impl Browser {
             is_restarted: AtomicBool::new(false),
             started: Arc::default(),
             past_downloads: Mutex::default(),
+            environment: Mutex::default(),
         }))
     }
 
@@ -140,6 +148,7 @@ impl Browser {
     pub async fn close(&self) -> bool {
         let _one = self.0.changing.lock().await;
         self.0.is_restarted.store(false, Ordering::Relaxed);
+        *self.0.environment.lock() = Arc::default();
         let session = self.0.current.lock().take();
         match session {
             Some(session) => {

@@ -62,7 +62,7 @@ impl Session {
             ..BrowserOptions::default()
         };
         let chromium = Chromium::new(options, inner.spawner.clone());
-        let context = chromium.context().await?;
+        let context = chromium.context_in(browser.environment()).await?;
         let now = browser.now();
         Ok(Self {
             chromium,

@@ -1,8 +1,10 @@
 //! `/api/browser`: a real Chromium on pages of the test's own.
 
 mod acting;
+mod auth_states;
 mod ending;
 mod hostile;
+mod network;
 pub mod pages;
 mod reaching;
 mod tools;

@@ -13,6 +13,8 @@ pub struct Pages {
     port: u16,
     pages: Arc<Mutex<HashMap<String, String>>>,
     asked: Arc<Mutex<Vec<String>>>,
+    /// Of the last request to each path.
+    headers: Arc<Mutex<HashMap<String, HashMap<String, String>>>>,
 }
 
 impl Pages {
@@ -40,6 +42,12 @@ impl Pages {
         self.port
     }
 
+    /// What the last request to this page came with.
+    pub fn headers(&self, url: &str) -> HashMap<String, String> {
+        let path = url.strip_prefix(&self.url("")).expect("a page of this server");
+        self.headers.lock().get(path).cloned().expect("a request")
+    }
+
     /// The paths that were asked for.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().clone()
@@ -49,6 +57,9 @@ impl Pages {
 async fn answer(State(pages): State<Pages>, request: Request) -> Response {
     let path = request.uri().path().to_owned();
     pages.asked.lock().push(path.clone());
+    let headers = request.headers().iter();
+    let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
+    pages.headers.lock().insert(path.clone(), headers.collect());
     match &*path {
         "/never" => std::future::pending().await,
         "/file" => {

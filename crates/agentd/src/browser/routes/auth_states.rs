@@ -1,0 +1,188 @@
+//! Kept states of being signed in, in the form of Playwright's storage states.
+
+use agentd_base::Timestamp;
+use agentd_browser::{Cookie, OriginStorage, StorageState, StoredItem};
+use agentd_web::{ApiError, ErrorBody, Json, Path};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Answer;
+use super::cookies::CookieView;
+use crate::browser::service::{AuthState, Browser};
+
+/// A state by its name; never what is in it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserAuthState)]
+pub(super) struct AuthStateView {
+    name: String,
+    /// How many cookies are in it.
+    cookies: u64,
+    /// The local storage of how many sites is in it.
+    origins: u64,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+impl From<AuthState> for AuthStateView {
+    fn from(state: AuthState) -> Self {
+        let AuthState { name, cookies, origins, created_at, updated_at } = state;
+        Self { name, cookies, origins, created_at, updated_at }
+    }
+}
+
+/// In the order of their names.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserAuthStateList)]
+pub(super) struct AuthStateList {
+    auth_states: Vec<AuthStateView>,
+    total: usize,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = BrowserStoredItem)]
+struct ItemView {
+    name: String,
+    value: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = BrowserOriginStorage)]
+struct OriginView {
+    #[schema(example = "https://example.com")]
+    origin: String,
+    #[serde(default)]
+    #[schema(required = false)]
+    local_storage: Vec<ItemView>,
+}
+
+/// As Playwright's `storageState` writes and reads it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = BrowserStorageState)]
+pub(super) struct StateView {
+    #[serde(default)]
+    #[schema(required = false, max_items = 5_000)]
+    cookies: Vec<CookieView>,
+    #[serde(default)]
+    #[schema(required = false, max_items = 300)]
+    origins: Vec<OriginView>,
+}
+
+impl From<StateView> for StorageState {
+    fn from(state: StateView) -> Self {
+        let item = |item: ItemView| StoredItem { name: item.name, value: item.value };
+        let origin = |origin: OriginView| OriginStorage {
+            origin: origin.origin,
+            local_storage: origin.local_storage.into_iter().map(item).collect(),
+        };
+        Self {
+            cookies: state.cookies.into_iter().map(Cookie::from).collect(),
+            origins: state.origins.into_iter().map(origin).collect(),
+        }
+    }
+}
+
+impl From<StorageState> for StateView {
+    fn from(state: StorageState) -> Self {
+        let item = |item: StoredItem| ItemView { name: item.name, value: item.value };
+        let origin = |origin: OriginStorage| OriginView {
+            origin: origin.origin,
+            local_storage: origin.local_storage.into_iter().map(item).collect(),
+        };
+        Self {
+            cookies: state.cookies.into_iter().map(CookieView::from).collect(),
+            origins: state.origins.into_iter().map(origin).collect(),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewBrowserAuthState)]
+pub(super) struct NewAuthState {
+    #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]{0,62}$", example = "shop")]
+    name: String,
+    /// One from elsewhere, a file of Playwright for example; without it, that of the session.
+    #[serde(default)]
+    state: Option<StateView>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserAuthStateDeleted)]
+pub(super) struct AuthStateDeleted {
+    /// Always true.
+    deleted: bool,
+}
+
+/// The names of kept states, for a key of scope `full`
+#[utoipa::path(get, path = "/api/browser/auth-states", tag = "browser", responses((status = 200, body = AuthStateList)))]
+pub(super) async fn list_browser_auth_states(State(browser): State<Browser>) -> Answer<AuthStateList> {
+    let states: Vec<AuthStateView> = browser.auth_states().await?.into_iter().map(AuthStateView::from).collect();
+    Ok(Json(AuthStateList { total: states.len(), auth_states: states }))
+}
+
+/// Keep cookies and local storage under a name
+///
+/// Those of the session, of all sites that it has shown, or those of the request. They are sealed. A state of that name
+/// is replaced; 100 at most, of 8 MiB each.
+#[utoipa::path(post, path = "/api/browser/auth-states", tag = "browser", request_body = NewAuthState,
+    responses(
+        (status = 201, body = AuthStateView),
+        (status = 409, body = ErrorBody,
+            description = "`browser_not_running`: there is no session; `too_much`, `too_many_auth_states`"),
+    ))]
+pub(super) async fn save_browser_auth_state(
+    State(browser): State<Browser>,
+    Json(new): Json<NewAuthState>,
+) -> Result<(StatusCode, Json<AuthStateView>), ApiError> {
+    let saved = browser.save_auth_state(new.name, new.state.map(StorageState::from)).await?;
+    Ok((StatusCode::CREATED, Json(saved.into())))
+}
+
+/// What is in a state, for a key of scope `full`
+#[utoipa::path(get, path = "/api/browser/auth-states/{name}", tag = "browser", params(("name" = String, Path)),
+    responses(
+        (status = 200, body = StateView),
+        (status = 404, body = ErrorBody, description = "`auth_state_not_found`"),
+        (status = 409, body = ErrorBody, description = "`auth_state_lost`: a backup came without its contents"),
+    ))]
+pub(super) async fn get_browser_auth_state(
+    State(browser): State<Browser>,
+    Path(name): Path<String>,
+) -> Answer<StateView> {
+    Ok(Json(browser.auth_state(&name).await?.1.into()))
+}
+
+/// Put a state in the place of all cookies and storage
+///
+/// Open pages see it when they are loaded again. Starts the browser if it does not run.
+#[utoipa::path(post, path = "/api/browser/auth-states/{name}/restore", tag = "browser", params(("name" = String, Path)),
+    responses(
+        (status = 200, body = AuthStateView),
+        (status = 404, body = ErrorBody, description = "`auth_state_not_found`"),
+        (status = 409, body = ErrorBody, description = "`auth_state_lost`: a backup came without its contents"),
+        (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium"),
+    ))]
+pub(super) async fn restore_browser_auth_state(
+    State(browser): State<Browser>,
+    Path(name): Path<String>,
+) -> Answer<AuthStateView> {
+    Ok(Json(browser.restore_auth_state(&name).await?.into()))
+}
+
+/// Forget a state
+#[utoipa::path(delete, path = "/api/browser/auth-states/{name}", tag = "browser", params(("name" = String, Path)),
+    responses(
+        (status = 200, body = AuthStateDeleted),
+        (status = 404, body = ErrorBody, description = "`auth_state_not_found`"),
+    ))]
+pub(super) async fn delete_browser_auth_state(
+    State(browser): State<Browser>,
+    Path(name): Path<String>,
+) -> Answer<AuthStateDeleted> {
+    browser.delete_auth_state(&name).await?;
+    Ok(Json(AuthStateDeleted { deleted: true }))
+}

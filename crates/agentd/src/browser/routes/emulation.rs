@@ -1,0 +1,140 @@
+//! The device that the browser says to be.
+
+use agentd_base::Problems;
+use agentd_browser::{Emulation, Preset};
+use agentd_web::{ApiError, Json};
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Answer;
+use crate::browser::service::Browser;
+
+/// Devices that many people have; `reset` is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum DeviceName {
+    Desktop,
+    Laptop,
+    Ipad,
+    Iphone,
+    Pixel,
+    Reset,
+}
+
+impl DeviceName {
+    fn preset(self) -> Option<Preset> {
+        match self {
+            Self::Desktop => Some(Preset::Desktop),
+            Self::Laptop => Some(Preset::Laptop),
+            Self::Ipad => Some(Preset::Ipad),
+            Self::Iphone => Some(Preset::Iphone),
+            Self::Pixel => Some(Preset::Pixel),
+            Self::Reset => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[schema(as = BrowserViewport)]
+struct Viewport {
+    #[schema(minimum = 50, maximum = 4_096)]
+    width: u32,
+    #[schema(minimum = 50, maximum = 4_096)]
+    height: u32,
+}
+
+/// A preset, or a device of one's own, which needs a viewport.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = BrowserDevice)]
+pub(super) struct Device {
+    #[serde(default)]
+    #[schema(inline)]
+    preset: Option<DeviceName>,
+    #[serde(default)]
+    viewport: Option<Viewport>,
+    /// Default 1.
+    #[serde(default)]
+    #[schema(minimum = 0.5, maximum = 5.0)]
+    device_scale_factor: Option<f64>,
+    /// Default false. Also that it is touched.
+    #[serde(default)]
+    is_mobile: Option<bool>,
+    /// Default the browser's own.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 500)]
+    user_agent: Option<String>,
+}
+
+impl Device {
+    fn emulation(self) -> Result<Emulation, ApiError> {
+        let mut problems = Problems::new();
+        let is_own = self.viewport.is_some()
+            || self.device_scale_factor.is_some()
+            || self.is_mobile.is_some()
+            || self.user_agent.is_some();
+        if let Some(preset) = self.preset {
+            problems.require(!is_own, "preset", "is a whole device; leave the other fields out, or leave it out");
+            problems.into_result().map_err(ApiError::invalid)?;
+            return Ok(preset.preset().map(Preset::emulation).unwrap_or_default());
+        }
+        problems.require(self.viewport.is_some(), "viewport", "is required where no `preset` is named");
+        problems.into_result().map_err(ApiError::invalid)?;
+        Ok(Emulation {
+            viewport: self.viewport.map(|viewport| (viewport.width, viewport.height)),
+            device_scale_factor: self.device_scale_factor.unwrap_or(1.0),
+            is_mobile: self.is_mobile.unwrap_or_default(),
+            user_agent: self.user_agent,
+            ..Emulation::default()
+        })
+    }
+}
+
+/// What holds now.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserEmulation)]
+pub(super) struct EmulationView {
+    /// null for a device of one's own, and for none.
+    #[schema(inline)]
+    preset: Option<DeviceName>,
+    /// null: as the browser was started.
+    viewport: Option<Viewport>,
+    device_scale_factor: f64,
+    is_mobile: bool,
+    /// null: the browser's own, or that of a preset while the browser does not run.
+    user_agent: Option<String>,
+}
+
+impl EmulationView {
+    fn new(emulation: Emulation, user_agent: Option<String>) -> Self {
+        let name = |preset| match preset {
+            Preset::Desktop => DeviceName::Desktop,
+            Preset::Laptop => DeviceName::Laptop,
+            Preset::Ipad => DeviceName::Ipad,
+            Preset::Iphone => DeviceName::Iphone,
+            Preset::Pixel => DeviceName::Pixel,
+        };
+        Self {
+            preset: emulation.preset.map(name),
+            viewport: emulation.viewport.map(|(width, height)| Viewport { width, height }),
+            device_scale_factor: emulation.device_scale_factor,
+            is_mobile: emulation.is_mobile,
+            user_agent,
+        }
+    }
+}
+
+/// Be another device
+///
+/// For open pages, which hear of another screen at once and of another user agent with their next request, and for
+/// those that are opened later, until the session is closed. `{"preset": "reset"}` undoes it.
+#[utoipa::path(post, path = "/api/browser/emulation", tag = "browser", request_body = Device,
+    responses((status = 200, body = EmulationView)))]
+pub(super) async fn emulate_browser_device(
+    State(browser): State<Browser>,
+    Json(device): Json<Device>,
+) -> Answer<EmulationView> {
+    let emulation = browser.emulate(device.emulation()?).await?;
+    let user_agent = browser.user_agent_of(&emulation);
+    Ok(Json(EmulationView::new(emulation, user_agent)))
+}

@@ -1,0 +1,107 @@
+//! Answers of the owner's own, in place of a server's.
+
+use std::collections::BTreeMap;
+
+use agentd_browser::Mock;
+use agentd_web::{ApiError, ErrorBody, Json, JsonOrNothing};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Answer;
+use crate::browser::service::{Browser, invalid};
+
+/// What requests to some addresses are answered with; they are not sent.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = BrowserMock)]
+pub(super) struct MockView {
+    /// Of the whole address: `*` is anything without a slash, `**` anything at all.
+    #[schema(min_length = 1, max_length = 2_000, example = "**/api/users/*")]
+    url_pattern: String,
+    /// Default 200.
+    #[serde(default = "ok")]
+    #[schema(minimum = 200, maximum = 599, required = false)]
+    status_code: u16,
+    #[serde(default)]
+    #[schema(required = false)]
+    body: String,
+    /// Without a `content-type`, the body says which. What another site may read needs no header: the permission is
+    /// added.
+    #[serde(default)]
+    #[schema(required = false)]
+    headers: BTreeMap<String, String>,
+}
+
+fn ok() -> u16 {
+    200
+}
+
+impl From<&Mock> for MockView {
+    fn from(mock: &Mock) -> Self {
+        Self {
+            url_pattern: mock.url_pattern.clone(),
+            status_code: mock.status_code,
+            body: mock.body.clone(),
+            headers: mock.headers.clone(),
+        }
+    }
+}
+
+/// In the order of their making; the last one that fits a request answers it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserMockList)]
+pub(super) struct MockList {
+    mocks: Vec<MockView>,
+    total: usize,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = BrowserMockRemoval)]
+pub(super) struct MockRemoval {
+    /// As it was made; without one all mocks go.
+    #[serde(default)]
+    #[schema(max_length = 2_000)]
+    url_pattern: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserMocksRemoved)]
+pub(super) struct MocksRemoved {
+    removed: usize,
+}
+
+/// The mocks
+#[utoipa::path(get, path = "/api/browser/mock", tag = "browser", responses((status = 200, body = MockList)))]
+pub(super) async fn list_browser_mocks(State(browser): State<Browser>) -> Json<MockList> {
+    let mocks: Vec<MockView> = browser.mocks().iter().map(|mock| MockView::from(&**mock)).collect();
+    Json(MockList { total: mocks.len(), mocks })
+}
+
+/// Answer requests in place of their server
+///
+/// In every tab, frame, worker and popup, those of now and later ones, until the session is closed. One with the same
+/// pattern is replaced. 100 at most, with 16 MiB of bodies. Sockets are not answered.
+#[utoipa::path(post, path = "/api/browser/mock", tag = "browser", request_body = MockView,
+    responses(
+        (status = 201, body = MockView),
+        (status = 409, body = ErrorBody, description = "`too_much`: there are too many mocks, or they are too large"),
+    ))]
+pub(super) async fn mock_browser_requests(
+    State(browser): State<Browser>,
+    Json(mock): Json<MockView>,
+) -> Result<(StatusCode, Json<MockView>), ApiError> {
+    let mock = Mock::new(mock.url_pattern, mock.status_code, mock.body, mock.headers).map_err(invalid)?;
+    Ok((StatusCode::CREATED, Json(MockView::from(&*browser.add_mock(mock).await?))))
+}
+
+/// Remove a mock, or all
+#[utoipa::path(delete, path = "/api/browser/mock", tag = "browser", request_body = MockRemoval,
+    responses((status = 200, body = MocksRemoved)))]
+pub(super) async fn delete_browser_mocks(
+    State(browser): State<Browser>,
+    JsonOrNothing(removal): JsonOrNothing<MockRemoval>,
+) -> Answer<MocksRemoved> {
+    let removed = browser.remove_mocks(removal.url_pattern.as_deref()).await?;
+    Ok(Json(MocksRemoved { removed }))
+}

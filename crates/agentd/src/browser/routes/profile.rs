@@ -1,0 +1,164 @@
+//! Who uses the browser, and where.
+
+use std::collections::BTreeMap;
+
+use agentd_base::Patch;
+use agentd_browser::{ColorScheme, Geolocation, Profile};
+use agentd_web::{ErrorBody, Json};
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Answer;
+use crate::browser::model::ProfileChange;
+use crate::browser::service::Browser;
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[schema(as = BrowserGeolocation)]
+struct Place {
+    #[schema(minimum = -90.0, maximum = 90.0)]
+    latitude: f64,
+    #[schema(minimum = -180.0, maximum = 180.0)]
+    longitude: f64,
+    /// Metres; default 10.
+    #[serde(default = "ten")]
+    #[schema(minimum = 0.0, maximum = 1_000_000.0, required = false)]
+    accuracy: f64,
+}
+
+fn ten() -> f64 {
+    10.0
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Scheme {
+    Light,
+    Dark,
+}
+
+/// The value of a header, or that the one that it has stays.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = BrowserHeader)]
+enum Header {
+    Value(String),
+    Kept { set: bool },
+}
+
+/// What is left out stays; null is the browser's own again.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = BrowserProfileChange)]
+pub(super) struct ProfileFields {
+    /// Wins over that of a device.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 500)]
+    user_agent: Patch<String>,
+    /// Language and region. Pages see it, and headers ask for it.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, min_length = 2, max_length = 35, example = "de-CH")]
+    locale: Patch<String>,
+    #[serde(default)]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 100, example = "Europe/Zurich")]
+    timezone: Patch<String>,
+    /// Pages that ask where they are, are told this.
+    #[serde(default)]
+    #[schema(value_type = Option<Place>)]
+    geolocation: Patch<Place>,
+    #[serde(default)]
+    #[schema(value_type = Option<Scheme>)]
+    color_scheme: Patch<Scheme>,
+    /// All of them, each a text. They go along with every request, to whomever it is.
+    #[serde(default)]
+    #[schema(value_type = Option<BTreeMap<String, Header>>)]
+    extra_headers: Patch<BTreeMap<String, Header>>,
+}
+
+fn mapped<T, U>(patch: Patch<T>, map: impl FnOnce(T) -> U) -> Patch<U> {
+    match patch {
+        Patch::Keep => Patch::Keep,
+        Patch::Clear => Patch::Clear,
+        Patch::Set(value) => Patch::Set(map(value)),
+    }
+}
+
+impl From<ProfileFields> for ProfileChange {
+    fn from(fields: ProfileFields) -> Self {
+        let value = |header| match header {
+            Header::Value(value) => Some(value),
+            Header::Kept { .. } => None,
+        };
+        Self {
+            user_agent: fields.user_agent,
+            locale: fields.locale,
+            timezone: fields.timezone,
+            geolocation: mapped(fields.geolocation, |Place { latitude, longitude, accuracy }| Geolocation {
+                latitude,
+                longitude,
+                accuracy,
+            }),
+            color_scheme: mapped(fields.color_scheme, |scheme| match scheme {
+                Scheme::Light => ColorScheme::Light,
+                Scheme::Dark => ColorScheme::Dark,
+            }),
+            extra_headers: mapped(fields.extra_headers, |headers| {
+                headers.into_iter().map(|(name, header)| (name, value(header))).collect()
+            }),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserHeaderSet)]
+struct HeaderSet {
+    /// Always true. The value is not shown.
+    set: bool,
+}
+
+/// What holds now; null is the browser's own.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserProfile)]
+pub(super) struct ProfileView {
+    user_agent: Option<String>,
+    locale: Option<String>,
+    timezone: Option<String>,
+    geolocation: Option<Place>,
+    color_scheme: Option<Scheme>,
+    extra_headers: BTreeMap<String, HeaderSet>,
+}
+
+impl From<Profile> for ProfileView {
+    fn from(profile: Profile) -> Self {
+        Self {
+            user_agent: profile.user_agent,
+            locale: profile.locale,
+            timezone: profile.timezone,
+            geolocation: profile.geolocation.map(|place| Place {
+                latitude: place.latitude,
+                longitude: place.longitude,
+                accuracy: place.accuracy,
+            }),
+            color_scheme: profile.color_scheme.map(|scheme| match scheme {
+                ColorScheme::Light => Scheme::Light,
+                ColorScheme::Dark => Scheme::Dark,
+            }),
+            extra_headers: profile.extra_headers.into_keys().map(|name| (name, HeaderSet { set: true })).collect(),
+        }
+    }
+}
+
+/// Be somebody else, somewhere else
+///
+/// Pages, workers and headers say the same. It holds for what is open and for what is opened later, until the session
+/// is closed.
+#[utoipa::path(post, path = "/api/browser/profile", tag = "browser", request_body = ProfileFields,
+    responses(
+        (status = 200, body = ProfileView),
+        (status = 502, body = ErrorBody, description = "The browser does not take it; the profile is as it was"),
+    ))]
+pub(super) async fn change_browser_profile(
+    State(browser): State<Browser>,
+    Json(fields): Json<ProfileFields>,
+) -> Answer<ProfileView> {
+    Ok(Json(browser.change_profile(fields.into()).await?.into()))
+}

@@ -1,0 +1,103 @@
+//! States of being signed in: cookies and local storage, kept for another day.
+//!
+//! Invariant: what is in a state is sealed, and leaves only where an owner asks for it.
+
+use agentd_base::{Secret, Timestamp};
+use agentd_browser::StorageState;
+use agentd_store::Tx;
+
+use super::Browser;
+use crate::browser::error::BrowserError;
+use crate::browser::store;
+
+/// Of the secrets.
+const SCOPE: &str = "browser_auth_state";
+const MAX_STATES: u64 = 100;
+
+/// A state by its name; never what is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthState {
+    pub name: String,
+    pub cookies: u64,
+    pub origins: u64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl Browser {
+    /// In the order of their names.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn auth_states(&self) -> Result<Vec<AuthState>, BrowserError> {
+        Ok(store::list_auth_states(&mut self.0.context.db.read().await?).await?)
+    }
+
+    /// Keeps a state, in place of the one of that name: the one that is given, or else that of the session.
+    ///
+    /// # Errors
+    /// There is no session, it is too large, or there are too many.
+    pub async fn save_auth_state(&self, name: String, given: Option<StorageState>) -> Result<AuthState, BrowserError> {
+        let state = match given {
+            Some(state) => state,
+            None => self.running()?.context().storage_state().await?,
+        };
+        state.check()?;
+        let now = self.now();
+        let (cookies, origins) = (state.cookies.len() as u64, state.origins.len() as u64);
+        let kept = AuthState { name, cookies, origins, created_at: now, updated_at: now };
+        let text = serde_json::to_string(&state).map_err(|_| BrowserError::AuthStateLost(kept.name.clone()))?;
+        let vault = self.0.settings.vault().clone();
+        let sealed = Secret::new(text);
+        let written = self.0.context.db.write(async move |tx: &mut Tx| {
+            let known = store::find_auth_state(tx, &kept.name).await?;
+            if known.is_none() && store::count_auth_states(tx).await? >= MAX_STATES {
+                return Ok(None);
+            }
+            store::upsert_auth_state(tx, &kept).await?;
+            vault.put(tx, SCOPE, &kept.name, &sealed).await?;
+            store::find_auth_state(tx, &kept.name).await
+        });
+        written.await?.ok_or(BrowserError::TooManyAuthStates(MAX_STATES))
+    }
+
+    /// What is in a state.
+    ///
+    /// # Errors
+    /// There is none of that name, or a backup came without its contents.
+    pub async fn auth_state(&self, name: &str) -> Result<(AuthState, StorageState), BrowserError> {
+        let mut read = self.0.context.db.read_snapshot().await?;
+        let known = store::find_auth_state(&mut read, name).await?;
+        let known = known.ok_or_else(|| BrowserError::NoAuthState(shown(name)))?;
+        let sealed = self.0.settings.vault().get_in(&mut read, SCOPE, name).await?;
+        let sealed = sealed.ok_or_else(|| BrowserError::AuthStateLost(shown(name)))?;
+        let state = serde_json::from_str(sealed.expose()).map_err(|_| BrowserError::AuthStateLost(shown(name)))?;
+        Ok((known, state))
+    }
+
+    /// Puts a state in the place of the session's cookies and storage, starting the browser if there is none.
+    ///
+    /// # Errors
+    /// As [`Self::auth_state`], and the browser does not take it.
+    pub async fn restore_auth_state(&self, name: &str) -> Result<AuthState, BrowserError> {
+        let (known, state) = self.auth_state(name).await?;
+        self.session().await?.context().restore_storage_state(&state).await?;
+        Ok(known)
+    }
+
+    /// # Errors
+    /// There is none of that name.
+    pub async fn delete_auth_state(&self, name: &str) -> Result<(), BrowserError> {
+        let vault = self.0.settings.vault().clone();
+        let wanted = name.to_owned();
+        let deleted = self.0.context.db.write(async move |tx: &mut Tx| {
+            vault.clear(tx, SCOPE, &wanted).await?;
+            store::delete_auth_state(tx, &wanted).await
+        });
+        if deleted.await? { Ok(()) } else { Err(BrowserError::NoAuthState(shown(name))) }
+    }
+}
+
+fn shown(name: &str) -> String {
+    name[..name.floor_char_boundary(63)].to_owned()
+}
