@@ -10,11 +10,9 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::service::Browser;
-use crate::runtime::{Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Looked at again by then, whatever happens.
-const NEVER: Duration = Duration::from_secs(86_400);
 
 pub(super) struct CloseIdle {
     browser: Browser,
@@ -41,7 +39,7 @@ impl Worker for CloseIdle {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        Some(self.browser.idle_at().unwrap_or_else(|| self.browser.now() + NEVER))
+        Some(self.browser.idle_at().unwrap_or(NextDue::NEVER))
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
