@@ -2,7 +2,7 @@
 
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
-use super::service::AuthState;
+use super::model::AuthState;
 
 const COLUMNS: &str = "name, cookie_count, origin_count, created_at, updated_at";
 

@@ -22,6 +22,8 @@ pub use profile::{ColorScheme, Geolocation, Profile};
 
 const SIZES: std::ops::RangeInclusive<u32> = 50..=4_096;
 const MAX_SCALE: f64 = 5.0;
+/// Of one side: a page is drawn and held whole.
+const MAX_PIXELS: f64 = 8_192.0;
 const MAX_USER_AGENT_BYTES: usize = 500;
 
 /// A device.
@@ -76,6 +78,12 @@ impl Emulation {
         }
         if !(self.device_scale_factor >= 0.5 && self.device_scale_factor <= MAX_SCALE) {
             problems.push(("device_scale_factor", format!("must be from 0.5 to {MAX_SCALE}")));
+        }
+        let pixels =
+            self.viewport.map_or(0.0, |(width, height)| f64::from(width.max(height)) * self.device_scale_factor);
+        if pixels > MAX_PIXELS {
+            let problem = format!("must make no side of the viewport longer than {MAX_PIXELS} pixels");
+            problems.push(("device_scale_factor", problem));
         }
         problems.extend(self.user_agent.as_deref().and_then(wrong_user_agent).map(|problem| ("user_agent", problem)));
         if problems.is_empty() { Ok(()) } else { Err(problems) }

@@ -234,3 +234,73 @@ fn fail(request: &mut NetworkRequest, reason: String) {
 fn kind(kind: Option<&str>) -> String {
     cut(kind.unwrap_or("other"), 30).to_ascii_lowercase()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn hear(log: &mut NetworkLog, method: &str, params: Value) {
+        let params = serde_json::value::to_raw_value(&params).unwrap();
+        log.event(&Event::new(Some("S"), method, Some(&params)));
+    }
+
+    fn sent(id: &str, url: &str, at: f64) -> Value {
+        json!({"requestId": id, "timestamp": at, "wallTime": 1e9 + at, "type": "Fetch",
+            "request": {"url": url, "method": "GET"}})
+    }
+
+    #[test]
+    fn a_socket_is_under_way_until_it_closes() {
+        let mut log = NetworkLog::default();
+        hear(&mut log, "Network.requestWillBeSent", sent("1", "http://a/", 5.0));
+        hear(&mut log, "Network.webSocketCreated", json!({"requestId": "2", "url": "ws://a/s"}));
+        assert_eq!(log.list(&RequestFilter::default())[1].at, events::time(1e9 + 5.0));
+        let handshake = json!({"requestId": "2", "timestamp": 6.0, "wallTime": 1e9 + 6.0, "request": {"headers": {}}});
+        hear(&mut log, "Network.webSocketWillSendHandshakeRequest", handshake);
+        let answer = json!({"status": 101, "statusText": "Switching Protocols", "headers": {}});
+        let answer = json!({"requestId": "2", "timestamp": 6.1, "response": answer});
+        hear(&mut log, "Network.webSocketHandshakeResponseReceived", answer);
+        let socket = log.list(&RequestFilter { status: Some(101), ..RequestFilter::default() }).remove(0);
+        assert_eq!((socket.at, socket.duration_ms, &*socket.method), (events::time(1e9 + 6.0), None, "GET"));
+        hear(&mut log, "Network.webSocketClosed", json!({"requestId": "2", "timestamp": 8.5}));
+        let socket = log.list(&RequestFilter { url: Some("/s".to_owned()), ..RequestFilter::default() }).remove(0);
+        assert_eq!((socket.duration_ms, socket.failed), (Some(2_500), false));
+    }
+
+    #[test]
+    fn each_hop_of_a_redirect_may_be_mocked_by_itself() {
+        let mut log = NetworkLog::default();
+        // Chromium asks about a request before it tells of it, and after.
+        log.mocked(&"1".into(), "http://a/first");
+        hear(&mut log, "Network.requestWillBeSent", sent("1", "http://a/first", 1.0));
+        let mut second = sent("1", "http://a/second", 1.5);
+        second["redirectResponse"] = json!({"url": "http://a/first", "status": 302, "mimeType": ""});
+        hear(&mut log, "Network.requestWillBeSent", second);
+        // Told by a second process.
+        hear(&mut log, "Network.requestWillBeSent", sent("1", "http://a/second", 1.5));
+        let all = log.list(&RequestFilter::default());
+        let seen: Vec<_> = all.iter().map(|request| (request.status, request.mocked, request.duration_ms)).collect();
+        assert_eq!(seen, [(Some(302), true, Some(500)), (None, false, None)]);
+        log.mocked(&"1".into(), "http://a/second");
+        assert!(log.list(&RequestFilter::default())[1].mocked);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_forgotten_whole() {
+        let mut log = NetworkLog::default();
+        for number in 0..3 * MAX_KEPT {
+            hear(&mut log, "Network.requestWillBeSent", sent(&number.to_string(), &"u".repeat(1 << 12), 1.0));
+        }
+        assert_eq!((log.kept.len(), log.last.len()), (MAX_KEPT, MAX_KEPT));
+        hear(&mut log, "Network.loadingFinished", json!({"requestId": "0", "timestamp": 2.0}));
+        hear(
+            &mut log,
+            "Network.loadingFinished",
+            json!({"requestId": "2999", "timestamp": 2.0, "encodedDataLength": 7}),
+        );
+        let all = log.list(&RequestFilter::default());
+        assert_eq!((&*all[0].id, all[999].size_bytes, all[0].url.len()), ("req_2001", Some(7), MAX_URL_BYTES + 3));
+    }
+}

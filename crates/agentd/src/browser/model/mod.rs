@@ -2,8 +2,10 @@
 
 mod action;
 mod actor;
+mod auth_state;
 mod profile;
 
 pub use action::{ActionFields, ActionName};
 pub use actor::Actor;
+pub use auth_state::AuthState;
 pub use profile::ProfileChange;

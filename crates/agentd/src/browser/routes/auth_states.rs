@@ -10,7 +10,8 @@ use utoipa::ToSchema;
 
 use super::Answer;
 use super::cookies::CookieView;
-use crate::browser::service::{AuthState, Browser};
+use crate::browser::model::AuthState;
+use crate::browser::service::Browser;
 
 /// A state by its name; never what is in it.
 #[derive(Debug, Serialize, ToSchema)]

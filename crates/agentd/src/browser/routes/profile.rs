@@ -154,7 +154,7 @@ impl From<Profile> for ProfileView {
 #[utoipa::path(post, path = "/api/browser/profile", tag = "browser", request_body = ProfileFields,
     responses(
         (status = 200, body = ProfileView),
-        (status = 502, body = ErrorBody, description = "The browser does not take it; the profile is as it was"),
+        (status = 502, body = ErrorBody, description = "`browser_ended`: the next action starts a new one"),
     ))]
 pub(super) async fn change_browser_profile(
     State(browser): State<Browser>,

@@ -2,27 +2,18 @@
 //!
 //! Invariant: what is in a state is sealed, and leaves only where an owner asks for it.
 
-use agentd_base::{Secret, Timestamp};
+use agentd_base::Secret;
 use agentd_browser::StorageState;
 use agentd_store::Tx;
 
 use super::Browser;
 use crate::browser::error::BrowserError;
+use crate::browser::model::AuthState;
 use crate::browser::store;
 
 /// Of the secrets.
 const SCOPE: &str = "browser_auth_state";
 const MAX_STATES: u64 = 100;
-
-/// A state by its name; never what is in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuthState {
-    pub name: String,
-    pub cookies: u64,
-    pub origins: u64,
-    pub created_at: Timestamp,
-    pub updated_at: Timestamp,
-}
 
 impl Browser {
     /// In the order of their names.
@@ -66,6 +57,7 @@ impl Browser {
     /// # Errors
     /// There is none of that name, or a backup came without its contents.
     pub async fn auth_state(&self, name: &str) -> Result<(AuthState, StorageState), BrowserError> {
+        check_name(name)?;
         let mut read = self.0.context.db.read_snapshot().await?;
         let known = store::find_auth_state(&mut read, name).await?;
         let known = known.ok_or_else(|| BrowserError::NoAuthState(shown(name)))?;
@@ -88,6 +80,7 @@ impl Browser {
     /// # Errors
     /// There is none of that name.
     pub async fn delete_auth_state(&self, name: &str) -> Result<(), BrowserError> {
+        check_name(name)?;
         let vault = self.0.settings.vault().clone();
         let wanted = name.to_owned();
         let deleted = self.0.context.db.write(async move |tx: &mut Tx| {
@@ -96,6 +89,12 @@ impl Browser {
         });
         if deleted.await? { Ok(()) } else { Err(BrowserError::NoAuthState(shown(name))) }
     }
+}
+
+/// What cannot be a name is the name of none.
+fn check_name(name: &str) -> Result<(), BrowserError> {
+    let is_plain = name.len() <= 63 && name.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_' | '-'));
+    if is_plain { Ok(()) } else { Err(BrowserError::NoAuthState(shown(name))) }
 }
 
 fn shown(name: &str) -> String {

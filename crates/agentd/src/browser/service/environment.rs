@@ -109,7 +109,7 @@ impl Browser {
         if let Err(error) = self.apply_environment().await {
             environment.set_profile(before);
             self.apply_environment().await?;
-            return Err(error);
+            return Err(not_taken(error));
         }
         Ok(profile)
     }
@@ -120,6 +120,16 @@ impl Browser {
             Ok(session) => Ok(session.context().apply_environment().await?),
             Err(_) => Ok(()),
         }
+    }
+}
+
+/// Chromium knows fewer zones and languages than there are.
+fn not_taken(error: BrowserError) -> BrowserError {
+    match error {
+        BrowserError::Browser(agentd_browser::BrowserError::Protocol(message)) => {
+            agentd_browser::BrowserError::Invalid(format!("the browser does not take this profile: {message}")).into()
+        }
+        other => other,
     }
 }
 

@@ -31,7 +31,6 @@ use crate::settings::Settings;
 use crate::skills::Skills;
 
 pub use act::Acted;
-pub use auth_states::AuthState;
 pub(super) use downloads::KeptDownload;
 pub(super) use environment::invalid;
 pub(super) use look::{Picture, Status};

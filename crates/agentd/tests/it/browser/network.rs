@@ -113,6 +113,11 @@ async fn devices_and_profiles_hold_for_the_session() {
         ("emulation", json!({"preset": "toaster"}), &["preset"]),
         ("emulation", json!({"preset": "ipad", "is_mobile": true}), &["preset"]),
         ("emulation", json!({"viewport": {"width": 0, "height": 5_000}}), &["viewport.height", "viewport.width"]),
+        (
+            "emulation",
+            json!({"viewport": {"width": 4_096, "height": 99}, "device_scale_factor": 4}),
+            &["device_scale_factor"],
+        ),
         ("emulation", json!({"viewport": {"width": 100, "height": 100}, "user_agent": "a\nb"}), &["user_agent"]),
         ("profile", json!({"timezone": "Mars/Olympus", "locale": "x"}), &["locale"]),
         ("profile", json!({"timezone": "Mars/Olympus", "locale": "xxxx_x"}), &["locale", "timezone"]),
