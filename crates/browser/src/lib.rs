@@ -25,6 +25,7 @@ mod error;
 mod network;
 mod options;
 mod proxy_login;
+mod recording;
 mod registry;
 mod screencast;
 mod screenshot;
@@ -43,6 +44,10 @@ pub use environment::Environment;
 pub use error::BrowserError;
 pub use network::{MAX_MOCK_BYTES, MAX_MOCKS, Mock, NetworkRequest, RequestFilter};
 pub use options::{BrowserLimits, BrowserOptions, ChromiumSandbox, ProxyEndpoint};
+pub use recording::{
+    Alternative, AlternativeKind, CredentialsInUrl, Drift, Fingerprint, PopupOf, Recorded, RecordedStep,
+    RecordedTarget, Recorder, Replay, ReplayError, Replayed, StepTab, TabOrigin, Tried, with_secrets,
+};
 pub use screencast::{MAX_FRAMES_PER_SECOND, Pace, Viewer};
 pub use screenshot::{Area, ImageFormat};
 pub use snapshot::{MAX_ELEMENTS, Snapshot};

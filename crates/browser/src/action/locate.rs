@@ -76,6 +76,13 @@ enum Found {
     Many(usize),
 }
 
+/// What several frames have together.
+pub(crate) enum Matches {
+    None,
+    One(Element),
+    Many(usize),
+}
+
 impl Tab {
     /// Waits until the element is ready.
     pub(super) async fn ready(&self, selector: &str, needs: Needs, deadline: Deadline) -> Result<Ready, BrowserError> {
@@ -116,7 +123,7 @@ impl Tab {
     }
 
     /// Waits for the one element, in whatever state it is.
-    pub(super) async fn attached(&self, selector: &str, deadline: Deadline) -> Result<Element, BrowserError> {
+    pub(crate) async fn attached(&self, selector: &str, deadline: Deadline) -> Result<Element, BrowserError> {
         let parsed = Selector::parse(selector)?;
         for look in 0.. {
             pause(look, deadline).await;
@@ -181,8 +188,9 @@ impl Tab {
 
     /// How many elements of all frames match.
     async fn seen(&self, selector: &Selector) -> Result<Seen, BrowserError> {
+        let frames = self.state.borrow().frame_ids();
         let Some((kind, value, exact)) = selector.in_page() else {
-            let element = match self.find_all(selector).await {
+            let element = match self.find_all(&frames, selector).await {
                 Err(BrowserError::StaleRef { .. }) => None,
                 Err(error) => return Err(error),
                 Ok(found) => found.into_iter().find_map(|found| match found {
@@ -204,7 +212,6 @@ impl Tab {
             });
         };
         let arguments = [json!(kind), json!(value), json!(exact)].map(Argument::Value);
-        let frames = self.state.borrow().frame_ids();
         let searched =
             join_all(frames.iter().map(|frame| self.invoke::<Seen>(frame, "anyVisible", &arguments, SEARCH_LIMIT)))
                 .await;
@@ -220,7 +227,22 @@ impl Tab {
 
     /// The one element that is meant; none where there is none yet.
     async fn find(&self, parsed: &Selector, selector: &str) -> Result<Option<Element>, BrowserError> {
-        let found = self.find_all(parsed).await.map_err(|error| match error {
+        let frames = self.state.borrow().frame_ids();
+        match self.matches(&frames, parsed, selector).await? {
+            Matches::None => Ok(None),
+            Matches::One(element) => Ok(Some(element)),
+            Matches::Many(count) => Err(BrowserError::Ambiguous { selector: shortened(selector), count }),
+        }
+    }
+
+    /// What matches in these frames.
+    pub(crate) async fn matches(
+        &self,
+        frames: &[FrameId],
+        parsed: &Selector,
+        selector: &str,
+    ) -> Result<Matches, BrowserError> {
+        let found = self.find_all(frames, parsed).await.map_err(|error| match error {
             BrowserError::Invalid(reason) => {
                 BrowserError::Invalid(format!("`{}` is no selector that is known: {reason}", shortened(selector)))
             }
@@ -228,16 +250,17 @@ impl Tab {
         })?;
         let count = found.iter().map(|found| if let Found::Many(count) = found { *count } else { 1 }).sum();
         if count > 1 {
-            return Err(BrowserError::Ambiguous { selector: shortened(selector), count });
+            return Ok(Matches::Many(count));
         }
-        Ok(found.into_iter().find_map(|found| if let Found::One(element) = found { Some(element) } else { None }))
+        let one =
+            found.into_iter().find_map(|found| if let Found::One(element) = found { Some(element) } else { None });
+        Ok(one.map_or(Matches::None, Matches::One))
     }
 
-    async fn find_all(&self, selector: &Selector) -> Result<Vec<Found>, BrowserError> {
+    async fn find_all(&self, frames: &[FrameId], selector: &Selector) -> Result<Vec<Found>, BrowserError> {
         if let Selector::Reference(number) = selector {
             return Ok(vec![Found::One(self.referenced(*number).await?)]);
         }
-        let frames = self.state.borrow().frame_ids();
         let mut all = Vec::new();
         for found in join_all(frames.iter().map(|frame| self.find_in(frame, selector))).await {
             all.extend(quiet(found)?.flatten());
@@ -356,7 +379,7 @@ fn quiet<T>(found: Result<T, BrowserError>) -> Result<Option<T>, BrowserError> {
     }
 }
 
-async fn pause(look: usize, deadline: Deadline) {
+pub(crate) async fn pause(look: usize, deadline: Deadline) {
     let pause = Duration::from_millis(PAUSES_MS[look.min(PAUSES_MS.len() - 1)]);
     if !pause.is_zero() {
         tokio::time::sleep(pause.min(deadline.remaining())).await;

@@ -7,7 +7,7 @@
 mod forms;
 mod keyboard;
 mod keys;
-mod locate;
+pub(crate) mod locate;
 mod perform;
 mod pointer;
 
@@ -134,6 +134,38 @@ pub enum Action {
         selector: String,
         path: std::path::PathBuf,
     },
+}
+
+impl Action {
+    /// The parameters that name elements.
+    pub(crate) fn selectors_mut(&mut self) -> Vec<(&'static str, &mut String)> {
+        match self {
+            Self::Click { selector }
+            | Self::DoubleClick { selector }
+            | Self::RightClick { selector }
+            | Self::Hover { selector }
+            | Self::TypeText { selector, .. }
+            | Self::SelectOption { selector, .. }
+            | Self::Check { selector }
+            | Self::Uncheck { selector }
+            | Self::ScrollToElement { selector }
+            | Self::Focus { selector }
+            | Self::Blur { selector }
+            | Self::WaitForSelector { selector, .. }
+            | Self::UploadFile { selector, .. } => vec![("selector", selector)],
+            Self::PressKey { selector, .. } | Self::Scroll { selector, .. } => {
+                selector.iter_mut().map(|selector| ("selector", selector)).collect()
+            }
+            Self::DragAndDrop { source, target } => vec![("source", source), ("target", target)],
+            Self::Goto { .. }
+            | Self::HandleDialog { .. }
+            | Self::WaitForNavigation { .. }
+            | Self::WaitForNetworkIdle { .. }
+            | Self::GoBack
+            | Self::GoForward
+            | Self::Reload => Vec::new(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]

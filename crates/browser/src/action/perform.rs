@@ -60,6 +60,19 @@ impl Tab {
         Ok(self.outcome(before, deadline).await)
     }
 
+    /// How the page is after something that is no action of its own.
+    pub(crate) async fn outcome_of(
+        &self,
+        work: impl Future<Output = Result<(), BrowserError>>,
+        deadline: Deadline,
+    ) -> Result<ActionOutcome, BrowserError> {
+        let before = self.before();
+        let done = work.await;
+        self.release_objects(&self.sessions());
+        done?;
+        Ok(self.outcome(before, deadline).await)
+    }
+
     async fn perform(&self, action: &Action, deadline: Deadline) -> Result<(), BrowserError> {
         match action {
             Action::Goto { url, wait_until } => self.goto(url, *wait_until, deadline).await,

@@ -188,6 +188,9 @@
   };
 
   return {
+    // For recording.js.
+    helpers: { roots, squeeze, textOf, closest, parentOf, isVisible, find },
+
     // The one element, or how many there are.
     find(kind, value, exact) {
       const found = find[kind](value, exact);

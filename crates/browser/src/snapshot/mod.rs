@@ -3,6 +3,7 @@
 //! A number is bound to the element, not to its place: to a node of a frame, and to what it was
 //! called when it was listed. A number whose element is gone, or has become something else, is stale.
 
+mod pin;
 mod source;
 mod text;
 mod tree;
@@ -17,6 +18,7 @@ use url::Url;
 
 use crate::BrowserError;
 use crate::tab::{Argument, Deadline, Element, FrameId, Invoked, QUICK, Tab};
+pub(crate) use pin::{Pin, Pinned};
 use source::RawNodes;
 use text::Source;
 use tree::FullTree;
@@ -118,6 +120,7 @@ impl Tab {
         let stale = |what| BrowserError::StaleRef { selector: selector.clone(), what };
         let index = (number as usize).checked_sub(1);
         let reference = index.and_then(|index| self.refs.lock().0.get(index).cloned());
+        let reference = reference.or_else(|| self.pinned.lock().get(number));
         let Some(reference) = reference else { return Err(stale("not in the last snapshot of this tab")) };
         let gone = "an element that is gone";
         let mut found = self.resolve(&reference.frame, reference.node).await?;
@@ -126,12 +129,7 @@ impl Tab {
             found = self.resolve(&reference.frame, reference.node).await?;
         }
         let Invoked::Done(element) = found else { return Err(stale(gone)) };
-        let parameters = json!({"backendNodeId": reference.node, "fetchRelatives": false});
-        let method = "Accessibility.getPartialAXTree";
-        let connection = &self.shared.connection;
-        let raw = self
-            .guarded(async { Ok(connection.call_raw(Some(&element.session), method, parameters, QUICK).await?) })
-            .await;
+        let raw = self.partial_tree(&element.session, reference.node).await;
         let raw = match raw {
             Err(BrowserError::Protocol(_)) => return Err(stale(gone)),
             other => other?,

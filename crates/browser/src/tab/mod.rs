@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use crate::cdp::{Connection, SessionId};
 use crate::chromium::Folder;
-use crate::snapshot::Refs;
+use crate::snapshot::{Pinned, Refs};
 use crate::{BrowserError, Environment};
 pub(crate) use state::FrameId;
 pub use state::{Dialog, DialogAnswer, LoadState};
@@ -74,6 +74,7 @@ pub struct Tab {
     /// Held by the snapshot that is taken.
     pub(crate) snapshots: tokio::sync::Mutex<()>,
     pub(crate) refs: Mutex<Refs>,
+    pub(crate) pinned: Mutex<Pinned>,
 }
 
 impl std::fmt::Debug for Tab {
@@ -135,6 +136,7 @@ impl Tab {
             turn: tokio::sync::Mutex::default(),
             snapshots: tokio::sync::Mutex::default(),
             refs: Mutex::default(),
+            pinned: Mutex::default(),
         }
     }
 

@@ -12,7 +12,7 @@ use super::{FrameId, QUICK, Tab};
 use crate::BrowserError;
 use crate::cdp::SessionId;
 
-const SOURCE: &str = include_str!("../page/in_page.js");
+const SOURCE: &str = concat!("(", include_str!("../page/recording.js"), ")(", include_str!("../page/in_page.js"), ")");
 /// Everything that an action holds of a page; let go of after it.
 pub(crate) const OBJECTS: &str = "agentd-action";
 

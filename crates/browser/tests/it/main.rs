@@ -15,6 +15,7 @@ mod frames;
 mod network;
 mod process;
 mod proxy;
+mod recordings;
 mod screencast;
 mod snapshots;
 mod storage_state;

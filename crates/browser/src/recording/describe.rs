@@ -1,0 +1,137 @@
+//! An element as it is kept.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::model::{Alternative, AlternativeKind, Compared, Fingerprint, RecordedTarget};
+use crate::BrowserError;
+use crate::action::locate::Matches;
+use crate::selector::Selector;
+use crate::snapshot::Pin;
+use crate::tab::{Argument, Element, FrameId, Invoked, QUICK, Tab};
+
+/// Longer names are texts.
+const MAX_NAME: usize = 200;
+
+#[derive(Debug, Deserialize)]
+struct Described {
+    fingerprint: Fingerprint,
+    alternatives: Vec<Alternative>,
+    is_secret: bool,
+}
+
+/// An element that an action is about to be done to.
+pub(super) struct Aimed<'t> {
+    pub(super) pin: Pin<'t>,
+    pub(super) target: RecordedTarget,
+    /// Whether what is typed into it is a secret.
+    pub(super) is_secret: bool,
+}
+
+impl Tab {
+    /// The control that an element is all of, or the element.
+    pub(super) async fn subject_of(&self, element: &Element) -> Result<Option<Element>, BrowserError> {
+        let arguments = [Argument::Element(element)];
+        let Invoked::Done(found) = self.invoke_raw(&element.frame, "subject", &arguments, false, QUICK).await? else {
+            return Ok(None);
+        };
+        let (frame, session) = (element.frame.clone(), element.session.clone());
+        Ok(found.object_id.map(|object| Element { frame, session, object }))
+    }
+
+    /// Describes the subject of an element and gives it a number. None where it went meanwhile.
+    pub(super) async fn aim_at(
+        &self,
+        element: &Element,
+        parameter: &str,
+        given: &str,
+    ) -> Result<Option<Aimed<'_>>, BrowserError> {
+        let Some(subject) = self.subject_of(element).await? else { return Ok(None) };
+        let arguments = [Argument::Element(&subject)];
+        let Invoked::Done(described) = self.invoke::<Described>(&subject.frame, "described", &arguments, QUICK).await?
+        else {
+            return Ok(None);
+        };
+        let Some(pin) = self.pin(&subject).await? else { return Ok(None) };
+        let mut alternatives = Vec::new();
+        if !matches!(Selector::parse(given)?, Selector::Reference(_)) {
+            alternatives.push(Alternative { kind: AlternativeKind::Given, selector: given.to_owned() });
+        }
+        let (test_ids, others): (Vec<_>, Vec<_>) =
+            described.alternatives.into_iter().partition(|found| found.kind == AlternativeKind::TestId);
+        alternatives.extend(test_ids);
+        if let Some(selector) = self.role_selector(&subject.frame, &pin).await? {
+            alternatives.push(Alternative { kind: AlternativeKind::Role, selector });
+        }
+        let fingerprint = described.fingerprint;
+        alternatives.push(Alternative { kind: AlternativeKind::Label, selector: shown(&fingerprint) });
+        alternatives.extend(others);
+        let mut seen = Vec::new();
+        alternatives.retain(|found| {
+            let is_new = !seen.contains(&found.selector);
+            seen.push(found.selector.clone());
+            is_new
+        });
+        let (role, name) = (pin.role.clone(), pin.name.chars().take(MAX_NAME).collect());
+        let frame_url = self.frame_url(&subject.frame);
+        let parameter = parameter.to_owned();
+        let target = RecordedTarget { parameter, role, name, frame_url, fingerprint, alternatives };
+        Ok(Some(Aimed { pin, target, is_secret: described.is_secret }))
+    }
+
+    /// By role and name, where no other element of its frame has both.
+    async fn role_selector(&self, frame: &FrameId, pin: &Pin<'_>) -> Result<Option<String>, BrowserError> {
+        let length = pin.name.chars().count();
+        if pin.role.is_empty()
+            || length == 0
+            || length > MAX_NAME
+            || !pin.role.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        {
+            return Ok(None);
+        }
+        let name = pin.name.replace('\\', "\\\\").replace('"', "\\\"");
+        let selector = format!("role={}[name=\"{name}\"]", pin.role);
+        let Ok(parsed) = Selector::parse(&selector) else { return Ok(None) };
+        let found = self.matches(std::slice::from_ref(frame), &parsed, &selector).await?;
+        Ok(matches!(found, Matches::One(_)).then_some(selector))
+    }
+
+    /// Without what changes from visit to visit; none for the page itself.
+    pub(super) fn frame_url(&self, frame: &FrameId) -> Option<String> {
+        let state = self.state.borrow();
+        if *frame == state.main_frame {
+            return None;
+        }
+        let url = state.frames.get(frame).map(|frame| frame.url.as_str()).unwrap_or_default();
+        Some(url.split(['?', '#']).next().unwrap_or_default().chars().take(2_000).collect())
+    }
+
+    pub(super) async fn compared(
+        &self,
+        element: &Element,
+        fingerprint: &Fingerprint,
+    ) -> Result<Option<Compared>, BrowserError> {
+        let arguments = [Argument::Element(element), json!(fingerprint.keys).into(), json!(fingerprint.levels).into()];
+        match self.invoke(&element.frame, "compared", &arguments, QUICK).await? {
+            Invoked::Done(compared) => Ok(Some(compared)),
+            Invoked::Gone => Ok(None),
+        }
+    }
+
+    /// Whether the focus is where a secret is typed.
+    pub(super) async fn focus_is_secret(&self) -> Result<bool, BrowserError> {
+        let frames = self.state.borrow().frame_ids();
+        for frame in frames {
+            if let Invoked::Done(Value::Bool(true)) = self.invoke(&frame, "focusIsSecret", &[], QUICK).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// For people: the search is by the fingerprint itself.
+fn shown(fingerprint: &Fingerprint) -> String {
+    let near: String = fingerprint.keys.iter().map(|key| format!(" near {key:?}")).collect();
+    format!("{} {:?}{near}", fingerprint.tag, fingerprint.label)
+}

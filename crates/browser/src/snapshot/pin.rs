@@ -1,0 +1,88 @@
+//! Elements that an action is bound to although no snapshot lists them.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::tree::FullTree;
+use super::{Owner, Reference};
+use crate::BrowserError;
+use crate::tab::{Element, QUICK, Tab};
+
+/// The numbers, each as long as its [`Pin`] is held.
+#[derive(Debug, Default)]
+pub(crate) struct Pinned {
+    count: u32,
+    references: HashMap<u32, Reference>,
+}
+
+/// No snapshot has so many elements.
+const FIRST_PINNED: u32 = 1_000_000;
+
+/// An element under a number of its own: an action on `@number` reaches it or is told that it is stale.
+#[derive(Debug)]
+pub(crate) struct Pin<'t> {
+    tab: &'t Tab,
+    pub(crate) number: u32,
+    pub(crate) role: String,
+    pub(crate) name: String,
+}
+
+impl Pinned {
+    pub(super) fn get(&self, number: u32) -> Option<Reference> {
+        self.references.get(&number).cloned()
+    }
+}
+
+impl Pin<'_> {
+    pub(crate) fn selector(&self) -> String {
+        format!("@{}", self.number)
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.tab.pinned.lock().references.remove(&self.number);
+    }
+}
+
+#[derive(Deserialize)]
+struct Described {
+    node: Owner,
+}
+
+impl Tab {
+    /// Gives an element a number. None where it went meanwhile.
+    pub(crate) async fn pin(&self, element: &Element) -> Result<Option<Pin<'_>>, BrowserError> {
+        let parameters = json!({"objectId": element.object});
+        let described = self.call_in::<Described>(&element.session, "DOM.describeNode", parameters, QUICK).await;
+        let node = match described {
+            Err(BrowserError::Protocol(_)) => return Ok(None),
+            other => other?.node.backend_node_id,
+        };
+        let raw = match self.partial_tree(&element.session, node).await {
+            Err(BrowserError::Protocol(_)) => return Ok(None),
+            other => other?,
+        };
+        let tree: FullTree<'_> =
+            serde_json::from_str(raw.get()).map_err(|error| BrowserError::Protocol(error.to_string()))?;
+        let now = tree.nodes.first().filter(|now| !now.ignored);
+        let (role, name) = now.map(|now| (now.role().to_owned(), now.name().to_owned())).unwrap_or_default();
+        let frame = element.frame.clone();
+        let reference = Reference { frame, node, role: role.clone(), name: name.clone() };
+        let mut pinned = self.pinned.lock();
+        let number = FIRST_PINNED + pinned.count;
+        pinned.count = (pinned.count + 1) % FIRST_PINNED;
+        pinned.references.insert(number, reference);
+        Ok(Some(Pin { tab: self, number, role, name }))
+    }
+
+    pub(super) async fn partial_tree(&self, session: &str, node: i64) -> Result<Box<RawValue>, BrowserError> {
+        let parameters = json!({"backendNodeId": node, "fetchRelatives": false});
+        let method = "Accessibility.getPartialAXTree";
+        let connection = &self.shared.connection;
+        self.guarded(async { Ok(connection.call_raw(Some(session), method, parameters, QUICK).await?) }).await
+    }
+}
