@@ -7,6 +7,8 @@ use agentd_store::StoreError;
 use crate::agents::AgentError;
 use crate::settings::VaultError;
 
+use super::model::MAX_RECORDINGS;
+
 #[derive(Debug, thiserror::Error)]
 pub enum BrowserError {
     #[error("no page is open; POST /api/browser/action with `goto` opens one")]
@@ -33,6 +35,18 @@ pub enum BrowserError {
     HarNotRunning,
     #[error("a folder for files of the browser cannot be made")]
     Folder(#[source] std::io::Error),
+    #[error("a recording runs; POST /api/browser/recording/stop ends it")]
+    RecordingRuns,
+    #[error("no recording runs; POST /api/browser/recording/start starts one")]
+    NotRecording,
+    #[error("there is no such recording, or no such step in it; GET /api/browser/recordings lists them")]
+    NoRecording,
+    #[error("there are {MAX_RECORDINGS} recordings already; delete one")]
+    TooManyRecordings,
+    #[error("another replay runs; wait for its end")]
+    ReplayRuns,
+    #[error("the files of the recording cannot be used")]
+    Recording(#[source] std::io::Error),
     #[error(transparent)]
     Vault(#[from] VaultError),
     #[error(transparent)]
@@ -47,16 +61,20 @@ impl DomainError for BrowserError {
         match self {
             Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
             Self::Refused(_) => ErrorKind::Forbidden,
-            Self::NoAuthState(_) => ErrorKind::NotFound,
+            Self::NoAuthState(_) | Self::NoRecording => ErrorKind::NotFound,
             Self::NotRunning
             | Self::AuthStateLost(_)
             | Self::TooManyAuthStates(_)
             | Self::HarRunning
-            | Self::HarNotRunning => ErrorKind::Conflict,
+            | Self::HarNotRunning
+            | Self::RecordingRuns
+            | Self::NotRecording
+            | Self::TooManyRecordings
+            | Self::ReplayRuns => ErrorKind::Conflict,
             Self::Vault(error) => error.kind(),
             Self::Store(error) => error.kind(),
             Self::Proxy(_) => ErrorKind::Unavailable,
-            Self::Folder(_) => ErrorKind::Internal,
+            Self::Folder(_) | Self::Recording(_) => ErrorKind::Internal,
             Self::File(_) => ErrorKind::Invalid(Vec::new()),
             Self::Agent(error) => error.kind(),
             Self::Browser(error) => match error {
@@ -89,9 +107,14 @@ impl DomainError for BrowserError {
             Self::Invalid { .. } => "invalid_request",
             Self::Refused(_) => "address_refused",
             Self::Proxy(_) => "browser_unavailable",
-            Self::Folder(_) => "internal_error",
+            Self::Folder(_) | Self::Recording(_) => "internal_error",
             Self::File(_) => "file_refused",
             Self::Agent(error) => error.code(),
+            Self::RecordingRuns => "recording_running",
+            Self::NotRecording => "not_recording",
+            Self::NoRecording => "recording_not_found",
+            Self::TooManyRecordings => "too_many_recordings",
+            Self::ReplayRuns => "replay_running",
             Self::Browser(error) => error.code(),
         }
     }

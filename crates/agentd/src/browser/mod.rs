@@ -17,6 +17,7 @@
 //! Deliberately absent: how Chromium is driven (`agentd-browser`), and which addresses are private (`agentd-net`).
 
 mod error;
+mod files;
 mod model;
 mod parts;
 mod routes;
@@ -27,7 +28,7 @@ mod tools;
 mod worker;
 
 pub use error::BrowserError;
-pub use model::{ActionFields, ActionName, Actor};
+pub use model::{ActionFields, ActionName, Actor, KeptStep, RecordingId, RecordingState, RecordingSummary};
 pub use routes::routes;
 pub use service::{Acted, Browser, BrowserDependencies, Session};
 pub use settings::BrowserSettings;

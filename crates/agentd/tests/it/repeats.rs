@@ -110,10 +110,13 @@ fn what_does_not_name_the_header_may_be_repeated() {
         "open_browser_tab",
         "start_browser_har",
         "stop_browser_har",
+        "replay_browser_recording",
         "take_browser_screenshot",
         // Answered once, and 409 from then on.
         "answer_approval",
         "respond_to_approval",
+        "start_browser_recording",
+        "stop_browser_recording",
         // The same, and 404 from then on.
         "approve_pairing",
         // They tell repeats by the id of the message.

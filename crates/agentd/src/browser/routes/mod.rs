@@ -9,6 +9,8 @@ mod look;
 mod mocks;
 mod network;
 mod profile;
+mod recordings;
+mod replay;
 mod settings;
 mod tabs;
 
@@ -34,6 +36,12 @@ pub fn routes() -> Routes<Browser> {
         .routes(routes!(mocks::list_browser_mocks, mocks::mock_browser_requests, mocks::delete_browser_mocks))
         .routes(routes!(emulation::emulate_browser_device))
         .routes(routes!(profile::change_browser_profile))
+        .routes(routes!(recordings::start_browser_recording))
+        .routes(routes!(recordings::stop_browser_recording))
+        .routes(routes!(recordings::list_browser_recordings))
+        .routes(routes!(recordings::get_browser_recording, recordings::delete_browser_recording))
+        .routes(routes!(recordings::get_browser_recording_picture))
+        .routes(routes!(replay::replay_browser_recording))
         .routes(routes!(settings::get_browser_settings, settings::update_browser_settings))
         .routes(routes!(settings::get_browser_config, settings::update_browser_config));
     // What is in cookies opens accounts.

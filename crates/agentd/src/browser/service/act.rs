@@ -1,12 +1,14 @@
 //! Acting on a page.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use agentd_browser::{Action, ActionOutcome, Snapshot, Tab};
+use agentd_browser::{Action, ActionOutcome, ActionRequest, Snapshot, Tab};
 use agentd_net::Trust;
 use url::Url;
 
+use super::uploads::LentFile;
 use super::{Browser, Session};
 use crate::browser::error::BrowserError;
 use crate::browser::model::{ActionFields, ActionName, Actor};
@@ -27,17 +29,13 @@ impl Browser {
     /// # Errors
     /// Parameters are missing, the address may not be reached, or what was missing on the page.
     pub async fn act(&self, actor: &Actor, fields: &ActionFields) -> Result<Acted, BrowserError> {
-        let mut request = fields.request().map_err(|problems| BrowserError::Invalid { problems })?;
-        self.check_address(fields)?;
-        let lent = self.lend_file(actor, fields).await?;
-        if let (Some(lent), Action::UploadFile { path, .. }) = (&lent, &mut request.action) {
-            path.clone_from(&lent.path);
-        }
+        let fields = &with_owner_of_file(actor, fields);
+        let (request, _lent) = self.request(actor, fields).await?;
         let session = self.session().await?;
         let tab = session.tab_of(actor, fields.tab_id.as_deref()).await?;
         session.acts(actor);
         let refused = session.refusals.count();
-        let done = tab.act(request).await;
+        let done = self.act_in(&session, &tab, fields, request).await;
         session.used(self.now());
         session.acts(actor);
         let outcome = explained(&session, refused, fields, done)?;
@@ -46,6 +44,21 @@ impl Browser {
             restarted: self.0.is_restarted.swap(false, Ordering::Relaxed),
             outcome,
         })
+    }
+
+    /// What the browser is asked for, once it may be, and the copy of the file that a page is given.
+    pub(super) async fn request(
+        &self,
+        actor: &Actor,
+        fields: &ActionFields,
+    ) -> Result<(ActionRequest, Option<LentFile>), BrowserError> {
+        let mut request = fields.request().map_err(|problems| BrowserError::Invalid { problems })?;
+        self.check_address(fields)?;
+        let lent = self.lend_file(actor, fields).await?;
+        if let (Some(lent), Action::UploadFile { path, .. }) = (&lent, &mut request.action) {
+            path.clone_from(&lent.path);
+        }
+        Ok((request, lent))
     }
 
     /// Where the address itself says that it may not be reached, nothing is sent.
@@ -69,8 +82,18 @@ impl Browser {
     }
 }
 
+/// A recording says whose file an agent gave a page, so that it is found again.
+fn with_owner_of_file<'f>(actor: &Actor, fields: &'f ActionFields) -> Cow<'f, ActionFields> {
+    match actor {
+        Actor::Agent(id) if fields.action == ActionName::UploadFile => {
+            Cow::Owned(ActionFields { agent_id: Some(id.to_string()), ..fields.clone() })
+        }
+        Actor::Agent(_) | Actor::Owner => Cow::Borrowed(fields),
+    }
+}
+
 /// A page that the proxy refused is no page.
-fn explained(
+pub(super) fn explained(
     session: &Session,
     refused: u64,
     fields: &ActionFields,

@@ -6,7 +6,10 @@ mod cookies;
 mod downloads;
 mod environment;
 mod look;
+mod recording;
+mod recordings;
 mod refusals;
+mod replay;
 mod session;
 mod tabs;
 mod uploads;
@@ -24,6 +27,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::error::BrowserError;
+use super::files::RecordingFiles;
 use super::settings::BrowserSettings;
 use crate::agents::Agents;
 use crate::runtime::AppContext;
@@ -34,6 +38,8 @@ pub use act::Acted;
 pub(super) use downloads::KeptDownload;
 pub(super) use environment::invalid;
 pub(super) use look::{Picture, Status};
+use recording::Recordings;
+pub(super) use replay::{ReplayedStep, Report, Secrets, StepFailure};
 pub use session::Session;
 pub(super) use tabs::ListedTab;
 
@@ -71,6 +77,7 @@ struct Inner {
     past_downloads: Mutex<Vec<KeptDownload>>,
     /// Of this session, or of the next one while there is none: it outlives a Chromium that ends, not the session.
     environment: Mutex<Arc<Environment>>,
+    recordings: Recordings,
 }
 
 /// The browser. Cheap to clone.
@@ -104,6 +111,7 @@ impl Browser {
             started: Arc::default(),
             past_downloads: Mutex::default(),
             environment: Mutex::default(),
+            recordings: Recordings::new(RecordingFiles::new(Arc::clone(&context.data_dir))),
         }))
     }
 

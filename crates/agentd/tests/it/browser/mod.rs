@@ -8,6 +8,7 @@ mod network;
 pub mod pages;
 mod reaching;
 mod tools;
+mod recording;
 
 use serde_json::{Value, json};
 

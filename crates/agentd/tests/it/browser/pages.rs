@@ -28,10 +28,15 @@ impl Pages {
 
     /// Puts a page on the server and answers its address.
     pub fn page(&self, html: &str) -> String {
-        let mut pages = self.pages.lock();
-        let path = format!("/{}", pages.len());
-        pages.insert(path.clone(), format!("<!doctype html><meta charset=utf-8>{html}"));
-        self.url(&path)
+        let url = self.url(&format!("/{}", self.pages.lock().len()));
+        self.change(&url, html);
+        url
+    }
+
+    /// Puts another page in the place of one.
+    pub fn change(&self, url: &str, html: &str) {
+        let path = url.strip_prefix(&self.url("")).expect("an address of this server");
+        self.pages.lock().insert(path.to_owned(), format!("<!doctype html><meta charset=utf-8>{html}"));
     }
 
     pub fn url(&self, path: &str) -> String {

@@ -1,0 +1,169 @@
+//! Doing again what was recorded, step by step, as far as it can be done for certain.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use agentd_base::{DomainError, Problems, Secret};
+use agentd_browser::{Drift, RecordedStep, Replay, ReplayError, Replayed, StepTab, Tab, Tried, with_secrets};
+
+use super::act::explained;
+use super::{Browser, Session};
+use crate::browser::error::BrowserError;
+use crate::browser::model::{ActionFields, ActionName, Actor, KeptStep, RecordingId};
+
+/// By their numbers.
+pub type Secrets = BTreeMap<String, Secret>;
+
+/// What a replay came to.
+#[derive(Debug)]
+pub struct Report {
+    pub recording_id: RecordingId,
+    /// Those that were done; the last one may have failed.
+    pub steps: Vec<ReplayedStep>,
+}
+
+#[derive(Debug)]
+pub struct ReplayedStep {
+    pub action: String,
+    pub duration_ms: u64,
+    pub drift: Vec<Drift>,
+    pub failure: Option<StepFailure>,
+}
+
+/// Why a step could not be done.
+#[derive(Debug)]
+pub struct StepFailure {
+    pub error: BrowserError,
+    pub tried: Vec<Tried>,
+    /// The page then; a JPEG that shows no secret.
+    pub picture: Option<Vec<u8>>,
+}
+
+/// A replay under way.
+struct Run<'r> {
+    browser: &'r Browser,
+    session: Arc<Session>,
+    replay: Replay,
+    secrets: &'r Secrets,
+    is_first: bool,
+}
+
+impl Browser {
+    /// Stops at the first step that fails.
+    ///
+    /// # Errors
+    /// There is no such recording, secrets are missing, another replay runs, or there is no browser.
+    pub async fn replay(&self, id: &RecordingId, secrets: &Secrets) -> Result<Report, BrowserError> {
+        let (_, steps) = self.recording(id).await?;
+        check_secrets(&steps, secrets)?;
+        let _one = self.0.recordings.replaying.try_lock().map_err(|_| BrowserError::ReplayRuns)?;
+        let session = self.session().await?;
+        let replay = Replay::new(session.context());
+        let mut run = Run { browser: self, session, replay, secrets, is_first: true };
+        let mut report = Report { recording_id: id.clone(), steps: Vec::new() };
+        for kept in &steps {
+            let step = run.step(&kept.step).await;
+            let is_over = step.failure.is_some();
+            report.steps.push(step);
+            if is_over {
+                break;
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// Names every secret that is missing.
+fn check_secrets(steps: &[KeptStep], secrets: &Secrets) -> Result<(), BrowserError> {
+    let mut missing = BTreeMap::new();
+    for (index, kept) in steps.iter().enumerate() {
+        for number in kept.step.secrets() {
+            missing.entry(number).or_insert_with(|| format!("is needed by step {index}: {}", kept.step.caption()));
+        }
+    }
+    let mut problems = Problems::new();
+    for (number, message) in missing {
+        problems.require(secrets.contains_key(&number.to_string()), &format!("secrets.{number}"), message);
+    }
+    problems.into_result().map_err(|problems| BrowserError::Invalid { problems })
+}
+
+impl Run<'_> {
+    async fn step(&mut self, step: &RecordedStep) -> ReplayedStep {
+        let started = Instant::now();
+        let mut tab = None;
+        let done = self.try_step(step, &mut tab).await;
+        self.session.used(self.browser.now());
+        let (drift, failure) = match done {
+            Ok(done) => (done.drift, None),
+            Err((error, tried)) => {
+                let tab = tab.or_else(|| self.session.active_tab());
+                let picture = match &tab {
+                    Some(tab) => self.replay.picture(tab, self.secrets.values()).await,
+                    None => None,
+                };
+                (Vec::new(), Some(StepFailure { error, tried, picture }))
+            }
+        };
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        ReplayedStep { action: step.action.clone(), duration_ms, drift, failure }
+    }
+
+    async fn try_step(
+        &mut self,
+        step: &RecordedStep,
+        used: &mut Option<Arc<Tab>>,
+    ) -> Result<Replayed, (BrowserError, Vec<Tried>)> {
+        let plain = |error: BrowserError| (error, Vec::new());
+        if self.browser.0.context.draining.is_cancelled() {
+            return Err(plain(BrowserError::NotRunning));
+        }
+        let secret = |number: u32| self.secrets.get(&number.to_string());
+        let fields = ActionFields::of_step(step, with_secrets(&step.parameters, secret)).map_err(|error| {
+            plain(agentd_browser::BrowserError::Invalid(format!("the recording has another form: {error}")).into())
+        })?;
+        let (request, _lent) = self.browser.request(&Actor::Owner, &fields).await.map_err(plain)?;
+        let tab = self.tab(step, &fields).await.map_err(plain)?;
+        *used = Some(Arc::clone(&tab));
+        let refused = self.session.refusals.count();
+        match self.replay.act(self.session.context(), &tab, step, request).await {
+            Ok(done) => {
+                let outcome = explained(&self.session, refused, &fields, Ok(done.outcome)).map_err(plain)?;
+                Ok(Replayed { outcome, drift: done.drift })
+            }
+            Err(ReplayError { error, tried }) => match explained(&self.session, refused, &fields, Err(error)) {
+                Err(error) => Err((error, tried)),
+                Ok(outcome) => Ok(Replayed { outcome, drift: Vec::new() }),
+            },
+        }
+    }
+
+    /// The first tab is the active one; others are opened as they were. One that shows a page at its first step goes
+    /// to that page first.
+    async fn tab(&mut self, step: &RecordedStep, fields: &ActionFields) -> Result<Arc<Tab>, BrowserError> {
+        let url = match self.replay.tab(self.session.context(), step).await? {
+            StepTab::There(tab) => return Ok(tab),
+            StepTab::New { url } => url,
+        };
+        let is_first = std::mem::replace(&mut self.is_first, false);
+        let tab = if is_first { self.session.tab(None).await? } else { self.session.open_tab(&Actor::Owner).await? };
+        self.replay.follow(step, &tab);
+        if fields.action != ActionName::Goto && !matches!(url.as_str(), "" | "about:blank") && tab.info().url != url {
+            let goto = ActionFields::goto(url, tab.id());
+            let refused = self.session.refusals.count();
+            let (request, _) = self.browser.request(&Actor::Owner, &goto).await?;
+            let done = tab.act(request).await;
+            explained(&self.session, refused, &goto, done)?;
+        }
+        Ok(tab)
+    }
+}
+
+impl StepFailure {
+    /// Stable, for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.error.code()
+    }
+}
