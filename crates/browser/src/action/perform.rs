@@ -141,6 +141,11 @@ impl Tab {
 
     async fn outcome(&self, before: Before, deadline: Deadline) -> ActionOutcome {
         let title = self.settled_title(before, deadline).await;
+        // The browser tells of titles with navigations alone; a script may have set another one.
+        self.state.send_if_modified(|state| {
+            title.clone_into(&mut state.title);
+            false
+        });
         let state = self.state.borrow();
         let dialog = (state.dialog_count != before.dialogs).then(|| state.dialogs.back().cloned()).flatten();
         ActionOutcome {
