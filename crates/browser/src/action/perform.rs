@@ -68,7 +68,7 @@ impl Tab {
     ) -> Result<ActionOutcome, BrowserError> {
         let before = self.before();
         let done = work.await;
-        self.release_objects(&self.sessions());
+        self.release_objects(OBJECTS, &self.sessions());
         done?;
         Ok(self.outcome(before, deadline).await)
     }

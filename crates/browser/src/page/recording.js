@@ -111,7 +111,7 @@
   const hasKeys = (element, counts, keys, levels) => {
     if (!keys.length) return true;
     // A little further than then: somebody may have wrapped it.
-    const around = new Set(pieces(surroundings(element, counts, levels + 2).at, element));
+    const around = new Set(pieces(surroundings(element, counts, levels + 1).at, element));
     return keys.every((key) => around.has(key));
   };
 
@@ -208,6 +208,12 @@
     }
     concealed = null;
   };
+  const seenText = (node) => {
+    const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+    let text = '';
+    while (walker.nextNode()) if (!walker.currentNode.parentElement?.closest(UNSEEN)) text += walker.currentNode.data;
+    return text;
+  };
   // The smallest elements that show one of the secrets, and fields that may.
   const showing = (secrets) => {
     const shows = (text) => secrets.some((secret) => text.includes(secret));
@@ -216,9 +222,9 @@
       for (const field of root.querySelectorAll('input,textarea'))
         if (field.type !== 'password' && field.value && (isSecret(field) || shows(field.value))) found.push(field);
       const whole = root === document ? document.documentElement : root;
-      if (!secrets.length || !whole || !shows(whole.textContent)) continue;
+      if (!secrets.length || !whole || !shows(seenText(whole))) continue;
       const visit = (at) => {
-        const inner = [...at.children].filter((child) => !child.matches(UNSEEN) && shows(child.textContent));
+        const inner = [...at.children].filter((child) => !child.matches(UNSEEN) && shows(seenText(child)));
         if (inner.length) inner.forEach(visit);
         if (at.nodeType === Node.ELEMENT_NODE &&
           (!inner.length || [...at.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && shows(node.data)))) found.push(at);

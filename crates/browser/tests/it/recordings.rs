@@ -302,15 +302,6 @@ fn secrets_are_kept_nowhere() {
         }
         // The page had its own looks back, and each picture was taken although the page shows what was typed.
         assert!(done.iter().all(|done| done.picture.is_some()));
-        if let Some(folder) = std::env::var_os("AGENTD_SAVE_PICTURES") {
-            for (index, done) in done.iter().enumerate() {
-                std::fs::write(
-                    std::path::Path::new(&folder).join(format!("{index}.jpg")),
-                    done.picture.as_ref().unwrap(),
-                )
-                .unwrap();
-            }
-        }
         // It goes to the host that it was typed on, and to no other.
         let path = path(html).await;
         for (host, is_done) in [("127.0.0.1", true), ("localhost", false)] {

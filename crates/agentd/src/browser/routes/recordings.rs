@@ -1,5 +1,7 @@
 //! Recordings of actions.
 
+use std::time::Duration;
+
 use agentd_base::Timestamp;
 use agentd_browser::{AlternativeKind, RecordedTarget};
 use agentd_web::{ApiError, ErrorBody, Json, Path};
@@ -8,7 +10,6 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::time::Duration;
 use utoipa::ToSchema;
 
 use super::Answer;

@@ -135,10 +135,10 @@ impl From<Report> for ReportView {
 
 /// Do again what was recorded
 ///
-/// In the active tab, step by step, each with the waits of its action. An element is found by the alternatives that were
-/// kept, and must be the one that was recorded by what it is called and what is beside it; where none is for certain, the
-/// step fails, and the replay stops there. A secret goes only to the host that it was recorded on. One replay at a time;
-/// it ends when its client leaves.
+/// In the active tab, step by step, each with the waits of its action. An element is found by the alternatives that
+/// were kept, and must be the one that was recorded by what it is called and what is beside it; where none is for
+/// certain, the step fails, and the replay stops there. A secret goes only to the host that it was recorded on. One
+/// replay at a time; it ends when its client leaves.
 #[utoipa::path(post, path = "/api/browser/recordings/{id}/replay", tag = "browser", request_body = ReplayFields,
     params(("id" = String, Path, description = "As in the list")),
     responses(

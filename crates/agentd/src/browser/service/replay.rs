@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use agentd_base::{DomainError, Problems, Secret};
 use agentd_browser::{Drift, RecordedStep, Replay, ReplayError, Replayed, StepTab, Tab, Tried, with_secrets};
+use tokio::time::Instant;
 
 use super::act::explained;
 use super::{Browser, Session};
