@@ -9,6 +9,8 @@
 //!   events of the mouse and the keyboard; it never calls a page's handlers.
 //! - Which addresses may be reached is not decided here but by the proxy that the options name;
 //!   Chromium has no way past it.
+//! - How a browser appears, its mocks and the list of its requests belong to an [`Environment`], which outlives a
+//!   Chromium that ends.
 //!
 //! Deliberately absent: SQL, serving HTTP, and types for the whole DevTools protocol.
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::user_agent::user_agent_override;
+use super::user_agent::{shared_worker_script, user_agent_override};
 use super::{ColorScheme, Emulation, Profile};
 
 /// What a session is of.
@@ -43,6 +43,9 @@ impl Appearance {
         add(user_agent.is_some() || languages.is_some(), "Emulation.setUserAgentOverride", parameters);
         let headers = json!({"headers": profile.extra_headers});
         add(!profile.extra_headers.is_empty(), "Network.setExtraHTTPHeaders", headers);
+        if let Some(user_agent) = user_agent.filter(|_| kind == Kind::SharedWorker && is_new) {
+            add(true, "Runtime.evaluate", json!({"expression": shared_worker_script(&user_agent)}));
+        }
         if matches!(kind, Kind::Page | Kind::Frame) {
             let [locale, timezone] = self.of_process();
             add(profile.locale.is_some(), locale.0, locale.1);

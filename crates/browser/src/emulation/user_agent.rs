@@ -119,6 +119,18 @@ pub(super) fn user_agent_override(user_agent: Option<&str>, languages: Option<&s
     parameters
 }
 
+/// Chromium overrides the headers and the hints of shared workers, but not what they see of themselves.
+pub(super) fn shared_worker_script(user_agent: &str) -> String {
+    let version = user_agent.split_once('/').map_or(user_agent, |(_, version)| version);
+    let seen = json!({
+        "userAgent": user_agent, "appVersion": version, "platform": Parts::of(user_agent).platform.of_navigator(),
+    });
+    format!(
+        "for (const [name, value] of Object.entries({seen})) Object.defineProperty(WorkerNavigator.prototype, name, \
+         {{get: () => value, configurable: true, enumerable: true}})"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
