@@ -132,7 +132,9 @@ impl Tab {
                 // It went elsewhere meanwhile.
                 Ok(Invoked::Done(_)) if self.before().navigations != seen => {}
                 Ok(Invoked::Done(title)) => return title,
-                Ok(Invoked::Gone) => tokio::time::sleep(TITLE_PAUSE.min(deadline.remaining())).await,
+                Ok(Invoked::Gone) | Err(BrowserError::Protocol(_)) => {
+                    tokio::time::sleep(TITLE_PAUSE.min(deadline.remaining())).await
+                }
                 Err(_) => break,
             }
         }

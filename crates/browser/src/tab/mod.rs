@@ -35,6 +35,9 @@ pub(crate) use world::{Argument, Element, Invoked, OBJECTS, is_gone};
 /// A command that only looks something up.
 pub(crate) const QUICK: Duration = Duration::from_secs(10);
 
+/// For a title, which a page that hangs does not tell.
+const TITLE_LIMIT: Duration = Duration::from_millis(500);
+
 /// What all tabs of a browser work with.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -156,6 +159,18 @@ impl Tab {
             crashed: state.is_crashed,
             opener_id: self.opener.as_deref().map(str::to_owned),
         }
+    }
+
+    /// As it is listed, with the title that the page has now: Chromium does not tell of every change of it.
+    pub async fn info_now(&self) -> TabInfo {
+        if let Ok(Invoked::Done(title)) = self.invoke::<String>(&self.main_frame(), "title", &[], TITLE_LIMIT).await {
+            self.state.send_if_modified(|state| {
+                let is_new = state.title != title;
+                state.title = title;
+                is_new
+            });
+        }
+        self.info()
     }
 
     /// The page's dialogs, the last 20; the last one may be open.

@@ -44,8 +44,7 @@ pub(super) struct CookieView {
     secure: bool,
     /// Default `Lax`.
     #[serde(default)]
-    #[schema(inline, required = false)]
-    same_site: SameSiteView,
+    same_site: Option<SameSiteView>,
 }
 
 fn root() -> String {
@@ -71,14 +70,14 @@ impl From<Cookie> for CookieView {
             expires: cookie.expires,
             http_only: cookie.http_only,
             secure: cookie.secure,
-            same_site,
+            same_site: Some(same_site),
         }
     }
 }
 
 impl From<CookieView> for Cookie {
     fn from(cookie: CookieView) -> Self {
-        let same_site = match cookie.same_site {
+        let same_site = match cookie.same_site.unwrap_or_default() {
             SameSiteView::Strict => SameSite::Strict,
             SameSiteView::Lax => SameSite::Lax,
             SameSiteView::None => SameSite::None,

@@ -60,7 +60,7 @@ pub(super) struct TabClosed {
 /// The tabs, popups of pages among them
 #[utoipa::path(get, path = "/api/browser/tabs", tag = "browser", responses((status = 200, body = TabList)))]
 pub(super) async fn list_browser_tabs(State(browser): State<Browser>) -> Json<TabList> {
-    let tabs: Vec<TabView> = browser.tabs(&Actor::Owner).into_iter().map(TabView::from).collect();
+    let tabs: Vec<TabView> = browser.tabs(&Actor::Owner).await.into_iter().map(TabView::from).collect();
     Json(TabList { total: tabs.len(), tabs })
 }
 
@@ -107,5 +107,5 @@ pub(super) async fn activate_browser_tab(
     State(browser): State<Browser>,
     Path(tab_id): Path<String>,
 ) -> Answer<TabView> {
-    Ok(Json(browser.activate_tab(&Actor::Owner, &tab_id)?.into()))
+    Ok(Json(browser.activate_tab(&Actor::Owner, &tab_id).await?.into()))
 }

@@ -1,6 +1,7 @@
 //! Tabs.
 
 use agentd_browser::{Tab, TabInfo};
+use futures_util::future::join_all;
 
 use super::{Browser, Session};
 use crate::browser::error::BrowserError;
@@ -13,17 +14,19 @@ pub struct ListedTab {
     pub is_active: bool,
 }
 
-fn listed(session: &Session, actor: &Actor, info: TabInfo) -> ListedTab {
-    let is_active = session.active_tab_of(actor).is_some_and(|tab| tab.id() == info.tab_id);
-    ListedTab { info, is_active }
+async fn listed(session: &Session, actor: &Actor, tab: &Tab) -> ListedTab {
+    let is_active = session.active_tab_of(actor).is_some_and(|active| active.id() == tab.id());
+    ListedTab { info: tab.info_now().await, is_active }
 }
 
 impl Browser {
     /// In the order of their opening; none without a session.
-    #[must_use]
-    pub fn tabs(&self, actor: &Actor) -> Vec<ListedTab> {
+    pub async fn tabs(&self, actor: &Actor) -> Vec<ListedTab> {
         let Ok(session) = self.running() else { return Vec::new() };
-        session.context().tabs().into_iter().map(|info| listed(&session, actor, info)).collect()
+        let context = session.context();
+        let tabs: Vec<_> = context.tabs().iter().filter_map(|tab| context.tab(&tab.tab_id).ok()).collect();
+        // Together: one that hangs is waited for.
+        join_all(tabs.iter().map(|tab| listed(&session, actor, tab))).await
     }
 
     /// Opens a tab, which is the active one then. Where its page cannot be opened, there is no tab.
@@ -40,7 +43,7 @@ impl Browser {
             put_back(&session, actor, &tab, before.as_deref()).await;
             return Err(error);
         }
-        Ok(listed(&session, actor, tab.info()))
+        Ok(listed(&session, actor, &tab).await)
     }
 
     /// # Errors
@@ -53,11 +56,11 @@ impl Browser {
     ///
     /// # Errors
     /// There is no such tab, or no browser.
-    pub fn activate_tab(&self, actor: &Actor, tab_id: &str) -> Result<ListedTab, BrowserError> {
+    pub async fn activate_tab(&self, actor: &Actor, tab_id: &str) -> Result<ListedTab, BrowserError> {
         let session = self.running()?;
         let tab = session.context().tab(tab_id)?;
         session.activate(actor, &tab);
-        Ok(listed(&session, actor, tab.info()))
+        Ok(listed(&session, actor, &tab).await)
     }
 }
 

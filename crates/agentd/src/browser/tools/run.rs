@@ -114,7 +114,7 @@ impl BrowserTool {
         if restarted {
             shown.note("The browser had ended and was started anew; what was open before is gone.");
         }
-        let others = self.browser.tabs(actor).len().saturating_sub(1);
+        let others = self.browser.status().tabs.saturating_sub(1);
         if others > 0 {
             shown.note(&format!("There are {others} other tabs; browser_tabs lists them."));
         }
@@ -185,12 +185,12 @@ impl BrowserTool {
         match input.action {
             TabsAction::List => {}
             TabsAction::Activate => {
-                self.browser.activate_tab(actor, &named()?).map_err(|error| refusal(&error))?;
+                self.browser.activate_tab(actor, &named()?).await.map_err(|error| refusal(&error))?;
             }
             TabsAction::Close => self.browser.close_tab(&named()?).await.map_err(|error| refusal(&error))?,
         }
         let mut shown = self.shown();
-        for tab in self.browser.tabs(actor) {
+        for tab in self.browser.tabs(actor).await {
             let mark = if tab.is_active { " (the open page)" } else { "" };
             shown.quote(&format!("{}{mark}: {} {}", tab.info.tab_id, tab.info.url, tab.info.title));
         }

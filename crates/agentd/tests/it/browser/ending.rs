@@ -57,7 +57,8 @@ fn processes_on(profile: &str) -> usize {
 fn profile_of(browser: u32) -> String {
     let command = std::fs::read(format!("/proc/{browser}/cmdline")).expect("a command");
     let command = String::from_utf8_lossy(&command).into_owned();
-    let profile = command.split('\0').find_map(|argument| argument.strip_prefix("--user-data-dir="));
+    // Chromium writes its arguments anew, with spaces between them.
+    let profile = command.split(['\0', ' ']).find_map(|argument| argument.strip_prefix("--user-data-dir="));
     profile.expect("a profile").to_owned()
 }
 

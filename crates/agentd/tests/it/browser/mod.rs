@@ -7,8 +7,8 @@ mod hostile;
 mod network;
 pub mod pages;
 mod reaching;
-mod tools;
 mod recording;
+mod tools;
 
 use serde_json::{Value, json};
 

@@ -50,7 +50,7 @@ async fn requests_are_listed_recorded_and_mocked() {
 
     let har = app.post("/api/browser/har/stop").send().await.expect_status(200).json();
     let schema = serde_json::from_str(include_str!("../../data/har-1.2.schema.json")).expect("JSON");
-    let problems = Schema::trusted(schema).validate(&har);
+    let problems = Schema::trusted(schema).validate(&har, 10_000_000);
     assert!(problems.is_ok(), "{problems:?} {har:#}");
     let entries = har["log"]["entries"].as_array().expect("entries");
     let of = |part: &str| {

@@ -68,7 +68,7 @@ async fn answer(State(pages): State<Pages>, request: Request) -> Response {
     match &*path {
         "/never" => std::future::pending().await,
         "/file" => {
-            let disposition = "attachment; filename=\"../../report 1.txt\"";
+            let disposition = "attachment; filename=\"report 1.txt\"";
             ([(header::CONTENT_DISPOSITION, disposition)], "the report").into_response()
         }
         path => match pages.pages.lock().get(path) {
