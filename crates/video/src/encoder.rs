@@ -2,8 +2,10 @@
 
 use image::RgbImage;
 use openh264::OpenH264API;
+use openh264::encoder::TransferCharacteristics::Srgb;
 use openh264::encoder::{
-    Encoder as OpenH264, EncoderConfig, FrameRate, FrameType, IntraFramePeriod, RateControlMode, UsageType, VuiConfig,
+    ColorPrimaries, Encoder as OpenH264, EncoderConfig, FrameRate, FrameType, IntraFramePeriod, RateControlMode,
+    UsageType, VuiConfig,
 };
 use openh264::formats::{RgbSliceU8, YUVBuffer};
 
@@ -40,7 +42,8 @@ impl Encoder {
                 u32::from(frames_per_second) * SECONDS_BETWEEN_KEY_FRAMES,
             ))
             .num_threads(1)
-            .vui(VuiConfig::bt601());
+            // Colours of a screen, in the form that they are converted to below.
+            .vui(VuiConfig::bt601().color_primaries(ColorPrimaries::Bt709).transfer_characteristics(Srgb));
         let inner = OpenH264::with_api_config(OpenH264API::from_source(), config).map_err(failed)?;
         Ok(Self { inner, shown: None })
     }

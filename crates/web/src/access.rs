@@ -8,7 +8,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
-use http::header::{AUTHORIZATION, ORIGIN};
+use http::header::{AUTHORIZATION, ORIGIN, UPGRADE};
 use http::{HeaderMap, Method, StatusCode, Uri};
 
 use crate::caller::{Caller, Scope};
@@ -114,9 +114,14 @@ impl RouteAccess {
     ) -> Result<Response, ApiError> {
         request = refuse_heavy(request, self.body_limit)?;
         request.extensions_mut().insert(caller.clone());
+        let opener = Opener { auth: Arc::clone(&self.auth), credential, caller };
+        // What a WebSocket says does not pass through here: whoever serves it looks after its opener.
+        if request.headers().contains_key(UPGRADE) {
+            request.extensions_mut().insert(opener.clone());
+        }
         let route = request.extensions().get::<MatchedPath>().cloned();
         let response = check_idempotency(&self.idempotency, request, next).await?;
-        let mut response = while_let_in(response, Opener { auth: Arc::clone(&self.auth), credential, caller });
+        let mut response = while_let_in(response, opener);
         name_route(&mut response, route);
         Ok(response)
     }

@@ -47,6 +47,7 @@ pub use routes::{ApiRouter, Routes};
 pub use schema::{Checked, check};
 pub use security_headers::add_security_headers;
 pub use validate::{Validate, Validated};
+pub use watch::Opener;
 
 #[doc(hidden)]
 pub use pastey::paste;

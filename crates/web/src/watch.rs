@@ -15,14 +15,31 @@ use crate::caller::Caller;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Who opened a stream.
-pub(crate) struct Opener {
+/// Who opened a stream. In the extensions of a request that asks for a WebSocket.
+#[derive(Clone)]
+pub struct Opener {
     pub(crate) auth: Arc<dyn Authenticate>,
     pub(crate) credential: Option<Credential>,
     pub(crate) caller: Caller,
 }
 
+impl std::fmt::Debug for Opener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opener").field("caller", &self.caller).finish_non_exhaustive()
+    }
+}
+
 impl Opener {
+    /// Waits until the credential is not good any more.
+    pub async fn until_refused(&self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if !self.is_let_in().await {
+                return;
+            }
+        }
+    }
+
     /// `false` only for certain: a database that is away ends no stream.
     async fn is_let_in(&self) -> bool {
         match &self.credential {

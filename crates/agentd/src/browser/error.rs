@@ -3,6 +3,7 @@
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_net::NetError;
 use agentd_store::StoreError;
+use agentd_video::VideoError;
 
 use crate::agents::AgentError;
 use crate::settings::VaultError;
@@ -13,6 +14,14 @@ use super::model::MAX_RECORDINGS;
 pub enum BrowserError {
     #[error("no page is open; POST /api/browser/action with `goto` opens one")]
     NotRunning,
+    #[error("as many clients as there may be ({limit}) watch the browser; close one")]
+    TooManyViewers { limit: usize },
+    #[error("a video is being made already; wait for its end")]
+    VideoUnderWay,
+    #[error(transparent)]
+    Video(#[from] VideoError),
+    #[error("the daemon is going down; no video was made")]
+    GoingDown,
     #[error("the request is not valid")]
     Invalid { problems: Vec<FieldProblem> },
     #[error("{0} (for the browser, `ssrf_allowlist` and `ssrf_blocklist` of its own settings hold as well)")]
@@ -70,11 +79,13 @@ impl DomainError for BrowserError {
             | Self::RecordingRuns
             | Self::NotRecording
             | Self::TooManyRecordings
-            | Self::ReplayRuns => ErrorKind::Conflict,
+            | Self::ReplayRuns
+            | Self::VideoUnderWay
+            | Self::Video(VideoError::TooLarge { .. } | VideoError::Empty) => ErrorKind::Conflict,
             Self::Vault(error) => error.kind(),
             Self::Store(error) => error.kind(),
-            Self::Proxy(_) => ErrorKind::Unavailable,
-            Self::Folder(_) | Self::Recording(_) => ErrorKind::Internal,
+            Self::Proxy(_) | Self::TooManyViewers { .. } | Self::GoingDown => ErrorKind::Unavailable,
+            Self::Folder(_) | Self::Recording(_) | Self::Video(_) => ErrorKind::Internal,
             Self::File(_) => ErrorKind::Invalid(Vec::new()),
             Self::Agent(error) => error.kind(),
             Self::Browser(error) => match error {
@@ -104,10 +115,15 @@ impl DomainError for BrowserError {
             Self::HarNotRunning => "har_not_running",
             Self::Vault(error) => error.code(),
             Self::Store(error) => error.code(),
+            Self::TooManyViewers { .. } => "too_many_viewers",
+            Self::VideoUnderWay => "video_under_way",
+            Self::Video(VideoError::TooLarge { .. }) => "video_too_large",
+            Self::Video(VideoError::Empty) => "nothing_to_show",
+            Self::GoingDown => "going_down",
             Self::Invalid { .. } => "invalid_request",
             Self::Refused(_) => "address_refused",
             Self::Proxy(_) => "browser_unavailable",
-            Self::Folder(_) | Self::Recording(_) => "internal_error",
+            Self::Folder(_) | Self::Recording(_) | Self::Video(_) => "internal_error",
             Self::File(_) => "file_refused",
             Self::Agent(error) => error.code(),
             Self::RecordingRuns => "recording_running",

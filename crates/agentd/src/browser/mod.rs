@@ -24,6 +24,7 @@ mod routes;
 mod service;
 mod settings;
 mod store;
+mod stream;
 mod tools;
 mod worker;
 

@@ -108,6 +108,7 @@ fn what_does_not_name_the_header_may_be_repeated() {
         // They act on pages, each time anew; the browser is no record of anything.
         "act_in_browser",
         "open_browser_tab",
+        "record_screen",
         "start_browser_har",
         "stop_browser_har",
         "replay_browser_recording",

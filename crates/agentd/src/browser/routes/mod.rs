@@ -11,7 +11,9 @@ mod network;
 mod profile;
 mod recordings;
 mod replay;
+mod screen_recording;
 mod settings;
+mod stream;
 mod tabs;
 
 use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
@@ -42,6 +44,7 @@ pub fn routes() -> Routes<Browser> {
         .routes(routes!(recordings::get_browser_recording, recordings::delete_browser_recording))
         .routes(routes!(recordings::get_browser_recording_picture))
         .routes(routes!(replay::replay_browser_recording))
+        .routes(routes!(screen_recording::record_screen))
         .routes(routes!(settings::get_browser_settings, settings::update_browser_settings))
         .routes(routes!(settings::get_browser_config, settings::update_browser_config));
     // What is in cookies opens accounts.
@@ -50,7 +53,8 @@ pub fn routes() -> Routes<Browser> {
         .routes(routes!(auth_states::list_browser_auth_states, auth_states::save_browser_auth_state))
         .routes(routes!(auth_states::get_browser_auth_state, auth_states::delete_browser_auth_state))
         .routes(routes!(auth_states::restore_browser_auth_state));
-    Routes::new().protected(protected).full_scope(full_scope)
+    let streams = ApiRouter::new().routes(routes!(stream::watch_browser));
+    Routes::new().protected(protected).full_scope(full_scope).streams(streams)
 }
 
 type Answer<T> = Result<Json<T>, ApiError>;

@@ -10,9 +10,11 @@ mod recording;
 mod recordings;
 mod refusals;
 mod replay;
+mod screen_recording;
 mod session;
 mod tabs;
 mod uploads;
+mod viewers;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +26,7 @@ use agentd_browser::Environment;
 use agentd_net::PolicyHandle;
 use agentd_process::Spawner;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, watch};
 
 use super::error::BrowserError;
 use super::files::RecordingFiles;
@@ -40,8 +42,10 @@ pub(super) use environment::invalid;
 pub(super) use look::{Picture, Status};
 use recording::Recordings;
 pub(super) use replay::{ReplayedStep, Report, Secrets, StepFailure};
+pub(super) use screen_recording::Recorded;
 pub use session::Session;
 pub(super) use tabs::ListedTab;
+pub(super) use viewers::ViewerPlace;
 
 /// Without use a session is closed after this long.
 const IDLE_LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -73,6 +77,12 @@ struct Inner {
     /// A session took the place of one that had ended, and no answer has said so yet.
     is_restarted: AtomicBool,
     started: Arc<Notify>,
+    /// Rises with each start, for those who wait to see one.
+    starts: watch::Sender<u64>,
+    /// Clients of the stream.
+    viewers: Arc<Semaphore>,
+    /// Videos that are being made.
+    videos: Arc<Semaphore>,
     /// Of sessions that are closed.
     past_downloads: Mutex<Vec<KeptDownload>>,
     /// Of this session, or of the next one while there is none: it outlives a Chromium that ends, not the session.
@@ -109,6 +119,9 @@ impl Browser {
             changing: tokio::sync::Mutex::default(),
             is_restarted: AtomicBool::new(false),
             started: Arc::default(),
+            starts: watch::Sender::new(0),
+            viewers: Arc::new(Semaphore::new(viewers::MOST)),
+            videos: Arc::new(Semaphore::new(screen_recording::MOST)),
             past_downloads: Mutex::default(),
             environment: Mutex::default(),
             recordings: Recordings::new(RecordingFiles::new(Arc::clone(&context.data_dir))),
@@ -139,6 +152,7 @@ impl Browser {
         let session = Arc::new(Session::start(self).await?);
         *self.0.current.lock() = Some(Arc::clone(&session));
         self.0.started.notify_one();
+        self.0.starts.send_modify(|count| *count += 1);
         tokio::spawn(self.clone().hand_over_downloads(Arc::clone(&session)));
         Ok(session)
     }

@@ -33,7 +33,7 @@ pub struct Session {
     last_used: AtomicI64,
     /// When an action last came with a snapshot that nobody asked for.
     last_snapshot: Mutex<Option<Timestamp>>,
-    /// The tab that each means who names none.
+    /// The tab that each agent means that names none. The owner's is the context's.
     active: Mutex<HashMap<Actor, String>>,
     /// So that two first actions open one tab.
     opening: tokio::sync::Mutex<()>,
@@ -122,12 +122,11 @@ impl Session {
 
     /// An agent begins in a tab of its own, whatever the owner looks at.
     pub(super) fn active_tab_of(&self, actor: &Actor) -> Option<Arc<Tab>> {
-        let active = self.active.lock().get(actor).cloned();
-        let active = active.and_then(|id| self.context.tab(&id).ok());
         match actor {
-            Actor::Agent(_) => active,
-            Actor::Owner => {
-                active.or_else(|| self.context.tabs().iter().rev().find_map(|tab| self.context.tab(&tab.tab_id).ok()))
+            Actor::Owner => self.context.active_tab(),
+            Actor::Agent(_) => {
+                let active = self.active.lock().get(actor).cloned();
+                active.and_then(|id| self.context.tab(&id).ok())
             }
         }
     }
@@ -140,7 +139,11 @@ impl Session {
     }
 
     pub(super) fn activate(&self, actor: &Actor, tab: &Tab) {
-        self.active.lock().insert(actor.clone(), tab.id().to_owned());
+        match actor {
+            // It fails where the tab was closed meanwhile.
+            Actor::Owner => drop(self.context.activate(tab.id())),
+            Actor::Agent(_) => drop(self.active.lock().insert(actor.clone(), tab.id().to_owned())),
+        }
     }
 
     /// Whether an action may come with a snapshot now; if so, the next ones may not for a while.

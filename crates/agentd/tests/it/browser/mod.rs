@@ -8,6 +8,7 @@ mod network;
 pub mod pages;
 mod reaching;
 mod recording;
+mod seeing;
 mod tools;
 
 use serde_json::{Value, json};

@@ -1,0 +1,61 @@
+//! Videos of the window.
+
+use std::time::Duration;
+
+use agentd_web::{ApiError, ErrorBody, Json};
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use serde::Deserialize;
+use tokio_util::io::ReaderStream;
+use utoipa::ToSchema;
+
+use crate::browser::service::{Browser, Recorded};
+
+const FRAMES_PER_SECOND: u8 = 5;
+const PIECE_BYTES: usize = 64 << 10;
+
+/// How long, and how smooth.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = BrowserScreenRecording)]
+pub(super) struct ScreenRecordingFields {
+    #[schema(minimum = 1, maximum = 300)]
+    duration_seconds: u32,
+    /// The most pictures a second; default 5. A page that stands still costs no more of them.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 10)]
+    fps: Option<u8>,
+}
+
+/// Record the window as a video
+///
+/// Answers when the time is over, with an MP4 (H.264) that lasts as long as was asked for, or until the browser ended. It
+/// shows the active tab, whichever that is at the time, in the size that the first picture has. A client that goes away
+/// ends the recording.
+#[utoipa::path(post, path = "/api/browser/screen-recording", tag = "browser", request_body = ScreenRecordingFields,
+    responses(
+        (status = 200, description = "The video", content((Vec<u8> = "video/mp4"))),
+        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `video_under_way`: one \
+            video is made at a time; `video_too_large`"),
+        (status = 503, body = ErrorBody, description = "`going_down`"),
+    ))]
+pub(super) async fn record_screen(
+    State(browser): State<Browser>,
+    Json(fields): Json<ScreenRecordingFields>,
+) -> Result<Response, ApiError> {
+    let lasting = Duration::from_secs(fields.duration_seconds.into());
+    let recorded = browser.record_screen(lasting, fields.fps.unwrap_or(FRAMES_PER_SECOND)).await?;
+    Ok(video(recorded))
+}
+
+/// The file as it is read.
+fn video(recorded: Recorded) -> Response {
+    let headers = [
+        (CONTENT_TYPE, "video/mp4".to_owned()),
+        (CONTENT_LENGTH, recorded.bytes.to_string()),
+        (CACHE_CONTROL, "no-store".to_owned()),
+    ];
+    let pieces = ReaderStream::with_capacity(tokio::fs::File::from_std(recorded.file), PIECE_BYTES);
+    (headers, Body::from_stream(pieces)).into_response()
+}
