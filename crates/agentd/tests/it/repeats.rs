@@ -107,6 +107,7 @@ fn what_does_not_name_the_header_may_be_repeated() {
         "truncate_messages",
         // They act on pages, each time anew; the browser is no record of anything.
         "act_in_browser",
+        "make_recording_video",
         "open_browser_tab",
         "record_screen",
         "start_browser_har",

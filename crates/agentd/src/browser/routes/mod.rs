@@ -45,6 +45,7 @@ pub fn routes() -> Routes<Browser> {
         .routes(routes!(recordings::get_browser_recording_picture))
         .routes(routes!(replay::replay_browser_recording))
         .routes(routes!(screen_recording::record_screen))
+        .routes(routes!(screen_recording::make_recording_video))
         .routes(routes!(settings::get_browser_settings, settings::update_browser_settings))
         .routes(routes!(settings::get_browser_config, settings::update_browser_config));
     // What is in cookies opens accounts.

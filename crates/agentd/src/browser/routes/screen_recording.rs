@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentd_web::{ApiError, ErrorBody, Json};
+use agentd_web::{ApiError, ErrorBody, Json, Path};
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -11,7 +11,8 @@ use serde::Deserialize;
 use tokio_util::io::ReaderStream;
 use utoipa::ToSchema;
 
-use crate::browser::service::{Browser, Recorded};
+use crate::browser::model::RecordingId;
+use crate::browser::service::{Browser, Video};
 
 const FRAMES_PER_SECOND: u8 = 5;
 const PIECE_BYTES: usize = 64 << 10;
@@ -49,8 +50,28 @@ pub(super) async fn record_screen(
     Ok(video(recorded))
 }
 
+/// Make a video of a recording of actions
+///
+/// Answers an MP4 (H.264) that shows what each step came to, with its name below, until the next one began: one second at
+/// least and three at most.
+#[utoipa::path(post, path = "/api/browser/screen-recording/from-recording/{recording_id}", tag = "browser",
+    params(("recording_id" = String, Path, description = "As in the list of recordings")),
+    responses(
+        (status = 200, description = "The video", content((Vec<u8> = "video/mp4"))),
+        (status = 404, body = ErrorBody, description = "`recording_not_found`"),
+        (status = 409, body = ErrorBody, description = "`nothing_to_show`: it has no pictures; `video_under_way`: one \
+            video is made at a time; `video_too_large`"),
+        (status = 503, body = ErrorBody, description = "`going_down`"),
+    ))]
+pub(super) async fn make_recording_video(
+    State(browser): State<Browser>,
+    Path(recording_id): Path<RecordingId>,
+) -> Result<Response, ApiError> {
+    Ok(video(browser.recording_video(&recording_id).await?))
+}
+
 /// The file as it is read.
-fn video(recorded: Recorded) -> Response {
+fn video(recorded: Video) -> Response {
     let headers = [
         (CONTENT_TYPE, "video/mp4".to_owned()),
         (CONTENT_LENGTH, recorded.bytes.to_string()),

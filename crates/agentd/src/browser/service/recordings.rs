@@ -3,6 +3,7 @@
 use super::Browser;
 use super::recording::blocking;
 use crate::browser::error::BrowserError;
+use crate::browser::files::RecordingFiles;
 use crate::browser::model::{KeptStep, RecordingId, RecordingSummary};
 
 impl Browser {
@@ -50,6 +51,10 @@ impl Browser {
         }
         let (files, id) = (self.0.recordings.files.clone(), id.clone());
         if blocking(move || files.delete(&id)).await? { Ok(()) } else { Err(BrowserError::NoRecording) }
+    }
+
+    pub(super) fn recording_files(&self) -> RecordingFiles {
+        self.0.recordings.files.clone()
     }
 
     /// Where the file with its steps is, below the data directory.

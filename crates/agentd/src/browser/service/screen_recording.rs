@@ -17,7 +17,7 @@ use crate::browser::error::BrowserError;
 /// At a time: each costs up to half a core.
 pub(super) const MOST: usize = 1;
 /// Five minutes of a page that never stands still come to less.
-const MAX_BYTES: u64 = 1 << 30;
+pub(super) const MAX_BYTES: u64 = 1 << 30;
 /// For the first picture.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Words stay readable.
@@ -28,7 +28,7 @@ const NICENESS: i32 = 15;
 
 /// A video, in a file that has no name: it is gone when nobody has it open, also when the daemon was killed.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct Video {
     pub file: File,
     pub bytes: u64,
 }
@@ -44,7 +44,7 @@ impl Browser {
     ///
     /// # Errors
     /// No page is open, another video is being made, or this one got too large.
-    pub async fn record_screen(&self, lasting: Duration, frames_per_second: u8) -> Result<Recorded, BrowserError> {
+    pub async fn record_screen(&self, lasting: Duration, frames_per_second: u8) -> Result<Video, BrowserError> {
         let place = self.video_place()?;
         let session = self.running()?;
         let viewer = session.context().watch(Pace { frames_per_second, quality: QUALITY });
@@ -64,11 +64,11 @@ impl Browser {
     }
 
     /// One of the videos that may be made.
-    fn video_place(&self) -> Result<OwnedSemaphorePermit, BrowserError> {
+    pub(super) fn video_place(&self) -> Result<OwnedSemaphorePermit, BrowserError> {
         Arc::clone(&self.0.videos).try_acquire_owned().map_err(|_| BrowserError::VideoUnderWay)
     }
 
-    fn video_file(&self) -> Result<File, BrowserError> {
+    pub(super) fn video_file(&self) -> Result<File, BrowserError> {
         let data_dir = &self.0.context.data_dir;
         let folder = data_dir.recordings();
         let made = data_dir.make_folder(&folder).and_then(|()| tempfile::tempfile_in(folder));
@@ -125,7 +125,7 @@ fn encode(output: File, options: VideoOptions, mut told: mpsc::Receiver<Told>) -
 
 /// Does something on a thread of its own, which takes what processors have to spare. The place is given back when it is
 /// done, whether or not somebody waits for it.
-fn at_low_priority<T: Send + 'static>(
+pub(super) fn at_low_priority<T: Send + 'static>(
     place: OwnedSemaphorePermit,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<oneshot::Receiver<T>, BrowserError> {
@@ -143,8 +143,8 @@ fn at_low_priority<T: Send + 'static>(
     Ok(outcome)
 }
 
-fn finished(mut file: File) -> Result<Recorded, BrowserError> {
+pub(super) fn finished(mut file: File) -> Result<Video, BrowserError> {
     file.seek(SeekFrom::Start(0)).map_err(VideoError::Write)?;
     let bytes = file.metadata().map_err(VideoError::Write)?.len();
-    Ok(Recorded { file, bytes })
+    Ok(Video { file, bytes })
 }

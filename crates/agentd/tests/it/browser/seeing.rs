@@ -246,4 +246,25 @@ async fn a_recording_of_the_screen_plays_in_the_browser_itself() {
     // The page stood still all the time.
     assert_eq!((size, (duration * 1_000.0).round() as u64), (json!([1280, 800]), 2_000));
     assert!(colour.iter().zip(RED).all(|(is, wanted)| is.abs_diff(wanted) < 30), "{colour:?}");
+
+    // The same of what was done: its steps, with their names below.
+    let path = |id: &str| format!("/api/browser/screen-recording/from-recording/{id}");
+    let make = async |id: &str| app.post(&path(id)).send().await;
+    make("rec_none").await.expect_error(404, "recording_not_found");
+    let start = async |name: &str| {
+        let started = app.post("/api/browser/recording/start").json(&json!({"name": name})).send().await;
+        started.expect_status(200).json()["recording_id"].as_str().expect("an id").to_owned()
+    };
+    let empty = start("empty").await;
+    app.post("/api/browser/recording/stop").send().await.expect_status(200);
+    make(&empty).await.expect_error(409, "nothing_to_show");
+    let steps = start("two steps").await;
+    open(&app, &pages.page("<body style='background:blue'>")).await;
+    click(&app, "body").await;
+    app.post("/api/browser/recording/stop").send().await.expect_status(200);
+    let video = make(&steps).await.expect_status(200);
+    let (size, duration, colour) = played(&app, |html| pages.page(html), &video.body).await;
+    assert_eq!(size, json!([640, 432]));
+    assert!((3.9..=6.1).contains(&duration), "{duration} seconds");
+    assert!(colour.iter().zip(BLUE).all(|(is, wanted)| is.abs_diff(wanted) < 30), "{colour:?}");
 }
