@@ -31,9 +31,9 @@ pub(super) struct ScreenRecordingFields {
 
 /// Record the window as a video
 ///
-/// Answers when the time is over, with an MP4 (H.264) that lasts as long as was asked for, or until the browser ended. It
-/// shows the active tab, whichever that is at the time, in the size that the first picture has. A client that goes away
-/// ends the recording.
+/// Answers when the time is over, with an MP4 (H.264) that lasts as long as was asked for, or until the browser ended.
+/// It shows the active tab, whichever that is at the time, in the size that the first picture has. A client that goes
+/// away ends the recording.
 #[utoipa::path(post, path = "/api/browser/screen-recording", tag = "browser", request_body = ScreenRecordingFields,
     responses(
         (status = 200, description = "The video", content((Vec<u8> = "video/mp4"))),
@@ -52,8 +52,8 @@ pub(super) async fn record_screen(
 
 /// Make a video of a recording of actions
 ///
-/// Answers an MP4 (H.264) that shows what each step came to, with its name below, until the next one began: one second at
-/// least and three at most.
+/// Answers an MP4 (H.264) that shows what each step came to, with its name below, until the next one began: one second
+/// at least and three at most.
 #[utoipa::path(post, path = "/api/browser/screen-recording/from-recording/{recording_id}", tag = "browser",
     params(("recording_id" = String, Path, description = "As in the list of recordings")),
     responses(

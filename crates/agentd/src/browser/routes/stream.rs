@@ -13,12 +13,13 @@ use crate::browser::stream::{MAX_FRAME_BYTES, serve};
 
 /// Watch the browser (WebSocket)
 ///
-/// Binary messages, each a JPEG of the active tab, whichever that is: one at once, then as the page changes, `stream_fps`
-/// of the settings a second at most, the newest first. Changes of the settings hold at once. Each frame is followed by a
-/// ping, and the next one is sent when that was answered: a slow client misses frames and stays. Where no browser runs,
-/// the first frame comes when one does; when it is closed, so is the socket, with 1000. The daemon pings every 20
-/// seconds; a client that is silent for 60 seconds is gone. Watching is no use of the browser, which is closed after 15
-/// minutes without any. A page in a browser names itself by `?ticket=` (`POST /api/auth/ticket`). 64 clients at most.
+/// Binary messages, each a JPEG of the active tab, whichever that is: one at once, then as the page changes,
+/// `stream_fps` of the settings a second at most, the newest first. Changes of the settings hold at once. Each frame is
+/// followed by a ping, and the next one is sent when that was answered: a slow client misses frames and stays. Where no
+/// browser runs, the first frame comes when one does; when it is closed, so is the socket, with 1000. The daemon pings
+/// every 20 seconds; a client that is silent for 60 seconds is gone. Watching is no use of the browser, which is closed
+/// after 15 minutes without any. A page in a browser names itself by `?ticket=` (`POST /api/auth/ticket`). 64 clients at
+/// most.
 #[utoipa::path(
     get,
     path = "/api/browser/stream",
