@@ -20,7 +20,6 @@ use crate::browser::service::{Browser, ReplayedStep, Report, StepFailure};
 pub(super) struct ReplayFields {
     /// Those that the recording asks for, by their numbers: `{"1": "…"}`.
     #[serde(default)]
-    #[schema(max_properties = 1_000)]
     secrets: BTreeMap<String, Secret>,
 }
 

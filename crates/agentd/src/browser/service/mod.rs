@@ -42,7 +42,7 @@ pub(super) use downloads::KeptDownload;
 pub(super) use environment::invalid;
 pub(super) use look::{Picture, Status};
 use recording::Recordings;
-pub(super) use replay::{ReplayedStep, Report, Secrets, StepFailure};
+pub(super) use replay::{ReplayedStep, Report, StepFailure};
 pub(super) use screen_recording::Video;
 pub use session::Session;
 pub(super) use tabs::ListedTab;
