@@ -6,7 +6,7 @@ use agentd_base::{Patch, Problems};
 use agentd_browser::{ColorScheme, Geolocation, Profile};
 
 /// What is left out stays as it is.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct ProfileChange {
     pub user_agent: Patch<String>,
     pub locale: Patch<String>,
@@ -31,11 +31,11 @@ impl ProfileChange {
             Patch::Clear => changed.extra_headers.clear(),
             Patch::Set(headers) => {
                 let kept = |name: &String| profile.extra_headers.get(name).cloned();
-                changed.extra_headers = headers
-                    .into_iter()
-                    .filter_map(|(name, value)| Some((value.or_else(|| kept(&name))?, name)))
-                    .map(|(value, name)| (name, value))
-                    .collect();
+                let header = |(name, value): (String, Option<String>)| {
+                    let value = value.or_else(|| kept(&name))?;
+                    Some((name, value))
+                };
+                changed.extra_headers = headers.into_iter().filter_map(header).collect();
             }
         }
         if let Err(found) = changed.check() {

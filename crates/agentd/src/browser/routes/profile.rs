@@ -84,9 +84,9 @@ fn mapped<T, U>(patch: Patch<T>, map: impl FnOnce(T) -> U) -> Patch<U> {
 
 impl From<ProfileFields> for ProfileChange {
     fn from(fields: ProfileFields) -> Self {
-        let value = |header| match header {
-            Header::Value(value) => Some(value),
-            Header::Kept { .. } => None,
+        let header = |(name, header): (String, Header)| match header {
+            Header::Value(value) => Some((name, Some(value))),
+            Header::Kept { set } => set.then_some((name, None)),
         };
         Self {
             user_agent: fields.user_agent,
@@ -101,9 +101,7 @@ impl From<ProfileFields> for ProfileChange {
                 Scheme::Light => ColorScheme::Light,
                 Scheme::Dark => ColorScheme::Dark,
             }),
-            extra_headers: mapped(fields.extra_headers, |headers| {
-                headers.into_iter().map(|(name, header)| (name, value(header))).collect()
-            }),
+            extra_headers: mapped(fields.extra_headers, |headers| headers.into_iter().filter_map(header).collect()),
         }
     }
 }

