@@ -269,7 +269,7 @@ impl Context {
     /// # Errors
     /// [`BrowserError::NoTab`], or when the browser does not do it.
     pub async fn close_tab(&self, id: &str) -> Result<(), BrowserError> {
-        self.close_this(&*self.tab(id)?).await
+        self.close_this(&self.tab(id)?).await
     }
 
     pub(crate) async fn close_this(&self, tab: &Tab) -> Result<(), BrowserError> {

@@ -63,6 +63,6 @@ mod tests {
         let reused = Timing { dns_start: -1.0, connect_start: -1.0, ssl_start: -1.0, ..timing };
         let (parts, _) = timings(100.0, Some(&reused), None);
         assert_eq!((&parts["dns"], &parts["ssl"], &parts["receive"]), (&json!(-1.0), &json!(-1.0), &json!(0.0)));
-        assert_eq!(timings(1.0, None, Some(1.5)).1, 500.0);
+        assert_eq!(timings(1.0, None, Some(1.5)).0["wait"], 500.0);
     }
 }
