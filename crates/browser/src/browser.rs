@@ -269,7 +269,8 @@ impl Context {
     /// # Errors
     /// [`BrowserError::NoTab`], or when the browser does not do it.
     pub async fn close_tab(&self, id: &str) -> Result<(), BrowserError> {
-        self.close_this(&self.tab(id)?).await
+        let tab = self.tab(id)?;
+        self.close_this(&tab).await
     }
 
     pub(crate) async fn close_this(&self, tab: &Tab) -> Result<(), BrowserError> {

@@ -8,6 +8,7 @@ mod recording;
 
 pub use action::{ActionFields, ActionName};
 pub use actor::Actor;
-pub use auth_state::AuthState;
-pub use profile::ProfileChange;
-pub use recording::{KeptStep, MAX_RECORDINGS, RecordingHeader, RecordingId, RecordingState, RecordingSummary};
+pub(super) use auth_state::AuthState;
+pub(super) use profile::ProfileChange;
+pub use recording::{KeptStep, RecordingId, RecordingState, RecordingSummary};
+pub(super) use recording::{MAX_RECORDINGS, RecordingHeader};

@@ -15,11 +15,11 @@ typed_id!(
 );
 
 /// Further recordings are refused.
-pub const MAX_RECORDINGS: usize = 200;
+pub(in crate::browser) const MAX_RECORDINGS: usize = 200;
 /// A recording ends with this step.
-pub const MAX_STEPS: u32 = 1_000;
+pub(super) const MAX_STEPS: u32 = 1_000;
 /// Or when its files have grown to this.
-pub const MAX_BYTES: u64 = 100 << 20;
+pub(super) const MAX_BYTES: u64 = 100 << 20;
 
 /// How a recording is, or how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -119,7 +119,11 @@ pub(super) struct AuthStateDeleted {
 }
 
 /// The names of kept states, for a key of scope `full`
-#[utoipa::path(get, path = "/api/browser/auth-states", tag = "browser", responses((status = 200, body = AuthStateList)))]
+#[utoipa::path(get, path = "/api/browser/auth-states", tag = "browser",
+    responses(
+        (status = 200, body = AuthStateList),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
+    ))]
 pub(super) async fn list_browser_auth_states(State(browser): State<Browser>) -> Answer<AuthStateList> {
     let states: Vec<AuthStateView> = browser.auth_states().await?.into_iter().map(AuthStateView::from).collect();
     Ok(Json(AuthStateList { total: states.len(), auth_states: states }))
@@ -147,6 +151,7 @@ pub(super) async fn save_browser_auth_state(
 #[utoipa::path(get, path = "/api/browser/auth-states/{name}", tag = "browser", params(("name" = String, Path)),
     responses(
         (status = 200, body = StateView),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
         (status = 404, body = ErrorBody, description = "`auth_state_not_found`"),
         (status = 409, body = ErrorBody, description = "`auth_state_lost`: a backup came without its contents"),
     ))]

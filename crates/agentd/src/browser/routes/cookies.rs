@@ -126,6 +126,7 @@ pub(super) struct CookiesCleared {
 #[utoipa::path(get, path = "/api/browser/cookies", tag = "browser",
     responses(
         (status = 200, body = CookieList),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
         (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
     ))]
 pub(super) async fn list_browser_cookies(State(browser): State<Browser>) -> Answer<CookieList> {

@@ -71,7 +71,7 @@ pub(super) struct MocksRemoved {
     removed: usize,
 }
 
-/// The mocks
+/// What is answered in place of servers
 #[utoipa::path(get, path = "/api/browser/mock", tag = "browser", responses((status = 200, body = MockList)))]
 pub(super) async fn list_browser_mocks(State(browser): State<Browser>) -> Json<MockList> {
     let mocks: Vec<MockView> = browser.mocks().iter().map(|mock| MockView::from(&**mock)).collect();

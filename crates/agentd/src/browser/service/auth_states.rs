@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is in a state is sealed, and leaves only where an owner asks for it.
 
-use agentd_base::Secret;
+use agentd_base::{Problems, Secret};
 use agentd_browser::StorageState;
 use agentd_store::Tx;
 
@@ -29,6 +29,9 @@ impl Browser {
     /// # Errors
     /// There is no session, it is too large, or there are too many.
     pub async fn save_auth_state(&self, name: String, given: Option<StorageState>) -> Result<AuthState, BrowserError> {
+        let mut problems = Problems::new();
+        problems.require(AuthState::is_name(&name), "name", AuthState::NAME_RULE);
+        problems.into_result().map_err(|problems| BrowserError::Invalid { problems })?;
         let state = match given {
             Some(state) => state,
             None => self.running()?.context().storage_state().await?,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agentd_base::Secret;
+use agentd_base::{Problems, Secret};
 use agentd_browser::{ActionOutcome, ActionRequest, Recorded, Recorder, Tab};
 use parking_lot::Mutex;
 
@@ -84,8 +84,12 @@ impl Browser {
     /// Begins to record.
     ///
     /// # Errors
-    /// A recording runs, there are too many, or the disk does not take it.
+    /// The name shows nothing, a recording runs, there are too many, or the disk does not take it.
     pub async fn start_recording(&self, name: String) -> Result<RecordingSummary, BrowserError> {
+        let mut problems = Problems::new();
+        let is_shown = !name.trim().is_empty() && !name.chars().any(char::is_control);
+        problems.require(is_shown, "name", "must have a visible character, and none that is a line break or the like");
+        problems.into_result().map_err(|problems| BrowserError::Invalid { problems })?;
         let recordings = &self.0.recordings;
         let _one = recordings.changing.lock().await;
         if recordings.running().is_some() {

@@ -13,7 +13,7 @@ use crate::browser::error::BrowserError;
 use crate::browser::model::{ActionFields, ActionName, Actor, KeptStep, RecordingId};
 
 /// By their numbers.
-pub type Secrets = BTreeMap<String, Secret>;
+type Secrets = BTreeMap<String, Secret>;
 
 /// What a replay came to.
 #[derive(Debug)]

@@ -17,6 +17,7 @@ use crate::support::{TestApp, TestResponse};
 pub use pages::Pages;
 
 /// Whether there is a Chromium to test with; says so loudly where there is none.
+#[allow(clippy::print_stderr, reason = "who runs the tests is told what was left out")]
 pub fn has_chromium() -> bool {
     let is_there = std::path::Path::new("/usr/bin/chromium").exists();
     if !is_there {

@@ -81,7 +81,7 @@ async fn devices_and_profiles_hold_for_the_session() {
     }
     let (app, pages) = start().await;
     let shows = pages.page(
-        "<script>document.title = [innerWidth, navigator.userAgent.includes('Android'), navigator.language,
+        "<meta name=viewport content='width=device-width'><script>document.title = [innerWidth, navigator.userAgent.includes('Android'), navigator.language,
             Intl.DateTimeFormat().resolvedOptions().timeZone, matchMedia('(prefers-color-scheme: dark)').matches]
             .join(' ')</script>",
     );

@@ -202,7 +202,7 @@ async fn a_recording_of_the_screen_plays_in_the_browser_itself() {
         assert_eq!(record_screen(&app, wrong).await.expect_error(400, "invalid_request").bad_fields(), [field]);
     }
     record_screen(&app, json!({"duration_seconds": 1})).await.expect_error(409, "browser_not_running");
-    open(&app, &pages.page("<body style='background:red'>")).await;
+    open(&app, &pages.page("<body style='background:red'>Red")).await;
 
     // One at a time, and nobody else is held up; a client that goes away ends its own.
     let long = async {

@@ -425,7 +425,7 @@ async fn rounds_are_limited() {
 async fn modes_decide_what_is_offered() {
     let bench = Bench::with(vec![says("ok")]).await;
     let is_builtin = |name: &str| {
-        ["memory_", "schedule_"].iter().any(|domain| name.starts_with(domain))
+        ["memory_", "schedule_", "browser_"].iter().any(|domain| name.starts_with(domain))
             || name.contains("_file")
             || matches!(name, "shell" | "python" | "http_fetch")
     };
