@@ -64,7 +64,7 @@ pub(super) async fn list_browser_tabs(State(browser): State<Browser>) -> Json<Ta
     Json(TabList { total: tabs.len(), tabs })
 }
 
-/// Open a tab
+/// Open a new tab
 ///
 /// It is the active one then. 20 at most. Starts the browser if it does not run.
 #[utoipa::path(post, path = "/api/browser/tabs", tag = "browser", request_body = NewTab,

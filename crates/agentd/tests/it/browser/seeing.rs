@@ -259,7 +259,7 @@ async fn a_recording_of_the_screen_plays_in_the_browser_itself() {
     app.post("/api/browser/recording/stop").send().await.expect_status(200);
     make(&empty).await.expect_error(409, "nothing_to_show");
     let steps = start("two steps").await;
-    open(&app, &pages.page("<body style='background:blue'>")).await;
+    open(&app, &pages.page("<body style='background:blue'>Blue")).await;
     click(&app, "body").await;
     app.post("/api/browser/recording/stop").send().await.expect_status(200);
     let video = make(&steps).await.expect_status(200);
