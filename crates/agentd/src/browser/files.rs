@@ -103,12 +103,12 @@ impl RecordingFiles {
             return Ok(None);
         }
         let folder = self.folder(id);
-        let text = std::fs::read_to_string(folder.join(STEPS))?;
-        // What was being written when the daemon was killed has no end.
-        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        let mut lines = whole.lines();
-        let header: RecordingHeader = serde_json::from_str(lines.next().unwrap_or_default())?;
-        let steps: Vec<KeptStep> = lines.map(serde_json::from_str).collect::<Result<_, _>>()?;
+        let text = std::fs::read(folder.join(STEPS))?;
+        // What was being written when the daemon was killed has no end, and may be cut within a character.
+        let end = text.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+        let mut lines = text[..end].split(|byte| *byte == b'\n');
+        let header: RecordingHeader = serde_json::from_slice(lines.next().unwrap_or_default())?;
+        let steps: Vec<KeptStep> = lines.map(serde_json::from_slice).collect::<Result<_, _>>()?;
         let mut summary = RecordingSummary { state: RecordingState::Interrupted, ..RecordingSummary::new(header) };
         summary.size_bytes = text.len() as u64;
         for (index, kept) in (0..).zip(&steps) {
