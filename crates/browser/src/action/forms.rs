@@ -49,9 +49,15 @@ impl Tab {
             };
             let arguments = [Argument::Element(&ready.element), json!(by).into(), wanted.clone().into()];
             let limit = deadline.remaining();
-            let selected = match self.invoke::<Selected>(&ready.element.frame, "select", &arguments, limit).await? {
-                Invoked::Done(selected) => selected,
-                Invoked::Gone => return Err(gone(selector, deadline)),
+            let selected = match self.invoke::<Selected>(&ready.element.frame, "select", &arguments, limit).await {
+                Ok(Invoked::Done(selected)) => selected,
+                Ok(Invoked::Gone) => return Err(gone(selector, deadline)),
+                // The time was over just when it was looked once more: what was missing before is the reason.
+                Err(BrowserError::Timeout { waited_ms, .. }) if missing.is_some() => {
+                    let (selector, missing) = (shortened(selector), missing.unwrap_or_default());
+                    return Err(BrowserError::NotActionable { selector, missing, waited_ms });
+                }
+                Err(error) => return Err(error),
             };
             if let Some(wrong) = selected.wrong {
                 return Err(BrowserError::Invalid(format!("`{}`: {wrong}", shortened(selector))));
