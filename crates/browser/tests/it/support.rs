@@ -48,7 +48,8 @@ pub(crate) fn downloads() -> PathBuf {
 }
 
 pub(crate) fn options() -> BrowserOptions {
-    let limits = BrowserLimits { download_bytes: 4 << 20, ..BrowserLimits::default() };
+    // A test that is over may still be closing its tabs.
+    let limits = BrowserLimits { tabs: 100, download_bytes: 4 << 20, ..BrowserLimits::default() };
     BrowserOptions { download_directory: Some(downloads()), limits, ..BrowserOptions::default() }
 }
 
