@@ -19,7 +19,7 @@ use crate::browser::service::Browser;
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewBrowserRecording)]
 pub(super) struct NewRecording {
-    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\p{Cc}]*\S[^\p{Cc}]*$", example = "Log in")]
+    #[schema(min_length = 1, max_length = 200, example = "Log in")]
     name: String,
 }
 
