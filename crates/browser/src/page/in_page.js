@@ -113,11 +113,14 @@
     return label && label.control && !element.matches('input,select,textarea,button') ? label.control : element;
   };
 
+  // Whether a frame came; a page that is not drawn, or on a busy machine, has none.
   const frame = () => new Promise((done) => {
-    // A page that is not drawn has no frames.
-    const late = setTimeout(done, 250);
-    requestAnimationFrame(() => { clearTimeout(late); done(); });
+    const late = setTimeout(() => done(false), 250);
+    requestAnimationFrame(() => { clearTimeout(late); done(true); });
   });
+
+  const isAnimated = (element) =>
+    closest(element, (at) => at.getAnimations().some((animation) => animation.playState === 'running')) !== null;
 
   const boxOf = (element) => {
     const { x, y, width, height } = element.getBoundingClientRect();
@@ -235,9 +238,14 @@
         if (!editing) return { missing: 'no text can be put into it' };
       }
       if (needs.scroll) element.scrollIntoView({ block: needs.scroll, inline: 'center', behavior: 'instant' });
-      // Its box in the frame that is shown and in the next one: animations move with frames alone.
+      // Its box in the frame that is shown and in the next one: animations move with frames alone. One that begins
+      // with the next frame is at its start there, so the frame after that counts too.
       const before = boxOf(element);
-      await frame();
+      let drawn = await frame();
+      if (element.isConnected && isAnimated(element)) {
+        drawn = drawn && await frame();
+        if (!drawn) return { missing: 'it is moving' };
+      }
       if (!element.isConnected) return { missing: 'it is gone', gone: true };
       if (boxOf(element) !== before) return { missing: 'it is moving' };
       const point = pointOf(element);

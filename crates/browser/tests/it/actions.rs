@@ -102,6 +102,23 @@ fn moving_disabled_and_late_elements_are_waited_for() {
 }
 
 #[test]
+fn what_only_changes_its_colour_is_not_waited_for_in_a_tab_behind_another() {
+    run(async {
+        let context = context().await;
+        let tab = open(
+            &context,
+            r#"<style>@keyframes glow { from { color: red } to { color: blue } }
+            #b { animation: glow .5s infinite }</style>
+            <button id=b onclick="document.title = 'clicked'">Glow</button>"#,
+        )
+        .await;
+        let _in_front = open(&context, "<p>In front</p>").await;
+        click(&tab, "#b").await;
+        assert_eq!(title(&tab).await, "clicked");
+    });
+}
+
+#[test]
 fn what_is_missing_at_the_end_is_said() {
     run(async {
         let context = context().await;
