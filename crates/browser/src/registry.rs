@@ -19,8 +19,8 @@ use crate::tab::{QUICK, Shared, Tab};
 
 /// What a tab of our own begins with.
 pub(crate) const OWN_TAB: &str = "about:blank#agentd-own-tab";
-/// Those beyond run as well, unseen and without mocks.
-const MAX_WORKERS: usize = 200;
+/// Those beyond do not run: a page must not take every processor by its threads.
+const MAX_WORKERS: usize = 64;
 
 /// Contexts and tabs of one Chromium.
 #[derive(Debug)]
@@ -188,6 +188,10 @@ impl Registry {
                         (None, "Target.closeTarget", json!({"targetId": target_info.target_id})),
                     ],
                 );
+            }
+            // It waits for the debugger as long as its page is there.
+            ("worker" | "service_worker" | "shared_worker", _) if self.inner.lock().workers.len() >= MAX_WORKERS => {
+                tracing::debug!("a page started more workers than there may be; one does not run");
             }
             _ => {
                 let detach = json!({"sessionId": session_id});

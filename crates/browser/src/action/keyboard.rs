@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::keys::{self, Key};
 use super::locate::Needs;
+use super::pointer::or_closed;
 use crate::BrowserError;
 use crate::selector::shortened;
 use crate::tab::{Argument, Deadline, Element, Invoked, QUICK, Tab};
@@ -140,7 +141,7 @@ impl Tab {
         // Sent together; the browser keeps the order.
         let pressed = self.call::<IgnoredAny>("Input.dispatchKeyEvent", down, QUICK);
         let released = self.call::<IgnoredAny>("Input.dispatchKeyEvent", up, QUICK);
-        tokio::try_join!(pressed, released).map(|_| ())
+        or_closed(tokio::try_join!(pressed, released).map(|_| ()))
     }
 }
 

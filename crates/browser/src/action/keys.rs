@@ -132,11 +132,14 @@ pub(super) fn chord(text: &str) -> Result<(Key, u32), BrowserError> {
         (Some(character), None) => of_character(character).ok_or_else(unknown)?,
         _ => (of_name(rest).ok_or_else(unknown)?, false),
     };
-    if shifted {
+    let is_command = modifiers & (ALT | CONTROL | META) != 0;
+    if is_command && key.code.starts_with("Key") && modifiers & SHIFT == 0 {
+        // `Control+A` is how people write the key that is `a`.
+        key.key = key.key.to_ascii_lowercase();
+    } else if shifted {
         modifiers |= SHIFT;
     }
-    if modifiers & (ALT | CONTROL | META) != 0 {
-        // It is a command then.
+    if is_command {
         key.text = None;
     } else if modifiers & SHIFT != 0
         && !shifted
@@ -158,7 +161,8 @@ mod tests {
     fn chords_are_read_as_they_are_written() {
         let read = |text: &str| chord(text).map(|(key, modifiers)| (key.key, key.code, key.text, modifiers)).unwrap();
         assert_eq!(read("a"), ("a".into(), "KeyA".into(), Some("a".into()), 0));
-        assert_eq!(read("Control+A"), ("A".into(), "KeyA".into(), None, CONTROL | SHIFT));
+        assert_eq!(read("Control+A"), ("a".into(), "KeyA".into(), None, CONTROL));
+        assert_eq!(read("Control+Shift+A"), ("A".into(), "KeyA".into(), None, CONTROL | SHIFT));
         assert_eq!(read("Control+a"), ("a".into(), "KeyA".into(), None, CONTROL));
         assert_eq!(read("Shift+b"), ("B".into(), "KeyB".into(), Some("B".into()), SHIFT));
         assert_eq!(read("+"), ("+".into(), "Equal".into(), Some("+".into()), SHIFT));

@@ -41,6 +41,31 @@ fn popups_and_links_to_new_windows_become_tabs() {
 }
 
 #[test]
+fn a_window_that_closes_because_of_an_action_is_no_failure_of_it() {
+    run(async {
+        let context = context().await;
+        let next = path("<button onclick='close()'>Done</button><input onkeydown='close()'>").await;
+        let tab = open(&context, &format!("<button onclick=\"window.open('{next}')\">Open</button>")).await;
+        for action in [
+            json!({"action": "click", "selector": "text=Done"}),
+            json!({"action": "press_key", "key": "Enter", "selector": "input"}),
+        ] {
+            click(&tab, "text=Open").await;
+            let popup = context.wait_for_tab(SOON, |info| info.url.ends_with(&next)).await.unwrap();
+            act(&popup, action).await;
+            // A key's window may still be about to close.
+            let error = loop {
+                match try_act(&popup, json!({"action": "focus", "selector": "input"})).await {
+                    Ok(_) => {}
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.code(), "tab_not_found");
+        }
+    });
+}
+
+#[test]
 fn a_dialog_is_reported_and_answered() {
     run(async {
         let context = context().await;
