@@ -11,7 +11,7 @@ PROMETHEUS := .prometheus
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help chat-apis chromium prometheus bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas
+.PHONY: help chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -32,7 +32,8 @@ test: tools postgres-tools models tool-servers prometheus chromium ## Run every 
 	scripts/with-summary.sh cargo test --workspace --no-fail-fast; \
 	cargo test --workspace --test it -- --ignored --exact coverage::every_operation_was_answered_with_success
 	$(call say,tests on PostgreSQL)
-	@# The same packages as before: fewer would have other features, and all be built again.
+	@# The same packages as before: fewer would have other features, and all be built again. What has no database and
+	@# takes long (the browser, the sandbox) is in targets of other names.
 	scripts/with-summary.sh scripts/with-postgres.sh cargo test --workspace --no-fail-fast --lib --test it
 
 check: tools ## Format, lints, licences and sources of dependencies
@@ -50,11 +51,14 @@ events-guide: ## Write docs/guide/events.md from the catalogue of events
 module-graph: ## Draw the picture of the daemon's modules in ARCHITECTURE.md
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- tidy::the_picture
 
-security: tools ## Try to break out of the sandbox, and to reach addresses that must not be reached
+security: tools chromium ## Try to break out of the sandbox, and to reach addresses that must not be reached
 	$(call say,addresses and tricks)
 	cargo run --quiet --package agentd-net --example address_table
 	$(call say,escape suite on every tier that this machine provides)
 	cargo test --quiet --package agentd-sandbox --test escape
+	$(call say,pages that want to reach this machine and its networks)
+	cargo build --quiet --package agentd-browser-bench --bin reach
+	scripts/in-own-network.sh target/debug/reach
 
 models: ## Fetch the weights of the models inside
 	@scripts/fetch-models.sh $(MODELS)
@@ -128,6 +132,19 @@ bench-monitoring: tools ## Measure what monitoring costs, and its endpoints over
 	cargo build --release --package agentd-bench --features embedded --bin monitoring
 	$(call say,recording and traces and alerts and a year of usage)
 	target/release/monitoring $(ROWS)
+
+bench-browser: export MINUTES ?= 2
+bench-browser: tools chromium ## Measure the browser next to Playwright, on 190 pages with a task each; hostile pages; a session: MINUTES=120 for more
+	@scripts/install-packages.sh nodejs npm
+	npm install --prefix bench/browser --no-audit --no-fund --silent
+	$(call say,building)
+	cargo build --release --package agentd-browser-bench --package agentd
+	$(call say,tasks and launches and clicks and snapshots)
+	target/release/suite
+	$(call say,200 tabs and hostile pages)
+	target/release/hostile
+	$(call say,a session of the daemon and its stream and minutes of actions)
+	target/release/session --minutes $$MINUTES
 
 bench-scheduler: tools ## Measure the scheduler: an idle tick among 100,000 jobs, 1,000 jobs due at once, cold start
 	$(call say,building)

@@ -141,6 +141,18 @@ impl DaemonUnderTest {
         processes.into_iter().map(resident_bytes_of).sum()
     }
 
+    /// Resident memory of the daemon without its children, in bytes.
+    #[must_use]
+    pub fn own_resident_bytes(&self) -> u64 {
+        resident_bytes_of(self.child.id())
+    }
+
+    /// Open files and sockets of the daemon without its children.
+    #[must_use]
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).map_or(0, Iterator::count)
+    }
+
     /// What the daemon without its children has used until now.
     #[must_use]
     pub fn processor_time(&self) -> Duration {

@@ -21,6 +21,16 @@ impl Sample {
     }
 
     #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[must_use]
     pub fn median(&self) -> f64 {
         self.percentile(0.5)
     }

@@ -1,0 +1,213 @@
+//! The browser as the daemon offers it: what a session costs the daemon, what actions take over HTTP,
+//! what a stream costs for one client and for twenty, and whether anything grows over many actions.
+//!
+//! `--minutes N` of actions (2 unless told), after 200 tabs that are opened and closed.
+
+#![allow(clippy::print_stdout, reason = "printing is what it is for")]
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use agentd_browser_bench::Outcome;
+use agentd_browser_bench::daemon::{DaemonUnderTest, processor_time_of};
+use agentd_browser_bench::figures::Sample;
+use agentd_browser_bench::load::request;
+use agentd_browser_bench::server::Site;
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tokio_tungstenite::client_async;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+
+const CLICKS: usize = 60;
+const SNAPSHOTS: usize = 15;
+const TABS: usize = 200;
+const CLIENTS: usize = 20;
+const STREAM: Duration = Duration::from_secs(20);
+const MOST_GROWTH_MIB: f64 = 10.0;
+const MOST_STREAM_RATIO: f64 = 1.3;
+/// A page that changes all the time.
+const CHANGING: &str = "<h1 id=a style='font-size:80px'>0</h1><script>setInterval(() => a.textContent = Number(a.textContent) + 1, 50)</script>";
+
+struct Session {
+    daemon: DaemonUnderTest,
+    base: String,
+}
+
+/// What the daemon and its browser hold.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    resident_mib: f64,
+    descriptors: usize,
+    processes: usize,
+}
+
+impl Session {
+    fn act(&self, action: &Value) -> Outcome<Value> {
+        self.daemon.call("POST", "/api/browser/action", action)
+    }
+
+    fn goto(&self, path: &str) -> Outcome<Value> {
+        self.act(&json!({"action": "goto", "url": format!("{}{path}", self.base)}))
+    }
+
+    /// A page of its own making, without a server.
+    fn show(&self, html: &str) -> Outcome<Value> {
+        let encoded: String = url::form_urlencoded::byte_serialize(html.as_bytes()).collect();
+        let url = format!("data:text/html,{}", encoded.replace('+', "%20"));
+        self.act(&json!({"action": "goto", "url": url}))
+    }
+
+    fn timed(&self, times: usize, mut work: impl FnMut() -> Outcome<Value>) -> Outcome<Sample> {
+        let mut taken = Vec::new();
+        for _ in 0..times {
+            let started = Instant::now();
+            work()?;
+            taken.push(started.elapsed().as_secs_f64() * 1e3);
+        }
+        Ok(Sample::new(taken))
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "memory in MiB")]
+    fn held(&self) -> Held {
+        Held {
+            resident_mib: self.daemon.own_resident_bytes() as f64 / f64::from(1 << 20),
+            descriptors: self.daemon.descriptors(),
+            processes: chromium_of(&self.daemon.data_dir).len(),
+        }
+    }
+
+    async fn watch(&self, until: Instant) -> Outcome<usize> {
+        let ticket = self.daemon.call("POST", "/api/auth/ticket", &Value::Null)?;
+        let ticket = ticket["ticket"].as_str().ok_or("no ticket")?;
+        let address = &self.daemon.address;
+        let request = format!("ws://{address}/api/browser/stream?ticket={ticket}").into_client_request()?;
+        let (mut socket, _) = client_async(request, tokio::net::TcpStream::connect(address).await?).await?;
+        let mut frames = 0;
+        while let Ok(Some(message)) = tokio::time::timeout_at(until.into(), socket.next()).await {
+            frames += usize::from(matches!(message?, Message::Binary(_)));
+        }
+        Ok(frames)
+    }
+
+    /// Processor time of the daemon and of its Chromium while so many clients watch.
+    async fn stream(&self, clients: usize) -> Outcome<Duration> {
+        let used = || {
+            let chromium = chromium_of(&self.daemon.data_dir).into_iter().map(processor_time_of).sum::<Duration>();
+            chromium + self.daemon.processor_time()
+        };
+        let before = used();
+        let until = Instant::now() + STREAM;
+        let all = futures_util::future::try_join_all((0..clients).map(|_| self.watch(until))).await?;
+        let used = used().saturating_sub(before);
+        let frames: usize = all.iter().sum();
+        println!(
+            "stream to {clients:>2}: {:>6.2} s of processor time in {} s, {:.1} frames a second each",
+            used.as_secs_f64(),
+            STREAM.as_secs(),
+            frames as f64 / clients as f64 / STREAM.as_secs_f64()
+        );
+        Ok(used)
+    }
+
+    fn tab(&self) -> Outcome<()> {
+        let tab = self.daemon.call("POST", "/api/browser/tabs", &json!({"url": format!("{}/here", self.base)}))?;
+        let id = tab["tab_id"].as_str().ok_or("no tab")?;
+        let path = format!("/api/browser/tabs/{id}");
+        let (status, answer) = request(&self.daemon.address, "DELETE", &path, &self.daemon.key, None)?;
+        if status >= 300 { Err(format!("closing a tab answered {status}: {answer}").into()) } else { Ok(()) }
+    }
+}
+
+/// Processes whose command line names a profile of this daemon's browser, and their children.
+fn chromium_of(data_dir: &Path) -> Vec<u32> {
+    let name = data_dir.as_os_str().as_encoded_bytes();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter(|entry| {
+            let is_chromium = std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.starts_with(b"/usr/lib/chromium"));
+            is_chromium
+                && std::fs::read(entry.path().join("environ"))
+                    .is_ok_and(|environment| environment.windows(name.len()).any(|part| part == name))
+        })
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+fn minutes() -> Outcome<f64> {
+    let mut given = std::env::args().skip(1);
+    match (given.next().as_deref(), given.next()) {
+        (None, _) => Ok(2.0),
+        (Some("--minutes"), Some(count)) => Ok(count.parse()?),
+        _ => Err("the only argument is --minutes N".into()),
+    }
+}
+
+#[tokio::main]
+async fn main() -> Outcome<ExitCode> {
+    let minutes = minutes()?;
+    let folder = tempfile::tempdir()?;
+    let site = Site::start(Vec::new()).await?;
+    let temporary = folder.path().join("tmp");
+    std::fs::create_dir(&temporary)?;
+    for folder in [folder.path(), &temporary] {
+        // Chromium's user must be able to pass through it.
+        std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    }
+    let data = folder.path().join("data");
+    let temporary = temporary.display().to_string();
+    let daemon = DaemonUnderTest::spawn_with(&data, &[("TMPDIR", &temporary)])?.with_owner()?;
+    let allowed = json!({"allowed_hosts": ["127.0.0.1"]});
+    daemon.call("PUT", "/api/settings/security", &allowed)?;
+    let session = Session { daemon, base: site.base() };
+    let idle = session.held();
+    let started = Instant::now();
+    session.goto("/here")?;
+    println!("first action, with the launch: {:.0} ms", started.elapsed().as_secs_f64() * 1e3);
+    let click = json!({"action": "click", "selector": "text=Here"});
+    println!("click over HTTP, ms:           {}", session.timed(CLICKS, || session.act(&click))?);
+    session.goto("/buttons?count=2000")?;
+    let snapshot = || session.daemon.call("GET", "/api/browser/snapshot", &Value::Null);
+    println!("snapshot of 2000 over HTTP:    {}", session.timed(SNAPSHOTS, snapshot)?);
+    let open = session.held();
+    let growth = open.resident_mib - idle.resident_mib;
+    println!("resident, the daemon itself: {:.1} MiB idle, {:.1} MiB with a browser ({growth:+.1})", idle.resident_mib, open.resident_mib);
+
+    session.show(CHANGING)?;
+    let one = session.stream(1).await?;
+    let many = session.stream(CLIENTS).await?;
+    let ratio = many.as_secs_f64() / one.as_secs_f64();
+    println!("stream to {CLIENTS} clients against one: {ratio:.2}");
+
+    session.tab()?;
+    let before = session.held();
+    for _ in 0..TABS {
+        session.tab()?;
+    }
+    let after = session.held();
+    println!("before {TABS} tabs: {before:?}\nafter {TABS} tabs:  {after:?}");
+
+    let until = Instant::now() + Duration::from_secs_f64(minutes * 60.0);
+    let mut rounds = 0;
+    while Instant::now() < until {
+        session.goto("/here")?;
+        session.act(&click)?;
+        snapshot()?;
+        session.goto("/buttons?count=100")?;
+        session.act(&json!({"action": "scroll", "x": 0, "y": 400}))?;
+        rounds += 1;
+        if rounds % 200 == 0 {
+            println!("{rounds} rounds of five requests: {:?}", session.held());
+        }
+    }
+    let last = session.held();
+    println!("after {minutes} minutes, {rounds} rounds: {last:?}");
+    session.daemon.call("POST", "/api/browser/close", &Value::Null)?;
+    let closed = session.held();
+    println!("closed: {closed:?}, {} folders left", std::fs::read_dir(&temporary)?.count());
+    let is_flat = last.resident_mib - before.resident_mib < MOST_GROWTH_MIB && last.descriptors <= before.descriptors + 4;
+    let is_clean = closed.processes == 0 && std::fs::read_dir(&temporary)?.count() == 0;
+    let is_well = growth <= MOST_GROWTH_MIB && ratio <= MOST_STREAM_RATIO && is_flat && is_clean;
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
