@@ -12,6 +12,7 @@ use http::header::{AUTHORIZATION, ORIGIN, UPGRADE};
 use http::{HeaderMap, Method, StatusCode, Uri};
 
 use crate::caller::{Caller, Scope};
+use crate::cookie::session_cookie;
 use crate::error::ApiError;
 use crate::follow::route_of;
 use crate::http_stack::Route;
@@ -26,9 +27,14 @@ pub enum Credential {
     Token(Secret),
     /// A ticket of `POST /api/auth/ticket`, from the query of a stream, good once.
     Ticket(Secret),
+    /// The session of the daemon's own page.
+    Cookie(Secret),
     /// An `Authorization` header that is not `Bearer` and a token.
     Unreadable,
 }
+
+/// The code of a credential that is wrong, or was good once.
+pub const INVALID_CREDENTIAL: &str = "invalid_credential";
 
 /// Why a request is not let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,9 +79,22 @@ pub trait Authenticate: Send + Sync + 'static {
     fn admit_anonymous(&self, origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>>;
 }
 
-/// Reads the credential of a request: `Authorization: Bearer`, else `X-API-Key`.
-#[must_use]
-pub fn presented_credential(headers: &HeaderMap) -> Option<Credential> {
+/// Reads the credential of a request: `Authorization: Bearer`, else `X-API-Key`, else the cookie of the daemon's own
+/// page.
+///
+/// # Errors
+/// 403 where a cookie alone must not change anything.
+pub fn read_credential(request: &Request) -> Result<Option<Credential>, ApiError> {
+    match presented_credential(request.headers()) {
+        // A header that a browser or a proxy adds of its own stands in no cookie's way.
+        unusable @ (None | Some(Credential::Unreadable)) => {
+            Ok(session_cookie(request)?.map(Credential::Cookie).or(unusable))
+        }
+        token => Ok(token),
+    }
+}
+
+fn presented_credential(headers: &HeaderMap) -> Option<Credential> {
     let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -93,6 +112,16 @@ fn ticket(uri: &Uri) -> Option<Credential> {
     Some(Credential::Ticket(Secret::new(ticket.into_owned())))
 }
 
+/// Who asks. A session cookie that will never be good again is taken back.
+pub(crate) async fn authenticate(auth: &dyn Authenticate, credential: Option<Credential>) -> Result<Caller, ApiError> {
+    let is_cookie = matches!(credential, Some(Credential::Cookie(_)));
+    auth.authenticate(credential).await.map_err(|denied| {
+        let is_over = matches!(&denied, AccessDenied::Refused { code: INVALID_CREDENTIAL, .. });
+        let error = ApiError::from(denied);
+        if is_cookie && is_over { error.forgetting_session() } else { error }
+    })
+}
+
 /// State of the middleware in front of each route.
 #[derive(Clone)]
 pub(crate) struct RouteAccess {
@@ -103,6 +132,10 @@ pub(crate) struct RouteAccess {
 }
 
 impl RouteAccess {
+    async fn authenticate(&self, credential: &Option<Credential>) -> Result<Caller, ApiError> {
+        authenticate(&*self.auth, credential.clone()).await
+    }
+
     /// What every access rule ends in. One layer does it all: each layer of a route is cloned with
     /// every request.
     async fn enter(
@@ -162,8 +195,8 @@ pub(crate) async fn require_authentication(
 ) -> Response {
     let route = route_of(&request);
     let entered = async {
-        let credential = presented_credential(request.headers());
-        let caller = access.auth.authenticate(credential.clone()).await?;
+        let credential = read_credential(&request)?;
+        let caller = access.authenticate(&credential).await?;
         let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
         if changes && caller.scope == Scope::Read {
             return Err(insufficient_scope());
@@ -177,8 +210,8 @@ pub(crate) async fn require_authentication(
 pub(crate) async fn require_full_scope(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
     let route = route_of(&request);
     let entered = async {
-        let credential = presented_credential(request.headers());
-        let caller = access.auth.authenticate(credential.clone()).await?;
+        let credential = read_credential(&request)?;
+        let caller = access.authenticate(&credential).await?;
         if caller.scope == Scope::Read {
             return Err(insufficient_scope());
         }
@@ -190,8 +223,8 @@ pub(crate) async fn require_full_scope(State(access): State<RouteAccess>, reques
 pub(crate) async fn require_any_scope(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
     let route = route_of(&request);
     let entered = async {
-        let credential = presented_credential(request.headers());
-        let caller = access.auth.authenticate(credential.clone()).await?;
+        let credential = read_credential(&request)?;
+        let caller = access.authenticate(&credential).await?;
         access.enter(credential, caller, request, next).await
     };
     entered.await.unwrap_or_else(|error| refused(route, error))
@@ -204,12 +237,12 @@ pub(crate) async fn require_credential_or_ticket(
 ) -> Response {
     let route = route_of(&request);
     let entered = async {
-        let credential = match presented_credential(request.headers()) {
+        let credential = match (presented_credential(request.headers()), ticket(request.uri())) {
             // A header that a browser or a proxy adds of its own stands in no ticket's way.
-            unusable @ (None | Some(Credential::Unreadable)) => ticket(request.uri()).or(unusable),
-            token => token,
+            (None | Some(Credential::Unreadable), Some(ticket)) => Some(ticket),
+            _ => read_credential(&request)?,
         };
-        let caller = access.auth.authenticate(credential.clone()).await?;
+        let caller = access.authenticate(&credential).await?;
         access.enter(credential, caller, request, next).await
     };
     entered.await.unwrap_or_else(|error| refused(route, error))
@@ -220,7 +253,7 @@ pub(crate) async fn require_credential_or_ticket(
 pub(crate) async fn require_or_open(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
     let route = route_of(&request);
     let entered = async {
-        let credential = presented_credential(request.headers());
+        let credential = read_credential(&request)?;
         let is_presented = credential.is_some();
         // Asked first also without a credential: on the private socket the caller is known all the same.
         let entrance = match access.auth.authenticate(credential.clone()).await {

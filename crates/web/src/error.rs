@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
+
+use crate::cookie::forget_session;
 
 /// The body of every error, whatever its status.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -32,6 +34,7 @@ pub struct ApiError {
     status: StatusCode,
     body: ErrorBody,
     retry_after: Option<Duration>,
+    forgets_session: bool,
 }
 
 pub type ApiResult<T> = Result<T, ApiError>;
@@ -43,6 +46,7 @@ impl ApiError {
             status,
             body: ErrorBody { error: error.into(), code: code.to_owned(), fields: Vec::new(), error_id: None },
             retry_after: None,
+            forgets_session: false,
         }
     }
 
@@ -64,6 +68,12 @@ impl ApiError {
     #[must_use]
     pub fn with_retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
+        self
+    }
+
+    /// Tells the browser to drop the session cookie that this is the answer to.
+    pub(crate) fn forgetting_session(mut self) -> Self {
+        self.forgets_session = true;
         self
     }
 
@@ -160,6 +170,9 @@ impl IntoResponse for ApiError {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if self.forgets_session {
+            response.headers_mut().insert(SET_COOKIE, forget_session());
         }
         if let Some(after) = self.retry_after {
             // Whole seconds, rounded up: a client that waits as told must not come too early.

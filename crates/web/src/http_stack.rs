@@ -18,6 +18,7 @@ use http::{Method, StatusCode};
 use tower::{Service, ServiceExt};
 
 use crate::address::TrustedProxies;
+use crate::cookie::OwnPages;
 use crate::cors::{CorsPolicy, is_preflight};
 use crate::error::ApiError;
 use crate::fallback::panicked;
@@ -50,6 +51,7 @@ pub struct HttpStack<G> {
     pub cors: CorsPolicy,
     pub hosts: HostPolicy,
     pub trusted_proxies: TrustedProxies,
+    pub own_pages: OwnPages,
     pub gate: G,
 }
 
@@ -97,6 +99,7 @@ impl<G: Gate> HttpStack<G> {
 
     async fn go_in(&self, router: Router, mut request: Request) -> Response {
         self.trusted_proxies.record(&mut request);
+        self.own_pages.record(&self.trusted_proxies, &mut request);
         DefaultBodyLimit::max(limits::BODY).apply(&mut request);
         match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
             Ok(Ok(response)) => response,

@@ -9,6 +9,7 @@
 mod access;
 mod address;
 mod caller;
+mod cookie;
 mod cors;
 mod error;
 mod extract;
@@ -23,13 +24,15 @@ mod pace;
 mod routes;
 mod schema;
 mod security_headers;
+mod sse;
 mod validate;
 mod watch;
 mod weight;
 
-pub use access::{AccessDenied, Authenticate, Credential, presented_credential};
+pub use access::{AccessDenied, Authenticate, Credential, INVALID_CREDENTIAL, read_credential};
 pub use address::{ClientAddress, TrustedProxies};
 pub use caller::{Caller, CallerKind, Scope};
+pub use cookie::{OwnPages, RequestingPage, forget_session, keep_session};
 pub use cors::CorsPolicy;
 pub use error::{ApiError, ApiResult, ErrorBody};
 pub use extract::{Json, JsonOrNothing, Path, Query, RawBody};
@@ -43,9 +46,10 @@ pub use idempotency::{
 };
 pub use observe::{AnsweredRequest, Observation, RequestObserver, RequestSpans};
 pub use openapi::complete_document;
-pub use routes::{ApiRouter, Routes};
+pub use routes::{ApiRouter, FindPage, Routes};
 pub use schema::{Checked, check};
 pub use security_headers::add_security_headers;
+pub use sse::event_stream;
 pub use validate::{Validate, Validated};
 pub use watch::Opener;
 

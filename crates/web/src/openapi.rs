@@ -32,6 +32,14 @@ pub fn complete_document(document: &mut OpenApi) {
         SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description("X-API-Key", "An API key (`svc_…`)"))),
     );
     components.add_security_scheme(
+        "session_cookie",
+        SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(
+            "svc_session",
+            "The session of the daemon's own page, from a login with `cookie: true`. Whatever changes something also \
+             needs the header `X-Svc-Csrf: 1`; the cookie counts for no page of another origin",
+        ))),
+    );
+    components.add_security_scheme(
         "ticket",
         SecurityScheme::ApiKey(ApiKey::Query(ApiKeyValue::with_description(
             "ticket",
@@ -99,7 +107,7 @@ fn complete_operation(operation: &mut Operation, changes: bool, is_probe: bool) 
     if has_security {
         statuses.push(("401", "No valid credential"));
         if changes {
-            statuses.push(("403", "The credential may only read"));
+            statuses.push(("403", "The credential may only read, or a session cookie came without `X-Svc-Csrf`"));
         }
     }
     if has_path || has_body || !parameters.is_empty() {

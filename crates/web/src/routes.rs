@@ -18,8 +18,8 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Components, OpenApi, OpenApiBuilder};
 
 use crate::access::{
-    Authenticate, RouteAccess, let_everybody_in, presented_credential, require_any_scope, require_authentication,
-    require_credential_or_ticket, require_full_scope, require_or_open,
+    Authenticate, RouteAccess, authenticate, let_everybody_in, read_credential, require_any_scope,
+    require_authentication, require_credential_or_ticket, require_full_scope, require_or_open,
 };
 use crate::error::ApiError;
 use crate::idempotency::IdempotencyGuard;
@@ -27,6 +27,9 @@ use crate::limits;
 
 /// Puts what the document says of one operation into it.
 type Describe = fn(&mut OpenApi, &[SecurityRequirement]);
+
+/// Finds the page that a request gets that no route answers.
+pub type FindPage = fn(&Request) -> Option<Response>;
 
 struct Operation<S> {
     path: String,
@@ -169,7 +172,7 @@ impl Behind {
 
     fn security(self) -> Vec<SecurityRequirement> {
         let of = |name| SecurityRequirement::new(name, Vec::<String>::new());
-        let credential = [of("bearer"), of("api_key")];
+        let credential = [of("bearer"), of("api_key"), of("session_cookie")];
         match self {
             Self::Nothing => Vec::new(),
             Self::Own(scheme) => vec![of(scheme)],
@@ -304,8 +307,8 @@ impl Routes<()> {
     }
 
     /// Puts each route behind its access rule. Unknown paths and methods under `/api` answer 401 to those
-    /// who have no credential, so that nothing can be explored from outside.
-    pub fn mount(self, auth: Arc<dyn Authenticate>, idempotency: &Arc<IdempotencyGuard>) -> Router {
+    /// who have no credential, so that nothing can be explored from outside; others may show a page.
+    pub fn mount(self, auth: Arc<dyn Authenticate>, idempotency: &Arc<IdempotencyGuard>, page_of: FindPage) -> Router {
         let access =
             RouteAccess { auth: Arc::clone(&auth), idempotency: Arc::clone(idempotency), body_limit: limits::BODY };
         let router = self.0.into_iter().fold(Router::new(), |router, (behind, operation)| {
@@ -316,15 +319,27 @@ impl Routes<()> {
             .method_not_allowed_fallback(move |request: Request| {
                 refuse(Arc::clone(&auth), request, crate::fallback::method_not_allowed)
             })
-            .fallback(move |request: Request| refuse(Arc::clone(&for_missing), request, crate::fallback::not_found))
+            .fallback(move |request: Request| {
+                let (auth, page) = (Arc::clone(&for_missing), page_of(&request));
+                async move {
+                    match page {
+                        Some(page) => page,
+                        None => refuse(auth, request, crate::fallback::not_found).await,
+                    }
+                }
+            })
     }
 }
 
 async fn refuse(auth: Arc<dyn Authenticate>, request: Request, answer: fn() -> ApiError) -> Response {
-    if request.uri().path().starts_with("/api/")
-        && let Err(denied) = auth.authenticate(presented_credential(request.headers())).await
-    {
-        return ApiError::from(denied).into_response();
+    if request.uri().path().starts_with("/api/") {
+        let authenticated = match read_credential(&request) {
+            Ok(credential) => authenticate(&*auth, credential).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = authenticated {
+            return error.into_response();
+        }
     }
     answer().into_response()
 }

@@ -44,8 +44,8 @@ impl Opener {
     async fn is_let_in(&self) -> bool {
         match &self.credential {
             None | Some(Credential::Unreadable) => true,
-            Some(token @ Credential::Token(_)) => {
-                let again = self.auth.authenticate(Some(token.clone())).await;
+            Some(credential @ (Credential::Token(_) | Credential::Cookie(_))) => {
+                let again = self.auth.authenticate(Some(credential.clone())).await;
                 !matches!(again, Err(AccessDenied::Refused { .. }))
             }
             // It is used up; what it stood for is asked about.

@@ -7,6 +7,7 @@
 //!   wins, on whichever replica, and a claim is never given back.
 //! - A credential that was revoked, rotated or logged out is refused by every request that begins
 //!   after the answer, on every replica.
+//! - A session in a cookie opens what one in a header opens, for the daemon's own page alone (`web::read_credential`).
 //! - No request is trusted for the address that it comes from.
 //!
 //! | state | register | first key | setup | everything else |
@@ -19,7 +20,7 @@
 //! \* unless anonymous access is closed: by `SVC_API_KEY_REQUIRED`, 15 minutes after a start that listens
 //! beyond loopback, or to a page of another origin. The daemon's private socket is always let in.
 //!
-//! Deliberately absent: cookies, password reset by mail, roles. Devices have tokens of their own.
+//! Deliberately absent: password reset by mail, roles. Devices have tokens of their own.
 
 mod error;
 mod model;
@@ -34,5 +35,5 @@ pub(crate) use model::Network;
 pub use model::{
     ApiKey, BootstrapState, IssuedKey, IssuedTicket, KeyId, LoggedIn, NewKey, TicketId, User, UserId, UserSessionId,
 };
-pub use routes::{CreatedKey, RegisterRequest, RegisteredUser, routes};
+pub use routes::{CreatedKey, RegisterRequest, RegisteredUser, SessionDelivery, SetCookie, routes};
 pub use service::{Auth, AuthOptions, CREDENTIALS};

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use agentd_store::StoreError;
 use agentd_web::{
     AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, Guarded, HostPolicy, HttpStack,
-    Observation, Scope,
+    Observation, OwnPages, Scope,
 };
 use axum::Router;
 use futures_util::future::BoxFuture;
@@ -35,6 +35,7 @@ pub(super) fn with_middleware(
         cors: CorsPolicy::new(config.allowed_origins(address)),
         hosts: HostPolicy::new(config.host_names()),
         trusted_proxies: config.trusted_proxies.clone(),
+        own_pages: OwnPages::new(config.base_origin()),
         gate,
     };
     stack.around(router)

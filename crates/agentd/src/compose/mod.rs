@@ -33,6 +33,7 @@ use crate::chat::Chat;
 use crate::config::Config;
 use crate::devices::Devices;
 use crate::engine::Engine;
+use crate::events::Events;
 use crate::evolution::Evolution;
 use crate::hooks::{HookDependencies, Hooks};
 use crate::lifecycle::{LocalRouter, StartError};
@@ -48,6 +49,7 @@ use crate::scheduler::{Scheduler, SchedulerTools};
 use crate::settings::{Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
 use crate::skills::{BuiltinTools, CodeRunner, CustomTools, PortableSkills, Skills, SkillsRoutes, ToolServers};
+use crate::web_ui::page_of;
 use crate::webhooks::Webhooks;
 use access::{Bootstrap, OwnerAlone, with_middleware};
 use old_urls::OldUrls;
@@ -89,6 +91,7 @@ struct Services {
     engine: Engine,
     chat: Chat,
     evolution: Evolution,
+    events: Events,
     devices: Devices,
     setup: Setup,
     notify: Notify,
@@ -343,6 +346,7 @@ pub async fn compose(
         engine,
         chat,
         evolution,
+        events: Events::new(&context),
         devices,
         setup,
         notify,
@@ -365,13 +369,13 @@ pub async fn compose(
         tracer: context.tracer.clone(),
     };
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(context.db.clone())), hashing_key));
-    let open = routes(&services).mount(Arc::new(auth.clone()), &guard);
+    let open = routes(&services).mount(Arc::new(auth.clone()), &guard, page_of);
     let gate = Gate { readiness, backlog };
     let router = with_middleware(open, &services, gate.clone(), &context, config, address);
     let (local, ids) = (services.clone(), context.ids.clone());
     let make: Box<dyn FnOnce() -> Router + Send> = Box::new(move || {
         routes(&local)
-            .mount(Arc::new(OwnerAlone), &guard)
+            .mount(Arc::new(OwnerAlone), &guard, page_of)
             .layer(from_fn_with_state(gate, refuse_unless_ready))
             // Behind no gate: a restore is what closes it.
             .merge(local_routes(local.backup.clone()))

@@ -9,8 +9,8 @@ use super::Services;
 use crate::skills::ExportedSkills;
 use crate::web_ui::Pages;
 use crate::{
-    agents, alerts, auth, browser, channels, chat, devices, hooks, memory, monitoring, notify, proactive, projects,
-    providers, scheduler, settings, setup, skills, web_ui, webhooks,
+    agents, alerts, auth, browser, channels, chat, devices, events, hooks, memory, monitoring, notify, proactive,
+    projects, providers, scheduler, settings, setup, skills, web_ui, webhooks,
 };
 
 /// Every domain that answers requests, once: with the state of its handlers.
@@ -40,6 +40,7 @@ domains! {
     skills => |services| services.tools.clone(),
     projects => |services| services.projects.clone(),
     chat => |services| services.chat.clone(),
+    events => |services| services.events.clone(),
     devices => |services| services.devices.clone(),
     setup => |services| services.setup.clone(),
     notify => |services| services.notify.clone(),

@@ -260,12 +260,18 @@ impl Config {
         self.allowed_hosts.iter().cloned().chain(own).collect()
     }
 
+    /// The origin of the base URL, as a browser writes it.
+    #[must_use]
+    pub fn base_origin(&self) -> Option<String> {
+        web_address(&self.base_url).map(|url| origin_of(&url))
+    }
+
     /// Every origin whose pages may read our answers, for a daemon that really listens on `address`
     /// (port 0 becomes a real one only then).
     #[must_use]
     pub fn allowed_origins(&self, address: SocketAddr) -> Vec<String> {
         // A browser's `Origin` has neither the path nor the usual port of the base URL.
-        let outside = web_address(&self.base_url).map(|url| origin_of(&url));
+        let outside = self.base_origin();
         let mut origins = vec![self.ui_dev_origin.clone(), own_origin(address)];
         origins.extend(outside);
         if address.ip().is_loopback() || address.ip().is_unspecified() {

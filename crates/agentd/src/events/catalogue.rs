@@ -10,12 +10,21 @@ pub enum Category {
     Scheduler,
     Webhook,
     Alert,
+    Approval,
 }
 
 impl Category {
     /// In the order in which they are shown.
-    pub const ALL: [Self; 7] =
-        [Self::Task, Self::Project, Self::Memory, Self::Channel, Self::Scheduler, Self::Webhook, Self::Alert];
+    pub const ALL: [Self; 8] = [
+        Self::Task,
+        Self::Project,
+        Self::Memory,
+        Self::Channel,
+        Self::Scheduler,
+        Self::Webhook,
+        Self::Alert,
+        Self::Approval,
+    ];
 
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -27,6 +36,7 @@ impl Category {
             Self::Scheduler => "scheduler",
             Self::Webhook => "webhook",
             Self::Alert => "alert",
+            Self::Approval => "approval",
         }
     }
 }
@@ -49,7 +59,7 @@ pub struct EventType {
     pub data: &'static [Field],
 }
 
-const fn field(name: &'static str, example: &'static str) -> Field {
+pub(super) const fn field(name: &'static str, example: &'static str) -> Field {
     Field { name, example }
 }
 
@@ -63,12 +73,12 @@ pub fn find(name: &str) -> Option<&'static EventType> {
     CATALOGUE.iter().find(|event| event.name == name)
 }
 
-const SESSION: Field = field("session_id", "\"sess_example\"");
-const AGENT: Field = field("agent_id", "\"agent_example\"");
-const ORIGIN: Field = field("origin", "\"chat\"");
-const CONVERSATION: Field = field("conversation_id", "\"conv_example\"");
-const RUN: Field = field("run_id", "null");
-const JOB: Field = field("job_id", "null");
+pub(super) const SESSION: Field = field("session_id", "\"sess_example\"");
+pub(super) const AGENT: Field = field("agent_id", "\"agent_example\"");
+pub(super) const ORIGIN: Field = field("origin", "\"chat\"");
+pub(super) const CONVERSATION: Field = field("conversation_id", "\"conv_example\"");
+pub(super) const RUN: Field = field("run_id", "null");
+pub(super) const JOB: Field = field("job_id", "null");
 const ALERT: Field = field("alert_id", "\"alert_example\"");
 const ALERT_NAME: Field = field("name", "\"The disk is nearly full\"");
 const SEVERITY: Field = field("severity", "\"critical\"");
@@ -76,6 +86,10 @@ const CONDITION: Field = field("condition", "\"disk_percent > threshold\"");
 const THRESHOLD: Field = field("threshold", "90.0");
 const PERIOD: Field = field("period_minutes", "5");
 const VALUE: Field = field("value", "93.5");
+const APPROVAL: Field = field("approval_id", "\"appr_example\"");
+const APPROVAL_KIND: Field = field("kind", "\"tool\"");
+pub(super) const TOOL: Field = field("tool", "\"write_file\"");
+const EXPIRES_AT: Field = field("expires_at", "\"2026-01-01T00:10:00.000Z\"");
 const FIRING_SINCE: Field = field("firing_since", "\"2026-01-01T00:00:00.000Z\"");
 
 /// Ordered by category, then as they follow each other.
@@ -319,6 +333,19 @@ pub const CATALOGUE: &[EventType] = &[
             FIRING_SINCE,
             field("resolved_by", "\"condition\""),
         ],
+    ),
+    event(
+        "approval.requested",
+        Category::Approval,
+        "The owner is asked before something happens. `tool` says what; the whole input is at `GET /api/chat/approvals`.",
+        &[APPROVAL, APPROVAL_KIND, TOOL, AGENT, SESSION, CONVERSATION, field("status", "\"pending\""), EXPIRES_AT],
+    ),
+    event(
+        "approval.decided",
+        Category::Approval,
+        "Nobody is asked any more. `status` says why: `approved`, `rejected`, `expired` (nobody answered in time) or \
+         `cancelled` (it cannot happen any more).",
+        &[APPROVAL, APPROVAL_KIND, TOOL, AGENT, SESSION, CONVERSATION, field("status", "\"approved\""), EXPIRES_AT],
     ),
 ];
 

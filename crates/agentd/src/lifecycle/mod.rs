@@ -33,7 +33,7 @@ use crate::compose::{Daemon, compose};
 use crate::config::{Config, own_origin};
 use crate::migrations::MIGRATIONS;
 use crate::monitoring::Readiness;
-use crate::runtime::{AppContext, DataDir, Recorder, TaskPanics};
+use crate::runtime::{AppContext, DataDir, LiveFeed, Recorder, TaskPanics};
 
 pub use clock::{ClockAgreement, compare_clocks, require_clock_agreement};
 pub use error::StartError;
@@ -92,6 +92,7 @@ async fn open_context(
         data_dir: Arc::new(data_dir),
         draining: CancellationToken::new(),
         panics: TaskPanics::default(),
+        feed: LiveFeed::default(),
         recorder: Recorder::default(),
         tracer: config.otlp.clone().map_or_else(Tracer::off, Tracer::new),
     })

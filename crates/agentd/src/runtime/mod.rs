@@ -8,6 +8,7 @@ mod data_dir;
 mod due;
 mod file_lock;
 mod limits;
+mod live_feed;
 mod metrics;
 mod once;
 mod parts;
@@ -32,6 +33,7 @@ pub use data_dir::{DataDir, DataDirError};
 pub use due::NextDue;
 pub use file_lock::FileLock;
 pub use limits::{ConcurrencyLimit, Permit};
+pub use live_feed::{FeedItem, LiveFeed};
 pub use metrics::{CountBy, Family, FamilyKind, MetricSource, Metrics, Sample, SourceError, is_fresh};
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
 pub use parts::{Base, Domain};
@@ -55,6 +57,8 @@ pub struct AppContext {
     /// Cancelled when the daemon begins to drain: streams end, workers stop claiming.
     pub draining: CancellationToken,
     pub panics: TaskPanics,
+    /// What whoever watches is told of.
+    pub feed: LiveFeed,
     pub recorder: Recorder,
     /// Where spans go, if anywhere.
     pub tracer: Tracer,

@@ -2,7 +2,8 @@
 
 use agentd_base::{FieldProblem, Secret};
 use agentd_web::{
-    ApiResult, ApiRouter, Caller, ErrorBody, IdempotencyKey, Json, Routes, Validate, Validated, not_found, routes,
+    ApiResult, ApiRouter, Caller, ErrorBody, IdempotencyKey, Json, RequestingPage, Routes, Validate, Validated,
+    not_found, routes,
 };
 use axum::extract::State;
 use http::StatusCode;
@@ -12,7 +13,7 @@ use utoipa::ToSchema;
 use super::model::{Progress, Step};
 use super::service::{ProviderChoice, Setup};
 use crate::agents::{Agent, AgentFields, AgentView};
-use crate::auth::{CreatedKey, IssuedKey, LoggedIn, RegisterRequest, RegisteredUser};
+use crate::auth::{CreatedKey, IssuedKey, LoggedIn, RegisterRequest, RegisteredUser, SessionDelivery, SetCookie};
 use crate::runtime::{record_once, record_secret_once};
 
 /// Every step; open until the first key exists.
@@ -67,6 +68,7 @@ async fn setup_status(State(setup): State<Setup>) -> ApiResult<Json<SetupStatus>
     request_body = RegisterRequest,
     params(IdempotencyKey),
     responses(
+        (status = 403, description = "A page of another origin asked for a cookie, or one came without `X-Svc-Csrf`", body = ErrorBody),
         (status = 201, description = "The account, logged in", body = RegisteredUser),
         (status = 409, description = "An account exists already", body = ErrorBody),
     ))]
@@ -74,11 +76,13 @@ async fn setup_account(
     State(setup): State<Setup>,
     caller: Caller,
     once: IdempotencyKey,
+    page: RequestingPage,
     Json(request): Json<RegisterRequest>,
-) -> ApiResult<(StatusCode, Json<RegisteredUser>)> {
+) -> ApiResult<(StatusCode, SetCookie, Json<RegisteredUser>)> {
+    let delivery = SessionDelivery::wanted(request.cookie, page)?;
     let recorder = record_secret_once(&once, |made: &LoggedIn| made.user.id.to_string());
     let logged_in = setup.make_account(&caller, request.username, request.password, recorder).await?;
-    Ok((StatusCode::CREATED, Json(logged_in.into())))
+    Ok(RegisteredUser::answer(logged_in, delivery))
 }
 
 /// Where replies are to come from.

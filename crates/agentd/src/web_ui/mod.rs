@@ -1,8 +1,10 @@
-//! What a browser sees: the start page with the first steps, and the documentation of the API.
+//! What a browser sees: the page, or the start page with the first steps where that was not built, and the
+//! documentation of the API.
 //!
 //! Invariant: everything comes from the daemon itself; nothing is loaded from anywhere else.
 
 mod documentation;
+mod page;
 mod start;
 
 use agentd_web::{ApiRouter, Routes, routes};
@@ -15,12 +17,14 @@ pub struct Pages {
     pub document: fn() -> OpenApi,
 }
 
+pub use page::page_of;
+
 /// The pages and the document; all public.
 #[must_use]
 pub fn routes() -> Routes<Pages> {
     Routes::new().public(
         ApiRouter::new()
-            .routes(routes!(start::show_start_page, documentation::show_docs, documentation::get_openapi))
+            .routes(routes!(page::get_page, documentation::show_docs, documentation::get_openapi))
             .route("/api/docs/", axum::routing::get(documentation::show_docs))
             .route("/api/docs/{*file}", axum::routing::get(documentation::show_file)),
     )

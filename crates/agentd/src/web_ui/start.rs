@@ -1,4 +1,4 @@
-//! The start page: the first four steps, ready to be copied.
+//! The start page: the first four steps, ready to be copied. It is there where the page was not built.
 
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
@@ -6,17 +6,7 @@ use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
 
 const PAGE: &str = include_str!("start.html");
 
-/// The start page, for people
-///
-/// It shows the first steps with the address under which it was opened.
-#[utoipa::path(
-    get,
-    path = "/",
-    operation_id = "get_start_page",
-    tag = "service",
-    responses((status = 200, description = "The page", body = String, content_type = "text/html")),
-)]
-pub(super) async fn show_start_page(headers: HeaderMap) -> Response {
+pub(super) fn start_page(headers: &HeaderMap) -> Response {
     // The host check let only our own names through; still, nothing of it is put in unescaped.
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| is_plain(host));
     let scheme = match headers.get("x-forwarded-proto").and_then(|scheme| scheme.to_str().ok()) {

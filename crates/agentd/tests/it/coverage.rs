@@ -19,7 +19,7 @@ const PUBLIC: &[&str] = &[
     "get_health_ready",
     "get_metrics",
     "get_openapi",
-    "get_start_page",
+    "get_page",
     "login",
     "pair_device",
     "receive_channel_webhook",

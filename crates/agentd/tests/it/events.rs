@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use agentd::events::{CATALOGUE, Category};
+use agentd::events::{CATALOGUE, Category, Field, LIVE};
 use serde_json::{Map, Value, json};
 
 const INTRODUCTION: &str = "\
@@ -24,6 +24,25 @@ This page is written by `make events-guide` from the catalogue in `crates/agentd
 code.
 ";
 
+const STREAM: &str = "
+## Following them
+
+`GET /api/events/stream` shows what happens while it happens, as Server-Sent Events: one stream for a whole page. Each \
+event has its type as `event` and the JSON above as `data`. `?types=task,alert.firing` chooses whole types and first parts \
+of types.
+
+- First comes `ready`. The `id` of an event is a place to go on from: sent as `Last-Event-ID` (or `?last_event_id=`) it \
+leads to everything after it, at whichever daemon.
+- `reset` says that something was missed which is not told any more: it is not kept, it is more than 10,000 events, or a \
+backup was restored. Load anew what is shown.
+- A comment comes every 15 seconds. Whoever reads too slowly is cut off, and goes on from the last `id`. The stream also \
+ends with its credential and with the daemon.
+- Of one credential 64 streams may be open, of all 512; one more is answered 429.
+
+What follows here is told to streams alone, without an `id`, by the daemon at which it happens, and is not stored: no hook \
+hears of it, and it is not told again after a break.
+";
+
 fn title(category: Category) -> &'static str {
     match category {
         Category::Task => "Turns of agents",
@@ -33,6 +52,7 @@ fn title(category: Category) -> &'static str {
         Category::Scheduler => "Scheduler",
         Category::Webhook => "Inbound webhooks",
         Category::Alert => "Alerts",
+        Category::Approval => "What the owner is asked",
     }
 }
 
@@ -41,14 +61,21 @@ fn guide() -> String {
     for category in Category::ALL {
         writeln!(page, "\n## {}: `{}`", title(category), category.as_str()).expect("a string");
         for event in CATALOGUE.iter().filter(|event| event.category == category) {
-            let example = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
-            let data: Map<String, Value> =
-                event.data.iter().map(|field| (field.name.to_owned(), example(field.example))).collect();
-            let data = serde_json::to_string_pretty(&json!(data)).expect("JSON");
-            writeln!(page, "\n### `{}`\n\n{}\n\n```json\n{data}\n```", event.name, event.fires).expect("a string");
+            write_type(&mut page, event.name, event.fires, event.data);
         }
     }
+    page.push_str(STREAM);
+    for told in LIVE {
+        write_type(&mut page, told.name, told.fires, told.data);
+    }
     page
+}
+
+fn write_type(page: &mut String, name: &str, fires: &str, fields: &[Field]) {
+    let example = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+    let data: Map<String, Value> = fields.iter().map(|field| (field.name.to_owned(), example(field.example))).collect();
+    let data = serde_json::to_string_pretty(&json!(data)).expect("JSON");
+    writeln!(page, "\n### `{name}`\n\n{fires}\n\n```json\n{data}\n```").expect("a string");
 }
 
 /// With `AGENTD_TEST_REWRITE` it writes the page instead.

@@ -21,6 +21,7 @@ mod coverage;
 mod devices;
 mod drain;
 mod engine;
+mod event_stream;
 mod events;
 mod evolution;
 mod figures;

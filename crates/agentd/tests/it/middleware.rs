@@ -13,7 +13,7 @@ use crate::support::talk::create_agent;
 async fn unknown_paths_and_methods_have_the_error_shape() {
     let app = TestApp::with_owner().await;
     app.get("/api/nothing").send().await.expect_error(404, "not_found");
-    app.get("/nothing").anonymous().send().await.expect_error(404, "not_found");
+    app.post("/nothing").anonymous().send().await.expect_error(404, "not_found");
     app.get("/api/nothing").anonymous().send().await.expect_status(401);
     app.patch("/api/agents").anonymous().send().await.expect_status(401);
     let answer = app.patch("/api/agents").send().await.expect_error(405, "method_not_allowed");
@@ -118,12 +118,28 @@ async fn cross_origin_rules_hold() {
     );
 }
 
+/// Whether the page was built into this daemon or not.
 #[tokio::test]
-async fn the_start_page_shows_its_own_address() {
-    let app = TestApp::start().await;
-    let page = app.get("/").send().await.expect_status(200);
-    assert!(page.text().contains(&app.url("/api/auth/register")));
-    assert!(page.header("content-security-policy").is_some_and(|policy| policy.contains("default-src 'none'")));
+async fn links_into_the_page_answer_it_and_nothing_else_does() {
+    let app = TestApp::with_owner().await;
+    let page = app.get("/").anonymous().send().await.expect_status(200);
+    let steps = page.text().contains(&app.url("/api/auth/register")) && page.text().contains("make ui");
+    assert!(steps || page.text().contains("/assets/"), "{}", page.text());
+    for link in ["/chat/conv_1", "/agents/ada/files/notes.md", "/memory?q=x"] {
+        let answer = app.get(link).anonymous().header("accept", "text/html").send().await.expect_status(200);
+        assert_eq!(answer.text(), page.text(), "{link}");
+        assert_eq!(answer.header("cache-control"), Some("no-cache"));
+        assert!(
+            answer.header("content-security-policy").is_some_and(|policy| policy.starts_with("default-src 'none'; "))
+        );
+    }
+    for path in ["/assets/none.js", "/v1/none", "/mcp/none", "/health/none", "/.well-known/none", "/api"] {
+        app.get(path).anonymous().send().await.expect_error(404, "not_found");
+    }
+    app.get("/api/none").anonymous().send().await.expect_status(401);
+    let program = app.get("/agents").anonymous().header("accept", "application/json").send().await;
+    program.expect_error(404, "not_found");
+    app.get("/chat").header("host", "evil.example").send().await.expect_error(421, "unknown_host");
 }
 
 #[tokio::test]

@@ -136,6 +136,18 @@ impl Read {
         Ok(())
     }
 
+    /// Whether the event at this place is still kept; those after it are, then.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn keeps_event(&mut self, place: Seq) -> Result<bool, StoreError> {
+        let sql = "SELECT tx_id FROM outbox WHERE seq = $1";
+        match self.fetch_optional(sql, args![place.number]).await? {
+            Some(row) => Ok(row.get::<i64>("tx_id")? == place.transaction),
+            None => Ok(false),
+        }
+    }
+
     /// The place after the last final event.
     ///
     /// # Errors

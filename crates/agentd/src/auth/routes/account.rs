@@ -2,15 +2,17 @@
 
 use agentd_base::Secret;
 use agentd_web::{
-    AccessDenied, ApiError, ApiResult, Caller, CallerKind, ClientAddress, Credential, ErrorBody, IdempotencyKey, Json,
-    presented_credential, presented_idempotency_key,
+    AccessDenied, ApiError, ApiResult, Caller, CallerKind, ClientAddress, ErrorBody, IdempotencyKey, Json,
+    RequestingPage, forget_session, presented_idempotency_key, read_credential,
 };
 use axum::Extension;
-use axum::extract::State;
+use axum::extract::{Request, State};
+use http::header::SET_COOKIE;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::delivery::{SessionDelivery, SetCookie};
 use crate::auth::model::{LoggedIn, User};
 use crate::auth::service::Auth;
 use crate::runtime::record_secret_once;
@@ -42,6 +44,10 @@ pub struct RegisterRequest {
     pub username: String,
     #[schema(value_type = String, format = Password, min_length = 8, max_length = 1024, write_only)]
     pub password: Secret,
+    /// For the daemon's own page: the session comes as the cookie `svc_session` and not in the body.
+    #[serde(default)]
+    #[schema(required = false)]
+    pub cookie: bool,
 }
 
 /// The account that was made, logged in.
@@ -49,20 +55,24 @@ pub struct RegisterRequest {
 pub struct RegisteredUser {
     user_id: String,
     username: String,
-    /// `sess_…`; shown once.
-    token: String,
+    /// `sess_…`; shown once. Left out with `cookie`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    token: Option<String>,
     /// `session`
     token_type: &'static str,
     /// What to do next.
     message: &'static str,
 }
 
-impl From<LoggedIn> for RegisteredUser {
-    fn from(logged_in: LoggedIn) -> Self {
-        Self {
+impl RegisteredUser {
+    /// The answer for who is logged in now, its session handed over.
+    pub fn answer(logged_in: LoggedIn, delivery: SessionDelivery) -> (StatusCode, SetCookie, Json<Self>) {
+        let (cookie, token) = delivery.deliver(&logged_in);
+        let user = Self {
             user_id: logged_in.user.id.to_string(),
             username: logged_in.user.username,
-            token: logged_in.token.expose().to_owned(),
+            token,
             token_type: "session",
             message: if logged_in.bootstrap_mode {
                 "The account is made. Next make the first API key with POST /api/auth/keys; the session opens nothing \
@@ -70,7 +80,8 @@ impl From<LoggedIn> for RegisteredUser {
             } else {
                 "The account is made and logged in."
             },
-        }
+        };
+        (StatusCode::CREATED, cookie, Json(user))
     }
 }
 
@@ -86,6 +97,7 @@ impl From<LoggedIn> for RegisteredUser {
     request_body = RegisterRequest,
     params(IdempotencyKey),
     responses(
+        (status = 403, description = "A page of another origin asked for a cookie, or one came without `X-Svc-Csrf`", body = ErrorBody),
         (status = 201, description = "The account, logged in", body = RegisteredUser),
         (status = 409, description = "An account exists already", body = ErrorBody),
     ),
@@ -94,11 +106,13 @@ pub(super) async fn register(
     State(auth): State<Auth>,
     caller: Caller,
     once: IdempotencyKey,
+    page: RequestingPage,
     Json(request): Json<RegisterRequest>,
-) -> ApiResult<(StatusCode, Json<RegisteredUser>)> {
+) -> ApiResult<(StatusCode, SetCookie, Json<RegisteredUser>)> {
+    let delivery = SessionDelivery::wanted(request.cookie, page)?;
     let recorder = record_secret_once(&once, |made: &LoggedIn| made.user.id.to_string());
     let logged_in = auth.register(&caller, request.username, request.password, recorder).await?;
-    Ok((StatusCode::CREATED, Json(logged_in.into())))
+    Ok(RegisteredUser::answer(logged_in, delivery))
 }
 
 /// Who logs in.
@@ -108,13 +122,19 @@ pub(super) struct LoginRequest {
     username: String,
     #[schema(value_type = String, format = Password, max_length = 1024, write_only)]
     password: Secret,
+    /// For the daemon's own page: the session comes as the cookie `svc_session` and not in the body.
+    #[serde(default)]
+    #[schema(required = false)]
+    cookie: bool,
 }
 
 /// A session.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LoginView {
-    /// `sess_…`; shown once.
-    token: String,
+    /// `sess_…`; shown once. Left out with `cookie`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    token: Option<String>,
     /// `session`
     token_type: &'static str,
     /// Seconds that the session lasts.
@@ -147,6 +167,7 @@ impl From<User> for UserView {
     request_body = LoginRequest,
     params(IdempotencyKey),
     responses(
+        (status = 403, description = "A page of another origin asked for a cookie, or one came without `X-Svc-Csrf`", body = ErrorBody),
         (status = 200, description = "The session", body = LoginView),
         (status = 401, description = "The username or the password is wrong", body = ErrorBody),
         (status = 409, description = "This login was done before", body = ErrorBody),
@@ -157,17 +178,16 @@ pub(super) async fn login(
     State(auth): State<Auth>,
     address: Option<Extension<ClientAddress>>,
     headers: HeaderMap,
+    page: RequestingPage,
     Json(request): Json<LoginRequest>,
-) -> ApiResult<Json<LoginView>> {
+) -> ApiResult<(SetCookie, Json<LoginView>)> {
+    let delivery = SessionDelivery::wanted(request.cookie, page)?;
     let address = address.map(|Extension(ClientAddress(address))| address);
     let logged_in =
         auth.login(address, request.username, request.password, presented_idempotency_key(&headers)?).await?;
-    Ok(Json(LoginView {
-        token: logged_in.token.expose().to_owned(),
-        token_type: "session",
-        expires_in: logged_in.expires_in_seconds,
-        user: logged_in.user.into(),
-    }))
+    let (cookie, token) = delivery.deliver(&logged_in);
+    let (expires_in, user) = (logged_in.expires_in_seconds, logged_in.user.into());
+    Ok((cookie, Json(LoginView { token, token_type: "session", expires_in, user })))
 }
 
 /// What a credential is.
@@ -188,15 +208,14 @@ pub(super) struct ValidateView {
     path = "/api/auth/validate",
     operation_id = "validate",
     tag = "auth",
-    responses((status = 200, description = "What the credential is", body = ValidateView)),
+    responses(
+        (status = 200, description = "What the credential is", body = ValidateView),
+        (status = 403, description = "A session cookie came without `X-Svc-Csrf`", body = ErrorBody),
+    ),
 )]
-pub(super) async fn validate(State(auth): State<Auth>, headers: HeaderMap) -> ApiResult<Json<ValidateView>> {
-    let kind = match presented_credential(&headers) {
-        Some(Credential::Token(token)) => {
-            auth.validate(&token).await.map_err(|_| ApiError::from(AccessDenied::Unavailable))?
-        }
-        _ => None,
-    };
+pub(super) async fn validate(State(auth): State<Auth>, request: Request) -> ApiResult<Json<ValidateView>> {
+    let credential = read_credential(&request)?;
+    let kind = auth.validate(credential).await.map_err(|_| ApiError::from(AccessDenied::Unavailable))?;
     let token_type = kind.map(|kind| if kind == CallerKind::Session { "session" } else { "api_key" });
     Ok(Json(ValidateView { valid: token_type.is_some(), token_type }))
 }
@@ -208,6 +227,8 @@ pub(super) struct LogoutView {
 }
 
 /// End the session that asks
+///
+/// The answer takes the cookie of the daemon's own page back.
 #[utoipa::path(
     post,
     path = "/api/auth/logout",
@@ -215,6 +236,7 @@ pub(super) struct LogoutView {
     tag = "auth",
     responses((status = 200, description = "Whether a session was ended", body = LogoutView)),
 )]
-pub(super) async fn logout(State(auth): State<Auth>, caller: Caller) -> ApiResult<Json<LogoutView>> {
-    Ok(Json(LogoutView { success: auth.logout(&caller).await? }))
+pub(super) async fn logout(State(auth): State<Auth>, caller: Caller) -> ApiResult<(SetCookie, Json<LogoutView>)> {
+    let success = auth.logout(&caller).await?;
+    Ok((success.then(|| [(SET_COOKIE, forget_session())]), Json(LogoutView { success })))
 }

@@ -1,12 +1,14 @@
 //! `/api/auth/*`.
 
 mod account;
+mod delivery;
 mod keys;
 
 use agentd_web::{ApiRouter, Routes, routes};
 
 use super::service::Auth;
 pub use account::{RegisterRequest, RegisteredUser};
+pub use delivery::{SessionDelivery, SetCookie};
 pub use keys::CreatedKey;
 
 /// Every route of the domain, with its access rule.

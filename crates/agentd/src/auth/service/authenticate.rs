@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agentd_base::Secret;
 use agentd_store::{Dialect, StoreError, Tx};
-use agentd_web::{AccessDenied, Authenticate, Caller, CallerKind, Credential, Scope};
+use agentd_web::{AccessDenied, Authenticate, Caller, CallerKind, Credential, INVALID_CREDENTIAL, Scope};
 use futures_util::future::BoxFuture;
 use subtle::ConstantTimeEq;
 
@@ -32,6 +32,12 @@ impl Authenticate for Auth {
                     Some(caller) => return Ok(caller),
                     None if is_session(token) => Refused::Session,
                     None => Refused::Key,
+                },
+                // A key in a cookie is none of ours.
+                Some(Credential::Cookie(token)) if !is_session(token) => Refused::Session,
+                Some(Credential::Cookie(token)) => match self.find_caller(token).await.map_err(unavailable)? {
+                    Some(caller) => return Ok(caller),
+                    None => Refused::Session,
                 },
                 Some(Credential::Ticket(ticket)) => match self.take_ticket(ticket).await.map_err(unavailable)? {
                     Some(caller) => return Ok(caller),
@@ -90,7 +96,7 @@ impl Refused {
     fn code(self) -> &'static str {
         match self {
             Self::Missing | Self::Unreadable => "missing_credential",
-            Self::Key | Self::Session | Self::Ticket => "invalid_credential",
+            Self::Key | Self::Session | Self::Ticket => INVALID_CREDENTIAL,
         }
     }
 
@@ -136,8 +142,13 @@ impl Auth {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn validate(&self, token: &Secret) -> Result<Option<CallerKind>, AuthError> {
-        Ok(self.find_known(token).await?.map(|known| known.caller.kind))
+    pub async fn validate(&self, credential: Option<Credential>) -> Result<Option<CallerKind>, AuthError> {
+        let token = match credential {
+            Some(Credential::Token(token)) => token,
+            Some(Credential::Cookie(token)) if is_session(&token) => token,
+            _ => return Ok(None),
+        };
+        Ok(self.find_known(&token).await?.map(|known| known.caller.kind))
     }
 
     async fn find_known(&self, token: &Secret) -> Result<Option<Arc<Known>>, AuthError> {

@@ -3,7 +3,8 @@
 use agentd_store::{NewEvent, StoreError, Tx};
 use serde_json::{Value, json};
 
-use crate::engine::model::{NoAnswer, OriginKind, Reply, Session, SessionStatus};
+use crate::engine::model::{EventKind, NoAnswer, OriginKind, Reply, Session, SessionEvent, SessionStatus};
+use crate::runtime::AppContext;
 
 /// More of an answer does not go into an event.
 const OUTPUT_CHARACTERS: usize = 2_000;
@@ -73,4 +74,23 @@ pub(in crate::engine) async fn emit_ended(
         }
     };
     tx.emit(event(session, event_type, data)).await.map(|_| ())
+}
+
+/// Tells whoever watches the daemon of the steps of tools; what they were given and answered is in the turn's own log.
+pub(in crate::engine) fn tell_steps(context: &AppContext, session: &Session, events: &[SessionEvent]) {
+    for event in events {
+        let event_type = match event.kind {
+            EventKind::ToolUse => "turn.tool_use",
+            EventKind::ToolResult => "turn.tool_result",
+            _ => continue,
+        };
+        context.feed.tell(event_type, context.clock.now(), || {
+            let step = event.value();
+            let mut told = data(session);
+            for field in ["tool", "call_id", "round", "status"] {
+                told[field] = step[field].clone();
+            }
+            told
+        });
+    }
 }

@@ -1,7 +1,8 @@
 //! Rows of approvals.
 
 use agentd_base::Timestamp;
-use agentd_store::{Read, Row, StoreError, Tx, args};
+use agentd_store::{NewEvent, Read, Row, StoreError, Tx, args};
+use serde_json::json;
 
 use crate::agents::AgentId;
 use crate::engine::model::{Approval, ApprovalId, ApprovalStatus, SessionId};
@@ -47,8 +48,32 @@ pub(in crate::engine) async fn insert_approval(tx: &mut Tx, approval: &Approval)
             approval.expires_at
         ],
     )
-    .await
-    .map(|_| ())
+    .await?;
+    tx.emit(event("approval.requested", approval)).await.map(|_| ())
+}
+
+/// What is asked is not in it: it may be long, and is for who answers alone.
+fn event(event_type: &str, approval: &Approval) -> NewEvent {
+    let data = json!({
+        "approval_id": approval.id,
+        "kind": approval.kind,
+        "tool": approval.tool,
+        "agent_id": approval.agent_id,
+        "session_id": approval.session_id,
+        "conversation_id": approval.conversation_id,
+        "status": approval.status,
+        "expires_at": approval.expires_at,
+    });
+    NewEvent::new(event_type, data).for_agent(approval.agent_id.as_str())
+}
+
+/// Reads what an `UPDATE` has just decided, and tells it.
+async fn tell_decided(tx: &mut Tx, rows: &[Row]) -> Result<Vec<Approval>, StoreError> {
+    let decided: Vec<Approval> = rows.iter().map(approval).collect::<Result<_, _>>()?;
+    if !decided.is_empty() {
+        tx.emit_all(decided.iter().map(|approval| event("approval.decided", approval)).collect()).await?;
+    }
+    Ok(decided)
 }
 
 pub(in crate::engine) async fn find_approval(read: &mut Read, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
@@ -120,13 +145,12 @@ pub(in crate::engine) async fn decide(
     reason: Option<&str>,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let decided = tx
-        .execute(
-            "UPDATE approvals SET status = $2, reason = $3, decided_at = $4 WHERE id = $1 AND status = 'pending'",
-            args![id, status.as_str(), reason, now],
-        )
-        .await?;
-    Ok(decided == 1)
+    let sql = format!(
+        "UPDATE approvals SET status = $2, reason = $3, decided_at = $4 WHERE id = $1 AND status = 'pending' \
+         RETURNING {COLUMNS}"
+    );
+    let rows = tx.fetch_all(sql, args![id, status.as_str(), reason, now]).await?;
+    Ok(tell_decided(tx, &rows).await?.len() == 1)
 }
 
 /// What nobody decides any more, because its session is over.
@@ -135,24 +159,23 @@ pub(in crate::engine) async fn cancel_of_session(
     session: &SessionId,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
-        "UPDATE approvals SET status = 'cancelled', decided_at = $2 WHERE session_id = $1 AND status = 'pending'",
-        args![session, now],
-    )
-    .await
-    .map(|_| ())
+    let sql = format!(
+        "UPDATE approvals SET status = 'cancelled', decided_at = $2 WHERE session_id = $1 AND status = 'pending' \
+         RETURNING {COLUMNS}"
+    );
+    let rows = tx.fetch_all(sql, args![session, now]).await?;
+    tell_decided(tx, &rows).await.map(|_| ())
 }
 
 /// What nobody decides any more, because its agent is deleted.
 pub(in crate::engine) async fn cancel_of_agent(tx: &mut Tx, agent: &AgentId, reason: &str) -> Result<(), StoreError> {
     let now = tx.clock().now();
-    tx.execute(
+    let sql = format!(
         "UPDATE approvals SET status = 'cancelled', reason = $3, decided_at = $2 \
-         WHERE agent_id = $1 AND status = 'pending'",
-        args![agent, now, reason],
-    )
-    .await
-    .map(|_| ())
+         WHERE agent_id = $1 AND status = 'pending' RETURNING {COLUMNS}"
+    );
+    let rows = tx.fetch_all(sql, args![agent, now, reason]).await?;
+    tell_decided(tx, &rows).await.map(|_| ())
 }
 
 /// When the next one that still waits expires.
@@ -168,7 +191,8 @@ pub(in crate::engine) async fn expire(tx: &mut Tx, now: Timestamp, limit: u32) -
          (SELECT id FROM approvals WHERE status = 'pending' AND expires_at <= $1 ORDER BY expires_at LIMIT $2) \
          RETURNING {COLUMNS}"
     );
-    tx.fetch_all(sql, args![now, limit]).await?.iter().map(approval).collect()
+    let rows = tx.fetch_all(sql, args![now, limit]).await?;
+    tell_decided(tx, &rows).await
 }
 
 /// Forgets old decisions.

@@ -89,6 +89,8 @@ impl Recorder {
         let write = async move |tx: &mut Tx| write(tx, &batch).await;
         match self.hooks.db().write_locking(Durability::Full, write).await {
             Ok(ended) => {
+                let context = self.hooks.context();
+                context.feed.tell_soon("delivery.changed", context.clock.now());
                 let counters = self.hooks.counters();
                 for status in ended {
                     let counter = match status {

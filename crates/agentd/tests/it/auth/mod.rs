@@ -1,6 +1,7 @@
 //! Who may do what: bootstrap, accounts, keys, tickets.
 
 mod bootstrap;
+mod cookies;
 mod keys;
 mod login;
 mod races;

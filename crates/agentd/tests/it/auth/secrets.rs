@@ -24,6 +24,10 @@ async fn no_byte_of_the_data_directory_gives_a_secret_away() {
         text(&ticket, "ticket"),
     ]);
     secrets.push(log_in(&app).await);
+    let page = json!({"username": "owner", "password": "correct horse", "cookie": true});
+    let page = app.post("/api/auth/login").anonymous().json(&page).send().await.expect_status(200);
+    let cookie = page.header("set-cookie").expect("a cookie").split([';', '=']).nth(1).expect("a value");
+    secrets.push(cookie.to_owned());
     // People type passwords into the wrong field.
     for (username, password) in [("hunter2 as a user", "owner"), ("owner", "hunter3 as a guess")] {
         let body = json!({"username": username, "password": password});

@@ -20,7 +20,7 @@ use agentd::backup::{Backup, BackupError, Quiesce, RestoreReport, RestoreValidat
 use agentd::channels::ValidateChannels;
 use agentd::hooks::ValidateHooks;
 use agentd::migrations::MIGRATIONS;
-use agentd::runtime::{AppContext, DataDir, Recorder, TaskPanics, ValidateRestored};
+use agentd::runtime::{AppContext, DataDir, LiveFeed, Recorder, TaskPanics, ValidateRestored};
 use agentd::scheduler::ValidateJobs;
 use agentd::settings::{Registry, ValidateSettings, Vault};
 use agentd_base::id::IdGenerator;
@@ -120,6 +120,7 @@ impl Fixture {
             data_dir,
             draining,
             panics,
+            feed: LiveFeed::default(),
             recorder: Recorder::default(),
             tracer: Tracer::off(),
         };

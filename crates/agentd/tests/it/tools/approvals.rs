@@ -46,6 +46,41 @@ async fn what_was_approved_is_what_runs() {
     assert_eq!(kept["tool_calls"][1]["output"], json!({"echo": input}));
 }
 
+/// What is asked and what tools do, to whoever watches the whole daemon: by their ids alone.
+#[tokio::test]
+async fn whoever_follows_events_sees_a_turn_and_what_it_asks() {
+    let bench = Bench::with(vec![calls(&[("act", json!({"word": "secret"}))]), says("Done.")]).await;
+    let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
+    let follow = "/api/events/stream?types=task.started,task.completed,approval,turn";
+    let mut watched = bench.talk.app.get(follow).stream().await;
+    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let pending = wait_for_pending(&bench).await;
+    assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
+    let events = stream.collect().await;
+    let mut seen = Vec::new();
+    while seen.len() < 7 {
+        seen.push(watched.next().await.expect("it goes on"));
+    }
+    let (mut stored, steps): (Vec<_>, Vec<_>) = seen.into_iter().partition(|event| event.id.is_some());
+    stored.remove(0);
+    assert_eq!(kinds(&stored), ["task.started", "approval.requested", "approval.decided", "task.completed"]);
+    assert_eq!(kinds(&steps), ["turn.tool_use", "turn.tool_result"]);
+    assert_eq!(
+        (&stored[1].data["data"]["status"], &stored[2].data["data"]["status"]),
+        (&json!("pending"), &json!("approved"))
+    );
+    assert_eq!(stored[1].data["data"]["approval_id"], pending["id"]);
+    for event in stored.iter().chain(&steps) {
+        let data = &event.data["data"];
+        assert_eq!(
+            (&data["conversation_id"], &data["session_id"]),
+            (&json!(id), &json!(started(&events, "session_id")))
+        );
+    }
+    assert_eq!((&steps[1].data["data"]["tool"], &steps[1].data["data"]["status"]), (&json!("act"), &json!("done")));
+    assert!(!stored.iter().chain(&steps).any(|event| event.data.to_string().contains("secret")));
+}
+
 #[tokio::test]
 async fn a_rejection_is_told_to_the_model() {
     let bench = Bench::with(vec![calls(&[("act", json!({}))]), says("Then not.")]).await;

@@ -1,0 +1,220 @@
+//! The page, as `make ui` has built it and the build of the daemon packed it.
+//!
+//! Its links can be shared: whatever path is no other's shows it, and it reads the path itself. Files under `assets/`
+//! carry a hash of their content in the name, so they are kept for good.
+
+use std::io::Read;
+
+use agentd_base::sha256;
+use agentd_web::ApiError;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use flate2::read::GzDecoder;
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    IF_NONE_MATCH, REFERRER_POLICY, VARY,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+
+use super::start::start_page;
+
+struct PageFile {
+    /// `assets/index-3fa1.js`
+    name: &'static str,
+    /// As gzip.
+    packed: &'static [u8],
+}
+
+include!(concat!(env!("OUT_DIR"), "/page.rs"));
+
+const INDEX: &str = "index.html";
+const ASSETS: &str = "assets/";
+/// First parts of paths that are not the page's, whether or not there is something at them.
+const NOT_THE_PAGE: [&str; 6] = ["api", "health", "v1", "mcp", "assets", ".well-known"];
+/// Nothing inline, nothing evaluated, nothing from or to elsewhere: what a model wrote must not run, nor lead away what
+/// the page shows.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
+                      media-src 'self' blob:; connect-src 'self'; font-src 'self'; worker-src 'self'; \
+                      manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// The page, for people
+///
+/// Every path that is not under `/api`, `/health`, `/v1` or `/mcp` answers it, too. Where the daemon was built without
+/// it, this is a plain page with the first steps.
+#[utoipa::path(
+    get,
+    path = "/",
+    operation_id = "get_page",
+    tag = "service",
+    responses(
+        (status = 200, description = "The page", body = String, content_type = "text/html"),
+        (status = 304, description = "It is the one of `If-None-Match`"),
+    ),
+)]
+pub(super) async fn get_page(headers: HeaderMap) -> Response {
+    show_page(FILES, &headers)
+}
+
+/// What a request gets that no route answers; `None` where it asks for nothing of the page.
+#[must_use]
+pub fn page_of(request: &Request) -> Option<Response> {
+    find_page(FILES, request)
+}
+
+fn find_page(files: &[PageFile], request: &Request) -> Option<Response> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return None;
+    }
+    let path = request.uri().path().strip_prefix('/')?;
+    if let Some(file) = files.iter().find(|file| file.name == path) {
+        return Some(send(file, request.headers()));
+    }
+    let first = path.split('/').next().unwrap_or_default();
+    (!NOT_THE_PAGE.contains(&first) && takes_html(request.headers())).then(|| show_page(files, request.headers()))
+}
+
+/// Programs that ask for JSON are better told that there is nothing.
+fn takes_html(headers: &HeaderMap) -> bool {
+    let Some(accepted) = headers.get(ACCEPT).and_then(|value| value.to_str().ok()) else { return true };
+    accepted.contains("text/html") || accepted.contains("*/*")
+}
+
+fn show_page(files: &[PageFile], headers: &HeaderMap) -> Response {
+    match files.iter().find(|file| file.name == INDEX) {
+        Some(index) => send(index, headers),
+        None => start_page(headers),
+    }
+}
+
+fn send(file: &PageFile, headers: &HeaderMap) -> Response {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
+    // Weak, since packed and unpacked it is the same.
+    let tag = format!("W/\"{}\"", hex::encode(&sha256(file.packed)[..12]));
+    let is_asset = file.name.starts_with(ASSETS);
+    let cached = if is_asset { "public, max-age=31536000, immutable" } else { "no-cache" };
+    let head = [
+        (CONTENT_TYPE, content_type(file.name)),
+        (CACHE_CONTROL, cached),
+        (ETAG, tag.as_str()),
+        (VARY, "accept-encoding"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    if text(IF_NONE_MATCH).split(',').any(|known| known.trim() == tag) {
+        return (StatusCode::NOT_MODIFIED, head).into_response();
+    }
+    if text(ACCEPT_ENCODING).split(',').any(|coding| coding.trim().eq_ignore_ascii_case("gzip")) {
+        return (head, [(CONTENT_ENCODING, "gzip")], file.packed).into_response();
+    }
+    let mut content = Vec::new();
+    match GzDecoder::new(file.packed).read_to_end(&mut content) {
+        Ok(_) => (head, content).into_response(),
+        Err(error) => ApiError::internal(&error).into_response(),
+    }
+}
+
+fn content_type(name: &str) -> &'static str {
+    match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
+        "html" => "text/html; charset=utf-8",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "json" => "application/json",
+        "webmanifest" => "application/manifest+json",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "ico" => "image/x-icon",
+        "webp" => "image/webp",
+        "woff2" => "font/woff2",
+        "wasm" => "application/wasm",
+        "txt" => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use axum::body::Body;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    fn packed(content: &str) -> &'static [u8] {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+        packer.write_all(content.as_bytes()).unwrap();
+        packer.finish().unwrap().leak()
+    }
+
+    fn files() -> Vec<PageFile> {
+        let file = |name, content| PageFile { name, packed: packed(content) };
+        vec![
+            file("index.html", "<div id=page>"),
+            file("assets/index-1a.js", "run()"),
+            file("manifest.webmanifest", "{}"),
+        ]
+    }
+
+    fn ask(path: &str, headers: &[(&str, &str)]) -> Option<Response> {
+        let request = Request::get(path);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        find_page(&files(), &request.body(Body::empty()).unwrap())
+    }
+
+    fn header(response: &Response, name: &str) -> String {
+        response.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
+    }
+
+    async fn text(response: Response) -> String {
+        String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn any_path_of_nobody_shows_the_page_and_each_file_is_there() {
+        for path in ["/", "/chat/conv_1", "/agents/ada/files/notes.md", "/index.html", "/apiary"] {
+            let page = ask(path, &[("accept", "text/html,*/*;q=0.8")]).unwrap();
+            assert_eq!(header(&page, "cache-control"), "no-cache", "{path}");
+            assert_eq!(header(&page, "content-type"), "text/html; charset=utf-8");
+            assert!(header(&page, "content-security-policy").starts_with("default-src 'none'; script-src 'self'; "));
+            assert_eq!(header(&page, "referrer-policy"), "no-referrer");
+            assert_eq!(text(page).await, "<div id=page>");
+        }
+        let script = ask("/assets/index-1a.js", &[]).unwrap();
+        assert_eq!(header(&script, "cache-control"), "public, max-age=31536000, immutable");
+        assert_eq!(header(&script, "content-type"), "text/javascript; charset=utf-8");
+        assert_eq!(text(script).await, "run()");
+        assert_eq!(header(&ask("/manifest.webmanifest", &[]).unwrap(), "cache-control"), "no-cache");
+    }
+
+    #[test]
+    fn what_is_not_the_pages_is_not_answered_with_it() {
+        for path in ["/assets/index-0b.js", "/api/nothing", "/api", "/v1/models", "/mcp", "/health/x", "/.well-known/x"]
+        {
+            assert!(ask(path, &[]).is_none(), "{path}");
+        }
+        assert!(ask("/agents", &[("accept", "application/json")]).is_none());
+        let post = Request::post("/chat").body(Body::empty()).unwrap();
+        assert!(find_page(&files(), &post).is_none());
+    }
+
+    #[tokio::test]
+    async fn files_are_sent_packed_and_only_where_they_are_new() {
+        let packed = ask("/", &[("accept-encoding", "br, gzip")]).unwrap();
+        assert_eq!(header(&packed, "content-encoding"), "gzip");
+        let tag = header(&packed, "etag");
+        let known = ask("/chat", &[("if-none-match", &format!("\"x\", {tag}"))]).unwrap();
+        assert_eq!((known.status(), header(&known, "etag")), (StatusCode::NOT_MODIFIED, tag));
+        assert_eq!(text(known).await, "");
+        assert_eq!(ask("/", &[("if-none-match", "\"x\"")]).unwrap().status(), StatusCode::OK);
+    }
+
+    #[test]
+    fn the_page_is_no_large_part_of_the_program() {
+        let weight: usize = FILES.iter().map(|file| file.packed.len()).sum();
+        assert!(weight <= 1_500_000, "the page has {weight} bytes");
+    }
+}
