@@ -78,6 +78,9 @@ pub(in crate::engine) async fn emit_ended(
 
 /// Tells whoever watches the daemon of the steps of tools; what they were given and answered is in the turn's own log.
 pub(in crate::engine) fn tell_steps(context: &AppContext, session: &Session, events: &[SessionEvent]) {
+    if !context.feed.is_watched() {
+        return;
+    }
     for event in events {
         let event_type = match event.kind {
             EventKind::ToolUse => "turn.tool_use",

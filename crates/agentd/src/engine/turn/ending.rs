@@ -10,6 +10,7 @@ use crate::engine::error::EngineError;
 use crate::engine::live::Stop;
 use crate::engine::model::{Attempt, NoAnswer, Reply, Round, Session, SessionEvent, SessionStatus, close_calls};
 use crate::engine::session::persist::persist;
+use crate::engine::session::task_events;
 use crate::engine::state::EngineState;
 use crate::engine::store;
 use crate::engine::turn_sink::Settled;
@@ -83,6 +84,7 @@ impl Turn {
                 engine.record_turn(&session, Some(&agent), (status, code), Some(tokens));
                 engine.ended(&session, status, settled.reason().map(|reason| reason.code.as_str()));
                 engine.answered(&session, status, recalled, &ending.0.content);
+                task_events::tell_steps(&engine.context, &session, &ending.1);
                 running.live.publish(ending.1.iter().cloned());
                 Ok(())
             }

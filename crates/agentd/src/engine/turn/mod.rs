@@ -35,6 +35,7 @@ use crate::engine::model::{Attempt, Purpose, Round, Session, SessionEvent, Step,
 use crate::engine::prompt::Prompt;
 use crate::engine::recall::Recalled;
 use crate::engine::session::persist::{confirm_written, is_taken, persist};
+use crate::engine::session::task_events;
 use crate::engine::state::EngineState;
 use crate::engine::store;
 use crate::providers::Reservation;
@@ -302,15 +303,21 @@ impl Turn {
                 stop = stopped(&mut stops) => break End::Stopped(stop),
                 Some(written) = OptionFuture::from(writing.as_mut()) => {
                     writing = None;
-                    self.running.live.publish(written?);
+                    self.show(written?);
                 }
                 event = call.next(), if self.log.has_room() => end = self.log.take(event),
             }
         };
         if let Some(writing) = writing {
-            self.running.live.publish(writing.await?);
+            self.show(writing.await?);
         }
         Ok(end)
+    }
+
+    /// Shows what is stored.
+    fn show(&self, events: Vec<SessionEvent>) {
+        task_events::tell_steps(&self.engine.context, &self.session, &events);
+        self.running.live.publish(events);
     }
 
     fn write(&self, events: Vec<SessionEvent>) -> Writing {

@@ -16,7 +16,6 @@ use super::{End, GivenUp, Turn, stopped};
 use crate::engine::error::EngineError;
 use crate::engine::model::{Approval, Attempt, CallProgress, CallStatus, Outcome, PLAN, Round, SessionEvent};
 use crate::engine::session::persist::persist;
-use crate::engine::session::task_events;
 use crate::engine::spans::ToolSpan;
 use crate::engine::store;
 use crate::engine::tools::run::run_tool;
@@ -338,8 +337,7 @@ impl Turn {
         if !opening.1.is_empty() {
             engine.approvals.asked().notify_one();
         }
-        self.running.live.publish(opening.0.iter().cloned());
-        task_events::tell_steps(&engine.context, session, &opening.0);
+        self.show(opening.0.clone());
         Ok(())
     }
 
