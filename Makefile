@@ -11,12 +11,13 @@ PROMETHEUS := .prometheus
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas
+.PHONY: help chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
 
-run: tools models ## Build and start the daemon with the model inside (the first build takes minutes)
+run: tools models ## Build and start the daemon with its page and the model inside (the first build takes minutes)
+	@scripts/build-ui.sh || echo "== the page could not be built: the daemon will show a plain start page"
 	@scripts/install-packages.sh chromium || echo "== no Chromium could be installed: everything works but the browser"
 	$(call say,building the daemon)
 	cargo build --release --package agentd
@@ -36,7 +37,18 @@ test: tools postgres-tools models tool-servers prometheus chromium ## Run every 
 	@# takes long (the browser, the sandbox) is in targets of other names.
 	scripts/with-summary.sh scripts/with-postgres.sh cargo test --workspace --no-fail-fast --lib --test it
 
-check: tools ## Format, lints, licences and sources of dependencies
+ui: tools ## Build the page, which the daemon's next build takes in
+	@scripts/build-ui.sh
+
+check-ui: ui ## Types of the page
+	$(call say,types of the page)
+	@source scripts/node.sh; cd ui; npm run --silent check
+
+test-ui: ui chromium ## Try the page in a real browser, against a daemon of its own
+	$(call say,the page in a browser)
+	@source scripts/node.sh; cargo build --package agentd; cd ui; npm run --silent test
+
+check: tools check-ui ## Format, lints, types of the page, licences and sources of dependencies
 	$(call say,format)
 	cargo fmt --all --check
 	$(call say,lints)

@@ -1,0 +1,43 @@
+import { SvelteMap } from 'svelte/reactivity';
+import { api, ok, type Schemas } from './api';
+
+export type Agent = Schemas['AgentView'];
+export type AgentEntry = Schemas['AgentListView']['agents'][number];
+
+/** The agents, as many views name them. Other lists know them by their id, which only the whole agent carries. */
+class Agents {
+  list = $state<AgentEntry[]>([]);
+  #whole = new SvelteMap<string, Agent | null>();
+  #asked = new Set<string>();
+
+  async load() {
+    this.list = (await ok(api.GET('/api/agents'))).agents;
+    this.#whole.clear();
+    this.#asked.clear();
+  }
+
+  /** The whole agent of an id or a `svc_name`; undefined until it was fetched, null where there is none. */
+  get(name: string | null | undefined): Agent | null | undefined {
+    if (!name) return null;
+    const known = this.#whole.get(name);
+    if (known === undefined && !this.#asked.has(name)) {
+      this.#asked.add(name);
+      void this.#fetch(name);
+    }
+    return known;
+  }
+
+  name(id: string | null | undefined): string {
+    return this.get(id)?.name ?? '';
+  }
+
+  async #fetch(name: string) {
+    const { data } = await api.GET('/api/agents/{name}', { params: { path: { name } } });
+    if (data) {
+      this.#whole.set(data.id, data);
+      this.#whole.set(data.svc_name, data);
+    } else this.#whole.set(name, null);
+  }
+}
+
+export const agents = new Agents();

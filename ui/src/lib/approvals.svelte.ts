@@ -1,0 +1,48 @@
+import { api, ok, type Schemas } from './api';
+import { live } from './live.svelte';
+
+export type Approval = Schemas['Approval'];
+
+/** What waits for the owner's word, wherever it is shown. */
+class Approvals {
+  pending = $state<Approval[]>([]);
+  loaded = $state(false);
+
+  start(): () => void {
+    void this.load();
+    return live.on(['reset', 'approval.', 'approval_request', 'task.'], () => void this.load());
+  }
+
+  #loading: Promise<void> | null = null;
+  #again = false;
+
+  /** Loads at most one list at a time; what comes meanwhile is loaded after it. */
+  load(): Promise<void> {
+    if (this.#loading) {
+      this.#again = true;
+      return this.#loading;
+    }
+    return (this.#loading = this.#fetch().finally(() => {
+      this.#loading = null;
+      if (this.#again) {
+        this.#again = false;
+        void this.load();
+      }
+    }));
+  }
+
+  async #fetch() {
+    const answer = await api.GET('/api/chat/approvals', { params: { query: { status: 'pending', limit: 200 } } }).catch(() => null);
+    if (!answer?.data) return;
+    this.pending = answer.data.approvals;
+    this.loaded = true;
+  }
+
+  async answer(id: string, decision: 'approve' | 'reject', reason?: string): Promise<Approval> {
+    const approval = await ok(api.POST('/api/chat/approvals/{id}', { params: { path: { id } }, body: { decision, reason: reason || null } }));
+    this.pending = this.pending.filter((other) => other.id !== id);
+    return approval;
+  }
+}
+
+export const approvals = new Approvals();

@@ -1,0 +1,74 @@
+import { language } from './text.svelte';
+
+/** Formatters are dear to make. */
+const made = new Map<string, Intl.DateTimeFormat | Intl.NumberFormat | Intl.RelativeTimeFormat>();
+function once<T extends Intl.DateTimeFormat | Intl.NumberFormat | Intl.RelativeTimeFormat>(name: string, make: (language: string) => T): T {
+  const key = `${language.current} ${name}`;
+  let format = made.get(key) as T | undefined;
+  if (!format) made.set(key, (format = make(language.current)));
+  return format;
+}
+
+export function number(value: number, digits = 0): string {
+  return once(`n${digits}`, (of) => new Intl.NumberFormat(of, { maximumFractionDigits: digits })).format(value);
+}
+
+/** 12,345 as 12.3K. */
+export function compact(value: number): string {
+  return once('compact', (of) => new Intl.NumberFormat(of, { notation: 'compact', maximumFractionDigits: 1 })).format(value);
+}
+
+export function percent(share: number, digits = 0): string {
+  return once(`p${digits}`, (of) => new Intl.NumberFormat(of, { style: 'percent', maximumFractionDigits: digits })).format(share);
+}
+
+/** An unknown price is never shown as nothing. */
+export function cost(value: number | null | undefined): string {
+  if (value === null || value === undefined) return '–';
+  const digits = value === 0 || value >= 1 ? 2 : value >= 0.01 ? 3 : 5;
+  return once(`c${digits}`, (of) => new Intl.NumberFormat(of, { style: 'currency', currency: 'USD', maximumFractionDigits: digits })).format(value);
+}
+
+export function bytes(value: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) [value, unit] = [value / 1000, unit + 1];
+  return `${number(value, unit && value < 100 ? 1 : 0)} ${units[unit]}`;
+}
+
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${number(ms / 1000, 1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+}
+
+export function dateTime(at: string | Date): string {
+  return once('dt', (of) => new Intl.DateTimeFormat(of, { dateStyle: 'medium', timeStyle: 'short' })).format(new Date(at));
+}
+
+export function date(at: string | Date): string {
+  return once('d', (of) => new Intl.DateTimeFormat(of, { dateStyle: 'medium' })).format(new Date(at));
+}
+
+export function time(at: string | Date): string {
+  return once('t', (of) => new Intl.DateTimeFormat(of, { timeStyle: 'short' })).format(new Date(at));
+}
+
+/** “5 minutes ago”, “in 2 days”. */
+export function relative(at: string | Date, now = Date.now()): string {
+  const format = once('r', (of) => new Intl.RelativeTimeFormat(of, { numeric: 'auto' }));
+  const seconds = (new Date(at).getTime() - now) / 1000;
+  const steps: [Intl.RelativeTimeFormatUnit, number][] = [['year', 31_536_000], ['month', 2_592_000], ['day', 86_400], ['hour', 3600], ['minute', 60]];
+  for (const [unit, size] of steps) {
+    if (Math.abs(seconds) >= size) return format.format(Math.trunc(seconds / size), unit);
+  }
+  return format.format(Math.trunc(seconds), 'second');
+}
+
+/** Characters that turn the direction of text around or hide in it would let a name pretend to be another. */
+export function visible(text: string): string {
+  return text.replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, '\ufffd');
+}

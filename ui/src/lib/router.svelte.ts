@@ -1,0 +1,81 @@
+// Addresses of the page: plain paths, so that a link can be shared.
+
+class Place {
+  path = $state(location.pathname);
+  search = $state(location.search);
+  hash = $state(location.hash);
+  /** Counts changes, so that focus moves even when the address stays. */
+  moves = $state(0);
+  query = $derived(new URLSearchParams(this.search));
+
+  read() {
+    this.path = location.pathname;
+    this.search = location.search;
+    this.hash = location.hash;
+    this.moves += 1;
+  }
+}
+
+export const place = new Place();
+
+/** Views may ask before what was typed is lost. */
+let guard: (() => boolean | Promise<boolean>) | null = null;
+export function guardLeaving(ask: (() => boolean | Promise<boolean>) | null) {
+  guard = ask;
+}
+
+export async function navigate(to: string, { replace = false } = {}) {
+  if (guard && !(await guard())) return;
+  guard = null;
+  history[replace ? 'replaceState' : 'pushState'](null, '', to);
+  place.read();
+}
+
+/** Changes the part after `?` without moving focus: filters, tabs, what is open. */
+export function setQuery(values: Record<string, string | number | null | undefined>) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(values)) {
+    if (value === null || value === undefined || value === '') query.delete(name);
+    else query.set(name, String(value));
+  }
+  const text = query.toString();
+  history.replaceState(null, '', location.pathname + (text ? `?${text}` : '') + location.hash);
+  place.search = location.search;
+}
+
+/** The parameters of `path` under a pattern such as `/chat/:id?`, or null. */
+export function match(pattern: string, path: string): Record<string, string> | null {
+  const wanted = pattern.split('/').filter(Boolean);
+  const given = path.split('/').filter(Boolean);
+  if (given.length > wanted.length) return null;
+  const params: Record<string, string> = {};
+  for (const [i, part] of wanted.entries()) {
+    const value = given[i];
+    if (!part.startsWith(':')) {
+      if (part !== value) return null;
+    } else if (value !== undefined) {
+      try {
+        params[part.slice(1).replace('?', '')] = decodeURIComponent(value);
+      } catch {
+        return null;
+      }
+    } else if (!part.endsWith('?')) return null;
+  }
+  return params;
+}
+
+function onClick(event: MouseEvent) {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const link = (event.target as Element | null)?.closest?.('a');
+  if (!link || link.target || link.hasAttribute('download') || link.origin !== location.origin) return;
+  // What the daemon serves itself is no view of the page.
+  if (/^\/(api|health|v1|mcp|assets)(\/|$)/.test(link.pathname)) return;
+  if (link.hash && link.pathname === location.pathname && link.search === location.search) return;
+  event.preventDefault();
+  void navigate(link.pathname + link.search + link.hash);
+}
+
+export function startRouter() {
+  addEventListener('popstate', () => place.read());
+  document.addEventListener('click', onClick);
+}

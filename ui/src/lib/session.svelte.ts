@@ -1,0 +1,90 @@
+import { agents } from './agents.svelte';
+import { ApiError, api, asApiError, CSRF, errorOf, ok, onSignedOut, partial, type Schemas } from './api';
+import { live } from './live.svelte';
+import { language } from './text.svelte';
+import { theme, type Theme } from './theme.svelte';
+
+/** Where the page stands: who looks at it, and whether the daemon is set up. */
+class Session {
+  stage = $state<'asking' | 'unreachable' | 'account' | 'login' | 'signed-in'>('asking');
+  problem = $state<ApiError | null>(null);
+  settings = $state<Schemas['AllSettings'] | null>(null);
+  /** Keys exist already, so that making the account takes one of them. */
+  needsKey = $state(false);
+
+  async start() {
+    this.problem = null;
+    try {
+      const [{ needs_setup }, health] = await Promise.all([ok(api.GET('/api/auth/bootstrap')), ok(api.GET('/api/health'))]);
+      if (needs_setup) {
+        this.needsKey = !health.bootstrap_mode;
+        this.stage = 'account';
+      } else if (!(await this.load())) {
+        this.stage = 'login';
+      }
+    } catch (error) {
+      this.problem = asApiError(error);
+      this.stage = 'unreachable';
+    }
+  }
+
+  /** Loads what every view needs; false where the daemon does not know who asks. */
+  async load(): Promise<boolean> {
+    const settings = await api.GET('/api/settings');
+    if (settings.response.status === 401) return false;
+    if (!settings.data) throw await errorOf(settings.response, settings.error);
+    this.takeSettings(settings.data);
+    await agents.load();
+    this.stage = 'signed-in';
+    live.start();
+    return true;
+  }
+
+  takeSettings(settings: Schemas['AllSettings']) {
+    this.settings = settings;
+    theme.set(settings.profile.theme ?? 'system');
+  }
+
+  /** Makes the account, or signs in; the session comes as a cookie that no script can read. */
+  async enter(how: 'register' | 'login', username: string, password: string, key?: string) {
+    const response = await fetch(`/api/auth/${how}`, {
+      method: 'POST',
+      credentials: 'same-origin',
+      headers: { 'Content-Type': 'application/json', ...CSRF, ...(key && { Authorization: `Bearer ${key}` }) },
+      body: JSON.stringify({ username, password, cookie: true }),
+    });
+    if (!response.ok) throw await errorOf(response);
+    const { bootstrap_mode } = await ok(api.GET('/api/health'));
+    // Before the first key a session opens nothing; whoever needs one for programs makes another in the settings.
+    if (bootstrap_mode) await ok(api.POST('/api/auth/keys', { body: { name: 'page', description: 'Made at the first sign-in on the page' } }));
+    if (!(await this.load())) throw new ApiError('The daemon did not take the session over. Does the browser refuse cookies?', 401, 'no_cookie');
+  }
+
+  async leave() {
+    await api.POST('/api/auth/logout').catch(() => {});
+    this.end();
+  }
+
+  end() {
+    live.stop();
+    if (this.stage === 'signed-in') this.stage = 'login';
+  }
+
+  async setTheme(chosen: Theme) {
+    theme.set(chosen);
+    if (this.stage !== 'signed-in') return;
+    const profile = await ok(api.PUT('/api/settings/profile', { body: partial({ theme: chosen }) })).catch(() => null);
+    if (profile && this.settings) this.settings.profile = profile;
+  }
+}
+
+export const session = new Session();
+onSignedOut(() => session.end());
+
+/** The name of the language that the page is not in, and the way to it. */
+export const otherLanguage = {
+  get name() {
+    return language.current === 'en' ? 'Deutsch' : 'English';
+  },
+  choose: () => language.set(language.current === 'en' ? 'de' : 'en'),
+};

@@ -1,0 +1,43 @@
+import { CSRF, errorOf } from './api';
+
+export interface ServerEvent {
+  id: string;
+  event: string;
+  data: string;
+}
+
+/** Reads Server-Sent Events of a request; `EventSource` can send neither a body nor a header. */
+export async function* serverEvents(path: string, init: RequestInit): AsyncGenerator<ServerEvent> {
+  const headers = { Accept: 'text/event-stream', ...CSRF, ...(init.headers as Record<string, string>) };
+  const response = await fetch(path, { credentials: 'same-origin', ...init, headers });
+  if (!response.ok || !response.body) throw await errorOf(response);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  try {
+    while (true) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const blocks = (rest + value).split('\n\n');
+      rest = blocks.pop() ?? '';
+      for (const block of blocks) {
+        const event = parse(block);
+        if (event) yield event;
+      }
+    }
+  } finally {
+    void reader.cancel().catch(() => {});
+  }
+}
+
+function parse(block: string): ServerEvent | null {
+  const event: ServerEvent = { id: '', event: 'message', data: '' };
+  for (const line of block.split('\n')) {
+    const colon = line.indexOf(':');
+    if (colon < 1) continue;
+    const value = line.slice(colon + 1).replace(/^ /, '');
+    const field = line.slice(0, colon);
+    if (field === 'id' || field === 'event') event[field] = value;
+    else if (field === 'data') event.data += event.data ? `\n${value}` : value;
+  }
+  return event.data ? event : null;
+}

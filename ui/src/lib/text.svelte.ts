@@ -1,0 +1,41 @@
+// The page's words. Each folder keeps its own, both languages side by side, so that they load with it.
+
+export type Language = 'en' | 'de';
+type Words = Record<string, string>;
+type Values = Record<string, string | number>;
+
+const KEPT = 'language';
+
+function first(): Language {
+  const kept = localStorage.getItem(KEPT) ?? navigator.language;
+  return kept.startsWith('de') ? 'de' : 'en';
+}
+
+class LanguageState {
+  current = $state<Language>(first());
+
+  set(language: Language) {
+    this.current = language;
+    localStorage.setItem(KEPT, language);
+    document.documentElement.lang = language;
+  }
+}
+
+export const language = new LanguageState();
+
+function fill(text: string, values?: Values): string {
+  return values ? text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole)) : text;
+}
+
+type Base<K> = K extends `${infer B}_one` ? B : never;
+
+/** `texts({ en: { greeting: 'Hello {name}' }, de: { … } })`; a key that one language lacks does not compile. */
+export function texts<T extends Words>(words: { en: T; de: { [K in keyof T]: string } }) {
+  const say = (key: keyof T, values?: Values) => fill(words[language.current][key], values);
+  /** Picks `key_one` or `key_other`, and fills `{n}` in. */
+  const count = (key: Base<keyof T>, n: number, values?: Values) => {
+    const form = new Intl.PluralRules(language.current).select(n) === 'one' ? 'one' : 'other';
+    return say(`${key}_${form}` as keyof T, { n: n.toLocaleString(language.current), ...values });
+  };
+  return Object.assign(say, { n: count });
+}

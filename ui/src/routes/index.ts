@@ -1,0 +1,30 @@
+import Inbox from '@lucide/svelte/icons/inbox';
+import MessageSquare from '@lucide/svelte/icons/message-square';
+import Settings from '@lucide/svelte/icons/settings';
+import type { Component } from 'svelte';
+import { approvals } from '../lib/approvals.svelte';
+
+export type Group = 'work' | 'agents' | 'automation' | 'operation';
+
+export interface View {
+  /** Segments that begin with `:` are parameters, and may be left out where they end with `?`. */
+  path: string;
+  load: () => Promise<{ default: Component<{ params: Record<string, string> }> }>;
+  group: Group;
+  icon: Component<{ size?: number }>;
+  title: { en: string; de: string };
+  /** Pressed after `g`, it leads here. */
+  key?: string;
+  /** Stands in the bar of a phone as well; there is place for three. */
+  phone?: boolean;
+  badge?: () => number;
+}
+
+/** Every view, in the order of the navigation: one line adds one. */
+export const views: View[] = [
+  { path: '/chat/:id?', load: () => import('./chat/Chat.svelte'), group: 'work', icon: MessageSquare, title: { en: 'Chat', de: 'Chat' }, key: 'c', phone: true },
+  { path: '/approvals', load: () => import('./approvals/Approvals.svelte'), group: 'work', icon: Inbox, title: { en: 'Approvals', de: 'Freigaben' }, key: 'a', phone: true, badge: () => approvals.pending.length },
+  { path: '/settings/:section?', load: () => import('./settings/Settings.svelte'), group: 'operation', icon: Settings, title: { en: 'Settings', de: 'Einstellungen' }, key: 's', phone: true },
+];
+
+export const address = (view: View) => view.path.replace(/\/:.*$/, '');
