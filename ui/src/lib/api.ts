@@ -58,9 +58,6 @@ export async function ok<T>(request: Promise<{ data?: T; error?: unknown; respon
   throw await errorOf(response, error);
 }
 
-/** A body of which the API takes any part; the generated types want what has a default, too. */
-export const partial = <T>(some: NoInfer<Partial<T>>): T => some as T;
-
 /** Any failure as one that can be shown. */
 export function asApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;

@@ -1,5 +1,5 @@
 import { agents } from './agents.svelte';
-import { ApiError, api, asApiError, CSRF, errorOf, ok, onSignedOut, partial, type Schemas } from './api';
+import { ApiError, api, asApiError, CSRF, errorOf, ok, onSignedOut, type Schemas } from './api';
 import { live } from './live.svelte';
 import { language } from './text.svelte';
 import { theme, type Theme } from './theme.svelte';
@@ -73,7 +73,7 @@ class Session {
   async setTheme(chosen: Theme) {
     theme.set(chosen);
     if (this.stage !== 'signed-in') return;
-    const profile = await ok(api.PUT('/api/settings/profile', { body: partial({ theme: chosen }) })).catch(() => null);
+    const profile = await ok(api.PUT('/api/settings/profile', { body: { theme: chosen } })).catch(() => null);
     if (profile && this.settings) this.settings.profile = profile;
   }
 }
