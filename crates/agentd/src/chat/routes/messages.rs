@@ -25,6 +25,8 @@ pub(super) struct MessageView {
     status: MessageStatus,
     /// The tools that were used for it.
     tool_calls: Vec<CallRecord>,
+    /// The turn that wrote it, or that it began: its events and its trace can be had for a day after its end.
+    session_id: Option<String>,
     created_at: Timestamp,
 }
 
@@ -37,6 +39,7 @@ impl From<Message> for MessageView {
             content: message.content,
             status: message.status,
             tool_calls: message.rounds.into_iter().flat_map(|round| round.calls).collect(),
+            session_id: message.session_id.map(|id| id.to_string()),
             created_at: message.created_at,
         }
     }
