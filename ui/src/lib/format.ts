@@ -70,5 +70,5 @@ export function relative(at: string | Date, now = Date.now()): string {
 
 /** Characters that turn the direction of text around or hide in it would let a name pretend to be another. */
 export function visible(text: string): string {
-  return text.replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, '\ufffd');
+  return text.replace(/[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, '\ufffd');
 }

@@ -57,7 +57,15 @@ class Session {
     const { bootstrap_mode } = await ok(api.GET('/api/health'));
     // Before the first key a session opens nothing; whoever needs one for programs makes another in the settings.
     if (bootstrap_mode) await ok(api.POST('/api/auth/keys', { body: { name: 'page', description: 'Made at the first sign-in on the page' } }));
+    if (how === 'register') await this.#introduce(username);
     if (!(await this.load())) throw new ApiError('The daemon did not take the session over. Does the browser refuse cookies?', 401, 'no_cookie');
+  }
+
+  /** What the browser knows of a new owner need not be asked for. */
+  async #introduce(username: string) {
+    const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+    await api.PUT('/api/settings/profile', { body: { display_name: username, ...(timeZone && { timezone: timeZone }) } });
+    await api.PUT('/api/settings/interface', { body: { language: language.current } });
   }
 
   async leave() {

@@ -9,7 +9,8 @@ export type Group = 'work' | 'agents' | 'automation' | 'operation';
 export interface View {
   /** Segments that begin with `:` are parameters, and may be left out where they end with `?`. */
   path: string;
-  load: () => Promise<{ default: Component<{ params: Record<string, string> }> }>;
+  /** The component gets `params`. */
+  load: () => Promise<{ default: Component<any> }>;
   group: Group;
   icon: Component<{ size?: number }>;
   title: { en: string; de: string };

@@ -1,0 +1,38 @@
+// Writes the API's types. What has a default may be left out of a request, but is always there in an answer: fields
+// of schemas that only answers use are marked so.
+import { readFileSync, writeFileSync } from 'node:fs';
+import openapiTS, { astToString } from 'openapi-typescript';
+
+const document = JSON.parse(readFileSync('../docs/openapi.json', 'utf8'));
+const schemas = document.components.schemas;
+
+function collect(part, found) {
+  if (part === null || typeof part !== 'object') return;
+  const name = part.$ref?.split('/').pop();
+  if (name && !found.has(name)) {
+    found.add(name);
+    collect(schemas[name], found);
+  }
+  for (const value of Object.values(part)) collect(value, found);
+}
+
+const sent = new Set();
+for (const path of Object.values(document.paths)) {
+  for (const operation of Object.values(path)) {
+    collect(operation.requestBody, sent);
+    collect(operation.parameters, sent);
+  }
+}
+
+function complete(part) {
+  if (part === null || typeof part !== 'object') return;
+  if (part.properties) {
+    const withDefault = Object.keys(part.properties).filter((name) => 'default' in part.properties[name]);
+    part.required = [...new Set([...(part.required ?? []), ...withDefault])];
+  }
+  for (const value of Object.values(part)) complete(value);
+}
+for (const [name, schema] of Object.entries(schemas)) if (!sent.has(name)) complete(schema);
+
+const types = astToString(await openapiTS(document, { defaultNonNullable: false, emptyObjectsUnknown: true }));
+writeFileSync('src/lib/api-types.ts', `// Made from docs/openapi.json by scripts/api-types.js.\n${types}`);

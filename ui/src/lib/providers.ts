@@ -1,0 +1,22 @@
+import { ApiError, api, ok, type Schemas } from './api';
+
+export type Provider = Schemas['ProviderView'];
+
+export interface NewKey {
+  api_key?: string;
+  base_url?: string;
+  default_model?: string;
+}
+
+/** Sets a provider up and asks it whether that works; a first key that does not is not kept. */
+export async function tryProvider(provider: Provider, given: NewKey): Promise<Schemas['ProviderTestView']> {
+  const path = { id: provider.id };
+  const body = Object.fromEntries(Object.entries(given).filter(([, value]) => value));
+  await ok(api.PUT('/api/providers/{id}/key', { params: { path }, body }));
+  const result = await ok(api.POST('/api/providers/{id}/test', { params: { path } }));
+  if (!result.ok) {
+    if (!provider.configured) await ok(api.DELETE('/api/providers/{id}/key', { params: { path } }));
+    throw new ApiError(result.error ?? '', 502, result.code ?? 'provider');
+  }
+  return result;
+}

@@ -1,0 +1,372 @@
+import { ApiError, api, asApiError, ok, type Schemas } from '../../lib/api';
+import { approvals } from '../../lib/approvals.svelte';
+import { serverEvents, type ServerEvent } from '../../lib/sse';
+import { conversations, type Entry } from './conversations.svelte';
+
+export interface ToolCall {
+  id: string;
+  tool: string;
+  input: unknown;
+  output: unknown;
+  status: Schemas['CallStatus'] | 'waiting';
+  startedAt?: number;
+  endedAt?: number;
+  /** The owner is asked. */
+  approval?: { id: string; expiresAt: string };
+}
+
+export type Part = { kind: 'text'; text: string } | { kind: 'tool'; call: ToolCall };
+
+export interface Message {
+  /** Stays the same while the message gets its id, so that it is not drawn anew. */
+  key: string;
+  id: string | null;
+  role: Schemas['Role'];
+  parts: Part[];
+  status: Schemas['MessageStatus'];
+  sessionId: string | null;
+  at: string;
+  tokens?: { input: number; output: number };
+  error?: { code: string; message: string };
+}
+
+const PAGE = 60;
+/** So often what arrived is shown; each token by itself would be drawn more often than a screen can. */
+const FLUSH_MS = 40;
+
+export function textOf(message: Message): string {
+  return message.parts.map((part) => (part.kind === 'text' ? part.text : '')).filter(Boolean).join('\n\n');
+}
+
+function shown(message: Schemas['MessageView']): Message {
+  const calls = message.tool_calls.map((call): Part => ({ kind: 'tool', call: { ...call, output: call.output ?? null } }));
+  return {
+    key: message.id,
+    id: message.id,
+    role: message.role,
+    parts: message.content ? [...calls, { kind: 'text', text: message.content }] : calls,
+    status: message.status,
+    sessionId: message.session_id ?? null,
+    at: message.created_at,
+  };
+}
+
+function randomKey(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** What a new conversation begins with. */
+export interface Beginning {
+  agent: string | null;
+  mode: Schemas['Mode'];
+  executionMode: Schemas['ExecutionMode'];
+}
+
+/** One conversation: what was said, and the reply that is being written. */
+export class Conversation {
+  id = $state<string | null>(null);
+  entry = $state<Entry | null>(null);
+  messages = $state<Message[]>([]);
+  /** How many messages there are before those that are shown. */
+  earlier = $state(0);
+  loaded = $state(false);
+  problem = $state<unknown>(null);
+  /** Typed while a reply is written; sent one after the other. */
+  queue = $state<string[]>([]);
+  model = $state<string | null>(null);
+  /** The session of the reply that is being written. */
+  session = $state<string | null>(null);
+  sending = $state(false);
+  /** A whole sentence of the reply, for those who listen. */
+  announced = $state('');
+
+  #follows: AbortController | null = null;
+
+  constructor(id: string | null) {
+    this.id = id;
+    if (!id) this.loaded = true;
+  }
+
+  get busy(): boolean {
+    return this.sending || this.session !== null;
+  }
+
+  async load() {
+    if (!this.id) return;
+    try {
+      const count = this.entry?.message_count ?? conversations.list.find(({ id }) => id === this.id)?.message_count ?? 0;
+      let found = await this.#page(Math.max(0, count - PAGE), 200);
+      const seen = Math.max(0, count - PAGE) + found.messages.length;
+      if (found.message_count > seen) found = await this.#page(Math.max(0, found.message_count - PAGE), 200);
+      this.#take(found);
+      this.problem = null;
+      const last = found.messages.at(-1);
+      if (last?.status === 'running' && last.session_id) this.attach(last.session_id);
+    } catch (problem) {
+      if (!this.busy) this.problem = problem;
+    }
+    this.loaded = true;
+  }
+
+  #page(offset: number, limit: number) {
+    return ok(api.GET('/api/chat/conversations/{id}', { params: { path: { id: this.id! }, query: { offset, limit } } }));
+  }
+
+  #take({ messages, ...entry }: Schemas['ConversationWithMessages']) {
+    this.entry = entry;
+    this.earlier = Math.max(0, entry.message_count - messages.length);
+    const known = new Map(this.messages.map((message) => [message.id, message]));
+    this.messages = messages.map((message) => {
+      const before = known.get(message.id);
+      const next = shown(message);
+      if (!before) return next;
+      // What was seen as it came knows more: the order of words and tools, how long they took, what it cost.
+      const keeps = before.parts.length > 0 && message.role === 'assistant';
+      return { ...next, key: before.key, parts: keeps ? before.parts : next.parts, tokens: before.tokens, error: before.error, status: this.session && before.status === 'running' ? 'running' : next.status };
+    });
+  }
+
+  async loadEarlier() {
+    const offset = Math.max(0, this.earlier - PAGE);
+    const { messages } = await this.#page(offset, this.earlier - offset);
+    this.messages = [...messages.map(shown), ...this.messages];
+    this.earlier = offset;
+  }
+
+  async send(content: string, beginning?: Beginning): Promise<void> {
+    if (this.busy) {
+      this.queue.push(content);
+      return;
+    }
+    this.sending = true;
+    this.problem = null;
+    const question: Message = $state({ key: randomKey(), id: null, role: 'user', parts: [{ kind: 'text', text: content }], status: 'complete', sessionId: null, at: new Date().toISOString() });
+    this.messages.push(question);
+    try {
+      if (!this.id && beginning && (beginning.mode !== 'agent' || beginning.executionMode !== 'autonomous')) {
+        const body = { agent_id: beginning.agent, mode: beginning.mode, execution_mode: beginning.executionMode };
+        this.entry = await ok(api.POST('/api/chat/conversations', { body }));
+        this.id = this.entry.id;
+        conversations.adopt(this);
+      }
+      const body = { content, model: this.model, ...(this.id ? { conversation_id: this.id } : { agent_id: beginning?.agent }) };
+      await this.#follow('/api/chat/messages/stream', {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', 'Idempotency-Key': randomKey() },
+        body: JSON.stringify(body),
+      });
+    } catch (problem) {
+      // It was not taken: it goes back to where it was typed.
+      this.messages = this.messages.filter((message) => message.key !== question.key);
+      this.problem = asApiError(problem);
+      throw problem;
+    } finally {
+      this.sending = false;
+    }
+  }
+
+  /** Shows a reply that is already being written, from its beginning, and goes on live. */
+  attach(session: string) {
+    if (this.session === session || this.sending) return;
+    const message = this.messages.find((message) => message.sessionId === session && message.role === 'assistant');
+    if (message && message.status !== 'running') return;
+    this.session = session;
+    if (message) message.parts = [];
+    void this.#follow(`/api/chat/sessions/${encodeURIComponent(session)}/stream`, {}).catch(() => {});
+  }
+
+  /** Reads a reply to its end, over as many connections as that takes. */
+  async #follow(path: string, init: RequestInit) {
+    const follows = (this.#follows = new AbortController());
+    const reply = new Reply(this);
+    let wait = 500;
+    let to = path;
+    let how: RequestInit = init;
+    while (!reply.ended && !follows.signal.aborted) {
+      try {
+        for await (const event of serverEvents(to, { ...how, signal: follows.signal })) {
+          wait = 500;
+          reply.take(event);
+          this.sending = false;
+        }
+      } catch (problem) {
+        if (follows.signal.aborted) break;
+        const { status } = asApiError(problem);
+        // Refused before anything was written.
+        if (!reply.session && status >= 400 && status < 500) throw problem;
+        if (status === 404) break;
+      }
+      if (reply.ended || follows.signal.aborted) break;
+      if (reply.session) {
+        to = `/api/chat/sessions/${encodeURIComponent(reply.session)}/stream?last_event_id=${reply.last}`;
+        how = {};
+      }
+      // The same request again reattaches to the same reply: it carries the same Idempotency-Key.
+      await new Promise((resolve) => setTimeout(resolve, wait));
+      wait = Math.min(wait * 2, 10_000);
+    }
+    reply.flush();
+    this.session = null;
+    if (follows.signal.aborted) return;
+    if (this.id) conversations.busy.delete(this.id);
+    await Promise.all([this.load(), conversations.load()]);
+    void approvals.load();
+    const next = this.queue.shift();
+    if (next !== undefined) void this.send(next).catch(() => this.queue.unshift(next));
+  }
+
+  async stop() {
+    const session_id = this.session;
+    if (session_id) await ok(api.POST('/api/chat/sessions/{session_id}/cancel', { params: { path: { session_id } } }));
+  }
+
+  /** Says `content` in place of a message of the owner, and forgets what came after it. */
+  async sayAgain(message: Message, content: string) {
+    if (!this.id) return;
+    const at = this.messages.indexOf(message);
+    const before = this.messages[at - 1];
+    const cut = before?.id ? { after_message_id: before.id } : { keep_last: 0 };
+    await ok(api.POST('/api/chat/messages/truncate', { body: { conversation_id: this.id, ...cut } }));
+    this.messages = this.messages.slice(0, at);
+    await this.send(content);
+  }
+
+  /** Adds something without an answer. */
+  async inject(role: Schemas['Role'], content: string) {
+    if (!this.id) return;
+    await ok(api.POST('/api/chat/messages/inject', { body: { conversation_id: this.id, role, content } }));
+    await this.load();
+  }
+
+  async setMode(mode: Schemas['Mode']) {
+    await ok(api.PATCH('/api/chat/conversations/{id}/mode', { params: { path: { id: this.id! } }, body: { mode } }));
+    if (this.entry) this.entry.mode = mode;
+  }
+
+  async setExecutionMode(execution_mode: Schemas['ExecutionMode']) {
+    await ok(api.PUT('/api/chat/conversations/{id}/execution-mode', { params: { path: { id: this.id! } }, body: { execution_mode } }));
+    if (this.entry) this.entry.execution_mode = execution_mode;
+  }
+
+  leave() {
+    this.#follows?.abort();
+    this.session = null;
+  }
+}
+
+/** The events of one reply, in the message that they make. */
+class Reply {
+  session: string | null = null;
+  ended = false;
+  last = -1;
+  #message: Message | null = null;
+  #text = '';
+  #unsaid = '';
+  #timer: ReturnType<typeof setTimeout> | null = null;
+
+  constructor(private conversation: Conversation) {}
+
+  take({ id, event, data }: ServerEvent) {
+    const seq = Number(id);
+    // A repeated request shows the reply from its beginning.
+    if (id && seq <= this.last) return;
+    if (id) this.last = seq;
+    const body = JSON.parse(data) as Record<string, any>;
+    if (event === 'start') return this.#start(body as { conversation_id: string; message_id: string; session_id: string });
+    if (!this.#message) return;
+    if (event === 'token') {
+      this.#text += body.content;
+      this.#timer ??= setTimeout(() => this.flush(), FLUSH_MS);
+      return;
+    }
+    this.flush();
+    if (event === 'tool_use') {
+      const call = this.#call(body.call_id, body.tool, body.input);
+      Object.assign(call, { status: 'running', startedAt: Date.now() });
+    } else if (event === 'approval_request') {
+      const call = this.#call(body.call_id, body.tool, body.input);
+      Object.assign(call, { status: 'waiting', approval: { id: body.approval_id, expiresAt: body.expires_at } });
+      void approvals.load();
+    } else if (event === 'tool_result') {
+      const call = this.#call(body.call_id, body.tool, null);
+      Object.assign(call, { status: body.status ?? 'done', output: body.output, endedAt: Date.now() });
+    } else if (event === 'done') {
+      this.#end('complete');
+      this.#message.tokens = { input: body.input_tokens, output: body.output_tokens };
+    } else if (event === 'error') {
+      this.#end(body.code === 'cancelled' ? 'cancelled' : 'failed');
+      this.#message.error = { code: body.code, message: body.message };
+    }
+  }
+
+  #start({ conversation_id, message_id, session_id }: { conversation_id: string; message_id: string; session_id: string }) {
+    const { conversation } = this;
+    this.session = session_id;
+    conversation.session = session_id;
+    if (!conversation.id) {
+      conversation.id = conversation_id;
+      conversations.adopt(conversation);
+    }
+    conversations.busy.set(conversation_id, session_id);
+    let message = conversation.messages.find(({ id }) => id === message_id);
+    if (!message) {
+      conversation.messages.push({ key: message_id, id: message_id, role: 'assistant', parts: [], status: 'running', sessionId: session_id, at: new Date().toISOString() });
+      message = conversation.messages.at(-1)!;
+    } else {
+      message.parts = [];
+      message.status = 'running';
+    }
+    this.#message = message;
+    void conversations.load();
+  }
+
+  #call(id: string, tool: string, input: unknown): ToolCall {
+    // The message may have been replaced by a fresh one from the daemon, which kept the parts.
+    const message = this.#current();
+    const known = message.parts.find((part) => part.kind === 'tool' && part.call.id === id);
+    if (known?.kind === 'tool') return known.call;
+    message.parts.push({ kind: 'tool', call: { id, tool, input, output: null, status: 'running' } });
+    return (message.parts.at(-1) as Extract<Part, { kind: 'tool' }>).call;
+  }
+
+  #current(): Message {
+    const id = this.#message?.id;
+    const now = this.conversation.messages.find((message) => message.id === id);
+    if (now) this.#message = now;
+    return this.#message!;
+  }
+
+  flush() {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+    if (!this.#text || !this.#message) return;
+    const message = this.#current();
+    const part = message.parts.at(-1);
+    if (part?.kind === 'text') part.text += this.#text;
+    else message.parts.push({ kind: 'text', text: this.#text });
+    this.#announce(this.#text);
+    this.#text = '';
+  }
+
+  #announce(text: string) {
+    this.#unsaid += text;
+    const end = Math.max(...['. ', '! ', '? ', '\n'].map((mark) => this.#unsaid.lastIndexOf(mark)));
+    if (end < 0) return;
+    this.conversation.announced = this.#unsaid.slice(0, end + 1).trim();
+    this.#unsaid = this.#unsaid.slice(end + 1);
+  }
+
+  #end(status: Message['status']) {
+    this.ended = true;
+    const message = this.#current();
+    message.status = status;
+    for (const part of message.parts) {
+      if (part.kind === 'tool' && (part.call.status === 'running' || part.call.status === 'waiting')) part.call.status = status === 'complete' ? 'done' : 'cancelled';
+    }
+    if (this.#unsaid.trim()) this.conversation.announced = this.#unsaid.trim();
+  }
+}
+
+export function isNotThere(problem: unknown): boolean {
+  return problem instanceof ApiError && problem.status === 404;
+}

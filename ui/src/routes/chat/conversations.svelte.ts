@@ -1,0 +1,94 @@
+import { SvelteMap } from 'svelte/reactivity';
+import { api, ok, type Schemas } from '../../lib/api';
+import { live } from '../../lib/live.svelte';
+import { Conversation } from './conversation.svelte';
+
+export type Entry = Schemas['ConversationView'];
+const PAGE = 50;
+
+/** All conversations, and those that were opened: they go on while another one, or another view, is shown. */
+class Conversations {
+  list = $state<Entry[]>([]);
+  total = $state(0);
+  loaded = $state(false);
+  problem = $state<unknown>(null);
+  open = new SvelteMap<string, Conversation>();
+  /** Where a reply is being written, here or elsewhere. */
+  busy = new SvelteMap<string, string>();
+  #started = false;
+
+  start() {
+    if (this.#started) return;
+    this.#started = true;
+    void this.load();
+    live.on(['task.'], ({ type, data }) => this.#follow(type, data.data ?? data));
+    live.on(['reset'], () => {
+      this.busy.clear();
+      void this.load();
+      for (const conversation of this.open.values()) void conversation.load();
+    });
+  }
+
+  #follow(type: string, task: { conversation_id?: string | null; session_id?: string | null }) {
+    const id = task.conversation_id;
+    if (!id) return;
+    if (type === 'task.started' || type === 'task.queued') {
+      this.busy.set(id, task.session_id ?? '');
+      if (task.session_id) this.open.get(id)?.attach(task.session_id);
+    } else if (type === 'task.completed' || type === 'task.failed') {
+      this.busy.delete(id);
+      void this.load();
+    }
+  }
+
+  async load() {
+    try {
+      const { conversations, total } = await ok(api.GET('/api/chat/conversations', { params: { query: { limit: Math.min(200, Math.max(PAGE, this.list.length)) } } }));
+      this.list = conversations;
+      this.total = total;
+      this.problem = null;
+    } catch (problem) {
+      this.problem = problem;
+    }
+    this.loaded = true;
+  }
+
+  async more() {
+    const { conversations, total } = await ok(api.GET('/api/chat/conversations', { params: { query: { limit: PAGE, offset: this.list.length } } }));
+    const known = new Set(this.list.map(({ id }) => id));
+    this.list = [...this.list, ...conversations.filter(({ id }) => !known.has(id))];
+    this.total = total;
+  }
+
+  get(id: string): Conversation {
+    let conversation = this.open.get(id);
+    if (!conversation) {
+      conversation = new Conversation(id);
+      this.open.set(id, conversation);
+      void conversation.load();
+    }
+    return conversation;
+  }
+
+  /** Keeps a conversation that got its id with its first reply. */
+  adopt(conversation: Conversation) {
+    if (conversation.id) this.open.set(conversation.id, conversation);
+  }
+
+  async change(id: string, change: Schemas['ConversationChange']) {
+    const entry = await ok(api.PUT('/api/chat/conversations/{id}', { params: { path: { id } }, body: change }));
+    this.list = this.list.map((other) => (other.id === id ? entry : other));
+    const conversation = this.open.get(id);
+    if (conversation) conversation.entry = entry;
+  }
+
+  async remove(id: string) {
+    await ok(api.DELETE('/api/chat/conversations/{id}', { params: { path: { id } } }));
+    this.list = this.list.filter((other) => other.id !== id);
+    this.total -= 1;
+    this.open.get(id)?.leave();
+    this.open.delete(id);
+  }
+}
+
+export const conversations = new Conversations();
