@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 built=ui/dist/index.html
 sources=(docs/openapi.json ui/index.html ui/package.json ui/package-lock.json ui/*.ts ui/*.js ui/src ui/public ui/scripts)
-[ -f "$built" ] && [ -z "$(find "${sources[@]}" -newer "$built" ! -name api-types.ts ! -type d -print -quit)" ] && exit 0
+[ -f "$built" ] && [ -z "$(find "${sources[@]}" -newer "$built" ! -name api-types.ts ! -name settings-forms.json ! -type d -print -quit)" ] && exit 0
 source scripts/node.sh
 cd ui
 if [ ! -f node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then

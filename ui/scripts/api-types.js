@@ -36,3 +36,38 @@ for (const [name, schema] of Object.entries(schemas)) if (!sent.has(name)) compl
 
 const types = astToString(await openapiTS(document, { defaultNonNullable: false, emptyObjectsUnknown: true }));
 writeFileSync('src/lib/api-types.ts', `// Made from docs/openapi.json by scripts/api-types.js.\n${types}`);
+
+// The settings' forms are made from what the document says of their fields.
+const CATEGORIES = { sandbox: '/api/sandbox/config' };
+for (const name of ['profile', 'interface', 'agent', 'strategy', 'proactive', 'memory', 'browser', 'email', 'security']) CATEGORIES[name] = `/api/settings/${name}`;
+
+const target = (part) => (part.$ref ? schemas[part.$ref.split('/').pop()] : part);
+
+function field(name, part) {
+  const choices = (part.oneOf ?? [part]).map(target);
+  const main = choices.find((choice) => choice.writeOnly) ?? choices.find((choice) => choice.type !== 'null');
+  const types = choices.flatMap((choice) => choice.type);
+  const type = [main.type].flat().find((each) => each !== 'null');
+  return {
+    name,
+    type: main.writeOnly ? 'secret' : main.enum ? 'enum' : type,
+    nullable: types.includes('null') || undefined,
+    enum: main.enum,
+    minimum: main.minimum,
+    maximum: main.maximum,
+    maxLength: main.maxLength,
+    default: part.default,
+    description: part.description ?? main.description,
+    fields: type === 'object' ? Object.entries(main.properties ?? {}).map(([inner, of]) => field(inner, of)) : undefined,
+  };
+}
+
+const forms = Object.fromEntries(
+  Object.entries(CATEGORIES).map(([name, path]) => {
+    const { put } = document.paths[path];
+    const patch = target(put.requestBody.content['application/json'].schema);
+    const fields = Object.entries(patch.properties).filter(([each]) => each !== 'in_force').map(([each, part]) => field(each, part));
+    return [name, { path, fields }];
+  }),
+);
+writeFileSync('src/lib/settings-forms.json', JSON.stringify(forms));

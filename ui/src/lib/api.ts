@@ -63,3 +63,18 @@ export function asApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   return new ApiError(error instanceof Error ? error.message : String(error), 0, 'page');
 }
+
+/** A request whose path is only known as it runs; what it answers is for the caller to know. */
+export async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const response = await fetch(path, {
+    method,
+    credentials: 'same-origin',
+    headers: { ...CSRF, ...(body !== undefined && { 'Content-Type': 'application/json' }) },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  }).catch(() => {
+    throw new ApiError(common('unreachable'), 0, 'unreachable');
+  });
+  if (response.status === 401) signedOut();
+  if (!response.ok) throw await errorOf(response);
+  return (await response.json()) as T;
+}

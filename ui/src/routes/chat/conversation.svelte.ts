@@ -122,7 +122,7 @@ export class Conversation {
       if (!before) return next;
       // What was seen as it came knows more: the order of words and tools, how long they took, what it cost.
       const keeps = before.parts.length > 0 && message.role === 'assistant';
-      return { ...next, key: before.key, parts: keeps ? before.parts : next.parts, tokens: before.tokens, error: before.error, status: this.session && before.status === 'running' ? 'running' : next.status };
+      return { ...next, key: before.key, sessionId: next.sessionId ?? before.sessionId, parts: keeps ? before.parts : next.parts, tokens: before.tokens, error: before.error, status: this.session && before.status === 'running' ? 'running' : next.status };
     });
   }
 
