@@ -65,7 +65,8 @@ export function relative(at: string | Date, now = Date.now()): string {
   for (const [unit, size] of steps) {
     if (Math.abs(seconds) >= size) return format.format(Math.trunc(seconds / size), unit);
   }
-  return format.format(Math.trunc(seconds), 'second');
+  // Seconds that have passed would only be restless.
+  return format.format(seconds < 0 ? 0 : Math.trunc(seconds), 'second');
 }
 
 /** Characters that turn the direction of text around or hide in it would let a name pretend to be another. */
