@@ -31,6 +31,8 @@ export function onSignedOut(call: () => void) {
   signedOut = call;
 }
 
+export const noteSignedOut = () => signedOut();
+
 const watchSession: Middleware = {
   onResponse({ response, schemaPath }) {
     if (response.status === 401 && !schemaPath.startsWith('/api/auth/')) signedOut();

@@ -10,7 +10,7 @@ class Approvals {
 
   start(): () => void {
     void this.load();
-    return live.on(['reset', 'approval.', 'approval_request', 'task.'], () => void this.load());
+    return live.on(['reset', 'approval.'], () => void this.load());
   }
 
   #loading: Promise<void> | null = null;

@@ -7,6 +7,7 @@ import { ApiError } from './api';
 export interface LiveEvent {
   id: string;
   type: string;
+  at?: string;
   // Each kind of event has its own fields; whoever listens knows them.
   data: Record<string, any>;
 }
@@ -61,14 +62,16 @@ class Live {
         const headers: Record<string, string> = this.#last ? { 'Last-Event-ID': this.#last } : {};
         for await (const { id, event, data } of serverEvents(STREAM, { headers, signal })) {
           wait = 500;
-          this.#share({ connected: true });
-          this.#share({ event: { id, type: event, data: JSON.parse(data) } });
+          if (!this.connected) this.#share({ connected: true });
+          const { timestamp, data: about } = JSON.parse(data) as { timestamp?: string; data?: LiveEvent['data'] };
+          this.#share({ event: { id, type: event, at: timestamp, data: about ?? {} } });
         }
       } catch (error) {
         if (error instanceof ApiError && error.status === 401) return;
+        // A stream that ended was cut off and is opened again; one that cannot be opened is worth a word.
+        if (!signal.aborted && wait > 500) this.#share({ connected: false });
       }
       if (signal.aborted) return;
-      this.#share({ connected: false });
       await new Promise((resolve) => setTimeout(resolve, wait + Math.random() * 500));
       wait = Math.min(wait * 2, LONGEST_WAIT_MS);
     }

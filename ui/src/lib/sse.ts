@@ -1,4 +1,4 @@
-import { CSRF, errorOf } from './api';
+import { CSRF, errorOf, noteSignedOut } from './api';
 
 export interface ServerEvent {
   id: string;
@@ -10,6 +10,7 @@ export interface ServerEvent {
 export async function* serverEvents(path: string, init: RequestInit): AsyncGenerator<ServerEvent> {
   const headers = { Accept: 'text/event-stream', ...CSRF, ...(init.headers as Record<string, string>) };
   const response = await fetch(path, { credentials: 'same-origin', ...init, headers });
+  if (response.status === 401) noteSignedOut();
   if (!response.ok || !response.body) throw await errorOf(response);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';

@@ -21,7 +21,7 @@ class Conversations {
     if (this.#started) return;
     this.#started = true;
     void this.load();
-    live.on(['task.'], ({ type, data }) => this.#follow(type, data.data ?? data));
+    live.on(['task.'], ({ type, data }) => this.#follow(type, data));
     live.on(['reset'], () => {
       this.busy.clear();
       void this.load();

@@ -1,0 +1,116 @@
+// A daemon on an empty directory, and a browser that looks at its page.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { chromium } from 'playwright-core';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+export const DESKTOP = { width: 1440, height: 900 };
+export const PHONE = { width: 390, height: 844 };
+
+const freePort = () =>
+  new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+
+/** `AGENTD_BIN` is the daemon; `AGENTD_TEST_PAGE` a server that shows the page before a daemon on `AGENTD_TEST_PORT`. */
+export async function startDaemon() {
+  const folder = mkdtempSync(join(tmpdir(), 'agentd-page-'));
+  const port = process.env.AGENTD_TEST_PORT ?? (await freePort());
+  const program = process.env.AGENTD_BIN ?? '../target/debug/agentd';
+  const start = async () => {
+    const env = { ...process.env, SVC_PORT: String(port), SVC_DATA_DIR: join(folder, 'data'), SVC_LOG: 'warn' };
+    const child = spawn(program, [], { env, stdio: ['ignore', 'inherit', 'inherit'] });
+    let ended = false;
+    child.on('exit', () => (ended = true));
+    for (const end = Date.now() + 30_000; ; ) {
+      if (ended) throw new Error(`${program} ended at its start`);
+      if (await fetch(`http://127.0.0.1:${port}/health/ready`).then(({ ok }) => ok, () => false)) return child;
+      if (Date.now() > end) throw new Error('the daemon was not ready within 30 seconds');
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  };
+  let child = await start();
+  const end = (signal) =>
+    new Promise((resolve) => {
+      if (child.exitCode !== null || child.signalCode !== null) return resolve();
+      child.on('exit', resolve);
+      child.kill(signal);
+    });
+  return {
+    url: process.env.AGENTD_TEST_PAGE ?? `http://127.0.0.1:${port}`,
+    direct: `http://127.0.0.1:${port}`,
+    async restart() {
+      await end('SIGKILL');
+      child = await start();
+    },
+    async stop() {
+      await end('SIGTERM');
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export async function startBrowser() {
+  const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
+  return chromium.launch({ executablePath, args: process.getuid() === 0 ? ['--no-sandbox'] : [] });
+}
+
+/** A page whose every request is looked at: none may leave the daemon, and no script may fail. */
+export async function openPage(browser, url, options = {}) {
+  const context = await browser.newContext({ viewport: DESKTOP, locale: 'en-US', ...options });
+  context.setDefaultTimeout(15_000);
+  const page = await context.newPage();
+  const strays = [];
+  const problems = [];
+  context.on('request', (request) => {
+    if (!/^(data|blob):/.test(request.url()) && new URL(request.url()).origin !== new URL(url).origin) strays.push(request.url());
+  });
+  page.on('pageerror', (error) => problems.push(String(error.stack ?? error)));
+  page.on('dialog', (dialog) => {
+    problems.push(`a dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('console', (message) => {
+    if (message.type() === 'error' && /Content.Security.Policy|violat/i.test(message.text())) problems.push(message.text());
+  });
+  return { page, context, strays, problems };
+}
+
+/** What axe-core finds wrong against WCAG 2.2 AA, as lines. */
+export async function axe(page) {
+  // Evaluated by the browser's tools, so that the page's own policy stays in force.
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() =>
+    window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }),
+  );
+  return violations.flatMap(({ id, help, nodes }) => nodes.map(({ target, failureSummary }) => `${id}: ${help}\n  ${target.join(' ')}\n  ${failureSummary}`));
+}
+
+/** Walks with Tab until focus comes to the beginning again; answers what it saw. */
+export async function walk(page, limit = 200) {
+  const seen = [];
+  await page.locator('a[href="#main"]').focus();
+  for (let i = 0; i < limit; i += 1) {
+    await page.keyboard.press('Tab');
+    const at = await page.evaluate(() => {
+      const element = document.activeElement;
+      if (!element || element === document.body) return null;
+      const box = element.getBoundingClientRect();
+      window.walked ??= new WeakMap();
+      const again = window.walked.has(element);
+      window.walked.set(element, true);
+      return { name: element.getAttribute('aria-label') ?? element.textContent?.trim().slice(0, 40), tag: element.tagName, visible: box.width > 0 && box.height > 0, again };
+    });
+    if (!at || at.again) break;
+    seen.push(at);
+  }
+  return seen;
+}
