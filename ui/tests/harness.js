@@ -107,7 +107,7 @@ export async function walk(page, limit = 200) {
       window.walked ??= new WeakMap();
       const again = window.walked.has(element);
       window.walked.set(element, true);
-      return { name: element.getAttribute('aria-label') ?? element.textContent?.trim().slice(0, 40), tag: element.tagName, visible: box.width > 0 && box.height > 0, again };
+      return { name: element.getAttribute('aria-label') ?? element.labels?.[0]?.textContent ?? element.textContent?.trim().slice(0, 40), tag: element.tagName, visible: box.width > 0 && box.height > 0, again };
     });
     if (!at || at.again) break;
     seen.push(at);

@@ -1,5 +1,9 @@
 import { api, ok, type Schemas } from './api';
+import { visible } from './format';
 import { live } from './live.svelte';
+import { navigate, place } from './router.svelte';
+import { common } from './texts';
+import { toast } from './ui/toast.svelte';
 
 export type Approval = Schemas['Approval'];
 
@@ -10,7 +14,13 @@ class Approvals {
 
   start(): () => void {
     void this.load();
-    return live.on(['reset', 'approval.'], () => void this.load());
+    return live.on(['reset', 'approval.'], ({ type, data }) => {
+      void this.load();
+      // Whoever is where it is asked sees it anyway.
+      const isSeen = place.path === '/approvals' || place.path === `/chat/${data.conversation_id}`;
+      if (type !== 'approval.requested' || isSeen) return;
+      toast(common('asks', { tool: visible(String(data.tool)) }), { action: { label: common('show'), run: () => navigate('/approvals') } });
+    });
   }
 
   #loading: Promise<void> | null = null;

@@ -5,6 +5,8 @@ export const common = texts({
   en: {
     add: 'Add',
     all: 'All',
+    asks: 'An agent asks whether it may use {tool}.',
+    show: 'Show',
     back: 'Back',
     cancel: 'Cancel',
     close: 'Close',
@@ -37,6 +39,8 @@ export const common = texts({
   de: {
     add: 'Hinzufügen',
     all: 'Alle',
+    asks: 'Ein Agent fragt, ob er {tool} benutzen darf.',
+    show: 'Zeigen',
     back: 'Zurück',
     cancel: 'Abbrechen',
     close: 'Schließen',

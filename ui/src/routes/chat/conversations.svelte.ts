@@ -5,6 +5,7 @@ import { Conversation } from './conversation.svelte';
 
 export type Entry = Schemas['ConversationView'];
 const PAGE = 50;
+const KEPT_OPEN = 20;
 
 /** All conversations, and those that were opened: they go on while another one, or another view, is shown. */
 class Conversations {
@@ -64,10 +65,19 @@ class Conversations {
     let conversation = this.open.get(id);
     if (!conversation) {
       conversation = new Conversation(id);
+      this.#forget();
       this.open.set(id, conversation);
       void conversation.load();
     }
     return conversation;
+  }
+
+  /** Conversations in which nothing happens any more are loaded again when somebody comes back to them. */
+  #forget() {
+    for (const [id, conversation] of this.open) {
+      if (this.open.size < KEPT_OPEN) return;
+      if (!conversation.busy && !conversation.queue.length) this.open.delete(id);
+    }
   }
 
   /** Keeps a conversation that got its id with its first reply. */
