@@ -138,6 +138,10 @@ export class Conversation {
       this.queue.push(content);
       return;
     }
+    await this.#send(content, beginning);
+  }
+
+  async #send(content: string, beginning?: Beginning): Promise<void> {
     this.sending = true;
     this.problem = null;
     const question: Message = $state({ key: randomKey(), id: null, role: 'user', parts: [{ kind: 'text', text: content }], status: 'complete', sessionId: null, at: new Date().toISOString() });
@@ -222,13 +226,19 @@ export class Conversation {
 
   /** Says `content` in place of a message of the owner, and forgets what came after it. */
   async sayAgain(message: Message, content: string) {
-    if (!this.id) return;
-    const at = this.messages.indexOf(message);
-    const before = this.messages[at - 1];
-    const cut = before?.id ? { after_message_id: before.id } : { keep_last: 0 };
-    await ok(api.POST('/api/chat/messages/truncate', { body: { conversation_id: this.id, ...cut } }));
-    this.messages = this.messages.slice(0, at);
-    await this.send(content);
+    if (!this.id || this.busy) return;
+    this.sending = true;
+    try {
+      const at = this.messages.findIndex(({ key }) => key === message.key);
+      const before = this.messages[at - 1];
+      const cut = before?.id ? { after_message_id: before.id } : { keep_last: 0 };
+      await ok(api.POST('/api/chat/messages/truncate', { body: { conversation_id: this.id, ...cut } }));
+      this.messages = this.messages.slice(0, at);
+    } catch (problem) {
+      this.sending = false;
+      throw problem;
+    }
+    await this.#send(content);
   }
 
   /** Adds something without an answer. */

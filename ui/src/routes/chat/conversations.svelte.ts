@@ -13,6 +13,9 @@ class Conversations {
   total = $state(0);
   loaded = $state(false);
   problem = $state<unknown>(null);
+  projects = $state<Schemas['ProjectView'][]>([]);
+  /** Only its conversations are listed. */
+  project = $state<string | null>(null);
   open = new SvelteMap<string, Conversation>();
   /** Where a reply is being written, here or elsewhere. */
   busy = new SvelteMap<string, string>();
@@ -22,12 +25,29 @@ class Conversations {
     if (this.#started) return;
     this.#started = true;
     void this.load();
+    void this.loadProjects();
+    live.on(['project.'], () => void this.loadProjects());
     live.on(['task.'], ({ type, data }) => this.#follow(type, data));
     live.on(['reset'], () => {
       this.busy.clear();
       void this.load();
       for (const conversation of this.open.values()) void conversation.load();
     });
+  }
+
+  get #ofProject() {
+    return this.project ? { project_id: this.project } : {};
+  }
+
+  async loadProjects() {
+    const { data } = await api.GET('/api/projects', { params: { query: { limit: 200 } } }).catch(() => ({ data: undefined }));
+    this.projects = data?.projects ?? this.projects;
+  }
+
+  async showProject(id: string | null) {
+    this.project = id;
+    this.list = [];
+    await this.load();
   }
 
   #follow(type: string, task: { conversation_id?: string | null; session_id?: string | null }) {
@@ -44,7 +64,7 @@ class Conversations {
 
   async load() {
     try {
-      const { conversations, total } = await ok(api.GET('/api/chat/conversations', { params: { query: { limit: Math.min(200, Math.max(PAGE, this.list.length)) } } }));
+      const { conversations, total } = await ok(api.GET('/api/chat/conversations', { params: { query: { limit: Math.min(200, Math.max(PAGE, this.list.length)), ...this.#ofProject }  } }));
       this.list = conversations;
       this.total = total;
       this.problem = null;
@@ -55,7 +75,7 @@ class Conversations {
   }
 
   async more() {
-    const { conversations, total } = await ok(api.GET('/api/chat/conversations', { params: { query: { limit: PAGE, offset: this.list.length } } }));
+    const { conversations, total } = await ok(api.GET('/api/chat/conversations', { params: { query: { limit: PAGE, offset: this.list.length, ...this.#ofProject } } }));
     const known = new Set(this.list.map(({ id }) => id));
     this.list = [...this.list, ...conversations.filter(({ id }) => !known.has(id))];
     this.total = total;
