@@ -11,7 +11,11 @@ class Agents {
   #asked = new Set<string>();
 
   async load() {
-    this.list = (await ok(api.GET('/api/agents'))).agents;
+    this.take((await ok(api.GET('/api/agents'))).agents);
+  }
+
+  take(list: AgentEntry[]) {
+    this.list = list;
     this.#whole.clear();
     this.#asked.clear();
   }

@@ -4,6 +4,8 @@ import { live } from './live.svelte';
 import { language } from './text.svelte';
 import { theme, type Theme } from './theme.svelte';
 
+const SIGNED_IN = 'signed-in';
+
 /** Where the page stands: who looks at it, and whether the daemon is set up. */
 class Session {
   stage = $state<'asking' | 'unreachable' | 'account' | 'login' | 'signed-in'>('asking');
@@ -12,14 +14,20 @@ class Session {
   /** Keys exist already, so that making the account takes one of them. */
   needsKey = $state(false);
 
+  /** Who was signed in here before probably still is: asking that first shows the page sooner. */
+  get mayBeSignedIn(): boolean {
+    return localStorage.getItem(SIGNED_IN) === '1';
+  }
+
   async start() {
     this.problem = null;
     try {
+      if (this.mayBeSignedIn && (await this.load())) return;
       const [{ needs_setup }, health] = await Promise.all([ok(api.GET('/api/auth/bootstrap')), ok(api.GET('/api/health'))]);
       if (needs_setup) {
         this.needsKey = !health.bootstrap_mode;
         this.stage = 'account';
-      } else if (!(await this.load())) {
+      } else if (this.mayBeSignedIn || !(await this.load())) {
         this.stage = 'login';
       }
     } catch (error) {
@@ -30,12 +38,13 @@ class Session {
 
   /** Loads what every view needs; false where the daemon does not know who asks. */
   async load(): Promise<boolean> {
-    const settings = await api.GET('/api/settings');
+    const [settings, list] = await Promise.all([api.GET('/api/settings'), api.GET('/api/agents')]);
     if (settings.response.status === 401) return false;
     if (!settings.data) throw await errorOf(settings.response, settings.error);
     this.takeSettings(settings.data);
-    await agents.load();
+    agents.take(list.data?.agents ?? (await ok(api.GET('/api/agents'))).agents);
     this.stage = 'signed-in';
+    localStorage.setItem(SIGNED_IN, '1');
     live.start();
     return true;
   }
@@ -75,6 +84,7 @@ class Session {
 
   end() {
     live.stop();
+    localStorage.removeItem(SIGNED_IN);
     if (this.stage === 'signed-in') this.stage = 'login';
   }
 

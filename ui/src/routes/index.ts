@@ -3,6 +3,7 @@ import MessageSquare from '@lucide/svelte/icons/message-square';
 import Settings from '@lucide/svelte/icons/settings';
 import type { Component } from 'svelte';
 import { approvals } from '../lib/approvals.svelte';
+import { match } from '../lib/router.svelte';
 
 export type Group = 'work' | 'agents' | 'automation' | 'operation';
 
@@ -29,3 +30,11 @@ export const views: View[] = [
 ];
 
 export const address = (view: View) => view.path.replace(/\/:.*$/, '');
+
+export function viewAt(path: string): { view: View; params: Record<string, string> } | null {
+  for (const view of views) {
+    const params = match(view.path, path);
+    if (params) return { view, params };
+  }
+  return null;
+}

@@ -51,6 +51,24 @@ purify.addHook('afterSanitizeAttributes', (node) => {
 /** Signs that turn the order of what follows around would let text pretend to be other text. */
 const withoutOverrides = (text: string) => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
 
-export const blocks = (text: string): Token[] => marked.lexer(withoutOverrides(text));
+/** The blocks of a text that grows at its end. What comes later can change the last two blocks only, so that those
+ * before are read once; they stay the same objects, and are drawn once. */
+export class GrowingBlocks {
+  #settled: Token[] = [];
+  #prefix = '';
+
+  read(text: string): Token[] {
+    const clean = withoutOverrides(text);
+    if (!clean.startsWith(this.#prefix)) [this.#settled, this.#prefix] = [[], ''];
+    const fresh = marked.lexer(clean.slice(this.#prefix.length));
+    let open = fresh.length;
+    for (let blocks = 0; open > 0 && blocks < 2; ) if (fresh[--open]!.type !== 'space') blocks += 1;
+    const done = fresh.splice(0, open);
+    this.#settled.push(...done);
+    this.#prefix += done.map(({ raw }) => raw).join('');
+    return [...this.#settled, ...fresh];
+  }
+}
+
 export const html = (token: Token): string => clean(marked.parser([token]));
 export const clean = (unsafe: string): string => purify.sanitize(unsafe, ALLOWED);

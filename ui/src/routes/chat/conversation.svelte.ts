@@ -32,7 +32,7 @@ export interface Message {
 
 const PAGE = 60;
 /** So often what arrived is shown; each token by itself would be drawn more often than a screen can. */
-const FLUSH_MS = 40;
+const FLUSH_MS = 60;
 
 export function textOf(message: Message): string {
   return message.parts.map((part) => (part.kind === 'text' ? part.text : '')).filter(Boolean).join('\n\n');

@@ -62,14 +62,19 @@ class Conversations {
     }
   }
 
+  #loads = 0;
+
   async load() {
+    const load = (this.#loads += 1);
     try {
       const { conversations, total } = await ok(api.GET('/api/chat/conversations', { params: { query: { limit: Math.min(200, Math.max(PAGE, this.list.length)), ...this.#ofProject }  } }));
+      // A later question was answered first, or asks for another project.
+      if (load !== this.#loads) return;
       this.list = conversations;
       this.total = total;
       this.problem = null;
     } catch (problem) {
-      this.problem = problem;
+      if (load === this.#loads) this.problem = problem;
     }
     this.loaded = true;
   }
