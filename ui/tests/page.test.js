@@ -26,8 +26,9 @@ let isSetUp = false;
 beforeEach((t) => {
   if (!isSetUp && !t.name.startsWith('the first run')) throw new Error('the first run failed');
 });
-// What a failed test left behind must not disturb the next one.
-afterEach(async () => {
+// What a failed test left behind must not disturb the next one. AGENTD_TEST_PICTURES is a folder for what was seen last.
+afterEach(async (t) => {
+  if (process.env.AGENTD_TEST_PICTURES) await page.screenshot({ path: `${process.env.AGENTD_TEST_PICTURES}/${t.name.replace(/\W+/g, '-')}.png` });
   provider.release();
   await page.setViewportSize(DESKTOP);
   await page.emulateMedia({ colorScheme: 'light' });
@@ -226,6 +227,7 @@ test('a conversation is found, renamed and deleted, and a draft is kept', async 
   await page.getByRole('menuitem', { name: 'Move to a project' }).press('Enter');
   await page.getByRole('textbox', { name: 'New project' }).fill('Figures');
   await page.getByRole('button', { name: 'Move', exact: true }).click();
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
   await page.getByRole('combobox', { name: 'Project' }).selectOption({ label: 'Figures' });
   await page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').nth(1).waitFor({ state: 'detached' });
   await page.reload();
