@@ -338,6 +338,36 @@ test('signing out closes the page, and signing in opens it where it was', async 
   await page.getByRole('heading', { name: 'Approvals' }).waitFor();
 });
 
+test('a second tab sees what the first one says, as it is said', async () => {
+  await newConversation();
+  await say('the beginning');
+  await settled();
+  const other = await opened.context.newPage();
+  await other.goto(page.url());
+  await other.getByText('You said: the beginning').first().waitFor();
+  const half = provider.halfway();
+  await say('answer slowly for both');
+  await half;
+  await other.locator('main article').getByText('answer slowly for both').waitFor();
+  await other.locator('main article').getByText('The first half.').waitFor();
+  provider.release();
+  await other.locator('main article').getByText('The first half. The second half.').waitFor();
+  await settled();
+  await other.close();
+});
+
+test('a daemon that is killed in the middle of a reply loses nothing of it', async () => {
+  await newConversation();
+  const half = provider.halfway();
+  await say('slowly until the end');
+  await half;
+  await replies().last().getByText('The first half.').waitFor();
+  await daemon.restart();
+  await page.getByText('The daemon was stopped before the reply was complete').waitFor({ timeout: 30_000 });
+  assert.match(await replies().last().innerText(), /The first half\./);
+  await settled();
+});
+
 test('a killed daemon is told, and the page goes on by itself', async () => {
   await newConversation();
   await say('before the end');

@@ -101,7 +101,7 @@ export class Conversation {
       this.#take(found);
       this.problem = null;
       const last = found.messages.at(-1);
-      if (last?.status === 'running' && last.session_id) this.attach(last.session_id);
+      if (last?.status === 'running' && last.session_id) void this.attach(last.session_id);
     } catch (problem) {
       if (!this.busy) this.problem = problem;
     }
@@ -170,8 +170,11 @@ export class Conversation {
   }
 
   /** Shows a reply that is already being written, from its beginning, and goes on live. */
-  attach(session: string) {
+  async attach(session: string) {
     if (this.session === session || this.sending) return;
+    // It was begun elsewhere: what it answers is not here yet.
+    if (!this.messages.some(({ sessionId }) => sessionId === session)) await this.load();
+    if (this.session || this.sending) return;
     const message = this.messages.find((message) => message.sessionId === session && message.role === 'assistant');
     if (message && message.status !== 'running') return;
     this.session = session;

@@ -55,7 +55,7 @@ class Conversations {
     if (!id) return;
     if (type === 'task.started' || type === 'task.queued') {
       this.busy.set(id, task.session_id ?? '');
-      if (task.session_id) this.open.get(id)?.attach(task.session_id);
+      if (task.session_id) void this.open.get(id)?.attach(task.session_id);
     } else if (type === 'task.completed' || type === 'task.failed') {
       this.busy.delete(id);
       void this.load();
