@@ -1,4 +1,5 @@
 import Bot from '@lucide/svelte/icons/bot';
+import Brain from '@lucide/svelte/icons/brain';
 import Inbox from '@lucide/svelte/icons/inbox';
 import MessageSquare from '@lucide/svelte/icons/message-square';
 import Settings from '@lucide/svelte/icons/settings';
@@ -28,6 +29,7 @@ export const views: View[] = [
   { path: '/chat/:id?', load: () => import('./chat/Chat.svelte'), group: 'work', icon: MessageSquare, title: { en: 'Chat', de: 'Chat' }, key: 'c', phone: true },
   { path: '/approvals', load: () => import('./approvals/Approvals.svelte'), group: 'work', icon: Inbox, title: { en: 'Approvals', de: 'Freigaben' }, key: 'a', phone: true, badge: () => approvals.pending.length },
   { path: '/agents/:name?/:section?', load: () => import('./agents/Agents.svelte'), group: 'agents', icon: Bot, title: { en: 'Agents', de: 'Agenten' }, key: 'e' },
+  { path: '/memory/:section?', load: () => import('./memory/Memory.svelte'), group: 'agents', icon: Brain, title: { en: 'Memory', de: 'Gedächtnis' }, key: 'm' },
   { path: '/settings/:section?', load: () => import('./settings/Settings.svelte'), group: 'operation', icon: Settings, title: { en: 'Settings', de: 'Einstellungen' }, key: 's', phone: true },
 ];
 
