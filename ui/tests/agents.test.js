@@ -1,0 +1,266 @@
+// Agents and their memory, as a person uses them.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { after, before, test } from 'node:test';
+import { axe, DESKTOP, openPage, PHONE, startBrowser, startDaemon, walk } from './harness.js';
+
+const INSTRUCTIONS = 'You are careful.\n\nAnswer in at most ten sentences.\nName your sources.';
+const PROPOSED = INSTRUCTIONS.replace('ten', 'five');
+const HOSTILE = '<img src="http://evil.test/a.png" onerror="window.harmed=1"> [link](javascript:window.harmed=2) photo\u202egnp.exe';
+/** Turns after which an agent looks back. */
+const TURNS = 20;
+
+let daemon;
+let provider;
+let browser;
+let opened;
+let page;
+let expert;
+
+/** A vendor that answers anything, and proposes other instructions when it is asked what it learned. */
+async function startVendor() {
+  const server = createServer((request, response) => {
+    let body = '';
+    request.on('data', (chunk) => (body += chunk));
+    request.on('end', () => {
+      const content = /REASON:/.test(body) ? `REASON: Short answers are liked.\nINSTRUCTIONS:\n${PROPOSED}` : 'Noted.';
+      const send = (data) => response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'fake-model', ...data })}\n\n`);
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+      send({ choices: [{ index: 0, delta: { role: 'assistant', content }, finish_reason: null }] });
+      send({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] });
+      send({ choices: [], usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 } });
+      response.end('data: [DONE]\n\n');
+    });
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { url: `http://127.0.0.1:${server.address().port}/v1`, stop: () => server.close() };
+}
+
+async function call(method, path, data) {
+  const response = await page.request.fetch(daemon.url + path, { method, data, headers: { 'X-Svc-Csrf': '1' } });
+  assert.ok(response.ok(), `${method} ${path}: ${response.status()} ${await response.text()}`);
+  return response;
+}
+
+before(async () => {
+  [daemon, provider, browser] = await Promise.all([startDaemon(), startVendor(), startBrowser()]);
+  opened = await openPage(browser, daemon.url);
+  page = opened.page;
+  await call('POST', '/api/auth/register', { username: 'owner', password: 'correct horse battery', cookie: true });
+  await call('POST', '/api/auth/keys', { name: 'page' });
+  await call('PUT', '/api/settings/profile', { display_name: 'Owner' });
+  await call('PUT', '/api/providers/openai/key', { api_key: 'any', base_url: provider.url, default_model: 'fake-model' });
+  await call('PUT', '/api/settings/agent', { default_provider: 'openai' });
+  await call('POST', '/api/agents', { svc_name: 'ada', user_name: 'Owner', archetype: 'assistant' });
+});
+
+after(async () => {
+  await browser?.close();
+  await daemon?.stop();
+  provider?.stop();
+});
+
+/** Opens a view and waits until everything that it loads is there. */
+async function show(view) {
+  await page.goto(daemon.url + view);
+  await page.locator('main h1').waitFor();
+  await page.waitForFunction(() => !document.querySelector('main [role=status][aria-label="Loading"]'));
+}
+
+const dialog = () => page.locator('dialog[open]').last();
+const row = (text) => page.locator('main li').filter({ hasText: text });
+
+test('an agent is made from roles, and a name that is taken is said so', async () => {
+  await show('/agents');
+  await page.getByRole('button', { name: 'New agent' }).click();
+  await dialog().getByLabel('Name', { exact: true }).fill('Ada');
+  await dialog().getByRole('button', { name: 'Create agent' }).click();
+  await dialog().getByText('There is an agent of that name.').waitFor();
+  await dialog().getByLabel('Name', { exact: true }).fill('expert');
+  await dialog().getByText('Teacher').click();
+  await dialog().getByText('Coach').click();
+  assert.ok(await dialog().getByRole('checkbox', { name: 'Writer' }).isDisabled(), 'a fourth role');
+  await dialog().getByLabel('Instructions').fill(INSTRUCTIONS);
+  await dialog().getByRole('button', { name: 'Create agent' }).click();
+  await page.getByRole('heading', { level: 1, name: 'expert' }).waitFor();
+  expert = await (await call('GET', '/api/agents/expert')).json();
+  assert.deepEqual([expert.archetype, expert.profile.instructions], [['assistant', 'coach', 'teacher'], INSTRUCTIONS]);
+});
+
+test('a profile is changed, and what is not saved is not lost without a question', async () => {
+  await show('/agents/expert');
+  await page.getByLabel('Tokens a day').fill('5000');
+  await page.getByRole('link', { name: 'Usage' }).click();
+  await dialog().getByRole('button', { name: 'Cancel' }).click();
+  assert.ok(page.url().endsWith('/agents/expert'), page.url());
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved', { exact: true }).waitFor();
+  assert.equal((await (await call('GET', '/api/agents/expert')).json()).profile.daily_token_limit, 5000);
+  await page.getByLabel('Tokens a day').fill('');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: 'Save' }).waitFor({ state: 'detached' });
+  assert.equal((await (await call('GET', '/api/agents/expert')).json()).profile.daily_token_limit ?? null, null);
+});
+
+test('instructions have versions with differences, and an earlier one is restored', async () => {
+  await show('/agents/expert/instructions');
+  const text = page.getByRole('textbox', { name: 'Instructions' });
+  await text.fill(`${INSTRUCTIONS}\nBe kind.`);
+  await page.getByText('1 line added').waitFor();
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: /Version 2/ }).click();
+  await page.locator('#version-2 ins').getByText('Be kind.').waitFor();
+  await page.getByRole('button', { name: 'Restore' }).click();
+  await dialog().getByRole('button', { name: 'Restore' }).click();
+  await page.getByRole('button', { name: /Version 3.*in force.*restored/ }).waitFor();
+  assert.equal(await text.inputValue(), INSTRUCTIONS);
+});
+
+test('a change that the agent proposes is shown as a difference and accepted', async () => {
+  for (let i = 0; i < TURNS; i += 1) await call('POST', '/api/chat/messages/stream', { content: `${i}. Shorter, please.`, agent_id: 'expert' });
+  await show('/agents');
+  await row('expert').getByText('1 proposal').waitFor();
+  await row('expert').getByRole('link').click();
+  await page.getByRole('link', { name: /Instructions/ }).click();
+  const proposal = page.getByRole('region', { name: 'Proposed change' });
+  await proposal.getByText('Short answers are liked.').waitFor();
+  assert.equal(await proposal.locator('del').textContent(), 'Removed: Answer in at most ten sentences.');
+  assert.equal(await proposal.locator('ins').textContent(), 'Added: Answer in at most five sentences.');
+  assert.deepEqual(await axe(page), []);
+  await proposal.getByRole('button', { name: 'Accept' }).click();
+  await page.getByRole('button', { name: /Version 4.*in force.*by itself/ }).waitFor();
+  assert.equal(await page.getByRole('textbox', { name: 'Instructions' }).inputValue(), PROPOSED);
+});
+
+test('tools are chosen one by one', async () => {
+  await show('/agents/expert/tools');
+  await page.getByText('Only these').click();
+  await page.getByRole('button', { name: 'Clear all shown' }).click();
+  await page.getByText('It will have no tools at all.').waitFor();
+  await page.getByRole('checkbox', { name: /^read_file/ }).check();
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: 'Save' }).waitFor({ state: 'detached' });
+  assert.deepEqual((await (await call('GET', '/api/agents/expert')).json()).profile.tools, ['read_file']);
+});
+
+test('usage says what is not known', async () => {
+  await show('/agents/expert/usage');
+  const cost = page.locator('dl > div').filter({ hasText: 'Cost' });
+  await cost.waitFor();
+  assert.match(await cost.innerText(), /unknown/);
+  await page.getByText(/calls? whose price is not known/).waitFor();
+});
+
+test('an episode is written down, found by its words, changed and forgotten, and stays text', async () => {
+  await show('/memory');
+  await page.getByRole('button', { name: 'Remember something' }).first().click();
+  await dialog().getByLabel('What is remembered').fill(`Zebras live in Berlin. ${HOSTILE}`);
+  await dialog().getByLabel('Topics').fill('zoo, animals, zoo');
+  await dialog().getByLabel('Agent').selectOption('expert');
+  await dialog().getByRole('button', { name: 'Remember' }).click();
+  await page.getByText('Remembered.').waitFor();
+  await page.locator('main h1').focus();
+  await page.keyboard.press('/');
+  await page.keyboard.type('zebra onerror');
+  const found = row('Zebras live');
+  await found.locator('mark').getByText('onerror').waitFor();
+  assert.match(await found.innerText(), /<img src="http:\/\/evil.test\/a.png" onerror="window.harmed=1"> \[link\]\(javascript:window.harmed=2\) photo\ufffdgnp.exe/);
+  assert.match(await found.innerText(), /words: Zebras?, onerror/i);
+  assert.deepEqual(await axe(page), []);
+  await found.getByRole('button').focus();
+  await page.keyboard.press('Enter');
+  await dialog().getByText('animals').waitFor();
+  assert.deepEqual(await axe(page), []);
+  await dialog().getByRole('button', { name: 'Edit' }).click();
+  assert.equal(await dialog().getByLabel('Agent').inputValue(), 'expert');
+  await dialog().getByLabel('What is remembered').fill('Zebras live in Hamburg.');
+  await dialog().getByRole('button', { name: 'Save' }).click();
+  await dialog().getByText('Zebras live in Hamburg.').waitFor();
+  await dialog().getByRole('button', { name: 'Forget' }).click();
+  await dialog().getByRole('button', { name: 'Forget' }).click();
+  await page.getByText('Forgotten.').waitFor();
+  const left = await (await call('GET', '/api/memory/search?q=zebra&mode=keyword')).json();
+  assert.equal(left.total, 0);
+  assert.equal(await page.evaluate(() => window.harmed), undefined);
+});
+
+test('what comes into memory meanwhile is said', async () => {
+  await show('/memory');
+  await call('POST', '/api/memory/episodes', { content: 'Ada uses Rust and PostgreSQL in Berlin.', agent_id: 'ada' });
+  await page.getByText('There is more by now.').waitFor();
+  await page.getByRole('button', { name: 'Show', exact: true }).click();
+  await row('Ada uses Rust').waitFor();
+});
+
+test('without an embedding model a search says that it went by words, and one by meaning how to get one', async () => {
+  await show('/memory?q=rust');
+  await page.getByText(/Found by words only/).waitFor();
+  await page.getByLabel('Find by').selectOption('semantic');
+  await page.getByRole('alert').waitFor();
+});
+
+test('the list of the graph says what its drawing says', async () => {
+  await show('/memory/graph');
+  await page.locator('canvas').first().waitFor();
+  await page.getByRole('tab', { name: 'List' }).click();
+  await page.getByRole('button', { name: /Rust.*Language/s }).click();
+  await page.getByRole('list', { name: 'Relations of Rust' }).getByRole('button', { name: 'PostgreSQL' }).click();
+  await page.getByRole('list', { name: 'Relations of PostgreSQL' }).waitFor();
+  await page.getByRole('tab', { name: 'Drawing' }).click();
+  await page.getByRole('heading', { name: 'PostgreSQL' }).waitFor();
+});
+
+test('a job is run and says what came of it, and memory is exported', async () => {
+  await show('/memory/overview');
+  await page.getByRole('button', { name: 'Run: Consolidate conversations' }).click();
+  await page.getByText(/^Consolidate conversations: /).waitFor();
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Export' }).click()]);
+  assert.equal(download.suggestedFilename(), 'agentd-memory.json');
+});
+
+const VIEWS = ['/agents', '/agents?new=1', '/agents/expert', '/agents/expert/instructions', '/agents/expert/tools', '/agents/expert/usage', '/agents/nobody', '/memory', '/memory?q=rust', '/memory/clusters', '/memory/graph', '/memory/graph?shape=list', '/memory/overview'];
+
+for (const [size, viewport] of [['desktop', DESKTOP], ['phone', PHONE]]) {
+  for (const colorScheme of ['light', 'dark']) {
+    test(`agents and memory keep to WCAG 2.2 AA and fit: ${size}, ${colorScheme}`, async () => {
+      await page.setViewportSize(viewport);
+      await page.emulateMedia({ colorScheme });
+      const wrong = [];
+      for (const view of VIEWS) {
+        await show(view);
+        wrong.push(...(await axe(page)).map((line) => `${view} ${line}`));
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        if (overflow > 0) wrong.push(`${view} is ${overflow} px wider than the window`);
+      }
+      assert.deepEqual(wrong, []);
+    });
+  }
+}
+
+test('agents and memory can be walked through by Tab', async () => {
+  await page.setViewportSize(DESKTOP);
+  for (const view of VIEWS.filter((each) => !each.includes('new=1'))) {
+    await show(view);
+    const seen = await walk(page);
+    assert.ok(seen.length > 5, `${view}: ${seen.length} places`);
+    assert.deepEqual(seen.filter(({ name, tag }) => !name && !['INPUT', 'SELECT', 'TEXTAREA', 'DIV'].includes(tag)), [], view);
+  }
+});
+
+test('an agent is deleted only after a question', async () => {
+  await show('/agents/expert');
+  await page.getByRole('button', { name: 'Actions for expert' }).click();
+  await page.getByRole('menuitem', { name: 'Delete agent' }).click();
+  await dialog().getByRole('button', { name: 'Cancel' }).click();
+  await call('GET', '/api/agents/expert');
+  await page.getByRole('button', { name: 'Actions for expert' }).click();
+  await page.getByRole('menuitem', { name: 'Delete agent' }).click();
+  await dialog().getByRole('button', { name: 'Delete agent' }).click();
+  await page.getByText('expert is deleted.').waitFor();
+  assert.equal(await row('expert').count(), 0);
+});
+
+test('nothing left the daemon, and no script failed', () => {
+  assert.deepEqual(opened.strays, []);
+  assert.deepEqual(opened.problems, []);
+});
