@@ -159,6 +159,8 @@ test('an episode is written down, found by its words, changed and forgotten, and
   await dialog().getByLabel('Agent').selectOption('expert');
   await dialog().getByRole('button', { name: 'Remember' }).click();
   await page.getByText('Remembered.').waitFor();
+  await row('Zebras live').waitFor();
+  assert.equal(await page.getByText('There is more by now.').count(), 0);
   await page.locator('main h1').focus();
   await page.keyboard.press('/');
   await page.keyboard.type('zebra onerror');
