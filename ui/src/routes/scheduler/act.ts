@@ -1,0 +1,18 @@
+import { visible } from '../../lib/format';
+import { common } from '../../lib/texts';
+import { confirm } from '../../lib/ui/confirm.svelte';
+import { toastError } from '../../lib/ui/toast.svelte';
+import { jobs, type Job } from './jobs.svelte';
+import { say } from './texts';
+
+/** Asks, then deletes; answers whether the job is gone. */
+export async function remove(job: Job): Promise<boolean> {
+  if (!(await confirm({ title: say('deleteTitle', { name: visible(job.name) }), text: say('deleteText'), action: common('delete'), danger: true }))) return false;
+  try {
+    await jobs.delete(job);
+    return true;
+  } catch (error) {
+    toastError(error);
+    return false;
+  }
+}
