@@ -1,5 +1,5 @@
 import type { Schemas } from '../../lib/api';
-import { dayOf } from './when';
+import { dayOf } from '../../lib/when';
 
 export type Entry = Schemas['CalendarEntryView'];
 

@@ -1,6 +1,6 @@
 // Days and times as the owner's time zone has them, which need not be that of this browser.
-import { session } from '../../lib/session.svelte';
-import { language } from '../../lib/text.svelte';
+import { session } from './session.svelte';
+import { language } from './text.svelte';
 
 const here = Intl.DateTimeFormat().resolvedOptions().timeZone;
 export const zone = () => session.settings?.profile.timezone || here;
