@@ -5,6 +5,7 @@ import CalendarClock from '@lucide/svelte/icons/calendar-clock';
 import Inbox from '@lucide/svelte/icons/inbox';
 import MessageSquare from '@lucide/svelte/icons/message-square';
 import Settings from '@lucide/svelte/icons/settings';
+import Zap from '@lucide/svelte/icons/zap';
 import type { Component } from 'svelte';
 import { approvals } from '../lib/approvals.svelte';
 import { match } from '../lib/router.svelte';
@@ -33,6 +34,7 @@ export const views: View[] = [
   { path: '/agents/:name?/:section?', load: () => import('./agents/Agents.svelte'), group: 'agents', icon: Bot, title: { en: 'Agents', de: 'Agenten' }, key: 'e' },
   { path: '/memory/:section?', load: () => import('./memory/Memory.svelte'), group: 'agents', icon: Brain, title: { en: 'Memory', de: 'Gedächtnis' }, key: 'm' },
   { path: '/scheduler/:section?', load: () => import('./scheduler/Scheduler.svelte'), group: 'automation', icon: CalendarClock, title: { en: 'Scheduler', de: 'Zeitplan' }, key: 'j' },
+  { path: '/hooks/:section?', load: () => import('./hooks/Hooks.svelte'), group: 'automation', icon: Zap, title: { en: 'Hooks', de: 'Hooks' }, key: 'h' },
   { path: '/monitoring/:section?', load: () => import('./monitoring/Monitoring.svelte'), group: 'operation', icon: Activity, title: { en: 'Monitoring', de: 'Überwachung' }, key: 'o' },
   { path: '/settings/:section?', load: () => import('./settings/Settings.svelte'), group: 'operation', icon: Settings, title: { en: 'Settings', de: 'Einstellungen' }, key: 's', phone: true },
 ];
