@@ -147,12 +147,11 @@ bench-monitoring: tools ## Measure what monitoring costs, and its endpoints over
 
 bench-browser: export MINUTES ?= 2
 bench-browser: tools chromium ## Measure the browser next to Playwright, on 190 pages with a task each; hostile pages; a session: MINUTES=120 for more
-	@scripts/install-packages.sh nodejs npm
-	npm install --prefix bench/browser --no-audit --no-fund --silent
+	@source scripts/node.sh; npm ci --prefix bench/browser --no-audit --no-fund --silent
 	$(call say,building)
 	cargo build --release --package agentd-browser-bench --package agentd
 	$(call say,tasks and launches and clicks and snapshots)
-	target/release/suite
+	source scripts/node.sh; target/release/suite
 	$(call say,200 tabs and hostile pages)
 	target/release/hostile
 	$(call say,a session of the daemon and its stream and minutes of actions)
