@@ -126,7 +126,9 @@ async fn main() -> Outcome<ExitCode> {
     if only.is_empty() {
         is_well = cycles(&options, &spawner, &site, count).await?;
     }
-    println!("milliseconds: how long this process stood still at most, a click in a new tab after the attack, clicks in another");
+    println!(
+        "milliseconds: how long this process stood still at most, a click in a new tab after the attack, clicks in another"
+    );
     println!("tab of the same Chromium meanwhile (those that failed tenfold)");
     println!("{:<38} {:>6} {:>6} {:>8} {:>8} {:>5}  what it came to", "", "stall", "after", "median", "most", "times");
     let browser = Browser::new(options, spawner);
@@ -137,7 +139,8 @@ async fn main() -> Outcome<ExitCode> {
         let (median, most) = (survived.neighbour.median(), survived.neighbour.percentile(1.0));
         let (stall, after) = (survived.stall_ms, survived.afterwards_ms);
         // A Chromium that an attack has ended is followed by a new one.
-        let is_closed = survived.steps.last().is_some_and(|(_, came_to, _)| ["done", "browser_ended"].contains(&&**came_to));
+        let is_closed =
+            survived.steps.last().is_some_and(|(_, came_to, _)| ["done", "browser_ended"].contains(&&**came_to));
         let is_survived = is_closed && stall < MOST_STALL_MS;
         is_well &= is_survived;
         let mark = if is_survived { "" } else { "  FAILED" };

@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ const CHANGING: &str = "<h1 id=a style='font-size:80px'>0</h1><script>setInterva
 
 struct Session {
     daemon: DaemonUnderTest,
+    /// Where its Chromium has its folder.
+    temporary: PathBuf,
     base: String,
 }
 
@@ -74,7 +76,7 @@ impl Session {
         Held {
             resident_mib: self.daemon.own_resident_bytes() as f64 / f64::from(1 << 20),
             descriptors: self.daemon.descriptors(),
-            processes: chromium_of(&self.daemon.data_dir).len(),
+            processes: chromium_of(&self.temporary).len(),
         }
     }
 
@@ -94,7 +96,7 @@ impl Session {
     /// Processor time of the daemon and of its Chromium while so many clients watch.
     async fn stream(&self, clients: usize) -> Outcome<Duration> {
         let used = || {
-            let chromium = chromium_of(&self.daemon.data_dir).into_iter().map(processor_time_of).sum::<Duration>();
+            let chromium = chromium_of(&self.temporary).into_iter().map(processor_time_of).sum::<Duration>();
             chromium + self.daemon.processor_time()
         };
         let before = used();
@@ -120,13 +122,14 @@ impl Session {
     }
 }
 
-/// Processes whose command line names a profile of this daemon's browser, and their children.
-fn chromium_of(data_dir: &Path) -> Vec<u32> {
-    let name = data_dir.as_os_str().as_encoded_bytes();
+/// The processes of the Chromium whose folder is in there.
+fn chromium_of(temporary: &Path) -> Vec<u32> {
+    let name = temporary.as_os_str().as_encoded_bytes();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     processes
         .filter(|entry| {
-            let is_chromium = std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.starts_with(b"/usr/lib/chromium"));
+            let is_chromium =
+                std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.starts_with(b"/usr/lib/chromium"));
             is_chromium
                 && std::fs::read(entry.path().join("environ"))
                     .is_ok_and(|environment| environment.windows(name.len()).any(|part| part == name))
@@ -156,11 +159,11 @@ async fn main() -> Outcome<ExitCode> {
         std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     }
     let data = folder.path().join("data");
-    let temporary = temporary.display().to_string();
-    let daemon = DaemonUnderTest::spawn_with(&data, &[("TMPDIR", &temporary)])?.with_owner()?;
+    let variables = [("TMPDIR", &*temporary.display().to_string())];
+    let daemon = DaemonUnderTest::spawn_with(&data, &variables)?.with_owner()?;
     let allowed = json!({"allowed_hosts": ["127.0.0.1"]});
     daemon.call("PUT", "/api/settings/security", &allowed)?;
-    let session = Session { daemon, base: site.base() };
+    let session = Session { daemon, temporary: temporary.clone(), base: site.base() };
     let idle = session.held();
     let started = Instant::now();
     session.goto("/here")?;
@@ -172,7 +175,10 @@ async fn main() -> Outcome<ExitCode> {
     println!("snapshot of 2000 over HTTP:    {}", session.timed(SNAPSHOTS, snapshot)?);
     let open = session.held();
     let growth = open.resident_mib - idle.resident_mib;
-    println!("resident, the daemon itself: {:.1} MiB idle, {:.1} MiB with a browser ({growth:+.1})", idle.resident_mib, open.resident_mib);
+    println!(
+        "resident, the daemon itself: {:.1} MiB idle, {:.1} MiB with a browser ({growth:+.1})",
+        idle.resident_mib, open.resident_mib
+    );
 
     session.show(CHANGING)?;
     let one = session.stream(1).await?;
@@ -206,7 +212,9 @@ async fn main() -> Outcome<ExitCode> {
     session.daemon.call("POST", "/api/browser/close", &Value::Null)?;
     let closed = session.held();
     println!("closed: {closed:?}, {} folders left", std::fs::read_dir(&temporary)?.count());
-    let is_flat = last.resident_mib - before.resident_mib < MOST_GROWTH_MIB && last.descriptors <= before.descriptors + 4;
+    // Timers of the daemon's workers come one by one, as each first comes to rest.
+    let is_flat =
+        last.resident_mib - before.resident_mib < MOST_GROWTH_MIB && last.descriptors <= after.descriptors + 4;
     let is_clean = closed.processes == 0 && std::fs::read_dir(&temporary)?.count() == 0;
     let is_well = growth <= MOST_GROWTH_MIB && ratio <= MOST_STREAM_RATIO && is_flat && is_clean;
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
