@@ -44,7 +44,7 @@ fn popups_and_links_to_new_windows_become_tabs() {
 fn a_window_that_closes_because_of_an_action_is_no_failure_of_it() {
     run(async {
         let context = context().await;
-        let next = path("<button onclick='close()'>Done</button><input onkeydown='close()'>").await;
+        let next = path("<button onclick='window.close()'>Done</button><input onkeydown='window.close()'>").await;
         let tab = open(&context, &format!("<button onclick=\"window.open('{next}')\">Open</button>")).await;
         for action in [
             json!({"action": "click", "selector": "text=Done"}),
