@@ -1,5 +1,6 @@
 //! Keys and text.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
@@ -7,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::keys::{self, Key};
 use super::locate::Needs;
-use super::pointer::or_closed;
 use crate::BrowserError;
 use crate::selector::shortened;
 use crate::tab::{Argument, Deadline, Element, Invoked, QUICK, Tab};
@@ -141,7 +141,8 @@ impl Tab {
         // Sent together; the browser keeps the order.
         let pressed = self.call::<IgnoredAny>("Input.dispatchKeyEvent", down, QUICK);
         let released = self.call::<IgnoredAny>("Input.dispatchKeyEvent", up, QUICK);
-        or_closed(tokio::try_join!(pressed, released).map(|_| ()))
+        self.input_sent.store(true, Ordering::Relaxed);
+        tokio::try_join!(pressed, released).map(|_| ())
     }
 }
 

@@ -1,5 +1,6 @@
 //! One action, from its request to its outcome.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Action, ActionOutcome, ActionRequest, DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS};
@@ -44,6 +45,7 @@ impl Tab {
             .await
             .map_err(|_| deadline.timeout("the end of another action in this tab"))?;
         let before = self.before();
+        self.input_sent.store(false, Ordering::Relaxed);
         let performed = self.guarded(self.perform(&request.action, deadline));
         let done = match tokio::time::timeout(deadline.remaining() + GRACE, performed).await {
             Ok(done) => done,
@@ -55,6 +57,8 @@ impl Tab {
             Ok(()) => {}
             // The action was done, and the page asks something because of it.
             Err(BrowserError::DialogOpen { .. }) if self.before().dialogs != before.dialogs => {}
+            // The page closed its window because of what was done in it.
+            Err(BrowserError::NoTab(_)) if self.input_sent.load(Ordering::Relaxed) => {}
             Err(error) => return Err(error),
         }
         Ok(self.outcome(before, deadline).await)

@@ -1,5 +1,6 @@
 //! The mouse: clicks, hovering, the wheel, dragging.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -73,12 +74,12 @@ impl Tab {
         }
         // The browser keeps their order. Waiting for each would cost a frame: moves are handled once a frame.
         let events = sent.into_iter().map(|event| self.call::<IgnoredAny>("Input.dispatchMouseEvent", event, QUICK));
-        or_closed(try_join_all(events).await.map(|_| ()))?;
-        match self.invoke::<Option<String>>(&ready.element.frame, "disarm", &[], QUICK).await {
-            Ok(Invoked::Done(blocked)) => Ok(blocked),
-            // A page that went elsewhere, or closed its window, has taken the guard with it.
-            Ok(Invoked::Gone) | Err(BrowserError::NoTab(_)) => Ok(None),
-            Err(error) => Err(error),
+        self.input_sent.store(true, Ordering::Relaxed);
+        try_join_all(events).await?;
+        // A page that went elsewhere has taken the guard with it.
+        match self.invoke::<Option<String>>(&ready.element.frame, "disarm", &[], QUICK).await? {
+            Invoked::Done(blocked) => Ok(blocked),
+            Invoked::Gone => Ok(None),
         }
     }
 
@@ -188,14 +189,6 @@ impl Tab {
         let button = if buttons == 0 { "none" } else { "left" };
         let moved = mouse("mouseMoved", x, y, json!({"button": button, "buttons": buttons}));
         self.call::<IgnoredAny>("Input.dispatchMouseEvent", moved, QUICK).await.map(|_| ())
-    }
-}
-
-/// A window that closes because of what was done in it is no failure: it was done.
-pub(super) fn or_closed(done: Result<(), BrowserError>) -> Result<(), BrowserError> {
-    match done {
-        Err(BrowserError::NoTab(_)) => Ok(()),
-        other => other,
     }
 }
 

@@ -13,7 +13,7 @@ mod world;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -74,6 +74,8 @@ pub struct Tab {
     worlds: Mutex<HashMap<FrameId, World>>,
     /// Held by the action that runs; fair.
     pub(crate) turn: tokio::sync::Mutex<()>,
+    /// Whether that action has sent a key or a click.
+    pub(crate) input_sent: AtomicBool,
     /// Held by the snapshot that is taken.
     pub(crate) snapshots: tokio::sync::Mutex<()>,
     pub(crate) refs: Mutex<Refs>,
@@ -137,6 +139,7 @@ impl Tab {
             state: watch::Sender::new(state),
             worlds: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
+            input_sent: AtomicBool::new(false),
             snapshots: tokio::sync::Mutex::default(),
             refs: Mutex::default(),
             pinned: Mutex::default(),
