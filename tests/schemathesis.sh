@@ -29,7 +29,7 @@ status=0
 .venv/bin/schemathesis --config-file tests/schemathesis.toml run "$url/api/openapi.json" \
   --header "Authorization: Bearer $key" \
   --checks not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance \
-  --phases examples,coverage,fuzzing --max-examples "$examples" --seed 7 --no-shrink --request-timeout 30 \
+  --phases examples,coverage,fuzzing --max-examples "$examples" --seed 7 --no-shrink --request-timeout 90 \
   --exclude-path-regex '/stream$' --exclude-operation-id logout --exclude-operation-id rotate_key --exclude-operation-id delete_key \
   --suppress-health-check all --no-color || status=$?
 
