@@ -2,6 +2,7 @@ import Bot from '@lucide/svelte/icons/bot';
 import Brain from '@lucide/svelte/icons/brain';
 import Activity from '@lucide/svelte/icons/activity';
 import CalendarClock from '@lucide/svelte/icons/calendar-clock';
+import Globe from '@lucide/svelte/icons/globe';
 import Inbox from '@lucide/svelte/icons/inbox';
 import MessageSquare from '@lucide/svelte/icons/message-square';
 import Settings from '@lucide/svelte/icons/settings';
@@ -33,6 +34,7 @@ export const views: View[] = [
   { path: '/approvals', load: () => import('./approvals/Approvals.svelte'), group: 'work', icon: Inbox, title: { en: 'Approvals', de: 'Freigaben' }, key: 'a', phone: true, badge: () => approvals.pending.length },
   { path: '/agents/:name?/:section?', load: () => import('./agents/Agents.svelte'), group: 'agents', icon: Bot, title: { en: 'Agents', de: 'Agenten' }, key: 'e' },
   { path: '/memory/:section?', load: () => import('./memory/Memory.svelte'), group: 'agents', icon: Brain, title: { en: 'Memory', de: 'Gedächtnis' }, key: 'm' },
+  { path: '/browser/:section?', load: () => import('./browser/Browser.svelte'), group: 'agents', icon: Globe, title: { en: 'Browser', de: 'Browser' }, key: 'b' },
   { path: '/scheduler/:section?', load: () => import('./scheduler/Scheduler.svelte'), group: 'automation', icon: CalendarClock, title: { en: 'Scheduler', de: 'Zeitplan' }, key: 'j' },
   { path: '/hooks/:section?', load: () => import('./hooks/Hooks.svelte'), group: 'automation', icon: Zap, title: { en: 'Hooks', de: 'Hooks' }, key: 'h' },
   { path: '/monitoring/:section?', load: () => import('./monitoring/Monitoring.svelte'), group: 'operation', icon: Activity, title: { en: 'Monitoring', de: 'Überwachung' }, key: 'o' },

@@ -1,0 +1,93 @@
+import { ApiError, api, asApiError, CSRF, errorOf, ok, type Schemas } from '../../lib/api';
+
+export type Tab = Schemas['BrowserTab'];
+export type Recording = Schemas['BrowserRecording'];
+export type Action = Schemas['BrowserAction'];
+export type ActionName = Action['action'];
+export type Dialog = Schemas['BrowserDialog'];
+
+/** The one browser of the daemon, as all sections of the view show it. */
+class Browser {
+  status = $state<Schemas['BrowserStatus'] | null>(null);
+  tabs = $state<Tab[]>([]);
+  problem = $state<unknown>(null);
+  /** Why there can be no browser, in the daemon's words. */
+  missing = $state<string | null>(null);
+  /** This daemon was built without it. */
+  absent = $state(false);
+  /** What the page asks and nobody has answered. */
+  dialog = $state<Dialog | null>(null);
+  /** The recording that runs. */
+  recording = $state<Recording | null>(null);
+  busy = $state('');
+
+  readonly active = $derived(this.tabs.find((tab) => tab.active) ?? null);
+
+  async load() {
+    try {
+      const [status, { tabs }] = await Promise.all([ok(api.GET('/api/browser/status')), ok(api.GET('/api/browser/tabs'))]);
+      [this.status, this.tabs, this.problem] = [status, tabs, null];
+      if (!status.running) this.dialog = null;
+    } catch (error) {
+      this.problem = error;
+      this.absent = error instanceof ApiError && error.status === 404;
+    }
+  }
+
+  /** Before anything was started, the tools of agents say whether it can be. */
+  async lookForChromium() {
+    const { data } = await api.GET('/api/settings/skills/builtin').catch(() => ({ data: null }));
+    const tool = data?.tools.find(({ name }) => name === 'browser_open');
+    if (tool) this.missing = tool.available ? null : (tool.problem ?? null);
+  }
+
+  async loadRecording() {
+    const { data } = await api.GET('/api/browser/recordings').catch(() => ({ data: null }));
+    if (data) this.recording = data.recordings.find(({ state }) => state === 'running') ?? null;
+  }
+
+  /** Does something in the active tab; throws what was wrong. */
+  async act(action: ActionName, fields: Partial<Action> = {}): Promise<Schemas['BrowserActionResult']> {
+    try {
+      const done = await ok(api.POST('/api/browser/action', { body: { ...fields, action } }));
+      this.missing = null;
+      if (done.dialog) this.dialog = done.dialog.answer === null ? done.dialog : null;
+      return done;
+    } catch (error) {
+      const known = asApiError(error);
+      if (known.code === 'browser_unavailable') this.missing = known.message;
+      if (known.code === 'dialog_open' && !this.dialog) this.dialog = { kind: 'unknown', message: '', answer: null };
+      throw error;
+    } finally {
+      if (this.recording) void this.loadRecording();
+    }
+  }
+}
+
+export const browser = new Browser();
+
+/** An answer that is a file; throws an `ApiError` where it was refused. */
+export async function fileOf(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Blob> {
+  const response = await fetch(path, {
+    method,
+    credentials: 'same-origin',
+    headers: { ...CSRF, ...(body !== undefined && { 'Content-Type': 'application/json' }) },
+    body: body === undefined ? undefined : JSON.stringify(body),
+    signal,
+  });
+  if (!response.ok) throw await errorOf(response);
+  return response.blob();
+}
+
+/** Hands what was fetched to the person as a file. */
+export function download(name: string, content: Blob | string) {
+  const url = URL.createObjectURL(typeof content === 'string' ? new Blob([content], { type: 'application/json' }) : content);
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+/** A name as a file may have it. */
+export const fileName = (name: string) => name.toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '') || 'recording';

@@ -1,0 +1,66 @@
+// What a person does in the frame, as actions in the order in which it was done: one is sent when the one before it
+// was answered, and turns of the wheel that come meanwhile are sent as one.
+
+import type { Action, ActionName } from './browser.svelte';
+
+interface Input {
+  action: ActionName;
+  fields: Partial<Action>;
+}
+
+/** Keys are waited for no longer than this: who types does not look at what was a minute ago. */
+const MOST_WAITING = 200;
+
+export class InputQueue {
+  #waiting: Input[] = [];
+  #sending = false;
+
+  constructor(
+    private readonly send: (action: ActionName, fields: Partial<Action>) => Promise<unknown>,
+    private readonly onproblem: (error: unknown) => void,
+  ) {}
+
+  add(action: ActionName, fields: Partial<Action>) {
+    const last = this.#waiting.at(-1);
+    if (last?.action === 'scroll' && action === 'scroll' && last.fields.selector === fields.selector) {
+      last.fields.x = (last.fields.x ?? 0) + (fields.x ?? 0);
+      last.fields.y = (last.fields.y ?? 0) + (fields.y ?? 0);
+    } else if (this.#waiting.length < MOST_WAITING) this.#waiting.push({ action, fields: { ...fields } });
+    void this.#run();
+  }
+
+  clear() {
+    this.#waiting = [];
+  }
+
+  async #run() {
+    if (this.#sending) return;
+    this.#sending = true;
+    try {
+      for (let next = this.#waiting.shift(); next; next = this.#waiting.shift()) {
+        if (next.action === 'scroll' && !next.fields.x && !next.fields.y) continue;
+        await this.send(next.action, next.fields);
+      }
+    } catch (error) {
+      // What was typed after it was meant for a page on which it was done.
+      this.clear();
+      this.onproblem(error);
+    } finally {
+      this.#sending = false;
+    }
+  }
+}
+
+const NAMED = new Set(['Enter', 'Tab', 'Backspace', 'Delete', 'Escape', 'ArrowUp', 'ArrowDown', 'ArrowLeft', 'ArrowRight', 'Home', 'End', 'PageUp', 'PageDown', 'Insert']);
+
+/** A key press as an action, or none where it is no key of the page. */
+export function keyAction(event: KeyboardEvent): Input | null {
+  const { key } = event;
+  const character = [...key].length === 1;
+  if (!character && !NAMED.has(key) && !/^F([1-9]|1[0-2])$/.test(key)) return null;
+  const isCommand = event.ctrlKey || event.metaKey || (event.altKey && !event.getModifierState('AltGraph'));
+  // Letters that no key of an English keyboard writes are put in as text.
+  if (character && !isCommand && !/^[\x20-\x7e]$/.test(key)) return { action: 'type_text', fields: { selector: ':focus', text: key, timeout_ms: 2000 } };
+  const held = [event.ctrlKey || event.metaKey ? 'Control' : '', isCommand && event.altKey ? 'Alt' : '', event.shiftKey && (isCommand || !character) ? 'Shift' : ''];
+  return { action: 'press_key', fields: { key: [...held.filter(Boolean), key === ' ' ? 'Space' : key].join('+') } };
+}
