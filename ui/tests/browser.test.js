@@ -1,0 +1,309 @@
+// The daemon's browser, as a person sees it, takes it over and keeps what was done. It drives a real Chromium.
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { after, before, test } from 'node:test';
+import { axe, DESKTOP, openPage, PHONE, startBrowser, startDaemon, walk } from './harness.js';
+
+let daemon;
+let site;
+let browser;
+let opened;
+let page;
+
+/** A shop whose order button can become another one, or go. */
+function startSite() {
+  const state = { button: '<button id="order">Order</button>', ordered: [] };
+  const shop = () => `<!doctype html><title>Coffee \u202eshop</title>
+    <form onsubmit="event.preventDefault(); fetch('/api/order?of=' + encodeURIComponent(who.value + ' ' + secret.value)).then((answer) => answer.text()).then((text) => (said.textContent = text))">
+      <label>Name <input id="who"></label> <label>Password <input id="secret" type="password"></label>
+      <label>Size <select id="size"><option>Small</option><option>Large</option></select></label>
+      ${state.button} <output id="said"></output>
+    </form>
+    <p><button onclick="document.title = prompt('Which title?')">Rename</button> <a href="/about" target="_blank">About us</a></p>
+    <div style="height: 3000px"></div>
+    <script>
+      addEventListener('scroll', () => (document.title = 'Scrolled ' + (scrollY > 100)));
+      document.cookie = 'visit=1'; localStorage.visit = 1;
+    </script>`;
+  const server = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url, 'http://site');
+    const send = (status, type, body) => response.writeHead(status, { 'Content-Type': type }).end(body);
+    if (pathname === '/') send(200, 'text/html; charset=utf-8', shop());
+    else if (pathname === '/about') send(200, 'text/html', '<!doctype html><title>About us</title><h1>About us</h1>');
+    else if (pathname === '/api/order') {
+      state.ordered.push(searchParams.get('of'));
+      send(200, 'text/plain', 'Thank you');
+    } else send(404, 'text/plain', 'no');
+  });
+  return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(Object.assign(state, { url: `http://127.0.0.1:${server.address().port}/`, stop: () => server.close() }))));
+}
+
+async function call(method, path, data) {
+  const response = await page.request.fetch(daemon.url + path, { method, data, headers: { 'X-Svc-Csrf': '1' } });
+  assert.ok(response.ok(), `${method} ${path}: ${response.status()} ${await response.text()}`);
+  return response;
+}
+const act = async (action, fields) => (await call('POST', '/api/browser/action', { action, ...fields })).json();
+
+before(async () => {
+  [daemon, site, browser] = await Promise.all([startDaemon(), startSite(), startBrowser()]);
+  opened = await openPage(browser, daemon.url);
+  page = opened.page;
+  await call('POST', '/api/auth/register', { username: 'owner', password: 'correct horse battery', cookie: true });
+  await call('POST', '/api/auth/keys', { name: 'page' });
+  await call('PUT', '/api/settings/profile', { display_name: 'Owner' });
+  await call('PUT', '/api/providers/openai/key', { api_key: 'any', base_url: site.url, default_model: 'fake-model' });
+  await call('PUT', '/api/settings/agent', { default_provider: 'openai' });
+  await call('POST', '/api/agents', { svc_name: 'ada', user_name: 'Owner', archetype: 'assistant' });
+  await call('PUT', '/api/browser/config', { ssrf_allowlist: ['127.0.0.1'], stream_fps: 2 });
+});
+
+after(async () => {
+  await browser?.close();
+  await daemon?.stop();
+  site?.stop();
+});
+
+/** Opens a view and waits until everything that it loads is there. */
+async function show(view) {
+  await page.goto(daemon.url + view);
+  await page.locator('main h1').waitFor();
+  await page.waitForFunction(() => !document.querySelector('main [role=status][aria-label="Loading"]'));
+}
+const dialog = () => page.locator('dialog[open]').last();
+const row = (text) => page.locator('main li').filter({ hasText: text });
+const frame = () => page.getByRole('application');
+/** Waits for what the page of the site has come to. */
+async function until(look, what) {
+  for (const end = Date.now() + 10_000; ; ) {
+    if (await look()) return;
+    assert.ok(Date.now() < end, what);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+const titled = (title) => until(async () => (await (await call('GET', '/api/browser/tabs')).json()).tabs.some((tab) => tab.title === title), `no tab is called ${title}`);
+
+test('where there is no Chromium, the view says so and what to do', async () => {
+  const problem = 'there is no browser: install Chromium (`apt-get install chromium` on Debian)';
+  await page.route('**/api/settings/skills/builtin', (route) => route.fulfill({ json: { tools: [{ name: 'browser_open', description: '', effect: 'acts', enabled: true, available: false, problem }], total: 1 } }));
+  await show('/browser');
+  await page.getByRole('alert').getByText(problem).waitFor();
+  assert.deepEqual(await axe(page), []);
+  await page.unroute('**/api/settings/skills/builtin');
+  await page.route('**/api/browser/status', (route) => route.fulfill({ status: 404, json: { error: 'There is nothing at this path', code: 'not_found', fields: [] } }));
+  await show('/browser');
+  await page.getByText('This daemon has no browser').waitFor();
+  await page.unroute('**/api/browser/status');
+});
+
+test('a page is opened, seen live, and taken over with keys, the wheel and the list', async () => {
+  await show('/browser');
+  await page.getByText('No page is open').waitFor();
+  await page.getByLabel('Address').fill(site.url);
+  await page.getByLabel('Address').press('Enter');
+  await page.locator('main canvas:visible').waitFor();
+  // A name that turns its direction around is shown as it is.
+  await page.getByRole('list', { name: 'Tabs' }).getByText('Coffee \ufffdshop').waitFor();
+  const drawn = await page.locator('main canvas').evaluate((canvas) => new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, 200).data).size);
+  assert.ok(drawn > 4, 'nothing is drawn');
+
+  await page.keyboard.press('Escape');
+  assert.equal(await frame().count(), 0);
+  await page.getByRole('button', { name: 'Take over' }).click();
+  await page.getByText('You are in control.').waitFor();
+  await page.getByRole('button', { name: 'Type into Name' }).click();
+  await page.getByLabel('Text for Name').fill('Ada');
+  await page.getByLabel('Text for Name').press('Enter');
+  await page.getByText('value "Ada"').waitFor();
+  // Tab and the `g` that leads elsewhere in this page belong to the other one now.
+  await frame().focus();
+  await page.keyboard.press('Tab');
+  await page.keyboard.type('g?');
+  await page.keyboard.press('Enter');
+  await until(() => site.ordered.includes('Ada g?'), `ordered: ${site.ordered}`);
+  await frame().hover();
+  await page.mouse.wheel(0, 400);
+  await titled('Scrolled true');
+  assert.equal(await page.evaluate(() => scrollY + document.querySelector('main').scrollTop), 0);
+
+  await page.getByRole('button', { name: 'Click Rename' }).click();
+  await page.getByText('Which title?').waitFor();
+  assert.deepEqual(await axe(page), []);
+  await page.getByLabel('Answer').fill('Renamed');
+  await page.getByRole('button', { name: 'OK', exact: true }).click();
+  await titled('Renamed');
+  await frame().focus();
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Escape');
+  await frame().waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Take over' }).waitFor();
+});
+
+test('tabs are listed with windows that pages open, chosen and closed, and what may not be reached is said', async () => {
+  await act('click', { selector: 'text=About us' });
+  const tabs = page.getByRole('list', { name: 'Tabs' });
+  await tabs.getByText('About us').waitFor();
+  await tabs.getByRole('button', { name: 'About us', exact: true }).click();
+  await page.waitForFunction((url) => document.querySelector('main form input').value === url, `${site.url}about`);
+  await page.getByRole('button', { name: 'Close About us' }).click();
+  await tabs.getByText('About us').waitFor({ state: 'detached' });
+  await page.getByLabel('Address').fill('http://169.254.169.254/');
+  await page.getByLabel('Address').press('Enter');
+  await page.getByRole('alert').getByText(/ssrf_allowlist/).waitFor();
+});
+
+test('requests follow, are filtered, answered by mocks, and kept as a HAR', async () => {
+  await show('/browser/requests?type=fetch');
+  await row('/api/order').first().waitFor();
+  await page.getByLabel('Type').selectOption('');
+  await row('document').first().waitFor();
+  await page.getByLabel('Address contains').fill('/api/order');
+  await row('document').first().waitFor({ state: 'detached' });
+  await row('/api/order').first().getByRole('button').click();
+  await dialog().getByText('text/plain').waitFor();
+  await dialog().getByRole('button', { name: 'Answer it with a mock' }).click();
+  await dialog().getByLabel('Body').fill('Sold out');
+  await dialog().getByLabel('Status').fill('503');
+  await dialog().getByRole('button', { name: 'Add' }).click();
+  await dialog().getByRole('list', { name: 'Mocks' }).getByText('Sold out').waitFor();
+  assert.deepEqual(await axe(page), []);
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: 'Start a HAR' }).click();
+  const end = page.getByRole('button', { name: 'End and download the HAR' });
+  await end.waitFor();
+  await page.getByLabel('Address contains').fill(`${site.url}api/order`);
+  const before = site.ordered.length;
+  await act('goto', { url: site.url });
+  await act('click', { selector: '#order' });
+  // It comes by itself.
+  await row('mock').getByText('503').waitFor();
+  assert.equal(site.ordered.length, before);
+  const [download] = await Promise.all([page.waitForEvent('download'), end.click()]);
+  const har = JSON.parse(await readFile(await download.path(), 'utf8'));
+  assert.ok(har.log.entries.some(({ response }) => response.content.text === 'Sold out'));
+  await page.getByRole('button', { name: 'Mocks' }).click();
+  await dialog().getByRole('button', { name: /^Remove the mock/ }).click();
+  await page.getByText('The mock is removed.').waitFor();
+  assert.equal((await (await call('GET', '/api/browser/mock')).json()).total, 0);
+});
+
+test('what is done is recorded with pictures and without secrets, done again, and says what has changed', async () => {
+  await show('/browser/recordings');
+  await page.getByText('Nothing is recorded yet').waitFor();
+  await page.getByRole('button', { name: 'Record' }).click();
+  await dialog().getByLabel('Name').fill('Order <img src=x onerror="window.harmed=1">');
+  await dialog().getByRole('button', { name: 'Record' }).click();
+  await page.getByRole('button', { name: 'Stop, 0 steps' }).waitFor();
+  await act('goto', { url: site.url });
+  await act('type_text', { selector: '#who', text: 'Grace' });
+  await act('type_text', { selector: '#secret', text: 'hunter2' });
+  await act('click', { selector: '#order' });
+  await page.getByRole('button', { name: 'Stop, 4 steps' }).click();
+  await page.getByText('4 steps are recorded').waitFor();
+  await row('Order <img').getByRole('button').click();
+  const steps = dialog().getByRole('list', { name: 'Steps' }).locator('> li');
+  await steps.nth(3).getByText('click button "Order"').waitFor();
+  await until(() => dialog().locator('img').first().evaluate((image) => image.complete && image.naturalWidth > 100), 'no picture of the first step');
+  assert.doesNotMatch(await dialog().innerText(), /hunter2/);
+  assert.deepEqual(await axe(page), []);
+
+  const replay = async () => {
+    await dialog().getByRole('button', { name: 'Replay' }).first().click();
+    await dialog().getByLabel('Secret 1').fill('hunter2');
+    await dialog().getByLabel('Secret 1').press('Enter');
+  };
+  const done = () => site.ordered.filter((of) => of === 'Grace hunter2').length;
+  const before = done();
+  await replay();
+  await dialog().getByText('All 4 steps were done again.').waitFor();
+  await until(() => done() === before + 1, 'it was not ordered again');
+  site.button = '<p><button id="buy">Order</button></p>';
+  await replay();
+  await dialog().getByText('At 1 step the page has changed since it was recorded.').waitFor();
+  await steps.nth(3).getByText('done, page changed').waitFor();
+  site.button = '';
+  await replay();
+  await dialog().getByText('Step 4 could not be done.').waitFor({ timeout: 30_000 });
+  await dialog().getByAltText('The page when the step failed').waitFor();
+  assert.deepEqual(await axe(page), []);
+
+  await dialog().getByRole('button', { name: 'Make a video' }).click();
+  await dialog().locator('video').waitFor();
+  const [download] = await Promise.all([page.waitForEvent('download'), dialog().getByRole('button', { name: /^Download \(/ }).click()]);
+  assert.match((await readFile(await download.path())).subarray(0, 64).toString('latin1'), /ftyp/);
+  assert.equal(await page.evaluate(() => window.harmed), undefined);
+});
+
+test('sign-ins are saved, restored after a question, and deleted', async () => {
+  await act('goto', { url: site.url });
+  await show('/browser/signins');
+  await page.getByText('No sign-in is saved yet').waitFor();
+  await page.getByRole('button', { name: 'Save sign-ins' }).click();
+  await dialog().getByLabel('Name').fill('shop');
+  await dialog().getByRole('button', { name: 'Save' }).click();
+  await row('shop').getByText(/1 cookie · storage of 1 site/).waitFor();
+  await call('DELETE', '/api/browser/cookies');
+  await row('shop').getByRole('button', { name: 'Restore shop' }).click();
+  await dialog().getByRole('button', { name: 'Restore' }).click();
+  await page.getByText('Restored. Load open pages again.').waitFor();
+  assert.equal((await (await call('GET', '/api/browser/cookies')).json()).cookies[0].name, 'visit');
+});
+
+for (const [size, viewport] of [['desktop', DESKTOP], ['phone', PHONE]]) {
+  for (const colorScheme of ['light', 'dark']) {
+    test(`the browser keeps to WCAG 2.2 AA and fits: ${size}, ${colorScheme}`, async () => {
+      await page.setViewportSize(viewport);
+      await page.emulateMedia({ colorScheme });
+      const wrong = [];
+      const look = async (view) => {
+        wrong.push(...(await axe(page)).map((line) => `${view} ${line}`));
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        if (overflow > 0) wrong.push(`${view} is ${overflow} px wider than the window`);
+      };
+      const { recordings } = await (await call('GET', '/api/browser/recordings')).json();
+      for (const view of ['/browser', '/browser/requests', '/browser/recordings', `/browser/recordings?recording=${recordings[0].recording_id}`, '/browser/signins']) {
+        await show(view);
+        await look(view);
+      }
+      await show('/browser');
+      await page.locator('main canvas:visible').waitFor();
+      await page.getByRole('button', { name: 'Take over' }).click();
+      await page.getByRole('button', { name: 'Click Rename' }).waitFor();
+      await look('taken over');
+      await page.getByRole('button', { name: 'Give it back' }).click();
+    });
+  }
+}
+
+test('the browser can be walked through by Tab, and a recording is deleted only after a question', async () => {
+  await page.setViewportSize(DESKTOP);
+  for (const view of ['/browser', '/browser/requests', '/browser/recordings', '/browser/signins']) {
+    await show(view);
+    const seen = await walk(page);
+    assert.ok(seen.length > 5, `${view}: ${seen.length} places`);
+    assert.deepEqual(seen.filter(({ name, tag }) => !name && !['INPUT', 'SELECT', 'TEXTAREA', 'DIV'].includes(tag)), [], view);
+  }
+  await show('/browser/recordings');
+  await row('Order <img').getByRole('button').click();
+  await dialog().getByRole('button', { name: 'Delete' }).click();
+  await dialog().getByRole('button', { name: 'Cancel' }).click();
+  await dialog().getByRole('button', { name: 'Delete' }).click();
+  await dialog().getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('Nothing is recorded yet').waitFor();
+});
+
+test('the browser is closed after a question, and the view waits for the next page', async () => {
+  await show('/browser');
+  await page.locator('main canvas:visible').waitFor();
+  await page.getByRole('button', { name: 'Close the browser' }).click();
+  await dialog().getByRole('button', { name: 'Close the browser' }).click();
+  await page.getByText('No page is open').waitFor();
+  await act('goto', { url: site.url });
+  await page.locator('main canvas:visible').waitFor();
+});
+
+test('nothing left the daemon, and no script failed', () => {
+  assert.deepEqual(opened.strays, []);
+  assert.deepEqual(opened.problems, []);
+});
