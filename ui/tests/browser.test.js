@@ -259,8 +259,9 @@ for (const [size, viewport] of [['desktop', DESKTOP], ['phone', PHONE]]) {
       const look = async (view) => {
         wrong.push(...(await axe(page)).map((line) => `${view} ${line}`));
         const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        if (overflow > 0) wrong.push(`${view} is ${overflow} px wider than the window`);
+        if (overflow > 0 || (await fits()) > 0) wrong.push(`${view} is wider than the window`);
       };
+      const fits = () => page.locator('main').evaluate((main) => main.scrollWidth - main.clientWidth);
       const { recordings } = await (await call('GET', '/api/browser/recordings')).json();
       for (const view of ['/browser', '/browser/requests', '/browser/recordings', `/browser/recordings?recording=${recordings[0].recording_id}`, '/browser/signins']) {
         await show(view);

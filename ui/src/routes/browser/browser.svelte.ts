@@ -17,21 +17,42 @@ class Browser {
   absent = $state(false);
   /** What the page asks and nobody has answered. */
   dialog = $state<Dialog | null>(null);
+  /** Whether requests are kept as a HAR; the daemon says so only when it is asked to begin or to end. */
+  har = $state(false);
   /** The recording that runs. */
   recording = $state<Recording | null>(null);
-  busy = $state('');
 
   readonly active = $derived(this.tabs.find((tab) => tab.active) ?? null);
 
-  async load() {
+  #loading: Promise<void> | null = null;
+  #next: Promise<void> | null = null;
+  #dialogTimer: ReturnType<typeof setTimeout> | undefined;
+
+  /** One at a time: a tab that hangs is waited for. What comes meanwhile is loaded after it. */
+  load(): Promise<void> {
+    if (!this.#loading) return (this.#loading = this.#fetch().finally(() => (this.#loading = null)));
+    return (this.#next ??= this.#loading.then(() => {
+      this.#next = null;
+      return this.load();
+    }));
+  }
+
+  async #fetch() {
     try {
       const [status, { tabs }] = await Promise.all([ok(api.GET('/api/browser/status')), ok(api.GET('/api/browser/tabs'))]);
       [this.status, this.tabs, this.problem] = [status, tabs, null];
-      if (!status.running) this.dialog = null;
+      if (!status.running) [this.dialog, this.har] = [null, false];
     } catch (error) {
       this.problem = error;
       this.absent = error instanceof ApiError && error.status === 404;
     }
+  }
+
+  /** After 30 seconds the daemon has answered for everybody. */
+  #asks(dialog: Dialog | null) {
+    this.dialog = dialog;
+    clearTimeout(this.#dialogTimer);
+    if (dialog) this.#dialogTimer = setTimeout(() => (this.dialog = null), 30_000);
   }
 
   /** Before anything was started, the tools of agents say whether it can be. */
@@ -51,12 +72,12 @@ class Browser {
     try {
       const done = await ok(api.POST('/api/browser/action', { body: { ...fields, action } }));
       this.missing = null;
-      if (done.dialog) this.dialog = done.dialog.answer === null ? done.dialog : null;
+      if (done.dialog || done.navigated) this.#asks(done.dialog?.answer === null ? done.dialog : null);
       return done;
     } catch (error) {
       const known = asApiError(error);
       if (known.code === 'browser_unavailable') this.missing = known.message;
-      if (known.code === 'dialog_open' && !this.dialog) this.dialog = { kind: 'unknown', message: '', answer: null };
+      if (known.code === 'dialog_open' && !this.dialog) this.#asks({ kind: 'unknown', message: '', answer: null });
       throw error;
     } finally {
       if (this.recording) void this.loadRecording();

@@ -30,7 +30,7 @@ export class Frames {
   }
 
   /** What was drawn belongs to a browser that is gone. */
-  clear() {
+  #clear() {
     this.count = this.width = this.height = 0;
   }
 
@@ -46,7 +46,7 @@ export class Frames {
     socket.onclose = ({ code }) => {
       if (this.#ended) return;
       // 1000: the browser was closed; the next socket waits for the next one.
-      if (code === 1000) this.clear();
+      if (code === 1000) this.#clear();
       else this.state = 'lost';
       this.#timer = setTimeout(() => this.#open(), this.#wait);
       this.#wait = Math.min(this.#wait * 2, LONGEST_WAIT_MS);

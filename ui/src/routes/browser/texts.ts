@@ -261,7 +261,7 @@ export const say = texts({
     filterElements: 'Nach Namen suchen',
     unnamed: 'ohne Namen',
     click: 'Klicken',
-    clickOn: '{name} anklicken',
+    clickOn: 'Klicken: {name}',
     typeInto: 'In {name} tippen',
     choose: 'Wählen',
     chooseIn: 'In {name} wählen',
