@@ -100,7 +100,7 @@ test('where there is no Chromium, the view says so and what to do', async () => 
 test('a page is opened, seen live, and taken over with keys, the wheel and the list', async () => {
   await show('/browser');
   await page.getByText('No page is open').waitFor();
-  await page.getByLabel('Address').fill(site.url);
+  await page.getByLabel('Address').fill(site.url.replace('http://', ''));
   await page.getByLabel('Address').press('Enter');
   await page.locator('main canvas:visible').waitFor();
   // A name that turns its direction around is shown as it is.
