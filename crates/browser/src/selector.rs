@@ -1,4 +1,4 @@
-//! How an element is named: `@3` of the last snapshot, CSS, `text=`, `role=`, `xpath=`.
+//! How an element is named: `@3` of the last snapshot, CSS, `text=`, `role=`, `xpath=`, `point=`.
 
 use crate::BrowserError;
 
@@ -18,6 +18,8 @@ pub(crate) enum Selector {
         role: String,
         name: Option<String>,
     },
+    /// Whatever is there: `40,25.5`, in percent of the width and the height of what is shown.
+    Point(String),
 }
 
 impl Selector {
@@ -35,6 +37,12 @@ impl Selector {
         }
         if let Some(path) = text.strip_prefix("xpath=") {
             return Ok(Self::Xpath(path.to_owned()));
+        }
+        if let Some(point) = text.strip_prefix("point=") {
+            return match point_of(point) {
+                Some(point) => Ok(Self::Point(point)),
+                None => wrong("is no point; one is written `point=40%,25.5%`, from the left and from the top"),
+            };
         }
         if let Some(wanted) = text.strip_prefix("text=") {
             let quoted = wanted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -63,9 +71,20 @@ impl Selector {
             Self::Css(value) => Some(("css", value, false)),
             Self::Xpath(value) => Some(("xpath", value, false)),
             Self::Text { text, exact } => Some(("text", text, *exact)),
+            Self::Point(point) => Some(("point", point, false)),
             Self::Reference(_) | Self::Role { .. } => None,
         }
     }
+}
+
+/// Both parts, without their signs.
+fn point_of(text: &str) -> Option<String> {
+    let part = |text: &str| {
+        let percent: f64 = text.trim().strip_suffix('%')?.parse().ok()?;
+        (0.0..100.0).contains(&percent).then_some(percent)
+    };
+    let (x, y) = text.split_once(',')?;
+    Some(format!("{},{}", part(x)?, part(y)?))
 }
 
 /// `[name="…"]`, or nothing; `None` for anything else.
@@ -109,6 +128,7 @@ mod tests {
             ("text=Sign  in", Selector::Text { text: "Sign in".into(), exact: false }),
             ("text=\"Sign in\"", Selector::Text { text: "Sign in".into(), exact: true }),
             ("role=button", role("button", None)),
+            ("point=40%, 25.5%", Selector::Point("40,25.5".into())),
             (r#"role=button[name="Say \"hi\"]"]"#, role("button", Some("Say \"hi\"]"))),
         ];
         for (text, expected) in cases {
@@ -119,11 +139,19 @@ mod tests {
         {
             assert_eq!(Selector::parse(text).unwrap_err().code(), "invalid_action", "{text}");
         }
+        for text in
+            ["point=", "point=1,2", "point=1%", "point=1%,2%,3%", "point=-1%,2%", "point=1%,100%", "point=NaN%,2%"]
+        {
+            assert_eq!(Selector::parse(text).unwrap_err().code(), "invalid_action", "{text}");
+        }
     }
 
     proptest! {
         #[test]
-        fn nothing_that_is_written_panics(text in ".{0,300}", prefix in "(@|text=|role=|role=a\\[name=\"|xpath=|)") {
+        fn nothing_that_is_written_panics(
+            text in ".{0,300}",
+            prefix in "(@|text=|role=|role=a\\[name=\"|xpath=|point=|)",
+        ) {
             let _ = Selector::parse(&format!("{prefix}{text}"));
             let _ = shortened(&text);
         }

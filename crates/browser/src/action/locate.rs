@@ -100,7 +100,7 @@ impl Tab {
             let Some(element) = self.find(&parsed, selector).await? else { continue };
             let scroll = must_scroll.then(|| ALIGNMENTS[scrolls % ALIGNMENTS.len()]);
             scrolls += usize::from(must_scroll);
-            let looked = match self.look(&element, needs, scroll, deadline).await {
+            let looked = match self.look(&element, &parsed, needs, scroll, deadline).await {
                 Ok(Invoked::Done(looked)) => looked,
                 Ok(Invoked::Gone) => continue,
                 // The last look had no time left; an earlier one may have seen something.
@@ -320,12 +320,19 @@ impl Tab {
     async fn look(
         &self,
         element: &Element,
+        parsed: &Selector,
         needs: Needs,
         scroll: Option<&str>,
         deadline: Deadline,
     ) -> Result<Invoked<Looked>, BrowserError> {
+        // What is pointed at is where it is: bringing it elsewhere would point at something else.
+        let (at, scroll) = match parsed {
+            Selector::Point(point) => (Some(point), None),
+            _ => (None, scroll),
+        };
         let needed = json!({
-            "enabled": needs.enabled, "editable": needs.editable, "hit": needs.hit, "guard": needs.guard, "scroll": scroll,
+            "enabled": needs.enabled, "editable": needs.editable, "hit": needs.hit, "guard": needs.guard,
+            "scroll": scroll, "at": at,
         });
         let arguments = [Argument::Element(element), Argument::Value(needed)];
         let looked = self.invoke::<Looked>(&element.frame, "ready", &arguments, deadline.remaining()).await?;

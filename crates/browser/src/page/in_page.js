@@ -65,6 +65,13 @@
       visit(document.documentElement);
       return found;
     },
+    // A frame is what is there in the page around it.
+    point: (value) => {
+      if (window !== top) return [];
+      const { x, y } = pointedAt(value);
+      const hit = hitAt(x, y);
+      return hit ? [hit] : [];
+    },
   };
 
   // What a snapshot may list, and the frames; of elements with a role those that something can be done with.
@@ -137,6 +144,12 @@
       if (right - left >= 1 && bottom - top >= 1) return { x: (left + right) / 2, y: (top + bottom) / 2 };
     }
     return null;
+  };
+
+  // In percent of what is shown.
+  const pointedAt = (text) => {
+    const [x, y] = text.split(',').map(Number);
+    return { x: innerWidth * x / 100, y: innerHeight * y / 100 };
   };
 
   const hitAt = (x, y) => {
@@ -248,7 +261,7 @@
       }
       if (!element.isConnected) return { missing: 'it is gone', gone: true };
       if (boxOf(element) !== before) return { missing: 'it is moving' };
-      const point = pointOf(element);
+      const point = needs.at ? pointedAt(needs.at) : pointOf(element);
       if (!point) return { missing: 'it is outside of what is shown', scroll: true };
       if (needs.hit) {
         const hit = hitAt(point.x, point.y);

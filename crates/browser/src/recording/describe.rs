@@ -12,6 +12,8 @@ use crate::tab::{Argument, Element, FrameId, Invoked, QUICK, Tab};
 
 /// Longer names are texts.
 const MAX_NAME: usize = 200;
+/// Their middle is something else than a point of them.
+const HOLDERS: [&str; 4] = ["html", "body", "iframe", "frame"];
 
 #[derive(Debug, Deserialize)]
 struct Described {
@@ -52,9 +54,15 @@ impl Tab {
         else {
             return Ok(None);
         };
+        let parsed = Selector::parse(given)?;
+        if matches!(parsed, Selector::Point(_)) && HOLDERS.contains(&described.fingerprint.tag.as_str()) {
+            let tag = &described.fingerprint.tag;
+            let reason = format!("`{given}` is in `{tag}`, where no replay would find it; name an element of it");
+            return Err(BrowserError::Invalid(reason));
+        }
         let Some(pin) = self.pin(&subject).await? else { return Ok(None) };
         let mut alternatives = Vec::new();
-        if !matches!(Selector::parse(given)?, Selector::Reference(_)) {
+        if !matches!(parsed, Selector::Reference(_) | Selector::Point(_)) {
             alternatives.push(Alternative { kind: AlternativeKind::Given, selector: given.to_owned() });
         }
         let (test_ids, others): (Vec<_>, Vec<_>) =

@@ -125,8 +125,8 @@ impl Tab {
         } else {
             let selector = &alternative.selector;
             match Selector::parse(selector) {
-                // A number means nothing in another snapshot.
-                Ok(Selector::Reference(_)) | Err(_) => return Ok(Matches::None),
+                // A number means nothing in another snapshot, and a point nothing on a page that has changed.
+                Ok(Selector::Reference(_) | Selector::Point(_)) | Err(_) => return Ok(Matches::None),
                 Ok(parsed) => self.matches(frames, &parsed, selector).await,
             }
         };

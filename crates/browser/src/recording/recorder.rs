@@ -157,14 +157,18 @@ impl Recorder {
     }
 }
 
-/// A number of a snapshot means nothing later.
+/// A number of a snapshot means nothing later, nor does a point.
 fn name_by_selector(asked: &mut Map<String, Value>, target: &RecordedTarget) {
-    let is_number =
-        asked.get(&target.parameter).and_then(Value::as_str).is_some_and(|text| text.trim().starts_with('@'));
+    let given = asked.get(&target.parameter).and_then(Value::as_str).map(str::trim).unwrap_or_default();
+    let is_passing = given.starts_with('@') || is_point(given);
     let best = target.alternatives.iter().find(|found| found.kind != AlternativeKind::Label);
-    if let Some(best) = best.filter(|_| is_number) {
+    if let Some(best) = best.filter(|_| is_passing) {
         asked.insert(target.parameter.clone(), best.selector.clone().into());
     }
+}
+
+fn is_point(selector: &str) -> bool {
+    selector.trim_start().starts_with("point=")
 }
 
 /// Does it, to elements that are known by then.
@@ -188,7 +192,10 @@ async fn reach(
         for (parameter, selector) in bound.action.selectors_mut() {
             let one = aim(tab, parameter, selector, deadline).await?;
             names.push((one.pin.selector(), selector.clone()));
-            *selector = one.pin.selector();
+            // The point of an element that is pointed at is not its middle.
+            if !is_point(selector) {
+                *selector = one.pin.selector();
+            }
             aimed.push(one);
         }
         if !names.is_empty() {

@@ -32,6 +32,23 @@ fn clicks_are_real_events_in_their_order() {
 }
 
 #[test]
+fn what_is_pointed_at_is_acted_on_at_that_point() {
+    run(async {
+        let context = context().await;
+        let tab = open(
+            &context,
+            "<div style='position:fixed;inset:0' onclick='document.title = [event.clientX / innerWidth, \
+            event.clientY / innerHeight].map((part) => Math.round(part * 100)).join()'></div>",
+        )
+        .await;
+        click(&tab, "point=40%,25%").await;
+        assert_eq!(title(&tab).await, "40,25");
+        act(&tab, json!({"action": "double_click", "selector": "point=99.5%, 0.5%"})).await;
+        assert_eq!(title(&tab).await, "100,1");
+    });
+}
+
+#[test]
 fn what_is_covered_is_not_clicked_and_the_cover_is_named() {
     run(async {
         let context = context().await;

@@ -42,6 +42,22 @@ fn frames_in_frames_of_several_sites_are_reached() {
 }
 
 #[test]
+fn a_point_of_a_frame_is_what_is_there_in_it() {
+    run(async {
+        let context = context().await;
+        let inner =
+            path(&format!("<button style='position:fixed;inset:50% 0 0 0' onclick=\"{TELL}\">Inside</button>")).await;
+        for origin in ["OTHER", "SELF"] {
+            let frame =
+                format!("<iframe style='position:fixed;inset:0;width:100%;height:100%' src={origin}{inner}></iframe>");
+            let tab = open(&context, &format!("{LISTEN}{frame}")).await;
+            click(&tab, "point=50%,90%").await;
+            expect_title(&tab, "clicked").await;
+        }
+    });
+}
+
+#[test]
 fn a_cover_over_a_frame_is_named() {
     run(async {
         let context = context().await;

@@ -83,6 +83,28 @@ async fn refused(context: &Context, html: &str, step: &RecordedStep) -> ReplayEr
 const DONE: &str = "onclick=\"document.title += this.dataset.did || this.textContent\"";
 
 #[test]
+fn what_was_pointed_at_is_found_again_by_what_it_is() {
+    run(async {
+        let context = context().await;
+        let html = r#"<button style="position:fixed;inset:0 50% 0 0" onclick="document.title = 'saved'">Save</button>"#;
+        let tab = open(&context, html).await;
+        let steps = record(&context, &tab, &[json!({"action": "click", "selector": "point=10%,10%"})]).await;
+        assert_eq!(title(&tab).await, "saved");
+        assert_eq!(steps[0].parameters["selector"], r#"role=button[name="Save"]"#);
+        assert!(!steps[0].targets[0].alternatives.iter().any(|found| found.selector.starts_with("point=")));
+        let tab = open(&context, r#"<p>Above</p><button onclick="document.title = 'again'">Save</button>"#).await;
+        replay(&context, &tab, &steps).await;
+        assert_eq!(title(&tab).await, "again");
+        // Beside everything there is nothing that a replay could find.
+        let recorder = Recorder::new(Some(&context), credentials);
+        let action = json!({"action": "click", "selector": "point=90%,90%"});
+        let asked = action.as_object().cloned().unwrap();
+        let refused = recorder.act(&context, &tab, serde_json::from_value(action).unwrap(), asked).await;
+        assert_eq!(refused.err().map(|error| error.code()), Some("invalid_action"));
+    });
+}
+
+#[test]
 fn labels_are_followed_where_everything_else_has_changed() {
     run(async {
         let context = context().await;

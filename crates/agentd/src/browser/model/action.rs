@@ -117,6 +117,7 @@ pub enum ElementState {
 /// An action and its parameters. Which of them it needs depends on the action; the others are ignored.
 ///
 /// A selector is CSS, `text=…`, `role=button[name="…"]`, `xpath=…`, or `@N` from the last snapshot of the tab.
+/// `point=40%,25.5%` is what is there, from the left and from the top of what is shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = BrowserAction)]
 pub struct ActionFields {
