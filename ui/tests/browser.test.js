@@ -30,6 +30,7 @@ function startSite() {
     const { pathname, searchParams } = new URL(request.url, 'http://site');
     const send = (status, type, body) => response.writeHead(status, { 'Content-Type': type }).end(body);
     if (pathname === '/') send(200, 'text/html; charset=utf-8', shop());
+    else if (pathname === '/pad') send(200, 'text/html', '<!doctype html><title>Pad</title><div onclick="document.title = `Clicked ${Math.round((event.clientX / innerWidth) * 100)}`" ondblclick="document.title = `Twice`" oncontextmenu="document.title = `Menu`" style="position: fixed; inset: 0"></div>');
     else if (pathname === '/about') send(200, 'text/html', '<!doctype html><title>About us</title><h1>About us</h1>');
     else if (pathname === '/api/order') {
       state.ordered.push(searchParams.get('of'));
@@ -138,6 +139,21 @@ test('a page is opened, seen live, and taken over with keys, the wheel and the l
   await page.keyboard.press('Escape');
   await frame().waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Take over' }).waitFor();
+});
+
+test('what is clicked in the picture is clicked on the page, at the same place', async () => {
+  await act('goto', { url: `${site.url}pad` });
+  await titled('Pad');
+  await page.getByRole('button', { name: 'Take over' }).click();
+  const { x, y, width, height } = await page.locator('main canvas').boundingBox();
+  await page.mouse.click(x + width * 0.25, y + height / 2);
+  await titled('Clicked 25');
+  await page.mouse.dblclick(x + width * 0.75, y + height / 2);
+  await titled('Twice');
+  await page.mouse.click(x + width / 2, y + height / 2, { button: 'right' });
+  await titled('Menu');
+  await page.getByRole('button', { name: 'Give it back' }).click();
+  await act('goto', { url: site.url });
 });
 
 test('tabs are listed with windows that pages open, chosen and closed, and what may not be reached is said', async () => {
