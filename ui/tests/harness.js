@@ -1,4 +1,5 @@
 // A daemon on an empty directory, and a browser that looks at its page.
+import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -113,4 +114,70 @@ export async function walk(page, limit = 200) {
     seen.push(at);
   }
   return seen;
+}
+
+/** A daemon that is set up, with an agent, and a page of it that is signed in. */
+export async function begin() {
+  const [daemon, browser] = await Promise.all([startDaemon(), startBrowser()]);
+  const opened = await openPage(browser, daemon.url);
+  const { page } = opened;
+  const call = async (method, path, data) => {
+    const response = await page.request.fetch(daemon.url + path, { method, data, headers: { 'X-Svc-Csrf': '1' } });
+    assert.ok(response.ok(), `${method} ${path}: ${response.status()} ${await response.text()}`);
+    return response.json();
+  };
+  await call('POST', '/api/auth/register', { username: 'owner', password: 'correct horse battery', cookie: true });
+  await call('POST', '/api/auth/keys', { name: 'page' });
+  await call('PUT', '/api/settings/profile', { display_name: 'Owner' });
+  await call('POST', '/api/agents', { svc_name: 'ada', user_name: 'Owner', archetype: 'assistant' });
+  return {
+    ...opened,
+    daemon,
+    call,
+    /** Opens a view and waits until everything that it loads is there. */
+    async show(view) {
+      await page.goto(daemon.url + view);
+      await page.locator('main h1').waitFor();
+      await page.waitForFunction(() => !document.querySelector('main [role=status][aria-label="Loading"]'));
+    },
+    dialog: () => page.locator('dialog[open]').last(),
+    row: (text) => page.locator('main li').filter({ hasText: text }),
+    async end() {
+      await browser.close();
+      await daemon.stop();
+    },
+  };
+}
+
+/** What is wrong with views, on either size in either theme. */
+export async function lookAt({ page, show }, views) {
+  const wrong = [];
+  for (const viewport of [DESKTOP, PHONE]) {
+    for (const colorScheme of ['light', 'dark']) {
+      await page.setViewportSize(viewport);
+      await page.emulateMedia({ colorScheme });
+      for (const view of views) {
+        await show(view);
+        const name = `${view} at ${viewport.width} px, ${colorScheme}`;
+        wrong.push(...(await axe(page)).map((line) => `${name}: ${line}`));
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        if (overflow > 0) wrong.push(`${name}: ${overflow} px wider than the window`);
+      }
+    }
+  }
+  await page.setViewportSize(DESKTOP);
+  await page.emulateMedia({ colorScheme: 'light' });
+  return wrong;
+}
+
+/** Places that Tab leads to and that have no name, and views in which it leads nowhere. */
+export async function walkThrough({ page, show }, views) {
+  const wrong = [];
+  for (const view of views) {
+    await show(view);
+    const seen = await walk(page);
+    if (seen.length <= 5) wrong.push(`${view}: ${seen.length} places`);
+    wrong.push(...seen.filter(({ name, tag }) => !name && !['INPUT', 'SELECT', 'TEXTAREA', 'DIV'].includes(tag)).map(({ tag }) => `${view}: ${tag}`));
+  }
+  return wrong;
 }

@@ -5,6 +5,7 @@ import CalendarClock from '@lucide/svelte/icons/calendar-clock';
 import Globe from '@lucide/svelte/icons/globe';
 import Inbox from '@lucide/svelte/icons/inbox';
 import MessageSquare from '@lucide/svelte/icons/message-square';
+import MessagesSquare from '@lucide/svelte/icons/messages-square';
 import Settings from '@lucide/svelte/icons/settings';
 import Zap from '@lucide/svelte/icons/zap';
 import type { Component } from 'svelte';
@@ -37,6 +38,7 @@ export const views: View[] = [
   { path: '/browser/:section?', load: () => import('./browser/Browser.svelte'), group: 'agents', icon: Globe, title: { en: 'Browser', de: 'Browser' }, key: 'b' },
   { path: '/scheduler/:section?', load: () => import('./scheduler/Scheduler.svelte'), group: 'automation', icon: CalendarClock, title: { en: 'Scheduler', de: 'Zeitplan' }, key: 'j' },
   { path: '/hooks/:section?', load: () => import('./hooks/Hooks.svelte'), group: 'automation', icon: Zap, title: { en: 'Hooks', de: 'Hooks' }, key: 'h' },
+  { path: '/channels/:platform?', load: () => import('./channels/Channels.svelte'), group: 'automation', icon: MessagesSquare, title: { en: 'Channels', de: 'Kanäle' }, key: 'k' },
   { path: '/monitoring/:section?', load: () => import('./monitoring/Monitoring.svelte'), group: 'operation', icon: Activity, title: { en: 'Monitoring', de: 'Überwachung' }, key: 'o' },
   { path: '/settings/:section?', load: () => import('./settings/Settings.svelte'), group: 'operation', icon: Settings, title: { en: 'Settings', de: 'Einstellungen' }, key: 's', phone: true },
 ];

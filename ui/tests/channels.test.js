@@ -1,0 +1,161 @@
+// Chat platforms, set up and looked after by a person.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { after, before, test } from 'node:test';
+import { begin, lookAt, walkThrough } from './harness.js';
+
+const TOKEN = '4711:a-token-of-a-bot';
+const HOSTILE = '<img src="http://evil.test/a.png" onerror="window.harmed=1">\u202egnp';
+
+let platform;
+let it;
+let page;
+
+/** A server that answers as Telegram's Bot API does, and keeps what it was told. */
+async function startTelegram() {
+  const asked = [];
+  const answers = { getMe: { id: 77, is_bot: true, first_name: 'Ada', username: 'ada_bot' }, getWebhookInfo: { url: 'https://elsewhere.example/hook', pending_update_count: 0 }, sendMessage: { message_id: 5, date: 1, chat: { id: 1, type: 'private' } } };
+  const server = createServer((request, response) => {
+    let body = '';
+    request.on('data', (chunk) => (body += chunk));
+    request.on('end', () => {
+      const [, bot, method] = request.url.split('/');
+      asked.push({ bot, method, body: body && JSON.parse(body) });
+      response.writeHead(200, { 'Content-Type': 'application/json' });
+      response.end(JSON.stringify({ ok: true, result: answers[method] ?? true }));
+    });
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { url: `http://127.0.0.1:${server.address().port}`, asked, stop: () => server.close() };
+}
+
+let secret;
+let updates = 0;
+/** Somebody writes to the bot, and Telegram says so to the daemon. */
+async function write(id, name) {
+  updates += 1;
+  const from = { id, is_bot: false, first_name: name };
+  const data = { update_id: updates, message: { message_id: updates, date: Math.floor(Date.now() / 1000), chat: { id, type: 'private' }, from, text: 'hello' } };
+  const response = await fetch(`${it.daemon.direct}/api/channels/telegram/webhook`, { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Telegram-Bot-Api-Secret-Token': secret }, body: JSON.stringify(data) });
+  assert.equal(response.status, 200, await response.text());
+}
+
+before(async () => {
+  [platform, it] = await Promise.all([startTelegram(), begin()]);
+  page = it.page;
+  await it.call('PUT', '/api/channels/settings', { telegram: { api_base_url: platform.url } });
+});
+after(async () => {
+  await it?.end();
+  platform?.stop();
+});
+
+test('a platform is set up step by step, and its secrets are never shown again', async () => {
+  await it.show('/channels');
+  assert.equal(await page.getByRole('list', { name: 'Platforms' }).getByRole('listitem').count(), 6);
+  await page.getByRole('link', { name: /Telegram off/ }).click();
+  await page.getByRole('heading', { level: 1, name: 'Telegram' }).waitFor();
+  // Asked before there is anything, the API's own sentence says what to do.
+  await page.getByRole('button', { name: 'Check the values' }).click();
+  await page.getByRole('alert').getByText('the channel is switched off').waitFor();
+
+  await page.getByRole('radio', { name: /connects to Telegram by itself/ }).check();
+  await page.getByRole('button', { name: 'Save and switch on' }).click();
+  await page.getByRole('alert').getByText('must be set before the mode is').first().waitFor();
+  assert.equal(await page.getByLabel('Bot token').getAttribute('aria-invalid'), 'true');
+
+  await page.getByRole('radio', { name: /Telegram sends them/ }).check();
+  await page.getByLabel('Bot token').fill(TOKEN);
+  await page.getByRole('button', { name: 'Make one up' }).click();
+  secret = await page.getByLabel('Secret', { exact: true }).inputValue();
+  assert.match(secret, /^[0-9a-f]{48}$/);
+  await page.getByLabel('Agent that answers').selectOption('ada');
+  await page.getByRole('button', { name: 'Save and switch on' }).click();
+  await page.getByRole('button', { name: 'Replace Bot token' }).waitFor();
+  const { telegram } = await it.call('GET', '/api/channels/settings');
+  assert.deepEqual([telegram.enabled, telegram.agent_id, telegram.bot_token], [true, 'ada', { set: true }]);
+  assert.doesNotMatch(await page.content(), new RegExp(`${TOKEN}|${secret}`));
+
+  await page.getByText(/Platforms cannot reach this address/).waitFor();
+  await page.getByRole('button', { name: 'Tell Telegram the address' }).click();
+  await page.getByText('Telegram was told:').waitFor();
+  const told = platform.asked.find(({ method }) => method === 'setWebhook').body;
+  assert.deepEqual([told.secret_token, told.url], [secret, `${it.daemon.direct}/api/channels/telegram/webhook`]);
+  await page.getByRole('button', { name: 'Check the values' }).click();
+  await page.getByText('Telegram knows this as @ada_bot.').waitFor();
+  await page.getByText('That is not the address of this daemon.').waitFor();
+  await page.getByLabel('Chat', { exact: true }).fill('42');
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await page.getByText('Telegram knows it as 5').waitFor();
+  assert.equal(platform.asked.findLast(({ method }) => method === 'sendMessage').body.chat_id, 42);
+});
+
+test('a stranger shows without a reload, is let in by the code, and stays text', async () => {
+  await it.show('/channels/telegram');
+  await page.getByText('Nobody waits just now.').waitFor();
+  await write(101, HOSTILE);
+  await write(102, 'Mallory');
+  const waits = page.getByRole('list', { name: 'Who wants to be let in' });
+  const stranger = waits.getByRole('listitem').filter({ hasText: 'evil.test' });
+  await stranger.waitFor();
+  assert.match(await stranger.innerText(), /<img src="http:\/\/evil.test\/a.png" onerror="window.harmed=1">\ufffdgnp/);
+  const { pairings } = await it.call('GET', '/api/channels/pairings');
+  assert.match(await stranger.innerText(), new RegExp(pairings.find(({ sender_id }) => sender_id === '101').code));
+  await stranger.getByRole('button', { name: /^Let in/ }).click();
+  await stranger.waitFor({ state: 'detached' });
+
+  await it.show('/channels');
+  await it.row('Mallory').getByRole('button', { name: /^Refuse/ }).click();
+  await it.dialog().getByRole('button', { name: 'Refuse' }).click();
+  await it.row('Mallory').waitFor({ state: 'detached' });
+  await page.getByRole('link', { name: /Telegram on/ }).click();
+  await page.getByRole('tab', { name: /^People/ }).click();
+  const person = page.getByRole('list', { name: 'People' }).getByRole('listitem');
+  await person.getByText('101').waitFor();
+  assert.equal(await person.count(), 1);
+  await person.getByRole('button', { name: /^Remove/ }).click();
+  await it.dialog().getByRole('button', { name: 'Remove' }).click();
+  await page.getByRole('heading', { name: 'Nobody was let in yet' }).waitFor();
+  assert.equal((await it.call('GET', '/api/channels/telegram/senders')).total, 0);
+  assert.equal(await page.evaluate(() => window.harmed), undefined);
+});
+
+test('rules are saved, a wrong one is said at its field, and what is not saved is not lost without a question', async () => {
+  await it.show('/channels/telegram?part=rules');
+  await page.getByRole('radio', { name: /Only those in the list/ }).check();
+  await page.getByLabel('Ids that are always let in').fill('12 34\n56');
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByText(/must be a sender's id on the platform/).waitFor();
+  assert.equal((await it.call('GET', '/api/channels/settings')).telegram.sender_policy, 'pairing');
+  await page.getByLabel('Ids that are always let in').fill('1234\n56');
+  await page.getByRole('link', { name: 'All channels' }).click();
+  await it.dialog().getByRole('button', { name: 'Cancel' }).click();
+  await page.getByLabel('In groups the agent answers').selectOption('never');
+  await page.getByRole('switch', { name: 'Take files' }).click();
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByRole('button', { name: 'Save', exact: true }).waitFor({ state: 'detached' });
+  const { telegram } = await it.call('GET', '/api/channels/settings');
+  assert.deepEqual([telegram.sender_policy, telegram.allowed_senders, telegram.groups, telegram.attachments], ['allowlist', ['1234', '56'], 'never', true]);
+  assert.deepEqual(telegram.bot_token, { set: true });
+});
+
+test('what a platform refuses stands with the platform, and it is switched off again', async () => {
+  platform.stop();
+  await it.show('/channels/telegram');
+  await page.getByLabel('Chat', { exact: true }).fill('42');
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await page.getByRole('alert').waitFor();
+  await page.getByRole('switch', { name: /^Telegram is on/ }).click();
+  await page.getByRole('button', { name: 'Switch on', exact: true }).waitFor();
+  assert.equal((await it.call('GET', '/api/channels/settings')).telegram.enabled, false);
+});
+
+const VIEWS = ['/channels', ...['telegram', 'slack', 'discord', 'whatsapp', 'teams', 'google_chat'].map((id) => `/channels/${id}`), '/channels/telegram?part=rules', '/channels/teams?part=rules', '/channels/telegram?part=people', '/channels/irc'];
+
+test('channels keep to WCAG 2.2 AA and fit', async () => assert.deepEqual(await lookAt(it, VIEWS), []));
+test('channels can be walked through by Tab', async () => assert.deepEqual(await walkThrough(it, VIEWS.slice(0, 4)), []));
+
+test('nothing left the daemon, and no script failed', () => {
+  assert.deepEqual(it.strays, []);
+  assert.deepEqual(it.problems, []);
+});
