@@ -21,11 +21,13 @@ const freePort = () =>
     });
   });
 
+/** The daemon, and whatever else the program is. */
+export const program = process.env.AGENTD_BIN ?? '../target/debug/agentd';
+
 /** `AGENTD_BIN` is the daemon; `AGENTD_TEST_PAGE` a server that shows the page before a daemon on `AGENTD_TEST_PORT`. */
 export async function startDaemon() {
   const folder = mkdtempSync(join(tmpdir(), 'agentd-page-'));
   const port = process.env.AGENTD_TEST_PORT ?? (await freePort());
-  const program = process.env.AGENTD_BIN ?? '../target/debug/agentd';
   const start = async () => {
     const env = { ...process.env, SVC_PORT: String(port), SVC_DATA_DIR: join(folder, 'data'), SVC_LOG: 'warn' };
     const child = spawn(program, [], { env, stdio: ['ignore', 'inherit', 'inherit'] });

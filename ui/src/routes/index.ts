@@ -4,6 +4,7 @@ import Activity from '@lucide/svelte/icons/activity';
 import CalendarClock from '@lucide/svelte/icons/calendar-clock';
 import Globe from '@lucide/svelte/icons/globe';
 import Inbox from '@lucide/svelte/icons/inbox';
+import Laptop from '@lucide/svelte/icons/laptop';
 import MessageSquare from '@lucide/svelte/icons/message-square';
 import MessagesSquare from '@lucide/svelte/icons/messages-square';
 import Settings from '@lucide/svelte/icons/settings';
@@ -39,6 +40,7 @@ export const views: View[] = [
   { path: '/scheduler/:section?', load: () => import('./scheduler/Scheduler.svelte'), group: 'automation', icon: CalendarClock, title: { en: 'Scheduler', de: 'Zeitplan' }, key: 'j' },
   { path: '/hooks/:section?', load: () => import('./hooks/Hooks.svelte'), group: 'automation', icon: Zap, title: { en: 'Hooks', de: 'Hooks' }, key: 'h' },
   { path: '/channels/:platform?', load: () => import('./channels/Channels.svelte'), group: 'automation', icon: MessagesSquare, title: { en: 'Channels', de: 'Kanäle' }, key: 'k' },
+  { path: '/devices', load: () => import('./devices/Devices.svelte'), group: 'automation', icon: Laptop, title: { en: 'Devices', de: 'Geräte' }, key: 'd' },
   { path: '/monitoring/:section?', load: () => import('./monitoring/Monitoring.svelte'), group: 'operation', icon: Activity, title: { en: 'Monitoring', de: 'Überwachung' }, key: 'o' },
   { path: '/settings/:section?', load: () => import('./settings/Settings.svelte'), group: 'operation', icon: Settings, title: { en: 'Settings', de: 'Einstellungen' }, key: 's', phone: true },
 ];
