@@ -1,0 +1,149 @@
+// Jobs, the calendar and chains, as a person uses them.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { axe, begin, lookAt, walkThrough } from './harness.js';
+import { KEY, startProvider } from './provider.js';
+
+const HOSTILE = '<img src="http://evil.test/a.png" onerror="window.harmed=1">\u202egnp';
+
+let provider;
+let it;
+let page;
+
+before(async () => {
+  [provider, it] = await Promise.all([startProvider(), begin()]);
+  page = it.page;
+  await it.call('PUT', '/api/providers/openai/key', { api_key: KEY, base_url: provider.url, default_model: 'fake-model' });
+  await it.call('PUT', '/api/settings/agent', { default_provider: 'openai' });
+  await it.call('PUT', '/api/settings/profile', { timezone: 'Europe/Berlin' });
+});
+after(async () => {
+  await it?.end();
+  provider?.stop();
+});
+
+const jobs = async () => (await it.call('GET', '/api/scheduler/jobs')).jobs;
+
+test('a job is planned in words, and what was understood is seen before it is saved', async () => {
+  await it.show('/scheduler');
+  await page.getByRole('heading', { name: 'Nothing is planned yet' }).waitFor();
+  await page.getByRole('button', { name: 'New job' }).last().click();
+  await it.dialog().getByLabel('Name', { exact: true }).fill('Briefing');
+  await it.dialog().getByLabel('What the agent is to do').fill('Say what is to be done.');
+  await it.dialog().getByLabel('When should it run?').fill('every weekday at 7');
+  await it.dialog().getByRole('button', { name: 'Create job' }).click();
+  // The first press shows the reading; nothing is kept yet.
+  await it.dialog().getByText('The next runs').waitFor();
+  assert.deepEqual(await jobs(), []);
+  assert.equal(await it.dialog().locator('fieldset li').count(), 5);
+  await it.dialog().getByText('0 7 * * 1-5').waitFor();
+  assert.deepEqual(await axe(page), []);
+  await it.dialog().getByRole('button', { name: 'Create job' }).click();
+  await page.getByRole('dialog', { name: 'Briefing' }).getByText('It has not run yet.').waitFor();
+  const [job] = await jobs();
+  assert.deepEqual([job.name, job.schedule.type, job.schedule.expression, job.schedule.timezone], ['Briefing', 'cron', '0 7 * * 1-5', 'Europe/Berlin']);
+});
+
+test('a schedule that is none is said in the words of the API, and nothing is saved', async () => {
+  await it.show('/scheduler');
+  await page.getByRole('button', { name: 'New job' }).click();
+  await it.dialog().getByLabel('Name', { exact: true }).fill('Never');
+  await it.dialog().getByLabel('What the agent is to do').fill('Nothing.');
+  await it.dialog().getByText('Cron', { exact: true }).click();
+  await it.dialog().getByLabel('Cron expression').fill('61 * * * *');
+  const problem = it.dialog().getByRole('alert');
+  await problem.waitFor();
+  assert.match(await problem.innerText(), /minute/i);
+  await it.dialog().getByRole('button', { name: 'Create job' }).click();
+  await page.keyboard.press('Escape');
+  assert.equal((await jobs()).length, 1);
+});
+
+test('a run is followed as it happens, can be stopped, and keeps what was said', async () => {
+  const [job] = await jobs();
+  await it.call('PUT', `/api/scheduler/jobs/${job.id}`, { goal: 'Think slowly.' });
+  await it.show('/scheduler');
+  await it.row('Briefing').getByRole('button', { name: /^Briefing/ }).click();
+  const details = page.getByRole('dialog', { name: 'Briefing' });
+  const half = provider.halfway();
+  await details.getByRole('button', { name: 'Run now' }).click();
+  await half;
+  await details.getByText('The first half.').waitFor();
+  provider.release();
+  await details.locator('.markdown').getByText('The second half.').waitFor();
+  await details.getByRole('button', { name: /succeeded/ }).waitFor();
+  const again = provider.halfway();
+  await details.getByRole('button', { name: 'Run now' }).click();
+  await again;
+  await details.getByRole('button', { name: 'Stop the run' }).click();
+  await details.getByRole('button', { name: /^stopped/ }).waitFor();
+  assert.deepEqual(await axe(page), []);
+  const { runs } = await it.call('GET', `/api/scheduler/jobs/${job.id}/runs`);
+  assert.deepEqual(runs.map(({ status }) => status), ['cancelled', 'success']);
+});
+
+test('the calendar is walked by arrow keys, and leads to a job', async () => {
+  await it.show('/scheduler/calendar?day=2030-01-07');
+  const grid = page.getByRole('grid');
+  await grid.getByRole('button', { name: 'Monday, January 7, 1 run' }).focus();
+  await page.keyboard.press('ArrowRight');
+  await page.waitForURL(/day=2030-01-08/);
+  assert.match(await page.evaluate(() => document.activeElement.textContent), /January 8/);
+  await page.locator('section[aria-labelledby=agenda]').getByRole('button', { name: 'Briefing' }).click();
+  await page.getByRole('dialog', { name: 'Briefing' }).waitFor();
+});
+
+test('a chain lets one job follow another, and shows how it went', async () => {
+  await it.call('PUT', `/api/scheduler/jobs/${(await jobs())[0].id}`, { goal: 'Be brief.' });
+  await it.call('POST', '/api/scheduler/jobs', { name: HOSTILE, goal: 'Follow.', agent_id: 'ada', schedule: { type: 'every', interval: 86400 }, status: 'paused' });
+  await it.show('/scheduler/chains');
+  await page.getByRole('button', { name: 'New chain' }).click();
+  await it.dialog().getByLabel('Name', { exact: true }).fill('Morning');
+  await it.dialog().getByLabel('After').selectOption({ label: 'Briefing' });
+  await it.dialog().getByLabel('Begins').selectOption({ index: 1 });
+  await it.dialog().getByRole('button', { name: 'Create' }).click();
+  const chain = page.getByRole('region', { name: 'Morning' });
+  await chain.getByText(/begins when Briefing succeeds/).waitFor();
+  assert.match(await chain.innerText(), /<img src="http:\/\/evil.test\/a.png" onerror="window.harmed=1">\ufffdgnp/);
+  await chain.getByRole('button', { name: 'Run now' }).click();
+  await chain.getByRole('list', { name: 'Runs' }).getByText('succeeded').waitFor();
+  assert.equal(await page.evaluate(() => window.harmed), undefined);
+});
+
+test('a job is paused, resumed, and deleted only after a question', async () => {
+  await it.show('/scheduler');
+  const act = async (item) => {
+    await page.getByRole('button', { name: 'Actions of Briefing' }).click();
+    await page.getByRole('menuitem', { name: item }).click();
+  };
+  await act('Pause');
+  await it.row('Briefing').getByText('paused').waitFor();
+  await act('Resume');
+  await it.row('Briefing').getByText('active').waitFor();
+  await act('Delete');
+  await it.dialog().getByRole('button', { name: 'Cancel' }).click();
+  assert.equal((await jobs()).length, 2);
+  // What a chain needs stays, and the API says so.
+  await act('Delete');
+  await it.dialog().getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('status').getByText(/chain/).waitFor();
+  await page.getByRole('tab', { name: 'Chains' }).click();
+  await page.getByRole('region', { name: 'Morning' }).getByRole('button', { name: 'Delete' }).click();
+  await it.dialog().getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('heading', { name: 'No job follows another' }).waitFor();
+  await page.getByRole('tab', { name: 'Jobs' }).click();
+  await act('Delete');
+  await it.dialog().getByRole('button', { name: 'Delete' }).click();
+  await it.row('Briefing').waitFor({ state: 'detached' });
+  assert.equal((await jobs()).length, 1);
+});
+
+const VIEWS = ['/scheduler', '/scheduler/calendar', '/scheduler/calendar?view=week', '/scheduler/rhythm', '/scheduler/chains'];
+
+test('the scheduler keeps to WCAG 2.2 AA and fits', async () => assert.deepEqual(await lookAt(it, VIEWS), []));
+test('the scheduler can be walked through by Tab', async () => assert.deepEqual(await walkThrough(it, VIEWS), []));
+
+test('nothing left the daemon, and no script failed', () => {
+  assert.deepEqual(it.strays, []);
+  assert.deepEqual(it.problems, []);
+});
