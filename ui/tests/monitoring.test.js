@@ -1,0 +1,161 @@
+// Health, costs, prices, alerts and activity, as a person uses them.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { axe, begin, lookAt, walkThrough } from './harness.js';
+import { KEY, startProvider } from './provider.js';
+
+let provider;
+let it;
+let page;
+
+before(async () => {
+  [provider, it] = await Promise.all([startProvider(), begin()]);
+  page = it.page;
+});
+after(async () => {
+  await it?.end();
+  provider?.stop();
+});
+
+/** One turn, to its end. */
+async function turn(content) {
+  const response = await page.request.fetch(`${it.daemon.url}/api/chat/messages/stream`, { method: 'POST', data: { content, agent_id: 'ada' }, headers: { 'X-Svc-Csrf': '1' } });
+  assert.match(await response.text(), /event: done/);
+}
+const tile = (name) => page.locator('main dl > div').filter({ has: page.getByText(name, { exact: true }) });
+const alerts = async () => (await it.call('GET', '/api/monitoring/alerts')).alerts;
+
+test('the overview says how each part does, and asks it anew', async () => {
+  await it.show('/monitoring');
+  const health = page.getByRole('region', { name: 'Health' });
+  await health.getByText('agentd 0.').waitFor();
+  const { components } = await it.call('GET', '/api/monitoring/health');
+  assert.equal(await health.getByRole('listitem').count(), components.length);
+  const asked = page.waitForResponse((response) => response.url().endsWith('/api/monitoring/health/check'));
+  await health.getByRole('button', { name: 'Check now' }).click();
+  assert.ok((await asked).ok());
+  const memory = page.getByRole('meter', { name: 'Memory' });
+  assert.ok(Number(await memory.getAttribute('aria-valuenow')) > 0);
+});
+
+test('a cost that is not known is called so, and a price makes those to come known', async () => {
+  await it.show('/monitoring/costs');
+  await page.getByRole('heading', { name: 'No tokens were used yet' }).waitFor();
+  await it.call('PUT', '/api/providers/openai/key', { api_key: KEY, base_url: provider.url, default_model: 'fake-model' });
+  await it.call('PUT', '/api/settings/agent', { default_provider: 'openai' });
+  await turn('good morning');
+  // What happens meanwhile shows without a reload.
+  await tile('Cost').getByText('unknown', { exact: true }).waitFor();
+  await tile('Cost').getByText('1 call of unknown price is not in it').waitFor();
+  assert.equal(await page.getByText('$0.00').count(), 0);
+
+  await page.getByText('No price is known for fake-model.').waitFor();
+  await page.getByRole('button', { name: 'Set that of fake-model' }).click();
+  assert.deepEqual([await it.dialog().getByLabel('Provider').inputValue(), await it.dialog().getByLabel('Model').inputValue()], ['openai', 'fake-model']);
+  await it.dialog().getByLabel('Input', { exact: true }).fill('1000');
+  await it.dialog().getByLabel('Output', { exact: true }).fill('2000');
+  assert.deepEqual(await axe(page), []);
+  await it.dialog().getByRole('button', { name: 'Save' }).click();
+  await page.getByText('No price is known for').waitFor({ state: 'detached' });
+  await turn('and again');
+  // 11 tokens in and 7 out; the first call's price stays unknown.
+  await tile('Cost').getByText('≥ $0.025').waitFor();
+});
+
+test('prices are found, set to another one, and given back, and a wrong one is said at its field', async () => {
+  await it.show('/monitoring/costs');
+  const table = page.getByRole('region', { name: 'Prices' });
+  const rows = () => table.locator('tbody tr');
+  await page.getByLabel('Search provider or model').fill('anthropic claude-3-5-haiku');
+  await page.waitForFunction(() => [...document.querySelectorAll('table')].at(-1).querySelectorAll('tbody tr').length === 1);
+  await rows().getByText('the daemon').waitFor();
+  const act = async (item) => {
+    await rows().getByRole('button', { name: 'Actions of claude-3-5-haiku' }).click();
+    await page.getByRole('menuitem', { name: item }).click();
+  };
+  await act('Set another price');
+  await it.dialog().getByLabel('Input', { exact: true }).fill('0.5');
+  await it.dialog().getByRole('button', { name: 'Save' }).click();
+  await rows().getByText('you', { exact: true }).waitFor();
+  assert.match(await rows().innerText(), /\$0\.5/);
+  const overrides = async () => (await it.call('GET', '/api/monitoring/prices')).prices.filter(({ origin }) => origin === 'override').map(({ model, output }) => [model, output]);
+  assert.deepEqual(await overrides(), [['claude-3-5-haiku', 4], ['fake-model', 2000]]);
+
+  await act('Take your price away');
+  await rows().getByText('the daemon').waitFor();
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await rows().getByText('you', { exact: true }).waitFor();
+  assert.equal((await overrides()).length, 2);
+  await act('Take your price away');
+  await rows().getByText('the daemon').waitFor();
+
+  await page.getByRole('button', { name: 'New price' }).click();
+  await it.dialog().getByLabel('Model').fill('a b');
+  await it.dialog().getByLabel('Input', { exact: true }).fill('1');
+  await it.dialog().getByLabel('Output', { exact: true }).fill('1');
+  await it.dialog().getByRole('button', { name: 'Save' }).click();
+  await it.dialog().getByText(/must be the name of a model/).waitFor();
+  assert.deepEqual(await overrides(), [['fake-model', 2000]]);
+});
+
+test('response times stand in charts, and as a table that knows no 0 for what was not measured', async () => {
+  await it.show('/monitoring/performance');
+  await page.locator('canvas').first().waitFor();
+  const chart = page.locator('figure').filter({ has: page.getByRole('heading', { name: 'Response time' }) });
+  await chart.getByText('As a table').click();
+  const cells = await chart.locator('tbody td').allInnerTexts();
+  assert.ok(cells.includes('unknown') && cells.some((text) => /\d.*m?s$/.test(text)), cells.slice(-6).join());
+});
+
+test('an alert shows what it would come to, fires, is acknowledged, resolved and deleted', async () => {
+  await it.show('/monitoring/alerts');
+  await page.getByRole('button', { name: 'New alert' }).first().click();
+  await it.dialog().getByLabel('Name', { exact: true }).fill('Any disk at all');
+  await it.dialog().getByLabel('Condition').fill('disk_percent >');
+  await it.dialog().getByRole('alert').waitFor();
+  await it.dialog().getByLabel('Condition').fill('disk_percent >= threshold');
+  await it.dialog().getByLabel('Threshold').fill('0');
+  await it.dialog().getByText('would fire').waitFor();
+  assert.deepEqual(await axe(page), []);
+  await it.dialog().getByRole('button', { name: 'Create' }).click();
+  const row = it.row('Any disk at all');
+  // It is judged at least every 15 seconds.
+  await row.getByText('firing').waitFor({ timeout: 30_000 });
+  await row.getByRole('button', { name: 'Acknowledge' }).click();
+  await row.getByText('acknowledged').waitFor();
+  const act = async (item) => {
+    await row.getByRole('button', { name: 'Actions of Any disk at all' }).click();
+    await page.getByRole('menuitem', { name: item }).click();
+  };
+  await act('Snooze for an hour');
+  await row.getByText('snoozed').waitFor();
+  await act('History');
+  await it.dialog().getByText('goes on').waitFor();
+  assert.deepEqual(await axe(page), []);
+  await page.keyboard.press('Escape');
+  await act('Delete');
+  await it.dialog().getByRole('button', { name: 'Cancel' }).click();
+  assert.ok((await alerts()).some(({ name }) => name === 'Any disk at all'));
+  await act('Delete');
+  await it.dialog().getByRole('button', { name: 'Delete' }).click();
+  await row.waitFor({ state: 'detached' });
+  assert.ok(!(await alerts()).some(({ name }) => name === 'Any disk at all'));
+});
+
+test('what happened is counted, and goes on while it is looked at', async () => {
+  await it.show('/monitoring/activity');
+  const done = page.getByRole('listitem').filter({ has: page.getByRole('heading', { name: 'task.completed' }) });
+  await done.getByText('2', { exact: true }).waitFor();
+  await turn('once more');
+  await done.getByText('3', { exact: true }).waitFor();
+});
+
+const VIEWS = ['/monitoring', '/monitoring/costs', '/monitoring/performance', '/monitoring/alerts', '/monitoring/activity'];
+
+test('monitoring keeps to WCAG 2.2 AA and fits', async () => assert.deepEqual(await lookAt(it, VIEWS), []));
+test('monitoring can be walked through by Tab', async () => assert.deepEqual(await walkThrough(it, VIEWS), []));
+
+test('nothing left the daemon, and no script failed', () => {
+  assert.deepEqual(it.strays, []);
+  assert.deepEqual(it.problems, []);
+});
