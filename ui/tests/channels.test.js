@@ -26,7 +26,7 @@ async function startTelegram() {
     });
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { url: `http://127.0.0.1:${server.address().port}`, asked, stop: () => server.close() };
+  return { url: `http://127.0.0.1:${server.address().port}`, asked, stop: () => (server.close(), server.closeAllConnections()) };
 }
 
 let secret;
@@ -141,6 +141,14 @@ test('rules are saved, a wrong one is said at its field, and what is not saved i
 
 test('what a platform refuses stands with the platform, and it is switched off again', async () => {
   platform.stop();
+  await it.call('POST', '/api/hooks', { name: 'Told', event_type: 'memory.stored', hook_type: 'builtin', config: { action: 'send_to_channel', channel: 'telegram:42', subject: 'Told', template: `Remembered ${HOSTILE}` } });
+  await it.call('POST', '/api/memory/episodes', { content: 'The door is green.', agent_id: 'ada' });
+  await it.show('/channels/telegram?part=sent');
+  const message = page.getByRole('list', { name: 'Sent' }).getByRole('listitem').filter({ hasText: 'Told' });
+  await message.getByRole('button', { name: /^waits/ }).click();
+  await message.getByText('1 attempt', { exact: false }).waitFor();
+  await message.getByText(/Remembered <img src="http:\/\/evil.test\/a.png" onerror="window.harmed=1">\ufffdgnp/).waitFor();
+  assert.equal(await page.evaluate(() => window.harmed), undefined);
   await it.show('/channels/telegram');
   await page.getByLabel('Chat', { exact: true }).fill('42');
   await page.getByRole('button', { name: 'Send', exact: true }).click();
@@ -150,7 +158,7 @@ test('what a platform refuses stands with the platform, and it is switched off a
   assert.equal((await it.call('GET', '/api/channels/settings')).telegram.enabled, false);
 });
 
-const VIEWS = ['/channels', ...['telegram', 'slack', 'discord', 'whatsapp', 'teams', 'google_chat'].map((id) => `/channels/${id}`), '/channels/telegram?part=rules', '/channels/teams?part=rules', '/channels/telegram?part=people', '/channels/irc'];
+const VIEWS = ['/channels', ...['telegram', 'slack', 'discord', 'whatsapp', 'teams', 'google_chat'].map((id) => `/channels/${id}`), '/channels/telegram?part=rules', '/channels/teams?part=rules', '/channels/telegram?part=people', '/channels/telegram?part=sent', '/channels/irc'];
 
 test('channels keep to WCAG 2.2 AA and fit', async () => assert.deepEqual(await lookAt(it, VIEWS), []));
 test('channels can be walked through by Tab', async () => assert.deepEqual(await walkThrough(it, VIEWS.slice(0, 4)), []));
