@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
@@ -24,6 +24,9 @@ static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap());
 static BROWSER: OnceCell<Browser> = OnceCell::const_new();
 static SERVER: OnceCell<Server> = OnceCell::const_new();
+/// A page keeps a processor busy, however many tests may run at once.
+static PERMITS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
 
 #[derive(Debug, Clone, Default)]
 struct Server {
@@ -39,6 +42,7 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
         return;
     }
     RUNTIME.block_on(async {
+        let _permit = PERMITS.acquire().await.unwrap();
         tokio::time::timeout(Duration::from_secs(120), test).await.expect("the test took too long")
     });
 }
