@@ -27,15 +27,17 @@ run: tools models ## Build and start the daemon with its page and the model insi
 test: export AGENTD_REQUIRE_TOOL_SERVERS := 1
 test: export AGENTD_REQUIRE_PROMETHEUS := 1
 test: export AGENTD_REQUIRE_CHROMIUM := 1
+# Tests wait more than they compute.
+test: export RUST_TEST_THREADS := $(shell echo $$((2 * $$(nproc))))
 test: tools postgres-tools models tool-servers prometheus chromium ## Run every test, on SQLite and on a throwaway PostgreSQL
 	$(call say,tests on SQLite)
-	record=$$(mktemp -d); trap 'rm -rf "$$record"' EXIT; export AGENTD_TEST_RECORD=$$record; \
-	scripts/with-summary.sh cargo test --workspace --no-fail-fast; \
+	mkdir -p target; record=$$(mktemp -d -p $(CURDIR)/target); trap 'rm -rf "$$record"' EXIT; export AGENTD_TEST_RECORD=$$record; \
+	scripts/with-summary.sh scripts/in-memory.sh cargo test --workspace --no-fail-fast; \
 	cargo test --workspace --test it -- --ignored --exact coverage::every_operation_was_answered_with_success
 	$(call say,tests on PostgreSQL)
 	@# The same packages as before: fewer would have other features, and all be built again. What has no database and
 	@# takes long (the browser, the sandbox) is in targets of other names.
-	scripts/with-summary.sh scripts/with-postgres.sh cargo test --workspace --no-fail-fast --lib --test it
+	scripts/with-summary.sh scripts/in-memory.sh scripts/with-postgres.sh cargo test --workspace --no-fail-fast --lib --test it
 
 ui: tools ## Build the page, which the daemon's next build takes in
 	@scripts/build-ui.sh
