@@ -156,6 +156,31 @@ test('what is clicked in the picture is clicked on the page, at the same place',
   await act('goto', { url: site.url });
 });
 
+test('what is typed goes to the tab that was shown, whichever is active when it is sent', async () => {
+  const listed = async () => (await (await call('GET', '/api/browser/tabs')).json()).tabs;
+  const first = (await listed()).find(({ active }) => active).tab_id;
+  const sent = [];
+  let release;
+  const held = new Promise((resolve) => (release = resolve));
+  await page.route('**/api/browser/action', async (route) => {
+    if (sent.push(route.request().postDataJSON()) === 1) await held;
+    await route.continue();
+  });
+  await page.getByRole('button', { name: 'Take over' }).click();
+  await frame().focus();
+  await page.keyboard.type('abc');
+  await until(() => sent.length === 1, 'nothing was sent');
+  const second = (await (await call('POST', '/api/browser/tabs', { url: `${site.url}about` })).json()).tab_id;
+  await page.locator('[aria-current=true]').getByText('About us').waitFor();
+  release();
+  await page.keyboard.press('d');
+  await until(() => sent.length > 1, 'nothing more was sent');
+  assert.deepEqual(sent.map(({ key, tab_id }) => [key, tab_id]), [['a', first], ['d', second]]);
+  await page.unroute('**/api/browser/action');
+  await page.getByRole('button', { name: 'Give it back' }).click();
+  await call('DELETE', `/api/browser/tabs/${second}`);
+});
+
 test('tabs are listed with windows that pages open, chosen and closed, and what may not be reached is said', async () => {
   await act('click', { selector: 'text=About us' });
   const tabs = page.getByRole('list', { name: 'Tabs' });
