@@ -31,6 +31,7 @@ function startSite() {
     const send = (status, type, body) => response.writeHead(status, { 'Content-Type': type }).end(body);
     if (pathname === '/') send(200, 'text/html; charset=utf-8', shop());
     else if (pathname === '/pad') send(200, 'text/html', '<!doctype html><title>Pad</title><div onclick="document.title = `Clicked ${Math.round((event.clientX / innerWidth) * 100)}`" ondblclick="document.title = `Twice`" oncontextmenu="document.title = `Menu`" style="position: fixed; inset: 0"></div>');
+    else if (pathname === '/three') send(200, 'text/html', `<!doctype html><title>Three</title>${['First', 'Second', 'Third'].map((name) => `<p><button id="${name}" onclick="document.title = this.id; this.remove()">${name}</button></p>`).join('')}`);
     else if (pathname === '/about') send(200, 'text/html', '<!doctype html><title>About us</title><h1>About us</h1>');
     else if (pathname === '/api/order') {
       state.ordered.push(searchParams.get('of'));
@@ -152,6 +153,68 @@ test('what is clicked in the picture is clicked on the page, at the same place',
   await titled('Twice');
   await page.mouse.click(x + width / 2, y + height / 2, { button: 'right' });
   await titled('Menu');
+  await page.getByRole('button', { name: 'Give it back' }).click();
+  await act('goto', { url: site.url });
+});
+
+test('clicks and keys are sent as they were done, and one that waits is forgotten with the control', async () => {
+  await act('goto', { url: `${site.url}pad` });
+  await titled('Pad');
+  const sent = [];
+  await page.route('**/api/browser/action', async (route) => {
+    const { action, key, selector } = route.request().postDataJSON();
+    sent.push(key ?? `${action} ${Math.round(Number(/=(\d+)/.exec(selector)[1]) / 10)}`);
+    await route.continue();
+  });
+  const take = () => page.getByRole('button', { name: 'Take over' }).click();
+  await take();
+  const { x, y, width, height } = await page.locator('main canvas').boundingBox();
+  const at = (percent) => [x + (width * percent) / 100, y + height / 2];
+  await page.mouse.click(...at(21));
+  await page.mouse.click(...at(61));
+  await page.keyboard.press('x');
+  await until(() => sent.length === 3, `sent: ${sent}`);
+  // The second click of a slow double click, after the first was sent.
+  await page.mouse.click(...at(31));
+  await until(() => sent.length === 4, `sent: ${sent}`);
+  await page.mouse.down({ clickCount: 2 });
+  await page.mouse.up({ clickCount: 2 });
+  await until(() => sent.length === 5, `sent: ${sent}`);
+  await page.evaluate(([clientX, clientY]) => {
+    document.querySelector('main canvas').dispatchEvent(new MouseEvent('click', { clientX, clientY, detail: 1, bubbles: true }));
+    [...document.querySelectorAll('button')].find(({ textContent }) => textContent.includes('Give it back')).click();
+  }, at(81));
+  await take();
+  await page.mouse.click(...at(51));
+  await until(() => sent.some((one) => one.endsWith(' 5')), `sent: ${sent}`);
+  assert.deepEqual(sent, ['click 2', 'click 6', 'x', 'click 3', 'click 3', 'click 5']);
+  await page.unroute('**/api/browser/action');
+  await page.getByRole('button', { name: 'Give it back' }).click();
+  await act('goto', { url: site.url });
+});
+
+test('the list does what it names, however elements are numbered by then, and an older answer is dropped', async () => {
+  await act('goto', { url: `${site.url}three` });
+  await titled('Three');
+  await page.getByRole('button', { name: 'Take over' }).click();
+  await page.getByRole('button', { name: 'Click Third' }).waitFor();
+  const waiting = [];
+  let holds = true;
+  await page.route('**/api/browser/snapshot*', (route) => void (holds ? waiting.push(route) : route.continue()));
+  await act('click', { selector: '#First' });
+  await until(() => waiting.length, 'it was not looked again');
+  // Whoever else looks numbers them anew: what was @2 here is the third now.
+  await call('GET', '/api/browser/snapshot');
+  await page.getByRole('button', { name: 'Click Second' }).click();
+  await titled('Second');
+  await until(() => waiting.length > 1, 'it was not looked again');
+  holds = false;
+  await waiting.pop().continue();
+  await page.getByRole('button', { name: 'Click Second' }).waitFor({ state: 'detached' });
+  await Promise.all([page.waitForResponse(/snapshot/), waiting[0].fulfill({ json: { snapshot: '@1 button "Old"', element_count: 1, url: '', truncated: false } })]);
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  assert.equal(await page.getByRole('button', { name: 'Click Old' }).count(), 0);
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
   await page.getByRole('button', { name: 'Give it back' }).click();
   await act('goto', { url: site.url });
 });
