@@ -1,4 +1,4 @@
-// The frames of the active tab, as they come. The socket waits where no browser runs, and ends when it is closed.
+// The frames of the active tab, as they come. The socket waits where no browser runs, and ends when it is closed or nobody sees the page.
 
 const LONGEST_WAIT_MS = 10_000;
 
@@ -21,12 +21,26 @@ export class Frames {
   ) {}
 
   start(): () => void {
-    this.#open();
+    // Nothing is captured for a tab that nobody sees.
+    const look = () => {
+      if (document.hidden) this.#close();
+      else if (!this.#socket) this.#open();
+    };
+    document.addEventListener('visibilitychange', look);
+    look();
     return () => {
       this.#ended = true;
-      clearTimeout(this.#timer);
-      this.#socket?.close(1000);
+      document.removeEventListener('visibilitychange', look);
+      this.#close();
     };
+  }
+
+  #close() {
+    clearTimeout(this.#timer);
+    const socket = this.#socket;
+    this.#socket = null;
+    this.#wait = 500;
+    socket?.close(1000);
   }
 
   /** What was drawn belongs to a browser that is gone. */
@@ -44,7 +58,7 @@ export class Frames {
     };
     socket.onmessage = ({ data }: MessageEvent<Blob>) => void this.#draw(data);
     socket.onclose = ({ code }) => {
-      if (this.#ended) return;
+      if (socket !== this.#socket) return;
       // 1000: the browser was closed; the next socket waits for the next one.
       if (code === 1000) this.#clear();
       else this.state = 'lost';
