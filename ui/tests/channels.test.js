@@ -139,6 +139,31 @@ test('rules are saved, a wrong one is said at its field, and what is not saved i
   assert.deepEqual(telegram.bot_token, { set: true });
 });
 
+test('what is changed elsewhere is followed, and what is not saved is neither checked nor sent', async () => {
+  await it.show('/channels/telegram?part=rules');
+  await page.getByLabel('Tools beyond those that only read').fill('memory_search');
+  await it.call('PUT', '/api/channels/settings', { telegram: { groups: 'always' } });
+  const onOff = page.getByRole('switch', { name: /^Telegram is on/ });
+  await onOff.click();
+  await onOff.and(page.getByRole('switch', { checked: false })).waitFor();
+  await onOff.click();
+  await page.waitForFunction(() => document.querySelector('main select').value === 'always');
+  assert.equal(await page.getByLabel('Tools beyond those that only read').inputValue(), 'memory_search');
+  await page.getByText('Not saved yet').waitFor();
+
+  await page.getByRole('tab', { name: 'Set-up' }).click();
+  const asks = ['Check the values', 'Tell Telegram the address', 'Send'].map((name) => page.getByRole('button', { name, exact: true }));
+  for (const ask of asks) assert.equal(await ask.isDisabled(), true);
+  assert.equal(await page.getByText(/^Save first/).count(), 3);
+  await page.getByRole('button', { name: 'Discard' }).click();
+  await asks[0].click();
+  await page.getByText('Telegram knows this as @ada_bot.').waitFor();
+  await page.getByLabel('Agent that answers').selectOption('');
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByText('Telegram knows this as @ada_bot.').waitFor({ state: 'detached' });
+  assert.deepEqual(await Promise.all(asks.map((ask) => ask.isDisabled())), [false, false, false]);
+});
+
 test('what a platform refuses stands with the platform, and it is switched off again', async () => {
   platform.stop();
   await it.call('POST', '/api/hooks', { name: 'Told', event_type: 'memory.stored', hook_type: 'builtin', config: { action: 'send_to_channel', channel: 'telegram:42', subject: 'Told', template: `Remembered ${HOSTILE}` } });

@@ -104,7 +104,7 @@ export const say = texts({
     accessToken: 'Access token',
     appSecret: 'App secret',
     verifyToken: 'Verify token',
-    verifyTokenHint: 'Made up by you, and entered at WhatsApp in step 3 as well.',
+    verifyTokenHint: 'Made up by you, and entered at WhatsApp in step 3 as well. Copy it now: once it is saved, it is not shown again.',
     appId: 'App id',
     appPassword: 'Password of the app',
     tenantId: 'Tenant id',
@@ -197,6 +197,7 @@ export const say = texts({
     sendAgain: 'Send it again',
     onlyNewest: 'Of the newest {n} messages of all platforms.',
 
+    saveFirst: 'Save first: this uses what is saved, not what was changed above.',
     unsaved: 'Not saved yet',
     inForce: 'In force as soon as it is saved.',
     discard: 'Discard',
@@ -307,7 +308,7 @@ export const say = texts({
     accessToken: 'Zugriffstoken',
     appSecret: 'App-Geheimcode',
     verifyToken: 'Verify Token',
-    verifyTokenHint: 'Von dir ausgedacht; trag es in Schritt 3 auch bei WhatsApp ein.',
+    verifyTokenHint: 'Von dir ausgedacht; trag es in Schritt 3 auch bei WhatsApp ein. Kopier es jetzt: Ist es gespeichert, wird es nicht mehr gezeigt.',
     appId: 'Kennung der App',
     appPassword: 'Passwort der App',
     tenantId: 'Kennung des Mandanten (Tenant ID)',
@@ -400,6 +401,7 @@ export const say = texts({
     sendAgain: 'Noch einmal senden',
     onlyNewest: 'Von den neuesten {n} Nachrichten aller Plattformen.',
 
+    saveFirst: 'Erst speichern: Hierfür zählt, was gespeichert ist, nicht, was oben geändert wurde.',
     unsaved: 'Noch nicht gespeichert',
     inForce: 'Gilt, sobald es gespeichert ist.',
     discard: 'Verwerfen',
