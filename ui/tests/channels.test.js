@@ -174,6 +174,12 @@ test('what a platform refuses stands with the platform, and it is switched off a
   await message.getByText('1 attempt', { exact: false }).waitFor();
   await message.getByText(/Remembered <img src="http:\/\/evil.test\/a.png" onerror="window.harmed=1">\ufffdgnp/).waitFor();
   assert.equal(await page.evaluate(() => window.harmed), undefined);
+  // Where others are more than are asked for, it is not said that there is nothing.
+  await page.route('**/api/notifications?*', (route) => route.fulfill({ json: { notifications: [], total: 201 } }));
+  await it.show('/channels/telegram?part=sent');
+  await page.getByText('None of the newest 200 messages', { exact: false }).waitFor();
+  assert.equal(await page.getByText('Nothing was sent yet').count(), 0);
+  await page.unroute('**/api/notifications?*');
   await it.show('/channels/telegram');
   await page.getByLabel('Chat', { exact: true }).fill('42');
   await page.getByRole('button', { name: 'Send', exact: true }).click();

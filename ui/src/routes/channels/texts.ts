@@ -195,7 +195,8 @@ export const say = texts({
     tried_other: '{n} attempts',
     triedNext: 'next attempt',
     sendAgain: 'Send it again',
-    onlyNewest: 'Of the newest {n} messages of all platforms.',
+    onlyNewest: 'Of the newest {n} messages of all platforms, and the newest {n} that were given up.',
+    noneOfNewest: 'None of the newest {n} messages of all platforms went here, nor any of the newest {n} that were given up.',
 
     saveFirst: 'Save first: this uses what is saved, not what was changed above.',
     unsaved: 'Not saved yet',
@@ -399,7 +400,8 @@ export const say = texts({
     tried_other: '{n} Versuche',
     triedNext: 'nächster Versuch',
     sendAgain: 'Noch einmal senden',
-    onlyNewest: 'Von den neuesten {n} Nachrichten aller Plattformen.',
+    onlyNewest: 'Von den neuesten {n} Nachrichten aller Plattformen und den neuesten {n} aufgegebenen.',
+    noneOfNewest: 'Keine der neuesten {n} Nachrichten aller Plattformen ging hierhin, auch keine der neuesten {n} aufgegebenen.',
 
     saveFirst: 'Erst speichern: Hierfür zählt, was gespeichert ist, nicht, was oben geändert wurde.',
     unsaved: 'Noch nicht gespeichert',
