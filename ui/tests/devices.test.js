@@ -42,6 +42,14 @@ test('a device is paired by the code that is shown, and is there without a reloa
   assert.equal((await drawing.locator('path').getAttribute('d')).match(/M/g).length, dark);
   assert.deepEqual(await axe(page), []);
 
+  // What no code holds is said, and the one before does not stay.
+  await it.dialog().getByLabel('Address of this daemon').fill(`https://${'a'.repeat(2040)}`);
+  await it.dialog().getByLabel('Name of the device').fill("'".repeat(64));
+  await it.dialog().getByText('This is too long for a QR code.').waitFor();
+  assert.equal(await drawing.count(), 0);
+  await it.dialog().getByLabel('Name of the device').fill('bench');
+  await drawing.waitFor();
+
   device = spawn(program, ['device', 'join', it.daemon.direct, code, '--name', 'workshop', '--allow-shell', '--no-sandbox', '--state', folder], { stdio: 'ignore' });
   await it.dialog().getByText('workshop has joined').waitFor();
   await it.dialog().getByRole('button', { name: 'Done' }).click();
