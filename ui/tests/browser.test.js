@@ -269,6 +269,10 @@ test('requests follow, are filtered, answered by mocks, and kept as a HAR', asyn
   await dialog().getByRole('button', { name: 'Answer it with a mock' }).click();
   await dialog().getByLabel('Body').fill('Sold out');
   await dialog().getByLabel('Status').fill('503');
+  await dialog().getByLabel('Headers').fill('Cache-Control no-store');
+  await dialog().getByRole('button', { name: 'Add' }).click();
+  await dialog().getByText('this is none: Cache-Control no-store').waitFor();
+  await dialog().getByLabel('Headers').fill('Cache-Control: no-store\n');
   await dialog().getByRole('button', { name: 'Add' }).click();
   await dialog().getByRole('list', { name: 'Mocks' }).getByText('Sold out').waitFor();
   assert.deepEqual(await axe(page), []);
@@ -352,6 +356,24 @@ test('sign-ins are saved, restored after a question, and deleted', async () => {
   await dialog().getByRole('button', { name: 'Restore' }).click();
   await page.getByText('Restored. Load open pages again.').waitFor();
   assert.equal((await (await call('GET', '/api/browser/cookies')).json()).cookies[0].name, 'visit');
+});
+
+test('the picture is not streamed while nobody sees it', async () => {
+  const sockets = [];
+  page.on('websocket', (socket) => void (socket.url().endsWith('/api/browser/stream') && sockets.push(socket)));
+  await show('/browser');
+  await page.locator('main canvas:visible').waitFor();
+  const see = (hidden) => page.evaluate((hidden) => {
+    Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, hidden);
+  const frames = () => page.locator('[data-frames]').getAttribute('data-frames');
+  await see(true);
+  await until(() => sockets.length === 1 && sockets[0].isClosed(), 'the stream goes on');
+  const before = Number(await frames());
+  await see(false);
+  await until(async () => Number(await frames()) > before, 'the stream does not go on');
+  assert.equal(sockets.length, 2);
 });
 
 for (const [size, viewport] of [['desktop', DESKTOP], ['phone', PHONE]]) {

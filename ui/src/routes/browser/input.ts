@@ -2,6 +2,7 @@
 // was answered, and turns of the wheel that come meanwhile are sent as one.
 
 import type { Action, ActionName } from './browser.svelte';
+import { say } from './texts';
 
 interface Input {
   action: ActionName;
@@ -26,6 +27,7 @@ export class InputQueue {
       last.fields.x = (last.fields.x ?? 0) + (fields.x ?? 0);
       last.fields.y = (last.fields.y ?? 0) + (fields.y ?? 0);
     } else if (this.#waiting.length < MOST_WAITING) this.#waiting.push({ action, fields: { ...fields } });
+    else this.onproblem(new Error(say('tooFast')));
     void this.#run();
   }
 
