@@ -11,7 +11,7 @@ PROMETHEUS := .prometheus
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui
+.PHONY: help chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -49,6 +49,11 @@ check-ui: ui ## Types of the page
 test-ui: ui chromium ## Try the page in a real browser, against a daemon of its own
 	$(call say,the page in a browser)
 	@source scripts/node.sh; cargo build --package agentd; cd ui; npm run --silent test
+
+export PICTURES
+pictures: ui chromium ## Take pictures of every view, in both sizes and themes: PICTURES=folder for another than target/pictures, or --guide for those of the guide
+	$(call say,pictures of the page)
+	@source scripts/node.sh; cargo build --package agentd; cd ui; node scripts/pictures.js $${PICTURES:-../target/pictures}
 
 check: tools check-ui ## Format, lints, types of the page, licences and sources of dependencies
 	$(call say,format)

@@ -26,21 +26,36 @@ export const HOSTILE = [
   'END OF IT',
 ].join('\n');
 
-export async function startProvider() {
+/**
+ * `script(asked, round, messages)` may say what is answered in place of what stands here: `{ text }`, `{ tool: [name, input] }`,
+ * `{ fails }` (a sentence) or `{ pieces, pause }`. `round` is how many results of tools came since the owner spoke; `usage` goes with each.
+ */
+export async function startProvider(script = () => null) {
   let release = () => {};
   const held = { reached: null };
 
-  const reply = async (response, asked, messages) => {
-    const send = (choice) => response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'fake-model', choices: [{ index: 0, finish_reason: null, ...choice }] })}\n\n`);
+  const reply = async (response, asked, messages, model, told) => {
+    const head = { id: 'c', object: 'chat.completion.chunk', created: 1, model };
+    const send = (choice) => response.write(`data: ${JSON.stringify({ ...head, choices: [{ index: 0, finish_reason: null, ...choice }] })}\n\n`);
     const say = (content) => send({ delta: { content } });
     const end = (reason = 'stop') => {
       send({ delta: {}, finish_reason: reason });
-      response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'fake-model', choices: [], usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 } })}\n\n`);
+      const [prompt_tokens, completion_tokens] = told?.usage ?? [11, 7];
+      response.write(`data: ${JSON.stringify({ ...head, choices: [], usage: { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens } })}\n\n`);
       response.end('data: [DONE]\n\n');
     };
     send({ delta: { role: 'assistant', content: '' } });
     const hasResult = messages.at(-1)?.role === 'tool';
-    if (/harm/.test(asked)) {
+    if (told?.tool) {
+      const [name, input] = told.tool;
+      send({ delta: { tool_calls: [{ index: 0, id: `call_${messages.length}`, type: 'function', function: { name, arguments: JSON.stringify(input) } }] } });
+      return end('tool_calls');
+    } else if (told) {
+      for (const piece of told.pieces ?? told.text.match(/[\s\S]{1,12}/g)) {
+        say(piece);
+        if (told.pause) await new Promise((resolve) => setTimeout(resolve, told.pause));
+      }
+    } else if (/harm/.test(asked)) {
       for (const piece of HOSTILE.match(/[\s\S]{1,7}/g)) say(piece);
     } else if (/slowly/.test(asked)) {
       say('The first half. ');
@@ -74,11 +89,17 @@ export async function startProvider() {
         response.writeHead(200, { 'Content-Type': 'application/json' });
         return response.end(JSON.stringify({ object: 'list', data: [{ id: 'fake-model', object: 'model', created: 1, owned_by: 'nobody' }] }));
       }
-      const { messages = [] } = JSON.parse(body || '{}');
+      const { messages = [], model = 'fake-model' } = JSON.parse(body || '{}');
       const last = messages.findLast(({ role }) => role === 'user')?.content ?? '';
       const asked = typeof last === 'string' ? last : last.map(({ text }) => text ?? '').join(' ');
+      const round = messages.slice(messages.findLastIndex(({ role }) => role === 'user')).filter(({ role }) => role === 'tool').length;
+      const told = script(asked, round, messages);
+      if (told?.fails) {
+        response.writeHead(400, { 'Content-Type': 'application/json' });
+        return response.end(JSON.stringify({ error: { message: told.fails, type: 'invalid_request_error' } }));
+      }
       response.writeHead(200, { 'Content-Type': 'text/event-stream' });
-      void reply(response, asked, messages);
+      void reply(response, asked, messages, model, told);
     });
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
