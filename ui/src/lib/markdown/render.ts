@@ -29,7 +29,7 @@ const marked = new Marked({ gfm: true, breaks: true, async: false }).use({
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
     table(token) {
       const row = (cells: Tokens.TableCell[], tag: string) =>
-        `<tr>${cells.map((cell) => `<${tag}>${this.parser.parseInline(cell.tokens)}</${tag}>`).join('')}</tr>`;
+        `<tr>${cells.map(({ align, tokens }) => `<${tag}${align === 'right' ? ' class="end"' : align === 'center' ? ' class="centre"' : ''}>${this.parser.parseInline(tokens)}</${tag}>`).join('')}</tr>`;
       return `<div tabindex="0"><table><thead>${row(token.header, 'th')}</thead><tbody>${token.rows.map((cells) => row(cells, 'td')).join('')}</tbody></table></div>`;
     },
   },
