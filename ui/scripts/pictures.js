@@ -17,7 +17,7 @@ const { values, positionals } = parseArgs({ allowPositionals: true, options: { o
 const only = new RegExp(values.only ?? '');
 const folder = resolve(values.guide ? '../docs/pictures' : (positionals[0] ?? '../target/pictures'));
 /** What the README and the guide show, and how. */
-const GUIDE = { chat: ['desktop', 'light'], approval: ['phone', 'dark'], memory_graph: ['desktop', 'dark'], calendar: ['desktop', 'light'], browser: ['desktop', 'light'], costs: ['desktop', 'dark'] };
+const GUIDE = { chat: ['desktop', 'light'], approval: ['phone', 'dark'], memory_graph: ['desktop', 'dark'], 'calendar-week': ['desktop', 'light'], browser: ['desktop', 'light'], costs: ['desktop', 'dark'] };
 const MOST_BYTES = 90_000;
 
 const embedder = resolve('../models/all-minilm-l6-v2-q8_0.gguf');
@@ -25,7 +25,7 @@ if (existsSync(embedder)) process.env.SVC_EMBEDDING_MODEL ??= embedder;
 
 const scratch = mkdtempSync(join(tmpdir(), 'agentd-pictures-'));
 const [daemon, provider, browser] = await Promise.all([startDaemon(), startProvider(script), startBrowser()]);
-const { page, context, problems, strays } = await openPage(browser, daemon.url, { timezoneId: 'Europe/Berlin' });
+const { page, context, problems, strays } = await openPage(browser, daemon.url, { timezoneId: 'Europe/Berlin', reducedMotion: 'reduce' });
 context.setDefaultTimeout(30_000);
 let it;
 let taken = 0;

@@ -24,7 +24,7 @@ import csv
 with open("meter-readings.csv") as file:
     kwh = sum(int(row["kwh"]) for row in csv.DictReader(file))
 
-for name, cents, base in [("Grün fix 12", 29.4, 11.90), ("Flex", 27.9, 16.50), ("Basis", 33.8, 9.50)]:
+for name, cents, base in TARIFFS:
     print(f"{name:12} {kwh * cents / 100 + 12 * base:9.2f} €")
 \`\`\`
 
@@ -147,7 +147,7 @@ export async function fill({ daemon, page, call, provider, folder }) {
   };
   const answer = async (decision, reason) => {
     const { approvals } = await call('GET', '/api/chat/approvals?status=pending');
-    for (const { id } of approvals) await post(`/api/chat/approvals/${id}`, { decision, reason });
+    for (const { id } of approvals.filter(({ kind }) => kind !== 'evolution')) await post(`/api/chat/approvals/${id}`, { decision, reason });
   };
   const spanish = await turn('greta', 'Hola! Ten minutes of Spanish, please.');
   for (const word of ['la mesa', 'la ventana', 'el puente', 'la calle', 'el viaje', 'la playa', 'el pan', 'la cuenta', 'el tren', 'la tarde', 'el mercado', 'la llave', 'el billete', 'la comida', 'el barrio', 'la salida', 'el pueblo', 'la noche', 'el regalo']) await turn('greta', `I would say: ${word}`, spanish);

@@ -57,11 +57,12 @@ export function time(at: string | Date): string {
   return once('t', (of) => new Intl.DateTimeFormat(of, { timeStyle: 'short' })).format(new Date(at));
 }
 
-/** “5 minutes ago”, “in 2 days”. */
+/** “5 minutes ago”, “in 2 days”; what is more than a month away is a date. */
 export function relative(at: string | Date, now = Date.now()): string {
   const format = once('r', (of) => new Intl.RelativeTimeFormat(of, { numeric: 'auto' }));
   const seconds = (new Date(at).getTime() - now) / 1000;
-  const steps: [Intl.RelativeTimeFormatUnit, number][] = [['year', 31_536_000], ['month', 2_592_000], ['day', 86_400], ['hour', 3600], ['minute', 60]];
+  if (Math.abs(seconds) >= 2_592_000) return date(at);
+  const steps: [Intl.RelativeTimeFormatUnit, number][] = [['day', 86_400], ['hour', 3600], ['minute', 60]];
   for (const [unit, size] of steps) {
     if (Math.abs(seconds) >= size) return format.format(Math.trunc(seconds / size), unit);
   }
