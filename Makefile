@@ -11,7 +11,7 @@ PROMETHEUS := .prometheus
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures
+.PHONY: help chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -163,6 +163,13 @@ bench-browser: tools chromium ## Measure the browser next to Playwright, on 190 
 	target/release/hostile
 	$(call say,a session of the daemon and its stream and minutes of actions)
 	target/release/session --minutes $$MINUTES
+
+export MESSAGES
+bench-page: ui chromium ## Measure the page in a real browser: first load, 1,000 messages, a fast stream, memory: MESSAGES=1000 for a short one
+	$(call say,building)
+	cargo build --release --package agentd
+	$(call say,first load and long conversations and a stream and memory)
+	@source scripts/node.sh; cd ui; AGENTD_BIN=../target/release/agentd node scripts/figures.js $${MESSAGES:-}
 
 bench-scheduler: tools ## Measure the scheduler: an idle tick among 100,000 jobs, 1,000 jobs due at once, cold start
 	$(call say,building)

@@ -147,6 +147,7 @@ try {
     await press('New job');
     await page.getByLabel('Name', { exact: true }).fill('Briefing');
     await page.getByLabel('When should it run?').fill('every weekday at 7');
+    await page.keyboard.press('Enter');
     await page.getByText('The next runs').waitFor();
   });
   await take('calendar', '/scheduler/calendar');

@@ -28,7 +28,8 @@ export const HOSTILE = [
 
 /**
  * `script(asked, round, messages)` may say what is answered in place of what stands here: `{ text }`, `{ tool: [name, input] }`,
- * `{ fails }` (a sentence) or `{ pieces, pause }`. `round` is how many results of tools came since the owner spoke; `usage` goes with each.
+ * `{ fails }` (a sentence) or `{ pieces, rate }` (of them a second). `round` is how many results of tools came since the
+ * owner spoke; `usage` (tokens in and out) may go with each.
  */
 export async function startProvider(script = () => null) {
   let release = () => {};
@@ -51,9 +52,11 @@ export async function startProvider(script = () => null) {
       send({ delta: { tool_calls: [{ index: 0, id: `call_${messages.length}`, type: 'function', function: { name, arguments: JSON.stringify(input) } }] } });
       return end('tool_calls');
     } else if (told) {
-      for (const piece of told.pieces ?? told.text.match(/[\s\S]{1,12}/g)) {
+      const begun = performance.now();
+      for (const [i, piece] of (told.pieces ?? told.text.match(/[\s\S]{1,12}/g)).entries()) {
+        const early = told.rate ? begun + (1000 * i) / told.rate - performance.now() : 0;
+        if (early > 0) await new Promise((resolve) => setTimeout(resolve, early));
         say(piece);
-        if (told.pause) await new Promise((resolve) => setTimeout(resolve, told.pause));
       }
     } else if (/harm/.test(asked)) {
       for (const piece of HOSTILE.match(/[\s\S]{1,7}/g)) say(piece);
