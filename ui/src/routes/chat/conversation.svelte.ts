@@ -30,7 +30,12 @@ export interface Message {
   error?: { code: string; message: string };
 }
 
+/** So many messages are shown first: more would take longer to draw than anybody waits. */
+const FIRST = 30;
+/** So many come with each look further back. */
 const PAGE = 60;
+/** What is shown stays when a reply ends, up to so many. */
+const KEPT = 100;
 /** So often what arrived is shown; each token by itself would be drawn more often than a screen can. */
 const FLUSH_MS = 60;
 
@@ -95,9 +100,10 @@ export class Conversation {
     if (!this.id) return;
     try {
       const count = this.entry?.message_count ?? conversations.list.find(({ id }) => id === this.id)?.message_count ?? 0;
-      let found = await this.#page(Math.max(0, count - PAGE), 200);
-      const seen = Math.max(0, count - PAGE) + found.messages.length;
-      if (found.message_count > seen) found = await this.#page(Math.max(0, found.message_count - PAGE), 200);
+      const wanted = Math.max(FIRST, Math.min(KEPT, this.messages.length));
+      const offset = Math.max(0, count - wanted);
+      let found = await this.#page(offset, 200);
+      if (found.message_count > offset + found.messages.length) found = await this.#page(Math.max(0, found.message_count - wanted), 200);
       this.#take(found);
       this.problem = null;
       const last = found.messages.at(-1);
