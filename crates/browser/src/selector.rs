@@ -6,7 +6,11 @@ const MAX_BYTES: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Selector {
-    Reference(u32),
+    Reference {
+        number: u32,
+        /// Where it is meant, as in [`Selector::Point`]; its middle where nothing is said.
+        at: Option<String>,
+    },
     Css(String),
     Xpath(String),
     /// With quotes the whole text as it is written, otherwise a part of it in any case.
@@ -29,10 +33,15 @@ impl Selector {
         if text.is_empty() || text.len() > MAX_BYTES {
             return Err(BrowserError::Invalid(format!("a selector has 1 to {MAX_BYTES} bytes")));
         }
-        if let Some(number) = text.strip_prefix('@') {
-            return match number.parse() {
-                Ok(number) => Ok(Self::Reference(number)),
-                Err(_) => wrong("is no reference; one is `@` and a number of the last snapshot"),
+        if let Some(reference) = text.strip_prefix('@') {
+            let (number, at) = match reference.split_once(" point=") {
+                Some((number, point)) => (number, Some(point_of(point))),
+                None => (reference, None),
+            };
+            return match (number.parse(), at) {
+                (Ok(number), None) => Ok(Self::Reference { number, at: None }),
+                (Ok(number), Some(Some(at))) => Ok(Self::Reference { number, at: Some(at) }),
+                _ => wrong("is no reference; one is `@` and a number of the last snapshot"),
             };
         }
         if let Some(path) = text.strip_prefix("xpath=") {
@@ -72,7 +81,15 @@ impl Selector {
             Self::Xpath(value) => Some(("xpath", value, false)),
             Self::Text { text, exact } => Some(("text", text, *exact)),
             Self::Point(point) => Some(("point", point, false)),
-            Self::Reference(_) | Self::Role { .. } => None,
+            Self::Reference { .. } | Self::Role { .. } => None,
+        }
+    }
+
+    /// Where the element is acted on, if not in its middle.
+    pub(crate) fn point(&self) -> Option<&str> {
+        match self {
+            Self::Point(point) | Self::Reference { at: Some(point), .. } => Some(point),
+            _ => None,
         }
     }
 }
@@ -122,7 +139,8 @@ mod tests {
     fn each_kind_is_told_from_the_others() {
         let role = |role: &str, name: Option<&str>| Selector::Role { role: role.into(), name: name.map(Into::into) };
         let cases = [
-            ("@12", Selector::Reference(12)),
+            ("@12", Selector::Reference { number: 12, at: None }),
+            ("@12 point=40%,25.5%", Selector::Reference { number: 12, at: Some("40,25.5".into()) }),
             ("#a > b", Selector::Css("#a > b".into())),
             ("xpath=//a", Selector::Xpath("//a".into())),
             ("text=Sign  in", Selector::Text { text: "Sign in".into(), exact: false }),

@@ -258,7 +258,7 @@ impl Tab {
     }
 
     async fn find_all(&self, frames: &[FrameId], selector: &Selector) -> Result<Vec<Found>, BrowserError> {
-        if let Selector::Reference(number) = selector {
+        if let Selector::Reference { number, .. } = selector {
             return Ok(vec![Found::One(self.referenced(*number).await?)]);
         }
         let mut all = Vec::new();
@@ -326,10 +326,8 @@ impl Tab {
         deadline: Deadline,
     ) -> Result<Invoked<Looked>, BrowserError> {
         // What is pointed at is where it is: bringing it elsewhere would point at something else.
-        let (at, scroll) = match parsed {
-            Selector::Point(point) => (Some(point), None),
-            _ => (None, scroll),
-        };
+        let at = parsed.point();
+        let scroll = if at.is_some() { None } else { scroll };
         let needed = json!({
             "enabled": needs.enabled, "editable": needs.editable, "hit": needs.hit, "guard": needs.guard,
             "scroll": scroll, "at": at,

@@ -243,7 +243,9 @@
     // Whether it can be acted on, and where.
     async ready(element, needs) {
       if (!element.isConnected) return { missing: 'it is gone', gone: true };
-      if (!isVisible(element)) return { missing: 'it is not visible' };
+      // What is at a point is seen there, however it is drawn and wherever it goes next.
+      const isPointedAt = needs.at !== null;
+      if (!isPointedAt && !isVisible(element)) return { missing: 'it is not visible' };
       if (needs.enabled && isDisabled(controlOf(element))) return { missing: 'it is disabled' };
       let editing = null;
       if (needs.editable) {
@@ -255,13 +257,13 @@
       // with the next frame is at its start there, so the frame after that counts too.
       const before = boxOf(element);
       let drawn = await frame();
-      if (element.isConnected && isAnimated(element)) {
+      if (!isPointedAt && element.isConnected && isAnimated(element)) {
         drawn = drawn && await frame();
         if (!drawn) return { missing: 'it is moving' };
       }
       if (!element.isConnected) return { missing: 'it is gone', gone: true };
-      if (boxOf(element) !== before) return { missing: 'it is moving' };
-      const point = needs.at ? pointedAt(needs.at) : pointOf(element);
+      if (!isPointedAt && boxOf(element) !== before) return { missing: 'it is moving' };
+      const point = isPointedAt ? pointedAt(needs.at) : pointOf(element);
       if (!point) return { missing: 'it is outside of what is shown', scroll: true };
       if (needs.hit) {
         const hit = hitAt(point.x, point.y);

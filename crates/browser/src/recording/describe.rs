@@ -12,8 +12,8 @@ use crate::tab::{Argument, Element, FrameId, Invoked, QUICK, Tab};
 
 /// Longer names are texts.
 const MAX_NAME: usize = 200;
-/// Their middle is something else than a point of them.
-const HOLDERS: [&str; 4] = ["html", "body", "iframe", "frame"];
+/// What a point of them means is not what their middle means, which a replay would act on.
+const SURFACES: [&str; 8] = ["html", "body", "iframe", "frame", "object", "embed", "canvas", "video"];
 
 #[derive(Debug, Deserialize)]
 struct Described {
@@ -55,14 +55,15 @@ impl Tab {
             return Ok(None);
         };
         let parsed = Selector::parse(given)?;
-        if matches!(parsed, Selector::Point(_)) && HOLDERS.contains(&described.fingerprint.tag.as_str()) {
-            let tag = &described.fingerprint.tag;
-            let reason = format!("`{given}` is in `{tag}`, where no replay would find it; name an element of it");
+        let Fingerprint { tag, kind, .. } = &described.fingerprint;
+        let is_surface = SURFACES.contains(&tag.as_str()) || kind == "range";
+        if matches!(parsed, Selector::Point(_)) && is_surface {
+            let reason = format!("`{given}` is in `{tag}`, where no replay would find it; name an element");
             return Err(BrowserError::Invalid(reason));
         }
         let Some(pin) = self.pin(&subject).await? else { return Ok(None) };
         let mut alternatives = Vec::new();
-        if !matches!(parsed, Selector::Reference(_) | Selector::Point(_)) {
+        if !matches!(parsed, Selector::Reference { .. } | Selector::Point(_)) {
             alternatives.push(Alternative { kind: AlternativeKind::Given, selector: given.to_owned() });
         }
         let (test_ids, others): (Vec<_>, Vec<_>) =

@@ -126,7 +126,7 @@ impl Tab {
             let selector = &alternative.selector;
             match Selector::parse(selector) {
                 // A number means nothing in another snapshot, and a point nothing on a page that has changed.
-                Ok(Selector::Reference(_) | Selector::Point(_)) | Err(_) => return Ok(Matches::None),
+                Ok(Selector::Reference { .. } | Selector::Point(_)) | Err(_) => return Ok(Matches::None),
                 Ok(parsed) => self.matches(frames, &parsed, selector).await,
             }
         };
@@ -165,7 +165,12 @@ impl Tab {
 /// An error about an element under a number, with what people know it by.
 pub(super) fn renamed(error: BrowserError, names: &[(String, String)]) -> BrowserError {
     let name = |selector: String| {
-        names.iter().find(|(pinned, _)| *pinned == selector).map_or(selector, |(_, name)| shortened(name))
+        // A point may stand behind it.
+        let pin = selector.split(' ').next();
+        names
+            .iter()
+            .find(|(pinned, _)| pin == Some(pinned))
+            .map_or_else(|| selector.clone(), |(_, name)| shortened(name))
     };
     match error {
         BrowserError::NotActionable { selector, missing, waited_ms } => {

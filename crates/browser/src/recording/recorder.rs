@@ -193,9 +193,10 @@ async fn reach(
             let one = aim(tab, parameter, selector, deadline).await?;
             names.push((one.pin.selector(), selector.clone()));
             // The point of an element that is pointed at is not its middle.
-            if !is_point(selector) {
-                *selector = one.pin.selector();
-            }
+            *selector = match is_point(selector) {
+                true => format!("{} {}", one.pin.selector(), selector.trim()),
+                false => one.pin.selector(),
+            };
             aimed.push(one);
         }
         if !names.is_empty() {

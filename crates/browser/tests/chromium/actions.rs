@@ -45,6 +45,18 @@ fn what_is_pointed_at_is_acted_on_at_that_point() {
         assert_eq!(title(&tab).await, "40,25");
         act(&tab, json!({"action": "double_click", "selector": "point=99%, 1%"})).await;
         assert_eq!(title(&tab).await, "99,1");
+        // The page itself has no height here, and what moves is hit where it is.
+        let tab = open(
+            &context,
+            "<style>@keyframes go { to { left: 0 } } div { position: absolute; width: 100%; height: 20%; left: -10%; \
+            animation: go 9s infinite }</style><div></div><script>onclick = (event) => document.title = \
+            event.target.tagName</script>",
+        )
+        .await;
+        click(&tab, "point=50%,80%").await;
+        assert_eq!(title(&tab).await, "HTML");
+        click(&tab, "point=50%,10%").await;
+        assert_eq!(title(&tab).await, "DIV");
     });
 }
 

@@ -95,12 +95,17 @@ fn what_was_pointed_at_is_found_again_by_what_it_is() {
         let tab = open(&context, r#"<p>Above</p><button onclick="document.title = 'again'">Save</button>"#).await;
         replay(&context, &tab, &steps).await;
         assert_eq!(title(&tab).await, "again");
-        // Beside everything there is nothing that a replay could find.
-        let recorder = Recorder::new(Some(&context), credentials);
-        let action = json!({"action": "click", "selector": "point=90%,90%"});
-        let asked = action.as_object().cloned().unwrap();
-        let refused = recorder.act(&context, &tab, serde_json::from_value(action).unwrap(), asked).await;
-        assert_eq!(refused.err().map(|error| error.code()), Some("invalid_action"));
+        // Beside everything there is nothing that a replay could find, nor a point of what is drawn or slid.
+        let surfaces = "<canvas style='position:fixed;inset:0 50% 0 0'></canvas>\
+            <input type=range style='position:fixed;right:0;top:0;width:50%;height:50%;margin:0'>";
+        let tab = open(&context, surfaces).await;
+        for point in ["point=90%,90%", "point=10%,10%", "point=90%,10%"] {
+            let recorder = Recorder::new(Some(&context), credentials);
+            let action = json!({"action": "click", "selector": point});
+            let asked = action.as_object().cloned().unwrap();
+            let refused = recorder.act(&context, &tab, serde_json::from_value(action).unwrap(), asked).await;
+            assert_eq!(refused.err().map(|error| error.code()), Some("invalid_action"), "{point}");
+        }
     });
 }
 

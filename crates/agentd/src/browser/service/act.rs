@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use agentd_base::Problems;
 use agentd_browser::{Action, ActionOutcome, ActionRequest, Snapshot, Tab};
 use agentd_net::Trust;
 use url::Url;
@@ -53,6 +54,7 @@ impl Browser {
         fields: &ActionFields,
     ) -> Result<(ActionRequest, Option<LentFile>), BrowserError> {
         let mut request = fields.request().map_err(|problems| BrowserError::Invalid { problems })?;
+        check_selectors(actor, fields)?;
         self.check_address(fields)?;
         let lent = self.lend_file(actor, fields).await?;
         if let (Some(lent), Action::UploadFile { path, .. }) = (&lent, &mut request.action) {
@@ -80,6 +82,17 @@ impl Browser {
         // A page that asks something, or has just gone, has none; the action was done all the same.
         tab.snapshot(false).await.ok()
     }
+}
+
+/// What was at a point when an agent asked, or when somebody approved it, may be something else by now.
+fn check_selectors(actor: &Actor, fields: &ActionFields) -> Result<(), BrowserError> {
+    let mut problems = Problems::new();
+    for (name, selector) in [("selector", &fields.selector), ("source", &fields.source), ("target", &fields.target)] {
+        let is_point = selector.as_deref().is_some_and(|text| text.trim_start().starts_with("point="));
+        let message = "a point is for people who see the page: name the element, as `@3` of the last snapshot";
+        problems.require(!is_point || !matches!(actor, Actor::Agent(_)), name, message);
+    }
+    problems.into_result().map_err(|problems| BrowserError::Invalid { problems })
 }
 
 /// A recording says whose file an agent gave a page, so that it is found again.

@@ -57,6 +57,7 @@ async fn an_agent_opens_acts_reads_draws_and_downloads() {
         ("browser_tabs", json!({"action": "list"})),
         ("browser_open", json!({"url": "http://10.0.0.1/"})),
         ("browser_downloads", json!({})),
+        ("browser_act", json!({"action": "click", "selector": "point=10%,10%"})),
     ])
     .await;
     // What the owner has open is left alone.
@@ -77,6 +78,7 @@ async fn an_agent_opens_acts_reads_draws_and_downloads() {
     assert!(picture["width"].as_u64() > Some(300) && picture["height"].as_u64() > Some(300), "{picture}");
     assert!(text(7).contains("(the open page)") && text(7).contains("of the owner"), "{}", text(7));
     assert!(text(8).contains("10.0.0.1"), "{}", text(8));
+    assert!(text(10).contains("a point is for people"), "{}", text(10));
     assert_eq!(get(&talk.app, "/api/browser/status").await["current_url"], own);
 
     let mut eventually = Eventually::new();
