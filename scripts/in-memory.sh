@@ -1,10 +1,20 @@
 #!/usr/bin/env bash
 # Runs a command with a /tmp of its own that lives in memory: each test makes some dozen files there and removes them,
-# which takes a disk's file system more processor time than the tests take. Without the rights for it, or without
-# memory to spare, the command runs as it is.
+# which takes a disk's file system more processor time than the tests take. Without the rights for it, without memory
+# to spare, or where something that is needed lies in /tmp, the command runs as it is.
 set -euo pipefail
 available_kib=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)
-if [ "$(id -u)" != 0 ] || [ "${available_kib:-0}" -lt $((8 * 1024 * 1024)) ] || ! unshare --mount true 2>/dev/null; then
+for limit in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do
+  bytes=$(grep -x '[0-9]*' "$limit" 2>/dev/null || true)
+  # Above 2^60 it means none.
+  if [ -n "$bytes" ] && [ "${#bytes}" -lt 19 ] && [ $((bytes / 1024)) -lt "$available_kib" ]; then
+    available_kib=$((bytes / 1024))
+  fi
+done
+in_tmp=$(printf '%s\n' "$PWD/" "${CARGO_HOME:-$HOME/.cargo}/" "${RUSTUP_HOME:-$HOME/.rustup}/" "${TMPDIR:-}/" | grep -c '^/tmp/' || true)
+mount_memory="mount -t tmpfs -o mode=1777,size=$((available_kib / 4))k tmpfs /tmp"
+if [ "$(id -u)" != 0 ] || [ "$in_tmp" != 0 ] || [ "$available_kib" -lt $((8 * 1024 * 1024)) ] ||
+  ! unshare --mount --propagation private $mount_memory 2>/dev/null; then
   exec "$@"
 fi
-exec unshare --mount --propagation private bash -c 'mount -t tmpfs -o mode=1777 tmpfs /tmp && exec "$@"' bash "$@"
+exec unshare --mount --propagation private bash -c "$mount_memory && exec \"\$@\"" bash "$@"

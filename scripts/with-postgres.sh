@@ -30,6 +30,6 @@ speed=""
 if [ "$durable" = off ]; then
   speed="-c synchronous_commit=off -c wal_level=minimal -c max_wal_senders=0 -c autovacuum=off -c jit=off -c max_wal_size=1GB -c shared_buffers=256MB"
 fi
-run "$binaries/pg_ctl" -D "$folder/data" -s -w -l "$folder/log" -o "-c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories=$folder -c fsync=$durable -c full_page_writes=$durable -c max_connections=300 $speed" start
+run "$binaries/pg_ctl" -D "$folder/data" -s -w -l "$folder/log" -o "-c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories=$folder -c fsync=$durable -c full_page_writes=$durable -c max_connections=$((100 * (1 + $(nproc)))) $speed" start
 export AGENTD_TEST_DATABASE_URL="postgres://agentd@127.0.0.1:$port/postgres"
 "$@"

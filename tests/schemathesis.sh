@@ -20,6 +20,7 @@ stop() { kill "$daemon" 2>/dev/null || true; wait "$daemon" 2>/dev/null || true;
 trap stop EXIT
 url=http://127.0.0.1:$port
 for _ in $(seq 100); do curl --silent --fail "$url/health/ready" >/dev/null && break; sleep 0.1; done
+curl --silent --fail --output /dev/null "$url/health/ready" || { cat "$folder/log" >&2; exit 1; }
 post() { curl --silent --fail "$url$1" -H 'Content-Type: application/json' "${@:3}" -d "$2"; }
 post /api/auth/register '{"username": "owner", "password": "correct horse"}' >/dev/null
 key=$(post /api/auth/keys '{"name": "schemathesis"}' | sed -n 's/.*"key":"\([^"]*\)".*/\1/p')
