@@ -70,8 +70,11 @@ test('a hook is switched off and on, changed, and its secret stays', async () =>
   const { id } = await named(HOSTILE);
   await it.call('PUT', `/api/hooks/${id}`, { name: 'Notify' });
   await it.show('/hooks');
+  // The page shows at once what the daemon is only being asked.
+  const toggled = page.waitForResponse((response) => /PUT|PATCH/.test(response.request().method()));
   await page.getByRole('switch', { name: 'Notify is on' }).click();
-  await page.waitForFunction(() => document.querySelector('main [role=switch]').getAttribute('aria-checked') === 'false');
+  assert.ok((await toggled).ok());
+  assert.equal(await page.getByRole('switch', { name: 'Notify is on' }).getAttribute('aria-checked'), 'false');
   assert.equal((await named('Notify')).enabled, false);
   await page.getByRole('switch', { name: 'Notify is on' }).click();
   await page.getByRole('button', { name: 'Actions of Notify' }).click();
