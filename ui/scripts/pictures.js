@@ -17,7 +17,7 @@ const { values, positionals } = parseArgs({ allowPositionals: true, options: { o
 const only = new RegExp(values.only ?? '');
 const folder = resolve(values.guide ? '../docs/pictures' : (positionals[0] ?? '../target/pictures'));
 /** What the README and the guide show, and how. */
-const GUIDE = { chat: ['desktop', 'light'], approval: ['phone', 'dark'], memory_graph: ['desktop', 'dark'], 'calendar-week': ['desktop', 'light'], browser: ['desktop', 'light'], costs: ['desktop', 'dark'] };
+const GUIDE = { chat: ['desktop', 'light'], approval: ['phone', 'dark'], memory_graph: ['desktop', 'dark'], 'calendar-week': ['desktop', 'light'], browser: ['desktop', 'light'] };
 const MOST_BYTES = 90_000;
 
 const embedder = resolve('../models/all-minilm-l6-v2-q8_0.gguf');
