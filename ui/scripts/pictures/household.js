@@ -252,6 +252,7 @@ export async function fill({ daemon, page, call, provider, folder }) {
     return spawn(program, ['device', 'join', daemon.direct, code, '--name', name, '--allow-shell', '--no-sandbox', '--state', `${folder}/${name}`], { stdio: 'ignore' });
   };
   const device = await join('workshop');
+  process.on('exit', () => device.kill('SIGKILL'));
   for (const end = Date.now() + 20_000; (await call('GET', '/api/devices')).total < 1; await new Promise((resolve) => setTimeout(resolve, 100))) if (Date.now() > end) throw new Error('the device did not join');
   await post('/api/auth/device/pair', { code: (await post('/api/auth/device/code')).code, name: 'Kitchen tablet', platform: 'Android 16', metadata: { model: 'Tab A11' } });
 
