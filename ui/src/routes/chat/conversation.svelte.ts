@@ -224,8 +224,20 @@ export class Conversation {
     if (this.id) conversations.busy.delete(this.id);
     await Promise.all([this.load(), conversations.load()]);
     void approvals.load();
-    const next = this.queue.shift();
-    if (next !== undefined) void this.send(next).catch(() => this.queue.unshift(next));
+    void this.#sendNext();
+  }
+
+  /** Sends what was typed meanwhile, unless something else is being answered: its end leads here again. */
+  async #sendNext() {
+    const next = this.busy ? undefined : this.queue.shift();
+    if (next === undefined) return;
+    try {
+      await this.#send(next);
+    } catch (problem) {
+      this.queue.unshift(next);
+      // The daemon is not done with the former reply, or writes one that was asked for elsewhere.
+      if (asApiError(problem).status === 409) setTimeout(() => void this.#sendNext(), 1000);
+    }
   }
 
   async stop() {
