@@ -128,17 +128,25 @@ impl DaemonUnderTest {
     /// Resident memory of the daemon and its children, in bytes.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
-        let own = self.child.id();
-        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
-        let mut processes: Vec<u32> = children.split_whitespace().filter_map(|id| id.parse().ok()).collect();
-        for task in std::fs::read_dir(format!("/proc/{own}/task")).into_iter().flatten().flatten() {
-            let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            processes.extend(text.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
-        }
-        processes.push(own);
-        processes.sort_unstable();
-        processes.dedup();
-        processes.into_iter().map(resident_bytes_of).sum()
+        self.own_resident_bytes() + self.children().into_iter().map(resident_bytes_of).sum::<u64>()
+    }
+
+    /// The processes that it started and that are still there.
+    #[must_use]
+    pub fn children(&self) -> Vec<u32> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
+        let of_task =
+            |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        tasks
+            .map(of_task)
+            .flat_map(|ids| ids.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// Threads of the daemon without its children.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.child.id())).map_or(0, Iterator::count)
     }
 
     /// Resident memory of the daemon without its children, in bytes.

@@ -1,0 +1,134 @@
+//! What a daemon holds, and how that changes.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use agentd_bench::daemon::DaemonUnderTest;
+
+pub(super) const HEADER: &str =
+    "minute  resident MiB  with children  descriptors  threads  children  WAL MiB  disk MiB  stored";
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sample {
+    at: Duration,
+    resident: f64,
+    with_children: f64,
+    descriptors: f64,
+    threads: f64,
+    children: f64,
+    wal: f64,
+    disk: f64,
+    /// What the daemon has acknowledged until now, deleted things included.
+    stored: f64,
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, resident, with_children, descriptors, threads, children, wal, disk, stored } = self;
+        let minute = at.as_secs_f64() / 60.0;
+        write!(
+            f,
+            "{minute:>6.1}  {resident:>12.1}  {with_children:>13.1}  {descriptors:>11}  {threads:>7}  {children:>8}  \
+             {wal:>7.1}  {disk:>8.1}  {stored:>6}"
+        )
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "memory and counts")]
+pub(super) fn look(daemon: &DaemonUnderTest, at: Duration, stored: u64) -> Sample {
+    let database = daemon.data_dir.join("agentd.db-wal");
+    Sample {
+        at,
+        resident: daemon.own_resident_bytes() as f64 / MIB,
+        with_children: daemon.resident_bytes() as f64 / MIB,
+        descriptors: daemon.descriptors() as f64,
+        threads: daemon.threads() as f64,
+        children: daemon.children().len() as f64,
+        wal: std::fs::metadata(database).map_or(0, |file| file.len()) as f64 / MIB,
+        disk: bytes_in(&daemon.data_dir) as f64 / MIB,
+        stored: stored as f64,
+    }
+}
+
+fn bytes_in(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(entry_is) if entry_is.is_dir() => bytes_in(&entry.path()),
+            Ok(entry_is) => entry_is.len(),
+            // It went away meanwhile.
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+/// A figure, where it stands in a sample, and how much it may change over the last two thirds of an hour.
+type Bound = (&'static str, fn(&Sample) -> f64, f64);
+
+/// A short run is held to the same change over its own last two thirds: noise does not get less with the time.
+const BOUNDS: [Bound; 6] = [
+    ("resident MiB of the daemon", |sample| sample.resident, 4.0),
+    ("resident MiB with its children", |sample| sample.with_children, 8.0),
+    ("descriptors", |sample| sample.descriptors, 8.0),
+    ("threads", |sample| sample.threads, 2.0),
+    ("children", |sample| sample.children, 1.0),
+    ("MiB of the write-ahead log", |sample| sample.wal, 8.0),
+];
+/// KiB of disk for each thing that was ever stored.
+const MOST_DISK_PER_ITEM: f64 = 8.0;
+
+/// What was seen, in the order of time.
+#[derive(Debug, Default)]
+pub(super) struct Series(Vec<Sample>);
+
+impl Series {
+    pub(super) fn add(&mut self, sample: Sample) {
+        self.0.push(sample);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Prints the slopes; whether all are within their bounds.
+    pub(super) fn report(&self, whole: Duration) -> bool {
+        let late: Vec<&Sample> = self.0.iter().filter(|sample| sample.at >= whole / 3).collect();
+        let hours = whole.as_secs_f64() / 3600.0 * 2.0 / 3.0;
+        println!("{:<34}{:>10}{:>10}{:>14}{:>14}", "the last two thirds", "median", "most", "change", "at most");
+        let mut is_flat = true;
+        for (name, figure, most) in BOUNDS {
+            let points: Vec<(f64, f64)> =
+                late.iter().map(|sample| (sample.at.as_secs_f64() / 3600.0, figure(sample))).collect();
+            let change = slope(&points) * hours;
+            let mut values: Vec<f64> = points.iter().map(|(_, value)| *value).collect();
+            values.sort_by(f64::total_cmp);
+            let (median, highest) = (values.get(values.len() / 2), values.last());
+            println!(
+                "{name:<34}{:>10.1}{:>10.1}{change:>+14.2}{most:>14.1}",
+                median.copied().unwrap_or_default(),
+                highest.copied().unwrap_or_default()
+            );
+            is_flat &= change <= most;
+        }
+        let grown = |figure: fn(&Sample) -> f64| {
+            late.last().map_or(0.0, |sample| figure(sample)) - late.first().map_or(0.0, |sample| figure(sample))
+        };
+        let per_item = grown(|sample| sample.disk) * 1024.0 / grown(|sample| sample.stored).max(1.0);
+        println!("{:<34}{:>34.2}{MOST_DISK_PER_ITEM:>14.1}", "KiB of disk for each item", per_item);
+        is_flat && per_item <= MOST_DISK_PER_ITEM
+    }
+}
+
+/// Of the line with the least squares.
+#[allow(clippy::cast_precision_loss, reason = "a count of samples")]
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let covariance: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
+    let variance: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
+    if variance > 0.0 { covariance / variance } else { 0.0 }
+}

@@ -1,0 +1,77 @@
+//! A daemon under a mixed load for a long time: chat with tools, episodes and searches, hooks to a sink, a job each
+//! second, clients of streams and devices that come and go, settings that change, and backups. What is stored is also
+//! deleted, so that after the first third whatever grows is what nobody asked to be kept. Prints what the daemon holds
+//! while it goes, then the slope of each figure over the last two thirds, and fails where one is above its bound.
+//!
+//! `--minutes N`, 60 unless told. The load keeps the daemon and itself at about 30 % of the machine.
+
+#![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+mod held;
+mod load;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agentd_bench::Outcome;
+use agentd_bench::daemon::{DaemonUnderTest, processor_time_of};
+
+use held::Series;
+use load::Load;
+
+/// What the load may take of the machine.
+const SHARE: f64 = 0.3;
+const SAMPLE_EVERY: Duration = Duration::from_secs(5);
+/// One line of progress for so many samples.
+const SHOWN_EVERY: usize = 12;
+
+fn minutes() -> Outcome<f64> {
+    let mut given = std::env::args().skip(1);
+    match (given.next().as_deref(), given.next()) {
+        (None, _) => Ok(60.0),
+        (Some("--minutes"), Some(count)) => Ok(count.parse()?),
+        _ => Err("the only argument is --minutes N".into()),
+    }
+}
+
+fn main() -> Outcome<ExitCode> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(soak(minutes()?))
+}
+
+async fn soak(minutes: f64) -> Outcome<ExitCode> {
+    let folder = tempfile::tempdir()?;
+    let daemon = Arc::new(DaemonUnderTest::start_with_owner(&folder.path().join("data"))?);
+    let load = Load::begin(Arc::clone(&daemon), folder.path().join("archive")).await?;
+    println!("{}", held::HEADER);
+    let whole = Duration::from_secs_f64(minutes * 60.0);
+    let (started, mut series) = (Instant::now(), Series::default());
+    let mut used = processor_time(&daemon);
+    while started.elapsed() < whole {
+        let began = Instant::now();
+        tokio::time::sleep(SAMPLE_EVERY).await;
+        load.check()?;
+        let now = processor_time(&daemon);
+        load.pace.adjust(share_of_machine(now.saturating_sub(used), began.elapsed()) / SHARE);
+        used = now;
+        let sample = held::look(&daemon, started.elapsed(), load.stored());
+        if series.len().is_multiple_of(SHOWN_EVERY) {
+            println!("{sample}");
+        }
+        series.add(sample);
+    }
+    println!("\n{}", load.summary());
+    load.end().await?;
+    Ok(if series.report(whole) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Of the daemon and of the load itself.
+fn processor_time(daemon: &DaemonUnderTest) -> Duration {
+    daemon.processor_time() + processor_time_of(std::process::id())
+}
+
+fn share_of_machine(used: Duration, elapsed: Duration) -> f64 {
+    let processors =
+        std::thread::available_parallelism().map_or(1.0, |count| u32::try_from(count.get()).map_or(1.0, f64::from));
+    used.as_secs_f64() / elapsed.as_secs_f64() / processors
+}
