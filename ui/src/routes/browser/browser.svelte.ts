@@ -67,10 +67,10 @@ class Browser {
     if (data) this.recording = data.recordings.find(({ state }) => state === 'running') ?? null;
   }
 
-  /** Does something in the active tab; throws what was wrong. */
+  /** Does something in the tab that is shown, whichever becomes active meanwhile; throws what was wrong. */
   async act(action: ActionName, fields: Partial<Action> = {}): Promise<Schemas['BrowserActionResult']> {
     try {
-      const done = await ok(api.POST('/api/browser/action', { body: { ...fields, action } }));
+      const done = await ok(api.POST('/api/browser/action', { body: { tab_id: this.active?.tab_id, ...fields, action } }));
       this.missing = null;
       if (done.dialog || done.navigated) this.#asks(done.dialog?.answer === null ? done.dialog : null);
       return done;

@@ -14,7 +14,7 @@ const TEXT_ROLES = ['textbox', 'searchbox', 'spinbutton', 'slider'];
 
 /** One line of a snapshot: `@4 textbox "Name" (value "Ada", disabled)`. */
 function readElement(line: string): Element | null {
-  const found = /^\s*(@\d+) (\S+)(?: "((?:[^"\\]|\\.)*)")?(?: \((.*)\))?\s*$/.exec(line);
+  const found = /^\s*(@\d+) ([^"]+?)(?: "((?:[^"\\]|\\.)*)")?(?: \((.*)\))?\s*$/.exec(line);
   if (!found?.[1] || !found[2]) return null;
   const [, selector, role, name = '', state = ''] = found;
   const takes = role === 'combobox' || role === 'listbox' ? 'option' : TEXT_ROLES.includes(role) ? 'text' : null;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Answer;
+use crate::agents::AgentId;
 use crate::browser::model::Actor;
 use crate::browser::service::{Browser, ListedTab};
 
@@ -19,6 +20,9 @@ pub(super) struct TabView {
     /// Whether it is meant where no tab is named.
     active: bool,
     loading: bool,
+    /// The agent that works in it: its tools mean this tab where they name none. Null where none does.
+    #[schema(required)]
+    agent_id: Option<AgentId>,
 }
 
 impl From<ListedTab> for TabView {
@@ -29,6 +33,7 @@ impl From<ListedTab> for TabView {
             title: tab.info.title,
             active: tab.is_active,
             loading: tab.info.loading,
+            agent_id: tab.agent,
         }
     }
 }

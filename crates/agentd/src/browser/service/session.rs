@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Browser;
 use super::downloads::Handed;
 use super::refusals::Refusals;
+use crate::agents::AgentId;
 use crate::browser::error::BrowserError;
 use crate::browser::model::Actor;
 
@@ -129,6 +130,16 @@ impl Session {
                 active.and_then(|id| self.context.tab(&id).ok())
             }
         }
+    }
+
+    /// The agent whose active tab this is. Of several the one whose id comes first.
+    pub(super) fn agent_in(&self, tab_id: &str) -> Option<AgentId> {
+        let active = self.active.lock();
+        let agents = active.iter().filter(|(_, tab)| *tab == tab_id).filter_map(|(actor, _)| match actor {
+            Actor::Agent(id) => Some(id),
+            Actor::Owner => None,
+        });
+        agents.min_by_key(|id| id.as_str()).cloned()
     }
 
     /// Opens a blank tab, which is the active one then.

@@ -4,19 +4,23 @@ use agentd_browser::{Tab, TabInfo};
 use futures_util::future::join_all;
 
 use super::{Browser, Session};
+use crate::agents::AgentId;
 use crate::browser::error::BrowserError;
 use crate::browser::model::{ActionFields, Actor};
 
-/// A tab, and whether what names none means it.
+/// A tab, and who means it where no tab is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedTab {
     pub info: TabInfo,
+    /// Whoever asked does.
     pub is_active: bool,
+    /// An agent does.
+    pub agent: Option<AgentId>,
 }
 
 async fn listed(session: &Session, actor: &Actor, tab: &Tab) -> ListedTab {
     let is_active = session.active_tab_of(actor).is_some_and(|active| active.id() == tab.id());
-    ListedTab { info: tab.info_now().await, is_active }
+    ListedTab { agent: session.agent_in(tab.id()), info: tab.info_now().await, is_active }
 }
 
 impl Browser {

@@ -110,13 +110,13 @@ pub(in crate::engine) fn source_name(source: UsageSource) -> &'static str {
 pub(in crate::engine) fn recall_step(
     id: SpanId,
     (started_at, ended_at): (Timestamp, Timestamp),
-    memories: usize,
+    memories: &[String],
 ) -> Step {
     Step {
         id: id.to_string(),
         kind: StepKind::Recall,
         started_at: Some(started_at),
         ended_at: Some(ended_at),
-        data: json!({ "memories": memories }),
+        data: json!({ "memories": memories.len(), "episode_ids": memories }),
     }
 }

@@ -164,6 +164,8 @@ pub struct TraceSpan {
     /// In US dollars. Null where a price is not known, and where nothing is paid for.
     pub cost_estimate: Option<f64>,
     pub error: Option<SpanError>,
+    /// Of a recall: the episodes that the model was shown, the most relevant first.
+    pub episode_ids: Vec<String>,
     /// In the order in which they began.
     #[schema(no_recursion)]
     pub children: Vec<TraceSpan>,

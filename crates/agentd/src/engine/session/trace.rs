@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use agentd_base::Timestamp;
 use agentd_store::StoreError;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::engine::model::{
@@ -81,6 +82,7 @@ fn span(id: String, span_type: SpanType, name: &str, started_at: Option<Timestam
         tokens: None,
         cost_estimate: None,
         error: None,
+        episode_ids: Vec::new(),
         children: Vec::new(),
     }
 }
@@ -109,9 +111,12 @@ impl<'s> Tree<'s> {
 
     fn add_step(&mut self, step: Step) {
         let mut made = match step.kind {
-            StepKind::Recall => {
-                TraceSpan { status: SpanStatus::Done, ..span(step.id, SpanType::Recall, "recall", step.started_at) }
-            }
+            StepKind::Recall => TraceSpan {
+                status: SpanStatus::Done,
+                // What an older version stored has only their number.
+                episode_ids: Vec::deserialize(&step.data["episode_ids"]).unwrap_or_default(),
+                ..span(step.id, SpanType::Recall, "recall", step.started_at)
+            },
             StepKind::ModelCall => {
                 // Written by us; another version may have written it differently.
                 let Ok(stored) = serde_json::from_value::<StoredAttempt>(step.data) else { return };

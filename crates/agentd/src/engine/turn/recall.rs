@@ -83,16 +83,16 @@ impl Turn {
     }
 
     /// Notes how long recalling took, once.
-    fn note_recall_over(&mut self, memories: usize) {
+    fn note_recall_over(&mut self, memories: &[String]) {
         let Some(began_at) = self.recall_began.take() else { return };
         let (id, times) = (self.engine.context.ids.next_span(), (began_at, self.engine.context.clock.now()));
         self.steps.push(recall_step(id, times, memories));
-        self.engine.record_recall(&self.session, id, times, memories);
+        self.engine.record_recall(&self.session, id, times, memories.len());
     }
 
     /// Takes what was recalled into the prompt. What becomes a summary first must not be left out before.
     pub(in crate::engine) fn take_recalled(&mut self, recalled: Option<Recalled>, is_prepared: bool) {
-        self.note_recall_over(recalled.as_ref().map_or(0, |recalled| recalled.memories.len()));
+        self.note_recall_over(recalled.as_ref().map_or(&[], |recalled| recalled.memories.as_slice()));
         let Some(recalled) = recalled else { return };
         self.prompt.set_recalled(recalled.note.clone());
         self.recalled = Some(recalled);

@@ -95,6 +95,12 @@ async fn an_agent_opens_acts_reads_draws_and_downloads() {
     assert_eq!(std::fs::read_to_string(moved).expect("the file"), "the report");
     let left = std::fs::read_dir(talk.app.data_dir().join("recordings/downloads")).expect("the folder").count();
     assert_eq!(left, 0);
+    // In which tab an agent works is shown; the owner's is nobody's.
+    let tabs = get(&talk.app, "/api/browser/tabs").await;
+    let (owners, agents): (Vec<&Value>, Vec<&Value>) =
+        tabs["tabs"].as_array().expect("tabs").iter().partition(|tab| tab["url"] == own);
+    assert!(owners.iter().all(|tab| tab["agent_id"].is_null()), "{tabs}");
+    assert_eq!(agents.iter().filter(|tab| tab["agent_id"] == download["agent_id"]).count(), 1, "{tabs}");
     // The owner gives files of a workspace where the request names it, and of nothing else.
     super::open(&talk.app, &url).await;
     let upload = |path: &str| json!({"action": "upload_file", "selector": "input", "path": path, "agent_id": "scout"});

@@ -49,7 +49,13 @@ async fn what_is_remembered_is_told_before_the_answer() {
     let recalled = events(&talk.app, "memory.recalled").await;
     assert_eq!(recalled.len(), 1);
     assert_eq!(recalled[0]["episode_ids"], json!([id]));
-    assert_eq!(recalled[0]["session_id"], started(&events_of_turn, "session_id"));
+    let session = started(&events_of_turn, "session_id");
+    assert_eq!(recalled[0]["session_id"], session);
+    let path = format!("/api/chat/sessions/{session}/trace");
+    let trace = talk.app.get(&path).send().await.expect_status(200).json();
+    let spans = trace["span"]["children"].as_array().expect("spans");
+    let shown = |kind: &str| spans.iter().find(|span| span["type"] == kind).map(|span| span["episode_ids"].clone());
+    assert_eq!((shown("recall"), shown("model_call")), (Some(json!([id])), Some(json!([]))), "{trace}");
     assert_eq!(recalled[0]["agent_id"], episode(&talk.app, &id).await["agent_id"]);
     assert!(!recalled[0].to_string().contains("sister"), "what was asked is nobody else's business");
     let feedback = stats(&talk.app).await["recall_feedback"].clone();
