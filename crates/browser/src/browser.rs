@@ -12,6 +12,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::active::ActiveTab;
+use crate::cdp::CdpError;
 use crate::chromium::Chromium;
 use crate::downloads::{Download, Downloads};
 use crate::registry::{OWN_TAB, Registry, tell};
@@ -280,7 +281,11 @@ impl Context {
         // A navigation that comes at the same time makes Chromium forget that it is to close.
         while !deadline.is_over() {
             let parameters = json!({"targetId": tab.id()});
-            connection.call::<IgnoredAny>(None, "Target.closeTarget", parameters, deadline.remaining()).await?;
+            match connection.call::<IgnoredAny>(None, "Target.closeTarget", parameters, deadline.remaining()).await {
+                // Closed already; the news of it is still on its way.
+                Err(CdpError::Refused { message, .. }) if message.contains("No target with given id") => {}
+                other => drop(other?),
+            }
             let closed = state.wait_for(|state| state.is_closed || state.ended.is_some());
             if tokio::time::timeout(CLOSE_AGAIN.min(deadline.remaining()), closed).await.is_ok() {
                 return Ok(());

@@ -108,7 +108,7 @@ fn answer(request: &RecordedRequest, runs: &AtomicU64) -> Reply {
         ];
         return Reply::tool_calls(calls, USAGE);
     }
-    if asked.starts_with("Look after") {
+    if asked.contains("Look after") {
         one_more(runs);
     }
     Reply::text(["I ", "have ", "looked ", "after ", "it, ", "and ", "all ", "is ", "well ", "now."], USAGE)
@@ -131,7 +131,7 @@ impl Load {
             "/api/agents",
             &json!({"svc_name": "scout", "user_name": "A", "archetype": "assistant"}),
         )?;
-        for event in ["turn.tool_result", "memory.stored", "task.completed"] {
+        for event in ["task.started", "memory.stored", "task.completed"] {
             let hook = json!({"name": event, "event_type": event, "hook_type": "http",
                 "config": {"url": sink, "queued": true}});
             daemon.call("POST", "/api/hooks", &hook)?;
@@ -263,20 +263,27 @@ async fn chat(shared: Arc<Shared>, nth: u64) -> Outcome<()> {
 
 async fn episodes(shared: Arc<Shared>) -> Outcome<()> {
     let mut connection = shared.connect().await?;
-    let mut kept = VecDeque::new();
     for number in 0_usize.. {
         let (one, other) = (TOPICS[number % TOPICS.len()], TOPICS[number / TOPICS.len() % TOPICS.len()]);
         let content =
             format!("The {one} and the {other} were seen to on day {number}, for {} euros.", number * 7 % 911);
-        let made = shared.ask(&mut connection, "POST", "/api/memory/episodes", &json!({"content": content})).await?;
+        shared.ask(&mut connection, "POST", "/api/memory/episodes", &json!({"content": content})).await?;
         one_more(&shared.counts.episodes);
-        kept.push_back(made["id"].as_str().ok_or("no id")?.to_owned());
-        if kept.len() > EPISODES
-            && let Some(oldest) = kept.pop_front()
-        {
-            shared.ask(&mut connection, "DELETE", &format!("/api/memory/episodes/{oldest}"), &Value::Null).await?;
+        if number % 20 == 19 {
+            forget(&shared, &mut connection).await?;
         }
         shared.pace.rest(100).await;
+    }
+    Ok(())
+}
+
+/// What is beyond the newest, and what the daemon remembered of the chats by itself among it.
+async fn forget(shared: &Shared, connection: &mut Connection) -> Outcome<()> {
+    let path = format!("/api/memory/episodes?limit=100&offset={EPISODES}");
+    let older = shared.ask(connection, "GET", &path, &Value::Null).await?;
+    for episode in older["episodes"].as_array().ok_or("no episodes")? {
+        let path = format!("/api/memory/episodes/{}", episode["id"].as_str().ok_or("no id")?);
+        shared.ask(connection, "DELETE", &path, &Value::Null).await?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::{ErrorKind, Write};
+use std::time::Duration;
 
 use agentd_base::{Clock, Entropy};
 use tracing::Level;
@@ -13,12 +14,16 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::config::{Config, LogFormat};
 use crate::lifecycle;
 
+/// How long a thread that may block waits for more work. The longest idle one is woken first, so with the usual ten
+/// seconds a moment in which many were needed keeps all of them for as long as there is any work at all.
+const IDLE_THREAD: Duration = Duration::from_secs(1);
+
 pub(super) fn serve(config: Config) -> Result<(), Box<dyn Error>> {
     start_log(&config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().thread_keep_alive(IDLE_THREAD).enable_all().build()?;
     let outcome = runtime.block_on(lifecycle::run(config, Clock::system(), Entropy::system()));
     // Whatever still blocks a thread must not keep a drained daemon from ending.
-    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    runtime.shutdown_timeout(Duration::from_secs(1));
     outcome.map_err(Into::into)
 }
 
