@@ -128,8 +128,11 @@ pub(crate) fn session_cookie(request: &Request) -> Result<Option<Secret>, ApiErr
     Ok(Some(session))
 }
 
+/// The session in a cookie, whether or not it counts.
+///
 /// A second cookie of that name was put there by a neighbour of our host name: which one is ours cannot be told.
-fn only_session(headers: &HeaderMap) -> Option<Secret> {
+#[must_use]
+pub fn only_session(headers: &HeaderMap) -> Option<Secret> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     let mut sessions = pairs.filter(|(name, value)| *name == SESSION_COOKIE && !value.is_empty());

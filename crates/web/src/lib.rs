@@ -32,7 +32,7 @@ mod weight;
 pub use access::{AccessDenied, Authenticate, Credential, INVALID_CREDENTIAL, read_credential};
 pub use address::{ClientAddress, TrustedProxies};
 pub use caller::{Caller, CallerKind, Scope};
-pub use cookie::{OwnPages, RequestingPage, forget_session, keep_session};
+pub use cookie::{OwnPages, RequestingPage, forget_session, keep_session, only_session};
 pub use cors::CorsPolicy;
 pub use error::{ApiError, ApiResult, ErrorBody};
 pub use extract::{Json, JsonOrNothing, Path, Query, RawBody};

@@ -34,6 +34,8 @@ pub enum AuthError {
     CredentialGone,
     #[error("There is no API key with this id, or it was revoked; GET /api/auth/keys lists those in force")]
     KeyNotFound,
+    #[error("There is no session with this id, or it has ended; GET /api/auth/sessions lists those that are open")]
+    SessionNotFound,
     #[error("There are {limit} API keys already; revoke some that are not used")]
     TooManyKeys { limit: i64 },
     #[error("This credential holds {limit} unused tickets; use them or let them expire")]
@@ -73,7 +75,7 @@ impl DomainError for AuthError {
             Self::AccountExists | Self::KeyExists | Self::TooManyKeys { .. } | Self::AlreadyLoggedIn { .. } => {
                 ErrorKind::Conflict
             }
-            Self::KeyNotFound => ErrorKind::NotFound,
+            Self::KeyNotFound | Self::SessionNotFound => ErrorKind::NotFound,
             Self::BadBootstrapKey => ErrorKind::Invalid(Vec::new()),
             Self::BootstrapKeyFile { .. } | Self::Hashing { .. } => ErrorKind::Internal,
             Self::Settings(error) => error.kind(),
@@ -92,7 +94,7 @@ impl DomainError for AuthError {
             Self::NeedsCredential => "missing_credential",
             Self::KeyExists => "setup_complete",
             Self::CredentialGone => "invalid_credential",
-            Self::KeyNotFound => "not_found",
+            Self::KeyNotFound | Self::SessionNotFound => "not_found",
             Self::TooManyKeys { .. } => "too_many_keys",
             Self::TooManyTickets { .. } => "too_many_tickets",
             Self::BadBootstrapKey => "bad_bootstrap_key",

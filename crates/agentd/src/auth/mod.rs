@@ -33,7 +33,8 @@ mod worker;
 pub use error::AuthError;
 pub(crate) use model::Network;
 pub use model::{
-    ApiKey, BootstrapState, IssuedKey, IssuedTicket, KeyId, LoggedIn, NewKey, TicketId, User, UserId, UserSessionId,
+    ApiKey, BootstrapState, IssuedKey, IssuedTicket, KeyId, LoggedIn, LoginOrigin, NewKey, TicketId, User, UserAgent,
+    UserId, UserSession, UserSessionId,
 };
 pub use routes::{CreatedKey, RegisterRequest, RegisteredUser, SessionDelivery, SetCookie, routes};
 pub use service::{Auth, AuthOptions, CREDENTIALS};

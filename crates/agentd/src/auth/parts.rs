@@ -1,12 +1,12 @@
 //! What this domain has besides its routes.
 
 use super::service::Auth;
-use super::worker::{KeyUseWriter, LoginPurge};
+use super::worker::{CredentialUseWriter, LoginPurge};
 use crate::runtime::{Domain, Family, Metrics, Sample, Workers};
 
 impl Domain for Auth {
     fn add_workers(&self, workers: &mut Workers) {
-        workers.add(KeyUseWriter(self.clone()));
+        workers.add(CredentialUseWriter(self.clone()));
         workers.add(LoginPurge(self.clone()));
     }
 

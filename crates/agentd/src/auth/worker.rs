@@ -1,4 +1,4 @@
-//! Background work: writing when keys were last used, and purging what has expired.
+//! Background work: writing when keys and sessions were last used, and purging what has expired.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::service::Auth;
 use super::store;
 use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
-/// Writes the noted uses of keys, off the path of the requests that used them.
+/// Writes the noted uses of credentials, off the path of the requests that used them.
 #[derive(Debug, Clone)]
-pub(super) struct KeyUseWriter(pub Auth);
+pub(super) struct CredentialUseWriter(pub Auth);
 
-impl Worker for KeyUseWriter {
+impl Worker for CredentialUseWriter {
     fn name(&self) -> &'static str {
-        "key uses"
+        "credential uses"
     }
 
     fn interval(&self) -> Duration {

@@ -13,7 +13,9 @@ use utoipa::ToSchema;
 use super::model::{Progress, Step};
 use super::service::{ProviderChoice, Setup};
 use crate::agents::{Agent, AgentFields, AgentView};
-use crate::auth::{CreatedKey, IssuedKey, LoggedIn, RegisterRequest, RegisteredUser, SessionDelivery, SetCookie};
+use crate::auth::{
+    CreatedKey, IssuedKey, LoggedIn, LoginOrigin, RegisterRequest, RegisteredUser, SessionDelivery, SetCookie,
+};
 use crate::runtime::{record_once, record_secret_once};
 
 /// Every step; open until the first key exists.
@@ -77,11 +79,13 @@ async fn setup_account(
     caller: Caller,
     once: IdempotencyKey,
     page: RequestingPage,
+    origin: LoginOrigin,
     Json(request): Json<RegisterRequest>,
 ) -> ApiResult<(StatusCode, SetCookie, Json<RegisteredUser>)> {
     let delivery = SessionDelivery::wanted(request.cookie, page)?;
     let recorder = record_secret_once(&once, |made: &LoggedIn| made.user.id.to_string());
-    let logged_in = setup.make_account(&caller, request.username, request.password, recorder).await?;
+    let logged_in =
+        setup.make_account(&caller, request.username, request.password, delivery.known_by(origin), recorder).await?;
     Ok(RegisteredUser::answer(logged_in, delivery))
 }
 

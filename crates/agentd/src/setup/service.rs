@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::error::SetupError;
 use super::model::Progress;
 use crate::agents::{Agent, Agents, CreateAgent};
-use crate::auth::{Auth, IssuedKey, LoggedIn, NewKey};
+use crate::auth::{Auth, IssuedKey, LoggedIn, LoginOrigin, NewKey};
 use crate::providers::{LOCAL, ModelPreference, ProviderChange, ProviderError, Providers};
 use crate::settings::{AgentSettings, PartialObject, Settings, SettingsError};
 
@@ -72,9 +72,10 @@ impl Setup {
         caller: &Caller,
         username: String,
         password: Secret,
+        origin: LoginOrigin,
         recorder: Recorder<LoggedIn>,
     ) -> Result<LoggedIn, SetupError> {
-        Ok(self.auth.register(caller, username, password, recorder).await?)
+        Ok(self.auth.register(caller, username, password, origin, recorder).await?)
     }
 
     /// Sets a provider up and makes it the default, with the model if one is named: both or

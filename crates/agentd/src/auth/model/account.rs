@@ -1,5 +1,7 @@
 //! The account and its sessions.
 
+use std::net::IpAddr;
+
 use agentd_base::{Problems, Secret, Timestamp, typed_id};
 use agentd_store::stored_ids;
 
@@ -32,6 +34,50 @@ pub struct LoggedIn {
     pub bootstrap_mode: bool,
 }
 
+/// Where a login comes from, for its owner to know it by.
+#[derive(Debug, Clone, Default)]
+pub struct LoginOrigin {
+    /// `None` on the daemon's private socket.
+    pub address: Option<IpAddr>,
+    pub user_agent: Option<UserAgent>,
+    /// The session that the same browser has in its cookie; the new one takes its place.
+    pub replaces: Option<Secret>,
+}
+
+/// What a client calls itself: a line of bounded length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserAgent(String);
+
+impl UserAgent {
+    const MOST_CHARACTERS: usize = 256;
+
+    /// `None` when nothing is left that could be shown.
+    #[must_use]
+    pub fn of(header: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(header);
+        let shown: String = text.chars().filter(|c| !c.is_control()).take(Self::MOST_CHARACTERS).collect();
+        let shown = shown.trim();
+        (!shown.is_empty()).then(|| Self(shown.to_owned()))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A session that has not ended, without its token.
+#[derive(Debug, Clone)]
+pub struct UserSession {
+    pub id: UserSessionId,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+    /// To the minute; `None` when it was not used yet.
+    pub last_used_at: Option<Timestamp>,
+    pub user_agent: Option<String>,
+    pub address: Option<String>,
+}
+
 /// Validates the name and password of a new account.
 pub(crate) fn check_account(username: &str, password: &Secret) -> Problems {
     let mut problems = Problems::new();
@@ -60,6 +106,15 @@ mod tests {
     fn fields(username: &str, password: &str) -> Vec<String> {
         let problems = check_account(username, &Secret::new(password.to_owned())).into_result();
         problems.err().unwrap_or_default().into_iter().map(|problem| problem.field).collect()
+    }
+
+    #[test]
+    fn a_client_calls_itself_one_short_line() {
+        let shown = |header: &[u8]| UserAgent::of(header).map(|agent| agent.as_str().to_owned());
+        assert_eq!(shown(b" Mozilla/5.0\t(\x07X11) "), Some("Mozilla/5.0(X11)".to_owned()));
+        assert_eq!(shown(&[b'x'; 5000]), Some("x".repeat(256)));
+        assert_eq!(shown(b"\t \x7f"), None);
+        assert!(shown(b"\xff\xfe").is_some());
     }
 
     #[test]

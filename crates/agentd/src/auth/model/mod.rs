@@ -6,7 +6,7 @@ mod key;
 mod throttle;
 
 pub(super) use account::check_account;
-pub use account::{LoggedIn, User, UserId, UserSessionId};
+pub use account::{LoggedIn, LoginOrigin, User, UserAgent, UserId, UserSession, UserSessionId};
 pub use bootstrap::BootstrapState;
 pub(super) use bootstrap::{AnonymousAccess, By, Closed, Refusal};
 pub use key::{ApiKey, IssuedKey, IssuedTicket, KeyId, NewKey, TicketId};

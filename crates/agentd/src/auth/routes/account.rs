@@ -2,10 +2,9 @@
 
 use agentd_base::Secret;
 use agentd_web::{
-    AccessDenied, ApiError, ApiResult, Caller, CallerKind, ClientAddress, ErrorBody, IdempotencyKey, Json,
-    RequestingPage, forget_session, presented_idempotency_key, read_credential,
+    AccessDenied, ApiError, ApiResult, Caller, CallerKind, ErrorBody, IdempotencyKey, Json, RequestingPage,
+    forget_session, presented_idempotency_key, read_credential,
 };
-use axum::Extension;
 use axum::extract::{Request, State};
 use http::header::SET_COOKIE;
 use http::{HeaderMap, StatusCode};
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::delivery::{SessionDelivery, SetCookie};
-use crate::auth::model::{LoggedIn, User};
+use crate::auth::model::{LoggedIn, LoginOrigin, User};
 use crate::auth::service::Auth;
 use crate::runtime::record_secret_once;
 
@@ -107,11 +106,13 @@ pub(super) async fn register(
     caller: Caller,
     once: IdempotencyKey,
     page: RequestingPage,
+    origin: LoginOrigin,
     Json(request): Json<RegisterRequest>,
 ) -> ApiResult<(StatusCode, SetCookie, Json<RegisteredUser>)> {
     let delivery = SessionDelivery::wanted(request.cookie, page)?;
     let recorder = record_secret_once(&once, |made: &LoggedIn| made.user.id.to_string());
-    let logged_in = auth.register(&caller, request.username, request.password, recorder).await?;
+    let logged_in =
+        auth.register(&caller, request.username, request.password, delivery.known_by(origin), recorder).await?;
     Ok(RegisteredUser::answer(logged_in, delivery))
 }
 
@@ -159,6 +160,8 @@ impl From<User> for UserView {
 /// A wrong user and a wrong password are answered alike. Too many failures for a user from one
 /// address: 429 with `Retry-After`; failures from other addresses only delay the answer. With an
 /// `Idempotency-Key`, which belongs to the user, a repeat answers 409 `already_done` with the session's id.
+///
+/// With `cookie`, the session that the browser had until then is ended.
 #[utoipa::path(
     post,
     path = "/api/auth/login",
@@ -176,15 +179,14 @@ impl From<User> for UserView {
 )]
 pub(super) async fn login(
     State(auth): State<Auth>,
-    address: Option<Extension<ClientAddress>>,
     headers: HeaderMap,
     page: RequestingPage,
+    origin: LoginOrigin,
     Json(request): Json<LoginRequest>,
 ) -> ApiResult<(SetCookie, Json<LoginView>)> {
     let delivery = SessionDelivery::wanted(request.cookie, page)?;
-    let address = address.map(|Extension(ClientAddress(address))| address);
-    let logged_in =
-        auth.login(address, request.username, request.password, presented_idempotency_key(&headers)?).await?;
+    let (origin, once) = (delivery.known_by(origin), presented_idempotency_key(&headers)?);
+    let logged_in = auth.login(request.username, request.password, origin, once).await?;
     let (cookie, token) = delivery.deliver(&logged_in);
     let (expires_in, user) = (logged_in.expires_in_seconds, logged_in.user.into());
     Ok((cookie, Json(LoginView { token, token_type: "session", expires_in, user })))

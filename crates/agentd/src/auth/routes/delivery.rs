@@ -1,12 +1,28 @@
-//! Where a new session goes: into the body, or into a cookie of the daemon's own page.
+//! Where a login comes from, and where its session goes: into the body, or into a cookie of the daemon's own page.
 
-use agentd_web::{ApiError, RequestingPage, keep_session};
-use http::header::SET_COOKIE;
+use std::convert::Infallible;
+
+use agentd_web::{ApiError, ClientAddress, RequestingPage, keep_session, only_session};
+use axum::extract::FromRequestParts;
+use http::header::{SET_COOKIE, USER_AGENT};
+use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use crate::auth::model::LoggedIn;
+use crate::auth::model::{LoggedIn, LoginOrigin, UserAgent};
 
 pub type SetCookie = Option<[(HeaderName, HeaderValue); 1]>;
+
+impl<S: Send + Sync> FromRequestParts<S> for LoginOrigin {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(Self {
+            address: parts.extensions.get::<ClientAddress>().map(|ClientAddress(address)| *address),
+            user_agent: parts.headers.get(USER_AGENT).and_then(|agent| UserAgent::of(agent.as_bytes())),
+            replaces: only_session(&parts.headers),
+        })
+    }
+}
 
 /// How a session is handed over.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +44,15 @@ impl SessionDelivery {
                 "foreign_origin",
                 "A page of another origin gets no session cookie; open the daemon's own address, or leave `cookie` out",
             )),
+        }
+    }
+
+    /// A browser keeps one session; who takes a token may keep several.
+    #[must_use]
+    pub fn known_by(self, origin: LoginOrigin) -> LoginOrigin {
+        match self {
+            Self::Body => LoginOrigin { replaces: None, ..origin },
+            Self::Cookie { .. } => origin,
         }
     }
 

@@ -3,6 +3,7 @@
 mod account;
 mod delivery;
 mod keys;
+mod sessions;
 
 use agentd_web::{ApiRouter, Routes, routes};
 
@@ -27,6 +28,9 @@ pub fn routes() -> Routes<Auth> {
             ApiRouter::new()
                 .routes(routes!(keys::list_keys))
                 .routes(routes!(keys::rotate_key))
-                .routes(routes!(keys::delete_key)),
+                .routes(routes!(keys::delete_key))
+                .routes(routes!(sessions::list_login_sessions))
+                .routes(routes!(sessions::delete_login_session))
+                .routes(routes!(sessions::delete_other_login_sessions)),
         )
 }

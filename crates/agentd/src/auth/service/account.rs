@@ -1,16 +1,15 @@
 //! The account: registration, login, logout.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use agentd_base::{Secret, sha256};
 use agentd_store::{Recorder, StoreError, StoredAnswer, Tx};
-use agentd_web::{Caller, CallerKind};
+use agentd_web::Caller;
 
 use super::{Auth, CREDENTIALS, by};
 use crate::auth::error::AuthError;
 use crate::auth::model::{
-    LoggedIn, LoginPolicy, Network, Standing, User, UserId, UserSessionId, check_account, evaluate,
+    LoggedIn, LoginOrigin, LoginPolicy, Network, Standing, User, UserId, UserSessionId, check_account, evaluate,
 };
 use crate::auth::store;
 use crate::auth::store::Hash;
@@ -51,6 +50,7 @@ impl Auth {
         caller: &Caller,
         username: String,
         password: Secret,
+        origin: LoginOrigin,
         recorder: Recorder<LoggedIn>,
     ) -> Result<LoggedIn, AuthError> {
         check_account(&username, &password).into_result().map_err(AuthError::Invalid)?;
@@ -73,26 +73,26 @@ impl Auth {
                 store::accounts::insert_user(tx, &fresh.user, &password_hash).await?;
                 tx.touch(CREDENTIALS);
                 let logged_in = LoggedIn { bootstrap_mode: state.bootstrap_mode, ..fresh.clone() };
-                begin_session(tx, &logged_in).await?;
+                begin_session(tx, &logged_in, &origin).await?;
                 recorder.record(tx, &logged_in).await?;
                 Ok(logged_in)
             })
             .await
     }
 
-    /// Begins a session. `address` is the client's; `None` on the daemon's private socket.
+    /// Begins a session.
     ///
     /// # Errors
     /// `WrongCredentials` for a wrong user and a wrong password alike, `TooManyFailures`, `Busy`,
     /// `AlreadyLoggedIn` when the key was used, or the store's.
     pub async fn login(
         &self,
-        address: Option<IpAddr>,
         username: String,
         password: Secret,
+        origin: LoginOrigin,
         once: Option<String>,
     ) -> Result<LoggedIn, AuthError> {
-        let (username_hash, network) = (sha256(username.as_bytes()), Network::of(address));
+        let (username_hash, network) = (sha256(username.as_bytes()), Network::of(origin.address));
         // Another replica may have changed the settings a moment ago.
         self.0.settings.refresh().await?;
         let policy = self.login_policy();
@@ -117,7 +117,7 @@ impl Auth {
             .db
             .write(async move |tx: &mut Tx| {
                 store::failures::delete_failures(tx, &username_hash, &network).await?;
-                begin_session(tx, &fresh).await?;
+                begin_session(tx, &fresh, &origin).await?;
                 let state = store::bootstrap::get_state(tx).await?;
                 let logged_in = LoggedIn { bootstrap_mode: state.bootstrap_mode, ..fresh.clone() };
                 recorder.record(tx, &logged_in).await?;
@@ -140,27 +140,6 @@ impl Auth {
             Some(StoredAnswer::AlreadyDone { id }) => AuthError::AlreadyLoggedIn { id },
             _ => StoreError::Contended.into(),
         })
-    }
-
-    /// Ends the session that asks; `false` when it is no session.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn logout(&self, caller: &Caller) -> Result<bool, AuthError> {
-        if caller.kind != CallerKind::Session {
-            return Ok(false);
-        }
-        let id = caller.credential_id.to_string();
-        self.0
-            .context
-            .db
-            .write(async move |tx: &mut Tx| {
-                let ended = store::sessions::delete_session(tx, &id).await?;
-                store::tickets::delete_tickets_of(tx, &id).await?;
-                tx.touch(CREDENTIALS);
-                Ok(ended)
-            })
-            .await
     }
 
     /// Counts the attempt as failed before its password is looked at, so that no answer can be had
@@ -209,10 +188,16 @@ impl Auth {
     }
 }
 
-async fn begin_session(tx: &mut Tx, logged_in: &LoggedIn) -> Result<(), AuthError> {
+async fn begin_session(tx: &mut Tx, logged_in: &LoggedIn, origin: &LoginOrigin) -> Result<(), AuthError> {
     let LoggedIn { user, session, token, expires_in_seconds, .. } = logged_in;
     let expires_at = tx.clock().now() + std::time::Duration::from_secs(*expires_in_seconds);
-    store::sessions::insert_session(tx, session, &user.id, &token.sha256(), expires_at).await?;
+    store::sessions::insert_session(tx, session, &user.id, &token.sha256(), expires_at, origin).await?;
+    if let Some(former) = &origin.replaces
+        && let Some(id) = store::sessions::delete_session_of_token(tx, &user.id, &former.sha256()).await?
+    {
+        store::tickets::delete_tickets_of(tx, &id).await?;
+        tx.touch(CREDENTIALS);
+    }
     if store::sessions::trim_sessions(tx, &user.id, MOST_SESSIONS).await? > 0 {
         tx.touch(CREDENTIALS);
     }

@@ -185,9 +185,7 @@ impl Auth {
         if !is_good {
             return None;
         }
-        if let Some(noted) = &known.noted_use {
-            self.0.uses.note(&known.hash, noted, now);
-        }
+        self.0.uses.note(known.caller.kind, &known.hash, &known.noted_use, now);
         Some(known)
     }
 
@@ -204,7 +202,7 @@ impl Auth {
                     scope: key.scope,
                 },
                 expires_at: None,
-                noted_use: Some(NotedUse::new(key.last_used)),
+                noted_use: NotedUse::new(key.last_used),
             }));
         }
         let found = store::sessions::find_session(&mut read, hash).await?;
@@ -217,7 +215,7 @@ impl Auth {
                 scope: Scope::Full,
             },
             expires_at: Some(session.expires_at),
-            noted_use: None,
+            noted_use: NotedUse::new(session.last_used_at),
         }))
     }
 

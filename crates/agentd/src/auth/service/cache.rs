@@ -24,8 +24,7 @@ pub(super) struct Known {
     pub(super) caller: Caller,
     /// Of sessions.
     pub(super) expires_at: Option<Timestamp>,
-    /// Of keys.
-    pub(super) noted_use: Option<NotedUse>,
+    pub(super) noted_use: NotedUse,
 }
 
 #[derive(Debug, Default)]
@@ -56,7 +55,7 @@ mod tests {
         let cache = CredentialCache::default();
         for number in 0..MOST_ENTRIES * 2 + 7 {
             let hash = agentd_base::sha256(&number.to_le_bytes());
-            let known = Known { hash, caller: Caller::anonymous(), expires_at: None, noted_use: None };
+            let known = Known { hash, caller: Caller::anonymous(), expires_at: None, noted_use: NotedUse::new(None) };
             cache.insert(&Arc::new(known));
             assert!(cache.0.load().len() <= MOST_ENTRIES);
             assert!(cache.find(&hash).is_some());

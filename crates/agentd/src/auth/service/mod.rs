@@ -5,6 +5,7 @@ mod authenticate;
 mod cache;
 mod keys;
 mod passwords;
+mod sessions;
 mod tickets;
 mod turns;
 mod uses;
@@ -25,7 +26,7 @@ use crate::settings::Settings;
 use cache::CredentialCache;
 use passwords::Passwords;
 use turns::Turns;
-pub(super) use uses::KeyUses;
+pub(super) use uses::CredentialUses;
 
 /// Changes when a credential stops being valid or bootstrap moves on.
 pub const CREDENTIALS: Topic = Topic::new("credentials");
@@ -50,7 +51,7 @@ struct Inner {
     anonymous_access: AnonymousAccess,
     state: Snapshot<BootstrapState>,
     cache: Snapshot<CredentialCache>,
-    uses: Arc<KeyUses>,
+    uses: Arc<CredentialUses>,
     passwords: Passwords,
     turns: Turns,
     /// Only one account can be made: those who come meanwhile wait instead of hashing in vain.
@@ -138,7 +139,7 @@ impl Auth {
         self.adopt_bootstrap_key(&Secret::new(text.trim().to_owned())).await
     }
 
-    pub(super) fn uses(&self) -> &Arc<KeyUses> {
+    pub(super) fn uses(&self) -> &Arc<CredentialUses> {
         &self.0.uses
     }
 

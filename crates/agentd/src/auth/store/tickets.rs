@@ -94,6 +94,13 @@ pub(crate) async fn delete_tickets_of(tx: &mut Tx, credential_id: &str) -> Resul
     Ok(())
 }
 
+/// The same of all sessions but one.
+pub(crate) async fn delete_tickets_of_other_sessions(tx: &mut Tx, kept: &str) -> Result<(), StoreError> {
+    let sql = "DELETE FROM auth_tickets WHERE credential_kind = 'session' AND credential_id <> $1";
+    tx.execute(sql, args![kept]).await?;
+    Ok(())
+}
+
 pub(crate) async fn delete_expired(tx: &mut Tx, limit: u32) -> Result<u64, StoreError> {
     let now = tx.clock().now();
     tx.execute(

@@ -160,11 +160,22 @@ async fn what_is_no_single_session_in_a_cookie_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_login_is_given_a_session_of_its_own() {
+async fn a_login_takes_the_place_of_what_its_browser_had() {
     let app = TestApp::with_owner().await;
     let first = log_in_page(&app).await;
     let again = app.post("/api/auth/login").anonymous().header("cookie", &first).json(&from_page()).send().await;
-    assert_ne!(kept_cookie(&again.expect_status(200)).0, first);
+    let second = kept_cookie(&again.expect_status(200)).0;
+    assert_ne!(second, first);
+    app.get("/api/agents").anonymous().header("cookie", &first).send().await.expect_error(401, "invalid_credential");
+    app.get("/api/agents").anonymous().header("cookie", &second).send().await.expect_status(200);
+    // Who takes a token may keep several, and a wrong password ends nothing.
+    let token = app.post("/api/auth/login").anonymous().header("cookie", &second).json(&account()).send().await;
+    token.expect_status(200);
+    let mut wrong = from_page();
+    wrong["password"] = json!("wrong horse");
+    let refused = app.post("/api/auth/login").anonymous().header("cookie", &second).json(&wrong).send().await;
+    refused.expect_error(401, "wrong_credentials");
+    app.get("/api/agents").anonymous().header("cookie", &second).send().await.expect_status(200);
 }
 
 #[tokio::test]

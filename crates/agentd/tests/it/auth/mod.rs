@@ -6,6 +6,7 @@ mod keys;
 mod login;
 mod races;
 mod secrets;
+mod sessions;
 mod tickets;
 
 use agentd::auth::{Auth, AuthOptions};

@@ -1,6 +1,6 @@
 //! Of racing requests exactly one wins: within a process, and between processes.
 
-use agentd::auth::{AuthError, NewKey};
+use agentd::auth::{AuthError, LoginOrigin, NewKey};
 use agentd_base::Secret;
 use agentd_store::Recorder;
 use agentd_web::Caller;
@@ -49,11 +49,14 @@ async fn one_of_sixteen_first_keys_wins() {
 async fn the_database_decides_between_processes() {
     let app = TestApp::start().await;
     let processes = replicas(&app, 4).await;
-    let registrations = processes.iter().map(|auth| {
-        let password = Secret::new("correct horse".to_owned());
-        let caller = Caller::anonymous();
-        async move { auth.register(&caller, "owner".to_owned(), password, Recorder::none()).await }
-    });
+    let registrations =
+        processes.iter().map(|auth| {
+            let password = Secret::new("correct horse".to_owned());
+            let caller = Caller::anonymous();
+            async move {
+                auth.register(&caller, "owner".to_owned(), password, LoginOrigin::default(), Recorder::none()).await
+            }
+        });
     let outcomes = join_all(registrations).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     for lost in outcomes.into_iter().filter_map(Result::err) {
