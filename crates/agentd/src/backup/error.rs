@@ -3,11 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
-use agentd_base::{DomainError, ErrorKind};
+use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_store::StoreError;
 
 use super::model::LeftOutList;
-use crate::settings::VaultError;
+use crate::settings::{SettingsError, VaultError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -29,7 +29,7 @@ pub enum BackupError {
     #[error("A backup or a restore is under way; try again when it is done")]
     Busy,
     #[error(
-        "{} files or folders cannot be read and would be missing in the backup: {left_out}; let the daemon read them or remove them, or leave them out with --allow-incomplete",
+        "{} files or folders cannot be read and would be missing in the backup: {left_out}; let the daemon read them or remove them, or leave them out with --allow-incomplete (`allow_incomplete` of a request)",
         .left_out.total
     )]
     Incomplete { left_out: LeftOutList },
@@ -60,6 +60,20 @@ pub enum BackupError {
     DiskFull { what: String, source: io::Error },
     #[error("The secrets cannot be sealed: {reason}")]
     Sealing { reason: String },
+    #[error("The work ended unexpectedly; the daemon's log says why")]
+    EndedUnexpectedly,
+    #[error("There is no backup of this name; GET /api/backups lists those that are kept")]
+    NotFound,
+    #[error("The name of the backup must be given once more, in `confirm`")]
+    NotConfirmed,
+    #[error("{limit} backups are kept already; delete some that are not needed")]
+    TooMany { limit: usize },
+    #[error(
+        "All backups together may take no more room (`limit_mb` of the backup settings); delete some that are not needed"
+    )]
+    Full,
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// A stored secret cannot be opened.
     #[error(transparent)]
     Vault(#[from] VaultError),
@@ -98,9 +112,18 @@ impl DomainError for BackupError {
             | Self::NoSecrets
             | Self::ShortPassphrase { .. }
             | Self::MalformedPassphrase => ErrorKind::Invalid(Vec::new()),
-            Self::Busy | Self::OtherDaemons { .. } | Self::Incomplete { .. } => ErrorKind::Conflict,
+            Self::NotConfirmed => ErrorKind::Invalid(vec![FieldProblem {
+                field: "confirm".to_owned(),
+                message: "must be the name of the backup".to_owned(),
+            }]),
+            Self::NotFound => ErrorKind::NotFound,
+            Self::Busy | Self::OtherDaemons { .. } | Self::Incomplete { .. } | Self::TooMany { .. } | Self::Full => {
+                ErrorKind::Conflict
+            }
+            Self::Settings(error) => error.kind(),
             Self::NotAtRest { .. } | Self::DiskFull { .. } => ErrorKind::Unavailable,
-            Self::Unfinished { .. }
+            Self::EndedUnexpectedly
+            | Self::Unfinished { .. }
             | Self::NotInOrder { .. }
             | Self::FilesGone { .. }
             | Self::Sealing { .. }
@@ -119,12 +142,18 @@ impl DomainError for BackupError {
             Self::NoSecrets => "no_secrets",
             Self::ShortPassphrase { .. } => "short_passphrase",
             Self::MalformedPassphrase => "malformed_passphrase",
+            Self::NotFound => "not_found",
+            Self::NotConfirmed => "invalid_request",
+            Self::TooMany { .. } => "too_many_backups",
+            Self::Full => "backups_full",
+            Self::Settings(error) => error.code(),
             Self::Busy => "busy",
             Self::Incomplete { .. } => "incomplete",
             Self::OtherDaemons { .. } => "other_daemons",
             Self::NotAtRest { .. } => "not_at_rest",
             Self::DiskFull { .. } => "disk_full",
-            Self::Unfinished { .. }
+            Self::EndedUnexpectedly
+            | Self::Unfinished { .. }
             | Self::NotInOrder { .. }
             | Self::FilesGone { .. }
             | Self::Sealing { .. }

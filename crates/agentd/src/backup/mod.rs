@@ -17,21 +17,33 @@
 //! memory does not grow with what is stored;
 //! every domain validates its restored rows by its own types before they are committed.
 //!
+//! The daemon keeps archives itself in `backups/` of the data directory, which is no part of any: made when asked or once
+//! a day, uploaded, restored over HTTP. One is listed once it is whole and checked; whoever works on it holds the lock,
+//! and what a killed daemon left of one is removed. What is being done stands in a file beside them.
+//!
 //! Deliberately absent: models, which can be fetched again; the key file, without which the
 //! sealed secrets of the data directory are worthless to a thief; signatures: an archive is as
 //! trustworthy as the place where its owner keeps it.
 
 mod archive;
+mod backups;
 mod error;
 mod journal;
+mod kept;
 mod model;
+mod parts;
 mod routes;
 mod sealing;
 mod service;
+mod settings;
+mod worker;
 
+pub use backups::{Backups, WorkReport};
 pub use error::BackupError;
+pub use kept::{KeptArchive, Work, WorkFailure, WorkKind, WorkState};
 pub use model::{LeftOut, LeftOutList, Manifest, RestoreReport, SecretName};
-pub use routes::{ALLOW_INCOMPLETE_HEADER, LEFT_OUT_HEADER, PASSPHRASE_HEADER, local_routes};
+pub use routes::{ALLOW_INCOMPLETE_HEADER, LEFT_OUT_HEADER, PASSPHRASE_HEADER, local_routes, routes};
 pub use service::{Backup, NewArchive, Quiesce, RestoreValidators, Unreadable, WhileBusy};
 
 pub use archive::{ArchiveSummary, verify};
+pub use settings::BackupSettings;

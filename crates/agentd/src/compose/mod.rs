@@ -26,7 +26,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use crate::agents::Agents;
 use crate::alerts::{AlertSources, Alerts};
 use crate::auth::{Auth, AuthOptions};
-use crate::backup::{Backup, WhileBusy, local_routes};
+use crate::backup::{Backup, Backups, WhileBusy, local_routes};
 use crate::browser::{Browser, BrowserDependencies, BrowserTools};
 use crate::channels::{ChannelDependencies, Channels, register_transports};
 use crate::chat::Chat;
@@ -81,6 +81,7 @@ struct Services {
     monitoring: Monitoring,
     rollups: Rollups,
     backup: Backup,
+    backups: Backups,
     settings: SettingsRoutes,
     auth: Auth,
     providers: Providers,
@@ -109,7 +110,7 @@ struct Services {
 impl Services {
     /// Adds what every domain has besides its routes.
     fn hand_over(&self, workers: &mut Workers, base: &Base) {
-        let domains: [&dyn Domain; 20] = [
+        let domains: [&dyn Domain; 21] = [
             base,
             &self.rollups,
             &self.auth,
@@ -130,6 +131,7 @@ impl Services {
             &self.hooks,
             &self.alerts,
             &self.browser,
+            &self.backups,
         ];
         for domain in domains {
             domain.add_workers(workers);
@@ -331,11 +333,13 @@ pub async fn compose(
     old_urls.seal().await?;
     let backlog = EventBacklog::new(config.event_backlog_limit);
     rest.set_parts(engine.clone(), devices.clone(), old_urls);
+    let backups = Backups::new(&context, backup.clone(), settings.clone());
     let settings = SettingsRoutes { settings, clock: context.clock.clone() };
     let services = Services {
         monitoring,
         rollups,
         backup,
+        backups,
         settings,
         auth: auth.clone(),
         providers,

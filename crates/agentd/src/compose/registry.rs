@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::agents::ValidateAgents;
 use crate::alerts::ValidateAlerts;
-use crate::backup::RestoreValidators;
+use crate::backup::{BackupSettings, RestoreValidators};
 use crate::browser::BrowserSettings;
 use crate::channels::{ChannelSettings, ValidateChannels};
 use crate::hooks::ValidateHooks;
@@ -21,6 +21,7 @@ pub(super) fn registry() -> Registry {
         .with::<SandboxSettings>()
         .with::<MemorySettings>()
         .with::<BrowserSettings>()
+        .with::<BackupSettings>()
 }
 
 /// What rows from an archive must pass.

@@ -9,8 +9,8 @@ use super::Services;
 use crate::skills::ExportedSkills;
 use crate::web_ui::Pages;
 use crate::{
-    agents, alerts, auth, browser, channels, chat, devices, events, hooks, memory, monitoring, notify, proactive,
-    projects, providers, scheduler, settings, setup, skills, web_ui, webhooks,
+    agents, alerts, auth, backup, browser, channels, chat, devices, events, hooks, memory, monitoring, notify,
+    proactive, projects, providers, scheduler, settings, setup, skills, web_ui, webhooks,
 };
 
 /// Every domain that answers requests, once: with the state of its handlers.
@@ -52,6 +52,7 @@ domains! {
     hooks => |services| services.hooks.clone(),
     browser => |services| services.browser.clone(),
     alerts => |services| services.alerts.clone(),
+    backup => |services| services.backups.clone(),
 }
 
 /// Names of schemas that stand for one thing here and for another there: one of them would be lost.

@@ -1,45 +1,6 @@
 //! Every event type.
 
-/// What an event is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Category {
-    Task,
-    Project,
-    Memory,
-    Channel,
-    Scheduler,
-    Webhook,
-    Alert,
-    Approval,
-}
-
-impl Category {
-    /// In the order in which they are shown.
-    pub const ALL: [Self; 8] = [
-        Self::Task,
-        Self::Project,
-        Self::Memory,
-        Self::Channel,
-        Self::Scheduler,
-        Self::Webhook,
-        Self::Alert,
-        Self::Approval,
-    ];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Task => "task",
-            Self::Project => "project",
-            Self::Memory => "memory",
-            Self::Channel => "channel",
-            Self::Scheduler => "scheduler",
-            Self::Webhook => "webhook",
-            Self::Alert => "alert",
-            Self::Approval => "approval",
-        }
-    }
-}
+pub use super::category::Category;
 
 /// One entry of an event's `data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +48,7 @@ const THRESHOLD: Field = field("threshold", "90.0");
 const PERIOD: Field = field("period_minutes", "5");
 const VALUE: Field = field("value", "93.5");
 const APPROVAL: Field = field("approval_id", "\"appr_example\"");
+const BACKUP: Field = field("name", "\"backup-2026-01-01T00-00-00-3x8q1z.tar.gz\"");
 const APPROVAL_KIND: Field = field("kind", "\"tool\"");
 pub(super) const TOOL: Field = field("tool", "\"write_file\"");
 const EXPIRES_AT: Field = field("expires_at", "\"2026-01-01T00:10:00.000Z\"");
@@ -346,6 +308,24 @@ pub const CATALOGUE: &[EventType] = &[
         "Nobody is asked any more. `status` says why: `approved`, `rejected`, `expired` (nobody answered in time) or \
          `cancelled` (it cannot happen any more).",
         &[APPROVAL, APPROVAL_KIND, TOOL, AGENT, SESSION, CONVERSATION, field("status", "\"approved\""), EXPIRES_AT],
+    ),
+    event(
+        "backup.created",
+        Category::Backup,
+        "A backup is whole and kept. `daily` says whether the schedule made it.",
+        &[BACKUP, field("size_bytes", "1048576"), field("has_secrets", "false"), field("daily", "true")],
+    ),
+    event(
+        "backup.failed",
+        Category::Backup,
+        "A backup or a restore came to nothing (`kind`: `backup` or `restore`). `error` says why.",
+        &[BACKUP, field("kind", "\"backup\""), field("error", "\"There is no space left for the backup\"")],
+    ),
+    event(
+        "backup.restored",
+        Category::Backup,
+        "Everything was replaced by what a backup of `created_at` held.",
+        &[BACKUP, field("created_at", "\"2026-01-01T00:00:00.000Z\"")],
     ),
 ];
 

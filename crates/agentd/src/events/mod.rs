@@ -15,6 +15,7 @@
 //! Deliberately absent: who reacts (`hooks`).
 
 mod catalogue;
+mod category;
 mod error;
 mod live_types;
 mod model;

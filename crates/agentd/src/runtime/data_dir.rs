@@ -102,6 +102,12 @@ impl DataDir {
         self.root.join("recordings")
     }
 
+    /// Backups that the daemon keeps itself, and the store's copies from before migrations.
+    #[must_use]
+    pub fn backups(&self) -> PathBuf {
+        self.root.join("backups")
+    }
+
     /// GGUF files; `agent.local_model` names one of them.
     #[must_use]
     pub fn models(&self) -> PathBuf {

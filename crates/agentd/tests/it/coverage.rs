@@ -39,7 +39,14 @@ const ANY_SCOPE: &[&str] = &["create_ticket", "logout"];
 const OWN_CREDENTIAL: &[&str] = &["connect_device"];
 
 /// Operations that only read, what is not for a `read` key.
-const FULL_SCOPE: &[&str] = &["get_browser_auth_state", "list_browser_auth_states", "list_browser_cookies"];
+const FULL_SCOPE: &[&str] = &[
+    "download_backup",
+    "get_backup_work",
+    "get_browser_auth_state",
+    "list_backups",
+    "list_browser_auth_states",
+    "list_browser_cookies",
+];
 
 fn path_with_ids(operation: &Operation) -> String {
     let mut path = String::new();

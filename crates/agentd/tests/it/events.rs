@@ -53,6 +53,7 @@ fn title(category: Category) -> &'static str {
         Category::Webhook => "Inbound webhooks",
         Category::Alert => "Alerts",
         Category::Approval => "What the owner is asked",
+        Category::Backup => "Backups",
     }
 }
 

@@ -12,6 +12,7 @@ mod agents;
 mod alerts;
 mod auth;
 mod backup;
+mod backups;
 mod browser;
 mod budgets;
 mod channels;

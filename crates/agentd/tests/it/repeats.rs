@@ -61,6 +61,7 @@ async fn what_names_the_header_keeps_it() {
     schedules(app, &mut repeated).await;
     alerts(app, &mut repeated).await;
     hooks_and_webhooks(app, &mut repeated).await;
+    repeated.start(app, "/api/backups").await;
     let named = |operation: &Value| {
         let mut parameters = operation["parameters"].as_array().into_iter().flatten();
         parameters.any(|parameter| parameter["name"] == "Idempotency-Key" && parameter["in"] == "header")
@@ -100,11 +101,14 @@ fn what_does_not_name_the_header_may_be_repeated() {
         "register_channel",
         "reset_security_settings",
         "reset_settings",
+        "restore_backup",
         "restore_browser_auth_state",
         "save_browser_auth_state",
         "set_browser_cookies",
         "setup_provider",
         "truncate_messages",
+        // Named by what is in it.
+        "upload_backup",
         // They act on pages, each time anew; the browser is no record of anything.
         "act_in_browser",
         "make_recording_video",

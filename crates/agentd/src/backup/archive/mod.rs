@@ -13,6 +13,7 @@ pub use read::{ArchiveSummary, verify};
 
 pub(super) use contents::sha256_of;
 pub(super) use pipe::{PipeReader, PipeWriter, pipe};
-pub(super) use read::{Unpacked, tempfile_in, unpack};
+pub(super) use read::{Unpacked, read_manifest, tempfile_in, unpack};
+pub(super) use unpacked::Room;
 pub(super) use walk::survey;
 pub(super) use write::{Source, write};

@@ -58,6 +58,19 @@ pub(in crate::backup) fn unpack(source: impl Read, folder: &Path) -> Result<Unpa
     read(source, [tempfile_in(folder)?, tempfile_in(folder)?], Some(unpacking), room(folder)?)
 }
 
+/// What an archive says of itself. Its beginning alone is read. Blocks.
+pub(in crate::backup) fn read_manifest(source: impl Read) -> Result<Manifest, BackupError> {
+    let mut archive = tar::Archive::new(GzDecoder::new(source));
+    let first = archive.entries().map_err(broken)?.raw(true).next();
+    let mut entry = first.ok_or_else(|| BackupError::archive("it is empty"))?.map_err(broken)?;
+    if *entry.path_bytes() != *MANIFEST.as_bytes() {
+        return Err(BackupError::archive("it does not begin with its manifest"));
+    }
+    let mut bytes = Vec::new();
+    entry.by_ref().take(MAX_MANIFEST_BYTES).read_to_end(&mut bytes).map_err(broken)?;
+    parse_manifest(&bytes)
+}
+
 fn room(folder: &Path) -> Result<Room, BackupError> {
     Room::of(folder).map_err(BackupError::files("the folder of the restore"))
 }
@@ -130,6 +143,20 @@ fn read(
     reader.finish()
 }
 
+fn parse_manifest(bytes: &[u8]) -> Result<Manifest, BackupError> {
+    let unreadable = || BackupError::archive("its manifest cannot be read");
+    let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|_| unreadable())?;
+    if value.get("format").and_then(serde_json::Value::as_str) != Some(FORMAT) {
+        return Err(BackupError::archive("it was not made by `agentd backup`"));
+    }
+    let version = value.get("format_version").and_then(serde_json::Value::as_u64).ok_or_else(unreadable)?;
+    let version = u32::try_from(version).unwrap_or(u32::MAX);
+    if version > FORMAT_VERSION {
+        return Err(BackupError::NewerFormat { found: version, known: FORMAT_VERSION });
+    }
+    serde_json::from_value(value).map_err(|_| unreadable())
+}
+
 struct Reader {
     /// `None`: the archive is only looked at.
     unpacking: Option<Unpacking>,
@@ -197,17 +224,7 @@ impl Reader {
 
     fn manifest(&mut self, entry: &mut impl Read) -> Result<(), BackupError> {
         let bytes = self.small_file(Path::new(MANIFEST), entry, MAX_MANIFEST_BYTES)?;
-        let unreadable = || BackupError::archive("its manifest cannot be read");
-        let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(|_| unreadable())?;
-        if value.get("format").and_then(serde_json::Value::as_str) != Some(FORMAT) {
-            return Err(BackupError::archive("it was not made by `agentd backup`"));
-        }
-        let version = value.get("format_version").and_then(serde_json::Value::as_u64).ok_or_else(unreadable)?;
-        let version = u32::try_from(version).unwrap_or(u32::MAX);
-        if version > FORMAT_VERSION {
-            return Err(BackupError::NewerFormat { found: version, known: FORMAT_VERSION });
-        }
-        self.manifest = Some(serde_json::from_value(value).map_err(|_| unreadable())?);
+        self.manifest = Some(parse_manifest(&bytes)?);
         Ok(())
     }
 

@@ -95,7 +95,7 @@ impl Attributes {
 
 /// The daemon goes on working while an archive is unpacked, so that must leave it something.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(in crate::backup) struct Room {
     folder: OwnedFd,
     /// Until it is looked at again.
     unlooked: u64,
@@ -106,7 +106,7 @@ impl Room {
     /// What a file takes beside its content.
     const OF_A_FILE: u64 = 4 << 10;
 
-    pub(super) fn of(folder: &Path) -> io::Result<Self> {
+    pub(in crate::backup) fn of(folder: &Path) -> io::Result<Self> {
         Ok(Self { folder: openat(CWD, folder, FOLDER, Mode::empty())?, unlooked: Self::LOOK_EVERY_BYTES })
     }
 
@@ -115,7 +115,7 @@ impl Room {
     }
 
     /// Fails before the disk is full.
-    pub(super) fn take(&mut self, bytes: u64) -> io::Result<()> {
+    pub(in crate::backup) fn take(&mut self, bytes: u64) -> io::Result<()> {
         self.unlooked += bytes;
         if self.unlooked < Self::LOOK_EVERY_BYTES {
             return Ok(());

@@ -13,9 +13,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName};
 
-use super::error::BackupError;
-use super::model::RestoreReport;
-use super::service::{Backup, NewArchive, Unreadable};
+use crate::backup::error::BackupError;
+use crate::backup::model::RestoreReport;
+use crate::backup::service::{Backup, NewArchive, Unreadable};
 
 /// The passphrase in base64. It is marked as sensitive and never logged.
 pub const PASSPHRASE_HEADER: HeaderName = HeaderName::from_static("x-agentd-passphrase");

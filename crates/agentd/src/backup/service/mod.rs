@@ -1,5 +1,6 @@
-//! Making a backup, restoring one, and finishing a restore that was cut off.
+//! Making a backup and restoring one.
 
+mod interrupted;
 mod secrets;
 mod threads;
 
@@ -7,7 +8,6 @@ use std::collections::HashSet;
 use std::io::{self, Seek};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
@@ -19,29 +19,23 @@ use tokio::io::AsyncSeekExt;
 
 use super::archive::{self, Source, Unpacked, pipe};
 use super::error::BackupError;
-use super::journal::{Leftover, SealedSecret, Waiting, find_leftover, has_traces, remove_abandoned};
+use super::journal::{Leftover, SealedSecret, Waiting, find_leftover};
+use super::kept::KeptFolder;
 use super::model::{DATABASE, FORMAT, FORMAT_VERSION, LeftOut, Manifest, RestoreReport, SecretName};
 use super::sealing;
 use crate::runtime::{AppContext, DataDir, FileLock, ValidateRestored};
 use crate::settings::Vault;
-use threads::{blocking, unpack, write};
+pub use interrupted::WhileBusy;
+pub(super) use threads::{STALLED_AFTER, blocking};
+use threads::{unpack, write};
 
 /// The table that never travels in a dump; its rows are sealed with the data directory's own key.
 const SECRETS_TABLE: &str = "secrets";
 /// Where the mark of an own database would stand in the vault.
 const MARK: (&str, &str) = ("backup", "database");
 
-/// How soon a start looks again whether another daemon's restore is over.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-
-/// What a start does while another daemon on the same data directory backs up or restores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhileBusy {
-    /// A daemon has time: it is unready meanwhile.
-    Wait,
-    /// A command says so and ends.
-    Refuse,
-}
+/// Held by whoever works on backups, among all that share the data directory.
+pub(super) type Turn = Arc<FileLock>;
 
 /// What becomes of a backup that cannot read everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +113,15 @@ impl Backup {
         unreadable: Unreadable,
     ) -> Result<NewArchive<impl Stream<Item = io::Result<Bytes>> + Send + use<>>, BackupError> {
         sealing::check_length(passphrase.as_ref())?;
-        let turn = self.begin()?;
+        self.create_in_turn(Arc::new(self.begin()?), passphrase, unreadable).await
+    }
+
+    pub(super) async fn create_in_turn(
+        &self,
+        turn: Turn,
+        passphrase: Option<Secret>,
+        unreadable: Unreadable,
+    ) -> Result<NewArchive<impl Stream<Item = io::Result<Bytes>> + Send + use<>>, BackupError> {
         let root = self.data_dir.root().to_path_buf();
         // Before anything is written, so that it can be said instead.
         let looked_over = root.clone();
@@ -182,57 +184,34 @@ impl Backup {
         let restoring = tokio::spawn(async move {
             // Held until nothing of the restore waits any more.
             let _turn = this.begin()?;
-            this.require_alone().await?;
-            let waiting = Waiting::create(&this.data_dir, &this.ids.next_ulid())?;
-            let unpacked = match unpack(archive, &waiting.path()).await {
-                Ok(unpacked) => unpacked,
-                Err(error) => {
-                    blocking(move || waiting.remove()).await?;
-                    return Err(error);
-                }
-            };
-            match this.replace(&waiting, unpacked, passphrase).await {
-                Ok(report) => blocking(move || waiting.remove()).await.map(|()| report),
-                Err(error) => this.give_up(waiting, error).await,
-            }
+            this.restore_in_turn(archive, passphrase).await
         });
         restoring.await.unwrap_or_else(|_| {
             Err(BackupError::NotAtRest { reason: "the restore ended unexpectedly; restart the daemon".to_owned() })
         })
     }
 
-    /// Finishes or forgets a restore that was cut off. Called at every start, before anything else
-    /// works on the data; whether there was one to finish.
-    ///
-    /// # Errors
-    /// Files cannot be moved or secrets not be stored; the next start tries again. `Busy` when
-    /// another daemon is at it and this one shall not wait.
-    pub async fn finish_interrupted(&self, while_busy: WhileBusy) -> Result<bool, BackupError> {
-        // What another daemon begins from here on finds this one as one that runs already.
-        if !has_traces(&self.data_dir) {
-            return Ok(false);
-        }
-        let _turn = self.await_turn(while_busy).await?;
-        match find_leftover(&self.data_dir, &self.db.database_id().await?)? {
-            Leftover::Nothing => {
-                let data_dir = Arc::clone(&self.data_dir);
-                blocking(move || {
-                    remove_abandoned(&data_dir);
-                    Ok(false)
-                })
-                .await
-            }
-            Leftover::ToForget(waiting) => {
-                tracing::warn!("a restore was cut off before it changed anything; the old state stands");
+    pub(super) async fn restore_in_turn<S, E>(
+        &self,
+        archive: S,
+        passphrase: Option<Secret>,
+    ) -> Result<RestoreReport, BackupError>
+    where
+        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    {
+        self.require_alone().await?;
+        let waiting = Waiting::create(&self.data_dir, &self.ids.next_ulid())?;
+        let unpacked = match unpack(archive, &waiting.path()).await {
+            Ok(unpacked) => unpacked,
+            Err(error) => {
                 blocking(move || waiting.remove()).await?;
-                Ok(false)
+                return Err(error);
             }
-            Leftover::ToFinish(waiting) => {
-                tracing::warn!("a restore was cut off; it is finished now");
-                self.follow_database(&waiting).await?;
-                blocking(move || waiting.remove()).await?;
-                Ok(true)
-            }
+        };
+        match self.replace(&waiting, unpacked, passphrase).await {
+            Ok(report) => self.forget(waiting).await.map(|()| report),
+            Err(error) => self.give_up(waiting, error).await,
         }
     }
 
@@ -305,6 +284,16 @@ impl Backup {
         blocking(move || replace().map_err(BackupError::files(WHAT))).await
     }
 
+    /// A restore that is done.
+    async fn forget(&self, waiting: Waiting) -> Result<(), BackupError> {
+        let (data_dir, now) = (Arc::clone(&self.data_dir), self.clock.now());
+        blocking(move || {
+            KeptFolder::open(&data_dir)?.note_finished_restore(now)?;
+            waiting.remove()
+        })
+        .await
+    }
+
     /// After a failure: if the database was replaced, the journal stays for the next try or start.
     async fn give_up(&self, waiting: Waiting, error: BackupError) -> Result<RestoreReport, BackupError> {
         let is_untouched = match self.db.database_id().await {
@@ -337,7 +326,7 @@ impl Backup {
 
     /// Another daemon would not come to rest: what it does would be lost with the rows that it works on,
     /// and nobody would tell its clients.
-    async fn require_alone(&self) -> Result<(), BackupError> {
+    pub(super) async fn require_alone(&self) -> Result<(), BackupError> {
         match self.db.count_other_daemons().await? {
             0 => Ok(()),
             count => Err(BackupError::OtherDaemons { count }),
@@ -345,23 +334,9 @@ impl Backup {
     }
 
     /// The turn of this daemon among all that share the data directory.
-    fn begin(&self) -> Result<FileLock, BackupError> {
+    pub(super) fn begin(&self) -> Result<FileLock, BackupError> {
         let taken = FileLock::try_take(&self.data_dir.backup_lock());
         taken.map_err(BackupError::files("the backup lock"))?.ok_or(BackupError::Busy)
-    }
-
-    async fn await_turn(&self, while_busy: WhileBusy) -> Result<FileLock, BackupError> {
-        let mut is_told = false;
-        loop {
-            match self.begin() {
-                Err(BackupError::Busy) if while_busy == WhileBusy::Wait => {}
-                outcome => return outcome,
-            }
-            if !std::mem::replace(&mut is_told, true) {
-                tracing::warn!("another daemon on this data directory restores or backs up; waiting for its end");
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
     }
 
     /// The dump in a file without a name, at its beginning, and its hash.

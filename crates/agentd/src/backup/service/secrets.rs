@@ -8,7 +8,7 @@ use super::threads::blocking;
 use super::{Backup, MARK};
 
 impl Backup {
-    pub(super) async fn secret_names(&self) -> Result<Vec<SecretName>, BackupError> {
+    pub(in crate::backup) async fn secret_names(&self) -> Result<Vec<SecretName>, BackupError> {
         let names = self.vault.names(&mut self.db.read().await?).await?;
         Ok(names.into_iter().map(|(scope, name)| SecretName { scope, name }).collect())
     }

@@ -11,7 +11,7 @@ use crate::backup::archive::{self, PipeReader, PipeWriter, Source, Unpacked};
 use crate::backup::error::BackupError;
 
 /// An archive of which nothing comes for so long will not come.
-const STALLED_AFTER: Duration = Duration::from_secs(60);
+pub(in crate::backup) const STALLED_AFTER: Duration = Duration::from_secs(60);
 
 pub(super) fn write(source: Source, mut sink: PipeWriter) {
     let outcome = archive::write(source, &mut sink);
@@ -48,7 +48,7 @@ where
     unpacked
 }
 
-pub(super) async fn blocking<T: Send + 'static>(
+pub(in crate::backup) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
 ) -> Result<T, BackupError> {
     tokio::task::spawn_blocking(work)

@@ -83,6 +83,7 @@ impl PartialSchema for AllSettings {
             ("proactive", ProactiveSettings::name()),
             ("email", EmailSettings::name()),
             // Of domains that this one does not know; a test looks that they are there.
+            ("backup", "BackupSettings".into()),
             ("browser", "BrowserSettings".into()),
             ("channels", "ChannelSettings".into()),
             ("memory", "MemorySettings".into()),

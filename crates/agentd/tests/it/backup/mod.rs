@@ -4,7 +4,7 @@
 
 mod carrying;
 mod older;
-mod refusing;
+pub mod refusing;
 mod shapes;
 mod tampering;
 mod turns;

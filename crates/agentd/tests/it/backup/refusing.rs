@@ -34,10 +34,7 @@ async fn a_cut_off_or_changed_archive_changes_nothing() {
 
 /// Unpacks an archive, lets `change` work on its entries, and packs it again with right sums of
 /// the compression: only our own checks can notice.
-pub(super) fn repack(
-    archive: &[u8],
-    mut change: impl FnMut(&mut tar::Header, &mut Vec<u8>, &mut Vec<u8>) -> bool,
-) -> Vec<u8> {
+pub fn repack(archive: &[u8], mut change: impl FnMut(&mut tar::Header, &mut Vec<u8>, &mut Vec<u8>) -> bool) -> Vec<u8> {
     let mut reader = tar::Archive::new(flate2::read::GzDecoder::new(archive));
     let mut writer = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
     for entry in reader.entries().unwrap() {

@@ -207,6 +207,8 @@ async fn every_write_only_field_says_what_it_is_sent_to() {
         ("UpdateProviderKey", "api_key", Sent::ToFields),
         // Only to the host of the page that it was typed on; its test is in `browser`.
         ("BrowserReplay", "secrets.*", Sent::Nowhere),
+        ("CreateBackup", "passphrase", Sent::Nowhere),
+        ("RestoreBackup", "passphrase", Sent::Nowhere),
         ("LoginRequest", "password", Sent::Nowhere),
         ("RegisterRequest", "password", Sent::Nowhere),
         ("PairDevice", "code", Sent::Nowhere),

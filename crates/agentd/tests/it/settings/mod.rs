@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::support::talk::turn_on;
 use crate::support::{TestApp, TestResponse};
 
-const CATEGORIES: [&str; 8] =
-    ["profile", "interface", "security", "agent", "strategy", "proactive", "email", "browser"];
+const CATEGORIES: [&str; 9] =
+    ["profile", "interface", "security", "agent", "strategy", "proactive", "email", "browser", "backup"];
 
 fn path(category: &str) -> String {
     format!("/api/settings/{category}")
