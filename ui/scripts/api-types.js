@@ -39,7 +39,7 @@ writeFileSync('src/lib/api-types.ts', `// Made from docs/openapi.json by scripts
 
 // The settings' forms are made from what the document says of their fields.
 const CATEGORIES = { sandbox: '/api/sandbox/config' };
-for (const name of ['profile', 'interface', 'agent', 'strategy', 'proactive', 'memory', 'browser', 'email', 'security']) CATEGORIES[name] = `/api/settings/${name}`;
+for (const name of ['profile', 'interface', 'agent', 'strategy', 'proactive', 'memory', 'browser', 'email', 'security', 'backup']) CATEGORIES[name] = `/api/settings/${name}`;
 
 const target = (part) => (part.$ref ? schemas[part.$ref.split('/').pop()] : part);
 

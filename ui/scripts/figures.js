@@ -1,8 +1,7 @@
 // Measures the page in a real browser before a daemon of its own, and ends with 1 where a bound is missed:
 //
 //   node scripts/figures.js [messages streamed into one session, default 10000]
-import assert from 'node:assert/strict';
-import { openPage, startBrowser, startDaemon } from '../tests/harness.js';
+import { begin, openPage } from '../tests/harness.js';
 import { KEY, startProvider } from '../tests/provider.js';
 
 const MESSAGES = Number(process.argv[2] || 10_000);
@@ -19,7 +18,8 @@ const pieces = (count) => {
 };
 const script = (asked) => (/^stream/.test(asked) ? { pieces: pieces(RATE * SECONDS), rate: RATE } : { pieces: [`Noted, `, `*${asked.slice(0, 20)}*`, '.'] });
 
-const [daemon, provider, browser] = await Promise.all([startDaemon(), startProvider(script), startBrowser()]);
+const [provider, it] = await Promise.all([startProvider(script), begin()]);
+const { browser, call, context, daemon, page } = it;
 const rows = [];
 let missed = 0;
 function row(what, value, bound, unit, holds = value <= bound) {
@@ -30,19 +30,10 @@ function row(what, value, bound, unit, holds = value <= bound) {
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 
 try {
-  const { page, context } = await openPage(browser, daemon.url);
   context.setDefaultTimeout(60_000);
-  const call = async (method, path, data) => {
-    const response = await page.request.fetch(daemon.url + path, { method, data, headers: { 'X-Svc-Csrf': '1' } });
-    assert.ok(response.ok(), `${method} ${path}: ${response.status()} ${await response.text()}`);
-    return response.json();
-  };
-  await call('POST', '/api/auth/register', { username: 'owner', password: 'correct horse battery', cookie: true });
-  await call('POST', '/api/auth/keys', { name: 'page' });
   await call('PUT', '/api/providers/openai/key', { api_key: KEY, base_url: provider.url, default_model: 'fake-model' });
   await call('PUT', '/api/settings/agent', { default_provider: 'openai' });
   await call('PUT', '/api/settings/memory', { enabled: false });
-  await call('POST', '/api/agents', { svc_name: 'ada', user_name: 'Owner', archetype: 'assistant' });
   const { id: long } = await call('POST', '/api/chat/conversations', { title: 'The long one' });
   for (let i = 0; i < 1000; i += 1) await call('POST', '/api/chat/messages/inject', { conversation_id: long, role: i % 2 ? 'assistant' : 'user', content: i % 2 ? `${REPLY}Message ${i}` : `Question ${i}` });
   const state = await context.storageState();

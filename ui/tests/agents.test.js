@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
-import { axe, DESKTOP, openPage, PHONE, startBrowser, startDaemon, walk } from './harness.js';
+import { axe, begin, DESKTOP, PHONE, walk } from './harness.js';
 
 const INSTRUCTIONS = 'You are careful.\n\nAnswer in at most ten sentences.\nName your sources.';
 const PROPOSED = INSTRUCTIONS.replace('ten', 'five');
@@ -10,11 +10,9 @@ const HOSTILE = '<img src="http://evil.test/a.png" onerror="window.harmed=1"> [l
 /** Turns after which an agent looks back. */
 const TURNS = 20;
 
-let daemon;
 let provider;
-let browser;
-let opened;
-let page;
+let it;
+let call, dialog, page, row, show;
 let expert;
 
 /** A vendor that answers anything, and proposes other instructions when it is asked what it learned. */
@@ -36,39 +34,17 @@ async function startVendor() {
   return { url: `http://127.0.0.1:${server.address().port}/v1`, stop: () => server.close() };
 }
 
-async function call(method, path, data) {
-  const response = await page.request.fetch(daemon.url + path, { method, data, headers: { 'X-Svc-Csrf': '1' } });
-  assert.ok(response.ok(), `${method} ${path}: ${response.status()} ${await response.text()}`);
-  return response;
-}
-
 before(async () => {
-  [daemon, provider, browser] = await Promise.all([startDaemon(), startVendor(), startBrowser()]);
-  opened = await openPage(browser, daemon.url);
-  page = opened.page;
-  await call('POST', '/api/auth/register', { username: 'owner', password: 'correct horse battery', cookie: true });
-  await call('POST', '/api/auth/keys', { name: 'page' });
-  await call('PUT', '/api/settings/profile', { display_name: 'Owner' });
+  [provider, it] = await Promise.all([startVendor(), begin()]);
+  ({ call, dialog, page, row, show } = it);
   await call('PUT', '/api/providers/openai/key', { api_key: 'any', base_url: provider.url, default_model: 'fake-model' });
   await call('PUT', '/api/settings/agent', { default_provider: 'openai' });
-  await call('POST', '/api/agents', { svc_name: 'ada', user_name: 'Owner', archetype: 'assistant' });
 });
 
 after(async () => {
-  await browser?.close();
-  await daemon?.stop();
+  await it?.end();
   provider?.stop();
 });
-
-/** Opens a view and waits until everything that it loads is there. */
-async function show(view) {
-  await page.goto(daemon.url + view);
-  await page.locator('main h1').waitFor();
-  await page.waitForFunction(() => !document.querySelector('main [role=status][aria-label="Loading"]'));
-}
-
-const dialog = () => page.locator('dialog[open]').last();
-const row = (text) => page.locator('main li').filter({ hasText: text });
 
 test('an agent is made from roles, and a name that is taken is said so', async () => {
   await show('/agents');
@@ -83,7 +59,7 @@ test('an agent is made from roles, and a name that is taken is said so', async (
   await dialog().getByLabel('Instructions').fill(INSTRUCTIONS);
   await dialog().getByRole('button', { name: 'Create agent' }).click();
   await page.getByRole('heading', { level: 1, name: 'expert' }).waitFor();
-  expert = await (await call('GET', '/api/agents/expert')).json();
+  expert = await call('GET', '/api/agents/expert');
   assert.deepEqual([expert.archetype, expert.profile.instructions], [['assistant', 'coach', 'teacher'], INSTRUCTIONS]);
 });
 
@@ -95,11 +71,11 @@ test('a profile is changed, and what is not saved is not lost without a question
   assert.ok(page.url().endsWith('/agents/expert'), page.url());
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved', { exact: true }).waitFor();
-  assert.equal((await (await call('GET', '/api/agents/expert')).json()).profile.daily_token_limit, 5000);
+  assert.equal((await call('GET', '/api/agents/expert')).profile.daily_token_limit, 5000);
   await page.getByLabel('Tokens a day').fill('');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('button', { name: 'Save' }).waitFor({ state: 'detached' });
-  assert.equal((await (await call('GET', '/api/agents/expert')).json()).profile.daily_token_limit ?? null, null);
+  assert.equal((await call('GET', '/api/agents/expert')).profile.daily_token_limit ?? null, null);
 });
 
 test('instructions have versions with differences, and an earlier one is restored', async () => {
@@ -140,7 +116,7 @@ test('tools are chosen one by one', async () => {
   await page.getByRole('checkbox', { name: /^read_file/ }).check();
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('button', { name: 'Save' }).waitFor({ state: 'detached' });
-  assert.deepEqual((await (await call('GET', '/api/agents/expert')).json()).profile.tools, ['read_file']);
+  assert.deepEqual((await call('GET', '/api/agents/expert')).profile.tools, ['read_file']);
 });
 
 test('usage says what is not known', async () => {
@@ -181,7 +157,7 @@ test('an episode is written down, found by its words, changed and forgotten, and
   await dialog().getByRole('button', { name: 'Forget' }).click();
   await dialog().getByRole('button', { name: 'Forget' }).click();
   await page.getByText('Forgotten.').waitFor();
-  const left = await (await call('GET', '/api/memory/search?q=zebra&mode=keyword')).json();
+  const left = await call('GET', '/api/memory/search?q=zebra&mode=keyword');
   assert.equal(left.total, 0);
   assert.equal(await page.evaluate(() => window.harmed), undefined);
 });
@@ -263,6 +239,6 @@ test('an agent is deleted only after a question', async () => {
 });
 
 test('nothing left the daemon, and no script failed', () => {
-  assert.deepEqual(opened.strays, []);
-  assert.deepEqual(opened.problems, []);
+  assert.deepEqual(it.strays, []);
+  assert.deepEqual(it.problems, []);
 });

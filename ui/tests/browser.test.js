@@ -3,13 +3,11 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
-import { axe, DESKTOP, openPage, PHONE, startBrowser, startDaemon, walk } from './harness.js';
+import { axe, begin, DESKTOP, PHONE, walk } from './harness.js';
 
-let daemon;
 let site;
-let browser;
-let opened;
-let page;
+let it;
+let call, dialog, page, row, show;
 
 /** A shop whose order button can become another one, or go. */
 function startSite() {
@@ -41,40 +39,21 @@ function startSite() {
   return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(Object.assign(state, { url: `http://127.0.0.1:${server.address().port}/`, stop: () => server.close() }))));
 }
 
-async function call(method, path, data) {
-  const response = await page.request.fetch(daemon.url + path, { method, data, headers: { 'X-Svc-Csrf': '1' } });
-  assert.ok(response.ok(), `${method} ${path}: ${response.status()} ${await response.text()}`);
-  return response;
-}
-const act = async (action, fields) => (await call('POST', '/api/browser/action', { action, ...fields })).json();
+const act = (action, fields) => call('POST', '/api/browser/action', { action, ...fields });
 
 before(async () => {
-  [daemon, site, browser] = await Promise.all([startDaemon(), startSite(), startBrowser()]);
-  opened = await openPage(browser, daemon.url);
-  page = opened.page;
-  await call('POST', '/api/auth/register', { username: 'owner', password: 'correct horse battery', cookie: true });
-  await call('POST', '/api/auth/keys', { name: 'page' });
-  await call('PUT', '/api/settings/profile', { display_name: 'Owner' });
+  [site, it] = await Promise.all([startSite(), begin()]);
+  ({ call, dialog, page, row, show } = it);
   await call('PUT', '/api/providers/openai/key', { api_key: 'any', base_url: site.url, default_model: 'fake-model' });
   await call('PUT', '/api/settings/agent', { default_provider: 'openai' });
-  await call('POST', '/api/agents', { svc_name: 'ada', user_name: 'Owner', archetype: 'assistant' });
   await call('PUT', '/api/browser/config', { ssrf_allowlist: ['127.0.0.1'], stream_fps: 2 });
 });
 
 after(async () => {
-  await browser?.close();
-  await daemon?.stop();
+  await it?.end();
   site?.stop();
 });
 
-/** Opens a view and waits until everything that it loads is there. */
-async function show(view) {
-  await page.goto(daemon.url + view);
-  await page.locator('main h1').waitFor();
-  await page.waitForFunction(() => !document.querySelector('main [role=status][aria-label="Loading"]'));
-}
-const dialog = () => page.locator('dialog[open]').last();
-const row = (text) => page.locator('main li').filter({ hasText: text });
 const frame = () => page.getByRole('application');
 /** Waits for what the page of the site has come to. */
 async function until(look, what) {
@@ -84,7 +63,7 @@ async function until(look, what) {
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
-const titled = (title) => until(async () => (await (await call('GET', '/api/browser/tabs')).json()).tabs.some((tab) => tab.title === title), `no tab is called ${title}`);
+const titled = (title) => until(async () => (await call('GET', '/api/browser/tabs')).tabs.some((tab) => tab.title === title), `no tab is called ${title}`);
 
 test('where there is no Chromium, the view says so and what to do', async () => {
   const problem = 'there is no browser: install Chromium (`apt-get install chromium` on Debian)';
@@ -220,7 +199,7 @@ test('the list does what it names, however elements are numbered by then, and an
 });
 
 test('what is typed goes to the tab that was shown, whichever is active when it is sent', async () => {
-  const listed = async () => (await (await call('GET', '/api/browser/tabs')).json()).tabs;
+  const listed = async () => (await call('GET', '/api/browser/tabs')).tabs;
   const first = (await listed()).find(({ active }) => active).tab_id;
   const sent = [];
   let release;
@@ -233,7 +212,7 @@ test('what is typed goes to the tab that was shown, whichever is active when it 
   await frame().focus();
   await page.keyboard.type('abc');
   await until(() => sent.length === 1, 'nothing was sent');
-  const second = (await (await call('POST', '/api/browser/tabs', { url: `${site.url}about` })).json()).tab_id;
+  const second = (await call('POST', '/api/browser/tabs', { url: `${site.url}about` })).tab_id;
   await page.locator('[aria-current=true]').getByText('About us').waitFor();
   release();
   await page.keyboard.press('d');
@@ -293,7 +272,7 @@ test('requests follow, are filtered, answered by mocks, and kept as a HAR', asyn
   await page.getByRole('button', { name: 'Mocks' }).click();
   await dialog().getByRole('button', { name: /^Remove the mock/ }).click();
   await page.getByText('The mock is removed.').waitFor();
-  assert.equal((await (await call('GET', '/api/browser/mock')).json()).total, 0);
+  assert.equal((await call('GET', '/api/browser/mock')).total, 0);
 });
 
 test('what is done is recorded with pictures and without secrets, done again, and says what has changed', async () => {
@@ -355,7 +334,7 @@ test('sign-ins are saved, restored after a question, and deleted', async () => {
   await row('shop').getByRole('button', { name: 'Restore shop' }).click();
   await dialog().getByRole('button', { name: 'Restore' }).click();
   await page.getByText('Restored. Load open pages again.').waitFor();
-  assert.equal((await (await call('GET', '/api/browser/cookies')).json()).cookies[0].name, 'visit');
+  assert.equal((await call('GET', '/api/browser/cookies')).cookies[0].name, 'visit');
 });
 
 test('the picture is not streamed while nobody sees it', async () => {
@@ -388,7 +367,7 @@ for (const [size, viewport] of [['desktop', DESKTOP], ['phone', PHONE]]) {
         if (overflow > 0 || (await fits()) > 0) wrong.push(`${view} is wider than the window`);
       };
       const fits = () => page.locator('main').evaluate((main) => main.scrollWidth - main.clientWidth);
-      const { recordings } = await (await call('GET', '/api/browser/recordings')).json();
+      const { recordings } = await call('GET', '/api/browser/recordings');
       for (const view of ['/browser', '/browser/requests', '/browser/recordings', `/browser/recordings?recording=${recordings[0].recording_id}`, '/browser/signins']) {
         await show(view);
         await look(view);
@@ -431,6 +410,6 @@ test('the browser is closed after a question, and the view waits for the next pa
 });
 
 test('nothing left the daemon, and no script failed', () => {
-  assert.deepEqual(opened.strays, []);
-  assert.deepEqual(opened.problems, []);
+  assert.deepEqual(it.strays, []);
+  assert.deepEqual(it.problems, []);
 });

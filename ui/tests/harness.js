@@ -126,7 +126,9 @@ export async function begin() {
   const call = async (method, path, data) => {
     const response = await page.request.fetch(daemon.url + path, { method, data, headers: { 'X-Svc-Csrf': '1' } });
     assert.ok(response.ok(), `${method} ${path}: ${response.status()} ${await response.text()}`);
-    return response.json();
+    // A stream of events is text.
+    const text = await response.text();
+    return response.headers()['content-type']?.startsWith('application/json') ? JSON.parse(text) : text;
   };
   await call('POST', '/api/auth/register', { username: 'owner', password: 'correct horse battery', cookie: true });
   await call('POST', '/api/auth/keys', { name: 'page' });
@@ -134,6 +136,7 @@ export async function begin() {
   await call('POST', '/api/agents', { svc_name: 'ada', user_name: 'Owner', archetype: 'assistant' });
   return {
     ...opened,
+    browser,
     daemon,
     call,
     /** Opens a view and waits until everything that it loads is there. */

@@ -27,7 +27,45 @@ export function guardLeaving(ask: (() => boolean | Promise<boolean>) | null) {
 export async function navigate(to: string, { replace = false } = {}) {
   if (guard && !(await guard())) return;
   guard = null;
-  history[replace ? 'replaceState' : 'pushState'](null, '', to);
+  if (!replace) at += 1;
+  history[replace ? 'replaceState' : 'pushState']({ at }, '', to);
+  place.read();
+}
+
+/** Where in the history the page stands, so that a step that was not to be taken can be taken back. */
+let at = 0;
+/** Ends the wait for a step that the page takes itself. */
+let arrived: (() => void) | null = null;
+
+function step(steps: number): Promise<void> {
+  return new Promise((resolve) => {
+    arrived = resolve;
+    history.go(steps);
+  });
+}
+
+/** The browser has gone to another entry already; where something would be lost, it goes back until that was asked. */
+async function onStep({ state }: PopStateEvent) {
+  if (arrived) {
+    arrived();
+    arrived = null;
+    return;
+  }
+  const to = (state as { at?: number } | null)?.at;
+  if (to === undefined) {
+    // A link to a place on this page made the entry.
+    at += 1;
+    history.replaceState({ at }, '');
+  } else {
+    const steps = to - at;
+    if (guard && steps) {
+      await step(-steps);
+      if (guard && !(await guard())) return;
+      guard = null;
+      await step(steps);
+    }
+    at = to;
+  }
   place.read();
 }
 
@@ -39,7 +77,7 @@ export function setQuery(values: Record<string, string | number | null | undefin
     else query.set(name, String(value));
   }
   const text = query.toString();
-  history.replaceState(null, '', location.pathname + (text ? `?${text}` : '') + location.hash);
+  history.replaceState({ at }, '', location.pathname + (text ? `?${text}` : '') + location.hash);
   place.search = location.search;
 }
 
@@ -76,6 +114,8 @@ function onClick(event: MouseEvent) {
 }
 
 export function startRouter() {
-  addEventListener('popstate', () => place.read());
+  at = (history.state as { at?: number } | null)?.at ?? 0;
+  history.replaceState({ at }, '');
+  addEventListener('popstate', (event) => void onStep(event));
   document.addEventListener('click', onClick);
 }

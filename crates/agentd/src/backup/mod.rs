@@ -17,9 +17,9 @@
 //! memory does not grow with what is stored;
 //! every domain validates its restored rows by its own types before they are committed.
 //!
-//! The daemon keeps archives itself in `backups/` of the data directory, which is no part of any: made when asked or once
-//! a day, uploaded, restored over HTTP. One is listed once it is whole and checked; whoever works on it holds the lock,
-//! and what a killed daemon left of one is removed. What is being done stands in a file beside them.
+//! The daemon keeps archives itself in `backups/` of the data directory, which is no part of any: made when asked or
+//! once a day, uploaded, restored over HTTP. One is listed once it is whole and checked; whoever works on it holds the
+//! lock, and what a killed daemon left of one is removed. What is being done stands in a file beside them.
 //!
 //! Deliberately absent: models, which can be fetched again; the key file, without which the
 //! sealed secrets of the data directory are worthless to a thief; signatures: an archive is as

@@ -199,12 +199,7 @@ export const say = texts({
     noneOfNewest: 'None of the newest {n} messages of all platforms went here, nor any of the newest {n} that were given up.',
 
     saveFirst: 'Save first: this uses what is saved, not what was changed above.',
-    unsaved: 'Not saved yet',
     inForce: 'In force as soon as it is saved.',
-    discard: 'Discard',
-    leaveTitle: 'Leave without saving?',
-    leaveText: 'What you changed here has not been saved.',
-    leave: 'Leave',
   },
   de: {
     title: 'Kanäle',
@@ -404,11 +399,6 @@ export const say = texts({
     noneOfNewest: 'Keine der neuesten {n} Nachrichten aller Plattformen ging hierhin, auch keine der neuesten {n} aufgegebenen.',
 
     saveFirst: 'Erst speichern: Hierfür zählt, was gespeichert ist, nicht, was oben geändert wurde.',
-    unsaved: 'Noch nicht gespeichert',
     inForce: 'Gilt, sobald es gespeichert ist.',
-    discard: 'Verwerfen',
-    leaveTitle: 'Ohne Speichern weggehen?',
-    leaveText: 'Was du hier geändert hast, ist nicht gespeichert.',
-    leave: 'Weggehen',
   },
 });

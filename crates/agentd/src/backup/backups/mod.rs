@@ -1,5 +1,5 @@
-//! The backups that the daemon keeps itself: made, uploaded, listed, restored, deleted. What takes long goes on after the
-//! request that began it; how far it is stands beside the archives.
+//! The backups that the daemon keeps itself: made, uploaded, listed, restored, deleted. What takes long goes on after
+//! the request that began it; how far it is stands beside the archives.
 
 mod restoring;
 
@@ -226,8 +226,8 @@ impl Backups {
         blocking(move || folder.find(&name).map(|(kept, _)| kept)).await
     }
 
-    /// Takes an archive from elsewhere, which is kept once all of it was read and every hash agreed. Its name is made of
-    /// what is in it, so that the same one is kept once.
+    /// Takes an archive from elsewhere, which is kept once all of it was read and every hash agreed. Its name is made
+    /// of what is in it, so that the same one is kept once.
     ///
     /// # Errors
     /// It is not whole or not one; `TooMany`, `Full`, or the disk's.

@@ -45,8 +45,8 @@ pub(super) struct CreateBackup {
 
 /// Make a backup
 ///
-/// It goes on after the answer: `GET /api/backups/work` says how far it is. One thing at a time is done with backups; 50
-/// are kept at most, and what they may take together is a setting.
+/// It goes on after the answer: `GET /api/backups/work` says how far it is. One thing at a time is done with backups;
+/// 50 are kept at most, and what they may take together is a setting.
 #[utoipa::path(
     post, path = "/api/backups", tag = "backups",
     request_body = CreateBackup,

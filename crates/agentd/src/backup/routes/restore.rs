@@ -17,7 +17,8 @@ pub(super) struct RestoreBackup {
     /// The name of the backup once more.
     #[schema(max_length = 200)]
     confirm: String,
-    /// What its secrets were sealed with. Without it they must be entered again, unless the archive is this daemon's own.
+    /// What its secrets were sealed with. Without it they must be entered again, unless the archive is this daemon's
+    /// own.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = Password, max_length = 1024, write_only)]
     passphrase: Option<Secret>,
@@ -25,9 +26,9 @@ pub(super) struct RestoreBackup {
 
 /// Restore a backup
 ///
-/// Replaces everything that the daemon holds, or nothing. The whole archive is checked first; then the daemon is unready
-/// until it is done (503 `restoring`). Sessions, keys and all else are those of the backup from then on, so the credential
-/// that asks may not count any more. `GET /api/backups/work` says what came of it.
+/// Replaces everything that the daemon holds, or nothing. The whole archive is checked first; then the daemon is
+/// unready until it is done (503 `restoring`). Sessions, keys and all else are those of the backup from then on, so the
+/// credential that asks may not count any more. `GET /api/backups/work` says what came of it.
 #[utoipa::path(
     post, path = "/api/backups/{name}/restore", tag = "backups",
     params(("name" = String, Path, description = "Name of the backup")),

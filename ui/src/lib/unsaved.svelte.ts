@@ -1,0 +1,19 @@
+import { guardLeaving } from './router.svelte';
+import { common } from './texts';
+import { confirm } from './ui/confirm.svelte';
+
+const ask = () => confirm({ title: common('leaveTitle'), text: common('leaveText'), action: common('leave'), danger: true });
+const warn = (event: BeforeUnloadEvent) => event.preventDefault();
+
+/** Asks before what was typed is lost, as long as the component is there and something is changed in it. */
+export function guardUnsaved(changed: () => boolean) {
+  $effect(() => {
+    if (!changed()) return;
+    guardLeaving(ask);
+    addEventListener('beforeunload', warn);
+    return () => {
+      guardLeaving(null);
+      removeEventListener('beforeunload', warn);
+    };
+  });
+}

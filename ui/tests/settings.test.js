@@ -1,0 +1,155 @@
+// Where the owner is signed in, backups, and what is not saved yet.
+import assert from 'node:assert/strict';
+import { copyFile, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { axe, begin, lookAt, walkThrough } from './harness.js';
+
+const PASSPHRASE = 'correct horse battery';
+const FIREFOX = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0';
+
+let it;
+let call, dialog, page, row, show;
+let folder;
+
+before(async () => {
+  it = await begin();
+  ({ call, dialog, page, row, show } = it);
+  folder = await mkdtemp(join(tmpdir(), 'agentd-backup-'));
+});
+after(async () => {
+  await it?.end();
+  if (folder) await rm(folder, { recursive: true, force: true });
+});
+
+async function logIn(agent) {
+  const response = await fetch(`${it.daemon.direct}/api/auth/login`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'User-Agent': agent },
+    body: JSON.stringify({ username: 'owner', password: PASSPHRASE }),
+  });
+  return (await response.json()).token;
+}
+const opens = async (token) => (await fetch(`${it.daemon.direct}/api/agents`, { headers: { Authorization: `Bearer ${token}` } })).ok;
+
+test('a sign-in that is not known is ended, and so are all others', async () => {
+  const tokens = [await logIn(FIREFOX), await logIn('a script \u00e9'), await logIn('curl/8.0')];
+  await show('/settings/sessions');
+  await row('this device').getByText(/Chrome/).waitFor();
+  assert.equal(await row('this device').getByRole('button').count(), 0);
+  await row('Firefox, Windows').getByText('127.0.0.1').waitFor();
+  await row('Firefox, Windows').getByRole('button', { name: 'End' }).click();
+  await dialog().getByText('End the session of Firefox, Windows?').waitFor();
+  assert.deepEqual(await axe(page), []);
+  await dialog().getByRole('button', { name: 'End' }).click();
+  await row('Firefox, Windows').waitFor({ state: 'detached' });
+  assert.deepEqual([await opens(tokens[0]), await opens(tokens[2])], [false, true]);
+  await page.getByRole('button', { name: 'End all others' }).click();
+  await dialog().getByRole('button', { name: 'End all others' }).click();
+  await page.getByText('2 sessions were ended.').waitFor();
+  assert.equal(await page.locator('main li').count(), 1);
+  assert.equal(await opens(tokens[2]), false);
+});
+
+test('the Back button asks before what was typed is lost', async () => {
+  await show('/settings/interface');
+  await page.getByRole('link', { name: 'Profile', exact: true }).click();
+  const name = page.getByLabel('What you are called');
+  await name.fill('Somebody else');
+  const back = () => page.evaluate(() => history.back());
+  await back();
+  await dialog().getByText('Leave without saving?').waitFor();
+  assert.ok(page.url().endsWith('/settings/profile'), page.url());
+  await dialog().getByRole('button', { name: 'Cancel' }).click();
+  assert.equal(await name.inputValue(), 'Somebody else');
+  await back();
+  await dialog().getByRole('button', { name: 'Leave' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Interface' }).waitFor();
+  assert.ok(page.url().endsWith('/settings/interface'), page.url());
+  // What was left behind is not asked about again, and forward leads to where it was.
+  await page.evaluate(() => history.forward());
+  await page.getByRole('heading', { level: 1, name: 'Profile' }).waitFor();
+  assert.equal(await name.inputValue(), 'Owner');
+});
+
+test('a backup is made with secrets, downloaded, deleted and uploaded again', async () => {
+  await call('PUT', '/api/providers/openai/key', { api_key: 'sk-any', base_url: 'http://127.0.0.1:9/v1' });
+  await show('/settings/backup');
+  await page.getByText('No backup yet').waitFor();
+  await page.getByRole('button', { name: 'Make a backup' }).click();
+  await dialog().getByRole('checkbox', { name: /^With keys and passwords/ }).check();
+  await dialog().getByLabel('Passphrase', { exact: true }).fill(PASSPHRASE);
+  await dialog().getByLabel('Passphrase once more').fill('another');
+  await dialog().getByText('The two differ.').waitFor();
+  assert.deepEqual(await axe(page), []);
+  await dialog().getByLabel('Passphrase once more').fill(PASSPHRASE);
+  await dialog().getByRole('button', { name: 'Make a backup' }).click();
+  const made = row('backup-');
+  await made.getByText('with keys and passwords', { exact: true }).waitFor();
+  const [download] = await Promise.all([page.waitForEvent('download'), made.getByRole('link', { name: 'Download' }).click()]);
+  const file = join(folder, 'archive.tar.gz');
+  await copyFile(await download.path(), file);
+  assert.match(download.suggestedFilename(), /^backup-.*\.tar\.gz$/);
+
+  await made.getByRole('button', { name: /^Actions for/ }).click();
+  await page.getByRole('menuitem', { name: 'Delete' }).click();
+  await dialog().getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('No backup yet').waitFor();
+  const input = page.getByLabel('Upload a backup');
+  await input.setInputFiles({ name: 'nonsense.tar.gz', mimeType: 'application/gzip', buffer: Buffer.from('no archive') });
+  await page.getByText(/The archive cannot be used/).waitFor();
+  await input.setInputFiles(file);
+  await row('upload-').waitFor();
+});
+
+test('a restore says what it does, wants the name, and shows what came of it', async () => {
+  await call('POST', '/api/agents', { svc_name: 'later', user_name: 'Owner', archetype: 'assistant' });
+  await call('PUT', '/api/providers/mistral/key', { api_key: 'sk-later' });
+  await show('/settings/backup');
+  const { name } = (await call('GET', '/api/backups')).backups[0];
+  await row('upload-').getByRole('button', { name: /^Actions for/ }).click();
+  await page.getByRole('menuitem', { name: 'Restore' }).click();
+  await dialog().getByText('You may have to sign in again').waitFor();
+  assert.deepEqual(await axe(page), []);
+  const replace = dialog().getByRole('button', { name: 'Replace everything' });
+  assert.equal(await replace.isDisabled(), true);
+  await dialog().getByLabel(/^Type upload-/).fill(name);
+  await dialog().getByLabel('Passphrase').fill('a wrong passphrase');
+  await replace.click();
+  await page.getByRole('alert').getByText(/The passphrase does not open the secrets/).waitFor({ timeout: 30_000 });
+  await call('GET', '/api/agents/later');
+
+  await row('upload-').getByRole('button', { name: /^Actions for/ }).click();
+  await page.getByRole('menuitem', { name: 'Restore' }).click();
+  await dialog().getByLabel(/^Type upload-/).fill(name);
+  await dialog().getByLabel('Passphrase').fill(PASSPHRASE);
+  await replace.click();
+  await page.getByRole('status').getByText(`${name} was restored.`).waitFor({ timeout: 60_000 });
+  await page.getByText('Nothing has to be entered again.').waitFor();
+  const agents = (await call('GET', '/api/agents')).agents.map(({ svc_name }) => svc_name);
+  assert.deepEqual(agents, ['ada']);
+});
+
+test('the schedule is part of the page', async () => {
+  await show('/settings/backup');
+  await page.getByLabel('Backups by themselves').selectOption('daily');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved', { exact: true }).waitFor();
+  assert.equal((await call('GET', '/api/settings/backup')).schedule, 'daily');
+  await call('PUT', '/api/settings/backup', { schedule: 'off' });
+});
+
+const VIEWS = ['/settings/sessions', '/settings/backup'];
+test('the views keep to WCAG 2.2 AA and fit, on either size in either theme', async () => {
+  assert.deepEqual(await lookAt(it, VIEWS), []);
+});
+
+test('the views can be walked through by Tab', async () => {
+  assert.deepEqual(await walkThrough(it, VIEWS), []);
+});
+
+test('nothing left the daemon, and no script failed', () => {
+  assert.deepEqual(it.strays, []);
+  assert.deepEqual(it.problems, []);
+});
