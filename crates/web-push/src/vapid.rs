@@ -1,0 +1,96 @@
+//! Who sends: a key pair of the daemon, whose public half browsers bind their subscriptions to.
+
+use std::fmt;
+use std::time::Duration;
+
+use agentd_base::{Entropy, Secret, Timestamp};
+use aws_lc_rs::agreement::{ECDH_P256, PrivateKey};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use serde_json::json;
+
+use crate::message::{private_key, public_key};
+use crate::{POINT, PushError, decode, encode};
+
+/// A token may hold for a day at most (RFC 8292, section 2); clocks differ.
+const HOLDS: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// The key pair that a daemon signs with.
+pub struct VapidKey {
+    pair: EcdsaKeyPair,
+    public_key: [u8; POINT],
+}
+
+impl fmt::Debug for VapidKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("VapidKey")
+    }
+}
+
+impl VapidKey {
+    /// The private half of a new pair, in the form that [`Self::open`] reads.
+    ///
+    /// # Errors
+    /// The randomness gives none.
+    pub fn generate(entropy: &Entropy) -> Result<Secret, PushError> {
+        private_key(entropy).map(|(_, bytes)| Secret::new(encode(bytes)))
+    }
+
+    /// # Errors
+    /// `SigningKey`: it is none.
+    pub fn open(secret: &Secret) -> Result<Self, PushError> {
+        let bytes: [u8; 32] = decode(secret.expose()).ok_or(PushError::SigningKey)?;
+        let private = PrivateKey::from_private_key(&ECDH_P256, &bytes).map_err(|_| PushError::SigningKey)?;
+        let public_key = public_key(&private)?;
+        let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let pair = EcdsaKeyPair::from_private_key_and_public_key(algorithm, &bytes, &public_key);
+        Ok(Self { pair: pair.map_err(|_| PushError::SigningKey)?, public_key })
+    }
+
+    /// What a browser subscribes with: its `applicationServerKey`, in base64url.
+    #[must_use]
+    pub fn public_key(&self) -> String {
+        encode(self.public_key)
+    }
+
+    /// The header `Authorization` for a push service. `audience` is its origin, `contact` a `mailto:` or `https:` url
+    /// of whoever runs the daemon.
+    ///
+    /// # Errors
+    /// `SigningKey`: it does not sign.
+    pub fn authorization(&self, audience: &str, contact: &str, now: Timestamp) -> Result<Secret, PushError> {
+        let expires = (now + HOLDS).to_jiff().as_second();
+        let claims = json!({"aud": audience, "exp": expires, "sub": contact});
+        let signed =
+            format!("{}.{}", encode(json!({"typ": "JWT", "alg": "ES256"}).to_string()), encode(claims.to_string()));
+        let signature = self.pair.sign(&SystemRandom::new(), signed.as_bytes()).map_err(|_| PushError::SigningKey)?;
+        Ok(Secret::new(format!("vapid t={signed}.{}, k={}", encode(signature), self.public_key())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::claims_of;
+
+    #[test]
+    fn a_token_names_where_it_goes_and_ends_within_a_day() {
+        let now = Timestamp::parse("2026-01-05T09:00:00.000Z").unwrap();
+        let key = VapidKey::open(&VapidKey::generate(&Entropy::seeded(1)).unwrap()).unwrap();
+        let header = key.authorization("https://push.example", "mailto:ada@example.org", now).unwrap();
+        let claims = claims_of(header.expose(), &key.public_key()).unwrap();
+        let expected = json!({"aud": "https://push.example", "exp": 1_767_646_800, "sub": "mailto:ada@example.org"});
+        assert_eq!(claims, expected);
+        let other = VapidKey::open(&VapidKey::generate(&Entropy::seeded(2)).unwrap()).unwrap();
+        assert_eq!(claims_of(header.expose(), &other.public_key()), None);
+        assert_eq!(claims_of(&header.expose().replace("vapid t=", "vapid t=x"), &key.public_key()), None);
+        assert_eq!(format!("{key:?} {header:?}"), "VapidKey Secret(…)");
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        for bad in ["", "AAAA", &encode([0; 32]), &encode([255; 32]), &encode([1; 33])] {
+            assert_eq!(VapidKey::open(&Secret::new(bad.to_owned())).unwrap_err(), PushError::SigningKey, "{bad}");
+        }
+    }
+}
